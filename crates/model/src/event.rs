@@ -1,0 +1,1 @@
+//! The stages of an event, each made only by the one before.

@@ -1,0 +1,192 @@
+//! What a personal key may do: `object:read`, `object:write`, or `*`.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// Objects a scope may name: those of the management API here, and those that the
+/// wider service publishes, which are stored and echoed so that its keys can be copied over.
+const OBJECTS: &[&str] = &[
+    "access_control",
+    "action",
+    "activity_log",
+    "alert",
+    "annotation",
+    "batch_export",
+    "batch_import",
+    "cohort",
+    "comment",
+    "customer_journey",
+    "customer_profile_config",
+    "dashboard",
+    "dashboard_template",
+    "dataset",
+    "desktop_recording",
+    "early_access_feature",
+    "element",
+    "endpoint",
+    "error_tracking",
+    "evaluation",
+    "event_definition",
+    "event_filter",
+    "experiment",
+    "experiment_saved_metric",
+    "export",
+    "external_data_source",
+    "feature_flag",
+    "file_system",
+    "group",
+    "heatmap",
+    "hog_flow",
+    "hog_function",
+    "insight",
+    "insight_variable",
+    "integration",
+    "llm_analytics",
+    "llm_gateway",
+    "llm_prompt",
+    "logs",
+    "notebook",
+    "organization",
+    "organization_integration",
+    "organization_member",
+    "persisted_folder",
+    "person",
+    "plugin",
+    "product_tour",
+    "project",
+    "property_definition",
+    "query",
+    "revenue_analytics",
+    "session_recording",
+    "session_recording_playlist",
+    "sharing_configuration",
+    "subscription",
+    "survey",
+    "task",
+    "ticket",
+    "uploaded_media",
+    "usage_metric",
+    "user",
+    "warehouse_objects",
+    "warehouse_table",
+    "warehouse_view",
+    "web_analytics",
+    "webhook",
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    Read,
+    Write,
+}
+
+impl Access {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// What an operation asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Required {
+    pub object: &'static str,
+    pub access: Access,
+}
+
+impl fmt::Display for Required {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.object, self.access.as_str())
+    }
+}
+
+/// The scopes a key was given, in the words it was given them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scopes(Vec<String>);
+
+#[derive(Debug, thiserror::Error)]
+#[error("Invalid scope: {0}")]
+pub struct InvalidScope(pub String);
+
+impl Scopes {
+    pub fn all() -> Self {
+        Self(vec!["*".into()])
+    }
+
+    pub fn parse(words: Vec<String>) -> Result<Self, InvalidScope> {
+        match words.iter().find(|word| !is_known(word)) {
+            Some(unknown) => Err(InvalidScope(unknown.clone())),
+            None => Ok(Self(words)),
+        }
+    }
+
+    pub fn allow(&self, required: Required) -> bool {
+        self.0.iter().any(|word| match word.split_once(':') {
+            None => word == "*",
+            Some((object, access)) => {
+                object == required.object
+                    && (access == required.access.as_str() || access == Access::Write.as_str())
+            }
+        })
+    }
+
+    pub fn as_words(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl Serialize for Scopes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+fn is_known(word: &str) -> bool {
+    match word.split_once(':') {
+        None => word == "*",
+        Some((object, access)) => {
+            matches!(access, "read" | "write") && OBJECTS.binary_search(&object).is_ok()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scopes(words: &[&str]) -> Scopes {
+        Scopes::parse(words.iter().map(|word| (*word).to_owned()).collect()).unwrap()
+    }
+
+    #[test]
+    fn objects_are_sorted_for_the_search() {
+        assert!(OBJECTS.is_sorted());
+    }
+
+    #[test]
+    fn write_implies_read_and_never_the_reverse() {
+        let read = Required { object: "dashboard", access: Access::Read };
+        let write = Required { object: "dashboard", access: Access::Write };
+        for (given, may_read, may_write) in [
+            (&["*"][..], true, true),
+            (&["dashboard:write"], true, true),
+            (&["dashboard:read"], true, false),
+            (&["insight:write", "dashboard:read"], true, false),
+            (&["insight:write"], false, false),
+            (&[], false, false),
+        ] {
+            assert_eq!(scopes(given).allow(read), may_read, "{given:?}");
+            assert_eq!(scopes(given).allow(write), may_write, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn unknown_scopes_are_refused_by_name() {
+        for word in ["foo:read", "dashboard:delete", "dashboard", "", ":read", "dashboard:"] {
+            assert_eq!(Scopes::parse(vec![word.into()]).unwrap_err().0, word);
+        }
+    }
+}
