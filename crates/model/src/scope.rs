@@ -138,6 +138,16 @@ impl Scopes {
     }
 }
 
+impl schemars::JsonSchema for Scopes {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Scopes".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        Vec::<String>::json_schema(generator)
+    }
+}
+
 impl Serialize for Scopes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.serialize(serializer)

@@ -1,0 +1,307 @@
+//! The activity log: who changed what, written in the same transaction as the change.
+
+use model::{OrganizationId, ProjectId, Timestamp, User, UserId, Window};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::db::{Row, Tx, args};
+use crate::{Catalog, Error, Result, users};
+
+/// Who acts, and where the change is shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Actor {
+    /// None when the server itself acts.
+    pub user: Option<UserId>,
+    pub organization: OrganizationId,
+    pub project: Option<ProjectId>,
+}
+
+/// An object whose changes are logged, by the fields of its public form.
+pub trait Logged: Serialize {
+    const SCOPE: &'static str;
+    /// Fields that change by themselves, or must not be shown.
+    const UNLOGGED: &'static [&'static str] = &[];
+
+    fn item_id(&self) -> String;
+    fn item_name(&self) -> Option<String>;
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    #[serde(rename = "type")]
+    pub scope: String,
+    pub action: ChangeAction,
+    pub field: Option<String>,
+    pub before: Option<Value>,
+    pub after: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeAction {
+    Created,
+    Changed,
+    Deleted,
+    Exported,
+    Merged,
+    Split,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Detail {
+    pub id: Option<String>,
+    pub changes: Vec<Change>,
+    pub name: Option<String>,
+    pub short_id: Option<String>,
+    pub trigger: Option<Value>,
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+}
+
+/// One line of the log, as the API shows it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Entry {
+    pub id: Uuid,
+    pub user: Option<User>,
+    pub activity: String,
+    pub scope: String,
+    pub item_id: String,
+    pub detail: Detail,
+    pub created_at: Timestamp,
+    pub organization_id: OrganizationId,
+    pub is_system: bool,
+    pub was_impersonated: bool,
+    pub unread: bool,
+}
+
+/// Which lines are asked for; absent filters let everything through.
+#[derive(Clone, Debug, Default)]
+pub struct ActivityFilter {
+    pub scopes: Vec<String>,
+    pub item_id: Option<String>,
+    pub user: Option<UserId>,
+}
+
+/// A place between two lines of the log, for cursor pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub created_at: Timestamp,
+    pub id: Uuid,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Towards the past: the natural order, newest first.
+    Older,
+    Newer,
+}
+
+const COLUMNS: &str = "a.id, a.organization_id, a.activity, a.scope, a.item_id, a.detail, \
+     a.is_system, a.created_at";
+
+impl Entry {
+    fn read(row: &Row) -> Result<Self> {
+        Ok(Self {
+            id: row.get("id")?,
+            user: users::nested(row)?,
+            activity: row.get("activity")?,
+            scope: row.get("scope")?,
+            item_id: row.get("item_id")?,
+            detail: row.json("detail")?,
+            created_at: row.get("created_at")?,
+            organization_id: row.get("organization_id")?,
+            is_system: row.get("is_system")?,
+            was_impersonated: false,
+            unread: false,
+        })
+    }
+}
+
+/// The fields that differ between two public forms of one object.
+fn changes_between<T: Logged>(before: &T, after: &T) -> Result<Vec<Change>> {
+    let form = |object: &T| match serde_json::to_value(object) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(Error::corrupt(T::SCOPE, "not an object")),
+        Err(why) => Err(Error::corrupt(T::SCOPE, why)),
+    };
+    let (mut old, new) = (form(before)?, form(after)?);
+    let mut changes = Vec::new();
+    for (field, after) in new {
+        let before = old.remove(&field).unwrap_or(Value::Null);
+        if before == after || T::UNLOGGED.contains(&field.as_str()) {
+            continue;
+        }
+        let action = match (&before, &after) {
+            (Value::Null, _) => ChangeAction::Created,
+            (_, Value::Null) => ChangeAction::Deleted,
+            _ => ChangeAction::Changed,
+        };
+        changes.push(Change {
+            scope: T::SCOPE.into(),
+            action,
+            field: Some(field),
+            before: Some(before),
+            after: Some(after),
+        });
+    }
+    Ok(changes)
+}
+
+impl Tx {
+    pub(crate) async fn log_created<T: Logged>(
+        &mut self,
+        actor: &Actor,
+        object: &T,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.log(actor, "created", object, Vec::new(), now).await
+    }
+
+    /// Writes nothing when nothing changed. Soft delete and restore have words of their own.
+    pub(crate) async fn log_updated<T: Logged>(
+        &mut self,
+        actor: &Actor,
+        before: &T,
+        after: &T,
+        now: Timestamp,
+    ) -> Result<()> {
+        let changes = changes_between(before, after)?;
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let flipped = changes.iter().find(|change| change.field.as_deref() == Some("deleted"));
+        let activity = match flipped.and_then(|change| change.after.as_ref()) {
+            Some(Value::Bool(true)) => "deleted",
+            Some(Value::Bool(false)) => "restored",
+            _ => "updated",
+        };
+        self.log(actor, activity, after, changes, now).await
+    }
+
+    pub(crate) async fn log_deleted<T: Logged>(
+        &mut self,
+        actor: &Actor,
+        object: &T,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.log(actor, "deleted", object, Vec::new(), now).await
+    }
+
+    /// For the activities that have a word of their own.
+    pub(crate) async fn log<T: Logged>(
+        &mut self,
+        actor: &Actor,
+        activity: &str,
+        object: &T,
+        changes: Vec<Change>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let detail = Detail {
+            id: None,
+            changes,
+            name: object.item_name(),
+            short_id: None,
+            trigger: None,
+            kind: None,
+        };
+        let detail = serde_json::to_string(&detail).map_err(|why| Error::corrupt("detail", why))?;
+        self.run(
+            "INSERT INTO activity_log (id, organization_id, project_id, user_id, activity, scope, \
+             item_id, detail, is_system, created_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+            args![
+                Uuid::now_v7(),
+                actor.organization,
+                actor.project,
+                actor.user,
+                activity,
+                T::SCOPE,
+                object.item_id(),
+                detail,
+                actor.user.is_none(),
+                now,
+            ],
+        )
+        .await?;
+        Ok(())
+    }
+}
+
+impl Catalog {
+    /// One numbered page, newest first, with the total.
+    pub async fn activity_page(
+        &self,
+        project: ProjectId,
+        filter: &ActivityFilter,
+        window: Window,
+    ) -> Result<(Vec<Entry>, i64)> {
+        let (condition, mut values) = condition(project, filter);
+        let count = format!("SELECT COUNT(*) AS total FROM activity_log a WHERE {condition}");
+        let total = self.db.one(count, values.clone()).await?.get("total")?;
+        let next = values.len() + 1;
+        let sql = format!(
+            "SELECT {COLUMNS}, {} FROM activity_log a LEFT JOIN users u ON u.id = a.user_id \
+             WHERE {condition} ORDER BY a.created_at DESC, a.id DESC LIMIT ${next} OFFSET ${}",
+            users::NESTED,
+            next + 1,
+        );
+        values.extend(args![window.limit, window.offset]);
+        let rows = self.db.all(sql, values).await?;
+        Ok((rows.iter().map(Entry::read).collect::<Result<_>>()?, total))
+    }
+
+    /// Up to `limit` lines beyond `from`, always answered newest first.
+    pub async fn activity_from(
+        &self,
+        project: ProjectId,
+        filter: &ActivityFilter,
+        from: Option<(Mark, Direction)>,
+        limit: i64,
+    ) -> Result<Vec<Entry>> {
+        let (mut condition, mut values) = condition(project, filter);
+        let direction = from.map_or(Direction::Older, |(_, direction)| direction);
+        let (sign, order) = match direction {
+            Direction::Older => ("<", "DESC"),
+            Direction::Newer => (">", "ASC"),
+        };
+        if let Some((mark, _)) = from {
+            let next = values.len() + 1;
+            condition += &format!(" AND (a.created_at, a.id) {sign} (${next}, ${})", next + 1);
+            values.extend(args![mark.created_at, mark.id]);
+        }
+        let sql = format!(
+            "SELECT {COLUMNS}, {} FROM activity_log a LEFT JOIN users u ON u.id = a.user_id \
+             WHERE {condition} ORDER BY a.created_at {order}, a.id {order} LIMIT ${}",
+            users::NESTED,
+            values.len() + 1,
+        );
+        values.extend(args![limit]);
+        let rows = self.db.all(sql, values).await?;
+        let mut entries: Vec<Entry> = rows.iter().map(Entry::read).collect::<Result<_>>()?;
+        if direction == Direction::Newer {
+            entries.reverse();
+        }
+        Ok(entries)
+    }
+}
+
+fn condition(project: ProjectId, filter: &ActivityFilter) -> (String, Vec<crate::db::Value>) {
+    let mut values = args![project];
+    let mut condition = String::from("a.project_id = $1");
+    if !filter.scopes.is_empty() {
+        let marks = crate::dialect::placeholders(values.len() + 1, filter.scopes.len());
+        condition += &format!(" AND a.scope IN {marks}");
+        values.extend(filter.scopes.iter().map(|scope| scope.as_str().into()));
+    }
+    if let Some(item) = &filter.item_id {
+        condition += &format!(" AND a.item_id = ${}", values.len() + 1);
+        values.extend(args![item.as_str()]);
+    }
+    if let Some(user) = filter.user {
+        condition += &format!(" AND a.user_id = ${}", values.len() + 1);
+        values.extend(args![user]);
+    }
+    (condition, values)
+}

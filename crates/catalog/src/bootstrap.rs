@@ -1,0 +1,89 @@
+//! The first start: an empty catalog becomes an organization, an owner, project 1 and its keys.
+
+use model::scope::Scopes;
+use model::{Level, ProjectId};
+use serde_json::Map;
+
+use crate::db::args;
+use crate::projects::NewProject;
+use crate::{
+    Actor, Catalog, NewKey, NewUser, Result, Secret, hash_password, keys, members, organizations,
+    projects, users,
+};
+
+/// Values fixed by the operator; what is absent is made up and shown once.
+#[derive(Default)]
+pub struct FirstStart {
+    pub project_api_key: Option<Secret>,
+    pub personal_api_key: Option<Secret>,
+    pub admin_email: Option<String>,
+    pub admin_password: Option<Secret>,
+}
+
+/// What a new instance was given; the only moment its secrets are readable.
+#[derive(Debug)]
+pub struct Bootstrapped {
+    pub project: ProjectId,
+    pub project_api_key: Secret,
+    pub personal_api_key: Secret,
+    pub admin_email: String,
+    pub admin_password: Secret,
+}
+
+const ADMIN_EMAIL: &str = "admin@hedgerow.local";
+
+impl Catalog {
+    /// Fills an empty catalog in one transaction; none when there is something in it already.
+    pub async fn bootstrap(&self, given: FirstStart) -> Result<Option<Bootstrapped>> {
+        let begun = "SELECT 1 AS begun FROM organizations LIMIT 1";
+        if self.db.optional(begun, args![]).await?.is_some() {
+            return Ok(None);
+        }
+        let made = Bootstrapped {
+            project: ProjectId(1),
+            project_api_key: given.project_api_key.unwrap_or_else(|| Secret::random("phc_")),
+            personal_api_key: given.personal_api_key.unwrap_or_else(|| Secret::random("phx_")),
+            admin_email: given.admin_email.unwrap_or_else(|| ADMIN_EMAIL.into()),
+            admin_password: given.admin_password.unwrap_or_else(|| Secret::random("")),
+        };
+        let password = made.admin_password.clone();
+        let hash = tokio::task::spawn_blocking(move || hash_password(password.reveal()))
+            .await
+            .map_err(|why| crate::Error::corrupt("password", why))??;
+        let now = self.clock.now();
+        let mut tx = self.db.begin().await?;
+        let organization = organizations::insert(&mut tx, "My organization", now).await?;
+        let new = NewUser {
+            email: made.admin_email.clone(),
+            first_name: "Admin".into(),
+            password_hash: Some(hash),
+        };
+        let owner = users::insert(&mut tx, &new, now).await?;
+        members::insert(&mut tx, organization.id, owner, Level::Owner, now).await?;
+        let new = NewProject {
+            name: "Default project".into(),
+            timezone: "UTC".into(),
+            api_token: made.project_api_key.clone(),
+            settings: Map::new(),
+        };
+        let project = projects::insert(&mut tx, organization.id, new, now).await?;
+        tx.run(
+            "UPDATE users SET current_organization_id = $2, current_project_id = $3, \
+             is_staff = TRUE WHERE id = $1",
+            args![owner, organization.id, project.id],
+        )
+        .await?;
+        let key = NewKey {
+            label: "First start".into(),
+            scopes: Scopes::all(),
+            scoped_teams: None,
+            scoped_organizations: None,
+        };
+        let key = keys::insert(&mut tx, owner, key, made.personal_api_key.clone(), now).await?;
+        let actor = Actor { user: None, organization: organization.id, project: Some(project.id) };
+        tx.log_created(&actor, &project, now).await?;
+        tx.log_created(&actor, &key, now).await?;
+        tx.commit().await?;
+        Ok(Some(Bootstrapped { project: project.id, ..made }))
+    }
+}

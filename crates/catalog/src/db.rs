@@ -1,0 +1,381 @@
+//! One way to run a statement on either engine.
+//!
+//! Values and rows are reduced to what both engines store alike: integers, text, booleans and
+//! bytes. Times are microseconds, uuids and JSON are text. Reads may run beside the writer;
+//! every write runs in a [`Tx`].
+
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use model::{OrganizationId, ProjectId, Timestamp, UserId};
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgRow, Postgres};
+use sqlx::sqlite::{
+    Sqlite, SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqlitePool,
+    SqlitePoolOptions, SqliteRow, SqliteSynchronous,
+};
+use sqlx::{Arguments, AssertSqlSafe, Connection, Encode, Row as _, Transaction, Type};
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+use crate::dialect::Dialect;
+use crate::{Error, Result};
+
+/// SQLite reads in parallel; more connections than this only cost memory on a small machine.
+const SQLITE_READERS_MAX: u32 = 4;
+const POSTGRES_CONNECTIONS_MAX: u32 = 16;
+/// How long a request waits for a connection before it is told that the catalog is away.
+const ACQUIRE_WAIT: Duration = Duration::from_secs(5);
+/// Another process (an admin command) may hold SQLite's write lock this long.
+const SQLITE_BUSY_WAIT: Duration = Duration::from_secs(10);
+/// PostgreSQL's advisory lock of the one server that owns a catalog ("hedgerow" in ASCII).
+const OWNER_LOCK: i64 = 0x6865_6467_6572_6f77;
+
+pub struct Db {
+    engine: Engine,
+    statements: AtomicU64,
+    /// Keeps PostgreSQL's advisory lock for as long as this server lives.
+    owner: Mutex<Option<sqlx::PgConnection>>,
+}
+
+enum Engine {
+    Sqlite { readers: SqlitePool, writer: SqlitePool },
+    Postgres { pool: PgPool, options: Box<PgConnectOptions> },
+}
+
+/// A transaction that rolls back unless it is committed.
+pub struct Tx {
+    inner: TxInner,
+}
+
+enum TxInner {
+    Sqlite(Transaction<'static, Sqlite>),
+    Postgres(Transaction<'static, Postgres>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Int(Option<i64>),
+    Text(Option<String>),
+    Bool(Option<bool>),
+    Bytes(Option<Vec<u8>>),
+}
+
+pub(crate) enum Row {
+    Sqlite(SqliteRow),
+    Postgres(PgRow),
+}
+
+macro_rules! args {
+    ($($value:expr),* $(,)?) => { vec![$($crate::db::Value::from($value)),*] };
+}
+pub(crate) use args;
+
+impl Db {
+    pub(crate) async fn sqlite(file: &Path) -> Result<Self> {
+        let options = SqliteConnectOptions::new()
+            .filename(file)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            // A commit that was answered must survive a power cut.
+            .synchronous(SqliteSynchronous::Full)
+            .foreign_keys(true)
+            .busy_timeout(SQLITE_BUSY_WAIT);
+        let writer = SqlitePoolOptions::new()
+            .max_connections(1)
+            .acquire_timeout(SQLITE_BUSY_WAIT)
+            .connect_with(options.clone())
+            .await?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(SQLITE_READERS_MAX)
+            .acquire_timeout(ACQUIRE_WAIT)
+            .connect_lazy_with(options.read_only(true));
+        Ok(Self::over(Engine::Sqlite { readers, writer }))
+    }
+
+    pub(crate) async fn postgres(url: &str) -> Result<Self> {
+        let options = PgConnectOptions::from_str(url)?;
+        let pool = PgPoolOptions::new()
+            .max_connections(POSTGRES_CONNECTIONS_MAX)
+            .acquire_timeout(ACQUIRE_WAIT)
+            .connect_with(options.clone())
+            .await?;
+        Ok(Self::over(Engine::Postgres { pool, options: Box::new(options) }))
+    }
+
+    fn over(engine: Engine) -> Self {
+        Self { engine, statements: AtomicU64::new(0), owner: Mutex::new(None) }
+    }
+
+    pub(crate) const fn dialect(&self) -> Dialect {
+        match self.engine {
+            Engine::Sqlite { .. } => Dialect::Sqlite,
+            Engine::Postgres { .. } => Dialect::Postgres,
+        }
+    }
+
+    /// Takes the catalog for this server alone. SQLite's folder has a lock file of its own.
+    pub(crate) async fn own(&self) -> Result<()> {
+        let Engine::Postgres { options, .. } = &self.engine else { return Ok(()) };
+        let mut connection = sqlx::PgConnection::connect_with(options).await?;
+        let taken: bool = sqlx::query("SELECT pg_try_advisory_lock($1) AS taken")
+            .bind(OWNER_LOCK)
+            .fetch_one(&mut connection)
+            .await?
+            .try_get("taken")?;
+        if !taken {
+            return Err(Error::Owned);
+        }
+        *self.owner.lock().await = Some(connection);
+        Ok(())
+    }
+
+    pub(crate) fn statements(&self) -> u64 {
+        self.statements.load(Ordering::Relaxed)
+    }
+
+    pub(crate) async fn all(&self, sql: impl Into<String>, values: Vec<Value>) -> Result<Vec<Row>> {
+        self.statements.fetch_add(1, Ordering::Relaxed);
+        match &self.engine {
+            Engine::Sqlite { readers, .. } => sqlite_rows(readers, sql.into(), values).await,
+            Engine::Postgres { pool, .. } => postgres_rows(pool, sql.into(), values).await,
+        }
+    }
+
+    pub(crate) async fn optional(
+        &self,
+        sql: impl Into<String>,
+        values: Vec<Value>,
+    ) -> Result<Option<Row>> {
+        Ok(self.all(sql, values).await?.into_iter().next())
+    }
+
+    pub(crate) async fn one(&self, sql: impl Into<String>, values: Vec<Value>) -> Result<Row> {
+        self.optional(sql, values).await?.ok_or(Error::NotFound)
+    }
+
+    pub(crate) async fn begin(&self) -> Result<Tx> {
+        let inner = match &self.engine {
+            // Taking the write lock at once: a later upgrade could only fail.
+            Engine::Sqlite { writer, .. } => {
+                TxInner::Sqlite(writer.begin_with("BEGIN IMMEDIATE").await?)
+            }
+            Engine::Postgres { pool, .. } => TxInner::Postgres(pool.begin().await?),
+        };
+        Ok(Tx { inner })
+    }
+
+    pub(crate) async fn close(&self) {
+        if let Some(owner) = self.owner.lock().await.take()
+            && let Err(cause) = owner.close().await
+        {
+            tracing::warn!(error = %cause, "closing the owner connection failed");
+        }
+        match &self.engine {
+            Engine::Sqlite { readers, writer } => {
+                readers.close().await;
+                writer.close().await;
+            }
+            Engine::Postgres { pool, .. } => pool.close().await,
+        }
+    }
+}
+
+impl Tx {
+    pub(crate) const fn dialect(&self) -> Dialect {
+        match self.inner {
+            TxInner::Sqlite(_) => Dialect::Sqlite,
+            TxInner::Postgres(_) => Dialect::Postgres,
+        }
+    }
+
+    pub(crate) async fn all(
+        &mut self,
+        sql: impl Into<String>,
+        values: Vec<Value>,
+    ) -> Result<Vec<Row>> {
+        match &mut self.inner {
+            TxInner::Sqlite(tx) => sqlite_rows(&mut **tx, sql.into(), values).await,
+            TxInner::Postgres(tx) => postgres_rows(&mut **tx, sql.into(), values).await,
+        }
+    }
+
+    pub(crate) async fn optional(
+        &mut self,
+        sql: impl Into<String>,
+        values: Vec<Value>,
+    ) -> Result<Option<Row>> {
+        Ok(self.all(sql, values).await?.into_iter().next())
+    }
+
+    pub(crate) async fn one(&mut self, sql: impl Into<String>, values: Vec<Value>) -> Result<Row> {
+        self.optional(sql, values).await?.ok_or(Error::NotFound)
+    }
+
+    /// Runs a statement that answers no rows and tells how many it changed.
+    pub(crate) async fn run(&mut self, sql: impl Into<String>, values: Vec<Value>) -> Result<u64> {
+        let sql = AssertSqlSafe(sql.into());
+        Ok(match &mut self.inner {
+            TxInner::Sqlite(tx) => {
+                let arguments = arguments::<SqliteArguments>(values)?;
+                sqlx::query_with(sql, arguments).execute(&mut **tx).await?.rows_affected()
+            }
+            TxInner::Postgres(tx) => {
+                let arguments = arguments::<PgArguments>(values)?;
+                sqlx::query_with(sql, arguments).execute(&mut **tx).await?.rows_affected()
+            }
+        })
+    }
+
+    /// Runs several statements without arguments, as a migration needs.
+    pub(crate) async fn script(&mut self, sql: String) -> Result<()> {
+        match &mut self.inner {
+            TxInner::Sqlite(tx) => {
+                sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut **tx).await?;
+            }
+            TxInner::Postgres(tx) => {
+                sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut **tx).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub async fn commit(self) -> Result<()> {
+        match self.inner {
+            TxInner::Sqlite(tx) => tx.commit().await?,
+            TxInner::Postgres(tx) => tx.commit().await?,
+        }
+        Ok(())
+    }
+}
+
+async fn sqlite_rows<'e, E>(on: E, sql: String, values: Vec<Value>) -> Result<Vec<Row>>
+where
+    E: sqlx::Executor<'e, Database = Sqlite>,
+{
+    let arguments = arguments::<SqliteArguments>(values)?;
+    let rows = sqlx::query_with(AssertSqlSafe(sql), arguments).fetch_all(on).await?;
+    Ok(rows.into_iter().map(Row::Sqlite).collect())
+}
+
+async fn postgres_rows<'e, E>(on: E, sql: String, values: Vec<Value>) -> Result<Vec<Row>>
+where
+    E: sqlx::Executor<'e, Database = Postgres>,
+{
+    let arguments = arguments::<PgArguments>(values)?;
+    let rows = sqlx::query_with(AssertSqlSafe(sql), arguments).fetch_all(on).await?;
+    Ok(rows.into_iter().map(Row::Postgres).collect())
+}
+
+fn arguments<A>(values: Vec<Value>) -> Result<A>
+where
+    A: Arguments,
+    Option<i64>: for<'t> Encode<'t, A::Database> + Type<A::Database>,
+    Option<String>: for<'t> Encode<'t, A::Database> + Type<A::Database>,
+    Option<bool>: for<'t> Encode<'t, A::Database> + Type<A::Database>,
+    Option<Vec<u8>>: for<'t> Encode<'t, A::Database> + Type<A::Database>,
+{
+    let mut arguments = A::default();
+    for value in values {
+        match value {
+            Value::Int(int) => arguments.add(int),
+            Value::Text(text) => arguments.add(text),
+            Value::Bool(bool) => arguments.add(bool),
+            Value::Bytes(bytes) => arguments.add(bytes),
+        }
+        .map_err(sqlx::Error::Encode)?;
+    }
+    Ok(arguments)
+}
+
+/// A type that a column can be read into.
+pub(crate) trait Column: Sized {
+    fn read(row: &Row, name: &str) -> Result<Self>;
+}
+
+impl Row {
+    pub(crate) fn get<T: Column>(&self, name: &str) -> Result<T> {
+        T::read(self, name)
+    }
+
+    /// A JSON column as whatever it holds.
+    pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, name: &'static str) -> Result<T> {
+        let text: String = self.get(name)?;
+        serde_json::from_str(&text).map_err(|why| Error::corrupt(name, why))
+    }
+}
+
+macro_rules! stored_as {
+    ($($type:ty),*) => {$(
+        impl Column for $type {
+            fn read(row: &Row, name: &str) -> Result<Self> {
+                Ok(match row {
+                    Row::Sqlite(row) => row.try_get(name)?,
+                    Row::Postgres(row) => row.try_get(name)?,
+                })
+            }
+        }
+    )*};
+}
+stored_as!(i64, String, bool, Vec<u8>, Option<i64>, Option<String>, Option<bool>, Option<Vec<u8>>);
+
+macro_rules! read_from {
+    ($($type:ty: $stored:ty, $read:expr);* $(;)?) => {$(
+        impl Column for $type {
+            fn read(row: &Row, name: &str) -> Result<Self> {
+                let read: fn($stored) -> Result<Self> = $read;
+                read(row.get::<$stored>(name)?)
+            }
+        }
+        impl Column for Option<$type> {
+            fn read(row: &Row, name: &str) -> Result<Self> {
+                let read: fn($stored) -> Result<$type> = $read;
+                row.get::<Option<$stored>>(name)?.map(read).transpose()
+            }
+        }
+    )*};
+}
+
+fn uuid(text: String) -> Result<Uuid> {
+    Uuid::parse_str(&text).map_err(|why| Error::corrupt("uuid", why))
+}
+
+read_from! {
+    Timestamp: i64, |micros| Ok(Timestamp::from_micros(micros));
+    ProjectId: i64, |id| Ok(ProjectId(id));
+    UserId: i64, |id| Ok(UserId(id));
+    Uuid: String, uuid;
+    OrganizationId: String, |text| uuid(text).map(OrganizationId);
+}
+
+macro_rules! value_from {
+    ($($type:ty => $kind:ident, $as:expr);* $(;)?) => {$(
+        impl From<$type> for Value {
+            fn from(value: $type) -> Self {
+                let convert: fn($type) -> _ = $as;
+                Self::$kind(Some(convert(value)))
+            }
+        }
+        impl From<Option<$type>> for Value {
+            fn from(value: Option<$type>) -> Self {
+                let convert: fn($type) -> _ = $as;
+                Self::$kind(value.map(convert))
+            }
+        }
+    )*};
+}
+
+value_from! {
+    i64 => Int, |value| value;
+    bool => Bool, |value| value;
+    String => Text, |value| value;
+    &str => Text, str::to_owned;
+    Vec<u8> => Bytes, |value| value;
+    Timestamp => Int, Timestamp::as_micros;
+    ProjectId => Int, |id| id.0;
+    UserId => Int, |id| id.0;
+    Uuid => Text, |id| id.to_string();
+    OrganizationId => Text, |id| id.0.to_string();
+    serde_json::Value => Text, |json| json.to_string();
+}

@@ -1,0 +1,105 @@
+//! Relational truth: organizations, projects, users, keys, and everything people edit.
+//!
+//! It stands beside the data path: capture asks it for tokens, the API reads and writes it.
+//! SQL is written once for SQLite and PostgreSQL; what differs is in `dialect.rs`. It never
+//! speaks HTTP and holds no event rows.
+
+mod activity;
+mod bootstrap;
+mod db;
+mod dialect;
+mod error;
+mod keys;
+mod members;
+mod migrate;
+mod organizations;
+mod projects;
+mod secret;
+mod tokens;
+mod users;
+mod vault;
+
+use db::args;
+use std::path::Path;
+use std::sync::Arc;
+
+use model::Clock;
+
+pub use activity::{
+    ActivityFilter, Actor, Change, ChangeAction, Detail, Direction, Entry, Logged, Mark,
+};
+pub use bootstrap::{Bootstrapped, FirstStart};
+pub use db::{Db, Tx};
+pub use error::{Error, Result};
+pub use keys::{KeyChange, NewKey, PersonalKey};
+pub use members::Member;
+pub use organizations::{OrganizationChange, OrganizationRow};
+pub use projects::{NewProject, ProjectChange, ProjectRow};
+pub use secret::{Secret, hash_password, sha256_mark, verify_password};
+pub use tokens::TokenOwner;
+pub use users::{NewUser, UserChange, UserRow};
+pub use vault::Vault;
+
+/// A handle that is cheap to clone; one per server.
+#[derive(Clone)]
+pub struct Catalog {
+    db: Arc<Db>,
+    clock: Clock,
+    vault: Arc<Vault>,
+}
+
+/// Where the catalog lives.
+#[derive(Clone, Debug)]
+pub enum Location<'a> {
+    /// The embedded default: one file.
+    Sqlite(&'a Path),
+    /// `postgres://…`
+    Postgres(&'a str),
+}
+
+impl Catalog {
+    /// Opens or creates the catalog, takes it for this process alone, and migrates it.
+    pub async fn open(location: Location<'_>, vault: Vault, clock: Clock) -> Result<Self> {
+        let catalog = Self::attach(location, vault, clock).await?;
+        catalog.db.own().await?;
+        migrate::run(&catalog.db, &catalog.clock).await?;
+        Ok(catalog)
+    }
+
+    /// Opens a catalog that a server may be using, for a command that makes one small change.
+    pub async fn join(location: Location<'_>, vault: Vault, clock: Clock) -> Result<Self> {
+        let catalog = Self::attach(location, vault, clock).await?;
+        migrate::check(&catalog.db).await?;
+        Ok(catalog)
+    }
+
+    async fn attach(location: Location<'_>, vault: Vault, clock: Clock) -> Result<Self> {
+        let db = match location {
+            Location::Sqlite(file) => Db::sqlite(file).await?,
+            Location::Postgres(url) => Db::postgres(url).await?,
+        };
+        Ok(Self { db: Arc::new(db), clock, vault: Arc::new(vault) })
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Fails when the database cannot answer.
+    pub async fn ping(&self) -> Result<()> {
+        self.db.one("SELECT 1 AS one", args![]).await?.get::<i64>("one").map(drop)
+    }
+
+    /// How many statements ran so far; tests use it to find queries in a loop.
+    pub fn statements(&self) -> u64 {
+        self.db.statements()
+    }
+
+    pub async fn begin(&self) -> Result<Tx> {
+        self.db.begin().await
+    }
+
+    pub async fn close(&self) {
+        self.db.close().await;
+    }
+}

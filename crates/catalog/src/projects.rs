@@ -1,0 +1,293 @@
+//! Projects, their tokens and their settings.
+
+use model::{OrganizationId, ProjectId, Timestamp, UserId, Window};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::db::{Row, Tx, args};
+use crate::{Actor, Catalog, Error, Logged, Result, Secret};
+
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct ProjectRow {
+    pub id: ProjectId,
+    pub uuid: Uuid,
+    pub organization: OrganizationId,
+    pub name: String,
+    pub api_token: String,
+    pub timezone: String,
+    /// Settings that differ from their defaults, by the names the API shows.
+    #[serde(flatten)]
+    pub settings: Map<String, Value>,
+    pub ingested_event: bool,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    #[serde(skip)]
+    secret: Option<Vec<u8>>,
+    #[serde(skip)]
+    secret_backup: Option<Vec<u8>>,
+}
+
+/// What a project administrator may change; absent fields stay.
+#[derive(Default)]
+pub struct ProjectChange {
+    pub name: Option<String>,
+    pub timezone: Option<String>,
+    pub settings: Map<String, Value>,
+}
+
+/// Names the first or the only project of an organization.
+pub struct NewProject {
+    pub name: String,
+    pub timezone: String,
+    pub api_token: Secret,
+    pub settings: Map<String, Value>,
+}
+
+const COLUMNS: &str = "p.id, p.uuid, p.organization_id, p.name, p.api_token, p.timezone, \
+     p.settings, p.ingested_event, p.created_at, p.updated_at, p.secret_sealed, \
+     p.secret_backup_sealed";
+
+impl ProjectRow {
+    fn read(row: &Row) -> Result<Self> {
+        Ok(Self {
+            id: row.get("id")?,
+            uuid: row.get("uuid")?,
+            organization: row.get("organization_id")?,
+            name: row.get("name")?,
+            api_token: row.get("api_token")?,
+            timezone: row.get("timezone")?,
+            settings: row.json("settings")?,
+            ingested_event: row.get("ingested_event")?,
+            created_at: row.get("created_at")?,
+            updated_at: row.get("updated_at")?,
+            secret: row.get("secret_sealed")?,
+            secret_backup: row.get("secret_backup_sealed")?,
+        })
+    }
+}
+
+impl Logged for ProjectRow {
+    const SCOPE: &'static str = "Team";
+    const UNLOGGED: &'static [&'static str] = &["updated_at", "api_token"];
+
+    fn item_id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn item_name(&self) -> Option<String> {
+        Some(self.name.clone())
+    }
+}
+
+impl Catalog {
+    pub async fn project(&self, id: ProjectId) -> Result<ProjectRow> {
+        let sql =
+            format!("SELECT {COLUMNS} FROM projects p WHERE p.id = $1 AND p.deleted_at IS NULL");
+        ProjectRow::read(&self.db.one(sql, args![id]).await?)
+    }
+
+    /// The projects of every organization a user belongs to, or of one of them.
+    pub async fn projects_of(
+        &self,
+        user: UserId,
+        organization: Option<OrganizationId>,
+        window: Window,
+    ) -> Result<(Vec<ProjectRow>, i64)> {
+        let mut from = String::from(
+            "FROM projects p JOIN memberships m ON m.organization_id = p.organization_id \
+             WHERE m.user_id = $1 AND p.deleted_at IS NULL",
+        );
+        let mut values = args![user];
+        if let Some(organization) = organization {
+            from += " AND p.organization_id = $2";
+            values.extend(args![organization]);
+        }
+        let count = format!("SELECT COUNT(*) AS total {from}");
+        let total = self.db.one(count, values.clone()).await?.get("total")?;
+        let next = values.len() + 1;
+        let sql =
+            format!("SELECT {COLUMNS} {from} ORDER BY p.id LIMIT ${next} OFFSET ${}", next + 1);
+        values.extend(args![window.limit, window.offset]);
+        let rows = self.db.all(sql, values).await?;
+        Ok((rows.iter().map(ProjectRow::read).collect::<Result<_>>()?, total))
+    }
+
+    /// All live projects of several organizations at once, for lists that nest them.
+    pub async fn projects_in(&self, organizations: &[OrganizationId]) -> Result<Vec<ProjectRow>> {
+        let marks = crate::dialect::placeholders(1, organizations.len());
+        let sql = format!(
+            "SELECT {COLUMNS} FROM projects p \
+             WHERE p.organization_id IN {marks} AND p.deleted_at IS NULL ORDER BY p.id"
+        );
+        let values = organizations.iter().map(|id| (*id).into()).collect();
+        self.db.all(sql, values).await?.iter().map(ProjectRow::read).collect()
+    }
+
+    /// Makes a project; its author works there from now on.
+    pub async fn create_project(&self, actor: &Actor, new: NewProject) -> Result<ProjectRow> {
+        let now = self.clock.now();
+        let mut tx = self.db.begin().await?;
+        let project = insert(&mut tx, actor.organization, new, now).await?;
+        let actor = Actor { project: Some(project.id), ..*actor };
+        tx.log_created(&actor, &project, now).await?;
+        tx.commit().await?;
+        Ok(project)
+    }
+
+    pub async fn update_project(
+        &self,
+        actor: &Actor,
+        id: ProjectId,
+        change: ProjectChange,
+    ) -> Result<ProjectRow> {
+        let now = self.clock.now();
+        let mut tx = self.db.begin().await?;
+        let before = locked(&mut tx, id).await?;
+        let mut after = before.clone();
+        after.name = change.name.unwrap_or(after.name);
+        after.timezone = change.timezone.unwrap_or(after.timezone);
+        after.settings.extend(change.settings);
+        after.updated_at = now;
+        tx.run(
+            "UPDATE projects SET name = $2, timezone = $3, settings = $4, updated_at = $5 \
+             WHERE id = $1",
+            args![
+                id,
+                after.name.as_str(),
+                after.timezone.as_str(),
+                Value::Object(after.settings.clone()),
+                now
+            ],
+        )
+        .await?;
+        tx.log_updated(actor, &before, &after, now).await?;
+        tx.commit().await?;
+        Ok(after)
+    }
+
+    /// Hides the project and frees its tokens. The row stays, so the number is never reused.
+    pub async fn delete_project(&self, actor: &Actor, id: ProjectId) -> Result<()> {
+        let now = self.clock.now();
+        let mut tx = self.db.begin().await?;
+        let project = locked(&mut tx, id).await?;
+        tx.run(
+            "UPDATE projects SET deleted_at = $2, api_token = NULL, secret_hash = NULL, \
+             secret_sealed = NULL, secret_backup_hash = NULL, secret_backup_sealed = NULL \
+             WHERE id = $1",
+            args![id, now],
+        )
+        .await?;
+        tx.run(
+            "UPDATE users SET current_project_id = NULL WHERE current_project_id = $1",
+            args![id],
+        )
+        .await?;
+        tx.log_deleted(actor, &project, now).await?;
+        tx.commit().await
+    }
+
+    /// A new public token; the old one stops at once.
+    pub async fn reset_token(&self, actor: &Actor, id: ProjectId) -> Result<ProjectRow> {
+        let now = self.clock.now();
+        let mut tx = self.db.begin().await?;
+        let mut project = locked(&mut tx, id).await?;
+        project.api_token = Secret::random("phc_").reveal().to_owned();
+        project.updated_at = now;
+        tx.run(
+            "UPDATE projects SET api_token = $2, updated_at = $3 WHERE id = $1",
+            args![id, project.api_token.as_str(), now],
+        )
+        .await?;
+        tx.log(actor, "token_reset", &project, Vec::new(), now).await?;
+        tx.commit().await?;
+        Ok(project)
+    }
+
+    /// A new secret token; the previous one stays valid as the backup.
+    pub async fn rotate_secret(&self, actor: &Actor, id: ProjectId) -> Result<ProjectRow> {
+        let now = self.clock.now();
+        let secret = Secret::random("phs_");
+        let sealed = self.vault.seal(&secret)?;
+        let mut tx = self.db.begin().await?;
+        let mut project = locked(&mut tx, id).await?;
+        project.secret_backup = project.secret.replace(sealed.clone());
+        project.updated_at = now;
+        // Both columns are read before either is written.
+        tx.run(
+            "UPDATE projects SET secret_backup_hash = secret_hash, \
+             secret_backup_sealed = secret_sealed, secret_hash = $2, secret_sealed = $3, \
+             updated_at = $4 WHERE id = $1",
+            args![id, secret.hash(), sealed, now],
+        )
+        .await?;
+        tx.log(actor, "secret_token_rotated", &project, Vec::new(), now).await?;
+        tx.commit().await?;
+        Ok(project)
+    }
+
+    pub async fn delete_secret_backup(&self, actor: &Actor, id: ProjectId) -> Result<ProjectRow> {
+        let now = self.clock.now();
+        let mut tx = self.db.begin().await?;
+        let mut project = locked(&mut tx, id).await?;
+        project.secret_backup = None;
+        project.updated_at = now;
+        tx.run(
+            "UPDATE projects SET secret_backup_hash = NULL, secret_backup_sealed = NULL, \
+             updated_at = $2 WHERE id = $1",
+            args![id, now],
+        )
+        .await?;
+        tx.log(actor, "secret_token_backup_deleted", &project, Vec::new(), now).await?;
+        tx.commit().await?;
+        Ok(project)
+    }
+
+    /// The project's secret token and its backup, for an administrator to read.
+    pub fn secrets(&self, project: &ProjectRow) -> Result<(Option<Secret>, Option<Secret>)> {
+        let open = |sealed: &Option<Vec<u8>>| {
+            sealed.as_deref().map(|sealed| self.vault.open(sealed)).transpose()
+        };
+        Ok((open(&project.secret)?, open(&project.secret_backup)?))
+    }
+}
+
+async fn locked(tx: &mut Tx, id: ProjectId) -> Result<ProjectRow> {
+    let lock = tx.dialect().for_update();
+    let sql =
+        format!("SELECT {COLUMNS} FROM projects p WHERE p.id = $1 AND p.deleted_at IS NULL{lock}");
+    ProjectRow::read(&tx.one(sql, args![id]).await?)
+}
+
+pub(crate) async fn insert(
+    tx: &mut Tx,
+    organization: OrganizationId,
+    new: NewProject,
+    now: Timestamp,
+) -> Result<ProjectRow> {
+    let row = tx
+        .one(
+            format!(
+                "INSERT INTO projects AS p (uuid, organization_id, name, api_token, timezone, \
+                 settings, ingested_event, created_at, updated_at) \
+                 VALUES ($1, $2, $3, $4, $5, $6, FALSE, $7, $7) RETURNING {}",
+                COLUMNS.replace("p.", "")
+            ),
+            args![
+                Uuid::now_v7(),
+                organization,
+                new.name.as_str(),
+                new.api_token.reveal(),
+                new.timezone.as_str(),
+                Value::Object(new.settings),
+                now,
+            ],
+        )
+        .await
+        .map_err(|error| match error {
+            Error::Duplicate { .. } => {
+                Error::refused(Some("api_token"), "Another project has this token already.")
+            }
+            other => other,
+        })?;
+    ProjectRow::read(&row)
+}

@@ -1,0 +1,114 @@
+//! Making, hashing and masking what must not be read back.
+
+use std::fmt;
+
+use argon2::{Argon2, PasswordHasher, PasswordVerifier, password_hash::phc::PasswordHash};
+use rand::TryRng;
+use rand::rngs::SysRng;
+use sha2::{Digest, Sha256};
+
+use crate::{Error, Result};
+
+const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+/// 43 base-62 characters carry 256 random bits.
+const SECRET_CHARS: usize = 43;
+const MASK_EDGE_CHARS: usize = 4;
+
+/// A value that is shown once, by whoever asks for it by name, and never logged.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn given(value: impl Into<String>) -> Self {
+        Self(value.into())
+    }
+
+    /// `prefix` followed by base-62 text of the system's randomness.
+    pub fn random(prefix: &str) -> Self {
+        let mut value = String::with_capacity(prefix.len() + SECRET_CHARS);
+        value.push_str(prefix);
+        let mut bytes = [0_u8; 64];
+        while value.len() < prefix.len() + SECRET_CHARS {
+            SysRng.try_fill_bytes(&mut bytes).expect("the system's randomness answers");
+            // Bytes past the last whole multiple of 62 would favour some letters.
+            for byte in bytes.iter().filter(|byte| **byte < 248) {
+                value.push(BASE62[usize::from(byte % 62)] as char);
+            }
+        }
+        value.truncate(prefix.len() + SECRET_CHARS);
+        Self(value)
+    }
+
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// First and last four characters: enough to recognise, too little to use.
+    pub fn mask(&self) -> String {
+        let letters: Vec<char> = self.0.chars().collect();
+        if letters.len() < 3 * MASK_EDGE_CHARS {
+            return "********".into();
+        }
+        let (head, tail) =
+            (&letters[..MASK_EDGE_CHARS], &letters[letters.len() - MASK_EDGE_CHARS..]);
+        format!("{}...{}", head.iter().collect::<String>(), tail.iter().collect::<String>())
+    }
+
+    pub fn hash(&self) -> String {
+        sha256_mark(&self.0)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// How a key is stored and looked up. Keys carry 256 bits, so a fast hash is enough.
+pub fn sha256_mark(value: &str) -> String {
+    let digest = Sha256::digest(value.as_bytes());
+    digest.iter().fold(String::from("sha256$"), |mut text, byte| {
+        text.push(char::from_digit(u32::from(byte >> 4), 16).expect("four bits"));
+        text.push(char::from_digit(u32::from(byte & 15), 16).expect("four bits"));
+        text
+    })
+}
+
+/// Argon2id; slow on purpose, so callers run it off the async threads.
+pub fn hash_password(password: &str) -> Result<String> {
+    Argon2::default()
+        .hash_password(password.as_bytes())
+        .map(|hash| hash.to_string())
+        .map_err(|why| Error::corrupt("password", why))
+}
+
+pub fn verify_password(password: &str, hash: &str) -> bool {
+    PasswordHash::new(hash)
+        .is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_long_masked_and_never_printed() {
+        let secret = Secret::random("phx_");
+        assert_eq!(secret.reveal().len(), 47);
+        assert!(secret.reveal()[4..].bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        assert_ne!(secret, Secret::random("phx_"));
+        assert_eq!(Secret::given("phx_abcdefghwxyz").mask(), "phx_...wxyz");
+        assert_eq!(Secret::given("short").mask(), "********");
+        assert!(!format!("{secret:?}").contains(secret.reveal()));
+    }
+
+    #[test]
+    fn a_password_verifies_only_itself() {
+        let hash = hash_password("correct horse").unwrap();
+        assert!(hash.starts_with("$argon2id$"));
+        assert!(verify_password("correct horse", &hash));
+        assert!(!verify_password("correct horse ", &hash));
+        assert!(!verify_password("correct horse", "not a hash"));
+    }
+}

@@ -1,0 +1,34 @@
+//! Whose token is this: the question behind every capture and flag request.
+
+use model::{OrganizationId, ProjectId};
+
+use crate::db::{Row, args};
+use crate::{Catalog, Result, sha256_mark};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenOwner {
+    pub project: ProjectId,
+    pub organization: OrganizationId,
+}
+
+impl TokenOwner {
+    fn read(row: &Row) -> Result<Self> {
+        Ok(Self { project: row.get("id")?, organization: row.get("organization_id")? })
+    }
+}
+
+impl Catalog {
+    /// The project of a public token (`phc_…`).
+    pub async fn project_by_token(&self, token: &str) -> Result<Option<TokenOwner>> {
+        let sql = "SELECT id, organization_id FROM projects WHERE api_token = $1";
+        self.db.optional(sql, args![token]).await?.as_ref().map(TokenOwner::read).transpose()
+    }
+
+    /// The project of a secret token (`phs_…`), current or backup.
+    pub async fn project_by_secret(&self, secret: &str) -> Result<Option<TokenOwner>> {
+        let sql = "SELECT id, organization_id FROM projects \
+                   WHERE secret_hash = $1 OR secret_backup_hash = $1";
+        let row = self.db.optional(sql, args![sha256_mark(secret)]).await?;
+        row.as_ref().map(TokenOwner::read).transpose()
+    }
+}

@@ -1,0 +1,164 @@
+//! Users: who they are and where they are working.
+
+use model::{OrganizationId, ProjectId, Timestamp, User, UserId};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::db::{Row, Tx, args};
+use crate::{Catalog, Error, Result};
+
+/// Columns of a nested user, for a table joined as `u`; read by [`nested`].
+pub(crate) const NESTED: &str = "u.id AS u_id, u.uuid AS u_uuid, u.distinct_id AS u_distinct_id, \
+     u.first_name AS u_first_name, u.last_name AS u_last_name, u.email AS u_email, \
+     u.is_email_verified AS u_is_email_verified";
+
+const OWN: &str = "u.password_hash, u.is_active, u.is_staff, u.settings, \
+     u.current_organization_id, u.current_project_id, u.date_joined, u.last_login";
+
+#[derive(Clone, Debug)]
+pub struct UserRow {
+    pub user: User,
+    pub password_hash: Option<String>,
+    pub is_active: bool,
+    pub is_staff: bool,
+    /// What people set about themselves and nothing here reads: themes, columns, notifications.
+    pub settings: Map<String, Value>,
+    pub current_organization: Option<OrganizationId>,
+    pub current_project: Option<ProjectId>,
+    pub date_joined: Timestamp,
+    pub last_login: Option<Timestamp>,
+}
+
+pub struct NewUser {
+    pub email: String,
+    pub first_name: String,
+    pub password_hash: Option<String>,
+}
+
+/// What a user may change; absent fields stay.
+#[derive(Default)]
+pub struct UserChange {
+    pub email: Option<String>,
+    pub first_name: Option<String>,
+    pub last_name: Option<String>,
+    pub password_hash: Option<String>,
+    pub current_organization: Option<OrganizationId>,
+    pub current_project: Option<ProjectId>,
+    pub settings: Map<String, Value>,
+}
+
+impl UserRow {
+    fn read(row: &Row) -> Result<Self> {
+        Ok(Self {
+            user: nested(row)?.ok_or(Error::NotFound)?,
+            password_hash: row.get("password_hash")?,
+            is_active: row.get("is_active")?,
+            is_staff: row.get("is_staff")?,
+            settings: row.json("settings")?,
+            current_organization: row.get("current_organization_id")?,
+            current_project: row.get("current_project_id")?,
+            date_joined: row.get("date_joined")?,
+            last_login: row.get("last_login")?,
+        })
+    }
+}
+
+/// The nested user of a row that selected [`NESTED`]; none when the join found nobody.
+pub(crate) fn nested(row: &Row) -> Result<Option<User>> {
+    let Some(id) = row.get::<Option<UserId>>("u_id")? else { return Ok(None) };
+    Ok(Some(User {
+        id,
+        uuid: row.get("u_uuid")?,
+        distinct_id: row.get("u_distinct_id")?,
+        first_name: row.get("u_first_name")?,
+        last_name: row.get("u_last_name")?,
+        email: row.get("u_email")?,
+        is_email_verified: row.get("u_is_email_verified")?,
+        hedgehog_config: None,
+        role_at_organization: None,
+    }))
+}
+
+impl Catalog {
+    pub async fn user(&self, id: UserId) -> Result<UserRow> {
+        let sql = format!("SELECT {NESTED}, {OWN} FROM users u WHERE u.id = $1");
+        UserRow::read(&self.db.one(sql, args![id]).await?)
+    }
+
+    pub async fn user_by_email(&self, email: &str) -> Result<Option<UserRow>> {
+        let sql = format!("SELECT {NESTED}, {OWN} FROM users u WHERE u.email_lower = $1");
+        let row = self.db.optional(sql, args![email.to_lowercase()]).await?;
+        row.as_ref().map(UserRow::read).transpose()
+    }
+
+    pub async fn update_user(&self, id: UserId, change: UserChange) -> Result<UserRow> {
+        let mut tx = self.db.begin().await?;
+        let lock = tx.dialect().for_update();
+        let sql = format!("SELECT {NESTED}, {OWN} FROM users u WHERE u.id = $1{lock}");
+        let mut row = UserRow::read(&tx.one(sql, args![id]).await?)?;
+        let user = &mut row.user;
+        user.email = change.email.unwrap_or(std::mem::take(&mut user.email));
+        user.first_name = change.first_name.unwrap_or(std::mem::take(&mut user.first_name));
+        user.last_name = change.last_name.unwrap_or(std::mem::take(&mut user.last_name));
+        row.password_hash = change.password_hash.or(row.password_hash);
+        row.current_organization = change.current_organization.or(row.current_organization);
+        row.current_project = change.current_project.or(row.current_project);
+        row.settings.extend(change.settings);
+        tx.run(
+            "UPDATE users SET email = $2, email_lower = $3, first_name = $4, last_name = $5, \
+             password_hash = $6, current_organization_id = $7, current_project_id = $8, \
+             settings = $9 WHERE id = $1",
+            args![
+                id,
+                row.user.email.as_str(),
+                row.user.email.to_lowercase(),
+                row.user.first_name.as_str(),
+                row.user.last_name.as_str(),
+                row.password_hash.clone(),
+                row.current_organization,
+                row.current_project,
+                Value::Object(row.settings.clone()),
+            ],
+        )
+        .await
+        .map_err(|error| taken(error, "email"))?;
+        tx.commit().await?;
+        Ok(row)
+    }
+
+    pub async fn record_login(&self, id: UserId) -> Result<()> {
+        let mut tx = self.db.begin().await?;
+        tx.run("UPDATE users SET last_login = $2 WHERE id = $1", args![id, self.clock.now()])
+            .await?;
+        tx.commit().await
+    }
+}
+
+fn taken(error: Error, field: &'static str) -> Error {
+    match error {
+        Error::Duplicate { .. } => {
+            Error::refused(Some(field), "There is already an account with this email address.")
+        }
+        other => other,
+    }
+}
+
+pub(crate) async fn insert(tx: &mut Tx, new: &NewUser, now: Timestamp) -> Result<UserId> {
+    tx.one(
+        "INSERT INTO users (uuid, distinct_id, email, email_lower, first_name, last_name, \
+         password_hash, is_active, is_email_verified, is_staff, settings, date_joined) \
+         VALUES ($1, $2, $3, $4, $5, '', $6, TRUE, TRUE, FALSE, '{}', $7) RETURNING id",
+        args![
+            Uuid::new_v4(),
+            Uuid::new_v4(),
+            new.email.as_str(),
+            new.email.to_lowercase(),
+            new.first_name.as_str(),
+            new.password_hash.clone(),
+            now,
+        ],
+    )
+    .await
+    .map_err(|error| taken(error, "email"))?
+    .get("id")
+}

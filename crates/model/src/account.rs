@@ -1,0 +1,52 @@
+//! People, their organizations, and how far each may go.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::UserId;
+
+/// A user as every object shows its author.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct User {
+    pub id: UserId,
+    pub uuid: Uuid,
+    pub distinct_id: String,
+    pub first_name: String,
+    pub last_name: String,
+    pub email: String,
+    pub is_email_verified: bool,
+    pub hedgehog_config: Option<serde_json::Value>,
+    pub role_at_organization: Option<String>,
+}
+
+/// Standing within an organization; the numbers are on the wire.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(into = "i64", try_from = "i64")]
+#[schemars(with = "i64")]
+pub enum Level {
+    Member = 1,
+    Admin = 8,
+    Owner = 15,
+}
+
+impl From<Level> for i64 {
+    fn from(level: Level) -> Self {
+        level as Self
+    }
+}
+
+impl TryFrom<i64> for Level {
+    type Error = String;
+
+    fn try_from(number: i64) -> Result<Self, String> {
+        match number {
+            1 => Ok(Self::Member),
+            8 => Ok(Self::Admin),
+            15 => Ok(Self::Owner),
+            other => Err(format!("\"{other}\" is not a valid choice.")),
+        }
+    }
+}
