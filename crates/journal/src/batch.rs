@@ -1,0 +1,78 @@
+use crate::Position;
+use crate::format::{FRAME_BYTES, Salt, u32_at};
+
+/// Records for one append, encoded by the caller straight into the bytes that go to disk.
+#[derive(Debug, Default)]
+pub struct Batch {
+    /// Frames as on disk, except that the checksum is still the record's alone: position and
+    /// segment are known only to the writer.
+    frames: Vec<u8>,
+    records: u32,
+    largest: usize,
+}
+
+impl Batch {
+    pub fn new() -> Batch {
+        Batch::default()
+    }
+
+    /// Room for `records` records of `bytes` bytes altogether.
+    pub fn with_capacity(records: usize, bytes: usize) -> Batch {
+        Batch { frames: Vec::with_capacity(records * FRAME_BYTES + bytes), ..Batch::default() }
+    }
+
+    pub fn push(&mut self, record: &[u8]) {
+        self.push_with(|out| out.extend_from_slice(record));
+    }
+
+    /// `encode` appends the record to the buffer it is given and leaves the rest of it alone.
+    pub fn push_with(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
+        let frame = self.frames.len();
+        let start = frame + FRAME_BYTES;
+        self.frames.resize(start, 0);
+        encode(&mut self.frames);
+        assert!(self.frames.len() >= start, "an encoder only appends");
+
+        let record = &self.frames[start..];
+        let (len, checksum) = (record.len(), crc32c::crc32c(record));
+        // A length beyond 32 bits is refused by `append`, which looks at `largest`.
+        self.frames[frame..frame + 4].copy_from_slice(&(len as u32).to_le_bytes());
+        self.frames[frame + 4..start].copy_from_slice(&checksum.to_le_bytes());
+        self.largest = self.largest.max(len);
+        self.records += 1;
+    }
+
+    /// Number of records.
+    pub fn len(&self) -> usize {
+        self.records as usize
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Bytes this batch takes in the journal.
+    pub fn bytes(&self) -> usize {
+        self.frames.len()
+    }
+
+    pub(crate) fn largest(&self) -> usize {
+        self.largest
+    }
+
+    pub(crate) fn frames(&self) -> &[u8] {
+        &self.frames
+    }
+
+    /// Fixes the checksums for the place the records are going to have.
+    pub(crate) fn place(&mut self, salt: Salt, first: Position) {
+        let mut at = 0;
+        for index in 0..u64::from(self.records) {
+            let len = u32_at(&self.frames, at);
+            let record = u32_at(&self.frames, at + 4);
+            let placed = salt.frame_checksum(record, len, first.plus(index));
+            self.frames[at + 4..at + FRAME_BYTES].copy_from_slice(&placed.to_le_bytes());
+            at += FRAME_BYTES + len as usize;
+        }
+    }
+}

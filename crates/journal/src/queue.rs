@@ -1,0 +1,77 @@
+//! Appends on their way to the writer thread.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::segment::lock;
+use crate::{Batch, Error, Position, Result};
+
+/// What one write takes at most, so that the first of many waiting appends does not wait for the
+/// bytes of the last. One larger append still goes as a whole.
+const GROUP_BYTES_MAX: u64 = 8 << 20;
+
+/// What a request costs beside its bytes, so that the bound also bounds their number.
+pub(crate) const REQUEST_BYTES: u64 = 256;
+
+pub(crate) struct Request {
+    pub batch: Batch,
+    pub done: oneshot::Sender<Result<Position>>,
+    /// The request's bytes of the queue's bound; given back when the request is dropped.
+    pub room: OwnedSemaphorePermit,
+}
+
+/// Bounded by the permits its requests hold.
+#[derive(Default)]
+pub(crate) struct Queue {
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct Waiting {
+    requests: VecDeque<Request>,
+    closed: bool,
+}
+
+impl Queue {
+    pub(crate) fn push(&self, request: Request) -> Result<()> {
+        let mut waiting = lock(&self.waiting);
+        if waiting.closed {
+            return Err(Error::Closed);
+        }
+        waiting.requests.push_back(request);
+        drop(waiting);
+        self.arrived.notify_one();
+        Ok(())
+    }
+
+    pub(crate) fn close(&self) {
+        lock(&self.waiting).closed = true;
+        self.arrived.notify_one();
+    }
+
+    /// Refuses what still waits, and all that comes.
+    pub(crate) fn abandon(&self) {
+        self.close();
+        lock(&self.waiting).requests.clear();
+    }
+
+    /// Waits for requests and takes as many as fit into `room_bytes`, but at least one. Nothing
+    /// when the queue is closed and empty.
+    pub(crate) fn take(&self, room_bytes: u64, taken: &mut Vec<Request>) {
+        let mut waiting = self
+            .arrived
+            .wait_while(lock(&self.waiting), |one| one.requests.is_empty() && !one.closed)
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut bytes = 0;
+        let bytes_max = room_bytes.min(GROUP_BYTES_MAX);
+        while let Some(request) = waiting.requests.pop_front_if(|request| {
+            bytes += request.batch.bytes() as u64;
+            taken.is_empty() || bytes <= bytes_max
+        }) {
+            taken.push(request);
+        }
+    }
+}

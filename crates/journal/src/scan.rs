@@ -1,0 +1,84 @@
+//! Reads one segment from its beginning, a window at a time.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use crate::cursor::{Cursor, Fault, Step};
+use crate::format::{End, GroupHeader};
+use crate::segment::Segment;
+use crate::{Error, Position, Result};
+
+pub(crate) const WINDOW_BYTES: usize = 1 << 20;
+
+pub(crate) struct Scan {
+    segment: Arc<Segment>,
+    cursor: Cursor,
+    limit: u64,
+    window: Vec<u8>,
+    window_at: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Found<'a> {
+    Group { start: End, header: GroupHeader },
+    Record { position: Position, record: &'a [u8] },
+    End(End),
+    Bad(Fault),
+}
+
+impl Scan {
+    pub(crate) fn new(segment: Arc<Segment>, limit: u64) -> Scan {
+        let cursor = Cursor::new(&segment.header);
+        Scan { segment, cursor, limit, window: Vec::new(), window_at: 0 }
+    }
+
+    pub(crate) fn next(&mut self) -> Result<Found<'_>> {
+        loop {
+            let at = self.cursor.at();
+            let seen = at.offset.saturating_sub(self.window_at).min(self.window.len() as u64);
+            match self.cursor.step(&self.window[seen as usize..], self.limit) {
+                Step::Need(bytes) => {
+                    self.fill(at, bytes)?;
+                    if self.window.len() < bytes {
+                        let found = format!("{} before the file ends", self.window.len());
+                        let fault = self.cursor.fault(format!("{bytes} bytes"), &found);
+                        return Ok(Found::Bad(fault));
+                    }
+                }
+                Step::Group { start, header } => return Ok(Found::Group { start, header }),
+                Step::End => return Ok(Found::End(at)),
+                Step::Bad(fault) => return Ok(Found::Bad(fault)),
+                Step::Record { position, range } => {
+                    let record = &self.window[seen as usize..][range];
+                    return Ok(Found::Record { position, record });
+                }
+            }
+        }
+    }
+
+    fn fill(&mut self, at: End, bytes: usize) -> Result<()> {
+        let room = self.limit - at.offset;
+        let wanted = (bytes.max(WINDOW_BYTES) as u64).min(room);
+        self.window = read_at(&self.segment.file, at.offset, wanted as usize)?;
+        self.window_at = at.offset;
+        Ok(())
+    }
+}
+
+/// Up to `bytes` bytes, fewer only where the file ends.
+pub(crate) fn read_at(file: &File, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+    let mut buffer = vec![0; bytes];
+    let mut filled = 0;
+    while filled < bytes {
+        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(Error::io("read a journal segment")(error)),
+        }
+    }
+    buffer.truncate(filled);
+    Ok(buffer)
+}

@@ -1,0 +1,75 @@
+use journal::{Batch, Error, Journal, Position, Settings};
+
+use crate::{batch, inspect, read_all, tiny};
+
+#[tokio::test]
+async fn appended_records_come_back_in_order_before_and_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    let id = journal.id();
+    let mut expected = Vec::new();
+    let mut next = Position::START;
+    for size in [0, 1, 100, 4096, 5000, 20_000, 60_000, 3] {
+        let records: Vec<Vec<u8>> = (0..3).map(|n| vec![n; size]).collect();
+        let last = journal.append(batch(&records)).await.unwrap();
+        for record in records {
+            expected.push((next, record));
+            next = next.next();
+        }
+        assert_eq!(last.next(), next);
+        assert_eq!(read_all(&journal, Position::START).await, expected);
+    }
+    assert_eq!(inspect(folder.path()), expected);
+    journal.close().await;
+    let closed = journal.append(batch(["late"])).await;
+    assert!(matches!(closed, Err(Error::Closed)));
+
+    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    assert_eq!(journal.id(), id);
+    assert_eq!(journal.append(batch(["again"])).await.unwrap(), next);
+    expected.push((next, b"again".to_vec()));
+    for from in [Position::START, Position::from_u64(5), Position::from_u64(20), next] {
+        let wanted: Vec<_> = expected.iter().filter(|(at, _)| *at >= from).cloned().collect();
+        assert_eq!(read_all(&journal, from).await, wanted);
+    }
+    assert_eq!(inspect(folder.path()), expected);
+}
+
+#[tokio::test]
+async fn an_append_beyond_a_bound_is_refused_and_harmless() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    let record = vec![0; (64 << 10) + 1];
+    let result = journal.append(batch([&record])).await;
+    assert!(matches!(result, Err(Error::TooLarge { bytes: 65_537, bytes_max: 65_536 })));
+    let many = batch((0..5).map(|_| vec![0; 60_000]));
+    assert!(matches!(journal.append(many).await, Err(Error::TooLarge { .. })));
+    assert_eq!(journal.append(Batch::new()).await.unwrap(), Position::from_u64(0));
+    assert_eq!(journal.append(batch(["fits"])).await.unwrap(), Position::START);
+}
+
+#[tokio::test]
+async fn a_folder_has_one_owner_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    let second = Journal::open(folder.path(), tiny()).await.err().unwrap();
+    assert!(second.to_string().ends_with("belongs to another running process"), "{second}");
+    drop(journal);
+    Journal::open(folder.path(), tiny()).await.unwrap();
+}
+
+#[tokio::test]
+async fn settings_that_cannot_work_are_refused_by_name() {
+    let bad = [
+        ("segment_bytes", Settings { segment_bytes: 4096, ..tiny() }),
+        ("segment_bytes", Settings { segment_bytes: 2 << 30, ..tiny() }),
+        ("queue_bytes_max", Settings { queue_bytes_max: 2 << 30, ..tiny() }),
+        ("record_bytes_max", Settings { record_bytes_max: 256 << 10, ..tiny() }),
+        ("disk_bytes_max", Settings { disk_bytes_max: 400 << 10, ..tiny() }),
+    ];
+    for (name, settings) in bad {
+        let folder = tempfile::tempdir().unwrap();
+        let error = Journal::open(folder.path(), settings).await.err().unwrap();
+        assert!(error.to_string().contains(&format!("setting {name} ")), "{error}");
+    }
+}
