@@ -10,6 +10,9 @@ pub enum Error {
     /// A change that the rules refuse. `field` is null when no single field is to blame.
     #[error("{detail}")]
     Refused { field: Option<&'static str>, detail: String },
+    /// A name that something else here has already.
+    #[error("{detail}")]
+    Taken { field: &'static str, detail: String },
     #[error("{0}")]
     Forbidden(&'static str),
     /// The database cannot be reached now; trying again may help.

@@ -15,6 +15,7 @@ mod migrate;
 mod organizations;
 mod projects;
 mod secret;
+mod sessions;
 mod tokens;
 mod users;
 mod vault;

@@ -100,6 +100,7 @@ impl Catalog {
         user.email = change.email.unwrap_or(std::mem::take(&mut user.email));
         user.first_name = change.first_name.unwrap_or(std::mem::take(&mut user.first_name));
         user.last_name = change.last_name.unwrap_or(std::mem::take(&mut user.last_name));
+        let ends_sessions = change.password_hash.is_some();
         row.password_hash = change.password_hash.or(row.password_hash);
         row.current_organization = change.current_organization.or(row.current_organization);
         row.current_project = change.current_project.or(row.current_project);
@@ -122,15 +123,11 @@ impl Catalog {
         )
         .await
         .map_err(|error| taken(error, "email"))?;
+        if ends_sessions {
+            tx.run("DELETE FROM sessions WHERE user_id = $1", args![id]).await?;
+        }
         tx.commit().await?;
         Ok(row)
-    }
-
-    pub async fn record_login(&self, id: UserId) -> Result<()> {
-        let mut tx = self.db.begin().await?;
-        tx.run("UPDATE users SET last_login = $2 WHERE id = $1", args![id, self.clock.now()])
-            .await?;
-        tx.commit().await
     }
 }
 

@@ -123,14 +123,23 @@ impl Scopes {
         }
     }
 
-    pub fn allow(&self, required: Required) -> bool {
+    pub fn allow(&self, wanted: &str, access: Access) -> bool {
         self.0.iter().any(|word| match word.split_once(':') {
             None => word == "*",
-            Some((object, access)) => {
-                object == required.object
-                    && (access == required.access.as_str() || access == Access::Write.as_str())
+            Some((object, given)) => {
+                object == wanted && (given == access.as_str() || given == Access::Write.as_str())
             }
         })
+    }
+
+    /// The first of these scopes that `holder` does not have itself.
+    pub fn beyond(&self, holder: &Self) -> Option<&str> {
+        let held = |word: &str| match word.split_once(':') {
+            None => holder.0.iter().any(|own| own == word),
+            Some((object, "write")) => holder.allow(object, Access::Write),
+            Some((object, _)) => holder.allow(object, Access::Read),
+        };
+        self.0.iter().map(String::as_str).find(|word| !held(word))
     }
 
     pub fn as_words(&self) -> &[String] {
@@ -178,8 +187,6 @@ mod tests {
 
     #[test]
     fn write_implies_read_and_never_the_reverse() {
-        let read = Required { object: "dashboard", access: Access::Read };
-        let write = Required { object: "dashboard", access: Access::Write };
         for (given, may_read, may_write) in [
             (&["*"][..], true, true),
             (&["dashboard:write"], true, true),
@@ -188,8 +195,8 @@ mod tests {
             (&["insight:write"], false, false),
             (&[], false, false),
         ] {
-            assert_eq!(scopes(given).allow(read), may_read, "{given:?}");
-            assert_eq!(scopes(given).allow(write), may_write, "{given:?}");
+            assert_eq!(scopes(given).allow("dashboard", Access::Read), may_read, "{given:?}");
+            assert_eq!(scopes(given).allow("dashboard", Access::Write), may_write, "{given:?}");
         }
     }
 

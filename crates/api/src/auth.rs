@@ -1,0 +1,178 @@
+//! Credentials: a personal key in the header, body or query, or a browser session.
+
+use std::sync::Arc;
+
+use axum::http::header;
+use axum::http::request::Parts;
+use catalog::{PersonalKey, ProjectRow, UserRow};
+use model::OrganizationId;
+use model::scope::Access;
+use serde_json::Value;
+
+use crate::body::{Received, received};
+use crate::{AppState, Error, Result, session};
+
+/// Somebody who proved who they are.
+#[derive(Clone)]
+pub(crate) struct Credentials(Arc<Proof>);
+
+#[derive(Clone)]
+enum Proof {
+    Key(PersonalKey, UserRow),
+    Session(UserRow),
+}
+
+/// Where a key was found, in the words of the error that refuses it.
+#[derive(Clone, Copy)]
+enum Place {
+    Header,
+    Body,
+    Query,
+}
+
+impl Place {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Header => "Authorization header",
+            Self::Body => "body",
+            Self::Query => "query string",
+        }
+    }
+}
+
+/// The first place that holds a credential decides; no other is tried.
+pub(crate) async fn authenticate(parts: &mut Parts, app: &AppState) -> Result<Credentials> {
+    if let Some(known) = parts.extensions.get::<Credentials>() {
+        return Ok(known.clone());
+    }
+    let credentials = match find_key(parts)? {
+        Some((value, place)) => {
+            let holder = app.catalog.key_holder(&value).await?;
+            let (key, user) = holder.ok_or_else(|| invalid_key(place))?;
+            app.rate_limits.take(parts, &key, app.catalog.clock().now())?;
+            Credentials(Arc::new(Proof::Key(key, user)))
+        }
+        None => {
+            let user = session::user(parts, app).await?.ok_or_else(Error::unauthenticated)?;
+            Credentials(Arc::new(Proof::Session(user)))
+        }
+    };
+    parts.extensions.insert(credentials.clone());
+    Ok(credentials)
+}
+
+fn invalid_key(place: Place) -> Error {
+    Error::unauthorized(
+        "invalid_personal_api_key",
+        format!("Personal API key found in request {} is invalid.", place.name()),
+    )
+}
+
+fn find_key(parts: &Parts) -> Result<Option<(String, Place)>> {
+    if let Some(given) = parts.headers.get(header::AUTHORIZATION) {
+        let text = given.to_str().map_err(|_| invalid_key(Place::Header))?;
+        if let Some((scheme, value)) = text.split_once(' ')
+            && scheme.eq_ignore_ascii_case("bearer")
+        {
+            let value = value.trim();
+            // OAuth tokens and project secrets are no personal keys, and open nothing here.
+            if value.starts_with("pha_") || value.starts_with("phs_") {
+                return Err(Error::unauthenticated());
+            }
+            return Ok(Some((value.to_owned(), Place::Header)));
+        }
+    }
+    if let Some(value) = body_key(parts) {
+        return Ok(Some((value, Place::Body)));
+    }
+    Ok(query_parameter(parts, "personal_api_key").map(|value| (value, Place::Query)))
+}
+
+/// The key of a JSON body. A quick look spares parsing bodies that cannot hold one.
+fn body_key(parts: &Parts) -> Option<String> {
+    const FIELD: &[u8] = b"\"personal_api_key\"";
+    let received = received(parts);
+    let Received::Whole(bytes) = &*received else { return None };
+    if !bytes.windows(FIELD.len()).any(|window| window == FIELD) {
+        return None;
+    }
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    value.get("personal_api_key")?.as_str().map(str::to_owned)
+}
+
+pub(crate) fn query_parameter(parts: &Parts, name: &str) -> Option<String> {
+    let query = parts.uri.query()?;
+    form_urlencoded::parse(query.as_bytes())
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value.into_owned())
+}
+
+impl Credentials {
+    pub(crate) fn user(&self) -> &UserRow {
+        match &*self.0 {
+            Proof::Key(_, user) | Proof::Session(user) => user,
+        }
+    }
+
+    fn key(&self) -> Option<&PersonalKey> {
+        match &*self.0 {
+            Proof::Key(key, _) => Some(key),
+            Proof::Session(_) => None,
+        }
+    }
+
+    pub(crate) fn into_user(self) -> UserRow {
+        self.user().clone()
+    }
+
+    pub(crate) fn into_parts(self) -> (UserRow, Option<PersonalKey>) {
+        (self.user().clone(), self.key().cloned())
+    }
+
+    /// A session may do whatever its user may.
+    pub(crate) fn may(&self, object: &str, access: Access) -> Result<()> {
+        let Some(key) = self.key() else { return Ok(()) };
+        if !key.scopes.allow(object, access) {
+            return Err(Error::forbidden(format!(
+                "API key missing required scope '{object}:{}'",
+                access.as_str()
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn may_enter_project(&self, project: &ProjectRow) -> Result<()> {
+        let Some(key) = self.key() else { return Ok(()) };
+        if key.scoped_teams.as_ref().is_some_and(|teams| !teams.contains(&project.id)) {
+            return Err(Error::forbidden(format!(
+                "API key does not have access to the requested project: ID {}.",
+                project.id
+            )));
+        }
+        self.may_enter_its_organization(project.organization)
+    }
+
+    pub(crate) fn may_enter_organization(&self, id: OrganizationId) -> Result<()> {
+        self.may_leave_projects()?;
+        self.may_enter_its_organization(id)
+    }
+
+    fn may_enter_its_organization(&self, id: OrganizationId) -> Result<()> {
+        let Some(key) = self.key() else { return Ok(()) };
+        if key.scoped_organizations.as_ref().is_some_and(|known| !known.contains(&id)) {
+            return Err(Error::forbidden(format!(
+                "API key does not have access to the requested organization: ID {id}."
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn may_leave_projects(&self) -> Result<()> {
+        if self.key().is_some_and(|key| key.scoped_teams.is_some()) {
+            return Err(Error::forbidden(
+                "API keys with scoped projects are only supported on project-based endpoints.",
+            ));
+        }
+        Ok(())
+    }
+}

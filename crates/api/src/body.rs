@@ -1,0 +1,270 @@
+//! Request bodies: read once, bounded, and checked only after permissions and objects are.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::doc::{Describe, Operation};
+use crate::{AppState, Error, Result};
+
+/// What arrived, kept beside the request's head so that extractors can look at it in any order.
+#[derive(Clone)]
+pub(crate) enum Received {
+    Whole(Bytes),
+    TooLarge {
+        limit_bytes: usize,
+    },
+    /// The client stopped sending.
+    Broken,
+}
+
+/// A body that is parsed when the handler asks, after it has found its object.
+pub struct Body<T> {
+    received: Arc<Received>,
+    content_type: Option<String>,
+    expects: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> Body<T> {
+    /// The fields the handler knows; unknown ones are ignored.
+    pub fn read(&self) -> Result<T> {
+        let value = self.value()?;
+        serde_path_to_error::deserialize(&value).map_err(|error| field_error(&error, &value))
+    }
+}
+
+impl<T> Body<T> {
+    /// The whole object as sent. An empty body counts as `{}`.
+    pub fn value(&self) -> Result<Value> {
+        let bytes = match &*self.received {
+            Received::Whole(bytes) => bytes,
+            Received::TooLarge { limit_bytes } => return Err(Error::too_large(*limit_bytes)),
+            Received::Broken => return Err(Error::parse("The request body ended early.")),
+        };
+        if bytes.is_empty() {
+            return Ok(Value::Object(serde_json::Map::new()));
+        }
+        if let Some(given) = &self.content_type
+            && !is_json(given)
+        {
+            return Err(Error::unsupported_media_type(given));
+        }
+        let value: Value = serde_json::from_slice(bytes)
+            .map_err(|why| Error::parse(format!("JSON parse error - {why}")))?;
+        if !value.is_object() {
+            return Err(Error::refused(format!(
+                "Invalid data. Expected a dictionary, but got {}.",
+                kind_of(&value)
+            )));
+        }
+        if holds_nul(&value) {
+            return Err(Error::refused("Null characters are not allowed."));
+        }
+        Ok(value)
+    }
+}
+
+impl<T: Send> FromRequestParts<AppState> for Body<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        Ok(Self {
+            received: received(parts),
+            content_type: content_type(&parts.headers),
+            expects: PhantomData,
+        })
+    }
+}
+
+impl<T: JsonSchema> Describe for Body<T> {
+    fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.body::<T>(schemas);
+    }
+}
+
+pub(crate) fn received(parts: &Parts) -> Arc<Received> {
+    parts
+        .extensions
+        .get::<Arc<Received>>()
+        .cloned()
+        .unwrap_or_else(|| Arc::new(Received::Whole(Bytes::new())))
+}
+
+fn content_type(headers: &HeaderMap) -> Option<String> {
+    Some(headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or("").to_owned())
+}
+
+pub(crate) fn is_json(content_type: &str) -> bool {
+    let media = content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
+}
+
+/// PostgreSQL cannot store U+0000 in text, and nobody means it.
+fn holds_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(holds_nul),
+        Value::Object(fields) => {
+            fields.iter().any(|(key, value)| key.contains('\0') || holds_nul(value))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Names the field that did not fit, in the words clients of the API know.
+fn field_error(error: &serde_path_to_error::Error<serde_json::Error>, sent: &Value) -> Error {
+    use serde_path_to_error::Segment;
+    let mut names: Vec<String> = Vec::new();
+    let mut at = Some(sent);
+    for segment in error.path() {
+        match segment {
+            Segment::Seq { index } => {
+                at = at.and_then(|value| value.get(index));
+                names.push(index.to_string());
+            }
+            Segment::Map { key } => {
+                at = at.and_then(|value| value.get(key));
+                names.push(key.clone());
+            }
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    let why = error.inner().to_string();
+    if let Some(field) = why.strip_prefix("missing field `").and_then(|rest| rest.split('`').next())
+    {
+        names.push(field.to_owned());
+        return Error::required(names.join("__"));
+    }
+    let attr = names.join("__");
+    match at {
+        Some(Value::Null) => Error::invalid(attr, "null", "This field may not be null."),
+        Some(value) => {
+            let (code, detail) = explain(&why, value);
+            Error::invalid(attr, code, detail)
+        }
+        None => Error::invalid(attr, "invalid_input", why),
+    }
+}
+
+fn explain(why: &str, sent: &Value) -> (&'static str, String) {
+    let expected = why.split_once("expected ").map_or("", |(_, expected)| expected);
+    if expected.starts_with("a string") {
+        ("invalid_input", "Not a valid string.".into())
+    } else if expected.starts_with("a boolean") {
+        ("invalid_input", "Must be a valid boolean.".into())
+    } else if ["i64", "i32", "u64", "u32"].iter().any(|name| expected.starts_with(name)) {
+        ("invalid_input", "A valid integer is required.".into())
+    } else if expected.starts_with("a sequence") {
+        ("not_a_list", format!("Expected a list of items but got type \"{}\".", kind_of(sent)))
+    } else if expected.starts_with("a map") || expected.starts_with("struct") {
+        (
+            "invalid_input",
+            format!("Expected a dictionary of items but got type \"{}\".", kind_of(sent)),
+        )
+    } else if why.starts_with("UUID") || why.contains("UUID") {
+        ("invalid_input", "Must be a valid UUID.".into())
+    } else if why.contains("unknown variant") || why.contains("is not a valid choice") {
+        let shown = sent.as_str().map_or_else(|| sent.to_string(), str::to_owned);
+        ("invalid_choice", format!("\"{shown}\" is not a valid choice."))
+    } else {
+        ("invalid_input", why.to_owned())
+    }
+}
+
+const fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "str",
+        Value::Array(_) => "list",
+        Value::Object(_) => "dict",
+    }
+}
+
+/// A field of a partial update: left out, emptied, or given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Patch<T> {
+    #[default]
+    Absent,
+    Null,
+    Value(T),
+}
+
+impl<T> Patch<T> {
+    /// For a field that may be emptied: none when it was left out.
+    pub fn nullable(self) -> Option<Option<T>> {
+        match self {
+            Self::Absent => None,
+            Self::Null => Some(None),
+            Self::Value(value) => Some(Some(value)),
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Patch<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Ok(Option::<T>::deserialize(deserializer)?.map_or(Self::Null, Self::Value))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Patch<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        Option::<T>::schema_name()
+    }
+
+    fn json_schema(schemas: &mut SchemaGenerator) -> Schema {
+        Option::<T>::json_schema(schemas)
+    }
+}
+
+/// A present field must not be null: `Option` alone would read null as absent.
+pub fn present<'de, D, T>(deserializer: D) -> std::result::Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+/// `true`, `"true"`, `1` and their opposites: old clients send all of them for `deleted`.
+pub fn lenient_bool<'de, D>(deserializer: D) -> std::result::Result<Option<bool>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let value = Value::deserialize(deserializer)?;
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_ascii_lowercase);
+    match text.as_str() {
+        "true" | "1" | "t" | "yes" | "on" => Ok(Some(true)),
+        "false" | "0" | "f" | "no" | "off" => Ok(Some(false)),
+        _ => Err(serde::de::Error::custom("invalid type: expected a boolean")),
+    }
+}
+
+/// Length in characters, as people count.
+pub fn max_chars(attr: &str, text: &str, max: usize) -> Result<()> {
+    if text.chars().count() > max {
+        let detail = format!("Ensure this field has no more than {max} characters.");
+        return Err(Error::invalid(attr, "max_length", detail));
+    }
+    Ok(())
+}
+
+pub fn not_blank(attr: &str, text: &str) -> Result<()> {
+    if text.trim().is_empty() {
+        return Err(Error::invalid(attr, "blank", "This field may not be blank."));
+    }
+    Ok(())
+}

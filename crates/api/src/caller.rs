@@ -1,0 +1,270 @@
+//! Who is calling, where, and whether they may: permission is in a handler's signature.
+//!
+//! Every extractor here checks in the one order a caller can observe: credentials (401), then
+//! the project or organization (404), the key's own restrictions (403), its scope (403), and
+//! membership (403). Objects and bodies come after, in the handler.
+
+use std::collections::HashMap;
+use std::marker::PhantomData;
+
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+use catalog::{Actor, OrganizationRow, PersonalKey, ProjectRow, UserRow};
+use model::scope::{Access, Required};
+use model::{Level, OrganizationId, ProjectId};
+use schemars::SchemaGenerator;
+use uuid::Uuid;
+
+use crate::auth::{self, Credentials};
+use crate::doc::{Describe, Operation};
+use crate::{AppState, Error, Result};
+
+/// A kind of object that keys are scoped by.
+pub trait Resource {
+    const SCOPE: &'static str;
+}
+
+pub struct Read;
+pub struct Write;
+
+/// Whether an extractor asks for reading or writing.
+pub trait Mode {
+    const ACCESS: Access;
+}
+
+impl Mode for Read {
+    const ACCESS: Access = Access::Read;
+}
+
+impl Mode for Write {
+    const ACCESS: Access = Access::Write;
+}
+
+/// May read `R` in the project of the path.
+pub type Reader<R> = InProject<R, Read>;
+/// May change `R` in the project of the path.
+pub type Writer<R> = InProject<R, Write>;
+/// May read `R` in the organization of the path.
+pub type OrganizationReader<R> = InOrganization<R, Read>;
+/// May change `R` in the organization of the path.
+pub type OrganizationWriter<R> = InOrganization<R, Write>;
+/// May read `R`, which belongs to no project.
+pub type AccountReader<R> = OnAccount<R, Read>;
+/// May change `R`, which belongs to no project.
+pub type AccountWriter<R> = OnAccount<R, Write>;
+
+pub struct InProject<R, M> {
+    pub user: UserRow,
+    pub project: ProjectRow,
+    pub level: Level,
+    of: PhantomData<fn() -> (R, M)>,
+}
+
+pub struct InOrganization<R, M> {
+    pub user: UserRow,
+    pub organization: OrganizationRow,
+    pub level: Level,
+    of: PhantomData<fn() -> (R, M)>,
+}
+
+pub struct OnAccount<R, M> {
+    pub user: UserRow,
+    /// The key that was used; none for a browser session.
+    pub key: Option<PersonalKey>,
+    of: PhantomData<fn() -> (R, M)>,
+}
+
+impl<R, M> InProject<R, M> {
+    pub fn actor(&self) -> Actor {
+        Actor {
+            user: Some(self.user.user.id),
+            organization: self.project.organization,
+            project: Some(self.project.id),
+        }
+    }
+
+    /// Organization owners, admins and, by default, members administer projects.
+    pub fn administrates(&self) -> bool {
+        self.level >= Level::Member
+    }
+}
+
+impl<R, M> InOrganization<R, M> {
+    pub fn actor(&self) -> Actor {
+        Actor { user: Some(self.user.user.id), organization: self.organization.id, project: None }
+    }
+
+    pub fn require(&self, level: Level) -> Result<()> {
+        if self.level < level {
+            return Err(Error::forbidden("Your organization access level is insufficient."));
+        }
+        Ok(())
+    }
+}
+
+impl<R, M> OnAccount<R, M> {
+    /// Changes to one's own account are logged where one is working.
+    pub fn actor(&self) -> Result<Actor> {
+        let organization = self
+            .user
+            .current_organization
+            .ok_or_else(|| Error::missing("You belong to no organization."))?;
+        Ok(Actor {
+            user: Some(self.user.user.id),
+            organization,
+            project: self.user.current_project,
+        })
+    }
+}
+
+impl<R, M> FromRequestParts<AppState> for InProject<R, M>
+where
+    R: Resource,
+    M: Mode,
+{
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        let required = Required { object: R::SCOPE, access: M::ACCESS };
+        let credentials = auth::authenticate(parts, app).await?;
+        let project = project(parts, app, &credentials).await?;
+        let level = permit(app, &credentials, &project, required.object, required.access).await?;
+        Ok(Self { user: credentials.into_user(), project, level, of: PhantomData })
+    }
+}
+
+impl<R, M> FromRequestParts<AppState> for InOrganization<R, M>
+where
+    R: Resource,
+    M: Mode,
+{
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        let credentials = auth::authenticate(parts, app).await?;
+        let organization = organization(parts, app, &credentials).await?;
+        credentials.may_enter_organization(organization.id)?;
+        credentials.may(R::SCOPE, M::ACCESS)?;
+        let level = app
+            .catalog
+            .level_of(credentials.user().user.id, organization.id)
+            .await?
+            .ok_or_else(|| Error::missing("Organization not found."))?;
+        Ok(Self { user: credentials.into_user(), organization, level, of: PhantomData })
+    }
+}
+
+impl<R, M> FromRequestParts<AppState> for OnAccount<R, M>
+where
+    R: Resource,
+    M: Mode,
+{
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        let credentials = auth::authenticate(parts, app).await?;
+        // One's own user is reachable with any key; everything else is outside its projects.
+        if R::SCOPE != "user" {
+            credentials.may_leave_projects()?;
+        }
+        credentials.may(R::SCOPE, M::ACCESS)?;
+        let (user, key) = credentials.into_parts();
+        Ok(Self { user, key, of: PhantomData })
+    }
+}
+
+/// The checks behind OPTIONS, for a path whose place is only known from its parameters.
+pub(crate) async fn may_read(parts: &mut Parts, app: &AppState, object: &str) -> Result<()> {
+    let credentials = auth::authenticate(parts, app).await?;
+    let parameters = parameters(parts).await?;
+    if parameters.contains_key("project_id") {
+        let project = project(parts, app, &credentials).await?;
+        permit(app, &credentials, &project, object, Access::Read).await?;
+        return Ok(());
+    }
+    if parameters.contains_key("organization_id") {
+        let organization = organization(parts, app, &credentials).await?;
+        credentials.may_enter_organization(organization.id)?;
+    } else if object != "user" {
+        credentials.may_leave_projects()?;
+    }
+    credentials.may(object, Access::Read)
+}
+
+async fn permit(
+    app: &AppState,
+    credentials: &Credentials,
+    project: &ProjectRow,
+    object: &str,
+    access: Access,
+) -> Result<Level> {
+    credentials.may_enter_project(project)?;
+    credentials.may(object, access)?;
+    app.catalog
+        .level_of(credentials.user().user.id, project.organization)
+        .await?
+        .ok_or_else(|| Error::forbidden("You don't have access to the project."))
+}
+
+async fn parameters(parts: &mut Parts) -> Result<HashMap<String, String>> {
+    Path::<HashMap<String, String>>::from_request_parts(parts, &())
+        .await
+        .map(|Path(parameters)| parameters)
+        .map_err(|_| Error::not_found())
+}
+
+async fn project(
+    parts: &mut Parts,
+    app: &AppState,
+    credentials: &Credentials,
+) -> Result<ProjectRow> {
+    let missing = || Error::missing("Project not found.");
+    let id = match auth::query_parameter(parts, "token") {
+        Some(token) => {
+            app.catalog
+                .project_by_token(&token)
+                .await?
+                .ok_or_else(|| {
+                    Error::unauthorized("invalid_api_key", "The project token is not valid.")
+                })?
+                .project
+        }
+        None => match parameters(parts).await?.get("project_id").map_or("@current", String::as_str)
+        {
+            "@current" => credentials.user().current_project.ok_or_else(missing)?,
+            text => ProjectId(text.parse().map_err(|_| missing())?),
+        },
+    };
+    app.catalog.project(id).await.map_err(|error| match error {
+        catalog::Error::NotFound => missing(),
+        other => other.into(),
+    })
+}
+
+async fn organization(
+    parts: &mut Parts,
+    app: &AppState,
+    credentials: &Credentials,
+) -> Result<OrganizationRow> {
+    let missing = || Error::missing("Organization not found.");
+    let parameters = parameters(parts).await?;
+    let id = match parameters.get("organization_id").map_or("@current", String::as_str) {
+        "@current" => credentials.user().current_organization.ok_or_else(missing)?,
+        text => OrganizationId(Uuid::parse_str(text).map_err(|_| missing())?),
+    };
+    app.catalog.organization(id).await.map_err(|error| match error {
+        catalog::Error::NotFound => missing(),
+        other => other.into(),
+    })
+}
+
+macro_rules! describes_its_scope {
+    ($($caller:ident),*) => {$(
+        impl<R: Resource, M: Mode> Describe for $caller<R, M> {
+            fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+                operation.requires(Required { object: R::SCOPE, access: M::ACCESS }.to_string());
+            }
+        }
+    )*};
+}
+describes_its_scope!(InProject, InOrganization, OnAccount);

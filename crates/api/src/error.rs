@@ -1,0 +1,196 @@
+//! The one place where failures become answers: `{"type","code","detail","attr"}`.
+
+use std::borrow::Cow;
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// An answer that is not a success, in the house shape.
+#[derive(Debug)]
+pub struct Error {
+    status: StatusCode,
+    body: Shape,
+    header: Option<(HeaderName, HeaderValue)>,
+}
+
+#[derive(Debug)]
+enum Shape {
+    House(ErrorBody),
+    /// A few endpoints keep a body of their own, because clients read it.
+    Own(Value),
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Error")]
+pub struct ErrorBody {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    code: Cow<'static, str>,
+    detail: String,
+    attr: Option<String>,
+}
+
+impl Error {
+    fn new(
+        status: StatusCode,
+        kind: &'static str,
+        code: impl Into<Cow<'static, str>>,
+        detail: impl Into<String>,
+        attr: Option<String>,
+    ) -> Self {
+        let body = ErrorBody { kind, code: code.into(), detail: detail.into(), attr };
+        Self { status, body: Shape::House(body), header: None }
+    }
+
+    fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.header = Some((name, value));
+        self
+    }
+
+    /// 400 about one field; nested fields are joined with two underscores.
+    pub fn invalid(attr: impl Into<String>, code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "validation_error", code, detail, Some(attr.into()))
+    }
+
+    /// 400 that no single field is to blame for.
+    pub fn refused(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "validation_error", "invalid_input", detail, None)
+    }
+
+    pub fn required(attr: impl Into<String>) -> Self {
+        Self::invalid(attr, "required", "This field is required.")
+    }
+
+    /// 400: the body is not what it says it is.
+    pub fn parse(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request", "parse_error", detail, None)
+    }
+
+    pub fn unauthenticated() -> Self {
+        Self::unauthorized("not_authenticated", "Authentication credentials were not provided.")
+    }
+
+    pub fn unauthorized(code: &'static str, detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "authentication_error", code, detail, None)
+            .with(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+    }
+
+    pub fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "authentication_error", "permission_denied", detail, None)
+    }
+
+    pub fn not_found() -> Self {
+        Self::missing("Not found.")
+    }
+
+    pub fn missing(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "invalid_request", "not_found", detail, None)
+    }
+
+    pub fn method_not_allowed(method: &axum::http::Method) -> Self {
+        let detail = format!("Method \"{method}\" not allowed.");
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        Self::new(status, "invalid_request", "method_not_allowed", detail, None)
+    }
+
+    pub fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "server_error", "conflict", detail, None)
+    }
+
+    pub fn too_large(limit_bytes: usize) -> Self {
+        let detail = format!("The request body is larger than {limit_bytes} bytes.");
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        Self::new(status, "invalid_request", "payload_too_large", detail, None)
+    }
+
+    pub fn unsupported_media_type(given: &str) -> Self {
+        let detail = format!("Unsupported media type \"{given}\" in request.");
+        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        Self::new(status, "invalid_request", "unsupported_media_type", detail, None)
+    }
+
+    pub fn throttled(wait_seconds: u64) -> Self {
+        let detail =
+            format!("Request was throttled. Expected available in {wait_seconds} seconds.");
+        let status = StatusCode::TOO_MANY_REQUESTS;
+        Self::new(status, "throttled_error", "throttled", detail, None)
+            .with(header::RETRY_AFTER, HeaderValue::from(wait_seconds))
+    }
+
+    pub fn timed_out() -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::new(status, "server_error", "timeout", "The request took too long.", None)
+    }
+
+    pub fn unavailable(detail: impl Into<String>) -> Self {
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        Self::new(status, "server_error", "service_unavailable", detail, None)
+            .with(header::RETRY_AFTER, HeaderValue::from_static("1"))
+    }
+
+    /// A body outside the house shape, for the endpoints whose clients expect one.
+    pub fn own(status: StatusCode, body: Value) -> Self {
+        Self { status, body: Shape::Own(body), header: None }
+    }
+
+    /// Logs the cause, once and here, and shows nothing of it.
+    fn internal(cause: &(dyn std::error::Error + 'static)) -> Self {
+        let mut causes = cause.to_string();
+        let mut next = cause.source();
+        while let Some(source) = next {
+            causes = format!("{causes}: {source}");
+            next = source.source();
+        }
+        tracing::error!(error = causes, "request failed");
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Self::new(status, "server_error", "error", "A server error occurred.", None)
+    }
+
+    pub const fn status(&self) -> StatusCode {
+        self.status
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let mut response = match self.body {
+            Shape::House(body) => (self.status, axum::Json(body)).into_response(),
+            Shape::Own(body) => (self.status, axum::Json(body)).into_response(),
+        };
+        if let Some((name, value)) = self.header {
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+}
+
+impl From<catalog::Error> for Error {
+    fn from(error: catalog::Error) -> Self {
+        use catalog::Error as Cause;
+        match error {
+            Cause::NotFound => Self::not_found(),
+            Cause::Refused { field: Some(field), detail } => {
+                Self::invalid(field, "invalid_input", detail)
+            }
+            Cause::Refused { field: None, detail } => Self::refused(detail),
+            Cause::Taken { field, detail } => Self::invalid(field, "unique", detail),
+            Cause::Forbidden(detail) => Self::forbidden(detail),
+            Cause::Duplicate { .. } => Self::conflict("Another request made this first."),
+            Cause::Unavailable(ref source) => {
+                tracing::warn!(error = %source, "the catalog is unavailable");
+                Self::unavailable("The catalog cannot be reached at the moment.")
+            }
+            Cause::Owned
+            | Cause::NewerSchema { .. }
+            | Cause::OlderSchema { .. }
+            | Cause::Migration { .. }
+            | Cause::Corrupt { .. }
+            | Cause::Backend(_) => Self::internal(&error),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The only crate that knows HTTP: routes, extractors, permissions, the error shape, OpenAPI.
+//!
+//! On the write path it hands bodies to capture; on the read path it asks the catalog. It never
+//! names a database or a file.
+
+mod auth;
+mod body;
+mod caller;
+mod doc;
+mod error;
+mod keys;
+mod logins;
+mod page;
+mod path;
+mod prepare;
+mod rate_limits;
+mod router;
+mod routes;
+mod session;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use catalog::Catalog;
+use schemars::SchemaGenerator;
+
+pub(crate) use body::{Body, Patch};
+pub(crate) use caller::{
+    AccountReader, AccountWriter, OrganizationReader, OrganizationWriter, Reader, Resource, Writer,
+};
+pub(crate) use error::{Error, Result};
+pub(crate) use page::{Base, Created, Found, Gone, Listing, NeverDeleted, Page};
+pub(crate) use path::{Id, Query, TextId, UuidId, Whole};
+pub use router::{Service, schema, service};
+pub(crate) use routes::Routes;
+
+/// Limits and switches of the HTTP side; the server fills them from its settings.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// A management body; capture has a larger bound of its own.
+    pub body_bytes_max: usize,
+    pub request_seconds_max: u64,
+    pub requests_at_once_max: usize,
+    pub rate_limits: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            body_bytes_max: 1 << 20,
+            request_seconds_max: 60,
+            requests_at_once_max: 512,
+            rate_limits: false,
+        }
+    }
+}
+
+impl Settings {
+    const fn request_time(&self) -> Duration {
+        Duration::from_secs(self.request_seconds_max)
+    }
+}
+
+/// What handlers share; cheap to clone.
+#[derive(Clone)]
+pub struct AppState(Arc<Shared>);
+
+pub struct Shared {
+    catalog: Catalog,
+    settings: Settings,
+    rate_limits: rate_limits::RateLimits,
+    logins: logins::Logins,
+}
+
+impl AppState {
+    pub fn new(catalog: Catalog, settings: Settings) -> Self {
+        Self(Arc::new(Shared {
+            rate_limits: rate_limits::RateLimits::new(settings.rate_limits),
+            logins: logins::Logins::new(),
+            catalog,
+            settings,
+        }))
+    }
+}
+
+impl Deref for AppState {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+pub(crate) type App = State<AppState>;
+
+impl doc::Describe for App {
+    fn describe(_: &mut doc::Operation, _: &mut SchemaGenerator) {}
+}

@@ -1,0 +1,116 @@
+//! Parameters of a path and of a query string.
+
+use std::ops::Deref;
+
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use std::collections::HashMap;
+use uuid::Uuid;
+
+use crate::doc::{Describe, Operation};
+use crate::{AppState, Error, Result};
+
+/// The number `{id}` of a path; what is no number names nothing.
+pub struct Id(pub i64);
+
+/// The text `{id}` of a path.
+pub struct TextId(pub String);
+
+/// The uuid `{uuid}` of a path.
+pub struct UuidId(pub Uuid);
+
+/// Known query parameters; unknown ones are ignored.
+pub struct Query<T>(pub T);
+
+/// Whether the whole object is sent (PUT, where required fields are enforced) or a part (PATCH).
+pub struct Whole(pub bool);
+
+async fn parameter(parts: &mut Parts, name: &str) -> Result<String> {
+    let Path(mut parameters) = Path::<HashMap<String, String>>::from_request_parts(parts, &())
+        .await
+        .map_err(|_| Error::not_found())?;
+    parameters.remove(name).ok_or_else(Error::not_found)
+}
+
+impl FromRequestParts<AppState> for Id {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        let text = parameter(parts, "id").await?;
+        text.parse().map(Self).map_err(|_| Error::not_found())
+    }
+}
+
+impl FromRequestParts<AppState> for TextId {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        parameter(parts, "id").await.map(Self)
+    }
+}
+
+impl FromRequestParts<AppState> for UuidId {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        let text = parameter(parts, "uuid").await?;
+        Uuid::parse_str(&text).map(Self).map_err(|_| Error::not_found())
+    }
+}
+
+impl<T: DeserializeOwned> FromRequestParts<AppState> for Query<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        axum::extract::Query::<T>::try_from_uri(&parts.uri)
+            .map(|query| Self(query.0))
+            .map_err(|why| Error::refused(why.body_text()))
+    }
+}
+
+impl FromRequestParts<AppState> for Whole {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        Ok(Self(parts.method == axum::http::Method::PUT))
+    }
+}
+
+impl<T> Deref for Query<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl Describe for Id {
+    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+        operation.path_parameter("id", json!({ "type": "integer" }));
+    }
+}
+
+impl Describe for TextId {
+    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+        operation.path_parameter("id", json!({ "type": "string" }));
+    }
+}
+
+impl Describe for UuidId {
+    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+        operation.path_parameter("uuid", json!({ "type": "string", "format": "uuid" }));
+    }
+}
+
+impl<T: JsonSchema> Describe for Query<T> {
+    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+        operation.query::<T>();
+    }
+}
+
+impl Describe for Whole {
+    fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
+}

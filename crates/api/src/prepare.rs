@@ -1,0 +1,122 @@
+//! What happens to a management request before it meets a route: one spelling of its path and
+//! method, and its body read within bounds.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{Method, Uri};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+
+use crate::body::Received;
+
+/// The address exactly as the client sent it; links keep it.
+#[derive(Clone)]
+pub(crate) struct SentUri(pub Uri);
+
+/// Old paths without a project mean the caller's current one.
+const LEGACY: &[(&str, &str)] = &[
+    ("action", "actions"),
+    ("annotation", "annotations"),
+    ("cohort", "cohorts"),
+    ("dashboard", "dashboards"),
+    ("event", "events"),
+    ("event_definition", "event_definitions"),
+    ("insight", "insights"),
+    ("person", "persons"),
+    ("property_definition", "property_definitions"),
+];
+
+/// Rewrites the head of a request; runs around the router, since a route is chosen by it.
+pub(crate) fn normalise(mut request: Request) -> Request {
+    let sent = request.uri().clone();
+    if let Some(path) = canonical(sent.path()) {
+        let rewritten = match sent.query() {
+            Some(query) => format!("{path}?{query}"),
+            None => path,
+        };
+        if let Ok(uri) = rewritten.parse::<Uri>() {
+            *request.uri_mut() = uri;
+        }
+    }
+    if is_management(sent.path())
+        && request.method() == Method::POST
+        && let Some(method) = overridden(&request)
+    {
+        *request.method_mut() = method;
+    }
+    request.extensions_mut().insert(SentUri(sent));
+    request
+}
+
+pub(crate) fn is_management(path: &str) -> bool {
+    path == "/api" || path.starts_with("/api/")
+}
+
+fn overridden(request: &Request) -> Option<Method> {
+    let wanted = request.headers().get("x-http-method-override")?.to_str().ok()?;
+    match wanted.to_ascii_uppercase().as_str() {
+        "PATCH" => Some(Method::PATCH),
+        "PUT" => Some(Method::PUT),
+        "DELETE" => Some(Method::DELETE),
+        _ => None,
+    }
+}
+
+/// The path a route is registered under; none when it is spelled so already.
+fn canonical(sent: &str) -> Option<String> {
+    let path = match sent.strip_suffix('/') {
+        Some("") | None => sent,
+        Some(trimmed) => trimmed,
+    };
+    if let Some(rest) = path.strip_prefix("/api/environments") {
+        return Some(format!("/api/projects{rest}"));
+    }
+    if let Some(rest) = path.strip_prefix("/api/") {
+        let (first, tail) = rest.split_once('/').map_or((rest, None), |(a, b)| (a, Some(b)));
+        if let Ok(index) = LEGACY.binary_search_by_key(&first, |(old, _)| old) {
+            let resource = LEGACY[index].1;
+            return Some(match tail {
+                Some(tail) => format!("/api/projects/@current/{resource}/{tail}"),
+                None => format!("/api/projects/@current/{resource}"),
+            });
+        }
+    }
+    (path.len() < sent.len()).then(|| path.to_owned())
+}
+
+/// Reads the body of a management request into its extensions. One that is too large is
+/// remembered as such: who may not call here must not learn its limits first.
+pub(crate) async fn read_body(request: Request, limit_bytes: usize) -> Request {
+    let (mut parts, body) = request.into_parts();
+    let received = match Limited::new(body, limit_bytes).collect().await {
+        Ok(collected) => Received::Whole(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Received::TooLarge { limit_bytes },
+        Err(_) => Received::Broken,
+    };
+    parts.extensions.insert(Arc::new(received));
+    Request::from_parts(parts, Body::empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_a_path_becomes_one() {
+        for (sent, expected) in [
+            ("/api/projects/1/actions", None),
+            ("/api/projects/1/actions/", Some("/api/projects/1/actions")),
+            ("/api/environments/1/actions/", Some("/api/projects/1/actions")),
+            ("/api/environments/@current", Some("/api/projects/@current")),
+            ("/api/action/", Some("/api/projects/@current/actions")),
+            ("/api/action/7", Some("/api/projects/@current/actions/7")),
+            ("/api/actions", None),
+            ("/", None),
+            ("/e/", Some("/e")),
+        ] {
+            assert_eq!(canonical(sent).as_deref(), expected, "{sent}");
+        }
+        assert!(LEGACY.is_sorted());
+    }
+}

@@ -1,0 +1,189 @@
+//! Browser sessions: log in, log out, and what a cookie may do.
+//!
+//! A cookie alone never writes: the request must also be JSON, carry the session's CSRF token
+//! in a header, and come from this origin.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::response::{IntoResponse, Response};
+use catalog::{Secret, UserRow, sha256_mark};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+
+use crate::doc::{Answer, Describe, Operation};
+use crate::{App, AppState, Body, Error, Result, Routes, body};
+
+pub(crate) const COOKIE: &str = "hedgerow_session";
+/// Read by the page and sent back as a header; it is derived from the session's own value.
+const CSRF_COOKIE: &str = "hedgerow_csrf";
+const CSRF_HEADER: &str = "x-csrftoken";
+/// Two weeks, as long as people stay away without minding a new log in.
+const SESSION_SECONDS: i64 = 14 * 24 * 3_600;
+/// Checked in place of a password when nobody has the e-mail address, so that both take as long.
+const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$aGVkZ2Vyb3doZWRnZXJvdw$W1Yqn3pWJcTsRI0rX8Yvx9l7q2n8l0C3yq2b0VdK0pE";
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes.post("/api/login", log_in).post("/api/logout", log_out)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct LogIn {
+    email: String,
+    password: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct LoggedIn {
+    success: bool,
+}
+
+async fn log_in(app: App, client: Client, body: Body<LogIn>) -> Result<WithCookies<LoggedIn>> {
+    let LogIn { email, password } = body.read()?;
+    let now = app.catalog.clock().now();
+    app.logins.check(&email, now)?;
+    let found = app.catalog.user_by_email(&email).await?.filter(|user| user.is_active);
+    let hash = found.as_ref().and_then(|user| user.password_hash.clone());
+    let verified = app.logins.verify(password, hash.unwrap_or_else(|| NOBODY.into())).await?;
+    let Some(user) = found.filter(|_| verified) else {
+        app.logins.failed(&email, now);
+        return Err(Error::refused("Invalid email or password."));
+    };
+    app.logins.succeeded(&email);
+    let session = app.catalog.create_session(user.user.id, SESSION_SECONDS).await?;
+    Ok(WithCookies { body: LoggedIn { success: true }, cookies: client.cookies(&session) })
+}
+
+/// Ends the session of the cookie; without one there is nothing to end.
+async fn log_out(app: App, client: Client) -> Result<WithCookies<LoggedIn>> {
+    if let Some(session) = &client.session {
+        client.check_write()?;
+        app.catalog.delete_session(session).await?;
+    }
+    Ok(WithCookies { body: LoggedIn { success: true }, cookies: client.cleared() })
+}
+
+/// The user of a valid session cookie, once a write has shown that it comes from our pages.
+pub(crate) async fn user(parts: &Parts, app: &AppState) -> Result<Option<UserRow>> {
+    let client = Client::of(parts);
+    let Some(session) = &client.session else { return Ok(None) };
+    let Some(user) = app.catalog.session_user(session).await? else { return Ok(None) };
+    client.check_write()?;
+    Ok(Some(user))
+}
+
+/// What a browser says about itself and its session.
+struct Client {
+    session: Option<Secret>,
+    csrf: Option<String>,
+    method: Method,
+    json: bool,
+    same_origin: bool,
+    secure: bool,
+}
+
+impl Client {
+    fn of(parts: &Parts) -> Self {
+        let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+        let content_type = text(header::CONTENT_TYPE.as_str());
+        let has_body = text(header::CONTENT_LENGTH.as_str()).is_some_and(|length| length != "0");
+        Self {
+            session: cookie(&parts.headers, COOKIE).map(Secret::given),
+            csrf: text(CSRF_HEADER).map(str::to_owned),
+            method: parts.method.clone(),
+            json: content_type.map_or(!has_body, body::is_json),
+            same_origin: same_origin(parts),
+            secure: text("x-forwarded-proto") == Some("https"),
+        }
+    }
+
+    fn check_write(&self) -> Result<()> {
+        if matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS) {
+            return Ok(());
+        }
+        let expected = self.session.as_ref().map(csrf_token);
+        if !self.same_origin || !self.json || self.csrf.is_none() || self.csrf != expected {
+            return Err(Error::forbidden("CSRF Failed: the request did not come from this site."));
+        }
+        Ok(())
+    }
+
+    fn cookies(&self, session: &Secret) -> Vec<String> {
+        let secure = if self.secure { "; Secure" } else { "" };
+        let csrf = csrf_token(session);
+        let session = session.reveal();
+        vec![
+            format!(
+                "{COOKIE}={session}; Path=/; HttpOnly; SameSite=Lax; Max-Age={SESSION_SECONDS}{secure}"
+            ),
+            format!(
+                "{CSRF_COOKIE}={csrf}; Path=/; SameSite=Lax; Max-Age={SESSION_SECONDS}{secure}"
+            ),
+        ]
+    }
+
+    fn cleared(&self) -> Vec<String> {
+        [COOKIE, CSRF_COOKIE].map(|name| format!("{name}=; Path=/; Max-Age=0")).to_vec()
+    }
+}
+
+/// Knowing it proves that the page could read our cookies.
+fn csrf_token(session: &Secret) -> String {
+    sha256_mark(&format!("csrf:{}", session.reveal())).split_off("sha256$".len())
+}
+
+fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find(|(key, _)| *key == name)
+        .map(|(_, value)| value.to_owned())
+}
+
+/// A request without `Origin` is no cross-site form: browsers always send it with those.
+fn same_origin(parts: &Parts) -> bool {
+    let Some(origin) = parts.headers.get(header::ORIGIN) else { return true };
+    let host = parts.headers.get("x-forwarded-host").or_else(|| parts.headers.get(header::HOST));
+    let (Ok(origin), Some(Ok(host))) = (origin.to_str(), host.map(HeaderValue::to_str)) else {
+        return false;
+    };
+    origin.split_once("://").is_some_and(|(_, authority)| authority == host)
+}
+
+impl FromRequestParts<AppState> for Client {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        Ok(Self::of(parts))
+    }
+}
+
+impl Describe for Client {
+    fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
+}
+
+struct WithCookies<T> {
+    body: T,
+    cookies: Vec<String>,
+}
+
+impl<T: Serialize> IntoResponse for WithCookies<T> {
+    fn into_response(self) -> Response {
+        let mut response = axum::Json(self.body).into_response();
+        for cookie in self.cookies {
+            if let Ok(value) = HeaderValue::from_str(&cookie) {
+                response.headers_mut().append(header::SET_COOKIE, value);
+            }
+        }
+        response
+    }
+}
+
+impl<T: JsonSchema> Answer for WithCookies<T> {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<T>(200, schemas);
+    }
+}

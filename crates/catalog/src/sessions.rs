@@ -1,0 +1,39 @@
+//! Browser sessions: a random value in a cookie, its hash here.
+
+use model::UserId;
+
+use crate::db::args;
+use crate::{Catalog, Result, Secret, UserRow};
+
+impl Catalog {
+    pub async fn create_session(&self, user: UserId, seconds: i64) -> Result<Secret> {
+        let now = self.clock.now();
+        let value = Secret::random("");
+        let mut tx = self.db.begin().await?;
+        tx.run("DELETE FROM sessions WHERE expires_at <= $1", args![now]).await?;
+        tx.run(
+            "INSERT INTO sessions (hash, user_id, created_at, expires_at) VALUES ($1, $2, $3, $4)",
+            args![value.hash(), user, now, now.plus_seconds(seconds)],
+        )
+        .await?;
+        tx.run("UPDATE users SET last_login = $2 WHERE id = $1", args![user, now]).await?;
+        tx.commit().await?;
+        Ok(value)
+    }
+
+    /// Whose session this is; none when it ended or its user was deactivated.
+    pub async fn session_user(&self, value: &Secret) -> Result<Option<UserRow>> {
+        let sql = "SELECT user_id FROM sessions WHERE hash = $1 AND expires_at > $2";
+        let Some(row) = self.db.optional(sql, args![value.hash(), self.clock.now()]).await? else {
+            return Ok(None);
+        };
+        let user = self.user(row.get("user_id")?).await?;
+        Ok(Some(user).filter(|user| user.is_active))
+    }
+
+    pub async fn delete_session(&self, value: &Secret) -> Result<()> {
+        let mut tx = self.db.begin().await?;
+        tx.run("DELETE FROM sessions WHERE hash = $1", args![value.hash()]).await?;
+        tx.commit().await
+    }
+}
