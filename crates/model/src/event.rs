@@ -1,1 +1,161 @@
-//! The stages of an event, each made only by the one before.
+//! The stages of an event, each made only by the one before:
+//! [`RawEvent`] (as sent) → [`AcceptedEvent`] (in the journal) → the pipeline's stages.
+//!
+//! Both borrow from the request or from the record, so that a batch costs no allocation per event.
+
+mod record;
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use uuid::Uuid;
+
+use crate::{ProjectId, Timestamp};
+
+pub use record::{KIND_EVENT, RecordError};
+
+/// One event as an SDK sent it: fields gathered from every place where they may stand,
+/// nothing judged yet. Made by `decode`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RawEvent<'a> {
+    /// From the event itself or from its properties; a batch's own token is not repeated here.
+    pub token: Option<Cow<'a, str>>,
+    pub name: Option<Cow<'a, str>>,
+    pub distinct_id: Option<Cow<'a, str>>,
+    pub uuid: RawUuid,
+    pub timestamp: Option<RawTime<'a>>,
+    /// Milliseconds between the event and its sending, from SDKs that send no timestamp.
+    pub offset_ms: Option<i64>,
+    pub properties: RawProperties<'a>,
+    /// JSON of the top-level members `$set`, `$set_once` and `$unset`.
+    pub set: Option<&'a str>,
+    pub set_once: Option<&'a str>,
+    pub unset: Option<&'a str>,
+    /// Length of the event's own JSON text.
+    pub bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RawUuid {
+    #[default]
+    Absent,
+    Given(Uuid),
+    Invalid,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RawProperties<'a> {
+    #[default]
+    Absent,
+    /// JSON text of an object.
+    Object(&'a str),
+    NotAnObject,
+}
+
+/// A time as sent. What it means is for the pipeline to find out, once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RawTime<'a> {
+    Text(Cow<'a, str>),
+    /// A JSON number, in its own spelling.
+    Number(&'a str),
+    /// Neither text nor number: worth a warning, and nothing else.
+    Unreadable,
+}
+
+/// When the request was sent, by the sender's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SentAt<'a> {
+    Text(Cow<'a, str>),
+    /// From the query string: milliseconds since 1970.
+    Millis(i64),
+}
+
+/// An event's identity, or what it will be made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventUuid {
+    Given(Uuid),
+    /// Drawn at the edge, so that the stored row stays a pure function of its record.
+    Seed([u8; 16]),
+}
+
+impl EventUuid {
+    /// The given uuid, or the version 7 uuid of the event's time and the seed.
+    pub fn at(self, event_time: Timestamp) -> Uuid {
+        match self {
+            Self::Given(uuid) => uuid,
+            Self::Seed(seed) => {
+                // Version 7 cannot hold an instant before 1970.
+                let millis = u64::try_from(event_time.as_micros().div_euclid(1_000)).unwrap_or(0);
+                let mut tail = [0; 10];
+                tail.copy_from_slice(&seed[..10]);
+                uuid::Builder::from_unix_timestamp_millis(millis, &tail).into_uuid()
+            }
+        }
+    }
+}
+
+/// One event that passed the edge, as the journal keeps it. Made by `capture`.
+///
+/// `properties` and the three instructions are JSON text that obeys RFC 8259, nested at most
+/// as deep as `decode` allows, without U+0000 and without lone surrogates. Numbers are as sent:
+/// they may be too large for an `f64`, and keys may repeat (the last one counts).
+#[derive(Clone, Debug, PartialEq)]
+pub struct AcceptedEvent<'a> {
+    pub project: ProjectId,
+    pub received_at: Timestamp,
+    pub client_ip: Option<IpAddr>,
+    pub sent_at: Option<SentAt<'a>>,
+    pub historical_migration: bool,
+    pub uuid: EventUuid,
+    pub name: &'a str,
+    pub distinct_id: &'a str,
+    pub timestamp: Option<RawTime<'a>>,
+    pub offset_ms: Option<i64>,
+    pub properties: &'a str,
+    pub set: Option<&'a str>,
+    pub set_once: Option<&'a str>,
+    pub unset: Option<&'a str>,
+    /// Present when the event came by capture v1.
+    pub v1: Option<V1Extras<'a>>,
+}
+
+/// What only capture v1 carries outside of `properties`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct V1Extras<'a> {
+    pub lib_name: &'a str,
+    pub lib_version: &'a str,
+    pub session_id: Option<&'a str>,
+    pub window_id: Option<&'a str>,
+    pub options: V1Options<'a>,
+    /// The distinct id is one that says nothing ("undefined"): stored, but never a person.
+    pub person_processing_disabled: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct V1Options<'a> {
+    pub cookieless_mode: Option<bool>,
+    /// The timestamp is taken as it is: no skew, no clamp of the future.
+    pub disable_skew_correction: Option<bool>,
+    pub process_person_profile: Option<bool>,
+    /// JSON of a string or an integer.
+    pub product_tour_id: Option<&'a str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seeded_uuid_is_version_7_and_carries_the_event_time() {
+        let seed = EventUuid::Seed([0xff; 16]);
+        for (micros, expected) in [
+            (1_700_000_000_123_456, "018bcfe5-687b-7fff-bfff-ffffffffffff"),
+            (-1, "00000000-0000-7fff-bfff-ffffffffffff"),
+        ] {
+            let uuid = seed.at(Timestamp::from_micros(micros));
+            assert_eq!(uuid.to_string(), expected);
+        }
+        let given = Uuid::from_u128(7);
+        assert_eq!(EventUuid::Given(given).at(Timestamp::from_micros(0)), given);
+    }
+}

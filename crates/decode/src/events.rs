@@ -1,0 +1,311 @@
+//! From JSON text to raw events, one at a time.
+
+use std::borrow::Cow;
+
+use model::event::{RawEvent, RawProperties, RawTime, RawUuid, SentAt};
+use serde::de::IgnoredAny;
+use serde_json::{Deserializer, StreamDeserializer};
+use uuid::Uuid;
+
+use crate::fields::Fields;
+use crate::outline::{Outline, skip_blanks, skip_value, walk_object};
+use crate::{Error, Result, Text, value};
+
+/// What an event without `event` is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unnamed {
+    /// Nothing: it will be dropped.
+    Nameless,
+    /// `$identify`, on `/engage`.
+    Identify,
+}
+
+/// A capture request's content.
+#[derive(Clone, Debug)]
+pub struct Payload<'t> {
+    /// Beats every token inside the events.
+    pub token: Option<Cow<'t, str>>,
+    /// From the form or the query string: used when there is no other.
+    pub fallback_token: Option<&'t str>,
+    pub project_id: ProjectField,
+    pub historical_migration: bool,
+    pub sent_at: Option<SentAt<'t>>,
+    source: Source<'t>,
+    unnamed: Unnamed,
+}
+
+/// The member that personal keys need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProjectField {
+    #[default]
+    Absent,
+    Given(i64),
+    NotAnInteger,
+}
+
+#[derive(Clone, Debug)]
+enum Source<'t> {
+    One(Box<RawEvent<'t>>),
+    /// JSON text of an array.
+    Many(&'t str),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "almost every element is an event")]
+pub enum Element<'t> {
+    Event(RawEvent<'t>),
+    /// An element of a list that is not an object.
+    NotAnObject,
+}
+
+/// Reads the frame of a capture body; a list's elements are parsed while they are iterated.
+pub fn parse_events<'t>(text: &'t Text<'_>, unnamed: Unnamed) -> Result<Payload<'t>> {
+    let json = text.as_str();
+    let mut payload = Payload {
+        token: text.around.wrapper_token.as_deref().map(Cow::Borrowed),
+        fallback_token: text.around.form_token.as_deref(),
+        project_id: ProjectField::Absent,
+        historical_migration: false,
+        sent_at: text.around.sent_at_ms.map(SentAt::Millis),
+        source: Source::Many(json),
+        unnamed,
+    };
+    match &text.outline {
+        Outline::Array => payload.source = Source::Many(non_empty(json)?),
+        Outline::Object { batch: Some(batch), .. } => {
+            let list = &json[batch.clone()];
+            if !list.starts_with('[') {
+                return Err(Error::Shape);
+            }
+            payload.source = Source::Many(non_empty(list)?);
+            // The same object with an empty batch: short, and its grammar is checked as a whole.
+            let frame = [&json[..batch.start], "[]", &json[batch.end..]].concat();
+            let fields = Fields::read(&frame).map_err(|_| Error::Json)?;
+            payload.take_frame(&fields);
+        }
+        Outline::Object { batch: None, .. } => {
+            let fields = Fields::read(json).map_err(|_| Error::Json)?;
+            payload.take_frame(&fields);
+            let mut event = raw_event(&fields, json.len());
+            event.name = named(event.name, unnamed);
+            payload.source = Source::One(Box::new(event));
+        }
+    }
+    Ok(payload)
+}
+
+impl<'t> Payload<'t> {
+    fn take_frame(&mut self, fields: &Fields<'_>) {
+        if self.token.is_none() {
+            self.token = fields.token().map(|token| Cow::Owned(token.into_owned()));
+        }
+        self.project_id = project_field(fields);
+        self.historical_migration = fields.is_historical();
+        let sent_at = fields.sent_at.and_then(value::string).filter(|text| !text.is_empty());
+        if let Some(text) = sent_at {
+            self.sent_at = Some(SentAt::Text(Cow::Owned(text.into_owned())));
+        }
+    }
+
+    /// The events in their order. An error ends the iteration, and spoils the whole request.
+    pub fn elements(&self) -> Elements<'t> {
+        let state = match &self.source {
+            Source::One(event) => State::One(Some(event.clone())),
+            Source::Many(list) => State::Many { list, at: 1 },
+        };
+        Elements { state, unnamed: self.unnamed, project_id: ProjectField::Absent }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Elements<'t> {
+    state: State<'t>,
+    unnamed: Unnamed,
+    project_id: ProjectField,
+}
+
+#[derive(Clone, Debug)]
+enum State<'t> {
+    One(Option<Box<RawEvent<'t>>>),
+    Many { list: &'t str, at: usize },
+}
+
+impl Elements<'_> {
+    /// The last `project_id` that an element of a list carried.
+    pub fn project_id(&self) -> ProjectField {
+        self.project_id
+    }
+}
+
+impl<'t> Iterator for Elements<'t> {
+    type Item = Result<Element<'t>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (list, at) = match &mut self.state {
+            State::One(event) => return event.take().map(|event| Ok(Element::Event(*event))),
+            State::Many { list, at } => (*list, at),
+        };
+        match next_fields(list, at)? {
+            Err(error) => {
+                *at = list.len();
+                Some(Err(error))
+            }
+            Ok(None) => Some(Ok(Element::NotAnObject)),
+            Ok(Some((fields, bytes))) => {
+                let mut event = raw_event(&fields, bytes);
+                event.name = named(event.name, self.unnamed);
+                match project_field(&fields) {
+                    ProjectField::Absent => {}
+                    found => self.project_id = found,
+                }
+                Some(Ok(Element::Event(event)))
+            }
+        }
+    }
+}
+
+/// One element of the array `list`, whose remainder starts at `at`: the members of an object
+/// with its length, or `None` for another value.
+#[allow(clippy::type_complexity)]
+pub(crate) fn next_fields<'t>(
+    list: &'t str,
+    at: &mut usize,
+) -> Option<Result<Option<(Fields<'t>, usize)>>> {
+    let bytes = list.as_bytes();
+    let start = skip_blanks(bytes, *at);
+    if start >= bytes.len() {
+        return None;
+    }
+    if bytes[start] == b']' && *at == 1 {
+        *at = bytes.len();
+        return None;
+    }
+    let (fields, end) = match element_at(list, start) {
+        Ok(element) => element,
+        Err(error) => return Some(Err(error)),
+    };
+    let after = skip_blanks(bytes, end);
+    *at = match bytes.get(after) {
+        Some(b',') => after + 1,
+        Some(b']') => bytes.len(),
+        _ => return Some(Err(Error::Json)),
+    };
+    Some(Ok(fields.map(|fields| (fields, end - start))))
+}
+
+fn element_at(list: &str, start: usize) -> Result<(Option<Fields<'_>>, usize)> {
+    let rest = &list[start..];
+    if rest.starts_with('{') {
+        let mut objects: StreamDeserializer<_, Fields<'_>> =
+            Deserializer::from_str(rest).into_iter();
+        return match objects.next() {
+            Some(Ok(fields)) => Ok((Some(fields), start + objects.byte_offset())),
+            Some(Err(_)) => Err(Error::Json),
+            None => Err(Error::Json),
+        };
+    }
+    let end = skip_value(list.as_bytes(), start, 1)?;
+    serde_json::from_str::<IgnoredAny>(&list[start..end]).map_err(|_| Error::Json)?;
+    Ok((None, end))
+}
+
+pub(crate) fn non_empty(list: &str) -> Result<&str> {
+    let list = list.trim_matches([' ', '\t', '\n', '\r']);
+    match list.as_bytes().get(skip_blanks(list.as_bytes(), 1)) {
+        Some(b']') => Err(Error::EmptyBatch),
+        _ => Ok(list),
+    }
+}
+
+fn named(name: Option<Cow<'_, str>>, unnamed: Unnamed) -> Option<Cow<'_, str>> {
+    match unnamed {
+        Unnamed::Nameless => name,
+        Unnamed::Identify => name.or(Some(Cow::Borrowed("$identify"))),
+    }
+}
+
+pub(crate) fn raw_event<'t>(fields: &Fields<'t>, bytes: usize) -> RawEvent<'t> {
+    let properties = match fields.properties {
+        None => RawProperties::Absent,
+        Some(raw) if raw.starts_with('{') => RawProperties::Object(raw),
+        Some(_) => RawProperties::NotAnObject,
+    };
+    let mut token = fields.token();
+    let mut distinct_id = fields.distinct_id.or(fields.dollar_distinct_id);
+    if let RawProperties::Object(json) = properties
+        && (token.is_none() || distinct_id.is_none())
+    {
+        let inner = Inner::read(json);
+        distinct_id = distinct_id.or(inner.distinct_id);
+        token = token.or_else(|| value::string(inner.token?));
+    }
+    RawEvent {
+        token,
+        name: fields.event.map(value::text),
+        distinct_id: distinct_id.map(value::text),
+        uuid: raw_uuid(fields.uuid),
+        timestamp: fields.timestamp.map(raw_time),
+        offset_ms: fields.offset.filter(|raw| value::is_number(raw)).and_then(value::integer),
+        properties,
+        set: fields.set,
+        set_once: fields.set_once,
+        unset: fields.unset,
+        bytes,
+    }
+}
+
+/// What older SDKs put into the properties. The object has been parsed before, so walking over
+/// it cannot fail, and costs a third of parsing it again.
+#[derive(Default)]
+struct Inner<'t> {
+    token: Option<&'t str>,
+    distinct_id: Option<&'t str>,
+}
+
+impl<'t> Inner<'t> {
+    fn read(json: &'t str) -> Self {
+        let mut found = Self::default();
+        let walked = walk_object(json, 0, |key, place| {
+            let slot = match &*unescaped(key) {
+                "token" => &mut found.token,
+                "distinct_id" => &mut found.distinct_id,
+                _ => return,
+            };
+            let raw = &json[place];
+            *slot = (raw != "null").then_some(raw);
+        });
+        if walked.is_ok() { found } else { Self::default() }
+    }
+}
+
+fn unescaped(key: &str) -> Cow<'_, str> {
+    if !key.contains('\\') {
+        return Cow::Borrowed(key);
+    }
+    serde_json::from_str(&format!("\"{key}\"")).map_or(Cow::Borrowed(key), Cow::Owned)
+}
+
+pub(crate) fn raw_uuid(raw: Option<&str>) -> RawUuid {
+    let Some(raw) = raw else { return RawUuid::Absent };
+    match value::string(raw) {
+        Some(text) if text.is_empty() => RawUuid::Absent,
+        Some(text) => Uuid::try_parse(&text).map_or(RawUuid::Invalid, RawUuid::Given),
+        None => RawUuid::Invalid,
+    }
+}
+
+fn raw_time(raw: &str) -> RawTime<'_> {
+    match value::string(raw) {
+        Some(text) => RawTime::Text(text),
+        None if value::is_number(raw) => RawTime::Number(raw),
+        None => RawTime::Unreadable,
+    }
+}
+
+fn project_field(fields: &Fields<'_>) -> ProjectField {
+    match fields.project_id.map(str::parse) {
+        None => ProjectField::Absent,
+        Some(Ok(id)) => ProjectField::Given(id),
+        Some(Err(_)) => ProjectField::NotAnInteger,
+    }
+}

@@ -1,0 +1,51 @@
+//! Every body an SDK may send → JSON text → raw events. Pure: no I/O, no async, no clock.
+//!
+//! [`decode_text`] climbs the ladder of encodings and is shared by capture, `/flags` and
+//! `/decide`; [`parse_events`] and [`parse_v1`] read events from its [`Text`], one at a time,
+//! so that memory never depends on how many events a body holds. Nothing here judges an event:
+//! that is `capture`'s work.
+
+mod events;
+mod fields;
+mod form;
+mod inflate;
+mod ladder;
+mod lzstring;
+mod outline;
+mod repair;
+mod v1;
+mod value;
+
+use thiserror::Error;
+
+pub use events::{Element, Elements, Payload, ProjectField, Unnamed, parse_events};
+pub use ladder::{Parts, Strictness, Text, decode_text, decoded_bytes_hint};
+pub use outline::DEPTH_MAX;
+pub use v1::{
+    V1Batch, V1Element, V1Encoding, V1Event, V1Events, V1OptionsField, decode_v1_text, is_rfc3339,
+    parse_v1,
+};
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Error {
+    #[error("The request has no payload.")]
+    Empty,
+    #[error("The payload could not be decompressed: {0}.")]
+    Encoding(&'static str),
+    #[error("The form has no field named data.")]
+    Form,
+    #[error("The payload is not valid UTF-8.")]
+    Utf8,
+    #[error("The payload is not valid JSON.")]
+    Json,
+    #[error("The payload is nested more than {DEPTH_MAX} levels deep.")]
+    TooDeep,
+    #[error("The payload must be an event, a list of events or a batch.")]
+    Shape,
+    #[error("The batch is empty.")]
+    EmptyBatch,
+    #[error("The payload is too large.")]
+    TooLarge,
+}

@@ -1,0 +1,201 @@
+//! The frame of a JSON text: what its top level is, and that nothing nests too deep.
+//!
+//! serde_json skips a value it does not need without counting depth, and the members that say
+//! how to read a batch (`api_key`, `sent_at`) may stand after it. So one cheap pass over quotes
+//! and brackets comes first; the grammar is checked when the parts are parsed.
+
+use std::ops::Range;
+
+use memchr::memchr2;
+
+use crate::{Error, Result};
+
+/// Below serde_json's own 128, so that whatever passes here can be parsed anywhere.
+pub const DEPTH_MAX: usize = 100;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outline {
+    Array,
+    Object {
+        /// Where the value of `batch` stands.
+        batch: Option<Range<usize>>,
+        /// Nothing but `data` and what may accompany it.
+        wrapper: bool,
+    },
+}
+
+pub(crate) fn outline(text: &str) -> Result<Outline> {
+    let bytes = text.as_bytes();
+    let start = skip_blanks(bytes, 0);
+    let (outline, end) = match bytes.get(start) {
+        Some(b'[') => (Outline::Array, skip_value(bytes, start, 0)?),
+        Some(b'{') => {
+            let (mut batch, mut data, mut others) = (None, false, false);
+            let end = walk_object(text, start, |key, value| match key {
+                "batch" => batch = Some(value),
+                "data" => data = bytes[value.start] == b'"',
+                "api_key" | "token" | "$token" | "compression" => {}
+                _ => others = true,
+            })?;
+            let wrapper = data && !others && batch.is_none();
+            (Outline::Object { batch, wrapper }, end)
+        }
+        Some(_) => {
+            return Err(match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+                Ok(_) => Error::Shape,
+                Err(_) => Error::Json,
+            });
+        }
+        None => return Err(Error::Empty),
+    };
+    match skip_blanks(bytes, end) {
+        rest if rest == bytes.len() => Ok(outline),
+        _ => Err(Error::Json),
+    }
+}
+
+/// Calls `visit` with each member's key (as written) and the place of its value.
+/// Returns where the object ends.
+pub(crate) fn walk_object(
+    text: &str,
+    start: usize,
+    mut visit: impl FnMut(&str, Range<usize>),
+) -> Result<usize> {
+    let bytes = text.as_bytes();
+    let mut at = skip_blanks(bytes, start + 1);
+    if bytes.get(at) == Some(&b'}') {
+        return Ok(at + 1);
+    }
+    loop {
+        if bytes.get(at) != Some(&b'"') {
+            return Err(Error::Json);
+        }
+        let key_end = skip_string(bytes, at)?;
+        let key = &text[at + 1..key_end - 1];
+        at = skip_blanks(bytes, key_end);
+        if bytes.get(at) != Some(&b':') {
+            return Err(Error::Json);
+        }
+        at = skip_blanks(bytes, at + 1);
+        let end = skip_value(bytes, at, 1)?;
+        visit(key, at..end);
+        at = skip_blanks(bytes, end);
+        match bytes.get(at) {
+            Some(b',') => at = skip_blanks(bytes, at + 1),
+            Some(b'}') => return Ok(at + 1),
+            _ => return Err(Error::Json),
+        }
+    }
+}
+
+pub(crate) fn skip_blanks(bytes: &[u8], mut at: usize) -> usize {
+    while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+        at += 1;
+    }
+    at
+}
+
+/// Where the value that starts at `at`, inside `depth` others, ends.
+pub(crate) fn skip_value(bytes: &[u8], at: usize, depth: usize) -> Result<usize> {
+    match bytes.get(at) {
+        Some(b'"') => skip_string(bytes, at),
+        Some(b'{' | b'[') => skip_container(bytes, at, depth),
+        Some(b',' | b':' | b'}' | b']') | None => Err(Error::Json),
+        Some(_) => {
+            let scalar = bytes[at..].iter().position(|byte| {
+                matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r' | b'"' | b':')
+            });
+            Ok(scalar.map_or(bytes.len(), |length| at + length))
+        }
+    }
+}
+
+fn skip_container(bytes: &[u8], start: usize, outer: usize) -> Result<usize> {
+    let mut depth = outer;
+    let mut at = start;
+    while let Some(byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                at = skip_string(bytes, at)?;
+                continue;
+            }
+            b'{' | b'[' => {
+                depth += 1;
+                if depth > DEPTH_MAX {
+                    return Err(Error::TooDeep);
+                }
+            }
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == outer {
+                    return Ok(at + 1);
+                }
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    Err(Error::Json)
+}
+
+/// Where the string whose quote stands at `at` ends.
+fn skip_string(bytes: &[u8], at: usize) -> Result<usize> {
+    let mut from = at + 1;
+    while let Some(found) = bytes.get(from..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        let found = from + found;
+        if bytes[found] == b'"' {
+            return Ok(found + 1);
+        }
+        from = found + 2;
+    }
+    Err(Error::Json)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_top_level_is_recognised() {
+        let object = |batch, wrapper| Ok(Outline::Object { batch, wrapper });
+        for (text, expected) in [
+            (" [1, [2]] ", Ok(Outline::Array)),
+            ("{}", object(None, false)),
+            (r#"{"a":"}\"]","batch" : [{"b":[]}] ,"c":1}"#, object(Some(22..32), false)),
+            (r#"{"data":"x"}"#, object(None, true)),
+            (r#"{"token":"t","data":"x","compression":"lz64"}"#, object(None, true)),
+            (r#"{"data":{}}"#, object(None, false)),
+            (r#"{"data":"x","event":"e"}"#, object(None, false)),
+            ("5", Err(Error::Shape)),
+            ("\"x\"", Err(Error::Shape)),
+            ("null", Err(Error::Shape)),
+            ("nope", Err(Error::Json)),
+            (" ", Err(Error::Empty)),
+            (r#"{"event":"#, Err(Error::Json)),
+            (r#"{"event":"\"#, Err(Error::Json)),
+            ("{} {}", Err(Error::Json)),
+            (r#"{"a" 1}"#, Err(Error::Json)),
+            ("{,}", Err(Error::Json)),
+        ] {
+            assert_eq!(outline(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn depth_is_bounded_in_every_shape() {
+        let nested = |open: &str, close: &str, levels: usize| {
+            format!("{}{}", open.repeat(levels), close.repeat(levels))
+        };
+        for (text, expected) in [
+            (nested("[", "]", DEPTH_MAX), None),
+            (nested("[", "]", DEPTH_MAX + 1), Some(Error::TooDeep)),
+            (format!("{{\"a\":{}}}", nested("[", "]", DEPTH_MAX - 1)), None),
+            (format!("{{\"a\":{}}}", nested("[", "]", DEPTH_MAX)), Some(Error::TooDeep)),
+            ("[".repeat(100_000), Some(Error::TooDeep)),
+            ("{\"a\":".repeat(100_000), Some(Error::TooDeep)),
+            (format!("[\"{}\"]", "[".repeat(100_000)), None),
+        ] {
+            assert_eq!(outline(&text).err(), expected);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Small repairs of JSON text that real senders make necessary.
+
+use std::borrow::Cow;
+
+use memchr::{memchr, memchr2, memmem};
+
+/// Escapes that no UTF-8 text can hold (lone surrogates) or that stores cannot keep (U+0000)
+/// become U+FFFD. All are six bytes long, so the text never moves, and it is copied only when
+/// something must change.
+pub(crate) fn replace_escapes(text: Cow<'_, str>) -> Cow<'_, str> {
+    if memmem::find(text.as_bytes(), b"\\u").is_none() {
+        return text;
+    }
+    let places = unwanted_escapes(text.as_bytes());
+    if places.is_empty() {
+        return text;
+    }
+    let mut bytes = text.into_owned().into_bytes();
+    for at in places {
+        bytes[at..at + 6].copy_from_slice(b"\\ufffd");
+    }
+    Cow::Owned(String::from_utf8(bytes).expect("ASCII was replaced by ASCII"))
+}
+
+/// Where the escapes to be replaced stand. A backslash outside of a string is no JSON, so
+/// stepping from one backslash to the next keeps escapes apart without looking at quotes.
+fn unwanted_escapes(bytes: &[u8]) -> Vec<usize> {
+    let mut places = Vec::new();
+    let mut at = 0;
+    while let Some(found) = bytes.get(at..).and_then(|rest| memchr(b'\\', rest)) {
+        at += found;
+        let Some(unit) = escape_at(bytes, at) else {
+            at += 2;
+            continue;
+        };
+        at += 6;
+        match unit {
+            0xD800..=0xDBFF => match escape_at(bytes, at) {
+                Some(0xDC00..=0xDFFF) => at += 6,
+                _ => places.push(at - 6),
+            },
+            0 | 0xDC00..=0xDFFF => places.push(at - 6),
+            _ => {}
+        }
+    }
+    places
+}
+
+fn escape_at(bytes: &[u8], at: usize) -> Option<u16> {
+    let [b'\\', b'u', hex @ ..] = bytes.get(at..at + 6)? else { return None };
+    hex.iter().try_fold(0, |unit, digit| {
+        let digit = char::from(*digit).to_digit(16)?;
+        Some(unit << 4 | digit as u16)
+    })
+}
+
+/// `NaN`, `Infinity` and `-Infinity` where a value may stand become `null`.
+pub(crate) fn null_for_numbers_that_are_none(text: Cow<'_, str>) -> Cow<'_, str> {
+    const SPELLINGS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
+    let bytes = text.as_bytes();
+    if memmem::find(bytes, b"NaN").is_none() && memmem::find(bytes, b"Infinity").is_none() {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        if let Some(spelling) = SPELLINGS.iter().find(|word| text[at..].starts_with(**word)) {
+            out.push_str("null");
+            at += spelling.len();
+            continue;
+        }
+        let end = match bytes[at] {
+            b'"' => string_end(bytes, at),
+            b'N' | b'I' | b'-' => at + 1,
+            _ => bytes[at..]
+                .iter()
+                .position(|byte| matches!(byte, b'"' | b'N' | b'I' | b'-'))
+                .map_or(bytes.len(), |length| at + length),
+        };
+        out.push_str(&text[at..end]);
+        at = end;
+    }
+    Cow::Owned(out)
+}
+
+fn string_end(bytes: &[u8], quote: usize) -> usize {
+    let mut from = quote + 1;
+    while let Some(found) = bytes.get(from..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+        from += found;
+        if bytes[from] == b'"' {
+            return from + 1;
+        }
+        from += 2;
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lone_surrogates_and_nul_become_the_replacement_character() {
+        for (text, expected) in [
+            (r#"{"a":"x"}"#, r#"{"a":"x"}"#),
+            (r#""\u00e9 \ud83d\ude00""#, r#""\u00e9 \ud83d\ude00""#),
+            (r#""\ud83d""#, r#""\ufffd""#),
+            (r#""\uDE00x""#, r#""\ufffdx""#),
+            (r#""\ud83d\ud83d\ude00""#, r#""\ufffd\ud83d\ude00""#),
+            (r#""\ud83d\n""#, r#""\ufffd\n""#),
+            (r#""\\ud83d""#, r#""\\ud83d""#),
+            (r#""\\\ud83d""#, r#""\\\ufffd""#),
+            (r#"{"\u0000":"\\u0000\u0000"}"#, r#"{"\ufffd":"\\u0000\ufffd"}"#),
+            (r#""\ud8"#, r#""\ud8"#),
+            (r#""\u"#, r#""\u"#),
+        ] {
+            let repaired = replace_escapes(Cow::Borrowed(text));
+            assert_eq!(repaired, expected);
+            assert_eq!(matches!(repaired, Cow::Borrowed(_)), text == expected);
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_none_become_null_outside_of_strings() {
+        for (text, expected) in [
+            (
+                r#"{"a":NaN,"b":[Infinity,-Infinity],"c":-1}"#,
+                r#"{"a":null,"b":[null,null],"c":-1}"#,
+            ),
+            (r#"{"NaN":"\"Infinity","é":NaN}"#, r#"{"NaN":"\"Infinity","é":null}"#),
+            (r#"{"a":"NaN"#, r#"{"a":"NaN"#),
+        ] {
+            assert_eq!(null_for_numbers_that_are_none(Cow::Borrowed(text)), expected);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! JSON values as the texts that the contract makes of them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+/// Only the first 200 characters of a distinct id are kept, so longer compound values are not
+/// worth the memory of sorting their keys.
+const SORTED_JSON_BYTES_MAX: usize = 64 * 1_024;
+
+/// The text of a JSON string, borrowed where nothing is escaped; `None` for other values.
+pub(crate) fn string(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    if !inner.contains('\\') {
+        return Some(Cow::Borrowed(inner));
+    }
+    Some(serde_json::from_str(raw).map_or(Cow::Borrowed(inner), Cow::Owned))
+}
+
+/// A string's text; numbers and booleans as they are spelled; arrays and objects as compact
+/// JSON with sorted keys.
+pub(crate) fn text(raw: &str) -> Cow<'_, str> {
+    match raw.as_bytes().first() {
+        Some(b'"') => string(raw).unwrap_or_default(),
+        Some(b'{' | b'[') if raw.len() <= SORTED_JSON_BYTES_MAX => {
+            let mut out = String::with_capacity(raw.len());
+            match sorted(raw, &mut out) {
+                Ok(()) => Cow::Owned(out),
+                Err(_) => Cow::Borrowed(raw),
+            }
+        }
+        _ => Cow::Borrowed(raw),
+    }
+}
+
+/// Numbers keep their spelling, which parsing into values would lose. Recursion is bounded by
+/// the depth that `outline` allows.
+fn sorted(raw: &str, out: &mut String) -> serde_json::Result<()> {
+    match raw.as_bytes().first() {
+        Some(b'{') => {
+            let members: BTreeMap<String, &RawValue> = serde_json::from_str(raw)?;
+            out.push('{');
+            for (index, (key, value)) in members.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                out.push_str(&serde_json::to_string(key)?);
+                out.push(':');
+                sorted(value.get(), out)?;
+            }
+            out.push('}');
+        }
+        Some(b'[') => {
+            let elements: Vec<&RawValue> = serde_json::from_str(raw)?;
+            out.push('[');
+            for (index, value) in elements.iter().enumerate() {
+                if index > 0 {
+                    out.push(',');
+                }
+                sorted(value.get(), out)?;
+            }
+            out.push(']');
+        }
+        Some(b'"') => out.push_str(&serde_json::to_string(&string(raw).unwrap_or_default())?),
+        _ => out.push_str(raw),
+    }
+    Ok(())
+}
+
+/// An integer, also when it is spelled as a float.
+pub(crate) fn integer(raw: &str) -> Option<i64> {
+    raw.parse().ok().or_else(|| {
+        let number: f64 = raw.parse().ok()?;
+        is_number(raw).then_some(number as i64)
+    })
+}
+
+pub(crate) fn is_number(raw: &str) -> bool {
+    matches!(raw.as_bytes().first(), Some(b'-' | b'0'..=b'9'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // contract: ingestion 51-53
+    #[test]
+    fn every_json_value_has_a_text() {
+        for (raw, expected) in [
+            (r#""plain""#, "plain"),
+            (r#""a\"b\u00e9\n""#, "a\"bé\n"),
+            ("23", "23"),
+            ("23.4", "23.4"),
+            ("1e400", "1e400"),
+            ("true", "true"),
+            (r#"["a" , "b"]"#, r#"["a","b"]"#),
+            (r#"{"b":1,"a":2}"#, r#"{"a":2,"b":1}"#),
+            (
+                r#"[{"z":{"d":1.50,"c":"\u00e9"},"z":{"d":2,"c":null}}, []]"#,
+                r#"[{"z":{"c":null,"d":2}},[]]"#,
+            ),
+        ] {
+            assert_eq!(text(raw), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn integers_are_read_from_any_number() {
+        for (raw, expected) in [
+            ("1500", Some(1500)),
+            ("-2", Some(-2)),
+            ("1500.9", Some(1500)),
+            ("1e3", Some(1000)),
+            ("1e400", Some(i64::MAX)),
+            ("\"5\"", None),
+            ("true", None),
+            ("inf", None),
+        ] {
+            assert_eq!(integer(raw), expected, "{raw}");
+        }
+    }
+}

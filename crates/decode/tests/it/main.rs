@@ -1,0 +1,40 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+mod codecs;
+mod encode;
+mod hostile;
+mod recordings;
+mod shapes;
+
+use decode::{Element, Error, Parts, Strictness, Text, Unnamed, decode_text, parse_events};
+use model::event::RawEvent;
+
+pub const BYTES_MAX: usize = 20 * 1_024 * 1_024;
+
+pub fn text<'a>(parts: &Parts<'a>) -> Result<Text<'a>, Error> {
+    decode_text(parts, Strictness::Strict, BYTES_MAX)
+}
+
+pub fn plain(body: &str) -> Parts<'_> {
+    Parts { body: body.as_bytes(), ..Parts::default() }
+}
+
+/// Everything a body holds, or the first error on the way.
+pub fn elements(text: &Text<'_>) -> Result<Vec<Element<'static>>, Error> {
+    parse_events(text, Unnamed::Nameless)?.elements().map(|element| element.map(owned)).collect()
+}
+
+fn owned(element: Element<'_>) -> Element<'static> {
+    match element {
+        Element::NotAnObject => Element::NotAnObject,
+        Element::Event(event) => Element::Event(RawEvent {
+            token: event.token.map(|text| text.into_owned().into()),
+            name: event.name.map(|text| text.into_owned().into()),
+            distinct_id: event.distinct_id.map(|text| text.into_owned().into()),
+            uuid: event.uuid,
+            offset_ms: event.offset_ms,
+            bytes: event.bytes,
+            ..RawEvent::default()
+        }),
+    }
+}
