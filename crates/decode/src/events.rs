@@ -11,6 +11,10 @@ use crate::fields::Fields;
 use crate::outline::{Outline, skip_blanks, skip_value, walk_object};
 use crate::{Error, Result, Text, value};
 
+/// Longer than any spelling of a time. Every record of a request repeats its send time, so an
+/// unbounded one would let a small body become a huge journal.
+const SENT_AT_BYTES_MAX: usize = 64;
+
 /// What an event without `event` is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unnamed {
@@ -101,8 +105,8 @@ impl<'t> Payload<'t> {
         }
         self.project_id = project_field(fields);
         self.historical_migration = fields.is_historical();
-        let sent_at = fields.sent_at.and_then(value::string).filter(|text| !text.is_empty());
-        if let Some(text) = sent_at {
+        let sent_at = fields.sent_at.and_then(value::string);
+        if let Some(text) = sent_at.filter(|text| (1..=SENT_AT_BYTES_MAX).contains(&text.len())) {
             self.sent_at = Some(SentAt::Text(Cow::Owned(text.into_owned())));
         }
     }

@@ -65,6 +65,14 @@ impl Text<'_> {
         &self.json
     }
 
+    /// Memory the text holds beyond the request's own body.
+    pub fn owned_bytes(&self) -> usize {
+        match &self.json {
+            Cow::Borrowed(_) => 0,
+            Cow::Owned(text) => text.capacity(),
+        }
+    }
+
     /// A token beside the payload, in a wrapper, form or query: for requests without one inside.
     pub fn outer_token(&self) -> Option<&str> {
         self.around.wrapper_token.as_deref().or(self.around.form_token.as_deref())

@@ -1,0 +1,119 @@
+use std::sync::Arc;
+
+use decode::{Strictness, Text, decode_text, decoded_bytes_hint, parse_events};
+use journal::{Batch, Journal};
+use model::Warning;
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::mpsc::Sender;
+
+use crate::accept::{Arrival, Notes, accept};
+use crate::counters::Counters;
+use crate::outcome::{Accepted, Refused};
+use crate::request::{Endpoint, Request};
+use crate::tokens::{TokenLookup, authenticate};
+use crate::warnings::Warnings;
+use crate::{CountersSnapshot, InFlight, Limits};
+
+/// Work on more bytes than this takes milliseconds, which other requests should not wait for.
+const HEAVY_BYTES: usize = 1_024 * 1_024;
+
+/// Takes requests in. One for the whole server.
+pub struct Capture {
+    pub(crate) journal: Journal,
+    pub(crate) tokens: Arc<dyn TokenLookup>,
+    pub(crate) limits: Limits,
+    pub(crate) in_flight: InFlight,
+    counters: Counters,
+    warnings: Warnings,
+}
+
+impl Capture {
+    /// `warnings` is read by whoever stores them; its capacity bounds those that wait.
+    pub fn new(
+        journal: Journal,
+        tokens: Arc<dyn TokenLookup>,
+        warnings: Sender<Warning>,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            journal,
+            tokens,
+            limits,
+            in_flight: InFlight::new(limits.in_flight_bytes_max, limits.in_flight_wait_max),
+            counters: Counters::default(),
+            warnings: Warnings::new(warnings),
+        }
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The budget that a body's bytes should be reserved from before they are read.
+    pub fn in_flight(&self) -> &InFlight {
+        &self.in_flight
+    }
+
+    pub fn counters(&self) -> CountersSnapshot {
+        self.counters.snapshot()
+    }
+
+    /// Every v0 path. Returns when the journal has the events.
+    pub async fn events(&self, request: Request<'_>) -> Result<Accepted, Refused> {
+        if request.body.len() > self.limits.body_bytes_max {
+            return Err(Refused::TooLarge);
+        }
+        let parts = request.parts();
+        let expected = decoded_bytes_hint(&parts, self.limits.text_bytes_max);
+        // Records, and the text they are made of unless it is the body itself.
+        let mut room = self.in_flight.decode(2 * expected).await?;
+        let text = heavy(expected, || {
+            decode_text(&parts, Strictness::Strict, self.limits.text_bytes_max)
+        })?;
+        room.grow(held_bytes(&text))?;
+        room.shrink(held_bytes(&text));
+
+        let payload = parse_events(&text, request.endpoint.unnamed())?;
+        let project = authenticate(&*self.tokens, &payload).await?;
+        let beacon = text.is_beacon();
+        if request.endpoint == Endpoint::Recordings {
+            payload.elements().try_for_each(|element| element.map(drop))?;
+            return Ok(Accepted { quota_limited: &["recordings"], beacon });
+        }
+        let arrival =
+            Arrival { project, received_at: request.received_at, client_ip: request.client_ip };
+        let (batch, notes) = heavy(text.as_str().len(), || {
+            accept(&payload, arrival, text.as_str().len(), self.limits.records_bytes_max)
+        })?;
+        drop(payload);
+        drop(text);
+        self.keep(batch, notes, arrival).await?;
+        Ok(Accepted { quota_limited: &[], beacon })
+    }
+
+    /// Appends the records; only then are drops counted and warnings told, since a request that
+    /// fails here will be sent again.
+    pub(crate) async fn keep(
+        &self,
+        batch: Batch,
+        notes: Notes,
+        arrival: Arrival,
+    ) -> Result<(), journal::Error> {
+        let accepted = batch.len() as u64;
+        self.journal.append(batch).await?;
+        self.counters.add(accepted, &notes.drops);
+        self.warnings.tell(arrival.project, arrival.received_at, notes.warnings, &self.counters);
+        Ok(())
+    }
+}
+
+/// Memory that a request takes beside its body: records are about as long as their text.
+pub(crate) fn held_bytes(text: &Text<'_>) -> usize {
+    text.owned_bytes() + text.as_str().len()
+}
+
+/// Runs `work` on `bytes` bytes, out of the way of other requests if that is many.
+pub(crate) fn heavy<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    let movable = || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+    if bytes > HEAVY_BYTES && movable() { tokio::task::block_in_place(work) } else { work() }
+}

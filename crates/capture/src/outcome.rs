@@ -1,0 +1,192 @@
+use thiserror::Error;
+use uuid::Uuid;
+
+use crate::Busy;
+use crate::counters::DropReason;
+
+/// The journal has what was fit to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Products that the sender should pause.
+    pub quota_limited: &'static [&'static str],
+    /// The sender will not read the answer.
+    pub beacon: bool,
+}
+
+/// Nothing was stored. The text is the answer's `detail`.
+#[derive(Debug, Error)]
+pub enum Refused {
+    /// 400 `invalid_payload`
+    #[error("{0}")]
+    InvalidPayload(decode::Error),
+    /// 413 `payload_too_large`
+    #[error("The payload is too large.")]
+    TooLarge,
+    /// 401 `invalid_api_key`
+    #[error("{detail}")]
+    InvalidApiKey { detail: &'static str },
+    /// 401 `invalid_personal_api_key`
+    #[error("The personal API key is invalid.")]
+    InvalidPersonalApiKey,
+    /// 400 `invalid_project`
+    #[error("The project to send events to could not be determined.")]
+    InvalidProject,
+    /// 503 `fetch_team_fail`: who owns the token cannot be found out now.
+    #[error("The project could not be looked up. Try again.")]
+    LookupUnavailable,
+    /// 503: too many bytes are on their way already.
+    #[error("The server is busy. Try again.")]
+    Busy,
+    /// 503: the journal cannot keep the events; its error is for the log.
+    #[error("Events cannot be stored now. Try again.")]
+    JournalUnavailable(#[source] journal::Error),
+}
+
+impl From<decode::Error> for Refused {
+    fn from(error: decode::Error) -> Self {
+        match error {
+            decode::Error::TooLarge => Self::TooLarge,
+            error => Self::InvalidPayload(error),
+        }
+    }
+}
+
+impl From<journal::Error> for Refused {
+    fn from(error: journal::Error) -> Self {
+        match error {
+            journal::Error::Busy { .. } => Self::Busy,
+            // SDKs halve their batch and send again.
+            journal::Error::TooLarge { .. } => Self::TooLarge,
+            error => Self::JournalUnavailable(error),
+        }
+    }
+}
+
+impl From<Busy> for Refused {
+    fn from(_: Busy) -> Self {
+        Self::Busy
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct V1Accepted {
+    /// To be echoed.
+    pub request_id: Uuid,
+    /// One for every event, in their order.
+    pub results: Vec<(Uuid, V1Result)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum V1Result {
+    Ok,
+    /// Stored, but its distinct id will not become a person.
+    PersonProcessingDisabled,
+    Dropped(DropReason),
+}
+
+impl V1Result {
+    /// The member `result` of the answer.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::PersonProcessingDisabled => "warning",
+            Self::Dropped(_) => "drop",
+        }
+    }
+
+    /// The member `details` of the answer.
+    pub const fn details(self) -> Option<&'static str> {
+        match self {
+            Self::Ok => None,
+            Self::PersonProcessingDisabled => Some("person_processing_disabled"),
+            Self::Dropped(reason) => Some(reason.v1_tag()),
+        }
+    }
+}
+
+/// Nothing was stored. The text is the answer's `error_description`.
+#[derive(Debug, Error)]
+pub enum V1Refused {
+    #[error("The header {0} is missing.")]
+    MissingHeader(&'static str),
+    #[error("The header {0} is not valid.")]
+    InvalidHeader(&'static str),
+    #[error("The content type must be application/json.")]
+    UnsupportedContentType,
+    #[error("The content encoding is not supported.")]
+    UnsupportedEncoding,
+    #[error("The API token is not valid.")]
+    InvalidApiToken,
+    #[error("The request has no body.")]
+    EmptyBody,
+    #[error("{0}")]
+    Undecodable(decode::Error),
+    #[error("{0}")]
+    Unparsable(decode::Error),
+    #[error("The batch is empty.")]
+    EmptyBatch,
+    #[error("created_at must be a time in RFC 3339.")]
+    InvalidBatch,
+    #[error("An event has no uuid.")]
+    MissingEventUuid,
+    #[error("An event's uuid is not valid.")]
+    InvalidEventUuid,
+    #[error("Two events have the same uuid.")]
+    DuplicateEventUuid,
+    #[error("The payload is too large.")]
+    TooLarge,
+    /// 503; the journal's error, if it was the journal, is for the log.
+    #[error("Events cannot be stored now. Try again.")]
+    Unavailable(#[source] Option<journal::Error>),
+}
+
+impl V1Refused {
+    /// The member `error` of the answer.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::MissingHeader(_) => "missing_required_headers",
+            Self::InvalidHeader(_) => "invalid_header_value",
+            Self::UnsupportedContentType => "unsupported_content_type",
+            Self::UnsupportedEncoding => "unsupported_encoding",
+            Self::InvalidApiToken => "invalid_api_token",
+            Self::EmptyBody => "empty_body",
+            Self::Undecodable(_) => "request_decoding_error",
+            Self::Unparsable(_) => "request_parsing_error",
+            Self::EmptyBatch => "empty_batch",
+            Self::InvalidBatch => "invalid_batch",
+            Self::MissingEventUuid => "missing_event_uuid",
+            Self::InvalidEventUuid => "invalid_event_uuid",
+            Self::DuplicateEventUuid => "duplicate_event_uuid",
+            Self::TooLarge => "payload_too_large",
+            Self::Unavailable(_) => "service_unavailable",
+        }
+    }
+}
+
+impl From<decode::Error> for V1Refused {
+    fn from(error: decode::Error) -> Self {
+        use decode::Error;
+        match error {
+            Error::Empty => Self::EmptyBody,
+            Error::EmptyBatch => Self::EmptyBatch,
+            Error::TooLarge => Self::TooLarge,
+            Error::Encoding(_) | Error::Form | Error::Utf8 => Self::Undecodable(error),
+            Error::Json | Error::TooDeep | Error::Shape => Self::Unparsable(error),
+        }
+    }
+}
+
+impl From<journal::Error> for V1Refused {
+    fn from(error: journal::Error) -> Self {
+        match error {
+            journal::Error::TooLarge { .. } => Self::TooLarge,
+            error => Self::Unavailable(Some(error)),
+        }
+    }
+}
+
+impl From<Busy> for V1Refused {
+    fn from(_: Busy) -> Self {
+        Self::Unavailable(None)
+    }
+}

@@ -1,0 +1,109 @@
+//! Whose events these are.
+
+use std::borrow::Cow;
+use std::pin::Pin;
+
+use decode::{Element, Payload, ProjectField};
+use model::ProjectId;
+
+use crate::limits::TOKEN_BYTES_MAX;
+use crate::outcome::Refused;
+
+pub type Looking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Asks who owns a key. Tokens known from before should stay known while the store is away.
+pub trait TokenLookup: Send + Sync {
+    fn project_of<'a>(&'a self, token: &'a str) -> Looking<'a, TokenOwner>;
+
+    /// `project` is the one that the sender names, if it names one.
+    fn project_of_personal_key<'a>(
+        &'a self,
+        key: &'a str,
+        project: Option<ProjectId>,
+    ) -> Looking<'a, KeyOwner>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenOwner {
+    Known(ProjectId),
+    Unknown,
+    Unavailable,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyOwner {
+    Known(ProjectId),
+    UnknownKey,
+    /// The key is good, the project is not named or not visible to it.
+    UnknownProject,
+    Unavailable,
+}
+
+/// Trimmed; `None` for what cannot be a token.
+pub(crate) fn normalised(token: &str) -> Option<&str> {
+    let token = token.trim();
+    let fit = !token.is_empty()
+        && token.len() <= TOKEN_BYTES_MAX
+        && token.bytes().all(|byte| byte.is_ascii() && byte != 0);
+    fit.then_some(token)
+}
+
+pub(crate) async fn authenticate(
+    tokens: &dyn TokenLookup,
+    payload: &Payload<'_>,
+) -> Result<ProjectId, Refused> {
+    let (token, project) = find(payload)?;
+    let invalid = Refused::InvalidApiKey {
+        detail: "Project API key invalid. You can find your project API key in project settings.",
+    };
+    let Some(token) = normalised(&token) else { return Err(invalid) };
+    if token.starts_with("phx_") {
+        let project = match project {
+            ProjectField::Given(id) => Some(ProjectId(id)),
+            ProjectField::Absent | ProjectField::NotAnInteger => None,
+        };
+        return match tokens.project_of_personal_key(token, project).await {
+            KeyOwner::Known(project) => Ok(project),
+            KeyOwner::UnknownKey => Err(Refused::InvalidPersonalApiKey),
+            KeyOwner::UnknownProject => Err(Refused::InvalidProject),
+            KeyOwner::Unavailable => Err(Refused::LookupUnavailable),
+        };
+    }
+    match tokens.project_of(token).await {
+        TokenOwner::Known(project) => Ok(project),
+        TokenOwner::Unknown => Err(invalid),
+        TokenOwner::Unavailable => Err(Refused::LookupUnavailable),
+    }
+}
+
+/// The batch's token, else the one that its events agree on, else the one around the payload.
+fn find<'t>(payload: &Payload<'t>) -> Result<(Cow<'t, str>, ProjectField), Refused> {
+    if let Some(token) = &payload.token {
+        return Ok((token.clone(), payload.project_id));
+    }
+    let mut found: Option<Cow<'t, str>> = None;
+    let mut elements = payload.elements();
+    for element in elements.by_ref() {
+        let Element::Event(event) = element? else { continue };
+        let Some(token) = event.token.filter(|token| !token.trim().is_empty()) else { continue };
+        match &found {
+            Some(first) if first.trim() != token.trim() => {
+                return Err(Refused::InvalidApiKey {
+                    detail: "The events carry different project API keys.",
+                });
+            }
+            Some(_) => {}
+            None => found = Some(token),
+        }
+    }
+    let project = match payload.project_id {
+        ProjectField::Absent => elements.project_id(),
+        given => given,
+    };
+    match found.or(payload.fallback_token.map(Cow::Borrowed)) {
+        Some(token) => Ok((token, project)),
+        None => Err(Refused::InvalidApiKey {
+            detail: "API key not provided. Send it as api_key in the request body.",
+        }),
+    }
+}

@@ -1,0 +1,248 @@
+//! Capture v1: everything in its place, and a result for every event.
+
+use decode::{
+    V1Element, V1Encoding, V1Event, V1OptionsField, decode_v1_text, decoded_bytes_hint, is_rfc3339,
+    parse_v1,
+};
+use journal::Batch;
+use model::ProjectId;
+use model::event::{AcceptedEvent, EventUuid, SentAt, V1Extras};
+use uuid::Uuid;
+
+use crate::accept::{Arrival, Notes, properties};
+use crate::capture::{Capture, heavy, held_bytes};
+use crate::counters::DropReason;
+use crate::limits::{DISTINCT_ID_CHARS_MAX, NAME_CHARS_MAX, SDK_INFO_BYTES_MAX, event_bytes_max};
+use crate::outcome::{V1Accepted, V1Refused, V1Result};
+use crate::request::V1Request;
+use crate::tokens::{TokenOwner, normalised};
+
+/// Times in RFC 3339 with a nanosecond fraction are far shorter.
+const REQUEST_TIMESTAMP_BYTES_MAX: usize = 64;
+
+/// Ids that name nobody: what languages print for "no value", and roles. Compared trimmed and
+/// without regard to ASCII case.
+const ILLEGAL_DISTINCT_IDS: [&str; 20] = [
+    "0",
+    "00000000-0000-0000-0000-000000000000",
+    "[object object]",
+    "anonymous",
+    "anonymous-user",
+    "backend",
+    "distinct_id",
+    "distinctid",
+    "email",
+    "false",
+    "guest",
+    "id",
+    "nan",
+    "none",
+    "not_authenticated",
+    "null",
+    "system",
+    "true",
+    "undefined",
+    "user",
+];
+
+struct Headers<'a> {
+    token: &'a str,
+    encoding: V1Encoding,
+    lib_name: &'a str,
+    lib_version: &'a str,
+    request_id: Uuid,
+    request_timestamp: &'a str,
+}
+
+impl<'a> Headers<'a> {
+    fn check(request: &V1Request<'a>) -> Result<Self, V1Refused> {
+        let given = |name, value: Option<&'a str>| match value.map(str::trim) {
+            Some(value) if !value.is_empty() => Ok(value),
+            _ => Err(V1Refused::MissingHeader(name)),
+        };
+        let authorization = given("Authorization", request.authorization)?;
+        let content_type = given("Content-Type", request.content_type)?;
+        given("User-Agent", request.user_agent)?;
+        let sdk_info = given("PostHog-Sdk-Info", request.sdk_info)?;
+        let attempt = given("PostHog-Attempt", request.attempt)?;
+        let request_id = given("PostHog-Request-Id", request.request_id)?;
+        let request_timestamp = given("PostHog-Request-Timestamp", request.request_timestamp)?;
+
+        let invalid = |name| V1Refused::InvalidHeader(name);
+        let (lib_name, lib_version) = sdk_info
+            .split_once('/')
+            .filter(|(name, version)| {
+                let fits = |part: &str| (1..=SDK_INFO_BYTES_MAX).contains(&part.len());
+                fits(name) && fits(version)
+            })
+            .ok_or(invalid("PostHog-Sdk-Info"))?;
+        attempt
+            .parse::<u32>()
+            .ok()
+            .filter(|attempt| *attempt >= 1)
+            .ok_or(invalid("PostHog-Attempt"))?;
+        let request_id = Uuid::try_parse(request_id).map_err(|_| invalid("PostHog-Request-Id"))?;
+        let short = request_timestamp.len() <= REQUEST_TIMESTAMP_BYTES_MAX;
+        if !short || !is_rfc3339(request_timestamp) {
+            return Err(invalid("PostHog-Request-Timestamp"));
+        }
+        let media_type = content_type.split(';').next().unwrap_or_default().trim();
+        if !media_type.eq_ignore_ascii_case("application/json") {
+            return Err(V1Refused::UnsupportedContentType);
+        }
+        let encoding =
+            V1Encoding::of(request.content_encoding).ok_or(V1Refused::UnsupportedEncoding)?;
+        let token = authorization
+            .split_once(' ')
+            .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer"))
+            .and_then(|(_, token)| normalised(token))
+            .ok_or(V1Refused::InvalidApiToken)?;
+        Ok(Self { token, encoding, lib_name, lib_version, request_id, request_timestamp })
+    }
+}
+
+impl Capture {
+    /// `/i/v1/analytics/events`. Returns when the journal has the events.
+    pub async fn v1(&self, request: V1Request<'_>) -> Result<V1Accepted, V1Refused> {
+        let headers = Headers::check(&request)?;
+        let project = match self.tokens.project_of(headers.token).await {
+            TokenOwner::Known(project) => project,
+            TokenOwner::Unknown => return Err(V1Refused::InvalidApiToken),
+            TokenOwner::Unavailable => return Err(V1Refused::Unavailable(None)),
+        };
+        if request.body.len() > self.limits.v1_body_bytes_max {
+            return Err(V1Refused::TooLarge);
+        }
+        let text_bytes_max = self.limits.text_bytes_max;
+        let parts = decode::Parts {
+            content_encoding: request.content_encoding,
+            body: request.body,
+            ..decode::Parts::default()
+        };
+        let expected = decoded_bytes_hint(&parts, text_bytes_max);
+        let mut room = self.in_flight.decode(2 * expected).await?;
+        let text =
+            heavy(expected, || decode_v1_text(request.body, headers.encoding, text_bytes_max))?;
+        room.grow(held_bytes(&text))?;
+        room.shrink(held_bytes(&text));
+
+        let arrival = self.arrival(&request, project);
+        let taken = heavy(text.as_str().len(), || {
+            Intake::read(text, &headers, arrival, self.limits.records_bytes_max)
+        })?;
+        self.keep(taken.batch, taken.notes, arrival).await?;
+        Ok(V1Accepted { request_id: headers.request_id, results: taken.results })
+    }
+
+    fn arrival(&self, request: &V1Request<'_>, project: ProjectId) -> Arrival {
+        Arrival { project, received_at: request.received_at, client_ip: request.client_ip }
+    }
+}
+
+struct Intake {
+    batch: Batch,
+    notes: Notes,
+    results: Vec<(Uuid, V1Result)>,
+}
+
+impl Intake {
+    fn read(
+        text: decode::Text<'_>,
+        headers: &Headers<'_>,
+        arrival: Arrival,
+        records_bytes_max: usize,
+    ) -> Result<Self, V1Refused> {
+        let list = parse_v1(&text)?;
+        if list.created_at.is_none() {
+            return Err(V1Refused::InvalidBatch);
+        }
+        let mut taken = Self {
+            batch: Batch::with_capacity(1, text.as_str().len().min(records_bytes_max)),
+            notes: Notes::default(),
+            results: Vec::new(),
+        };
+        for element in list.events() {
+            let event = match element? {
+                V1Element::Event(event) => event,
+                V1Element::MissingUuid => return Err(V1Refused::MissingEventUuid),
+                V1Element::InvalidUuid => return Err(V1Refused::InvalidEventUuid),
+                V1Element::DuplicateUuid => return Err(V1Refused::DuplicateEventUuid),
+            };
+            let result = match check(&event, headers, arrival, list.historical_migration) {
+                Ok(accepted) => {
+                    taken.batch.push_with(|out| accepted.encode(out));
+                    match accepted.v1 {
+                        Some(V1Extras { person_processing_disabled: true, .. }) => {
+                            V1Result::PersonProcessingDisabled
+                        }
+                        _ => V1Result::Ok,
+                    }
+                }
+                Err(reason) => {
+                    taken.notes.drop(reason, Some(&event.raw));
+                    V1Result::Dropped(reason)
+                }
+            };
+            taken.results.push((event.uuid, result));
+            if taken.batch.bytes() > records_bytes_max {
+                return Err(V1Refused::TooLarge);
+            }
+        }
+        Ok(taken)
+    }
+}
+
+fn check<'e>(
+    event: &'e V1Event<'_>,
+    headers: &'e Headers<'_>,
+    arrival: Arrival,
+    historical_migration: bool,
+) -> Result<AcceptedEvent<'e>, DropReason> {
+    let raw = &event.raw;
+    let name = raw.name.as_deref().unwrap_or_default();
+    let distinct_id = raw.distinct_id.as_deref().unwrap_or_default().trim();
+    if let Some(reason) = unfit(event, name, distinct_id) {
+        return Err(reason);
+    }
+    let V1OptionsField::Valid(options) = event.options else {
+        return Err(DropReason::InvalidOptions);
+    };
+    let illegal = ILLEGAL_DISTINCT_IDS.iter().any(|id| id.eq_ignore_ascii_case(distinct_id));
+    Ok(AcceptedEvent {
+        project: arrival.project,
+        received_at: arrival.received_at,
+        client_ip: arrival.client_ip,
+        sent_at: Some(SentAt::Text(headers.request_timestamp.into())),
+        historical_migration,
+        uuid: EventUuid::Given(event.uuid),
+        name,
+        distinct_id,
+        timestamp: raw.timestamp.clone(),
+        offset_ms: None,
+        properties: properties(raw)?,
+        set: raw.set,
+        set_once: raw.set_once,
+        unset: raw.unset,
+        v1: Some(V1Extras {
+            lib_name: headers.lib_name,
+            lib_version: headers.lib_version,
+            session_id: event.session_id.as_deref(),
+            window_id: event.window_id.as_deref(),
+            options,
+            person_processing_disabled: illegal,
+        }),
+    })
+}
+
+fn unfit(event: &V1Event<'_>, name: &str, distinct_id: &str) -> Option<DropReason> {
+    let rules = [
+        (name.is_empty(), DropReason::MissingName),
+        (name.len() > NAME_CHARS_MAX, DropReason::NameTooLong),
+        (name == "$performance_event", DropReason::PerformanceEvent),
+        (distinct_id.is_empty(), DropReason::MissingDistinctId),
+        (distinct_id.len() > DISTINCT_ID_CHARS_MAX, DropReason::DistinctIdTooLong),
+        (!event.has_strict_timestamp(), DropReason::InvalidTimestamp),
+        (event.raw.bytes > event_bytes_max(name), DropReason::TooLarge),
+    ];
+    rules.into_iter().find_map(|(unfit, reason)| unfit.then_some(reason))
+}
