@@ -14,7 +14,8 @@
 //!  48  previous segment's
 //!      end: offset        u64
 //!  56  and position       u64
-//!  64  checksum           u32
+//!  64  zeros
+//! 4092 checksum           u32
 //! ```
 //!
 //! Checksums are CRC-32C. A group's covers its own offset and the segment's salt, a frame's covers
@@ -35,7 +36,7 @@ pub(crate) const FRAME_BYTES: usize = 8;
 
 const SEGMENT_MAGIC: &[u8; 8] = b"HEDGEJNL";
 pub(crate) const GROUP_MAGIC: &[u8; 4] = b"HGRP";
-const HEADER_USED: usize = 68;
+const HEADER_CHECKSUM: usize = HEADER_BYTES as usize - 4;
 
 /// A place in a segment: everything before it is content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +76,8 @@ impl SegmentHeader {
         block[40..48].copy_from_slice(&self.first.as_u64().to_le_bytes());
         block[48..56].copy_from_slice(&self.previous.offset.to_le_bytes());
         block[56..64].copy_from_slice(&self.previous.position.as_u64().to_le_bytes());
-        let checksum = crc32c::crc32c(&block[..64]);
-        block[64..HEADER_USED].copy_from_slice(&checksum.to_le_bytes());
+        let checksum = crc32c::crc32c(&block[..HEADER_CHECKSUM]);
+        block[HEADER_CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
         block
     }
 
@@ -97,7 +98,8 @@ impl SegmentHeader {
         if version > VERSION {
             return Err(HeaderFault::Version(version));
         }
-        let (expected, actual) = (crc32c::crc32c(&block[..64]), u32_at(block, 64));
+        let (expected, actual) =
+            (crc32c::crc32c(&block[..HEADER_CHECKSUM]), u32_at(block, HEADER_CHECKSUM));
         if expected != actual {
             return Err(damaged(
                 &format!("header checksum {expected:08x}"),

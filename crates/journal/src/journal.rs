@@ -75,9 +75,10 @@ impl Journal {
         let (sender, extent) = watch::channel(extent);
         let writer = Writer {
             shared: shared.clone(),
+            synced_to: last.visible().offset,
             last,
             usable: false,
-            synced_to: HEADER_BYTES,
+            suspect: false,
             failing: false,
             extent: sender,
             _lock: lock,
@@ -142,6 +143,12 @@ impl Journal {
             queue_bytes: shared.settings.queue_bytes_max - shared.room.available_permits() as u64,
             ..shared.counters.stats()
         }
+    }
+
+    /// Behind the last record there is: where a reader would wait.
+    #[cfg(test)]
+    pub(crate) fn end(&self) -> Position {
+        self.handle.extent.borrow().end
     }
 
     /// Refuses new appends, writes those that wait, and returns when the journal may be opened
@@ -237,7 +244,8 @@ fn start(folder: &Path, settings: &Settings, storage: &dyn Storage) -> Result<Re
         previous: End { offset: 0, position: Position::START },
         durability: settings.durability,
     };
-    let segment = segment::create(storage, folder, header, HEADER_BYTES, None)?;
+    let file = segment::prepare(storage, folder, &header, HEADER_BYTES, None)?;
+    let segment = segment::publish(storage, folder, header, file, HEADER_BYTES)?;
     let mut segments = Segments::default();
     segments.list.push_back(Arc::new(segment));
     let extent = Extent { end: Position::START, next: Position::START };

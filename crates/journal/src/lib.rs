@@ -23,6 +23,8 @@ mod scan;
 mod segment;
 mod settings;
 mod storage;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use batch::Batch;

@@ -97,17 +97,15 @@ struct Bounds {
 
 /// Called only when a record at or after `bounds.from` is durable.
 fn read(shared: &Shared, place: Option<Place>, bounds: &Bounds) -> Result<(Place, Records)> {
-    let mut place = match place {
-        Some(place) if place.cursor.at().offset < place.segment.visible().offset => place,
-        _ => find(shared, bounds.from)?,
-    };
-    loop {
+    if let Some(mut place) = place {
         let records = place.read(bounds)?;
         if !records.is_empty() {
             return Ok((place, records));
         }
-        place = find(shared, bounds.from)?;
     }
+    let mut place = find(shared, bounds.from)?;
+    let records = place.read(bounds)?;
+    Ok((place, records))
 }
 
 /// The segment `from` stands in, or the first record after it.

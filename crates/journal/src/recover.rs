@@ -34,11 +34,11 @@ pub(crate) fn recover(storage: &dyn Storage, folder: &Path) -> Result<Option<Rec
     check_complete(&segments)?;
 
     let tail = read_tail(&last)?;
-    if !tail.clean {
-        rewrite(storage, &last, tail.synced_to, tail.end.offset)?;
-    }
+    rewrite(storage, &last, tail.synced_to, tail.end.offset)?;
     last.show(tail.end);
-    let extent = Extent { end: tail.end.position, next: tail.next(&last) };
+    // Positions may have jumped at the start of the last segment.
+    let end = if last.is_empty() { last.header.previous.position } else { tail.end.position };
+    let extent = Extent { end, next: tail.next(&last) };
     Ok(Some(Recovered { segments: Segments { list: segments.into(), spare: None }, extent }))
 }
 
@@ -193,7 +193,8 @@ fn synced_beyond(segment: &Segment, cut: End, limit: u64) -> Result<Option<u64>>
     Ok(None)
 }
 
-fn rewrite(storage: &dyn Storage, segment: &Segment, from: u64, to: u64) -> Result<()> {
+/// Makes bytes durable that are in memory and may or may not be on disk.
+pub(crate) fn rewrite(storage: &dyn Storage, segment: &Segment, from: u64, to: u64) -> Result<()> {
     let failed = Error::io("secure the journal's tail");
     let mut at = from;
     while at < to {

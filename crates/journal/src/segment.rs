@@ -83,7 +83,7 @@ impl Segments {
     /// The segment that holds `position`, or the first record after it.
     pub(crate) fn find(&self, position: Position) -> Option<Arc<Segment>> {
         let at = self.list.partition_point(|one| one.visible().position <= position);
-        self.list.get(at).cloned()
+        self.list.get(at).filter(|one| !one.is_empty()).cloned()
     }
 
     pub(crate) fn oldest(&self) -> Position {
@@ -150,66 +150,71 @@ pub(crate) fn damaged_header(file: PathBuf, bytes: u64, expected: String, actual
     Error::Corrupt(Box::new(damage))
 }
 
-/// Makes a segment in three steps, each durable before the next: content, name, folder. So a
-/// segment's name never stands before a header, whenever the power goes.
-pub(crate) fn create(
+/// A segment is made in three steps, each durable before the next: content here, then name and
+/// folder in `publish`. So a segment's name never stands before a header, whenever the power goes.
+pub(crate) fn prepare(
     storage: &dyn Storage,
     folder: &Path,
-    header: SegmentHeader,
-    capacity: u64,
-    spare: Option<File>,
-) -> Result<Segment> {
-    let fresh = folder.join(FRESH);
-    let made = prepare(storage, folder, &fresh, &header, capacity, spare);
-    let path = path(folder, header.number);
-    let named = made.and_then(|file| {
-        fs::rename(&fresh, &path)?;
-        storage.sync_folder(folder)?;
-        Ok(file)
-    });
-    match named {
-        Ok(file) => Ok(Segment::new(header, file, path, capacity)),
-        Err(error) => {
-            // The space may be what the next attempt needs.
-            let _ = fs::remove_file(&fresh);
-            Err(Error::io("create a journal segment")(error))
-        }
-    }
-}
-
-fn prepare(
-    storage: &dyn Storage,
-    folder: &Path,
-    fresh: &Path,
     header: &SegmentHeader,
     capacity: u64,
     spare: Option<File>,
-) -> io::Result<File> {
-    let file = match spare {
-        Some(file) => {
-            fs::rename(folder.join(SPARE), fresh)?;
-            file
-        }
-        None => {
-            OpenOptions::new().read(true).write(true).create(true).truncate(true).open(fresh)?
-        }
+) -> Result<File> {
+    let fresh = folder.join(FRESH);
+    let fill = || -> io::Result<File> {
+        let file = match spare {
+            Some(file) => {
+                fs::rename(folder.join(SPARE), &fresh)?;
+                file
+            }
+            None => {
+                let mut options = OpenOptions::new();
+                options.read(true).write(true).create(true).truncate(true).open(&fresh)?
+            }
+        };
+        storage.allocate(&file, capacity)?;
+        write_all(storage, &file, &mut [IoSlice::new(&header.encode())], 0)?;
+        storage.sync(&file)?;
+        Ok(file)
     };
-    storage.allocate(&file, capacity)?;
-    write_all(storage, &file, &mut [IoSlice::new(&header.encode())], 0)?;
-    storage.sync(&file)?;
-    Ok(file)
+    fill().map_err(|error| {
+        // The space may be what the next attempt needs.
+        let _ = fs::remove_file(folder.join(FRESH));
+        Error::io("create a journal segment")(error)
+    })
+}
+
+/// Gives the prepared segment its name. Once this was tried, the header may be found after a crash,
+/// so what it says about the segment before has to stay true.
+pub(crate) fn publish(
+    storage: &dyn Storage,
+    folder: &Path,
+    header: SegmentHeader,
+    file: File,
+    capacity: u64,
+) -> Result<Segment> {
+    let failed = Error::io("name a journal segment");
+    let path = path(folder, header.number);
+    fs::rename(folder.join(FRESH), &path).map_err(&failed)?;
+    storage.sync_folder(folder).map_err(&failed)?;
+    Ok(Segment::new(header, file, path, capacity))
 }
 
 /// Takes a released segment's name away, durably; the file stays as the spare.
 pub(crate) fn retire(storage: &dyn Storage, folder: &Path, segment: &Segment) -> Result<()> {
-    let failed = Error::io("release a journal segment");
-    fs::rename(&segment.path, folder.join(SPARE)).map_err(&failed)?;
-    storage.sync_folder(folder).map_err(&failed)
+    unname(storage, folder, fs::rename(&segment.path, folder.join(SPARE)))
 }
 
 pub(crate) fn remove(storage: &dyn Storage, folder: &Path, segment: &Segment) -> Result<()> {
+    unname(storage, folder, fs::remove_file(&segment.path))
+}
+
+fn unname(storage: &dyn Storage, folder: &Path, done: io::Result<()>) -> Result<()> {
     let failed = Error::io("release a journal segment");
-    fs::remove_file(&segment.path).map_err(&failed)?;
+    match done {
+        // An earlier attempt came this far and could not sync.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        other => other.map_err(&failed)?,
+    }
     storage.sync_folder(folder).map_err(&failed)
 }
 

@@ -36,6 +36,7 @@ use tokio::sync::watch;
 use crate::format::{End, GROUP_BYTES, GroupHeader, HEADER_BYTES, SegmentHeader};
 use crate::journal::Shared;
 use crate::queue::{Queue, Request};
+use crate::recover::rewrite;
 use crate::segment::{self, Extent, Segment, lock};
 use crate::storage::write_all;
 use crate::{Durability, Error, Position, Result, Room};
@@ -47,6 +48,8 @@ pub(crate) struct Writer {
     /// Whether `last` may be appended to: not after a failure, nor if found at the start.
     pub usable: bool,
     pub synced_to: u64,
+    /// Whether a sync of what lies behind `synced_to` has failed.
+    pub suspect: bool,
     /// Whether the last group failed; the log tells only when that changes.
     pub failing: bool,
     pub extent: watch::Sender<Extent>,
@@ -148,6 +151,7 @@ impl Writer {
 
     /// Starts a segment with room for `group_bytes` and makes it the last.
     fn roll(&mut self, first: Position, group_bytes: u64) -> Result<()> {
+        self.secure()?;
         let shared = &*self.shared;
         let capacity = shared.settings.segment_bytes.max(HEADER_BYTES + group_bytes);
         let spare = {
@@ -157,13 +161,6 @@ impl Writer {
             }
             segments.spare.take()
         };
-        if self.usable && shared.settings.durability == Durability::Os {
-            // What the next header declares complete should be on disk; failing that, this mode
-            // promises no more than the system keeps.
-            if let Err(error) = shared.storage.sync(&self.last.file) {
-                tracing::error!(%error, "could not sync a journal segment");
-            }
-        }
         let old = &self.last;
         let (number, previous) = match old.is_empty() {
             true => (old.header.number, old.header.previous),
@@ -171,8 +168,10 @@ impl Writer {
         };
         let durability = shared.settings.durability;
         let header = SegmentHeader { journal: shared.id, number, first, previous, durability };
-        let new = segment::create(&*shared.storage, &shared.folder, header, capacity, spare)?;
-        let new = Arc::new(new);
+        let (storage, folder) = (&*shared.storage, &shared.folder);
+        let file = segment::prepare(storage, folder, &header, capacity, spare)?;
+        self.usable = false;
+        let new = Arc::new(segment::publish(storage, folder, header, file, capacity)?);
 
         let mut segments = lock(&shared.segments);
         if old.is_empty() {
@@ -189,6 +188,25 @@ impl Writer {
         Ok(())
     }
 
+    /// Syncs what the next header is going to declare complete. There is something to sync only
+    /// without fsync on every group. A sync that failed is no longer to be had for these pages, so
+    /// they are written again.
+    fn secure(&mut self) -> Result<()> {
+        let end = self.last.visible().offset;
+        if self.synced_to == end {
+            return Ok(());
+        }
+        if self.suspect {
+            rewrite(&*self.shared.storage, &self.last, self.synced_to, end)?;
+            self.synced_to = end;
+        } else {
+            self.suspect = true;
+            self.sync(end)?;
+        }
+        self.suspect = false;
+        Ok(())
+    }
+
     /// Marks the end of a segment that is complete, and returns the space behind it.
     fn close(&mut self) {
         if !self.usable {
@@ -202,9 +220,7 @@ impl Writer {
 
     fn mark(&mut self, start: End) -> Result<()> {
         // Room for the mark is not set aside: a segment so full that it does not fit grows.
-        if self.synced_to < start.offset {
-            self.sync(start.offset)?;
-        }
+        self.secure()?;
         let header =
             GroupHeader { bytes: 0, records: 0, first: start.position, synced_to: start.offset };
         let block = header.encode(self.last.header.salt(), start.offset);

@@ -1,0 +1,175 @@
+//! A disk that fails on demand and forgets what was not synced.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs::{self, File};
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use crate::segment::lock;
+use crate::storage::{Disk, Storage};
+
+const SECTOR_BYTES: usize = 512;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    NoSpace,
+    WriteError,
+    /// Some bytes are written, then the disk is full.
+    ShortThenNoSpace,
+    /// Some bytes are written, and the rest on the next call.
+    Short,
+    /// The data is lost although the pages look clean afterwards.
+    SyncLost,
+    /// The data arrived although the sync says it did not.
+    SyncArrived,
+    FolderSync,
+}
+
+#[derive(Clone, Default)]
+pub struct FaultyDisk {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    off: bool,
+    faults: VecDeque<Fault>,
+    files: HashMap<u64, Image>,
+}
+
+/// What the platter holds of a file, and which ranges are only in memory.
+#[derive(Default)]
+struct Image {
+    durable: Vec<u8>,
+    dirty: Vec<Range<u64>>,
+}
+
+impl FaultyDisk {
+    /// The next operation a fault applies to fails with it.
+    pub fn fail(&self, fault: Fault) {
+        lock(&self.state).faults.push_back(fault);
+    }
+
+    pub fn pending(&self) -> usize {
+        lock(&self.state).faults.len()
+    }
+
+    /// From now on nothing reaches the disk: the process is as good as dead.
+    pub fn turn_off(&self) {
+        let mut state = lock(&self.state);
+        state.off = true;
+        state.faults.clear();
+    }
+
+    pub fn turn_on(&self) {
+        lock(&self.state).off = false;
+    }
+
+    /// After `turn_off`: files hold what had been synced, and those unsynced sectors that `keep`
+    /// says were written in time.
+    pub fn lose_power(&self, folder: &Path, mut keep: impl FnMut() -> bool) {
+        let mut state = lock(&self.state);
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let file = File::options().read(true).write(true).open(&path).unwrap();
+            let metadata = file.metadata().unwrap();
+            let Some(image) = state.files.get_mut(&metadata.ino()) else { continue };
+            for range in std::mem::take(&mut image.dirty) {
+                for sector in sectors(range) {
+                    if keep() {
+                        image.copy(&file, sector);
+                    }
+                }
+            }
+            file.write_all_at(&image.durable, 0).unwrap();
+        }
+    }
+
+    /// Takes the next fault if it is for this kind of operation.
+    fn fault(&self, applies: impl Fn(Fault) -> bool) -> io::Result<Option<Fault>> {
+        let mut state = lock(&self.state);
+        if state.off {
+            return Err(io::Error::other("no power"));
+        }
+        Ok(state.faults.pop_front_if(|fault| applies(*fault)))
+    }
+}
+
+fn sectors(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let step = SECTOR_BYTES as u64;
+    (range.start / step..range.end.div_ceil(step))
+        .map(move |sector| (sector * step).max(range.start)..((sector + 1) * step).min(range.end))
+}
+
+impl Image {
+    fn copy(&mut self, file: &File, range: Range<u64>) {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        // A trimmed file has no such bytes any more.
+        if file.read_exact_at(&mut bytes, range.start).is_ok() {
+            let end = range.end as usize;
+            self.durable.resize(self.durable.len().max(end), 0);
+            self.durable[range.start as usize..end].copy_from_slice(&bytes);
+        }
+    }
+}
+
+impl Storage for FaultyDisk {
+    fn allocate(&self, file: &File, bytes: u64) -> io::Result<()> {
+        if self.fault(|fault| fault == Fault::NoSpace)?.is_some() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let metadata = file.metadata()?;
+        let mut state = lock(&self.state);
+        let image = state.files.entry(metadata.ino()).or_default();
+        if metadata.len() == 0 {
+            *image = Image::default();
+        }
+        image.durable.resize(image.durable.len().max(bytes as usize), 0);
+        Disk.allocate(file, bytes)
+    }
+
+    fn write(&self, file: &File, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        let writing = [Fault::WriteError, Fault::Short, Fault::ShortThenNoSpace];
+        let fault = self.fault(|fault| writing.contains(&fault))?;
+        let first = [IoSlice::new(&slices[0][..slices[0].len().div_ceil(2)])];
+        let slices = match fault {
+            Some(Fault::WriteError) => return Err(io::Error::other("write failed")),
+            Some(Fault::ShortThenNoSpace) => {
+                lock(&self.state).faults.push_front(Fault::WriteError);
+                &first
+            }
+            Some(_) => &first,
+            None => slices,
+        };
+        let written = Disk.write(file, slices, offset)?;
+        let range = offset..offset + written as u64;
+        let ino = file.metadata()?.ino();
+        lock(&self.state).files.entry(ino).or_default().dirty.push(range);
+        Ok(written)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        let fault = self.fault(|fault| matches!(fault, Fault::SyncLost | Fault::SyncArrived))?;
+        let ino = file.metadata()?.ino();
+        let mut state = lock(&self.state);
+        let image = state.files.entry(ino).or_default();
+        let dirty = std::mem::take(&mut image.dirty);
+        if fault != Some(Fault::SyncLost) {
+            dirty.into_iter().for_each(|range| image.copy(file, range));
+        }
+        match fault {
+            Some(_) => Err(io::Error::other("sync failed")),
+            None => Ok(()),
+        }
+    }
+
+    fn sync_folder(&self, _folder: &Path) -> io::Result<()> {
+        match self.fault(|fault| fault == Fault::FolderSync)? {
+            Some(_) => Err(io::Error::other("folder sync failed")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+use crate::storage::Disk;
+use crate::tests::disk::{Fault, FaultyDisk};
+use crate::tests::{batch, read_all, tiny};
+use crate::{Error, Journal, Position, Room};
+
+const FAULTS: [Fault; 6] = [
+    Fault::NoSpace,
+    Fault::WriteError,
+    Fault::ShortThenNoSpace,
+    Fault::SyncLost,
+    Fault::SyncArrived,
+    Fault::FolderSync,
+];
+
+fn record(number: u32) -> Vec<u8> {
+    format!("record {number} ").repeat(100).into_bytes()
+}
+
+/// Appends `count` records one by one, keeping those acknowledged.
+async fn append(journal: &Journal, count: u32, acknowledged: &mut Vec<(Position, Vec<u8>)>) -> u32 {
+    let mut failed = 0;
+    for _ in 0..count {
+        let record = record(acknowledged.len() as u32);
+        match journal.append(batch([&record])).await {
+            Ok(position) => acknowledged.push((position, record)),
+            Err(_) => failed += 1,
+        }
+    }
+    failed
+}
+
+#[tokio::test]
+async fn a_failed_append_is_refused_never_read_and_healed_by_the_next() {
+    for fault in FAULTS {
+        for appends_before in [0, 1, 5, 30] {
+            let folder = tempfile::tempdir().unwrap();
+            let disk = FaultyDisk::default();
+            let open = |disk| Journal::open_on(folder.path(), tiny(), disk).unwrap();
+            let journal = open(Box::new(disk.clone()));
+            let mut acknowledged = Vec::new();
+            append(&journal, appends_before, &mut acknowledged).await;
+            disk.fail(fault);
+            // Enough to roll, which is where some of the faults can strike.
+            let failed = append(&journal, 30, &mut acknowledged).await;
+            let case = format!("{fault:?} after {appends_before}");
+            assert_eq!((failed, disk.pending()), (1, 0), "{case}");
+            assert_eq!(read_all(&journal).await, acknowledged, "{case}");
+            assert_eq!(journal.stats().groups_failed, 1, "{case}");
+            drop(journal);
+            let journal = open(Box::new(Disk));
+            assert_eq!(read_all(&journal).await, acknowledged, "{case}, after a restart");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_short_write_is_continued() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::default();
+    let journal = Journal::open_on(folder.path(), tiny(), Box::new(disk.clone())).unwrap();
+    let mut acknowledged = Vec::new();
+    (0..8).for_each(|_| disk.fail(Fault::Short));
+    assert_eq!(append(&journal, 5, &mut acknowledged).await, 0);
+    assert_eq!(disk.pending(), 0);
+    assert_eq!(read_all(&journal).await, acknowledged);
+}
+
+#[tokio::test]
+async fn a_full_disk_refuses_appends_but_opens_and_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::default();
+    let journal = Journal::open_on(folder.path(), tiny(), Box::new(disk.clone())).unwrap();
+    let mut acknowledged = Vec::new();
+    append(&journal, 20, &mut acknowledged).await;
+    drop(journal);
+
+    let journal = Journal::open_on(folder.path(), tiny(), Box::new(disk.clone())).unwrap();
+    for _ in 0..3 {
+        disk.fail(Fault::NoSpace);
+        let result = journal.append(batch(["more"])).await;
+        assert!(matches!(result, Err(Error::Full(Room::Disk))), "{result:?}");
+        assert_eq!(read_all(&journal).await, acknowledged);
+    }
+    assert_eq!(append(&journal, 1, &mut acknowledged).await, 0);
+    assert_eq!(read_all(&journal).await, acknowledged);
+}
+
+#[tokio::test]
+async fn a_failed_sync_fails_its_whole_group_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::default();
+    let journal = Journal::open_on(folder.path(), tiny(), Box::new(disk.clone())).unwrap();
+    journal.append(batch(["first"])).await.unwrap();
+    disk.fail(Fault::SyncLost);
+    let appends: Vec<_> = (0..10)
+        .map(|number| {
+            let journal = journal.clone();
+            tokio::spawn(async move { (number, journal.append(batch([record(number)])).await) })
+        })
+        .collect();
+    let mut acknowledged = vec![(Position::START, b"first".to_vec())];
+    for append in appends {
+        let (number, result) = append.await.unwrap();
+        acknowledged.extend(result.ok().map(|position| (position, record(number))));
+    }
+    acknowledged.sort();
+    assert!(acknowledged.len() < 11);
+    assert_eq!(journal.stats().groups_failed, 1);
+    assert_eq!(read_all(&journal).await, acknowledged);
+}
