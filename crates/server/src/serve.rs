@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use api::AppState;
-use axum::ServiceExt as _;
 use axum::extract::Request;
 use catalog::{Bootstrapped, Catalog, FirstStart, Location, Secret, Vault};
 use model::Clock;
@@ -47,9 +46,8 @@ pub(crate) async fn run(listen: Option<String>, data_dir: Option<PathBuf>) -> Re
         ..api::Settings::default()
     };
     let service = api::service(AppState::new(catalog.clone(), settings));
-    let service = axum::ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(
-        service,
-    );
+    let service =
+        axum::ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(service);
     axum::serve(listener, service).with_graceful_shutdown(stopped()).await?;
     catalog.close().await;
     Ok(())

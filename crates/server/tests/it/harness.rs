@@ -1,0 +1,284 @@
+//! A running `hedgerow serve`, and the few words tests need to talk to it.
+
+// What one subject does not use, another does.
+#![allow(dead_code)]
+
+mod http;
+mod store;
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+#[allow(unused_imports, reason = "for tests that write their own bytes")]
+pub use http::{Answer, Call, raw};
+use store::Database;
+pub use store::Store;
+
+pub const PROJECT_KEY: &str = "phc_test";
+pub const PERSONAL_KEY: &str = "phx_test";
+pub const ADMIN_EMAIL: &str = "admin@example.com";
+pub const ADMIN_PASSWORD: &str = "correct horse battery";
+
+/// A start that takes longer than this on a loaded machine is a hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Expands each case into a test on SQLite and one on PostgreSQL.
+macro_rules! both {
+    ($($case:ident),+ $(,)?) => {
+        mod sqlite {$(
+            #[test]
+            fn $case() {
+                super::$case($crate::harness::Store::Sqlite);
+            }
+        )+}
+        mod postgres {$(
+            #[test]
+            fn $case() {
+                if $crate::harness::Store::postgres_is_here() {
+                    super::$case($crate::harness::Store::Postgres);
+                }
+            }
+        )+}
+    };
+}
+pub(crate) use both;
+
+/// The server of one test; killed when dropped.
+pub struct Server {
+    process: Process,
+    address: SocketAddr,
+    place: Place,
+}
+
+/// Where a server keeps its things, so that another can be started on them.
+pub struct Place {
+    pub folder: TempDir,
+    pub environment: Vec<(String, String)>,
+    database: Option<Database>,
+}
+
+impl Place {
+    pub fn new(store: Store) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let database = store.database();
+        let mut environment: Vec<(String, String)> = [
+            ("HEDGEROW_LISTEN", "127.0.0.1:0"),
+            ("HEDGEROW_PROJECT_API_KEY", PROJECT_KEY),
+            ("HEDGEROW_PERSONAL_API_KEY", PERSONAL_KEY),
+            ("HEDGEROW_ADMIN_EMAIL", ADMIN_EMAIL),
+            ("HEDGEROW_ADMIN_PASSWORD", ADMIN_PASSWORD),
+        ]
+        .map(|(name, value)| (name.into(), value.into()))
+        .into();
+        environment.push(("HEDGEROW_DATA_DIR".into(), folder.path().display().to_string()));
+        if let Some(database) = &database {
+            environment.push(("HEDGEROW_CATALOG_URL".into(), database.url.clone()));
+        }
+        Self { folder, environment, database }
+    }
+
+    pub fn set(&mut self, name: &str, value: &str) {
+        self.unset(name);
+        self.environment.push((name.into(), value.into()));
+    }
+
+    pub fn unset(&mut self, name: &str) {
+        self.environment.retain(|(known, _)| known != name);
+    }
+
+    /// The program with this place's environment and nothing else of ours in it.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hedgerow"));
+        let inherited = std::env::vars().filter(|(name, _)| name.starts_with("HEDGEROW_"));
+        for (name, _) in inherited {
+            command.env_remove(name);
+        }
+        command
+            .args(arguments)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.folder.path());
+        command
+    }
+
+    pub fn serve(self) -> Server {
+        let process = Process::start(self.command(&["serve"]));
+        let Some(address) = process.address() else {
+            panic!("the server did not start:\n{}", process.output());
+        };
+        Server { process, address, place: self }
+    }
+}
+
+/// A child whose output is kept.
+pub struct Process {
+    child: Child,
+    output: Arc<Mutex<Vec<String>>>,
+}
+
+impl Process {
+    pub fn start(mut command: Command) -> Self {
+        let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let output = Arc::new(Mutex::new(Vec::new()));
+        collect(child.stdout.take().unwrap(), &output);
+        collect(child.stderr.take().unwrap(), &output);
+        Self { child, output }
+    }
+
+    /// Everything it printed so far.
+    pub fn output(&self) -> String {
+        self.output.lock().unwrap().join("\n")
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The address it says it listens on; none when it ended instead.
+    fn address(&self) -> Option<SocketAddr> {
+        let said = self.wait_for("listening on http://")?;
+        said.rsplit_once("http://")?.1.trim_end_matches('/').parse().ok()
+    }
+
+    /// The first printed line that contains `words`; none when it is not printed in time.
+    pub fn wait_for(&self, words: &str) -> Option<String> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let said = self.output.lock().unwrap().iter().find(|x| x.contains(words)).cloned();
+            // Only the reading threads and this one hold the output: alone, nothing more comes.
+            if said.is_some() || Arc::strong_count(&self.output) == 1 {
+                return said;
+            }
+            if Instant::now() > deadline {
+                return None;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < deadline, "still running:\n{}", self.output());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status();
+        assert!(sent.unwrap().success());
+    }
+}
+
+fn collect(stream: impl std::io::Read + Send + 'static, output: &Arc<Mutex<Vec<String>>>) {
+    let output = Arc::clone(output);
+    thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            output.lock().unwrap().push(line);
+        }
+    });
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Server {
+    pub fn start(store: Store) -> Self {
+        Self::with(store, &[])
+    }
+
+    /// With more environment, or other values for what is set already.
+    pub fn with(store: Store, environment: &[(&str, &str)]) -> Self {
+        let mut place = Place::new(store);
+        for (name, value) in environment {
+            place.set(name, value);
+        }
+        place.serve()
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.place.folder.path()
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder().join(name)
+    }
+
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Everything it printed so far.
+    pub fn output(&self) -> String {
+        self.process.output()
+    }
+
+    /// Asks it to stop, waits until it has, and gives its place back.
+    pub fn stop(self) -> (ExitStatus, String, Place) {
+        let Self { mut process, place, .. } = self;
+        process.signal("TERM");
+        let status = process.wait();
+        (status, process.output(), place)
+    }
+
+    pub fn restart(self) -> Self {
+        let (status, output, place) = self.stop();
+        assert!(status.success(), "{output}");
+        place.serve()
+    }
+
+    /// A call with the key that may do everything, unless told otherwise.
+    pub fn call(&self, method: &str, path: &str) -> Call {
+        Call::new(self.address, method, path).key(PERSONAL_KEY)
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.call("GET", path).send()
+    }
+
+    pub fn post(&self, path: &str, body: Value) -> Answer {
+        self.call("POST", path).json(body).send()
+    }
+
+    pub fn patch(&self, path: &str, body: Value) -> Answer {
+        self.call("PATCH", path).json(body).send()
+    }
+
+    pub fn put(&self, path: &str, body: Value) -> Answer {
+        self.call("PUT", path).json(body).send()
+    }
+
+    pub fn delete(&self, path: &str) -> Answer {
+        self.call("DELETE", path).send()
+    }
+
+    /// A new personal key with these scopes.
+    pub fn key(&self, scopes: &[&str]) -> String {
+        let body = json!({ "label": "test", "scopes": scopes });
+        let made = self.post("/api/personal_api_keys/", body).expect(201).json();
+        made["value"].as_str().unwrap().to_owned()
+    }
+}

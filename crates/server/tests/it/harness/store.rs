@@ -1,0 +1,66 @@
+//! The two catalogs a case runs on.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+
+const POSTGRES_URL: &str = "HEDGEROW_TEST_POSTGRES_URL";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Store {
+    Sqlite,
+    Postgres,
+}
+
+/// A database of its own for one test; dropped with it.
+pub struct Database {
+    pub url: String,
+    name: String,
+}
+
+impl Store {
+    /// False on a laptop without one, where the test says so and passes.
+    pub fn postgres_is_here() -> bool {
+        if std::env::var_os(POSTGRES_URL).is_some() {
+            return true;
+        }
+        assert!(
+            std::env::var_os("CI").is_none_or(|ci| ci != "true"),
+            "{POSTGRES_URL} is not set; run the tests under tools/with-postgres"
+        );
+        println!("skipped: {POSTGRES_URL} is not set (tools/with-postgres sets it)");
+        false
+    }
+
+    pub(super) fn database(self) -> Option<Database> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        if self == Self::Sqlite {
+            return None;
+        }
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("it_{}_{number}", std::process::id());
+        administer(&format!("CREATE DATABASE {name}"));
+        let (server, _) =
+            server_url().rsplit_once('/').map(|(a, b)| (a.to_owned(), b.len())).unwrap();
+        Some(Database { url: format!("{server}/{name}"), name })
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        administer(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
+    }
+}
+
+fn server_url() -> String {
+    std::env::var(POSTGRES_URL).unwrap()
+}
+
+fn administer(sql: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = PgConnection::connect(&server_url()).await.unwrap();
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    });
+}

@@ -1,0 +1,4 @@
+//! The real program over HTTP, on both catalogs.
+
+mod harness;
+mod starting;
