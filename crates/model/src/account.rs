@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::UserId;
+use crate::settings::{Default, Kind, Setting, Settings, SettingsChange, Table};
 
 /// A user as every object shows its author.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -19,6 +20,44 @@ pub struct User {
     pub hedgehog_config: Option<serde_json::Value>,
     pub role_at_organization: Option<String>,
 }
+
+pub enum OfUser {}
+
+/// What people set about themselves and nothing here reads.
+pub type UserSettings = Settings<OfUser>;
+pub type UserSettingsChange = SettingsChange<OfUser>;
+
+impl Table for OfUser {
+    const NAME: &'static str = "UserSettings";
+    const SETTINGS: &'static [Setting] = &[
+        Setting::always("notification_settings", Kind::Object, Default::Object),
+        Setting::switch("anonymize_data", false).or_null(),
+        Setting::always(
+            "toolbar_mode",
+            Kind::Word(&["disabled", "toolbar"]),
+            Default::Text("toolbar"),
+        )
+        .or_null(),
+        Setting::always("events_column_config", Kind::Object, Default::Entry("active", "DEFAULT")),
+        Setting::open("has_seen_product_intro_for", Kind::Object),
+        Setting::open("theme_mode", Kind::Word(&["light", "dark", "system"])),
+        Setting::open("hedgehog_config", Kind::Object),
+        Setting::open("role_at_organization", Kind::Word(ROLES)),
+    ];
+}
+
+/// What people may say they do, as upstream asks.
+const ROLES: &[&str] = &[
+    "engineering",
+    "data",
+    "product",
+    "founder",
+    "leadership",
+    "management",
+    "marketing",
+    "sales",
+    "other",
+];
 
 /// Standing within an organization; the numbers are on the wire.
 #[derive(

@@ -3,13 +3,17 @@
 mod account;
 pub mod event;
 mod id;
+mod project;
 pub mod scope;
+mod settings;
 mod time;
 mod warning;
 mod window;
 
-pub use account::{Level, User};
+pub use account::{Level, OfUser, User, UserSettings, UserSettingsChange};
 pub use id::{OrganizationId, ProjectId, UserId};
-pub use time::{Clock, Timestamp};
+pub use project::{OfProject, ProjectSettings, ProjectSettingsChange};
+pub use settings::{Refusal, Settings, SettingsChange};
+pub use time::{Clock, Timestamp, is_time_zone};
 pub use warning::{Warning, WarningDetails, WarningKind};
 pub use window::{LIMIT_DEFAULT, LIMIT_MAX, Window};

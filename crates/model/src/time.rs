@@ -65,6 +65,12 @@ impl Serialize for Timestamp {
     }
 }
 
+/// Whether `name` is a zone of the IANA database, spelled as it is there.
+pub fn is_time_zone(name: &str) -> bool {
+    name != "Etc/Unknown"
+        && jiff::tz::db().get(name).is_ok_and(|zone| zone.iana_name() == Some(name))
+}
+
 /// The only source of the present. Tests hold it still or move it by hand.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Option<Arc<AtomicI64>>);
@@ -97,6 +103,16 @@ impl Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_zones_are_known_by_their_exact_names() {
+        for name in ["UTC", "America/New_York", "Asia/Kolkata", "US/Pacific"] {
+            assert!(is_time_zone(name), "{name}");
+        }
+        for name in ["", "Mars/X", "utc", "+02:00", "Etc/Unknown", "../UTC", "Europe"] {
+            assert!(!is_time_zone(name), "{name}");
+        }
+    }
 
     #[test]
     fn shows_microseconds_unless_they_are_zero() {
