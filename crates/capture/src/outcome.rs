@@ -42,6 +42,20 @@ pub enum Refused {
     JournalUnavailable(#[source] journal::Error),
 }
 
+impl Refused {
+    /// The member `code` of the answer.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::InvalidPayload(_) => "invalid_payload",
+            Self::TooLarge => "payload_too_large",
+            Self::InvalidApiKey { .. } => "invalid_api_key",
+            Self::InvalidPersonalApiKey => "invalid_personal_api_key",
+            Self::InvalidProject => "invalid_project",
+            Self::LookupUnavailable | Self::Busy | Self::JournalUnavailable(_) => "fetch_team_fail",
+        }
+    }
+}
+
 impl From<decode::Error> for Refused {
     fn from(error: decode::Error) -> Self {
         match error {

@@ -90,7 +90,7 @@ pub fn parse_events<'t>(text: &'t Text<'_>, unnamed: Unnamed) -> Result<Payload<
         Outline::Object { batch: None, .. } => {
             let fields = Fields::read(json).map_err(|_| Error::Json)?;
             payload.take_frame(&fields);
-            let mut event = raw_event(&fields, json.len());
+            let mut event = raw_event(&fields, json.trim_ascii().len());
             event.name = named(event.name, unnamed);
             payload.source = Source::One(Box::new(event));
         }

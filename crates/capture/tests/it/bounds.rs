@@ -1,0 +1,115 @@
+use capture::{Limits, Request};
+use libdeflater::{CompressionLvl, Compressor};
+
+use crate::{Door, code, request};
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut compressor = Compressor::new(CompressionLvl::default());
+    let mut out = vec![0; compressor.gzip_compress_bound(bytes.len())];
+    let written = compressor.gzip_compress(bytes, &mut out).unwrap();
+    out.truncate(written);
+    out
+}
+
+fn padded(bytes: usize) -> Vec<u8> {
+    let start = br#"{"api_key":"T","batch":[{"event":"e","distinct_id":"d"}],"x":""#;
+    let mut body = start.to_vec();
+    body.resize(bytes - 2, b'x');
+    body.extend_from_slice(b"\"}");
+    body
+}
+
+// contract: ingestion 44-45
+#[tokio::test]
+async fn bodies_beyond_twenty_mebibytes_are_too_large() {
+    const MAX: usize = 20 * 1_024 * 1_024;
+    let door = Door::open().await;
+    for (body, expected) in [
+        (padded(MAX + 1), "payload_too_large"),
+        (gzip(&padded(MAX + 1)), "payload_too_large"),
+        (gzip(&padded(MAX)), "ok"),
+        (padded(MAX), "ok"),
+    ] {
+        let outcome = door.capture.events(request(&body)).await;
+        assert_eq!(code(&outcome), expected, "{} bytes", body.len());
+    }
+    assert_eq!(door.stored().await.len(), 2);
+    assert_eq!(door.capture.in_flight().bytes(), 0);
+}
+
+#[tokio::test]
+async fn many_tiny_events_may_not_become_a_huge_append() {
+    let limits = Limits { records_bytes_max: 10_000, ..Limits::default() };
+    let door = Door::with(limits).await;
+    let events = vec![r#"{"event":1,"distinct_id":1}"#; 300].join(",");
+    let body = format!(r#"{{"api_key":"T","batch":[{events}]}}"#);
+    assert_eq!(code(&door.post(&body).await), "payload_too_large");
+    assert_eq!(door.stored().await, []);
+}
+
+#[tokio::test]
+async fn a_long_send_time_is_not_repeated_in_every_record() {
+    let door = Door::open().await;
+    let sent_at = "2026".repeat(1_000);
+    let event = r#"{"event":"e","distinct_id":"d"}"#;
+    let body = format!(r#"{{"api_key":"T","sent_at":"{sent_at}","batch":[{event},{event}]}}"#);
+    assert_eq!(code(&door.post(&body).await), "ok");
+    assert!(door.records().await.iter().all(|record| record.len() < 100));
+}
+
+#[tokio::test]
+async fn a_request_larger_than_the_budget_passes_alone_and_gives_it_back() {
+    let limits = Limits { in_flight_bytes_max: 4_096, ..Limits::default() };
+    let door = Door::with(limits).await;
+    let text = padded(60_000);
+    // The size field is the last member's, so that more comes out than was set aside.
+    let two = [gzip(&text[..59_900]), gzip(&text[59_900..])].concat();
+    for body in [text, two] {
+        assert_eq!(code(&door.capture.events(request(&body)).await), "ok");
+        assert_eq!(door.capture.in_flight().bytes(), 0);
+    }
+    assert_eq!(door.stored().await.len(), 2);
+}
+
+// contract: ingestion 25
+#[tokio::test]
+async fn nothing_is_acknowledged_while_the_journal_is_away() {
+    let mut door = Door::open().await;
+    door.journal.close().await;
+    let body = r#"{"api_key":"T","batch":[{"event":"e","distinct_id":"d"},5]}"#;
+    assert_eq!(code(&door.post(body).await), "fetch_team_fail");
+    let counters = door.capture.counters();
+    assert_eq!(counters.accepted, 0);
+    assert!(counters.dropped.iter().all(|(_, count)| *count == 0));
+    assert_eq!(door.warned(), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_side_by_side_keep_their_own_order() {
+    let door = Door::open().await;
+    let mut sending = Vec::new();
+    for sender in 0..20 {
+        let capture = door.capture.clone();
+        sending.push(tokio::spawn(async move {
+            let events: Vec<String> = (0..50)
+                .map(|at| format!(r#"{{"event":"{at:02}","distinct_id":"{sender}"}}"#))
+                .collect();
+            let mut body = format!(r#"{{"api_key":"T","batch":[{}]}}"#, events.join(","));
+            if sender % 5 == 0 {
+                body.push_str(&" ".repeat(2 << 20));
+            }
+            let request = Request { content_type: None, ..request(body.as_bytes()) };
+            capture.events(request).await.is_ok()
+        }));
+    }
+    for sent in sending {
+        assert!(sent.await.unwrap());
+    }
+    let stored = door.stored().await;
+    assert_eq!(stored.len(), 1_000);
+    for run in stored.chunks(50) {
+        let names: Vec<_> = run.iter().map(|(_, name, _)| name.clone()).collect();
+        assert!(names.is_sorted());
+        assert!(run.iter().all(|(_, _, sender)| *sender == run[0].2));
+    }
+}
