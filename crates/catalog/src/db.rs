@@ -9,7 +9,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use model::{OrganizationId, ProjectId, Timestamp, UserId};
+use model::{ActionId, AnnotationId, OrganizationId, ProjectId, Timestamp, UserId};
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgRow, Postgres};
 use sqlx::sqlite::{
     Sqlite, SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqlitePool,
@@ -345,6 +345,8 @@ read_from! {
     Timestamp: i64, |micros| Ok(Timestamp::from_micros(micros));
     ProjectId: i64, |id| Ok(ProjectId(id));
     UserId: i64, |id| Ok(UserId(id));
+    ActionId: i64, |id| Ok(ActionId(id));
+    AnnotationId: i64, |id| Ok(AnnotationId(id));
     Uuid: String, uuid;
     OrganizationId: String, |text| uuid(text).map(OrganizationId);
 }
@@ -375,6 +377,8 @@ value_from! {
     Timestamp => Int, Timestamp::as_micros;
     ProjectId => Int, |id| id.0;
     UserId => Int, |id| id.0;
+    ActionId => Int, |id| id.0;
+    AnnotationId => Int, |id| id.0;
     Uuid => Text, |id| id.to_string();
     OrganizationId => Text, |id| id.0.to_string();
     serde_json::Value => Text, |json| json.to_string();

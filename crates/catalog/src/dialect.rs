@@ -47,17 +47,3 @@ pub(crate) fn placeholders(first: usize, count: usize) -> String {
     let marks: Vec<String> = (first..first + count).map(|n| format!("${n}")).collect();
     format!("({})", marks.join(", "))
 }
-
-/// The pattern for `lower(column) LIKE $n ESCAPE '\'` that finds `needle` anywhere, taken literally.
-pub(crate) fn contains(needle: &str) -> String {
-    let mut pattern = String::with_capacity(needle.len() + 2);
-    pattern.push('%');
-    for letter in needle.to_lowercase().chars() {
-        if matches!(letter, '%' | '_' | '\\') {
-            pattern.push('\\');
-        }
-        pattern.push(letter);
-    }
-    pattern.push('%');
-    pattern
-}

@@ -4,10 +4,13 @@
 //! SQL is written once for SQLite and PostgreSQL; what differs is in `dialect.rs`. It never
 //! speaks HTTP and holds no event rows.
 
+mod actions;
 mod activity;
+mod annotations;
 mod bootstrap;
 mod db;
 mod dialect;
+mod edit;
 mod error;
 mod keys;
 mod members;
@@ -15,10 +18,13 @@ mod migrate;
 mod organizations;
 mod projects;
 mod secret;
+mod select;
 mod sessions;
+mod tags;
 mod tokens;
 mod users;
 mod vault;
+mod warnings;
 
 use db::args;
 use std::path::Path;
@@ -26,20 +32,25 @@ use std::sync::Arc;
 
 use model::Clock;
 
+pub use actions::{ActionChange, NewAction};
 pub use activity::{
     ActivityFilter, Actor, Change, ChangeAction, Detail, Direction, Entry, Logged, Mark,
 };
+pub use annotations::{AnnotationChange, AnnotationFilter, NewAnnotation};
 pub use bootstrap::{Bootstrapped, FirstStart};
 pub use db::{Db, Tx};
+pub use edit::Among;
 pub use error::{Error, Result};
 pub use keys::{KeyChange, NewKey, PersonalKey};
 pub use members::Member;
 pub use organizations::{OrganizationChange, OrganizationRow};
 pub use projects::{NewProject, ProjectChange, ProjectRow};
 pub use secret::{Secret, hash_password, sha256_mark, verify_password};
+pub use tags::{TAG_CHARS_MAX, TAGS_MAX, normalise_tags};
 pub use tokens::TokenOwner;
 pub use users::{NewUser, UserChange, UserRow};
 pub use vault::Vault;
+pub use warnings::WarningRow;
 
 /// A handle that is cheap to clone; one per server.
 #[derive(Clone)]

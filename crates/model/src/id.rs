@@ -28,3 +28,5 @@ id!(
 );
 id!(UserId, i64);
 id!(OrganizationId, Uuid);
+id!(AnnotationId, i64);
+id!(ActionId, i64);

@@ -1,6 +1,8 @@
 //! The project's words, shared by every crate. No I/O, no async.
 
 mod account;
+mod action;
+mod annotation;
 pub mod event;
 mod id;
 mod project;
@@ -11,7 +13,9 @@ mod warning;
 mod window;
 
 pub use account::{Level, OfUser, User, UserSettings, UserSettingsChange};
-pub use id::{OrganizationId, ProjectId, UserId};
+pub use action::{Action, ActionStep, StringMatching};
+pub use annotation::{Annotation, AnnotationScope, CreationType};
+pub use id::{ActionId, AnnotationId, OrganizationId, ProjectId, UserId};
 pub use project::{OfProject, ProjectSettings, ProjectSettingsChange};
 pub use settings::{Refusal, Settings, SettingsChange};
 pub use time::{Clock, Timestamp, is_time_zone};

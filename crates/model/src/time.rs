@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use serde::{Serialize, Serializer};
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 
@@ -27,6 +29,16 @@ impl Timestamp {
 
     pub const fn plus_seconds(self, seconds: i64) -> Self {
         Self(self.0.saturating_add(seconds.saturating_mul(MICROS_PER_SECOND)))
+    }
+
+    /// ISO 8601: a date, or a date and a time; UTC unless it names its own offset.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let at = text.parse::<jiff::Timestamp>().ok().or_else(|| {
+            let local: DateTime = text.parse().ok()?;
+            Some(local.to_zoned(TimeZone::UTC).ok()?.timestamp())
+        })?;
+        Some(Self(at.as_microsecond()))
     }
 
     /// Whole seconds from `earlier` to `self`, negative when `self` comes first.
@@ -69,6 +81,17 @@ impl Serialize for Timestamp {
 pub fn is_time_zone(name: &str) -> bool {
     name != "Etc/Unknown"
         && jiff::tz::db().get(name).is_ok_and(|zone| zone.iana_name() == Some(name))
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).ok_or_else(|| {
+            serde::de::Error::custom(
+                "Datetime has wrong format. Use ISO 8601, as in 2024-03-01T10:00:00Z.",
+            )
+        })
+    }
 }
 
 /// The only source of the present. Tests hold it still or move it by hand.
@@ -123,6 +146,24 @@ mod tests {
             (-1, "1969-12-31T23:59:59.999999Z"),
         ] {
             assert_eq!(Timestamp::from_micros(micros).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn reads_iso_dates_and_times_and_nothing_else() {
+        for (text, expected) in [
+            ("2024-03-01T10:00:00.123456Z", Some("2024-03-01T10:00:00.123456Z")),
+            ("2024-03-01T12:00:00+02:00", Some("2024-03-01T10:00:00Z")),
+            ("2024-03-01 10:00:00", Some("2024-03-01T10:00:00Z")),
+            ("2024-03-01T10:00", Some("2024-03-01T10:00:00Z")),
+            (" 2024-03-01 ", Some("2024-03-01T00:00:00Z")),
+            ("2024-02-30", None),
+            ("99999-01-01", None),
+            ("yesterday", None),
+            ("", None),
+        ] {
+            let read = Timestamp::parse(text).map(|at| at.to_string());
+            assert_eq!(read.as_deref(), expected, "{text}");
         }
     }
 }

@@ -144,14 +144,13 @@ CREATE TABLE actions (
     post_to_slack BOOLEAN NOT NULL,
     slack_message_format TEXT NOT NULL,
     steps TEXT NOT NULL,
-    creation_context TEXT,
     pinned_at BIGINT,
     created_by BIGINT REFERENCES users (id) ON DELETE SET NULL,
     created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL,
     deleted BOOLEAN NOT NULL
 );
-CREATE INDEX actions_by_project ON actions (project_id, name);
+CREATE INDEX actions_by_project ON actions (project_id, created_at);
 CREATE UNIQUE INDEX actions_live_name ON actions (project_id, name) WHERE NOT deleted;
 
 CREATE TABLE taggings (
@@ -171,3 +170,4 @@ CREATE TABLE ingestion_warnings (
     created_at BIGINT NOT NULL
 );
 CREATE INDEX ingestion_warnings_by_project ON ingestion_warnings (project_id, created_at, id);
+CREATE INDEX ingestion_warnings_by_age ON ingestion_warnings (created_at);

@@ -1,0 +1,240 @@
+//! Actions, their steps and their tags.
+
+use model::{Action, ActionId, ActionStep, ProjectId, Timestamp, Window};
+
+use crate::db::{Row, Tx, args};
+use crate::edit::{Among, Editable, set};
+use crate::select::Condition;
+use crate::{Actor, Catalog, Error, Logged, Result, tags, users};
+
+pub struct NewAction {
+    pub name: String,
+    pub description: String,
+    pub tags: Vec<String>,
+    pub post_to_slack: bool,
+    pub slack_message_format: String,
+    pub steps: Vec<ActionStep>,
+    pub pinned: bool,
+    pub deleted: bool,
+}
+
+/// What may change; absent fields stay.
+#[derive(Default)]
+pub struct ActionChange {
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub tags: Option<Vec<String>>,
+    pub post_to_slack: Option<bool>,
+    pub slack_message_format: Option<String>,
+    pub steps: Option<Vec<ActionStep>>,
+    /// An action that is pinned already keeps its time.
+    pub pinned: Option<bool>,
+    pub deleted: Option<bool>,
+}
+
+/// How `taggings` names these objects.
+const OBJECT: &str = "action";
+const COLUMNS: &str = "a.id, a.project_id, a.name, a.description, a.post_to_slack, \
+     a.slack_message_format, a.steps, a.pinned_at, a.created_at, a.updated_at, a.deleted";
+const FROM: &str = "actions a LEFT JOIN users u ON u.id = a.created_by";
+
+fn read(row: &Row, tags: Vec<String>) -> Result<Action> {
+    let created_at = row.get("created_at")?;
+    Ok(Action {
+        id: row.get("id")?,
+        name: row.get("name")?,
+        description: row.get("description")?,
+        tags,
+        post_to_slack: row.get("post_to_slack")?,
+        slack_message_format: row.get("slack_message_format")?,
+        steps: row.json("steps")?,
+        created_at,
+        created_by: users::nested(row)?,
+        deleted: row.get("deleted")?,
+        is_calculating: false,
+        last_calculated_at: created_at,
+        team_id: row.get("project_id")?,
+        is_action: true,
+        bytecode_error: None,
+        pinned_at: row.get("pinned_at")?,
+        creation_context: None,
+        updated_at: row.get("updated_at")?,
+    })
+}
+
+fn steps_text(steps: &[ActionStep]) -> Result<String> {
+    serde_json::to_string(steps).map_err(|why| Error::corrupt("steps", why))
+}
+
+impl Logged for Action {
+    const SCOPE: &'static str = "Action";
+
+    fn item_id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn item_name(&self) -> Option<String> {
+        Some(self.name.clone())
+    }
+}
+
+impl Editable for Action {
+    type Id = ActionId;
+
+    async fn lock(tx: &mut Tx, actor: &Actor, id: ActionId) -> Result<Self> {
+        let sql = format!(
+            "SELECT {COLUMNS}, {} FROM {FROM} WHERE a.project_id = $1 AND a.id = $2{}",
+            users::NESTED,
+            tx.dialect().for_update_of("a"),
+        );
+        let row = tx.one(sql, args![actor.project, id]).await?;
+        let tags = tags::of_one(tx, row.get("project_id")?, OBJECT, id.to_string()).await?;
+        read(&row, tags)
+    }
+
+    async fn save(&self, tx: &mut Tx, before: &Self) -> Result<()> {
+        tx.run(
+            "UPDATE actions SET name = $2, description = $3, post_to_slack = $4, \
+             slack_message_format = $5, steps = $6, pinned_at = $7, deleted = $8, \
+             updated_at = $9 WHERE id = $1",
+            args![
+                self.id,
+                self.name.as_str(),
+                self.description.as_str(),
+                self.post_to_slack,
+                self.slack_message_format.as_str(),
+                steps_text(&self.steps)?,
+                self.pinned_at,
+                self.deleted,
+                self.updated_at,
+            ],
+        )
+        .await?;
+        if self.tags != before.tags {
+            tags::replace(tx, self.team_id, OBJECT, self.id.to_string(), &self.tags).await?;
+        }
+        Ok(())
+    }
+
+    fn project(&self) -> ProjectId {
+        self.team_id
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.deleted
+    }
+
+    fn set_updated_at(&mut self, now: Timestamp) {
+        self.updated_at = now;
+    }
+}
+
+impl Catalog {
+    /// Latest calculated first, which here means latest made.
+    pub async fn actions(&self, project: ProjectId, window: Window) -> Result<(Vec<Action>, i64)> {
+        let live = format!("a.project_id = $1{}", Among::Live.condition("a"));
+        let columns = format!("{COLUMNS}, {}", users::NESTED);
+        let order = "a.created_at DESC, a.name, a.id";
+        let condition = Condition::new(&live, args![project]);
+        let (rows, total) = self.db.page(&columns, FROM, condition, order, window).await?;
+        let ids = rows
+            .iter()
+            .map(|row| Ok(row.get::<ActionId>("id")?.to_string()))
+            .collect::<Result<Vec<_>>>()?;
+        let mut tags = tags::of_many(&self.db, project, OBJECT, &ids).await?;
+        let actions = rows
+            .iter()
+            .zip(&ids)
+            .map(|(row, id)| read(row, tags.remove(id).unwrap_or_default()))
+            .collect::<Result<_>>()?;
+        Ok((actions, total))
+    }
+
+    pub async fn action(&self, project: ProjectId, id: ActionId, among: Among) -> Result<Action> {
+        let sql = format!(
+            "SELECT {COLUMNS}, {} FROM {FROM} WHERE a.project_id = $1 AND a.id = $2{}",
+            users::NESTED,
+            among.condition("a"),
+        );
+        let row = self.db.one(sql, args![project, id]).await?;
+        let key = id.to_string();
+        let mut tags = tags::of_many(&self.db, project, OBJECT, &[key.clone()]).await?;
+        read(&row, tags.remove(&key).unwrap_or_default())
+    }
+
+    pub async fn create_action(&self, actor: &Actor, new: NewAction) -> Result<Action> {
+        let name = new.name.clone();
+        match self.insert_action(actor, new).await {
+            Err(Error::Duplicate { rule }) => Err(self.name_taken(actor, &name, rule).await?),
+            other => other,
+        }
+    }
+
+    async fn insert_action(&self, actor: &Actor, new: NewAction) -> Result<Action> {
+        let now = self.clock.now();
+        let mut tx = self.db.begin().await?;
+        let row = tx
+            .one(
+                "INSERT INTO actions (project_id, name, description, post_to_slack, \
+                 slack_message_format, steps, pinned_at, deleted, created_by, created_at, \
+                 updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10) \
+                 RETURNING id, project_id",
+                args![
+                    actor.project,
+                    new.name,
+                    new.description,
+                    new.post_to_slack,
+                    new.slack_message_format,
+                    steps_text(&new.steps)?,
+                    new.pinned.then_some(now),
+                    new.deleted,
+                    actor.user,
+                    now,
+                ],
+            )
+            .await?;
+        let id: ActionId = row.get("id")?;
+        tags::replace(&mut tx, row.get("project_id")?, OBJECT, id.to_string(), &new.tags).await?;
+        let action = Action::lock(&mut tx, actor, id).await?;
+        tx.log_created(actor, &action, now).await?;
+        tx.commit().await?;
+        Ok(action)
+    }
+
+    pub async fn update_action(
+        &self,
+        actor: &Actor,
+        id: ActionId,
+        change: ActionChange,
+    ) -> Result<Action> {
+        let mut name = String::new();
+        let edited = self.edit(actor, id, |action: &mut Action, now| {
+            set(&mut action.name, change.name);
+            set(&mut action.description, change.description);
+            set(&mut action.tags, change.tags);
+            set(&mut action.post_to_slack, change.post_to_slack);
+            set(&mut action.slack_message_format, change.slack_message_format);
+            set(&mut action.steps, change.steps);
+            set(&mut action.deleted, change.deleted);
+            let pinned_at = action.pinned_at.unwrap_or(now);
+            set(&mut action.pinned_at, change.pinned.map(|pinned| pinned.then_some(pinned_at)));
+            name.clone_from(&action.name);
+        });
+        match edited.await {
+            Err(Error::Duplicate { rule }) => Err(self.name_taken(actor, &name, rule).await?),
+            other => other,
+        }
+    }
+
+    /// Says which live action has the name. The rule that found it is the database's own, so
+    /// that of two requests at the same moment only one wins.
+    async fn name_taken(&self, actor: &Actor, name: &str, rule: String) -> Result<Error> {
+        let sql = "SELECT id FROM actions WHERE project_id = $1 AND name = $2 AND NOT deleted";
+        let Some(row) = self.db.optional(sql, args![actor.project, name]).await? else {
+            return Ok(Error::Duplicate { rule });
+        };
+        let id: ActionId = row.get("id")?;
+        let detail = format!("This project already has an action with this name, ID {id}");
+        Ok(Error::Taken { field: "name", detail })
+    }
+}

@@ -1,0 +1,213 @@
+//! Annotations, shown in their own project or throughout the organization.
+
+use model::{
+    Annotation, AnnotationId, AnnotationScope, CreationType, ProjectId, Timestamp, Window,
+};
+
+use crate::db::{Row, Tx, args};
+use crate::edit::{Among, Editable, set};
+use crate::select::Condition;
+use crate::{Actor, Catalog, Error, Logged, Result, users};
+
+pub struct NewAnnotation {
+    pub content: Option<String>,
+    pub date_marker: Option<Timestamp>,
+    pub creation_type: CreationType,
+    pub scope: AnnotationScope,
+    pub deleted: bool,
+}
+
+/// What may change; absent fields stay.
+#[derive(Default)]
+pub struct AnnotationChange {
+    pub content: Option<Option<String>>,
+    pub date_marker: Option<Option<Timestamp>>,
+    pub creation_type: Option<CreationType>,
+    pub scope: Option<AnnotationScope>,
+    pub deleted: Option<bool>,
+}
+
+/// Which annotations are asked for; absent filters let everything through.
+#[derive(Default)]
+pub struct AnnotationFilter {
+    pub created_before: Option<Timestamp>,
+    pub created_after: Option<Timestamp>,
+    pub scope: Option<AnnotationScope>,
+    pub search: Option<String>,
+}
+
+const COLUMNS: &str = "a.id, a.project_id, a.content, a.date_marker, a.creation_type, a.scope, \
+     a.created_at, a.updated_at, a.deleted";
+const FROM: &str = "annotations a JOIN projects p ON p.id = a.project_id \
+     LEFT JOIN users u ON u.id = a.created_by";
+/// A project's own, and what its siblings show to the whole organization.
+const VISIBLE: &str = "p.deleted_at IS NULL AND (a.project_id = $1 \
+     OR (a.scope = 'organization' AND a.organization_id = \
+     (SELECT own.organization_id FROM projects own WHERE own.id = $1)))";
+
+fn read(row: &Row) -> Result<Annotation> {
+    let creation_type: String = row.get("creation_type")?;
+    let scope: String = row.get("scope")?;
+    Ok(Annotation {
+        id: row.get("id")?,
+        content: row.get("content")?,
+        date_marker: row.get("date_marker")?,
+        creation_type: CreationType::parse(&creation_type)
+            .ok_or_else(|| Error::corrupt("creation_type", &creation_type))?,
+        dashboard_item: None,
+        dashboard_id: None,
+        dashboard_name: None,
+        insight_short_id: None,
+        insight_name: None,
+        insight_derived_name: None,
+        created_by: users::nested(row)?,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+        deleted: row.get("deleted")?,
+        scope: AnnotationScope::parse(&scope).ok_or_else(|| Error::corrupt("scope", &scope))?,
+        project: row.get("project_id")?,
+    })
+}
+
+impl Logged for Annotation {
+    const SCOPE: &'static str = "Annotation";
+    const UNLOGGED: &'static [&'static str] = &["updated_at"];
+
+    fn item_id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn item_name(&self) -> Option<String> {
+        self.content.clone()
+    }
+}
+
+impl Editable for Annotation {
+    type Id = AnnotationId;
+
+    async fn lock(tx: &mut Tx, actor: &Actor, id: AnnotationId) -> Result<Self> {
+        let sql = format!(
+            "SELECT {COLUMNS}, {} FROM {FROM} WHERE {VISIBLE} AND a.id = $2{}",
+            users::NESTED,
+            tx.dialect().for_update_of("a"),
+        );
+        read(&tx.one(sql, args![actor.project, id]).await?)
+    }
+
+    async fn save(&self, tx: &mut Tx, _: &Self) -> Result<()> {
+        tx.run(
+            "UPDATE annotations SET content = $2, date_marker = $3, creation_type = $4, \
+             scope = $5, deleted = $6, updated_at = $7 WHERE id = $1",
+            args![
+                self.id,
+                self.content.as_deref(),
+                self.date_marker,
+                self.creation_type.as_str(),
+                self.scope.as_str(),
+                self.deleted,
+                self.updated_at,
+            ],
+        )
+        .await?;
+        Ok(())
+    }
+
+    fn project(&self) -> ProjectId {
+        self.project
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.deleted
+    }
+
+    fn set_updated_at(&mut self, now: Timestamp) {
+        self.updated_at = now;
+    }
+}
+
+impl Catalog {
+    /// Latest first, by the day they mark.
+    pub async fn annotations(
+        &self,
+        project: ProjectId,
+        filter: &AnnotationFilter,
+        window: Window,
+    ) -> Result<(Vec<Annotation>, i64)> {
+        let mut condition =
+            Condition::new(&format!("{VISIBLE}{}", Among::Live.condition("a")), args![project]);
+        if let Some(before) = filter.created_before {
+            condition.and("a.created_at < ?", before);
+        }
+        if let Some(after) = filter.created_after {
+            condition.and("a.created_at > ?", after);
+        }
+        if let Some(scope) = filter.scope {
+            condition.and("a.scope = ?", scope.as_str());
+        }
+        if let Some(search) = &filter.search {
+            condition.and_contains("a.content", search);
+        }
+        let columns = format!("{COLUMNS}, {}", users::NESTED);
+        let order = "COALESCE(a.date_marker, a.created_at) DESC, a.id DESC";
+        let (rows, total) = self.db.page(&columns, FROM, condition, order, window).await?;
+        Ok((rows.iter().map(read).collect::<Result<_>>()?, total))
+    }
+
+    pub async fn annotation(
+        &self,
+        project: ProjectId,
+        id: AnnotationId,
+        among: Among,
+    ) -> Result<Annotation> {
+        let sql = format!(
+            "SELECT {COLUMNS}, {} FROM {FROM} WHERE {VISIBLE} AND a.id = $2{}",
+            users::NESTED,
+            among.condition("a"),
+        );
+        read(&self.db.one(sql, args![project, id]).await?)
+    }
+
+    pub async fn create_annotation(&self, actor: &Actor, new: NewAnnotation) -> Result<Annotation> {
+        let now = self.clock.now();
+        let mut tx = self.db.begin().await?;
+        let id = tx
+            .one(
+                "INSERT INTO annotations (project_id, organization_id, content, date_marker, \
+                 creation_type, scope, deleted, created_by, created_at, updated_at) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) RETURNING id",
+                args![
+                    actor.project,
+                    actor.organization,
+                    new.content,
+                    new.date_marker,
+                    new.creation_type.as_str(),
+                    new.scope.as_str(),
+                    new.deleted,
+                    actor.user,
+                    now,
+                ],
+            )
+            .await?
+            .get("id")?;
+        let annotation = Annotation::lock(&mut tx, actor, id).await?;
+        tx.log_created(actor, &annotation, now).await?;
+        tx.commit().await?;
+        Ok(annotation)
+    }
+
+    pub async fn update_annotation(
+        &self,
+        actor: &Actor,
+        id: AnnotationId,
+        change: AnnotationChange,
+    ) -> Result<Annotation> {
+        self.edit(actor, id, |annotation: &mut Annotation, _| {
+            set(&mut annotation.content, change.content);
+            set(&mut annotation.date_marker, change.date_marker);
+            set(&mut annotation.creation_type, change.creation_type);
+            set(&mut annotation.scope, change.scope);
+            set(&mut annotation.deleted, change.deleted);
+        })
+        .await
+    }
+}

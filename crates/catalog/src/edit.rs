@@ -1,0 +1,80 @@
+//! How an object that people edit is changed, hidden and brought back: once, for all of them.
+//!
+//! Deleting only hides. A hidden object is found by nobody, except by the change that restores
+//! it. Each change is read, applied, saved and logged in one transaction that holds the row.
+
+use model::{ProjectId, Timestamp};
+
+use crate::db::Tx;
+use crate::{Actor, Catalog, Error, Logged, Result};
+
+/// Which objects a look-up finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Among {
+    Live,
+    /// The deleted ones too, for a change that may restore one.
+    Everything,
+}
+
+impl Among {
+    /// The condition on the table known as `alias`.
+    pub(crate) fn condition(self, alias: &str) -> String {
+        match self {
+            Self::Live => format!(" AND NOT {alias}.deleted"),
+            Self::Everything => String::new(),
+        }
+    }
+}
+
+/// An object with a row of its own that people change and delete.
+pub(crate) trait Editable: Logged + Clone + PartialEq {
+    type Id: Copy;
+
+    /// The object, deleted or not, with its row locked until the transaction ends.
+    async fn lock(tx: &mut Tx, actor: &Actor, id: Self::Id) -> Result<Self>;
+
+    /// Writes what differs from `before`, and what follows from it.
+    async fn save(&self, tx: &mut Tx, before: &Self) -> Result<()>;
+
+    /// The project whose log tells of the change.
+    fn project(&self) -> ProjectId;
+
+    fn is_deleted(&self) -> bool;
+
+    fn set_updated_at(&mut self, now: Timestamp);
+}
+
+/// A field of a partial update: what was left out stays.
+pub(crate) fn set<T>(field: &mut T, given: Option<T>) {
+    if let Some(value) = given {
+        *field = value;
+    }
+}
+
+impl Catalog {
+    /// Changes one object. A change that leaves it as it was writes and logs nothing.
+    pub(crate) async fn edit<T: Editable>(
+        &self,
+        actor: &Actor,
+        id: T::Id,
+        apply: impl FnOnce(&mut T, Timestamp),
+    ) -> Result<T> {
+        let now = self.clock.now();
+        let mut tx = self.db.begin().await?;
+        let before = T::lock(&mut tx, actor, id).await?;
+        let mut after = before.clone();
+        apply(&mut after, now);
+        if before.is_deleted() && after.is_deleted() {
+            return Err(Error::NotFound);
+        }
+        if after == before {
+            return Ok(before);
+        }
+        after.set_updated_at(now);
+        after.save(&mut tx, &before).await?;
+        let actor = Actor { project: Some(after.project()), ..*actor };
+        tx.log_updated(&actor, &before, &after, now).await?;
+        tx.commit().await?;
+        Ok(after)
+    }
+}

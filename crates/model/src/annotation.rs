@@ -1,0 +1,90 @@
+//! Annotations: dated notes drawn over charts.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{AnnotationId, ProjectId, Timestamp, User};
+
+/// An annotation as the API shows it. The fields of dashboards and insights stay null until
+/// those exist.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Annotation {
+    pub id: AnnotationId,
+    pub content: Option<String>,
+    pub date_marker: Option<Timestamp>,
+    pub creation_type: CreationType,
+    pub dashboard_item: Option<i64>,
+    pub dashboard_id: Option<i64>,
+    pub dashboard_name: Option<String>,
+    pub insight_short_id: Option<String>,
+    pub insight_name: Option<String>,
+    pub insight_derived_name: Option<String>,
+    pub created_by: Option<User>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub deleted: bool,
+    pub scope: AnnotationScope,
+    /// Where it was made: an organization's annotation is shown in all of its projects.
+    #[serde(skip)]
+    pub project: ProjectId,
+}
+
+/// On which charts an annotation is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AnnotationScope {
+    /// One insight; `insight` is the name newer clients filter by.
+    #[serde(alias = "insight")]
+    DashboardItem,
+    Dashboard,
+    Project,
+    Organization,
+}
+
+impl AnnotationScope {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::DashboardItem => "dashboard_item",
+            Self::Dashboard => "dashboard",
+            Self::Project => "project",
+            Self::Organization => "organization",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "dashboard_item" | "insight" => Some(Self::DashboardItem),
+            "dashboard" => Some(Self::Dashboard),
+            "project" => Some(Self::Project),
+            "organization" => Some(Self::Organization),
+            _ => None,
+        }
+    }
+}
+
+/// Who wrote it: a person, or a deployment's script.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CreationType {
+    #[default]
+    #[serde(rename = "USR")]
+    User,
+    #[serde(rename = "GIT")]
+    Deployment,
+}
+
+impl CreationType {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "USR",
+            Self::Deployment => "GIT",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "USR" => Some(Self::User),
+            "GIT" => Some(Self::Deployment),
+            _ => None,
+        }
+    }
+}
