@@ -158,7 +158,7 @@ impl Catalog {
         );
         let row = self.db.one(sql, args![project, id]).await?;
         let key = id.to_string();
-        let mut tags = tags::of_many(&self.db, project, OBJECT, &[key.clone()]).await?;
+        let mut tags = tags::of_many(&self.db, project, OBJECT, std::slice::from_ref(&key)).await?;
         read(&row, tags.remove(&key).unwrap_or_default())
     }
 
