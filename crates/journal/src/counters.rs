@@ -14,6 +14,8 @@ pub const SYNC_BUCKETS_US: [u64; 14] = [
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     pub oldest: Position,
+    /// Where a reader stands that has read everything. The next record gets this position, or a
+    /// later one.
     pub next: Position,
     pub disk_bytes: u64,
     /// Handed over and not yet durable.

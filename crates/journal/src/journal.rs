@@ -55,7 +55,7 @@ impl Journal {
         storage: Box<dyn Storage>,
     ) -> Result<Journal> {
         settings.check()?;
-        let lock = own(folder, &*storage)?;
+        let owned = own(folder, &*storage)?;
         let Recovered { segments, extent } = match recover(&*storage, folder)? {
             Some(recovered) => recovered,
             None => start(folder, &settings, &*storage)?,
@@ -81,7 +81,7 @@ impl Journal {
             suspect: false,
             failing: false,
             extent: sender,
-            _lock: lock,
+            _owned: owned,
         };
         let thread = std::thread::Builder::new()
             .name("journal".to_owned())
@@ -138,17 +138,11 @@ impl Journal {
         let segments = lock(&shared.segments);
         Stats {
             oldest: segments.oldest(),
-            next: self.handle.extent.borrow().next,
+            next: self.handle.extent.borrow().end,
             disk_bytes: segments.bytes() + segments.spare_bytes(),
             queue_bytes: shared.settings.queue_bytes_max - shared.room.available_permits() as u64,
             ..shared.counters.stats()
         }
-    }
-
-    /// Behind the last record there is: where a reader would wait.
-    #[cfg(test)]
-    pub(crate) fn end(&self) -> Position {
-        self.handle.extent.borrow().end
     }
 
     /// Refuses new appends, writes those that wait, and returns when the journal may be opened
@@ -218,8 +212,19 @@ impl Shared {
     }
 }
 
-/// Takes the folder for this process.
-fn own(folder: &Path, storage: &dyn Storage) -> Result<File> {
+/// The folder is this process's until it is dropped.
+pub(crate) struct Owned(File);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // Closing alone would leave the lock with a child process that is just being started.
+        if let Err(error) = self.0.unlock() {
+            tracing::warn!(%error, "could not unlock the journal's folder");
+        }
+    }
+}
+
+fn own(folder: &Path, storage: &dyn Storage) -> Result<Owned> {
     let failed = Error::io("prepare the journal's folder");
     fs::create_dir_all(folder).map_err(&failed)?;
     if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -229,7 +234,7 @@ fn own(folder: &Path, storage: &dyn Storage) -> Result<File> {
     let file = options.create(true).write(true).truncate(false).open(folder.join(LOCK));
     let file = file.map_err(&failed)?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(Owned(file)),
         Err(TryLockError::WouldBlock) => Err(Error::Locked { folder: folder.to_owned() }),
         Err(TryLockError::Error(error)) => Err(failed(error)),
     }

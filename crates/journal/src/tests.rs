@@ -27,7 +27,7 @@ async fn read_all(journal: &Journal) -> Vec<(Position, Vec<u8>)> {
     let stats = journal.stats();
     let mut reader = journal.reader(stats.oldest).unwrap();
     let mut found = Vec::new();
-    while reader.position() < journal.end() {
+    while reader.position() < stats.next {
         let records = reader.next_batch(100, 10_000).await.unwrap();
         found.extend(records.iter().map(|one| (one.position, one.bytes.to_vec())));
     }

@@ -25,7 +25,6 @@
 //! uuid), but what stands at a position never changes once someone has read it. Without fsync this
 //! holds for a killed process; for a power cut, positions jump ahead instead of coming twice.
 
-use std::fs::File;
 use std::io::IoSlice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -34,7 +33,7 @@ use std::time::Instant;
 use tokio::sync::watch;
 
 use crate::format::{End, GROUP_BYTES, GroupHeader, HEADER_BYTES, SegmentHeader};
-use crate::journal::Shared;
+use crate::journal::{Owned, Shared};
 use crate::queue::{Queue, Request};
 use crate::recover::rewrite;
 use crate::segment::{self, Extent, Segment, lock};
@@ -52,9 +51,9 @@ pub(crate) struct Writer {
     pub suspect: bool,
     /// Whether the last group failed; the log tells only when that changes.
     pub failing: bool,
+    /// Held for as long as the thread runs. Before `extent`, whose end tells that all is done.
+    pub _owned: Owned,
     pub extent: watch::Sender<Extent>,
-    /// Held for as long as the thread runs.
-    pub _lock: File,
 }
 
 impl Writer {

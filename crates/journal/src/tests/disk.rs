@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use crate::segment::lock;
 use crate::storage::{Disk, Storage};
@@ -31,11 +31,13 @@ pub enum Fault {
 #[derive(Clone, Default)]
 pub struct FaultyDisk {
     state: Arc<Mutex<State>>,
+    resumed: Arc<Condvar>,
 }
 
 #[derive(Default)]
 struct State {
     off: bool,
+    held: bool,
     faults: VecDeque<Fault>,
     files: HashMap<u64, Image>,
 }
@@ -66,6 +68,16 @@ impl FaultyDisk {
 
     pub fn turn_on(&self) {
         lock(&self.state).off = false;
+    }
+
+    /// Writes wait until `resume`.
+    pub fn hold(&self) {
+        lock(&self.state).held = true;
+    }
+
+    pub fn resume(&self) {
+        lock(&self.state).held = false;
+        self.resumed.notify_all();
     }
 
     /// After `turn_off`: files hold what had been synced, and those unsynced sectors that `keep`
@@ -132,6 +144,7 @@ impl Storage for FaultyDisk {
     }
 
     fn write(&self, file: &File, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        drop(self.resumed.wait_while(lock(&self.state), |state| state.held).unwrap());
         let writing = [Fault::WriteError, Fault::Short, Fault::ShortThenNoSpace];
         let fault = self.fault(|fault| writing.contains(&fault))?;
         let first = [IoSlice::new(&slices[0][..slices[0].len().div_ceil(2)])];

@@ -1,7 +1,9 @@
+use std::time::Duration;
+
 use crate::storage::Disk;
 use crate::tests::disk::{Fault, FaultyDisk};
 use crate::tests::{batch, read_all, tiny};
-use crate::{Error, Journal, Position, Room};
+use crate::{Error, Journal, Position, Room, Settings};
 
 const FAULTS: [Fault; 6] = [
     Fault::NoSpace,
@@ -107,4 +109,31 @@ async fn a_failed_sync_fails_its_whole_group_and_nothing_else() {
     assert!(acknowledged.len() < 11);
     assert_eq!(journal.stats().groups_failed, 1);
     assert_eq!(read_all(&journal).await, acknowledged);
+}
+
+#[tokio::test]
+async fn a_full_queue_makes_appends_wait_and_then_refuses_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::default();
+    let settings = Settings { queue_wait_max: Duration::from_millis(20), ..tiny() };
+    let journal = Journal::open_on(folder.path(), settings, Box::new(disk.clone())).unwrap();
+    disk.hold();
+    let waiting: Vec<_> = (0..6)
+        .map(|_| {
+            let journal = journal.clone();
+            tokio::spawn(async move { journal.append(batch([[0; 10_000]])).await })
+        })
+        .collect();
+    tokio::task::yield_now().await;
+    let queue_bytes = journal.stats().queue_bytes;
+    assert!((60_000..=tiny().queue_bytes_max).contains(&queue_bytes), "{queue_bytes}");
+    let refused = journal.append(batch([[0; 10_000]])).await;
+    assert!(matches!(refused, Err(Error::Busy { .. })), "{refused:?}");
+
+    disk.resume();
+    for append in waiting {
+        append.await.unwrap().unwrap();
+    }
+    journal.append(batch([[0; 10_000]])).await.unwrap();
+    assert_eq!(read_all(&journal).await.len(), 7);
 }

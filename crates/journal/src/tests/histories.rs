@@ -138,7 +138,7 @@ impl World {
 
     fn forget_lost(&mut self) {
         let journal = self.journal.as_ref().unwrap();
-        let lost = self.known.split_off(&journal.end());
+        let lost = self.known.split_off(&journal.stats().next);
         self.lost.extend(lost.into_keys());
     }
 
@@ -161,7 +161,7 @@ impl World {
         // On disk a release may have come further, and a group may stand that failed.
         let inspected: Vec<_> =
             Inspection::open(&self.folder).unwrap().map(|one| one.unwrap()).collect();
-        let first = inspected.first().map_or(journal.end(), |(position, _)| *position);
+        let first = inspected.first().map_or(journal.stats().next, |(position, _)| *position);
         let expected: Vec<_> = found.into_iter().filter(|(at, _)| *at >= first).collect();
         assert!(inspected.starts_with(&expected), "an inspection sees another history");
     }

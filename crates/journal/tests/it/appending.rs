@@ -73,3 +73,59 @@ async fn settings_that_cannot_work_are_refused_by_name() {
         assert!(error.to_string().contains(&format!("setting {name} ")), "{error}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn concurrent_appends_stay_whole_and_in_order_and_share_syncs() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    let tasks: Vec<_> = (0..64u32)
+        .map(|task| {
+            let journal = journal.clone();
+            tokio::spawn(async move {
+                let mut appended = Vec::new();
+                for number in 0..20 {
+                    let records: Vec<_> =
+                        (0..number % 4 + 1).map(|n| format!("{task} {number} {n}")).collect();
+                    let last = journal.append(batch(&records)).await.unwrap().as_u64();
+                    let first = last + 1 - records.len() as u64;
+                    appended.extend((first..).zip(records));
+                }
+                assert!(appended.is_sorted(), "task {task} overtook itself");
+                appended
+            })
+        })
+        .collect();
+    let mut expected = Vec::new();
+    for task in tasks {
+        expected.extend(task.await.unwrap());
+    }
+    expected.sort();
+    let found = read_all(&journal, Position::START).await;
+    let found: Vec<_> = found
+        .into_iter()
+        .map(|(position, record)| (position.as_u64(), String::from_utf8(record).unwrap()))
+        .collect();
+    assert_eq!(found, expected);
+    let stats = journal.stats();
+    assert_eq!(stats.records, 64 * 50);
+    assert!(stats.syncs < 64 * 20 / 2, "{stats:?}");
+    assert_eq!(stats.sync_buckets.iter().sum::<u64>(), stats.syncs);
+    assert_eq!(stats.queue_bytes, 0);
+}
+
+#[tokio::test]
+async fn an_append_nobody_waits_for_still_arrives_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    for _ in 0..50 {
+        tokio::select! {
+            biased;
+            _ = journal.append(batch(["left", "alone"])) => {}
+            () = std::future::ready(()) => {}
+        }
+    }
+    journal.append(batch(["last"])).await.unwrap();
+    let found = read_all(&journal, Position::START).await;
+    assert_eq!(found.len(), 101);
+    assert_eq!(journal.stats().queue_bytes, 0);
+}

@@ -3,6 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "also in what tests share")]
 
 mod appending;
+mod killing;
+mod reading;
+mod recovery;
+mod releasing;
 
 use journal::{Batch, Inspection, Journal, Position, Settings};
 

@@ -1,0 +1,120 @@
+use journal::{Error, Journal, Position};
+
+use crate::{batch, tiny};
+
+fn record(number: u32) -> Vec<u8> {
+    number.to_le_bytes().repeat(1 + number as usize % 100)
+}
+
+#[tokio::test]
+async fn a_reader_waits_at_the_end_and_gets_what_comes_once_and_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    let readers: Vec<_> = (0..3)
+        .map(|_| {
+            let mut reader = journal.reader(Position::START).unwrap();
+            tokio::spawn(async move {
+                let mut found = Vec::new();
+                while found.len() < 500 {
+                    let records = reader.next_batch(1000, 1 << 20).await.unwrap();
+                    found.extend(records.iter().map(|one| one.bytes.to_vec()));
+                }
+                (found, reader.position())
+            })
+        })
+        .collect();
+    for number in 0..100 {
+        journal.append(batch((number * 5..number * 5 + 5).map(record))).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    let expected: Vec<_> = (0..500).map(record).collect();
+    for reader in readers {
+        assert_eq!(reader.await.unwrap(), (expected.clone(), Position::from_u64(501)));
+    }
+}
+
+#[tokio::test]
+async fn a_batch_keeps_to_its_bounds_but_is_never_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    journal.append(batch((0..10).map(|_| vec![1; 100]))).await.unwrap();
+    journal.append(batch([vec![2; 9000], vec![3; 100]])).await.unwrap();
+    for (records_max, bytes_max, expected) in [
+        (3, 1 << 20, vec![3, 3, 3, 3]),
+        (100, 250, vec![2, 2, 2, 2, 2, 1, 1]),
+        (100, 500, vec![5, 5, 1, 1]),
+        (0, 0, vec![1; 12]),
+        (100, 1 << 20, vec![12]),
+    ] {
+        let mut reader = journal.reader(Position::START).unwrap();
+        let mut sizes = Vec::new();
+        while reader.position() < journal.stats().next {
+            sizes.push(reader.next_batch(records_max, bytes_max).await.unwrap().len());
+        }
+        assert_eq!(sizes, expected, "{records_max} records, {bytes_max} bytes");
+    }
+}
+
+#[tokio::test]
+async fn a_read_that_is_dropped_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    let mut reader = journal.reader(Position::START).unwrap();
+    let mut found = Vec::new();
+    for number in 0..50 {
+        journal.append(batch([record(number)])).await.unwrap();
+        tokio::select! {
+            biased;
+            records = reader.next_batch(1, 1 << 20) => {
+                found.extend(records.unwrap().iter().map(|one| one.bytes.to_vec()));
+            }
+            () = std::future::ready(()) => {}
+        }
+    }
+    while found.len() < 50 {
+        let records = reader.next_batch(7, 1 << 20).await.unwrap();
+        found.extend(records.iter().map(|one| one.bytes.to_vec()));
+    }
+    assert_eq!(found, (0..50).map(record).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_position_the_journal_does_not_have_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    for number in 0..200 {
+        journal.append(batch([record(number)])).await.unwrap();
+    }
+    journal.release(Position::from_u64(150)).await.unwrap();
+    let oldest = journal.stats().oldest;
+    assert!(oldest > Position::START && oldest <= Position::from_u64(150));
+    for (asked, inside) in [(0, false), (1, false), (150, true), (201, true), (202, false)] {
+        let reader = journal.reader(Position::from_u64(asked));
+        assert_eq!(reader.is_ok(), inside, "{asked}");
+    }
+    let refused = journal.reader(Position::from_u64(202)).err().unwrap();
+    let text = format!("position 202 is not in the journal, which holds {oldest} up to 201");
+    assert_eq!(refused.to_string(), text);
+}
+
+#[tokio::test]
+async fn a_closed_journal_ends_its_readers_after_the_last_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    let mut reader = journal.reader(Position::START).unwrap();
+    let mut waiting = journal.reader(Position::START).unwrap();
+    let waiting = tokio::spawn(async move {
+        let mut count = 0;
+        loop {
+            match waiting.next_batch(100, 1 << 20).await {
+                Ok(records) => count += records.len(),
+                Err(error) => break (count, error),
+            }
+        }
+    });
+    journal.append(batch(["one", "two"])).await.unwrap();
+    journal.close().await;
+    assert!(matches!(waiting.await.unwrap(), (2, Error::Closed)));
+    assert_eq!(reader.next_batch(100, 1 << 20).await.unwrap().len(), 2);
+    assert!(matches!(reader.next_batch(100, 1 << 20).await, Err(Error::Closed)));
+}
