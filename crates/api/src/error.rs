@@ -127,6 +127,12 @@ impl Error {
         Self::new(status, "server_error", "timeout", "The request took too long.", None)
     }
 
+    pub fn too_slow() -> Self {
+        let status = StatusCode::REQUEST_TIMEOUT;
+        let detail = "The request body did not arrive in time.";
+        Self::new(status, "invalid_request", "request_timeout", detail, None)
+    }
+
     pub fn unavailable(detail: impl Into<String>) -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         Self::new(status, "server_error", "service_unavailable", detail, None)
@@ -147,6 +153,16 @@ impl Error {
             next = source.source();
         }
         tracing::error!(error = causes, "request failed");
+        Self::hidden()
+    }
+
+    /// A handler that panicked; the log has where.
+    pub(crate) fn panicked(cause: Option<&str>) -> Self {
+        tracing::error!(error = cause.unwrap_or("unknown"), "request panicked");
+        Self::hidden()
+    }
+
+    fn hidden() -> Self {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
         Self::new(status, "server_error", "error", "A server error occurred.", None)
     }

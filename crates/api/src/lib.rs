@@ -6,10 +6,15 @@
 mod auth;
 mod body;
 mod caller;
+mod cors;
 mod doc;
 mod error;
 mod keys;
 mod logins;
+mod metrics;
+mod networks;
+mod observe;
+mod ops;
 mod page;
 mod path;
 mod prepare;
@@ -20,17 +25,21 @@ mod session;
 
 use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use axum::extract::State;
 use catalog::Catalog;
+use prometheus_client::registry::Registry;
 use schemars::SchemaGenerator;
+use tokio::sync::Semaphore;
 
 pub(crate) use body::{Body, Patch};
 pub(crate) use caller::{
     AccountReader, AccountWriter, OrganizationReader, OrganizationWriter, Reader, Resource, Writer,
 };
 pub(crate) use error::{Error, Result};
+pub use networks::{Networks, client_address};
 pub(crate) use page::{Base, Created, Found, Gone, Listing, NeverDeleted, Page};
 pub(crate) use path::{Id, Query, TextId, UuidId, Whole};
 pub use router::{Service, schema, service};
@@ -44,6 +53,8 @@ pub struct Settings {
     pub request_seconds_max: u64,
     pub requests_at_once_max: usize,
     pub rate_limits: bool,
+    /// Whose word about a client's address is taken.
+    pub trusted_proxies: Networks,
 }
 
 impl Default for Settings {
@@ -53,6 +64,7 @@ impl Default for Settings {
             request_seconds_max: 60,
             requests_at_once_max: 512,
             rate_limits: false,
+            trusted_proxies: Networks::default(),
         }
     }
 }
@@ -72,13 +84,21 @@ pub struct Shared {
     settings: Settings,
     rate_limits: rate_limits::RateLimits,
     logins: logins::Logins,
+    metrics: metrics::Metrics,
+    /// One permit for each request that may be worked on at once.
+    turns: Semaphore,
+    draining: AtomicBool,
 }
 
 impl AppState {
-    pub fn new(catalog: Catalog, settings: Settings) -> Self {
+    /// `metrics` holds what the other parts count; the HTTP side adds its own and shows them all.
+    pub fn new(catalog: Catalog, settings: Settings, metrics: Registry) -> Self {
         Self(Arc::new(Shared {
             rate_limits: rate_limits::RateLimits::new(settings.rate_limits),
             logins: logins::Logins::new(),
+            metrics: metrics::Metrics::new(metrics, &catalog),
+            turns: Semaphore::new(settings.requests_at_once_max),
+            draining: AtomicBool::new(false),
             catalog,
             settings,
         }))

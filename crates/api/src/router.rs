@@ -1,17 +1,20 @@
 //! All routes, and the layers around them.
 
+use std::any::Any;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
+use tokio::time::{Instant, timeout, timeout_at};
 use tower::ServiceExt as _;
 use tower::util::MapRequest;
+use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{AppState, Error, Found, Result, Routes, keys, prepare, session};
+use crate::{AppState, Error, Found, Result, Routes, cors, keys, observe, ops, prepare, session};
 
 /// The whole HTTP side as one service.
 pub type Service = MapRequest<Router, fn(Request) -> Request>;
@@ -21,6 +24,9 @@ pub fn service(app: AppState) -> Service {
     let router = management
         .fallback(nowhere)
         .layer(middleware::from_fn_with_state(app.clone(), within_bounds))
+        .layer(CatchPanicLayer::custom(panicked))
+        .layer(middleware::from_fn(cors::share))
+        .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
         .with_state(app);
     router.map_request(prepare::normalise as fn(Request) -> Request)
 }
@@ -33,7 +39,7 @@ pub fn schema() -> &'static Value {
 
 fn routes() -> Routes {
     let routes = Routes::new().get("/api/schema", read_schema);
-    [session::routes, keys::routes].into_iter().fold(routes, |routes, add| add(routes))
+    [ops::routes, session::routes, keys::routes].into_iter().fold(routes, |routes, add| add(routes))
 }
 
 async fn read_schema() -> Result<Found<Value>> {
@@ -44,14 +50,34 @@ async fn nowhere() -> Error {
     Error::not_found()
 }
 
-/// Time and size bounds of management requests.
+/// A short burst waits for its turn; a longer one is better told than kept waiting.
+const TURN_WAIT: Duration = Duration::from_secs(1);
+
+/// Size, time and number of management requests. A body is read before its request takes a turn,
+/// so that slow senders hold up nobody but themselves.
 async fn within_bounds(State(app): State<AppState>, request: Request, next: Next) -> Response {
-    let work = async {
-        let request = prepare::read_body(request, app.settings.body_bytes_max).await;
-        next.run(request).await
+    let deadline = Instant::now() + app.settings.request_time();
+    let read = prepare::read_body(request, app.settings.body_bytes_max);
+    let Ok(request) = timeout_at(deadline, read).await else {
+        return Error::too_slow().into_response();
     };
-    match tokio::time::timeout(app.settings.request_time(), work).await {
+    // A full server must not be restarted for being full, so probes need no turn.
+    let turn = match ops::is_probe(request.uri().path()) {
+        true => Ok(None),
+        false => timeout(TURN_WAIT, app.turns.acquire()).await.map(std::result::Result::ok),
+    };
+    let Ok(_turn) = turn else {
+        app.metrics.refused();
+        return Error::unavailable("The server is busy. Try again in a moment.").into_response();
+    };
+    match timeout_at(deadline, next.run(request)).await {
         Ok(response) => response,
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, Error::timed_out()).into_response(),
+        Err(_) => Error::timed_out().into_response(),
     }
+}
+
+/// A fault of ours in one request must not look like a broken connection.
+fn panicked(cause: Box<dyn Any + Send>) -> Response {
+    let text = cause.downcast_ref::<String>().map(String::as_str);
+    Error::panicked(text.or_else(|| cause.downcast_ref::<&str>().copied())).into_response()
 }
