@@ -1,0 +1,113 @@
+//! CPU seconds per million events at the edge: batches of 100 × 1 kB, decoded, checked and
+//! appended with fsync, without HTTP. `cargo run --release -p capture --example edge_cost`
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use capture::{Capture, Endpoint, KeyOwner, Limits, Looking, Request, TokenLookup, TokenOwner};
+use decode::{Parts, Strictness, Unnamed, decode_text, parse_events};
+use journal::{Journal, Settings};
+use libdeflater::{CompressionLvl, Compressor};
+use model::{ProjectId, Timestamp};
+
+const BATCHES: usize = 4_000;
+const EVENTS_PER_BATCH: usize = 100;
+const SENDERS: usize = 16;
+/// What Linux counts CPU time in.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+struct Everybody;
+
+impl TokenLookup for Everybody {
+    fn project_of<'a>(&'a self, _: &'a str) -> Looking<'a, TokenOwner> {
+        Box::pin(async { TokenOwner::Known(ProjectId(1)) })
+    }
+
+    fn project_of_personal_key<'a>(
+        &'a self,
+        _: &'a str,
+        _: Option<ProjectId>,
+    ) -> Looking<'a, KeyOwner> {
+        Box::pin(async { KeyOwner::UnknownKey })
+    }
+}
+
+fn event(at: usize) -> String {
+    let properties: Vec<String> =
+        (0..30).map(|key| format!(r#""property_{key:02}":"value {}""#, key * 7919 + at)).collect();
+    format!(
+        r#"{{"uuid":"0190f1f2-0000-7000-8000-{at:012x}","event":"page viewed","distinct_id":"user {at}","timestamp":"2026-01-02T03:04:05.000Z","properties":{{{}}}}}"#,
+        properties.join(",")
+    )
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut compressor = Compressor::new(CompressionLvl::default());
+    let mut out = vec![0; compressor.gzip_compress_bound(bytes.len())];
+    let written = compressor.gzip_compress(bytes, &mut out).expect("the bound is enough");
+    out.truncate(written);
+    out
+}
+
+/// Seconds of CPU that all threads of this process have used.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").expect("Linux");
+    let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
+    let ticks = |at: usize| fields[at].parse::<f64>().expect("a number");
+    (ticks(11) + ticks(12)) / TICKS_PER_SECOND
+}
+
+fn report(name: &str, started: (Instant, f64)) {
+    let millions = (BATCHES * EVENTS_PER_BATCH) as f64 / 1e6;
+    let (wall, cpu) = (started.0.elapsed().as_secs_f64(), cpu_seconds() - started.1);
+    println!("{name}: {:.2} CPU s, {:.2} s a million events", cpu / millions, wall / millions);
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let events: Vec<String> = (0..EVENTS_PER_BATCH).map(event).collect();
+    let plain = format!(
+        r#"{{"api_key":"T","batch":[{}],"sent_at":"2026-01-02T03:04:05.000Z"}}"#,
+        events.join(",")
+    );
+    println!("{} bytes an event", plain.len() / EVENTS_PER_BATCH);
+    for (name, body) in [("plain", plain.clone().into_bytes()), ("gzip", gzip(plain.as_bytes()))] {
+        let started = (Instant::now(), cpu_seconds());
+        for _ in 0..BATCHES {
+            let parts = Parts { body: &body, ..Parts::default() };
+            let text = decode_text(&parts, Strictness::Strict, 20 << 20).expect("it decodes");
+            let payload = parse_events(&text, Unnamed::Nameless).expect("it parses");
+            assert_eq!(payload.elements().filter(Result::is_ok).count(), EVENTS_PER_BATCH);
+        }
+        report(&format!("decode, {name}"), started);
+
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let journal = Journal::open(folder.path(), Settings::default()).await.expect("a journal");
+        let (warnings, _stored) = tokio::sync::mpsc::channel(1);
+        let capture = Capture::new(journal, Arc::new(Everybody), warnings, Limits::default());
+        let (capture, body) = (Arc::new(capture), Arc::new(body));
+        let started = (Instant::now(), cpu_seconds());
+        let mut senders = Vec::new();
+        for _ in 0..SENDERS {
+            let (capture, body) = (capture.clone(), body.clone());
+            senders.push(tokio::spawn(async move {
+                for _ in 0..BATCHES / SENDERS {
+                    let request = Request {
+                        endpoint: Endpoint::Events,
+                        query: "",
+                        content_type: None,
+                        content_encoding: None,
+                        body: &body,
+                        client_ip: None,
+                        received_at: Timestamp::from_micros(0),
+                    };
+                    capture.events(request).await.expect("it is accepted");
+                }
+            }));
+        }
+        for sender in senders {
+            sender.await.expect("it ends");
+        }
+        report(&format!("whole edge, {name}"), started);
+    }
+}
