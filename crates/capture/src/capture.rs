@@ -87,6 +87,8 @@ impl Capture {
         })?;
         drop(payload);
         drop(text);
+        room.grow(batch.bytes())?;
+        room.shrink(batch.bytes());
         self.keep(batch, notes, arrival).await?;
         Ok(Accepted { quota_limited: &[], beacon })
     }

@@ -130,6 +130,8 @@ impl Capture {
         let taken = heavy(text.as_str().len(), || {
             Intake::read(text, &headers, arrival, self.limits.records_bytes_max)
         })?;
+        room.grow(taken.batch.bytes())?;
+        room.shrink(taken.batch.bytes());
         self.keep(taken.batch, taken.notes, arrival).await?;
         Ok(V1Accepted { request_id: headers.request_id, results: taken.results })
     }

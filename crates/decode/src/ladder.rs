@@ -224,20 +224,20 @@ fn step_through<'a>(
     around: &mut Around,
     bytes_max: usize,
 ) -> Result<Cow<'a, [u8]>> {
+    let known = |payload: &[u8]| is_json(payload) || inflate::is_gzip(payload);
+    if !known(&payload)
+        && (content_type.is_some_and(is_form_type) || form::looks_like_form(&payload))
+    {
+        let form = Form::read(&payload)?;
+        hint = hint.or(form.hint);
+        around.form_token = form.token.or(around.form_token.take());
+        payload = Cow::Owned(restore_plus(Cow::Owned(form.data)).into_owned());
+    }
     if inflate::is_gzip(&payload) {
         return inflate::gunzip(&payload, bytes_max).map(Cow::Owned);
     }
     if is_json(&payload) {
         return Ok(payload);
-    }
-    if content_type.is_some_and(is_form_type) || form::looks_like_form(&payload) {
-        let form = Form::read(&payload)?;
-        hint = hint.or(form.hint);
-        around.form_token = form.token.or(around.form_token.take());
-        payload = Cow::Owned(restore_plus(Cow::Owned(form.data)).into_owned());
-        if is_json(&payload) {
-            return Ok(payload);
-        }
     }
     let digits = payload.trim_ascii();
     if hint == Some(Hint::LzString) {
@@ -297,7 +297,7 @@ fn looks_like_base64(digits: &[u8]) -> bool {
 
 /// Decoding a form turns the plus signs of base64 into spaces, unless they were escaped.
 fn restore_plus(mut payload: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
-    if is_json(&payload) || !payload.contains(&b' ') {
+    if is_json(&payload) || inflate::is_gzip(&payload) || !payload.contains(&b' ') {
         return payload;
     }
     for byte in payload.to_mut() {

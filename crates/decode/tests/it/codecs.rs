@@ -54,6 +54,9 @@ proptest! {
             ("lz64", hint("compression=lz64"), lz.clone()),
             ("plain named lz64", hint("compression=lz-string"), plain.to_vec()),
             ("form", Parts::default(), encode::form(&encode::percent(plain))),
+            ("form, gzip", Parts::default(), encode::form(&encode::percent(&encode::gzip(plain)))),
+            ("gzip named form", form_type(), encode::gzip(plain)),
+            ("plain named form", form_type(), plain.to_vec()),
             ("form, base64, raw plus", Parts::default(), encode::form(&base64)),
             ("form, lz64", hint("compression=LZ64"), encode::form(&lz)),
             ("wrapped", Parts::default(), wrapped.into_bytes()),
@@ -92,6 +95,10 @@ proptest! {
 
 fn header(content_encoding: &str) -> Parts<'_> {
     Parts { content_encoding: Some(content_encoding), ..Parts::default() }
+}
+
+fn form_type() -> Parts<'static> {
+    Parts { content_type: Some("application/x-www-form-urlencoded"), ..Parts::default() }
 }
 
 fn hint(query: &str) -> Parts<'_> {
