@@ -104,7 +104,8 @@ pub(crate) fn query_parameter(parts: &Parts, name: &str) -> Option<String> {
     let query = parts.uri.query()?;
     form_urlencoded::parse(query.as_bytes())
         .find(|(key, _)| key == name)
-        .map(|(_, value)| value.into_owned())
+        // PostgreSQL cannot even be asked for U+0000.
+        .map(|(_, value)| value.replace('\0', "\u{fffd}"))
 }
 
 impl Credentials {

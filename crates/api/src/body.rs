@@ -7,6 +7,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
+use catalog::{Among, TAG_CHARS_MAX, TAGS_MAX, normalise_tags};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -69,6 +70,14 @@ impl<T> Body<T> {
             return Err(Error::refused("Null characters are not allowed."));
         }
         Ok(value)
+    }
+
+    /// A deleted object is there only for a body that restores it. Whatever else is wrong with
+    /// the body is said after its object was found.
+    pub fn among(&self) -> Among {
+        let restores =
+            self.value().is_ok_and(|value| value.get("deleted").and_then(leniently) == Some(false));
+        if restores { Among::Everything } else { Among::Live }
     }
 }
 
@@ -171,7 +180,10 @@ fn explain(why: &str, sent: &Value) -> (&'static str, String) {
         )
     } else if why.starts_with("UUID") || why.contains("UUID") {
         ("invalid_input", "Must be a valid UUID.".into())
-    } else if why.contains("unknown variant") || why.contains("is not a valid choice") {
+    } else if why.contains("unknown variant")
+        || why.contains("is not a valid choice")
+        || expected.starts_with("string or map")
+    {
         let shown = sent.as_str().map_or_else(|| sent.to_string(), str::to_owned);
         ("invalid_choice", format!("\"{shown}\" is not a valid choice."))
     } else {
@@ -244,12 +256,16 @@ pub fn lenient_bool<'de, D>(deserializer: D) -> std::result::Result<Option<bool>
 where
     D: Deserializer<'de>,
 {
-    let value = Value::deserialize(deserializer)?;
+    let read = leniently(&Value::deserialize(deserializer)?);
+    read.map(Some).ok_or_else(|| serde::de::Error::custom("invalid type: expected a boolean"))
+}
+
+fn leniently(value: &Value) -> Option<bool> {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_ascii_lowercase);
     match text.as_str() {
-        "true" | "1" | "t" | "yes" | "on" => Ok(Some(true)),
-        "false" | "0" | "f" | "no" | "off" => Ok(Some(false)),
-        _ => Err(serde::de::Error::custom("invalid type: expected a boolean")),
+        "true" | "1" | "t" | "yes" | "on" => Some(true),
+        "false" | "0" | "f" | "no" | "off" => Some(false),
+        _ => None,
     }
 }
 
@@ -267,4 +283,17 @@ pub fn not_blank(attr: &str, text: &str) -> Result<()> {
         return Err(Error::invalid(attr, "blank", "This field may not be blank."));
     }
     Ok(())
+}
+
+/// Tags as they are stored, once none is too long and there are not too many.
+pub fn tags(sent: &[String]) -> Result<Vec<String>> {
+    for (index, tag) in sent.iter().enumerate() {
+        max_chars(&format!("tags__{index}"), tag, TAG_CHARS_MAX)?;
+    }
+    let tags = normalise_tags(sent);
+    if tags.len() > TAGS_MAX {
+        let detail = format!("Ensure this field has no more than {TAGS_MAX} elements.");
+        return Err(Error::invalid("tags", "max_length", detail));
+    }
+    Ok(tags)
 }

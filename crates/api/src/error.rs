@@ -15,7 +15,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub struct Error {
     status: StatusCode,
     body: Shape,
-    header: Option<(HeaderName, HeaderValue)>,
+    /// Boxed because few answers have one, and every `Result` carries its room.
+    header: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
 #[derive(Debug)]
@@ -48,7 +49,7 @@ impl Error {
     }
 
     fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.header = Some((name, value));
+        self.header = Some(Box::new((name, value)));
         self
     }
 
@@ -178,7 +179,8 @@ impl IntoResponse for Error {
             Shape::House(body) => (self.status, axum::Json(body)).into_response(),
             Shape::Own(body) => (self.status, axum::Json(body)).into_response(),
         };
-        if let Some((name, value)) = self.header {
+        if let Some(header) = self.header {
+            let (name, value) = *header;
             response.headers_mut().insert(name, value);
         }
         response

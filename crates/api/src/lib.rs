@@ -3,6 +3,9 @@
 //! On the write path it hands bodies to capture; on the read path it asks the catalog. It never
 //! names a database or a file.
 
+mod access;
+mod actions;
+mod annotations;
 mod auth;
 mod body;
 mod caller;
@@ -22,6 +25,7 @@ mod rate_limits;
 mod router;
 mod routes;
 mod session;
+mod warnings;
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -4,12 +4,14 @@ use std::ops::Deref;
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
+use model::Timestamp;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::collections::HashMap;
 use uuid::Uuid;
 
+use crate::body::max_chars;
 use crate::doc::{Describe, Operation};
 use crate::{AppState, Error, Result};
 
@@ -32,7 +34,33 @@ async fn parameter(parts: &mut Parts, name: &str) -> Result<String> {
     let Path(mut parameters) = Path::<HashMap<String, String>>::from_request_parts(parts, &())
         .await
         .map_err(|_| Error::not_found())?;
-    parameters.remove(name).ok_or_else(Error::not_found)
+    // PostgreSQL cannot even be asked for U+0000.
+    parameters.remove(name).filter(|text| !text.contains('\0')).ok_or_else(Error::not_found)
+}
+
+/// Text to search for; longer ones would only keep the database busy.
+const SEARCH_CHARS_MAX: usize = 400;
+
+/// A parameter of a query string; one that is empty counts as left out.
+pub fn given(text: Option<&String>) -> Option<&str> {
+    text.map(String::as_str).filter(|text| !text.is_empty())
+}
+
+/// An instant in a query string.
+pub fn instant(attr: &str, text: Option<&String>) -> Result<Option<Timestamp>> {
+    let Some(text) = given(text) else { return Ok(None) };
+    let at = Timestamp::parse(text).ok_or_else(|| {
+        let detail = "Datetime has wrong format. Use ISO 8601, as in 2024-03-01T10:00:00Z.";
+        Error::invalid(attr, "invalid_input", detail)
+    })?;
+    Ok(Some(at))
+}
+
+/// What to search for, in a query string.
+pub fn search(text: Option<&String>) -> Result<Option<String>> {
+    let Some(text) = given(text) else { return Ok(None) };
+    max_chars("search", text, SEARCH_CHARS_MAX)?;
+    Ok(Some(text.to_owned()))
 }
 
 impl FromRequestParts<AppState> for Id {
@@ -65,6 +93,9 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for Query<T> {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        if parts.uri.query().is_some_and(|query| query.contains("%00")) {
+            return Err(Error::refused("Null characters are not allowed."));
+        }
         axum::extract::Query::<T>::try_from_uri(&parts.uri)
             .map(|query| Self(query.0))
             .map_err(|why| Error::refused(why.body_text()))

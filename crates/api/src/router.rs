@@ -14,7 +14,7 @@ use tower::ServiceExt as _;
 use tower::util::MapRequest;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{AppState, Error, Found, Result, Routes, cors, keys, observe, ops, prepare, session};
+use crate::{AppState, Error, Found, Result, Routes, cors, observe, ops, prepare};
 
 /// The whole HTTP side as one service.
 pub type Service = MapRequest<Router, fn(Request) -> Request>;
@@ -39,7 +39,12 @@ pub fn schema() -> &'static Value {
 
 fn routes() -> Routes {
     let routes = Routes::new().get("/api/schema", read_schema);
-    [ops::routes, session::routes, keys::routes].into_iter().fold(routes, |routes, add| add(routes))
+    let routes = crate::actions::routes(routes);
+    let routes = crate::annotations::routes(routes);
+    let routes = crate::keys::routes(routes);
+    let routes = crate::ops::routes(routes);
+    let routes = crate::session::routes(routes);
+    crate::warnings::routes(routes)
 }
 
 async fn read_schema() -> Result<Found<Value>> {

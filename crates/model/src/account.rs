@@ -59,6 +59,16 @@ const ROLES: &[&str] = &[
     "other",
 ];
 
+/// How far somebody may go with one object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum AccessLevel {
+    None,
+    Viewer,
+    Editor,
+    Manager,
+}
+
 /// Standing within an organization; the numbers are on the wire.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,

@@ -12,7 +12,7 @@ mod time;
 mod warning;
 mod window;
 
-pub use account::{Level, OfUser, User, UserSettings, UserSettingsChange};
+pub use account::{AccessLevel, Level, OfUser, User, UserSettings, UserSettingsChange};
 pub use action::{Action, ActionStep, StringMatching};
 pub use annotation::{Annotation, AnnotationScope, CreationType};
 pub use id::{ActionId, AnnotationId, OrganizationId, ProjectId, UserId};

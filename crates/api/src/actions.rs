@@ -1,0 +1,162 @@
+//! Actions: events that people gave a name of their own.
+
+use catalog::{ActionChange, Among, NewAction};
+use model::{Action, ActionId, ActionStep, Timestamp, User};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::access::{Authored, WithAccess};
+use crate::body::{lenient_bool, max_chars, not_blank, present, tags};
+use crate::{
+    App, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Reader, Resource,
+    Result, Routes, Whole, Writer,
+};
+
+/// Upstream's lengths of a name and of a message.
+const NAME_CHARS_MAX: usize = 400;
+const SLACK_MESSAGE_CHARS_MAX: usize = 1_200;
+/// Ours: a list shows up to a thousand actions, so each stays small.
+const DESCRIPTION_CHARS_MAX: usize = 16_384;
+const STEPS_MAX: usize = 100;
+const STEPS_BYTES_MAX: usize = 64 << 10;
+
+enum Actions {}
+
+impl Resource for Actions {
+    const SCOPE: &'static str = "action";
+}
+
+impl Authored for Action {
+    fn author(&self) -> Option<&User> {
+        self.created_by.as_ref()
+    }
+}
+
+type Shown = WithAccess<Action>;
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/actions", list)
+        .post("/api/projects/{project_id}/actions", create)
+        .get("/api/projects/{project_id}/actions/{id}", read)
+        .patch("/api/projects/{project_id}/actions/{id}", update)
+        .delete("/api/projects/{project_id}/actions/{id}", destroy)
+}
+
+async fn list(caller: Reader<Actions>, page: Page, app: App) -> Result<Listing<Shown>> {
+    let (found, total) = app.catalog.actions(caller.project.id, page.window).await?;
+    Ok(page.listing(found.into_iter().map(|action| caller.with_access(action)).collect(), total))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ActionFields {
+    #[serde(default, deserialize_with = "present")]
+    name: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    description: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    tags: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    post_to_slack: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    slack_message_format: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    steps: Option<Vec<ActionStep>>,
+    /// Any instant pins the action now; null unpins it.
+    #[serde(default)]
+    pinned_at: Patch<Timestamp>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    deleted: Option<bool>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(extend("required" = ["name"]))]
+struct CreateAction(ActionFields);
+
+async fn create(
+    caller: Writer<Actions>,
+    app: App,
+    body: Body<CreateAction>,
+) -> Result<Created<Shown>> {
+    let fields = body.read()?.0.validate()?;
+    let new = NewAction {
+        name: fields.name.ok_or_else(|| Error::required("name"))?,
+        description: fields.description.unwrap_or_default(),
+        tags: fields.tags.unwrap_or_default(),
+        post_to_slack: fields.post_to_slack.unwrap_or(false),
+        slack_message_format: fields.slack_message_format.unwrap_or_default(),
+        steps: fields.steps.unwrap_or_default(),
+        pinned: fields.pinned.unwrap_or(false),
+        deleted: fields.deleted.unwrap_or(false),
+    };
+    let action = app.catalog.create_action(&caller.actor(), new).await?;
+    Ok(Created(caller.with_access(action)))
+}
+
+async fn read(caller: Reader<Actions>, id: Id, app: App) -> Result<Found<Shown>> {
+    let action = app.catalog.action(caller.project.id, ActionId(id.0), Among::Live).await?;
+    Ok(Found(caller.with_access(action)))
+}
+
+async fn update(
+    caller: Writer<Actions>,
+    whole: Whole,
+    id: Id,
+    app: App,
+    body: Body<ActionFields>,
+) -> Result<Found<Shown>> {
+    let id = ActionId(id.0);
+    app.catalog.action(caller.project.id, id, body.among()).await?;
+    let change = body.read()?.validate()?;
+    if whole.0 && change.name.is_none() {
+        return Err(Error::required("name"));
+    }
+    let action = app.catalog.update_action(&caller.actor(), id, change).await?;
+    Ok(Found(caller.with_access(action)))
+}
+
+async fn destroy(_: Writer<Actions>) -> Result<NeverDeleted> {
+    Ok(NeverDeleted)
+}
+
+impl ActionFields {
+    fn validate(self) -> Result<ActionChange> {
+        let name = self.name.map(|name| name.trim().to_owned());
+        if let Some(name) = &name {
+            not_blank("name", name)?;
+            max_chars("name", name, NAME_CHARS_MAX)?;
+        }
+        if let Some(description) = &self.description {
+            max_chars("description", description, DESCRIPTION_CHARS_MAX)?;
+        }
+        if let Some(message) = &self.slack_message_format {
+            max_chars("slack_message_format", message, SLACK_MESSAGE_CHARS_MAX)?;
+        }
+        self.steps.as_deref().map(check_steps).transpose()?;
+        Ok(ActionChange {
+            name,
+            description: self.description,
+            tags: self.tags.as_deref().map(tags).transpose()?,
+            post_to_slack: self.post_to_slack,
+            slack_message_format: self.slack_message_format,
+            steps: self.steps,
+            pinned: self.pinned_at.nullable().map(|instant| instant.is_some()),
+            deleted: self.deleted,
+        })
+    }
+}
+
+/// Their shape was read already; what is left is their size.
+fn check_steps(steps: &[ActionStep]) -> Result<()> {
+    let bytes = serde_json::to_string(steps).map_or(usize::MAX, |text| text.len());
+    let bound = if steps.len() > STEPS_MAX {
+        format!("{STEPS_MAX} elements")
+    } else if bytes > STEPS_BYTES_MAX {
+        format!("{STEPS_BYTES_MAX} bytes")
+    } else {
+        return Ok(());
+    };
+    let detail = format!("Ensure this field has no more than {bound}.");
+    Err(Error::invalid("steps", "max_length", detail))
+}

@@ -1,0 +1,157 @@
+//! Annotations: dated notes drawn over charts.
+
+use catalog::{Among, AnnotationChange, AnnotationFilter, NewAnnotation};
+use model::{Annotation, AnnotationId, AnnotationScope, CreationType, Timestamp};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::body::{lenient_bool, max_chars, present};
+use crate::path::{given, instant, search};
+use crate::{
+    App, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Query, Reader,
+    Resource, Result, Routes, Writer,
+};
+
+/// Upstream's length of a note.
+const CONTENT_CHARS_MAX: usize = 8_192;
+
+enum Annotations {}
+
+impl Resource for Annotations {
+    const SCOPE: &'static str = "annotation";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/annotations", list)
+        .post("/api/projects/{project_id}/annotations", create)
+        .get("/api/projects/{project_id}/annotations/{id}", read)
+        .patch("/api/projects/{project_id}/annotations/{id}", update)
+        .delete("/api/projects/{project_id}/annotations/{id}", destroy)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Made before this instant.
+    before: Option<String>,
+    /// Made after this instant.
+    after: Option<String>,
+    scope: Option<String>,
+    search: Option<String>,
+    #[serde(rename = "dashboardItemId")]
+    dashboard_item_id: Option<String>,
+}
+
+async fn list(
+    caller: Reader<Annotations>,
+    page: Page,
+    query: Query<ListQuery>,
+    app: App,
+) -> Result<Listing<Annotation>> {
+    // There are no insights yet, so no annotation is on one.
+    if given(query.dashboard_item_id.as_ref()).is_some() {
+        return Ok(page.listing(Vec::new(), 0));
+    }
+    let scope = given(query.scope.as_ref()).map(|text| {
+        AnnotationScope::parse(text).ok_or_else(|| {
+            let detail = format!("\"{text}\" is not a valid choice.");
+            Error::invalid("scope", "invalid_choice", detail)
+        })
+    });
+    let filter = AnnotationFilter {
+        created_before: instant("before", query.before.as_ref())?,
+        created_after: instant("after", query.after.as_ref())?,
+        scope: scope.transpose()?,
+        search: search(query.search.as_ref())?,
+    };
+    let (found, total) = app.catalog.annotations(caller.project.id, &filter, page.window).await?;
+    Ok(page.listing(found, total))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct AnnotationFields {
+    #[serde(default)]
+    content: Patch<String>,
+    #[serde(default)]
+    date_marker: Patch<Timestamp>,
+    #[serde(default, deserialize_with = "present")]
+    creation_type: Option<CreationType>,
+    /// The whole project unless given.
+    #[serde(default, deserialize_with = "present")]
+    scope: Option<AnnotationScope>,
+    #[serde(default)]
+    dashboard_item: Patch<i64>,
+    #[serde(default)]
+    dashboard_id: Patch<i64>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    deleted: Option<bool>,
+}
+
+async fn create(
+    caller: Writer<Annotations>,
+    app: App,
+    body: Body<AnnotationFields>,
+) -> Result<Created<Annotation>> {
+    let fields = body.read()?.validate()?;
+    let new = NewAnnotation {
+        content: fields.content.flatten(),
+        date_marker: fields.date_marker.flatten(),
+        creation_type: fields.creation_type.unwrap_or_default(),
+        scope: fields.scope.unwrap_or(AnnotationScope::Project),
+        deleted: fields.deleted.unwrap_or(false),
+    };
+    Ok(Created(app.catalog.create_annotation(&caller.actor(), new).await?))
+}
+
+async fn read(caller: Reader<Annotations>, id: Id, app: App) -> Result<Found<Annotation>> {
+    let id = AnnotationId(id.0);
+    Ok(Found(app.catalog.annotation(caller.project.id, id, Among::Live).await?))
+}
+
+async fn update(
+    caller: Writer<Annotations>,
+    id: Id,
+    app: App,
+    body: Body<AnnotationFields>,
+) -> Result<Found<Annotation>> {
+    let id = AnnotationId(id.0);
+    app.catalog.annotation(caller.project.id, id, body.among()).await?;
+    let change = body.read()?.validate()?;
+    Ok(Found(app.catalog.update_annotation(&caller.actor(), id, change).await?))
+}
+
+async fn destroy(_: Writer<Annotations>) -> Result<NeverDeleted> {
+    Ok(NeverDeleted)
+}
+
+impl AnnotationFields {
+    fn validate(self) -> Result<AnnotationChange> {
+        if let Patch::Value(content) = &self.content {
+            max_chars("content", content, CONTENT_CHARS_MAX)?;
+        }
+        self.check_place()?;
+        Ok(AnnotationChange {
+            content: self.content.nullable(),
+            date_marker: self.date_marker.nullable(),
+            creation_type: self.creation_type,
+            scope: self.scope,
+            deleted: self.deleted,
+        })
+    }
+
+    /// There are no dashboards and insights yet, so none can be named.
+    fn check_place(&self) -> Result<()> {
+        if let Patch::Value(id) = self.dashboard_item {
+            let detail = format!("Invalid pk \"{id}\" - object does not exist.");
+            return Err(Error::invalid("dashboard_item", "does_not_exist", detail));
+        }
+        if let Patch::Value(_) = self.dashboard_id {
+            return Err(Error::invalid("dashboard_id", "does_not_exist", "Dashboard not found."));
+        }
+        match self.scope {
+            Some(AnnotationScope::DashboardItem) => Err(Error::required("dashboard_item")),
+            Some(AnnotationScope::Dashboard) => Err(Error::required("dashboard_id")),
+            Some(AnnotationScope::Project | AnnotationScope::Organization) | None => Ok(()),
+        }
+    }
+}
