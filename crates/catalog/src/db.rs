@@ -6,6 +6,7 @@
 
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use sqlx::{Arguments, AssertSqlSafe, Connection, Encode, Row as _, Transaction, 
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
+use crate::changes::{Announcement, Changes};
 use crate::dialect::Dialect;
 use crate::{Error, Result};
 
@@ -37,6 +39,7 @@ pub struct Db {
     statements: AtomicU64,
     /// Keeps PostgreSQL's advisory lock for as long as this server lives.
     owner: Mutex<Option<sqlx::PgConnection>>,
+    changes: Arc<Changes>,
 }
 
 enum Engine {
@@ -47,6 +50,7 @@ enum Engine {
 /// A transaction that rolls back unless it is committed.
 pub struct Tx {
     inner: TxInner,
+    announcement: Announcement,
 }
 
 enum TxInner {
@@ -105,7 +109,12 @@ impl Db {
     }
 
     fn over(engine: Engine) -> Self {
-        Self { engine, statements: AtomicU64::new(0), owner: Mutex::new(None) }
+        Self {
+            engine,
+            statements: AtomicU64::new(0),
+            owner: Mutex::new(None),
+            changes: Arc::default(),
+        }
     }
 
     pub(crate) const fn dialect(&self) -> Dialect {
@@ -163,7 +172,11 @@ impl Db {
             }
             Engine::Postgres { pool, .. } => TxInner::Postgres(pool.begin().await?),
         };
-        Ok(Tx { inner })
+        Ok(Tx { inner, announcement: Announcement::of(self.changes.clone()) })
+    }
+
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
     }
 
     pub(crate) async fn close(&self) {
@@ -239,6 +252,11 @@ impl Tx {
             }
         }
         Ok(())
+    }
+
+    /// What others keep in memory about this project is stale once the transaction has ended.
+    pub(crate) fn changes_project(&mut self, project: ProjectId) {
+        self.announcement.add(project);
     }
 
     pub async fn commit(self) -> Result<()> {

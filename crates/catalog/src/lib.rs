@@ -8,6 +8,7 @@ mod actions;
 mod activity;
 mod annotations;
 mod bootstrap;
+mod changes;
 mod db;
 mod dialect;
 mod edit;

@@ -43,12 +43,12 @@ pub struct NewProject {
     pub settings: Map<String, Value>,
 }
 
-const COLUMNS: &str = "p.id, p.uuid, p.organization_id, p.name, p.api_token, p.timezone, \
+pub(crate) const COLUMNS: &str = "p.id, p.uuid, p.organization_id, p.name, p.api_token, p.timezone, \
      p.settings, p.ingested_event, p.created_at, p.updated_at, p.secret_sealed, \
      p.secret_backup_sealed";
 
 impl ProjectRow {
-    fn read(row: &Row) -> Result<Self> {
+    pub(crate) fn read(row: &Row) -> Result<Self> {
         Ok(Self {
             id: row.get("id")?,
             uuid: row.get("uuid")?,
@@ -142,6 +142,7 @@ impl Catalog {
     ) -> Result<ProjectRow> {
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
+        tx.changes_project(id);
         let before = locked(&mut tx, id).await?;
         let mut after = before.clone();
         after.name = change.name.unwrap_or(after.name);
@@ -169,6 +170,7 @@ impl Catalog {
     pub async fn delete_project(&self, actor: &Actor, id: ProjectId) -> Result<()> {
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
+        tx.changes_project(id);
         let project = locked(&mut tx, id).await?;
         tx.run(
             "UPDATE projects SET deleted_at = $2, api_token = NULL, secret_hash = NULL, \
@@ -190,6 +192,7 @@ impl Catalog {
     pub async fn reset_token(&self, actor: &Actor, id: ProjectId) -> Result<ProjectRow> {
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
+        tx.changes_project(id);
         let mut project = locked(&mut tx, id).await?;
         project.api_token = Secret::random("phc_").reveal().to_owned();
         project.updated_at = now;
@@ -289,5 +292,7 @@ pub(crate) async fn insert(
             }
             other => other,
         })?;
-    ProjectRow::read(&row)
+    let project = ProjectRow::read(&row)?;
+    tx.changes_project(project.id);
+    Ok(project)
 }

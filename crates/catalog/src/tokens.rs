@@ -3,7 +3,8 @@
 use model::{OrganizationId, ProjectId};
 
 use crate::db::{Row, args};
-use crate::{Catalog, Result, sha256_mark};
+use crate::projects::COLUMNS;
+use crate::{Catalog, ProjectRow, Result, sha256_mark};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenOwner {
@@ -22,6 +23,14 @@ impl Catalog {
     pub async fn project_by_token(&self, token: &str) -> Result<Option<TokenOwner>> {
         let sql = "SELECT id, organization_id FROM projects WHERE api_token = $1";
         self.db.optional(sql, args![token]).await?.as_ref().map(TokenOwner::read).transpose()
+    }
+
+    /// The whole row of a public token's project, for whoever keeps it.
+    pub async fn project_row_by_token(&self, token: &str) -> Result<Option<ProjectRow>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM projects p WHERE p.api_token = $1 AND p.deleted_at IS NULL"
+        );
+        self.db.optional(sql, args![token]).await?.as_ref().map(ProjectRow::read).transpose()
     }
 
     /// The project of a secret token (`phs_…`), current or backup.

@@ -1,0 +1,62 @@
+//! Who keeps something about projects in memory hears of every change at its commit.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use model::ProjectId;
+
+use crate::Catalog;
+
+type Listener = Box<dyn Fn(ProjectId) + Send + Sync>;
+
+/// Changes of projects, as this process makes them.
+#[derive(Default)]
+pub(crate) struct Changes {
+    version: AtomicU64,
+    listeners: RwLock<Vec<Listener>>,
+}
+
+/// What a transaction will have changed. Told when it is dropped, since a commit whose caller went
+/// away, or whose answer got lost, may have happened; telling too much costs one look-up.
+pub(crate) struct Announcement {
+    changes: Arc<Changes>,
+    projects: Vec<ProjectId>,
+}
+
+impl Announcement {
+    pub(crate) fn of(changes: Arc<Changes>) -> Self {
+        Self { changes, projects: Vec::new() }
+    }
+
+    pub(crate) fn add(&mut self, project: ProjectId) {
+        self.projects.push(project);
+    }
+}
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        if self.projects.is_empty() {
+            return;
+        }
+        self.changes.version.fetch_add(1, Ordering::SeqCst);
+        let listeners = self.changes.listeners.read().unwrap_or_else(PoisonError::into_inner);
+        for listener in &*listeners {
+            self.projects.iter().for_each(|project| listener(*project));
+        }
+    }
+}
+
+impl Catalog {
+    /// `listener` is called, where the transaction ends, with every project whose row, token or
+    /// settings may have changed; also with new ones.
+    pub fn on_project_change(&self, listener: impl Fn(ProjectId) + Send + Sync + 'static) {
+        let changes = self.db.changes();
+        let mut listeners = changes.listeners.write().unwrap_or_else(PoisonError::into_inner);
+        listeners.push(Box::new(listener));
+    }
+
+    /// Differs after every change: what was read under another version may be stale.
+    pub fn projects_version(&self) -> u64 {
+        self.db.changes().version.load(Ordering::SeqCst)
+    }
+}
