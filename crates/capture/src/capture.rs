@@ -39,7 +39,11 @@ impl Capture {
             journal,
             tokens,
             limits,
-            in_flight: InFlight::new(limits.in_flight_bytes_max, limits.in_flight_wait_max),
+            in_flight: InFlight::new(
+                limits.in_flight_bytes_max,
+                limits.body_bytes_max,
+                limits.in_flight_wait_max,
+            ),
             counters: Counters::default(),
             warnings: Warnings::new(warnings),
         }
@@ -49,7 +53,7 @@ impl Capture {
         &self.limits
     }
 
-    /// The budget that a body's bytes should be reserved from before they are read.
+    /// The budget that a body's bytes are taken from as they arrive.
     pub fn in_flight(&self) -> &InFlight {
         &self.in_flight
     }
