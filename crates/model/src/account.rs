@@ -99,3 +99,56 @@ impl TryFrom<i64> for Level {
         }
     }
 }
+
+/// How far a role may go with feature flags; the numbers are on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(into = "i64", try_from = "i64")]
+#[schemars(with = "i64")]
+pub enum FlagAccess {
+    View = 21,
+    Edit = 37,
+}
+
+impl From<FlagAccess> for i64 {
+    fn from(access: FlagAccess) -> Self {
+        access as Self
+    }
+}
+
+impl TryFrom<i64> for FlagAccess {
+    type Error = String;
+
+    fn try_from(number: i64) -> Result<Self, String> {
+        match number {
+            21 => Ok(Self::View),
+            37 => Ok(Self::Edit),
+            other => Err(format!("\"{other}\" is not a valid choice.")),
+        }
+    }
+}
+
+pub enum OfOrganization {}
+
+/// What administrators set for a whole organization.
+pub type OrganizationSettings = Settings<OfOrganization>;
+pub type OrganizationSettingsChange = SettingsChange<OfOrganization>;
+
+/// Off: keys of plain members open nothing that belongs to the organization.
+pub const MEMBER_KEYS: &str = "members_can_use_personal_api_keys";
+
+impl Table for OfOrganization {
+    const NAME: &'static str = "OrganizationSettings";
+    const SETTINGS: &'static [Setting] = &[
+        Setting::open("logo_media_id", Kind::Text),
+        Setting::open("enforce_2fa", Kind::Bool),
+        Setting::switch("is_member_join_email_enabled", true),
+        Setting::switch("members_can_invite", true),
+        Setting::switch(MEMBER_KEYS, true),
+        Setting::switch("allow_publicly_shared_resources", true),
+        Setting::always(
+            "default_experiment_stats_method",
+            Kind::Word(&["bayesian", "frequentist"]),
+            Default::Text("bayesian"),
+        ),
+    ];
+}

@@ -12,12 +12,15 @@ mod time;
 mod warning;
 mod window;
 
-pub use account::{AccessLevel, Level, OfUser, User, UserSettings, UserSettingsChange};
+pub use account::{
+    AccessLevel, FlagAccess, Level, MEMBER_KEYS, OfOrganization, OfUser, OrganizationSettings,
+    OrganizationSettingsChange, User, UserSettings, UserSettingsChange,
+};
 pub use action::{Action, ActionStep, StringMatching};
 pub use annotation::{Annotation, AnnotationScope, CreationType};
 pub use id::{ActionId, AnnotationId, OrganizationId, ProjectId, UserId};
 pub use project::{OfProject, ProjectSettings, ProjectSettingsChange};
-pub use settings::{Refusal, Settings, SettingsChange};
+pub use settings::{Refusal, Settings, SettingsChange, Table};
 pub use time::{Clock, Timestamp, is_time_zone};
 pub use warning::{Warning, WarningDetails, WarningKind};
 pub use window::{LIMIT_DEFAULT, LIMIT_MAX, Window};

@@ -116,11 +116,18 @@ impl Scopes {
         Self(vec!["*".into()])
     }
 
+    /// Words said twice are kept once, which also bounds the list.
     pub fn parse(words: Vec<String>) -> Result<Self, InvalidScope> {
-        match words.iter().find(|word| !is_known(word)) {
-            Some(unknown) => Err(InvalidScope(unknown.clone())),
-            None => Ok(Self(words)),
+        let mut kept: Vec<String> = Vec::new();
+        for word in words {
+            if !is_known(&word) {
+                return Err(InvalidScope(word));
+            }
+            if !kept.contains(&word) {
+                kept.push(word);
+            }
         }
+        Ok(Self(kept))
     }
 
     pub fn allow(&self, wanted: &str, access: Access) -> bool {
@@ -198,6 +205,21 @@ mod tests {
             assert_eq!(scopes(given).allow("dashboard", Access::Read), may_read, "{given:?}");
             assert_eq!(scopes(given).allow("dashboard", Access::Write), may_write, "{given:?}");
         }
+    }
+
+    #[test]
+    fn nothing_is_beyond_a_holder_who_has_it_all() {
+        for (wanted, holder, beyond) in [
+            (&["dashboard:read", "dashboard:read"][..], &["dashboard:write"][..], None),
+            (&["dashboard:write"], &["dashboard:read"], Some("dashboard:write")),
+            (&["user:read", "insight:read"], &["user:write"], Some("insight:read")),
+            (&["*"], &["dashboard:write"], Some("*")),
+            (&["*", "insight:write"], &["*"], None),
+            (&[], &[], None),
+        ] {
+            assert_eq!(scopes(wanted).beyond(&scopes(holder)), beyond, "{wanted:?} of {holder:?}");
+        }
+        assert_eq!(scopes(&["user:read", "user:read"]).as_words().len(), 1);
     }
 
     #[test]
