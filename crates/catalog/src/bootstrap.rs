@@ -2,7 +2,6 @@
 
 use model::scope::Scopes;
 use model::{Level, ProjectId};
-use serde_json::Map;
 
 use crate::db::args;
 use crate::projects::NewProject;
@@ -60,12 +59,7 @@ impl Catalog {
         };
         let owner = users::insert(&mut tx, &new, now).await?;
         members::insert(&mut tx, organization.id, owner, Level::Owner, now).await?;
-        let new = NewProject {
-            name: "Default project".into(),
-            timezone: "UTC".into(),
-            api_token: made.project_api_key.clone(),
-            settings: Map::new(),
-        };
+        let new = NewProject { api_token: made.project_api_key.clone(), ..NewProject::first() };
         let project = projects::insert(&mut tx, organization.id, new, now).await?;
         tx.run(
             "UPDATE users SET current_organization_id = $2, current_project_id = $3, \

@@ -1,5 +1,7 @@
 //! Personal API keys: stored as a hash, shown once.
 
+use std::collections::HashSet;
+
 use model::scope::Scopes;
 use model::{OrganizationId, ProjectId, Timestamp, UserId};
 use schemars::JsonSchema;
@@ -7,7 +9,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::db::{Row, Tx, Value, args};
-use crate::{Actor, Catalog, Error, Logged, Result, Secret, UserRow, sha256_mark};
+use crate::{Actor, Catalog, Error, Logged, Result, Secret, UserRow, sha256_mark, users};
 
 pub const KEYS_PER_USER_MAX: i64 = 10;
 /// `last_used_at` is written at most this often, so that reads stay reads.
@@ -34,6 +36,14 @@ pub struct NewKey {
     pub scopes: Scopes,
     pub scoped_teams: Option<Vec<ProjectId>>,
     pub scoped_organizations: Option<Vec<OrganizationId>>,
+}
+
+/// Who manages keys: their owner, in person or through one of them.
+pub struct KeyKeeper<'a> {
+    pub owner: UserId,
+    pub key: Option<&'a PersonalKey>,
+    /// None for somebody who belongs to no organization: nobody would read the log.
+    pub actor: Option<Actor>,
 }
 
 /// What a key's owner may change; absent fields stay.
@@ -91,19 +101,50 @@ impl Logged for PersonalKey {
     }
 }
 
+impl PersonalKey {
+    /// Whether this key may do nothing that `other` may not.
+    fn within(&self, other: &Self) -> bool {
+        self.scopes.beyond(&other.scopes).is_none()
+            && narrower(self.scoped_teams.as_deref(), other.scoped_teams.as_deref())
+            && narrower(self.scoped_organizations.as_deref(), other.scoped_organizations.as_deref())
+    }
+
+    /// A key that is used to manage keys must not become a way to more than itself.
+    pub fn check_within(&self, by: Option<&Self>) -> Result<()> {
+        match by {
+            Some(by) if !self.within(by) => Err(Error::Forbidden(BEYOND)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// No list at all means everywhere.
+fn narrower<T: PartialEq>(inner: Option<&[T]>, outer: Option<&[T]>) -> bool {
+    match (inner, outer) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(inner), Some(outer)) => inner.iter().all(|place| outer.contains(place)),
+    }
+}
+
+const BEYOND: &str = "An API key cannot manage a key that may do more than itself.";
+
 impl Catalog {
     /// Whose key this is; none when nobody's, or when its owner was deactivated.
     pub async fn key_holder(&self, value: &str) -> Result<Option<(PersonalKey, UserRow)>> {
-        let sql = format!("SELECT {COLUMNS} FROM personal_api_keys k WHERE k.hash = $1");
+        let sql = format!(
+            "SELECT {COLUMNS}, {} FROM personal_api_keys k JOIN users u ON u.id = k.user_id \
+             WHERE k.hash = $1 AND u.is_active",
+            users::columns()
+        );
         let Some(row) = self.db.optional(sql, args![sha256_mark(value)]).await? else {
             return Ok(None);
         };
-        let key = PersonalKey::read(&row)?;
-        let user = self.user(key.user_id).await?;
-        if !user.is_active {
-            return Ok(None);
+        let (key, user) = (PersonalKey::read(&row)?, UserRow::read(&row)?);
+        // The call itself may go on when this small note cannot be written.
+        if let Err(cause) = self.touch(&key).await {
+            tracing::warn!(error = %cause, "could not note when a key was used");
         }
-        self.touch(&key).await?;
         Ok(Some((key, user)))
     }
 
@@ -135,36 +176,51 @@ impl Catalog {
         PersonalKey::read(&self.db.one(sql, args![owner, id]).await?)
     }
 
-    pub async fn create_key(
+    /// Every project and organization a user belongs to: where their keys may reach.
+    pub async fn reach_of(
         &self,
-        actor: &Actor,
-        owner: UserId,
-        new: NewKey,
-    ) -> Result<PersonalKey> {
+        user: UserId,
+    ) -> Result<(HashSet<ProjectId>, HashSet<OrganizationId>)> {
+        let sql = "SELECT p.id FROM projects p \
+                   JOIN memberships m ON m.organization_id = p.organization_id \
+                   WHERE m.user_id = $1 AND p.deleted_at IS NULL";
+        let rows = self.db.all(sql, args![user]).await?;
+        let projects = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
+        let sql = "SELECT organization_id FROM memberships WHERE user_id = $1";
+        let rows = self.db.all(sql, args![user]).await?;
+        let organizations =
+            rows.iter().map(|row| row.get("organization_id")).collect::<Result<_>>()?;
+        Ok((projects, organizations))
+    }
+
+    pub async fn create_key(&self, by: &KeyKeeper<'_>, new: NewKey) -> Result<PersonalKey> {
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
-        let key = insert(&mut tx, owner, new, Secret::random("phx_"), now).await?;
-        tx.log_created(actor, &key, now).await?;
+        let key = insert(&mut tx, by.owner, new, Secret::random("phx_"), now).await?;
+        key.check_within(by.key)?;
+        if let Some(actor) = &by.actor {
+            tx.log_created(actor, &key, now).await?;
+        }
         tx.commit().await?;
         Ok(key)
     }
 
     pub async fn update_key(
         &self,
-        actor: &Actor,
-        owner: UserId,
+        by: &KeyKeeper<'_>,
         id: &str,
         change: KeyChange,
     ) -> Result<PersonalKey> {
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
-        let before = locked(&mut tx, owner, id).await?;
+        let before = locked(&mut tx, by, id).await?;
         let mut after = before.clone();
         after.label = change.label.unwrap_or(after.label);
         after.scopes = change.scopes.unwrap_or(after.scopes);
         after.scoped_teams = change.scoped_teams.unwrap_or(after.scoped_teams);
         after.scoped_organizations =
             change.scoped_organizations.unwrap_or(after.scoped_organizations);
+        after.check_within(by.key)?;
         tx.run(
             "UPDATE personal_api_keys SET label = $2, scopes = $3, scoped_teams = $4, \
              scoped_organizations = $5 WHERE id = $1",
@@ -177,17 +233,19 @@ impl Catalog {
             ],
         )
         .await?;
-        tx.log_updated(actor, &before, &after, now).await?;
+        if let Some(actor) = &by.actor {
+            tx.log_updated(actor, &before, &after, now).await?;
+        }
         tx.commit().await?;
         Ok(after)
     }
 
     /// A new value under the same id and scopes; the old one stops at once.
-    pub async fn roll_key(&self, actor: &Actor, owner: UserId, id: &str) -> Result<PersonalKey> {
+    pub async fn roll_key(&self, by: &KeyKeeper<'_>, id: &str) -> Result<PersonalKey> {
         let now = self.clock.now();
         let value = Secret::random("phx_");
         let mut tx = self.db.begin().await?;
-        let before = locked(&mut tx, owner, id).await?;
+        let before = locked(&mut tx, by, id).await?;
         let after = PersonalKey {
             value: Some(value.reveal().to_owned()),
             mask_value: value.mask(),
@@ -199,27 +257,33 @@ impl Catalog {
             args![id, value.hash(), after.mask_value.as_str(), now],
         )
         .await?;
-        tx.log_updated(actor, &before, &after, now).await?;
+        if let Some(actor) = &by.actor {
+            tx.log_updated(actor, &before, &after, now).await?;
+        }
         tx.commit().await?;
         Ok(after)
     }
 
-    pub async fn delete_key(&self, actor: &Actor, owner: UserId, id: &str) -> Result<()> {
+    pub async fn delete_key(&self, by: &KeyKeeper<'_>, id: &str) -> Result<()> {
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
-        let key = locked(&mut tx, owner, id).await?;
+        let key = locked(&mut tx, by, id).await?;
         tx.run("DELETE FROM personal_api_keys WHERE id = $1", args![id]).await?;
-        tx.log_deleted(actor, &key, now).await?;
+        if let Some(actor) = &by.actor {
+            tx.log_deleted(actor, &key, now).await?;
+        }
         tx.commit().await
     }
 }
 
-async fn locked(tx: &mut Tx, owner: UserId, id: &str) -> Result<PersonalKey> {
+async fn locked(tx: &mut Tx, by: &KeyKeeper<'_>, id: &str) -> Result<PersonalKey> {
     let lock = tx.dialect().for_update();
     let sql = format!(
         "SELECT {COLUMNS} FROM personal_api_keys k WHERE k.user_id = $1 AND k.id = $2{lock}"
     );
-    PersonalKey::read(&tx.one(sql, args![owner, id]).await?)
+    let key = PersonalKey::read(&tx.one(sql, args![by.owner, id]).await?)?;
+    key.check_within(by.key)?;
+    Ok(key)
 }
 
 /// The owner's row is locked first, so that two requests cannot both make the last key.

@@ -6,7 +6,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::db::{Row, Tx, args};
-use crate::{Actor, Catalog, Error, Logged, NewUser, Result, users};
+use crate::{Actor, Catalog, Error, Logged, NewUser, Result, organizations, roles, users};
 
 /// A membership as the API shows it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -52,31 +52,41 @@ impl Logged for Member {
     }
 }
 
+/// How a user stands in an organization.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    pub level: Level,
+    /// Whether the organization lets this user come with a personal key.
+    pub may_use_keys: bool,
+}
+
 pub(crate) fn level(row: &Row) -> Result<Level> {
     Level::try_from(row.get::<i64>("level")?).map_err(|why| Error::corrupt("level", why))
 }
 
+const FROM: &str = "FROM memberships m JOIN users u ON u.id = m.user_id";
+
 impl Catalog {
-    /// The caller's own level in an organization; none for a stranger.
-    pub async fn level_of(&self, user: UserId, in_: OrganizationId) -> Result<Option<Level>> {
-        let sql = "SELECT level FROM memberships WHERE organization_id = $1 AND user_id = $2";
-        self.db.optional(sql, args![in_, user]).await?.as_ref().map(level).transpose()
+    /// None for a stranger.
+    pub async fn standing(&self, user: UserId, in_: OrganizationId) -> Result<Option<Standing>> {
+        let sql = "SELECT m.level, o.members_can_use_personal_api_keys AS keys \
+                   FROM memberships m JOIN organizations o ON o.id = m.organization_id \
+                   WHERE m.organization_id = $1 AND m.user_id = $2";
+        let row = self.db.optional(sql, args![in_, user]).await?;
+        row.map(|row| {
+            let level = level(&row)?;
+            Ok(Standing { level, may_use_keys: level > Level::Member || row.get("keys")? })
+        })
+        .transpose()
     }
 
     pub async fn members(&self, of: OrganizationId, window: Window) -> Result<(Vec<Member>, i64)> {
-        let total = self
-            .db
-            .one(
-                "SELECT COUNT(*) AS total FROM memberships m JOIN users u ON u.id = m.user_id \
-                 WHERE m.organization_id = $1 AND u.is_active",
-                args![of],
-            )
-            .await?
-            .get("total")?;
+        let which = "m.organization_id = $1 AND u.is_active";
+        let count = format!("SELECT COUNT(*) AS total {FROM} WHERE {which}");
+        let total = self.db.one(count, args![of]).await?.get("total")?;
         let sql = format!(
-            "SELECT {COLUMNS}, {} FROM memberships m JOIN users u ON u.id = m.user_id \
-             WHERE m.organization_id = $1 AND u.is_active \
-             ORDER BY m.joined_at DESC, m.id LIMIT $2 OFFSET $3",
+            "SELECT {COLUMNS}, {} {FROM} WHERE {which} \
+             ORDER BY m.joined_at DESC, m.id DESC LIMIT $2 OFFSET $3",
             users::NESTED,
         );
         let rows = self.db.all(sql, args![of, window.limit, window.offset]).await?;
@@ -85,8 +95,7 @@ impl Catalog {
 
     pub async fn member(&self, of: OrganizationId, user: Uuid) -> Result<Member> {
         let sql = format!(
-            "SELECT {COLUMNS}, {} FROM memberships m JOIN users u ON u.id = m.user_id \
-             WHERE m.organization_id = $1 AND u.uuid = $2",
+            "SELECT {COLUMNS}, {} {FROM} WHERE m.organization_id = $1 AND u.uuid = $2",
             users::NESTED,
         );
         Member::read(&self.db.one(sql, args![of, user]).await?)
@@ -96,33 +105,45 @@ impl Catalog {
     pub async fn add_member(&self, actor: &Actor, new: NewUser, level: Level) -> Result<Member> {
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
+        organizations::locked(&mut tx, actor.organization).await?;
+        let own = own_level(&mut tx, actor).await?;
+        if own < Level::Admin {
+            return Err(Error::Forbidden(NOT_ADMIN));
+        }
+        if level > own {
+            return Err(Error::Forbidden(ABOVE_ONESELF));
+        }
         let user = users::insert(&mut tx, &new, now).await?;
-        insert(&mut tx, actor.organization, user, level, now).await?;
-        let first: Option<model::ProjectId> = tx
-            .one(
-                "SELECT MIN(id) AS id FROM projects \
-                 WHERE organization_id = $1 AND deleted_at IS NULL",
-                args![actor.organization],
-            )
-            .await?
-            .get("id")?;
+        let membership = insert(&mut tx, actor.organization, user, level, now).await?;
+        roles::give_default(&mut tx, actor.organization, membership, now).await?;
         tx.run(
-            "UPDATE users SET current_organization_id = $2, current_project_id = $3 WHERE id = $1",
-            args![user, actor.organization, first],
+            "UPDATE users SET current_organization_id = $2, current_project_id = \
+             (SELECT MIN(p.id) FROM projects p \
+             WHERE p.organization_id = $2 AND p.deleted_at IS NULL) WHERE id = $1",
+            args![user, actor.organization],
         )
         .await?;
-        let member = locked(&mut tx, actor.organization, "u.id = $2", args![user]).await?;
+        let member = find(&mut tx, actor.organization, "u.id = $2", args![user]).await?;
         tx.log_created(actor, &member, now).await?;
         tx.commit().await?;
         Ok(member)
     }
 
+    /// Nobody raises anybody above themselves, or touches those who stand higher.
     pub async fn set_level(&self, actor: &Actor, user: Uuid, level: Level) -> Result<Member> {
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
-        let before = locked(&mut tx, actor.organization, "u.uuid = $2", args![user]).await?;
+        organizations::locked(&mut tx, actor.organization).await?;
+        let own = own_level(&mut tx, actor).await?;
+        let before = find(&mut tx, actor.organization, "u.uuid = $2", args![user]).await?;
+        if actor.user != Some(before.user.id) {
+            check_outranks(own, before.level)?;
+        }
+        if level > own {
+            return Err(Error::Forbidden(ABOVE_ONESELF));
+        }
         if before.level == Level::Owner && level < Level::Owner {
-            keep_an_owner(&mut tx, actor.organization).await?;
+            keep_an_owner(&mut tx, actor.organization, &before).await?;
         }
         let after = Member { level, updated_at: now, ..before.clone() };
         tx.run(
@@ -135,12 +156,18 @@ impl Catalog {
         Ok(after)
     }
 
+    /// Anybody may leave; sending others away takes an administrator.
     pub async fn remove_member(&self, actor: &Actor, user: Uuid) -> Result<()> {
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
-        let member = locked(&mut tx, actor.organization, "u.uuid = $2", args![user]).await?;
+        organizations::locked(&mut tx, actor.organization).await?;
+        let own = own_level(&mut tx, actor).await?;
+        let member = find(&mut tx, actor.organization, "u.uuid = $2", args![user]).await?;
+        if actor.user != Some(member.user.id) {
+            check_outranks(own, member.level)?;
+        }
         if member.level == Level::Owner {
-            keep_an_owner(&mut tx, actor.organization).await?;
+            keep_an_owner(&mut tx, actor.organization, &member).await?;
         }
         tx.run("DELETE FROM memberships WHERE id = $1", args![member.id]).await?;
         tx.run(
@@ -154,26 +181,50 @@ impl Catalog {
     }
 }
 
+const NOT_ADMIN: &str = "Your organization access level is insufficient.";
+const ABOVE_ONESELF: &str = "You cannot give an access level higher than your own.";
+const OUTRANKED: &str = "You cannot change a member whose access level is higher than yours.";
+
+fn check_outranks(own: Level, other: Level) -> Result<()> {
+    match own {
+        Level::Member => Err(Error::Forbidden(NOT_ADMIN)),
+        _ if other > own => Err(Error::Forbidden(OUTRANKED)),
+        _ => Ok(()),
+    }
+}
+
+/// Read again under the organization's lock: who was just lowered decides nothing any more.
+/// The server itself may do everything.
+async fn own_level(tx: &mut Tx, actor: &Actor) -> Result<Level> {
+    let Some(user) = actor.user else { return Ok(Level::Owner) };
+    let sql = "SELECT level FROM memberships WHERE organization_id = $1 AND user_id = $2";
+    match tx.optional(sql, args![actor.organization, user]).await? {
+        Some(row) => level(&row),
+        None => Err(Error::Forbidden(NOT_ADMIN)),
+    }
+}
+
 /// Refuses to take away the last owner, who alone can name another.
-async fn keep_an_owner(tx: &mut Tx, of: OrganizationId) -> Result<()> {
-    let lock = tx.dialect().for_update();
-    let sql = format!("SELECT id FROM memberships WHERE organization_id = $1 AND level = 15{lock}");
-    if tx.all(sql, args![of]).await?.len() < 2 {
+async fn keep_an_owner(tx: &mut Tx, of: OrganizationId, leaving: &Member) -> Result<()> {
+    let sql = format!(
+        "SELECT COUNT(*) AS others {FROM} WHERE m.organization_id = $1 AND m.level = $2 \
+         AND u.is_active AND m.id <> $3"
+    );
+    let values = args![of, i64::from(Level::Owner), leaving.id];
+    if tx.one(sql, values).await?.get::<i64>("others")? == 0 {
         return Err(Error::refused(None, "An organization must keep at least one owner."));
     }
     Ok(())
 }
 
-async fn locked(
+async fn find(
     tx: &mut Tx,
     of: OrganizationId,
     which: &str,
     value: Vec<crate::db::Value>,
 ) -> Result<Member> {
-    let lock = tx.dialect().for_update_of("m");
     let sql = format!(
-        "SELECT {COLUMNS}, {} FROM memberships m JOIN users u ON u.id = m.user_id \
-         WHERE m.organization_id = $1 AND {which}{lock}",
+        "SELECT {COLUMNS}, {} {FROM} WHERE m.organization_id = $1 AND {which}",
         users::NESTED,
     );
     let values = args![of].into_iter().chain(value).collect();
@@ -186,12 +237,13 @@ pub(crate) async fn insert(
     user: UserId,
     level: Level,
     now: Timestamp,
-) -> Result<()> {
+) -> Result<Uuid> {
+    let id = Uuid::now_v7();
     tx.run(
         "INSERT INTO memberships (id, organization_id, user_id, level, joined_at, updated_at) \
          VALUES ($1, $2, $3, $4, $5, $5)",
-        args![Uuid::now_v7(), organization, user, i64::from(level), now],
+        args![id, organization, user, i64::from(level), now],
     )
     .await?;
-    Ok(())
+    Ok(id)
 }

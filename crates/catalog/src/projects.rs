@@ -172,13 +172,7 @@ impl Catalog {
         let mut tx = self.db.begin().await?;
         tx.changes_project(id);
         let project = locked(&mut tx, id).await?;
-        tx.run(
-            "UPDATE projects SET deleted_at = $2, api_token = NULL, secret_hash = NULL, \
-             secret_sealed = NULL, secret_backup_hash = NULL, secret_backup_sealed = NULL \
-             WHERE id = $1",
-            args![id, now],
-        )
-        .await?;
+        tx.run(format!("{HIDE} AND id = $1"), args![id, now]).await?;
         tx.run(
             "UPDATE users SET current_project_id = NULL WHERE current_project_id = $1",
             args![id],
@@ -252,6 +246,29 @@ impl Catalog {
         };
         Ok((open(&project.secret)?, open(&project.secret_backup)?))
     }
+}
+
+impl NewProject {
+    /// What a new organization starts with.
+    pub(crate) fn first() -> Self {
+        Self {
+            name: "Default project".into(),
+            timezone: "UTC".into(),
+            api_token: Secret::random("phc_"),
+            settings: Map::new(),
+        }
+    }
+}
+
+/// What deleting a project leaves of it: a row without tokens.
+const HIDE: &str = "UPDATE projects SET deleted_at = $2, api_token = NULL, secret_hash = NULL, \
+     secret_sealed = NULL, secret_backup_hash = NULL, secret_backup_sealed = NULL \
+     WHERE deleted_at IS NULL";
+
+/// Hides every project of an organization that goes away.
+pub(crate) async fn hide_all(tx: &mut Tx, of: OrganizationId, now: Timestamp) -> Result<()> {
+    tx.run(format!("{HIDE} AND organization_id = $1"), args![of, now]).await?;
+    Ok(())
 }
 
 async fn locked(tx: &mut Tx, id: ProjectId) -> Result<ProjectRow> {

@@ -75,6 +75,10 @@ pub fn sha256_mark(value: &str) -> String {
     })
 }
 
+/// A hash that no password has, as slow to check as any other: whoever asks for an unknown
+/// e-mail address waits as long as for a known one.
+pub const NOBODYS_HASH: &str = "$argon2id$v=19$m=19456,t=2,p=1$aGVkZ2Vyb3doZWRnZXJvdw$W1Yqn3pWJcTsRI0rX8Yvx9l7q2n8l0C3yq2b0VdK0pE";
+
 /// Argon2id; slow on purpose, so callers run it off the async threads.
 pub fn hash_password(password: &str) -> Result<String> {
     Argon2::default()
@@ -110,5 +114,18 @@ mod tests {
         assert!(verify_password("correct horse", &hash));
         assert!(!verify_password("correct horse ", &hash));
         assert!(!verify_password("correct horse", "not a hash"));
+    }
+
+    #[test]
+    fn nobodys_hash_costs_what_a_real_one_costs() {
+        let real = hash_password("correct horse").unwrap();
+        let (real, nobodys) =
+            (PasswordHash::new(&real).unwrap(), PasswordHash::new(NOBODYS_HASH).unwrap());
+        assert_eq!(nobodys.algorithm, real.algorithm);
+        assert_eq!(nobodys.version, real.version);
+        assert_eq!(nobodys.params, real.params);
+        let length = |hash: &PasswordHash| hash.hash.map(|output| output.len());
+        assert_eq!(length(&nobodys), length(&real));
+        assert!(!verify_password("", NOBODYS_HASH));
     }
 }

@@ -3,7 +3,7 @@
 use model::UserId;
 
 use crate::db::args;
-use crate::{Catalog, Result, Secret, UserRow};
+use crate::{Catalog, Result, Secret, UserRow, users};
 
 impl Catalog {
     pub async fn create_session(&self, user: UserId, seconds: i64) -> Result<Secret> {
@@ -23,12 +23,13 @@ impl Catalog {
 
     /// Whose session this is; none when it ended or its user was deactivated.
     pub async fn session_user(&self, value: &Secret) -> Result<Option<UserRow>> {
-        let sql = "SELECT user_id FROM sessions WHERE hash = $1 AND expires_at > $2";
-        let Some(row) = self.db.optional(sql, args![value.hash(), self.clock.now()]).await? else {
-            return Ok(None);
-        };
-        let user = self.user(row.get("user_id")?).await?;
-        Ok(Some(user).filter(|user| user.is_active))
+        let sql = format!(
+            "SELECT {} FROM sessions s JOIN users u ON u.id = s.user_id \
+             WHERE s.hash = $1 AND s.expires_at > $2 AND u.is_active",
+            users::columns()
+        );
+        let row = self.db.optional(sql, args![value.hash(), self.clock.now()]).await?;
+        row.as_ref().map(UserRow::read).transpose()
     }
 
     pub async fn delete_session(&self, value: &Secret) -> Result<()> {

@@ -47,8 +47,13 @@ pub struct UserChange {
     pub settings: Map<String, Value>,
 }
 
+/// Columns that [`UserRow::read`] needs, for a table joined as `u`.
+pub(crate) fn columns() -> String {
+    format!("{NESTED}, {OWN}")
+}
+
 impl UserRow {
-    fn read(row: &Row) -> Result<Self> {
+    pub(crate) fn read(row: &Row) -> Result<Self> {
         Ok(Self {
             user: nested(row)?.ok_or(Error::NotFound)?,
             password_hash: row.get("password_hash")?,
@@ -131,10 +136,26 @@ impl Catalog {
     }
 }
 
+impl Catalog {
+    /// A deactivated user cannot log in; sessions end and keys stop working.
+    pub async fn set_active(&self, id: UserId, active: bool) -> Result<()> {
+        let mut tx = self.db.begin().await?;
+        let sql = "UPDATE users SET is_active = $2 WHERE id = $1";
+        if tx.run(sql, args![id, active]).await? == 0 {
+            return Err(Error::NotFound);
+        }
+        if !active {
+            tx.run("DELETE FROM sessions WHERE user_id = $1", args![id]).await?;
+        }
+        tx.commit().await
+    }
+}
+
 fn taken(error: Error, field: &'static str) -> Error {
     match error {
         Error::Duplicate { .. } => {
-            Error::refused(Some(field), "There is already an account with this email address.")
+            let detail = "There is already an account with this email address.".into();
+            Error::Taken { field, detail }
         }
         other => other,
     }

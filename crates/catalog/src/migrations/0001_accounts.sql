@@ -1,12 +1,15 @@
 -- Times are microseconds since 1970 UTC; uuids and JSON are text.
 
+-- A deleted organization keeps its row, because its projects do.
 CREATE TABLE organizations (
     id TEXT PRIMARY KEY,
     name TEXT NOT NULL,
     slug TEXT NOT NULL UNIQUE,
+    members_can_use_personal_api_keys BOOLEAN NOT NULL,
     settings TEXT NOT NULL,
     created_at BIGINT NOT NULL,
-    updated_at BIGINT NOT NULL
+    updated_at BIGINT NOT NULL,
+    deleted_at BIGINT
 );
 
 -- A deleted project keeps its row: its number must never mean another one.
@@ -89,10 +92,12 @@ CREATE TABLE roles (
     name TEXT NOT NULL,
     name_lower TEXT NOT NULL,
     feature_flags_access_level BIGINT NOT NULL,
+    is_default BOOLEAN NOT NULL,
     created_at BIGINT NOT NULL,
     created_by BIGINT REFERENCES users (id) ON DELETE SET NULL,
     UNIQUE (organization_id, name_lower)
 );
+CREATE UNIQUE INDEX roles_default ON roles (organization_id) WHERE is_default;
 
 CREATE TABLE role_memberships (
     id TEXT PRIMARY KEY,
