@@ -122,6 +122,10 @@ impl Credentials {
         }
     }
 
+    pub(crate) fn is_key(&self) -> bool {
+        self.key().is_some()
+    }
+
     pub(crate) fn into_user(self) -> UserRow {
         self.user().clone()
     }

@@ -8,6 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use catalog::{Among, TAG_CHARS_MAX, TAGS_MAX, normalise_tags};
+use model::{SettingsChange, Table};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -37,8 +38,7 @@ pub struct Body<T> {
 impl<T: DeserializeOwned> Body<T> {
     /// The fields the handler knows; unknown ones are ignored.
     pub fn read(&self) -> Result<T> {
-        let value = self.value()?;
-        serde_path_to_error::deserialize(&value).map_err(|error| field_error(&error, &value))
+        typed(&self.value()?)
     }
 }
 
@@ -79,6 +79,44 @@ impl<T> Body<T> {
             self.value().is_ok_and(|value| value.get("deleted").and_then(leniently) == Some(false));
         if restores { Among::Everything } else { Among::Live }
     }
+}
+
+/// A body whose fields are kept in two places: some by name, the others in a table of settings.
+pub struct WithSettings<T, K> {
+    pub fields: T,
+    /// Those that were sent, and only those.
+    pub settings: SettingsChange<K>,
+}
+
+impl<T: DeserializeOwned, K: Table> Body<WithSettings<T, K>> {
+    pub fn read_with_settings(&self) -> Result<WithSettings<T, K>> {
+        let sent = self.value()?;
+        let fields = typed(&sent)?;
+        let settings = match &sent {
+            Value::Object(sent) => SettingsChange::read(sent)?,
+            _ => SettingsChange::default(),
+        };
+        Ok(WithSettings { fields, settings })
+    }
+}
+
+impl<T: JsonSchema, K: Table> JsonSchema for WithSettings<T, K> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        format!("{}With{}", T::schema_name(), K::NAME).into()
+    }
+
+    fn json_schema(schemas: &mut SchemaGenerator) -> Schema {
+        let parts = [schemas.subschema_for::<T>(), schemas.subschema_for::<SettingsChange<K>>()];
+        schemars::json_schema!({ "allOf": parts })
+    }
+}
+
+fn typed<T: DeserializeOwned>(sent: &Value) -> Result<T> {
+    serde_path_to_error::deserialize(sent).map_err(|error| field_error(&error, sent))
 }
 
 impl<T: Send> FromRequestParts<AppState> for Body<T> {

@@ -143,13 +143,7 @@ where
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
         let credentials = auth::authenticate(parts, app).await?;
         let organization = organization(parts, app, &credentials).await?;
-        credentials.may_enter_organization(organization.id)?;
-        credentials.may(R::SCOPE, M::ACCESS)?;
-        let level = app
-            .catalog
-            .level_of(credentials.user().user.id, organization.id)
-            .await?
-            .ok_or_else(|| Error::missing("Organization not found."))?;
+        let level = permit_in(app, &credentials, &organization, R::SCOPE, M::ACCESS).await?;
         Ok(Self { user: credentials.into_user(), organization, level, of: PhantomData })
     }
 }
@@ -184,8 +178,10 @@ pub(crate) async fn may_read(parts: &mut Parts, app: &AppState, object: &str) ->
     }
     if parameters.contains_key("organization_id") {
         let organization = organization(parts, app, &credentials).await?;
-        credentials.may_enter_organization(organization.id)?;
-    } else if object != "user" {
+        permit_in(app, &credentials, &organization, object, Access::Read).await?;
+        return Ok(());
+    }
+    if object != "user" {
         credentials.may_leave_projects()?;
     }
     credentials.may(object, Access::Read)
@@ -200,10 +196,39 @@ async fn permit(
 ) -> Result<Level> {
     credentials.may_enter_project(project)?;
     credentials.may(object, access)?;
-    app.catalog
-        .level_of(credentials.user().user.id, project.organization)
+    level(app, credentials, project.organization)
         .await?
         .ok_or_else(|| Error::forbidden("You don't have access to the project."))
+}
+
+async fn permit_in(
+    app: &AppState,
+    credentials: &Credentials,
+    organization: &OrganizationRow,
+    object: &str,
+    access: Access,
+) -> Result<Level> {
+    credentials.may_enter_organization(organization.id)?;
+    credentials.may(object, access)?;
+    level(app, credentials, organization.id)
+        .await?
+        .ok_or_else(|| Error::missing("Organization not found."))
+}
+
+/// The caller's level in an organization, which may refuse the keys of plain members.
+async fn level(
+    app: &AppState,
+    credentials: &Credentials,
+    organization: OrganizationId,
+) -> Result<Option<Level>> {
+    let user = credentials.user().user.id;
+    let Some(standing) = app.catalog.standing(user, organization).await? else { return Ok(None) };
+    if credentials.is_key() && !standing.may_use_keys {
+        return Err(Error::forbidden(
+            "Your organization does not allow its members to use personal API keys.",
+        ));
+    }
+    Ok(Some(standing.level))
 }
 
 async fn parameters(parts: &mut Parts) -> Result<HashMap<String, String>> {

@@ -187,6 +187,12 @@ impl IntoResponse for Error {
     }
 }
 
+impl From<model::Refusal> for Error {
+    fn from(refusal: model::Refusal) -> Self {
+        Self::invalid(refusal.attr, refusal.code, refusal.detail)
+    }
+}
+
 impl From<catalog::Error> for Error {
     fn from(error: catalog::Error) -> Self {
         use catalog::Error as Cause;

@@ -1,15 +1,22 @@
 //! Personal API keys of the caller.
 
-use catalog::{KeyChange, NewKey, PersonalKey};
-use model::scope::Scopes;
-use model::{OrganizationId, ProjectId, Window};
-use schemars::JsonSchema;
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use catalog::{KeyChange, KeyKeeper, NewKey, PersonalKey};
+use model::scope::{Access, Scopes};
+use model::{OrganizationId, ProjectId, UserId};
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
 
 use crate::body::{max_chars, not_blank, present};
+use crate::caller::OnAccount;
+use crate::doc::{Describe, Operation};
 use crate::{
-    AccountReader, AccountWriter, App, Body, Created, Error, Found, Gone, Patch, Resource, Result,
-    Routes, TextId, Whole,
+    AccountReader, AccountWriter, App, AppState, Body, Created, Error, Found, Gone, Patch,
+    Resource, Result, Routes, TextId, Whole, auth,
 };
 
 /// Upstream's documented length of a label.
@@ -51,24 +58,20 @@ async fn create(
     body: Body<CreateKey>,
 ) -> Result<Created<PersonalKey>> {
     let body = body.read()?;
-    check_label(&body.label)?;
-    let scopes = scopes(body.scopes)?;
-    caller
-        .check_reach(&app, body.scoped_teams.as_ref(), body.scoped_organizations.as_ref())
-        .await?;
-    caller.check_grant(&scopes)?;
     let new = NewKey {
-        label: body.label,
-        scopes,
-        scoped_teams: body.scoped_teams,
-        scoped_organizations: body.scoped_organizations,
+        label: label(&body.label)?,
+        scopes: scopes(body.scopes)?,
+        scoped_teams: restriction(body.scoped_teams),
+        scoped_organizations: restriction(body.scoped_organizations),
     };
-    Ok(Created(app.catalog.create_key(&caller.actor()?, caller.user.user.id, new).await?))
+    check_reach(&app, &caller, new.scoped_teams.as_deref(), new.scoped_organizations.as_deref())
+        .await?;
+    Ok(Created(app.catalog.create_key(&caller.keeper(), new).await?))
 }
 
-async fn read(caller: AccountReader<Keys>, id: TextId, app: App) -> Result<Found<PersonalKey>> {
-    let id = caller.key_id(&id)?;
-    Ok(Found(app.catalog.key(caller.user.user.id, &id).await?))
+/// Any key may look at itself, whatever its scopes; other keys take the scope of the user.
+async fn read(caller: KeyReader, app: App) -> Result<Found<PersonalKey>> {
+    Ok(Found(app.catalog.key(caller.owner, &caller.id).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -90,8 +93,8 @@ async fn update(
     app: App,
     body: Body<UpdateKey>,
 ) -> Result<Found<PersonalKey>> {
-    let owner = caller.user.user.id;
-    let id = app.catalog.key(owner, &caller.key_id(&id)?).await?.id;
+    let found = app.catalog.key(caller.user.user.id, &caller.key_id(&id)?).await?;
+    found.check_within(caller.key.as_ref())?;
     let body = body.read()?;
     if whole.0 && body.label.is_none() {
         return Err(Error::required("label"));
@@ -99,89 +102,111 @@ async fn update(
     if whole.0 && body.scopes.is_none() {
         return Err(Error::required("scopes"));
     }
-    body.label.as_deref().map(check_label).transpose()?;
-    let scopes = body.scopes.map(scopes).transpose()?;
-    let (teams, organizations) =
-        (body.scoped_teams.nullable(), body.scoped_organizations.nullable());
-    let reach =
-        (teams.as_ref().and_then(Option::as_ref), organizations.as_ref().and_then(Option::as_ref));
-    caller.check_reach(&app, reach.0, reach.1).await?;
-    scopes.as_ref().map(|scopes| caller.check_grant(scopes)).transpose()?;
     let change = KeyChange {
-        label: body.label,
-        scopes,
-        scoped_teams: teams,
-        scoped_organizations: organizations,
+        label: body.label.as_deref().map(label).transpose()?,
+        scopes: body.scopes.map(scopes).transpose()?,
+        scoped_teams: body.scoped_teams.nullable().map(restriction),
+        scoped_organizations: body.scoped_organizations.nullable().map(restriction),
     };
-    Ok(Found(app.catalog.update_key(&caller.actor()?, owner, &id, change).await?))
+    let teams = change.scoped_teams.as_ref().and_then(Option::as_deref);
+    let organizations = change.scoped_organizations.as_ref().and_then(Option::as_deref);
+    check_reach(&app, &caller, teams, organizations).await?;
+    Ok(Found(app.catalog.update_key(&caller.keeper(), &found.id, change).await?))
 }
 
 async fn roll(caller: AccountWriter<Keys>, id: TextId, app: App) -> Result<Found<PersonalKey>> {
     let id = caller.key_id(&id)?;
-    Ok(Found(app.catalog.roll_key(&caller.actor()?, caller.user.user.id, &id).await?))
+    Ok(Found(app.catalog.roll_key(&caller.keeper(), &id).await?))
 }
 
 async fn destroy(caller: AccountWriter<Keys>, id: TextId, app: App) -> Result<Gone> {
     let id = caller.key_id(&id)?;
-    app.catalog.delete_key(&caller.actor()?, caller.user.user.id, &id).await?;
+    app.catalog.delete_key(&caller.keeper(), &id).await?;
     Ok(Gone)
 }
 
-impl<M> crate::caller::OnAccount<Keys, M> {
-    /// `@current` is the key of this very call.
+impl<M> OnAccount<Keys, M> {
     fn key_id(&self, id: &TextId) -> Result<String> {
-        match (id.0.as_str(), &self.key) {
-            ("@current", Some(key)) => Ok(key.id.clone()),
-            ("@current", None) => Err(Error::not_found()),
-            (id, _) => Ok(id.to_owned()),
-        }
+        key_id(&id.0, self.key.as_ref())
     }
 
-    /// A key may reach only where its owner belongs.
-    async fn check_reach(
-        &self,
-        app: &App,
-        teams: Option<&Vec<ProjectId>>,
-        organizations: Option<&Vec<OrganizationId>>,
-    ) -> Result<()> {
-        let everything = Window { limit: i64::MAX, offset: 0 };
-        let user = self.user.user.id;
-        if let Some(teams) = teams {
-            let (known, _) = app.catalog.projects_of(user, None, everything).await?;
-            if !teams.iter().all(|team| known.iter().any(|project| project.id == *team)) {
-                let detail =
-                    "You must be a member of all projects that you are scoping the key to.";
-                return Err(Error::invalid("scoped_teams", "invalid_input", detail));
-            }
-        }
-        if let Some(organizations) = organizations {
-            let (known, _) = app.catalog.organizations_of(user, everything).await?;
-            if !organizations.iter().all(|id| known.iter().any(|(known, _)| known.id == *id)) {
-                let detail =
-                    "You must be a member of all organizations that you are scoping the key to.";
-                return Err(Error::invalid("scoped_organizations", "invalid_input", detail));
-            }
-        }
-        Ok(())
-    }
-
-    /// A key cannot make one that may do more than itself.
-    fn check_grant(&self, wanted: &Scopes) -> Result<()> {
-        let Some(own) = &self.key else { return Ok(()) };
-        match wanted.beyond(&own.scopes) {
-            Some(scope) => {
-                Err(Error::forbidden(format!("API key missing required scope '{scope}'")))
-            }
-            None => Ok(()),
-        }
+    fn keeper(&self) -> KeyKeeper<'_> {
+        KeyKeeper { owner: self.user.user.id, key: self.key.as_ref(), actor: self.actor().ok() }
     }
 }
 
-fn check_label(label: &str) -> Result<()> {
+/// `@current` is the key of this very call.
+fn key_id(id: &str, used: Option<&PersonalKey>) -> Result<String> {
+    match (id, used) {
+        ("@current", Some(key)) => Ok(key.id.clone()),
+        ("@current", None) => Err(Error::not_found()),
+        (id, _) => Ok(id.to_owned()),
+    }
+}
+
+/// Who may look at one key.
+struct KeyReader {
+    owner: UserId,
+    id: String,
+}
+
+impl FromRequestParts<AppState> for KeyReader {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        let credentials = auth::authenticate(parts, app).await?;
+        let TextId(id) = TextId::from_request_parts(parts, app).await?;
+        if id != "@current" {
+            credentials.may(Keys::SCOPE, Access::Read)?;
+        }
+        let (user, key) = credentials.into_parts();
+        Ok(Self { owner: user.user.id, id: key_id(&id, key.as_ref())? })
+    }
+}
+
+impl Describe for KeyReader {
+    fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        AccountReader::<Keys>::describe(operation, schemas);
+        TextId::describe(operation, schemas);
+    }
+}
+
+/// A key may reach only where its owner belongs.
+async fn check_reach(
+    app: &AppState,
+    caller: &AccountWriter<Keys>,
+    teams: Option<&[ProjectId]>,
+    organizations: Option<&[OrganizationId]>,
+) -> Result<()> {
+    if teams.is_none() && organizations.is_none() {
+        return Ok(());
+    }
+    let (own_teams, own_organizations) = app.catalog.reach_of(caller.user.user.id).await?;
+    if !teams.unwrap_or_default().iter().all(|team| own_teams.contains(team)) {
+        let detail = "You must be a member of all projects that you are scoping the key to.";
+        return Err(Error::invalid("scoped_teams", "invalid_input", detail));
+    }
+    if !organizations.unwrap_or_default().iter().all(|id| own_organizations.contains(id)) {
+        let detail = "You must be a member of all organizations that you are scoping the key to.";
+        return Err(Error::invalid("scoped_organizations", "invalid_input", detail));
+    }
+    Ok(())
+}
+
+fn label(text: &str) -> Result<String> {
+    let label = text.trim();
     not_blank("label", label)?;
-    max_chars("label", label, LABEL_CHARS_MAX)
+    max_chars("label", label, LABEL_CHARS_MAX)?;
+    Ok(label.to_owned())
 }
 
 fn scopes(words: Vec<String>) -> Result<Scopes> {
     Scopes::parse(words).map_err(|why| Error::invalid("scopes", "invalid_input", why.to_string()))
+}
+
+/// Clients send an empty list for a key that goes everywhere.
+fn restriction<T: Copy + Eq + Hash>(places: Option<Vec<T>>) -> Option<Vec<T>> {
+    let mut seen = HashSet::new();
+    let places: Vec<T> = places?.into_iter().filter(|place| seen.insert(*place)).collect();
+    (!places.is_empty()).then_some(places)
 }

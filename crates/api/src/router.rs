@@ -42,7 +42,10 @@ fn routes() -> Routes {
     let routes = crate::actions::routes(routes);
     let routes = crate::annotations::routes(routes);
     let routes = crate::keys::routes(routes);
+    let routes = crate::members::routes(routes);
     let routes = crate::ops::routes(routes);
+    let routes = crate::organizations::routes(routes);
+    let routes = crate::roles::routes(routes);
     let routes = crate::session::routes(routes);
     crate::warnings::routes(routes)
 }

@@ -7,11 +7,13 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
-use catalog::{Secret, UserRow, sha256_mark};
+use catalog::{NOBODYS_HASH, Secret, UserRow, sha256_mark};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
+use crate::body::Received;
 use crate::doc::{Answer, Describe, Operation};
+use crate::logins::{EMAIL_CHARS_MAX, PASSWORD_CHARS_MAX};
 use crate::{App, AppState, Body, Error, Result, Routes, body};
 
 pub(crate) const COOKIE: &str = "hedgerow_session";
@@ -20,8 +22,6 @@ const CSRF_COOKIE: &str = "hedgerow_csrf";
 const CSRF_HEADER: &str = "x-csrftoken";
 /// Two weeks, as long as people stay away without minding a new log in.
 const SESSION_SECONDS: i64 = 14 * 24 * 3_600;
-/// Checked in place of a password when nobody has the e-mail address, so that both take as long.
-const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$aGVkZ2Vyb3doZWRnZXJvdw$W1Yqn3pWJcTsRI0rX8Yvx9l7q2n8l0C3yq2b0VdK0pE";
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     routes.post("/api/login", log_in).post("/api/logout", log_out)
@@ -39,14 +39,16 @@ struct LoggedIn {
 }
 
 async fn log_in(app: App, client: Client, body: Body<LogIn>) -> Result<WithCookies<LoggedIn>> {
+    client.check_log_in()?;
     let LogIn { email, password } = body.read()?;
-    let now = app.catalog.clock().now();
-    app.logins.check(&email, now)?;
+    body::max_chars("email", &email, EMAIL_CHARS_MAX)?;
+    body::max_chars("password", &password, PASSWORD_CHARS_MAX)?;
+    app.logins.attempt(&email, app.catalog.clock().now())?;
     let found = app.catalog.user_by_email(&email).await?.filter(|user| user.is_active);
     let hash = found.as_ref().and_then(|user| user.password_hash.clone());
-    let verified = app.logins.verify(password, hash.unwrap_or_else(|| NOBODY.into())).await?;
+    let hash = hash.unwrap_or_else(|| NOBODYS_HASH.into());
+    let verified = app.logins.verify(password, hash).await?;
     let Some(user) = found.filter(|_| verified) else {
-        app.logins.failed(&email, now);
         return Err(Error::refused("Invalid email or password."));
     };
     app.logins.succeeded(&email);
@@ -77,7 +79,9 @@ struct Client {
     session: Option<Secret>,
     csrf: Option<String>,
     method: Method,
-    json: bool,
+    /// The media type that was sent, if any.
+    content_type: Option<String>,
+    has_body: bool,
     same_origin: bool,
     secure: bool,
 }
@@ -85,13 +89,14 @@ struct Client {
 impl Client {
     fn of(parts: &Parts) -> Self {
         let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
-        let content_type = text(header::CONTENT_TYPE.as_str());
-        let has_body = text(header::CONTENT_LENGTH.as_str()).is_some_and(|length| length != "0");
+        let has_body =
+            !matches!(&*body::received(parts), Received::Whole(bytes) if bytes.is_empty());
         Self {
             session: cookie(&parts.headers, COOKIE).map(Secret::given),
             csrf: text(CSRF_HEADER).map(str::to_owned),
             method: parts.method.clone(),
-            json: content_type.map_or(!has_body, body::is_json),
+            content_type: text(header::CONTENT_TYPE.as_str()).map(str::to_owned),
+            has_body,
             same_origin: same_origin(parts),
             secure: text("x-forwarded-proto") == Some("https"),
         }
@@ -102,10 +107,20 @@ impl Client {
             return Ok(());
         }
         let expected = self.session.as_ref().map(csrf_token);
-        if !self.same_origin || !self.json || self.csrf.is_none() || self.csrf != expected {
-            return Err(Error::forbidden("CSRF Failed: the request did not come from this site."));
+        let json = self.content_type.as_deref().map_or(!self.has_body, body::is_json);
+        if !self.same_origin || !json || self.csrf.is_none() || self.csrf != expected {
+            return Err(foreign());
         }
         Ok(())
+    }
+
+    /// Another site must not log its visitors in here: a plain form cannot send JSON.
+    fn check_log_in(&self) -> Result<()> {
+        let given = self.content_type.as_deref().unwrap_or("");
+        if !body::is_json(given) {
+            return Err(Error::unsupported_media_type(given));
+        }
+        if self.same_origin { Ok(()) } else { Err(foreign()) }
     }
 
     fn cookies(&self, session: &Secret) -> Vec<String> {
@@ -125,6 +140,10 @@ impl Client {
     fn cleared(&self) -> Vec<String> {
         [COOKIE, CSRF_COOKIE].map(|name| format!("{name}=; Path=/; Max-Age=0")).to_vec()
     }
+}
+
+fn foreign() -> Error {
+    Error::forbidden("CSRF Failed: the request did not come from this site.")
 }
 
 /// Knowing it proves that the page could read our cookies.
