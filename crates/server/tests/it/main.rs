@@ -1,4 +1,6 @@
 //! The real program over HTTP, on both catalogs.
 
 mod harness;
+mod organizations;
+mod people;
 mod starting;

@@ -1,0 +1,83 @@
+//! People beside the administrator: how they are added, log in, and get keys.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Call, Server};
+
+pub const PASSWORD: &str = "mild steel teapot";
+pub const MEMBERS: &str = "/api/organizations/@current/members/";
+
+/// A browser that has logged in.
+pub struct Browser<'a> {
+    server: &'a Server,
+    cookies: String,
+    csrf: String,
+}
+
+/// Adds somebody to the administrator's organization; answers the user's uuid.
+#[track_caller]
+pub fn add(server: &Server, email: &str, level: i64) -> String {
+    let body = json!({ "email": email, "first_name": "P", "password": PASSWORD, "level": level });
+    let made = server.post(MEMBERS, body).expect(201).json();
+    made["user"]["uuid"].as_str().unwrap().to_owned()
+}
+
+pub fn try_log_in(server: &Server, email: &str, password: &str) -> Answer {
+    let body = json!({ "email": email, "password": password });
+    server.call("POST", "/api/login").no_key().json(body).send()
+}
+
+#[track_caller]
+pub fn log_in<'a>(server: &'a Server, email: &str, password: &str) -> Browser<'a> {
+    let answer = try_log_in(server, email, password).expect(200);
+    let (session, csrf) = (cookie(&answer, "hedgerow_session"), cookie(&answer, "hedgerow_csrf"));
+    Browser {
+        server,
+        cookies: format!("other=1; hedgerow_session={session}; hedgerow_csrf={csrf}"),
+        csrf,
+    }
+}
+
+/// A key of somebody who was added with [`add`].
+#[track_caller]
+pub fn key_of(server: &Server, email: &str, scopes: &[&str]) -> String {
+    let body = json!({ "label": "test", "scopes": scopes });
+    let browser = log_in(server, email, PASSWORD);
+    let made = browser.write("POST", "/api/personal_api_keys/", body).expect(201).json();
+    made["value"].as_str().unwrap().to_owned()
+}
+
+#[track_caller]
+pub fn cookie(answer: &Answer, name: &str) -> String {
+    let line = set_cookie(answer, name);
+    let value = line.split(';').next().unwrap().split_once('=').unwrap().1;
+    value.to_owned()
+}
+
+/// The whole `Set-Cookie` line of one cookie.
+#[track_caller]
+pub fn set_cookie<'a>(answer: &'a Answer, name: &str) -> &'a str {
+    let lines = answer.headers.iter().filter(|(header, _)| header == "set-cookie");
+    let mut named = lines.filter(|(_, line)| line.starts_with(&format!("{name}=")));
+    &named.next().unwrap_or_else(|| panic!("no cookie {name}")).1
+}
+
+impl Browser<'_> {
+    /// A call with the cookies and nothing else.
+    pub fn call(&self, method: &str, path: &str) -> Call {
+        self.server.call(method, path).no_key().header("Cookie", &self.cookies)
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.call("GET", path).send()
+    }
+
+    /// What our own pages send.
+    pub fn write(&self, method: &str, path: &str, body: Value) -> Answer {
+        self.with_token(method, path).json(body).send()
+    }
+
+    pub fn with_token(&self, method: &str, path: &str) -> Call {
+        self.call(method, path).header("X-CSRFToken", &self.csrf)
+    }
+}
