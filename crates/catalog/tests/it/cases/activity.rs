@@ -1,0 +1,108 @@
+//! The log is written with the change, or not at all.
+
+use catalog::{Error, KeyChange, KeyKeeper, OrganizationChange, ProjectChange, RoleChange};
+use model::{FlagAccess, Level, OrganizationSettingsChange};
+use serde_json::json;
+
+use crate::store::Place;
+
+fn settings(sent: serde_json::Value) -> OrganizationSettingsChange {
+    OrganizationSettingsChange::read(sent.as_object().unwrap()).unwrap()
+}
+
+pub async fn a_change_and_its_entry_are_written_together(place: Place) {
+    let home = place.home().await;
+    let (catalog, actor) = (&home.catalog, home.actor());
+    let started = place.log().await;
+    assert_eq!(started, ["Team created", "PersonalAPIKey created"]);
+
+    let role = catalog.create_role(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
+    let renamed = RoleChange { name: Some("Dev".into()), ..Default::default() };
+    catalog.update_role(&actor, role.id, renamed).await.unwrap();
+    let joined = catalog.add_to_role(&actor, role.id, home.owner.user.uuid).await.unwrap();
+    let details = place.details().await;
+    assert_eq!(
+        details[1]["changes"],
+        json!([{ "type": "Role", "action": "changed", "field": "name", "before": "Ops", "after": "Dev" }])
+    );
+    assert_eq!(
+        details[0]["changes"],
+        json!([{ "type": "Role", "action": "created", "field": "members", "before": null, "after": "admin@example.com" }])
+    );
+    catalog.remove_from_role(&actor, role.id, joined.id).await.unwrap();
+    catalog.delete_role(&actor, role.id).await.unwrap();
+    let change = OrganizationChange {
+        settings: settings(json!({ "members_can_invite": false })),
+        ..Default::default()
+    };
+    catalog.update_organization(&actor, change).await.unwrap();
+    let member = home.add("m@example.com", Level::Member).await;
+    catalog.set_level(&actor, member.user.uuid, Level::Admin).await.unwrap();
+    catalog.remove_member(&actor, member.user.uuid).await.unwrap();
+    let by = KeyKeeper { owner: home.owner.user.id, key: None, actor: Some(actor) };
+    catalog.roll_key(&by, &home.key.id).await.unwrap();
+    let text = place.details().await[0].to_string();
+    assert!(text.contains("mask_value") && !text.contains("sha256"));
+    catalog.delete_key(&by, &home.key.id).await.unwrap();
+    assert_eq!(
+        place.log().await[started.len()..],
+        [
+            "Role created",
+            "Role updated",
+            "Role updated",
+            "Role updated",
+            "Role deleted",
+            "Organization updated",
+            "OrganizationMembership created",
+            "OrganizationMembership updated",
+            "OrganizationMembership deleted",
+            "PersonalAPIKey updated",
+            "PersonalAPIKey deleted",
+        ]
+    );
+}
+
+pub async fn a_refused_change_leaves_no_entry(place: Place) {
+    let home = place.home().await;
+    let (catalog, actor) = (&home.catalog, home.actor());
+    catalog.create_role(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
+    let other = catalog.create_role(&actor, "Dev".into(), FlagAccess::Edit).await.unwrap();
+    let before = place.log().await;
+
+    let taken = RoleChange { name: Some("OPS".into()), ..Default::default() };
+    let refused = catalog.update_role(&actor, other.id, taken).await;
+    assert!(matches!(refused, Err(Error::Taken { field: "name", .. })));
+    catalog.remove_member(&actor, home.owner.user.uuid).await.unwrap_err();
+    let nobody = uuid::Uuid::new_v4();
+    catalog.add_to_role(&actor, other.id, nobody).await.unwrap_err();
+    let missing = OrganizationChange { default_role_id: Some(Some(nobody)), ..Default::default() };
+    catalog.update_organization(&actor, missing).await.unwrap_err();
+    assert_eq!(place.log().await, before);
+    assert_eq!(catalog.role(home.organization, other.id).await.unwrap().name, "Dev");
+}
+
+pub async fn nothing_is_logged_when_nothing_changes(place: Place) {
+    let home = place.home().await;
+    let (catalog, actor) = (&home.catalog, home.actor());
+    let role = catalog.create_role(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
+    let before = place.log().await;
+    place.clock.advance_seconds(60);
+
+    let same = OrganizationChange {
+        name: Some("My organization".into()),
+        default_role_id: Some(None),
+        settings: settings(json!({ "members_can_invite": true, "enforce_2fa": null })),
+    };
+    catalog.update_organization(&actor, same).await.unwrap();
+    let same = RoleChange {
+        name: Some("Ops".into()),
+        feature_flags_access_level: Some(FlagAccess::Edit),
+    };
+    catalog.update_role(&actor, role.id, same).await.unwrap();
+    catalog.set_level(&actor, home.owner.user.uuid, Level::Owner).await.unwrap();
+    let same = ProjectChange { name: Some(home.project.name.clone()), ..Default::default() };
+    catalog.update_project(&actor, home.project.id, same).await.unwrap();
+    let by = KeyKeeper { owner: home.owner.user.id, key: None, actor: Some(actor) };
+    catalog.update_key(&by, &home.key.id, KeyChange::default()).await.unwrap();
+    assert_eq!(place.log().await, before);
+}

@@ -1,0 +1,108 @@
+//! Members, their levels, and how long they stay.
+
+use catalog::{Error, OrganizationChange};
+use model::{FlagAccess, Level};
+
+use crate::store::{EVERYTHING, Place, person};
+
+pub async fn nobody_rises_above_themselves_or_touches_their_betters(place: Place) {
+    let home = place.home().await;
+    let (mut actors, mut targets) = (Vec::new(), Vec::new());
+    for (level, name) in [(Level::Member, "m"), (Level::Admin, "a"), (Level::Owner, "o")] {
+        actors.push((home.add(&format!("{name}1@example.com"), level).await, level));
+        targets.push((home.add(&format!("{name}2@example.com"), level).await, level));
+    }
+    for (actor, own) in &actors {
+        let by = home.actor_of(actor);
+        for (target, level) in &targets {
+            for new in [Level::Member, Level::Admin, Level::Owner] {
+                let result = home.catalog.set_level(&by, target.user.uuid, new).await;
+                let may = *own > Level::Member && own >= level && *own >= new;
+                assert_eq!(result.is_ok(), may, "{own:?} sets {level:?} to {new:?}");
+                assert!(matches!(result, Ok(_) | Err(Error::Forbidden(_))));
+                home.catalog.set_level(&home.actor(), target.user.uuid, *level).await.unwrap();
+            }
+        }
+        for new in [Level::Member, Level::Admin, Level::Owner] {
+            let result = home.catalog.set_level(&by, actor.user.uuid, new).await;
+            assert_eq!(result.is_ok(), new <= *own, "{own:?} sets itself to {new:?}");
+            home.catalog.set_level(&home.actor(), actor.user.uuid, *own).await.unwrap();
+            let made = home.catalog.add_member(&by, person(&format!("{own:?}{new:?}@x")), new).await;
+            assert_eq!(made.is_ok(), *own > Level::Member && new <= *own, "{own:?} adds {new:?}");
+        }
+    }
+    let [(member, _), (admin, _), (owner, _)] = &actors[..] else { panic!() };
+    let remove = async |by, target| home.catalog.remove_member(&home.actor_of(by), target).await;
+    assert!(matches!(remove(member, admin.user.uuid).await, Err(Error::Forbidden(_))));
+    assert!(matches!(remove(admin, owner.user.uuid).await, Err(Error::Forbidden(_))));
+    remove(member, member.user.uuid).await.unwrap();
+    remove(owner, admin.user.uuid).await.unwrap();
+    assert!(matches!(remove(admin, owner.user.uuid).await, Err(Error::Forbidden(_))));
+}
+
+pub async fn an_organization_keeps_an_owner(place: Place) {
+    let home = place.home().await;
+    let own = home.owner.user.uuid;
+    let refused = home.catalog.set_level(&home.actor(), own, Level::Admin).await;
+    assert!(matches!(refused, Err(Error::Refused { .. })));
+    let other = home.add("owner2@example.com", Level::Owner).await;
+    home.catalog.set_active(other.user.id, false).await.unwrap();
+    let refused = home.catalog.remove_member(&home.actor(), own).await;
+    assert!(matches!(refused, Err(Error::Refused { .. })), "the other one cannot log in");
+    home.catalog.set_active(other.user.id, true).await.unwrap();
+    home.catalog.remove_member(&home.actor(), own).await.unwrap();
+    let (left, total) = home.catalog.members(home.organization, EVERYTHING).await.unwrap();
+    assert_eq!((left[0].user.uuid, total), (other.user.uuid, 1));
+}
+
+pub async fn a_new_member_starts_in_the_default_role(place: Place) {
+    let home = place.home().await;
+    let (catalog, actor) = (&home.catalog, home.actor());
+    let role = catalog.create_role(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
+    home.add("before@example.com", Level::Member).await;
+    let set = |role| OrganizationChange { default_role_id: Some(role), ..Default::default() };
+    let changed = catalog.update_organization(&actor, set(Some(role.id))).await.unwrap();
+    assert_eq!(changed.default_role_id, Some(role.id));
+    assert!(catalog.role(home.organization, role.id).await.unwrap().is_default);
+    let after = home.add("after@example.com", Level::Member).await;
+    let (members, total) = catalog.role_memberships(role.id, EVERYTHING).await.unwrap();
+    assert_eq!((members[0].user.uuid, total), (after.user.uuid, 1));
+
+    catalog.remove_member(&actor, after.user.uuid).await.unwrap();
+    assert_eq!(catalog.role_memberships(role.id, EVERYTHING).await.unwrap().1, 0);
+    catalog.delete_role(&actor, role.id).await.unwrap();
+    assert_eq!(catalog.organization(home.organization).await.unwrap().default_role_id, None);
+}
+
+pub async fn sessions_end_with_time_password_and_account(place: Place) {
+    let home = place.home().await;
+    let (catalog, user) = (&home.catalog, home.owner.user.id);
+    let session = catalog.create_session(user, 100).await.unwrap();
+    assert_eq!(catalog.session_user(&session).await.unwrap().unwrap().user.id, user);
+    let stored = place.sql("SELECT hash FROM sessions").await;
+    assert_eq!(stored, [session.hash()]);
+    place.clock.advance_seconds(99);
+    assert!(catalog.session_user(&session).await.unwrap().is_some());
+    place.clock.advance_seconds(1);
+    assert!(catalog.session_user(&session).await.unwrap().is_none());
+
+    let session = catalog.create_session(user, 100).await.unwrap();
+    assert_eq!(place.sql("SELECT hash FROM sessions").await, [session.hash()]);
+    catalog.delete_session(&session).await.unwrap();
+    assert!(catalog.session_user(&session).await.unwrap().is_none());
+
+    let session = catalog.create_session(user, 100).await.unwrap();
+    catalog.set_active(user, false).await.unwrap();
+    assert!(catalog.session_user(&session).await.unwrap().is_none());
+    catalog.set_active(user, true).await.unwrap();
+    assert!(catalog.session_user(&session).await.unwrap().is_none());
+}
+
+pub async fn an_address_is_taken_in_any_case(place: Place) {
+    let home = place.home().await;
+    let new = person("ADMIN@example.com");
+    let refused = home.catalog.add_member(&home.actor(), new, Level::Member).await;
+    assert!(matches!(refused, Err(Error::Taken { field: "email", .. })));
+    let found = home.catalog.user_by_email("Admin@Example.com").await.unwrap().unwrap();
+    assert_eq!(found.user.id, home.owner.user.id);
+}

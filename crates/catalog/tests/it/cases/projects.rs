@@ -1,0 +1,85 @@
+//! Project numbers, secrets, and what goes with an organization.
+
+use catalog::{Error, NewProject, OrganizationChange, Secret};
+use model::ProjectSettings;
+
+use crate::store::{EVERYTHING, Home, Place};
+
+fn new(token: &str) -> NewProject {
+    NewProject {
+        name: "P".into(),
+        timezone: "UTC".into(),
+        api_token: Secret::given(token),
+        settings: ProjectSettings::default(),
+    }
+}
+
+pub async fn project_numbers_are_never_reused(place: Place) {
+    let home = place.home().await;
+    let second = home.catalog.create_project(&home.actor(), new("phc_2")).await.unwrap();
+    home.catalog.delete_project(&home.actor(), second.id).await.unwrap();
+    assert!(matches!(home.catalog.project(second.id).await, Err(Error::NotFound)));
+    assert!(home.catalog.project_by_token("phc_2").await.unwrap().is_none());
+    let actor = home.actor();
+    home.catalog.close().await;
+    let catalog = place.open().await.unwrap();
+    let third = catalog.create_project(&actor, new("phc_2")).await.unwrap();
+    assert!(third.id > second.id);
+    let twice = catalog.create_project(&actor, new("phc_2")).await;
+    assert!(matches!(twice, Err(Error::Refused { field: Some("api_token"), .. })));
+}
+
+pub async fn secret_tokens_are_sealed_and_found_by_hash(place: Place) {
+    let Home { catalog, project, .. } = &place.home().await;
+    let actor = catalog::Actor { user: None, organization: project.organization, project: None };
+    let first = catalog.rotate_secret(&actor, project.id).await.unwrap();
+    let (secret, backup) = catalog.secrets(&first).unwrap();
+    let secret = secret.unwrap();
+    assert!(secret.reveal().starts_with("phs_") && backup.is_none());
+    let second = catalog.rotate_secret(&actor, project.id).await.unwrap();
+    let (newer, backup) = catalog.secrets(&second).unwrap();
+    let newer = newer.unwrap();
+    assert_eq!(backup.as_ref(), Some(&secret));
+    for known in [&secret, &newer] {
+        let owner = catalog.project_by_secret(known.reveal()).await.unwrap().unwrap();
+        assert_eq!(owner.project, project.id);
+    }
+
+    let column = if place.is_postgres() { "encode(secret_sealed, 'hex')" } else { "hex(secret_sealed)" };
+    let stored = place.sql(&format!("SELECT {column} || secret_hash FROM projects")).await;
+    let clear: String = newer.reveal().bytes().map(|byte| format!("{byte:02x}")).collect();
+    assert!(!stored[0].to_lowercase().contains(&clear));
+    assert!(stored[0].contains("sha256$"));
+
+    catalog.delete_secret_backup(&actor, project.id).await.unwrap();
+    assert!(catalog.project_by_secret(secret.reveal()).await.unwrap().is_none());
+    catalog.close().await;
+    let other = place.open_with("another secret key").await.unwrap();
+    let sealed = other.project(project.id).await.unwrap();
+    assert!(matches!(other.secrets(&sealed), Err(Error::Corrupt { .. })));
+}
+
+pub async fn a_deleted_organization_takes_its_projects_and_people_along(place: Place) {
+    let home = place.home().await;
+    let change = OrganizationChange { name: Some("Second".into()), ..Default::default() };
+    let owner = home.owner.user.id;
+    let second = home.catalog.create_organization(owner, change).await.unwrap();
+    let projects = home.catalog.projects_in(&[second.id]).await.unwrap();
+    let user = home.catalog.user(owner).await.unwrap();
+    assert_eq!(user.current_organization, Some(second.id));
+    assert_eq!(user.current_project, Some(projects[0].id));
+
+    let actor = catalog::Actor { organization: second.id, ..home.actor() };
+    home.catalog.delete_organization(&actor).await.unwrap();
+    assert!(matches!(home.catalog.organization(second.id).await, Err(Error::NotFound)));
+    assert!(matches!(home.catalog.project(projects[0].id).await, Err(Error::NotFound)));
+    let token = &projects[0].api_token;
+    assert!(home.catalog.project_by_token(token).await.unwrap().is_none());
+    assert!(home.catalog.standing(owner, second.id).await.unwrap().is_none());
+    let (left, total) = home.catalog.organizations_of(owner, None, EVERYTHING).await.unwrap();
+    assert_eq!((left[0].0.id, total), (home.organization, 1));
+    assert_ne!(home.catalog.user(owner).await.unwrap().current_organization, Some(second.id));
+    assert!(home.catalog.project_by_token("phc_test").await.unwrap().is_some());
+    let again = home.catalog.delete_organization(&actor).await;
+    assert!(matches!(again, Err(Error::NotFound)));
+}

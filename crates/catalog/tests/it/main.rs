@@ -1,0 +1,62 @@
+//! What every catalog promises, on SQLite and on PostgreSQL.
+
+mod cases;
+mod store;
+
+/// Expands each case for every engine; a case that is not listed is dead code.
+macro_rules! contract {
+    ($($module:ident: $($case:ident),+;)+) => {
+        mod sqlite {$($(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                crate::cases::$module::$case(crate::store::Place::sqlite()).await;
+            }
+        )+)+}
+        mod postgres {$($(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                if let Some(place) = crate::store::Place::postgres().await {
+                    crate::cases::$module::$case(place).await;
+                }
+            }
+        )+)+}
+    };
+}
+
+contract! {
+    schema:
+        an_empty_database_is_migrated_once,
+        a_newer_schema_is_refused,
+        a_command_beside_a_server_never_migrates,
+        the_first_start_happens_once,
+        one_server_owns_a_postgres_catalog;
+    concurrency:
+        fifty_writers_of_one_row_lose_nothing,
+        fifty_writers_of_different_rows_all_succeed,
+        the_last_key_is_made_once,
+        one_of_many_takes_a_role_name,
+        two_owners_who_lower_each_other_leave_one,
+        organizations_of_one_name_have_different_slugs;
+    projects:
+        project_numbers_are_never_reused,
+        secret_tokens_are_sealed_and_found_by_hash,
+        a_deleted_organization_takes_its_projects_and_people_along;
+    activity:
+        a_change_and_its_entry_are_written_together,
+        a_refused_change_leaves_no_entry,
+        nothing_is_logged_when_nothing_changes;
+    people:
+        nobody_rises_above_themselves_or_touches_their_betters,
+        an_organization_keeps_an_owner,
+        a_new_member_starts_in_the_default_role,
+        sessions_end_with_time_password_and_account,
+        an_address_is_taken_in_any_case;
+    keys:
+        a_key_is_stored_hashed_and_found_by_its_value,
+        its_use_is_noted_once_an_hour,
+        a_key_manages_only_what_is_within_itself,
+        somebody_without_an_organization_still_keeps_keys;
+    lists:
+        lists_take_as_many_statements_for_many_as_for_one,
+        pages_cover_a_list_once;
+}

@@ -1,0 +1,164 @@
+//! An empty database for each case, and a catalog to fill it.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use catalog::{
+    Actor, Catalog, FirstStart, Location, NewUser, PersonalKey, ProjectRow, Result, Secret, UserRow,
+    Vault,
+};
+use model::{Clock, Level, OrganizationId, Timestamp, Window};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, SqliteConnection};
+use tempfile::TempDir;
+
+const POSTGRES_URL: &str = "HEDGEROW_TEST_POSTGRES_URL";
+pub const KEY: &str = "phx_test";
+pub const EVERYTHING: Window = Window { limit: 1_000, offset: 0 };
+
+/// Where one case keeps its catalog.
+pub struct Place {
+    pub clock: Clock,
+    database: Database,
+}
+
+enum Database {
+    Sqlite(TempDir),
+    Postgres { url: String },
+}
+
+/// A catalog after its first start.
+pub struct Home {
+    pub catalog: Catalog,
+    pub organization: OrganizationId,
+    pub owner: UserRow,
+    pub key: PersonalKey,
+    pub project: ProjectRow,
+}
+
+impl Place {
+    pub fn sqlite() -> Self {
+        Self::at(Database::Sqlite(tempfile::tempdir().unwrap()))
+    }
+
+    /// None on a laptop without a server, where the test says so and passes.
+    pub async fn postgres() -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let Ok(server) = std::env::var(POSTGRES_URL) else {
+            let ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+            assert!(!ci, "{POSTGRES_URL} is not set; run the tests under tools/with-postgres");
+            println!("skipped: {POSTGRES_URL} is not set (tools/with-postgres sets it)");
+            return None;
+        };
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("catalog_{}_{number}", std::process::id());
+        let mut connection = PgConnection::connect(&server).await.unwrap();
+        let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        sqlx::raw_sql(create).execute(&mut connection).await.unwrap();
+        let (cluster, _) = server.rsplit_once('/').unwrap();
+        Some(Self::at(Database::Postgres { url: format!("{cluster}/{name}") }))
+    }
+
+    fn at(database: Database) -> Self {
+        Self { clock: Clock::at(Timestamp::from_micros(1_709_287_200_000_000)), database }
+    }
+
+    pub fn is_postgres(&self) -> bool {
+        matches!(self.database, Database::Postgres { .. })
+    }
+
+    pub async fn open(&self) -> Result<Catalog> {
+        self.open_with("secret").await
+    }
+
+    pub async fn open_with(&self, secret_key: &str) -> Result<Catalog> {
+        let vault = Vault::new(&Secret::given(secret_key));
+        match &self.database {
+            Database::Sqlite(folder) => {
+                let file = folder.path().join("catalog.sqlite");
+                Catalog::open(Location::Sqlite(&file), vault, self.clock.clone()).await
+            }
+            Database::Postgres { url } => {
+                Catalog::open(Location::Postgres(url), vault, self.clock.clone()).await
+            }
+        }
+    }
+
+    pub async fn join(&self) -> Result<Catalog> {
+        let vault = Vault::new(&Secret::given("secret"));
+        match &self.database {
+            Database::Sqlite(folder) => {
+                let file = folder.path().join("catalog.sqlite");
+                Catalog::join(Location::Sqlite(&file), vault, self.clock.clone()).await
+            }
+            Database::Postgres { url } => {
+                Catalog::join(Location::Postgres(url), vault, self.clock.clone()).await
+            }
+        }
+    }
+
+    /// The first column of a statement that goes around the catalog, as text.
+    pub async fn sql(&self, sql: &str) -> Vec<String> {
+        let sql = AssertSqlSafe(sql.to_owned());
+        match &self.database {
+            Database::Sqlite(folder) => {
+                let url = format!("sqlite://{}", folder.path().join("catalog.sqlite").display());
+                let mut connection = SqliteConnection::connect(&url).await.unwrap();
+                let rows = sqlx::query(sql).fetch_all(&mut connection).await.unwrap();
+                rows.iter().map(|row| row.get(0)).collect()
+            }
+            Database::Postgres { url } => {
+                let mut connection = PgConnection::connect(url).await.unwrap();
+                let rows = sqlx::query(sql).fetch_all(&mut connection).await.unwrap();
+                rows.iter().map(|row| row.get(0)).collect()
+            }
+        }
+    }
+
+    /// `scope activity name` of every log entry, oldest first.
+    pub async fn log(&self) -> Vec<String> {
+        self.sql("SELECT scope || ' ' || activity FROM activity_log ORDER BY id").await
+    }
+
+    /// The `detail` of the newest log entries, newest first.
+    pub async fn details(&self) -> Vec<serde_json::Value> {
+        let rows = self.sql("SELECT detail FROM activity_log ORDER BY id DESC").await;
+        rows.iter().map(|text| serde_json::from_str(text).unwrap()).collect()
+    }
+
+    pub async fn home(&self) -> Home {
+        let catalog = self.open().await.unwrap();
+        assert!(catalog.bootstrap(first_start()).await.unwrap().is_some());
+        let (key, owner) = catalog.key_holder(KEY).await.unwrap().unwrap();
+        let organization = owner.current_organization.unwrap();
+        let project = catalog.project(owner.current_project.unwrap()).await.unwrap();
+        Home { catalog, organization, owner, key, project }
+    }
+}
+
+pub fn first_start() -> FirstStart {
+    FirstStart {
+        project_api_key: Some(Secret::given("phc_test")),
+        personal_api_key: Some(Secret::given(KEY)),
+        admin_email: Some("admin@example.com".into()),
+        admin_password: Some(Secret::given("correct horse battery")),
+    }
+}
+
+impl Home {
+    pub fn actor(&self) -> Actor {
+        self.actor_of(&self.owner)
+    }
+
+    pub fn actor_of(&self, user: &UserRow) -> Actor {
+        Actor { user: Some(user.user.id), organization: self.organization, project: None }
+    }
+
+    pub async fn add(&self, email: &str, level: Level) -> UserRow {
+        let new = person(email);
+        let member = self.catalog.add_member(&self.actor(), new, level).await.unwrap();
+        self.catalog.user(member.user.id).await.unwrap()
+    }
+}
+
+pub fn person(email: &str) -> NewUser {
+    NewUser { email: email.into(), first_name: String::new(), password_hash: None }
+}
