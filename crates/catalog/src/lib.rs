@@ -102,7 +102,7 @@ impl Catalog {
 
     /// Fails when the database cannot answer.
     pub async fn ping(&self) -> Result<()> {
-        self.db.one("SELECT 1 AS one", args![]).await?.get::<i64>("one").map(drop)
+        self.db.all("SELECT 1", args![]).await.map(drop)
     }
 
     /// How many statements ran so far; tests use it to find queries in a loop.

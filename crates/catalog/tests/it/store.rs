@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use catalog::{
-    Actor, Catalog, FirstStart, Location, NewUser, PersonalKey, ProjectRow, Result, Secret, UserRow,
-    Vault,
+    Actor, Catalog, FirstStart, Location, NewUser, PersonalKey, ProjectRow, Result, Secret,
+    UserRow, Vault,
 };
 use model::{Clock, Level, OrganizationId, Timestamp, Window};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, SqliteConnection};

@@ -94,10 +94,8 @@ pub async fn nothing_is_logged_when_nothing_changes(place: Place) {
         settings: settings(json!({ "members_can_invite": true, "enforce_2fa": null })),
     };
     catalog.update_organization(&actor, same).await.unwrap();
-    let same = RoleChange {
-        name: Some("Ops".into()),
-        feature_flags_access_level: Some(FlagAccess::Edit),
-    };
+    let same =
+        RoleChange { name: Some("Ops".into()), feature_flags_access_level: Some(FlagAccess::Edit) };
     catalog.update_role(&actor, role.id, same).await.unwrap();
     catalog.set_level(&actor, home.owner.user.uuid, Level::Owner).await.unwrap();
     let same = ProjectChange { name: Some(home.project.name.clone()), ..Default::default() };

@@ -39,7 +39,8 @@ async fn cost(home: &Home, made: usize) -> Vec<u64> {
         last = now;
     };
     let owner = home.owner.user.id;
-    let (organizations, _) = catalog.organizations_of(owner, Some(&home.key), EVERYTHING).await.unwrap();
+    let (organizations, _) =
+        catalog.organizations_of(owner, Some(&home.key), EVERYTHING).await.unwrap();
     assert_eq!(organizations.len(), made + 1);
     note();
     let ids: Vec<OrganizationId> = organizations.iter().map(|(row, _)| row.id).collect();
@@ -81,5 +82,12 @@ pub async fn pages_cover_a_list_once(place: Place) {
         seen[2].extend(roles.iter().map(|role| role.id));
     }
     assert_eq!(seen.map(|ids| ids.len()), [8, 8, 7]);
-    assert!(home.catalog.roles(home.organization, EVERYTHING).await.unwrap().0.is_sorted_by_key(|role| role.name.clone()));
+    assert!(
+        home.catalog
+            .roles(home.organization, EVERYTHING)
+            .await
+            .unwrap()
+            .0
+            .is_sorted_by_key(|role| role.name.clone())
+    );
 }

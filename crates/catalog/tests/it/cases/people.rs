@@ -27,7 +27,8 @@ pub async fn nobody_rises_above_themselves_or_touches_their_betters(place: Place
             let result = home.catalog.set_level(&by, actor.user.uuid, new).await;
             assert_eq!(result.is_ok(), new <= *own, "{own:?} sets itself to {new:?}");
             home.catalog.set_level(&home.actor(), actor.user.uuid, *own).await.unwrap();
-            let made = home.catalog.add_member(&by, person(&format!("{own:?}{new:?}@x")), new).await;
+            let made =
+                home.catalog.add_member(&by, person(&format!("{own:?}{new:?}@x")), new).await;
             assert_eq!(made.is_ok(), *own > Level::Member && new <= *own, "{own:?} adds {new:?}");
         }
     }

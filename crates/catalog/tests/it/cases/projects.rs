@@ -1,7 +1,6 @@
 //! Project numbers, secrets, and what goes with an organization.
 
 use catalog::{Error, NewProject, OrganizationChange, Secret};
-use model::ProjectSettings;
 
 use crate::store::{EVERYTHING, Home, Place};
 
@@ -10,7 +9,7 @@ fn new(token: &str) -> NewProject {
         name: "P".into(),
         timezone: "UTC".into(),
         api_token: Secret::given(token),
-        settings: ProjectSettings::default(),
+        settings: Default::default(),
     }
 }
 
@@ -45,7 +44,8 @@ pub async fn secret_tokens_are_sealed_and_found_by_hash(place: Place) {
         assert_eq!(owner.project, project.id);
     }
 
-    let column = if place.is_postgres() { "encode(secret_sealed, 'hex')" } else { "hex(secret_sealed)" };
+    let column =
+        if place.is_postgres() { "encode(secret_sealed, 'hex')" } else { "hex(secret_sealed)" };
     let stored = place.sql(&format!("SELECT {column} || secret_hash FROM projects")).await;
     let clear: String = newer.reveal().bytes().map(|byte| format!("{byte:02x}")).collect();
     assert!(!stored[0].to_lowercase().contains(&clear));

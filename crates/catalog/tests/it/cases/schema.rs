@@ -4,8 +4,7 @@ use catalog::Error;
 
 use crate::store::{KEY, Place, first_start};
 
-const APPLIED: &str =
-    "SELECT CAST(version AS TEXT) || '@' || CAST(applied_at AS TEXT) FROM schema_migrations \
+const APPLIED: &str = "SELECT CAST(version AS TEXT) || '@' || CAST(applied_at AS TEXT) FROM schema_migrations \
      ORDER BY version";
 
 pub async fn an_empty_database_is_migrated_once(place: Place) {
