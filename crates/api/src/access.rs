@@ -8,6 +8,7 @@ use crate::caller::InProject;
 
 /// The object's own fields, and `user_access_level` beside them.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "{T}WithAccess")]
 pub struct WithAccess<T> {
     #[serde(flatten)]
     object: T,

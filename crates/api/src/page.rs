@@ -28,6 +28,7 @@ pub struct Base {
 
 /// The standard envelope of a list.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}Listing")]
 pub struct Listing<T> {
     pub count: i64,
     pub next: Option<String>,
