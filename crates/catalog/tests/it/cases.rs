@@ -1,7 +1,9 @@
 pub mod activity;
 pub mod concurrency;
+pub mod content;
 pub mod keys;
 pub mod lists;
 pub mod people;
 pub mod projects;
 pub mod schema;
+pub mod warnings;

@@ -56,6 +56,11 @@ contract! {
         its_use_is_noted_once_an_hour,
         a_key_manages_only_what_is_within_itself,
         somebody_without_an_organization_still_keeps_keys;
+    content:
+        a_page_of_tagged_objects_takes_one_more_statement_however_long;
+    warnings:
+        warnings_of_projects_that_are_there_are_listed_newest_first,
+        old_warnings_go_and_so_do_the_oldest_of_too_many;
     lists:
         lists_take_as_many_statements_for_many_as_for_one,
         pages_cover_a_list_once;
