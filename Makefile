@@ -1,0 +1,29 @@
+# run: build and start on an empty folder. test: everything that must hold. bench: how fast.
+.PHONY: run build assets test lint test-deps bench
+DATA_DIR ?= ./hedgerow-data
+
+run: assets
+	cargo run --release --locked -p server -- serve --data-dir $(DATA_DIR)
+
+build: assets
+	cargo build --release --locked -p server
+
+# The browser SDK. A build without it works and says so under /static.
+assets:
+	@tools/fetch-assets || echo "assets: no browser SDK, /static will answer 404"
+
+test: test-deps lint
+	tools/fetch-assets
+	tools/with-postgres cargo test --workspace --locked
+
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	cargo run --quiet --locked -p xtask -- tidy
+
+test-deps:
+	@tools/install-test-deps
+
+bench:
+	cargo build --release --locked -p server -p bench
+	cargo run --release --locked -p bench

@@ -1,0 +1,12 @@
+//! Checks that no compiler makes: `cargo run -p xtask -- tidy`.
+
+mod tidy;
+
+use anyhow::{Result, bail};
+
+fn main() -> Result<()> {
+    match std::env::args().nth(1).as_deref() {
+        Some("tidy") => tidy::run(),
+        _ => bail!("usage: xtask tidy"),
+    }
+}

@@ -1,0 +1,197 @@
+//! The house rules: who may use whom, how long a file may be, where a route may be added, and
+//! which licences and sources dependencies may have.
+//!
+//! The last is what `cargo deny` is for; building that takes longer than building Hedgerow.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+const LINES_MAX: usize = 500;
+
+/// Which of our crates each crate may use. An arrow that is missing here must not exist.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("model", &[]),
+    ("journal", &["model"]),
+    ("decode", &["model"]),
+    ("capture", &["model", "decode", "journal"]),
+    ("geoip", &["model"]),
+    ("catalog", &["model"]),
+    ("warehouse", &["model"]),
+    ("pipeline", &["model", "journal", "catalog", "warehouse", "geoip"]),
+    ("flags", &["model", "catalog", "geoip"]),
+    ("sql", &["model", "warehouse"]),
+    ("query", &["model", "catalog", "warehouse", "sql"]),
+    ("api", &["model", "decode", "capture", "catalog", "flags", "query"]),
+    (
+        "server",
+        &[
+            "model",
+            "journal",
+            "decode",
+            "capture",
+            "geoip",
+            "catalog",
+            "warehouse",
+            "pipeline",
+            "flags",
+            "sql",
+            "query",
+            "api",
+        ],
+    ),
+    ("bench", &["model", "journal"]),
+    ("xtask", &[]),
+];
+
+/// Licences that let Hedgerow stay under its own.
+const LICENCES: &[&str] = &[
+    "MIT",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Zlib",
+    "Unicode-3.0",
+    "CC0-1.0",
+    "MIT-0",
+    "0BSD",
+    "Unlicense",
+    "BSL-1.0",
+    "CDLA-Permissive-2.0",
+];
+
+pub(crate) fn run() -> Result<()> {
+    let metadata = metadata()?;
+    let root = PathBuf::from(metadata["workspace_root"].as_str().context("workspace_root")?);
+    let mut complaints = Vec::new();
+    arrows(&metadata, &mut complaints)?;
+    dependencies(&metadata, &mut complaints)?;
+    for file in sources(&root)? {
+        let text = fs::read_to_string(&file)?;
+        let name = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
+        let lines = text.lines().count();
+        if lines > LINES_MAX {
+            complaints.push(format!("{name} has {lines} lines; {LINES_MAX} fit on a few screens"));
+        }
+        if name.starts_with("crates/api/src")
+            && !name.ends_with("/routes.rs")
+            && text.contains(".route(")
+        {
+            complaints.push(format!("{name} adds a route past Routes, which documents them"));
+        }
+    }
+    ensure!(complaints.is_empty(), "tidy:\n  {}", complaints.join("\n  "));
+    println!("tidy: nothing to complain about");
+    Ok(())
+}
+
+fn metadata() -> Result<Value> {
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .output()
+        .context("cargo metadata")?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn list<'a>(value: &'a Value, field: &str) -> Result<&'a Vec<Value>> {
+    value[field].as_array().with_context(|| format!("no {field}"))
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or("")
+}
+
+/// Ours are the packages without a registry.
+fn is_ours(package: &Value) -> bool {
+    package["source"].is_null()
+}
+
+fn arrows(metadata: &Value, complaints: &mut Vec<String>) -> Result<()> {
+    let packages = list(metadata, "packages")?;
+    let ours: BTreeSet<&str> = packages
+        .iter()
+        .filter(|package| is_ours(package))
+        .map(|package| text(package, "name"))
+        .collect();
+    for package in packages.iter().filter(|package| is_ours(package)) {
+        let name = text(package, "name");
+        let Some((_, allowed)) = ARROWS.iter().find(|(known, _)| *known == name) else {
+            complaints.push(format!("crate {name} has no line in the table of arrows"));
+            continue;
+        };
+        for dependency in list(package, "dependencies")? {
+            let used = text(dependency, "name");
+            // Tests may start whatever they need.
+            let in_tests = dependency["kind"] == "dev";
+            if ours.contains(used) && !in_tests && !allowed.contains(&used) {
+                complaints.push(format!("{name} uses {used}, which points the wrong way"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn dependencies(metadata: &Value, complaints: &mut Vec<String>) -> Result<()> {
+    for package in list(metadata, "packages")?.iter().filter(|package| !is_ours(package)) {
+        let (name, source) = (text(package, "name"), text(package, "source"));
+        if !source.starts_with("registry+") {
+            complaints.push(format!("{name} comes from {source}, not from the registry"));
+        }
+        let licence = text(package, "license");
+        if !is_free(licence) {
+            complaints.push(format!("{name} has the licence {licence:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// One way through the expression is enough: any side of an `OR`, every side of an `AND`.
+fn is_free(expression: &str) -> bool {
+    let plain = expression.replace(['(', ')'], " ").replace('/', " OR ");
+    plain.split(" OR ").any(|side| {
+        side.split(" AND ").all(|licence| {
+            let licence = licence.split(" WITH ").next().unwrap_or("").trim();
+            LICENCES.contains(&licence)
+        })
+    })
+}
+
+fn sources(root: &Path) -> Result<Vec<PathBuf>> {
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "*.rs"])
+        .current_dir(root)
+        .output()
+        .context("git ls-files")?;
+    if !output.status.success() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let names = String::from_utf8(output.stdout)?;
+    Ok(names.lines().map(|name| root.join(name)).filter(|file| file.is_file()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_licence_passes_when_one_way_through_it_does() {
+        for expression in [
+            "MIT",
+            "MIT OR Apache-2.0",
+            "MIT/Apache-2.0",
+            "(MIT OR GPL-3.0) AND ISC",
+            "Apache-2.0 WITH LLVM-exception",
+        ] {
+            assert!(is_free(expression), "{expression}");
+        }
+        for expression in ["", "GPL-3.0", "MIT AND GPL-3.0"] {
+            assert!(!is_free(expression), "{expression}");
+        }
+    }
+}
