@@ -83,9 +83,9 @@ impl<R, M> InProject<R, M> {
         }
     }
 
-    /// Organization owners, admins and, by default, members administer projects.
+    /// An organization's owners and administrators administer its projects; members work in them.
     pub fn administrates(&self) -> bool {
-        self.level >= Level::Member
+        self.level >= Level::Admin
     }
 }
 
@@ -244,7 +244,11 @@ async fn project(
     credentials: &Credentials,
 ) -> Result<ProjectRow> {
     let missing = || Error::missing("Project not found.");
-    let id = match auth::query_parameter(parts, "token") {
+    let within = match parameters(parts).await?.contains_key("organization_id") {
+        true => Some(organization(parts, app, credentials).await?.id),
+        false => None,
+    };
+    let id = match auth::query_parameter(parts, "token").filter(|token| !token.is_empty()) {
         Some(token) => {
             app.catalog
                 .project_by_token(&token)
@@ -260,10 +264,14 @@ async fn project(
             text => ProjectId(text.parse().map_err(|_| missing())?),
         },
     };
-    app.catalog.project(id).await.map_err(|error| match error {
+    let project = app.catalog.project(id).await.map_err(|error| match error {
         catalog::Error::NotFound => missing(),
         other => other.into(),
-    })
+    })?;
+    if within.is_some_and(|organization| organization != project.organization) {
+        return Err(missing());
+    }
+    Ok(project)
 }
 
 async fn organization(

@@ -6,6 +6,7 @@
 mod access;
 mod actions;
 mod annotations;
+mod activity;
 mod auth;
 mod body;
 mod caller;
@@ -23,6 +24,7 @@ mod organizations;
 mod page;
 mod path;
 mod prepare;
+mod projects;
 mod rate_limits;
 mod roles;
 mod router;

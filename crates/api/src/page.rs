@@ -58,6 +58,29 @@ impl Base {
         Self { origin: origin(parts, sent), path: sent.path().to_owned(), parameters: pairs(sent) }
     }
 
+    /// Every value of a parameter, in the order sent.
+    pub fn values(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.parameters.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The value that counts when a parameter is repeated: the last; an empty one is none.
+    pub fn value(&self, name: &str) -> Option<&str> {
+        self.values(name).last().filter(|value| !value.is_empty())
+    }
+
+    pub fn number(&self, name: &str) -> Option<i64> {
+        self.value(name)?.parse().ok()
+    }
+
+    /// A bad `limit` or `offset` is no error: the default stands in.
+    fn window(&self) -> Window {
+        let limit = self.number("limit").filter(|limit| *limit > 0).unwrap_or(LIMIT_DEFAULT);
+        Window {
+            limit: limit.min(LIMIT_MAX),
+            offset: self.number("offset").filter(|offset| *offset >= 0).unwrap_or(0),
+        }
+    }
+
     /// The same address with some parameters replaced or, without a value, left out; sorted by
     /// name, so that equal requests have equal links.
     pub fn link(&self, changes: &[(&str, Option<&str>)]) -> String {
@@ -100,23 +123,12 @@ fn origin(parts: &Parts, uri: &Uri) -> String {
     format!("{scheme}://{host}")
 }
 
-/// A bad `limit` or `offset` is no error: the default stands in.
-fn window(parameters: &[(String, String)]) -> Window {
-    let number = |name: &str| {
-        parameters.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.parse().ok())
-    };
-    Window {
-        limit: number("limit").filter(|limit| *limit > 0).unwrap_or(LIMIT_DEFAULT).min(LIMIT_MAX),
-        offset: number("offset").filter(|offset| *offset >= 0).unwrap_or(0),
-    }
-}
-
 impl FromRequestParts<AppState> for Page {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
         let base = Base::of(parts);
-        Ok(Self { window: window(&base.parameters), base })
+        Ok(Self { window: base.window(), base })
     }
 }
 

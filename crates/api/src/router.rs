@@ -16,6 +16,21 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::{AppState, Error, Found, Result, Routes, cors, observe, ops, prepare};
 
+/// Everything that adds routes, one line each.
+const RESOURCES: &[fn(Routes) -> Routes] = &[
+    crate::actions::routes,
+    crate::activity::routes,
+    crate::annotations::routes,
+    crate::keys::routes,
+    crate::members::routes,
+    crate::ops::routes,
+    crate::organizations::routes,
+    crate::projects::routes,
+    crate::roles::routes,
+    crate::session::routes,
+    crate::warnings::routes,
+];
+
 /// The whole HTTP side as one service.
 pub type Service = MapRequest<Router, fn(Request) -> Request>;
 
@@ -39,15 +54,7 @@ pub fn schema() -> &'static Value {
 
 fn routes() -> Routes {
     let routes = Routes::new().get("/api/schema", read_schema);
-    let routes = crate::actions::routes(routes);
-    let routes = crate::annotations::routes(routes);
-    let routes = crate::keys::routes(routes);
-    let routes = crate::members::routes(routes);
-    let routes = crate::ops::routes(routes);
-    let routes = crate::organizations::routes(routes);
-    let routes = crate::roles::routes(routes);
-    let routes = crate::session::routes(routes);
-    crate::warnings::routes(routes)
+    RESOURCES.iter().fold(routes, |routes, add| add(routes))
 }
 
 async fn read_schema() -> Result<Found<Value>> {

@@ -1,5 +1,7 @@
 //! Routes and their documentation, registered in one breath.
 
+use std::collections::HashSet;
+
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::handler::Handler;
@@ -16,6 +18,7 @@ use crate::{AppState, Error, caller};
 pub struct Routes {
     paths: Vec<Path>,
     schemas: SchemaGenerator,
+    names: HashSet<String>,
 }
 
 struct Path {
@@ -29,7 +32,7 @@ struct Path {
 
 impl Routes {
     pub(crate) fn new() -> Self {
-        Self { paths: Vec::new(), schemas: doc::schemas() }
+        Self { paths: Vec::new(), schemas: doc::schemas(), names: HashSet::new() }
     }
 
     pub fn get<H, T, A>(self, path: &'static str, handler: H) -> Self
@@ -91,7 +94,13 @@ impl Routes {
         if method == "PUT" {
             name.push_str("_whole");
         }
+        if self.names.contains(&name) {
+            // The same handler under another root: operations still need names of their own.
+            let root = template.split('/').nth(2).unwrap_or_default();
+            name = format!("{name}_in_{root}");
+        }
         let documented = operation.finish(template, &name);
+        self.names.insert(name);
         let known = self.paths.iter().position(|path| path.template == template);
         let index = known.unwrap_or_else(|| {
             self.paths.push(Path {

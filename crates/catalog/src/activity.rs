@@ -76,12 +76,14 @@ pub struct Entry {
     pub unread: bool,
 }
 
-/// Which lines are asked for; absent filters let everything through.
-#[derive(Clone, Debug, Default)]
+/// Which lines of a project's log are asked for; absent filters let everything through.
+#[derive(Clone, Debug)]
 pub struct ActivityFilter {
+    pub organization: OrganizationId,
+    pub project: ProjectId,
     pub scopes: Vec<String>,
     pub item_id: Option<String>,
-    pub user: Option<UserId>,
+    pub user: Option<Uuid>,
 }
 
 /// A place between two lines of the log, for cursor pages.
@@ -189,6 +191,24 @@ impl Tx {
         self.log(actor, "deleted", object, Vec::new(), now).await
     }
 
+    /// A change of something secret: that it happened, and nothing of what it was.
+    pub(crate) async fn log_hidden_change<T: Logged>(
+        &mut self,
+        actor: &Actor,
+        object: &T,
+        (action, field): (ChangeAction, &str),
+        now: Timestamp,
+    ) -> Result<()> {
+        let change = Change {
+            scope: T::SCOPE.into(),
+            action,
+            field: Some(field.into()),
+            before: None,
+            after: None,
+        };
+        self.log(actor, "updated", object, vec![change], now).await
+    }
+
     /// For the activities that have a word of their own.
     pub(crate) async fn log<T: Logged>(
         &mut self,
@@ -233,11 +253,10 @@ impl Catalog {
     /// One numbered page, newest first, with the total.
     pub async fn activity_page(
         &self,
-        project: ProjectId,
         filter: &ActivityFilter,
         window: Window,
     ) -> Result<(Vec<Entry>, i64)> {
-        let (condition, mut values) = condition(project, filter);
+        let (condition, mut values) = condition(filter);
         let count = format!("SELECT COUNT(*) AS total FROM activity_log a WHERE {condition}");
         let total = self.db.one(count, values.clone()).await?.get("total")?;
         let next = values.len() + 1;
@@ -255,12 +274,11 @@ impl Catalog {
     /// Up to `limit` lines beyond `from`, always answered newest first.
     pub async fn activity_from(
         &self,
-        project: ProjectId,
         filter: &ActivityFilter,
         from: Option<(Mark, Direction)>,
         limit: i64,
     ) -> Result<Vec<Entry>> {
-        let (mut condition, mut values) = condition(project, filter);
+        let (mut condition, mut values) = condition(filter);
         let direction = from.map_or(Direction::Older, |(_, direction)| direction);
         let (sign, order) = match direction {
             Direction::Older => ("<", "DESC"),
@@ -287,9 +305,12 @@ impl Catalog {
     }
 }
 
-fn condition(project: ProjectId, filter: &ActivityFilter) -> (String, Vec<crate::db::Value>) {
-    let mut values = args![project];
-    let mut condition = String::from("a.project_id = $1");
+/// What concerns the whole organization (members, roles, deleted projects) is shown in each of
+/// its projects.
+fn condition(filter: &ActivityFilter) -> (String, Vec<crate::db::Value>) {
+    let mut values = args![filter.organization, filter.project];
+    let mut condition =
+        String::from("a.organization_id = $1 AND (a.project_id = $2 OR a.project_id IS NULL)");
     if !filter.scopes.is_empty() {
         let marks = crate::dialect::placeholders(values.len() + 1, filter.scopes.len());
         condition += &format!(" AND a.scope IN {marks}");
@@ -300,7 +321,8 @@ fn condition(project: ProjectId, filter: &ActivityFilter) -> (String, Vec<crate:
         values.extend(args![item.as_str()]);
     }
     if let Some(user) = filter.user {
-        condition += &format!(" AND a.user_id = ${}", values.len() + 1);
+        condition +=
+            &format!(" AND a.user_id = (SELECT id FROM users WHERE uuid = ${})", values.len() + 1);
         values.extend(args![user]);
     }
     (condition, values)

@@ -297,6 +297,10 @@ where
     let mut arguments = A::default();
     for value in values {
         match value {
+            // PostgreSQL cannot hold U+0000 in text; what one engine refuses both do.
+            Value::Text(Some(text)) if text.contains('\0') => {
+                return Err(Error::refused(None, "Null characters are not allowed."));
+            }
             Value::Int(int) => arguments.add(int),
             Value::Text(text) => arguments.add(text),
             Value::Bool(bool) => arguments.add(bool),

@@ -51,7 +51,7 @@ pub use roles::{RoleChange, RoleMembership, RoleRow};
 pub use secret::{NOBODYS_HASH, Secret, hash_password, sha256_mark, verify_password};
 pub use tags::{TAG_CHARS_MAX, TAGS_MAX, normalise_tags};
 pub use tokens::TokenOwner;
-pub use users::{NewUser, UserChange, UserRow};
+pub use users::{NewPassword, NewUser, UserChange, UserRow};
 pub use vault::Vault;
 pub use warnings::WarningRow;
 

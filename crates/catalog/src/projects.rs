@@ -1,13 +1,15 @@
 //! Projects, their tokens and their settings.
 
-use model::{OrganizationId, ProjectId, Timestamp, UserId, Window};
-use serde_json::{Map, Value};
+use model::{
+    Level, OrganizationId, ProjectId, ProjectSettings, ProjectSettingsChange, Timestamp, UserId, Window,
+};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::db::{Row, Tx, args};
-use crate::{Actor, Catalog, Error, Logged, Result, Secret};
+use crate::{Actor, Catalog, ChangeAction, Error, Logged, PersonalKey, Result, Secret};
 
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
 pub struct ProjectRow {
     pub id: ProjectId,
     pub uuid: Uuid,
@@ -15,9 +17,8 @@ pub struct ProjectRow {
     pub name: String,
     pub api_token: String,
     pub timezone: String,
-    /// Settings that differ from their defaults, by the names the API shows.
     #[serde(flatten)]
-    pub settings: Map<String, Value>,
+    pub settings: ProjectSettings,
     pub ingested_event: bool,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -32,15 +33,14 @@ pub struct ProjectRow {
 pub struct ProjectChange {
     pub name: Option<String>,
     pub timezone: Option<String>,
-    pub settings: Map<String, Value>,
+    pub settings: ProjectSettingsChange,
 }
 
-/// Names the first or the only project of an organization.
 pub struct NewProject {
     pub name: String,
     pub timezone: String,
     pub api_token: Secret,
-    pub settings: Map<String, Value>,
+    pub settings: ProjectSettings,
 }
 
 pub(crate) const COLUMNS: &str = "p.id, p.uuid, p.organization_id, p.name, p.api_token, p.timezone, \
@@ -56,7 +56,7 @@ impl ProjectRow {
             name: row.get("name")?,
             api_token: row.get("api_token")?,
             timezone: row.get("timezone")?,
-            settings: row.json("settings")?,
+            settings: ProjectSettings::stored(row.json("settings")?),
             ingested_event: row.get("ingested_event")?,
             created_at: row.get("created_at")?,
             updated_at: row.get("updated_at")?,
@@ -86,22 +86,47 @@ impl Catalog {
         ProjectRow::read(&self.db.one(sql, args![id]).await?)
     }
 
-    /// The projects of every organization a user belongs to, or of one of them.
+    /// The projects of every organization a user belongs to. Through a key only those are seen
+    /// that the key may enter.
     pub async fn projects_of(
         &self,
         user: UserId,
-        organization: Option<OrganizationId>,
+        by: Option<&PersonalKey>,
         window: Window,
     ) -> Result<(Vec<ProjectRow>, i64)> {
         let mut from = String::from(
             "FROM projects p JOIN memberships m ON m.organization_id = p.organization_id \
+             JOIN organizations o ON o.id = p.organization_id \
              WHERE m.user_id = $1 AND p.deleted_at IS NULL",
         );
         let mut values = args![user];
-        if let Some(organization) = organization {
-            from += " AND p.organization_id = $2";
-            values.extend(args![organization]);
+        if by.is_some() {
+            from += " AND (o.members_can_use_personal_api_keys OR m.level > $2)";
+            values.extend(args![i64::from(Level::Member)]);
         }
+        if let Some(only) = by.and_then(|key| key.scoped_organizations.as_ref()) {
+            let marks = crate::dialect::placeholders(values.len() + 1, only.len());
+            from += &format!(" AND p.organization_id IN {marks}");
+            values.extend(only.iter().map(|id| (*id).into()));
+        }
+        self.page_of_projects(from, values, window).await
+    }
+
+    pub async fn projects_within(
+        &self,
+        organization: OrganizationId,
+        window: Window,
+    ) -> Result<(Vec<ProjectRow>, i64)> {
+        let from = "FROM projects p WHERE p.organization_id = $1 AND p.deleted_at IS NULL";
+        self.page_of_projects(from.into(), args![organization], window).await
+    }
+
+    async fn page_of_projects(
+        &self,
+        from: String,
+        mut values: Vec<crate::db::Value>,
+        window: Window,
+    ) -> Result<(Vec<ProjectRow>, i64)> {
         let count = format!("SELECT COUNT(*) AS total {from}");
         let total = self.db.one(count, values.clone()).await?.get("total")?;
         let next = values.len() + 1;
@@ -123,7 +148,7 @@ impl Catalog {
         self.db.all(sql, values).await?.iter().map(ProjectRow::read).collect()
     }
 
-    /// Makes a project; its author works there from now on.
+    /// Makes a project; everybody goes on working where they are.
     pub async fn create_project(&self, actor: &Actor, new: NewProject) -> Result<ProjectRow> {
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
@@ -147,7 +172,7 @@ impl Catalog {
         let mut after = before.clone();
         after.name = change.name.unwrap_or(after.name);
         after.timezone = change.timezone.unwrap_or(after.timezone);
-        after.settings.extend(change.settings);
+        after.settings.apply(change.settings);
         after.updated_at = now;
         tx.run(
             "UPDATE projects SET name = $2, timezone = $3, settings = $4, updated_at = $5 \
@@ -156,7 +181,7 @@ impl Catalog {
                 id,
                 after.name.as_str(),
                 after.timezone.as_str(),
-                Value::Object(after.settings.clone()),
+                Value::Object(after.settings.changed().clone()),
                 now
             ],
         )
@@ -167,6 +192,7 @@ impl Catalog {
     }
 
     /// Hides the project and frees its tokens. The row stays, so the number is never reused.
+    /// Its own log goes with it, so the organization's tells of the end.
     pub async fn delete_project(&self, actor: &Actor, id: ProjectId) -> Result<()> {
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
@@ -178,7 +204,8 @@ impl Catalog {
             args![id],
         )
         .await?;
-        tx.log_deleted(actor, &project, now).await?;
+        let actor = Actor { project: None, ..*actor };
+        tx.log_deleted(&actor, &project, now).await?;
         tx.commit().await
     }
 
@@ -195,7 +222,8 @@ impl Catalog {
             args![id, project.api_token.as_str(), now],
         )
         .await?;
-        tx.log(actor, "token_reset", &project, Vec::new(), now).await?;
+        let change = (ChangeAction::Changed, "api_token");
+        tx.log_hidden_change(actor, &project, change, now).await?;
         tx.commit().await?;
         Ok(project)
     }
@@ -208,6 +236,10 @@ impl Catalog {
         let mut tx = self.db.begin().await?;
         let mut project = locked(&mut tx, id).await?;
         project.secret_backup = project.secret.replace(sealed.clone());
+        let action = match project.secret_backup {
+            Some(_) => ChangeAction::Changed,
+            None => ChangeAction::Created,
+        };
         project.updated_at = now;
         // Both columns are read before either is written.
         tx.run(
@@ -217,7 +249,8 @@ impl Catalog {
             args![id, secret.hash(), sealed, now],
         )
         .await?;
-        tx.log(actor, "secret_token_rotated", &project, Vec::new(), now).await?;
+        let change = (action, "secret_api_token");
+        tx.log_hidden_change(actor, &project, change, now).await?;
         tx.commit().await?;
         Ok(project)
     }
@@ -226,7 +259,9 @@ impl Catalog {
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         let mut project = locked(&mut tx, id).await?;
-        project.secret_backup = None;
+        if project.secret_backup.take().is_none() {
+            return Ok(project);
+        }
         project.updated_at = now;
         tx.run(
             "UPDATE projects SET secret_backup_hash = NULL, secret_backup_sealed = NULL, \
@@ -234,7 +269,8 @@ impl Catalog {
             args![id, now],
         )
         .await?;
-        tx.log(actor, "secret_token_backup_deleted", &project, Vec::new(), now).await?;
+        let change = (ChangeAction::Deleted, "secret_api_token_backup");
+        tx.log_hidden_change(actor, &project, change, now).await?;
         tx.commit().await?;
         Ok(project)
     }
@@ -255,7 +291,7 @@ impl NewProject {
             name: "Default project".into(),
             timezone: "UTC".into(),
             api_token: Secret::random("phc_"),
-            settings: Map::new(),
+            settings: ProjectSettings::default(),
         }
     }
 }
@@ -298,7 +334,7 @@ pub(crate) async fn insert(
                 new.name.as_str(),
                 new.api_token.reveal(),
                 new.timezone.as_str(),
-                Value::Object(new.settings),
+                Value::Object(new.settings.changed().clone()),
                 now,
             ],
         )

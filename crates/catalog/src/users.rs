@@ -1,19 +1,25 @@
 //! Users: who they are and where they are working.
 
-use model::{OrganizationId, ProjectId, Timestamp, User, UserId};
-use serde_json::{Map, Value};
+use model::{OrganizationId, ProjectId, Timestamp, User, UserId, UserSettings, UserSettingsChange};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::db::{Row, Tx, args};
-use crate::{Catalog, Error, Result};
+use crate::{Catalog, Error, Result, Secret};
 
 /// Columns of a nested user, for a table joined as `u`; read by [`nested`].
 pub(crate) const NESTED: &str = "u.id AS u_id, u.uuid AS u_uuid, u.distinct_id AS u_distinct_id, \
      u.first_name AS u_first_name, u.last_name AS u_last_name, u.email AS u_email, \
-     u.is_email_verified AS u_is_email_verified";
+     u.is_email_verified AS u_is_email_verified, u.settings AS u_settings";
 
-const OWN: &str = "u.password_hash, u.is_active, u.is_staff, u.settings, \
-     u.current_organization_id, u.current_project_id, u.date_joined, u.last_login";
+/// Somebody whose project or organization went away works in the oldest that is left.
+const OWN: &str = "u.password_hash, u.is_active, u.is_staff, u.date_joined, u.last_login, \
+     COALESCE(u.current_organization_id, (SELECT m.organization_id FROM memberships m \
+       WHERE m.user_id = u.id ORDER BY m.joined_at, m.id LIMIT 1)) AS current_organization_id, \
+     COALESCE(u.current_project_id, (SELECT MIN(p.id) FROM projects p \
+       WHERE p.deleted_at IS NULL AND p.organization_id = COALESCE(u.current_organization_id, \
+         (SELECT m.organization_id FROM memberships m \
+           WHERE m.user_id = u.id ORDER BY m.joined_at, m.id LIMIT 1)))) AS current_project_id";
 
 #[derive(Clone, Debug)]
 pub struct UserRow {
@@ -21,8 +27,7 @@ pub struct UserRow {
     pub password_hash: Option<String>,
     pub is_active: bool,
     pub is_staff: bool,
-    /// What people set about themselves and nothing here reads: themes, columns, notifications.
-    pub settings: Map<String, Value>,
+    pub settings: UserSettings,
     pub current_organization: Option<OrganizationId>,
     pub current_project: Option<ProjectId>,
     pub date_joined: Timestamp,
@@ -41,10 +46,16 @@ pub struct UserChange {
     pub email: Option<String>,
     pub first_name: Option<String>,
     pub last_name: Option<String>,
-    pub password_hash: Option<String>,
-    pub current_organization: Option<OrganizationId>,
-    pub current_project: Option<ProjectId>,
-    pub settings: Map<String, Value>,
+    pub password: Option<NewPassword>,
+    /// Where the user works from now on; without a project, in the organization's oldest.
+    pub workplace: Option<(OrganizationId, Option<ProjectId>)>,
+    pub settings: UserSettingsChange,
+}
+
+/// Ends every session but the one it was changed in.
+pub struct NewPassword {
+    pub hash: String,
+    pub keep: Option<Secret>,
 }
 
 /// Columns that [`UserRow::read`] needs, for a table joined as `u`.
@@ -59,7 +70,7 @@ impl UserRow {
             password_hash: row.get("password_hash")?,
             is_active: row.get("is_active")?,
             is_staff: row.get("is_staff")?,
-            settings: row.json("settings")?,
+            settings: settings(row)?,
             current_organization: row.get("current_organization_id")?,
             current_project: row.get("current_project_id")?,
             date_joined: row.get("date_joined")?,
@@ -71,6 +82,7 @@ impl UserRow {
 /// The nested user of a row that selected [`NESTED`]; none when the join found nobody.
 pub(crate) fn nested(row: &Row) -> Result<Option<User>> {
     let Some(id) = row.get::<Option<UserId>>("u_id")? else { return Ok(None) };
+    let settings = settings(row)?;
     Ok(Some(User {
         id,
         uuid: row.get("u_uuid")?,
@@ -79,9 +91,13 @@ pub(crate) fn nested(row: &Row) -> Result<Option<User>> {
         last_name: row.get("u_last_name")?,
         email: row.get("u_email")?,
         is_email_verified: row.get("u_is_email_verified")?,
-        hedgehog_config: None,
-        role_at_organization: None,
+        hedgehog_config: Some(settings.get("hedgehog_config")).filter(|value| !value.is_null()),
+        role_at_organization: settings.get("role_at_organization").as_str().map(str::to_owned),
     }))
+}
+
+fn settings(row: &Row) -> Result<UserSettings> {
+    row.json("u_settings").map(UserSettings::stored)
 }
 
 impl Catalog {
@@ -105,11 +121,17 @@ impl Catalog {
         user.email = change.email.unwrap_or(std::mem::take(&mut user.email));
         user.first_name = change.first_name.unwrap_or(std::mem::take(&mut user.first_name));
         user.last_name = change.last_name.unwrap_or(std::mem::take(&mut user.last_name));
-        let ends_sessions = change.password_hash.is_some();
-        row.password_hash = change.password_hash.or(row.password_hash);
-        row.current_organization = change.current_organization.or(row.current_organization);
-        row.current_project = change.current_project.or(row.current_project);
-        row.settings.extend(change.settings);
+        if let Some(NewPassword { hash, keep }) = change.password {
+            row.password_hash = Some(hash);
+            let keep = keep.map_or_else(String::new, |session| session.hash());
+            let others = "DELETE FROM sessions WHERE user_id = $1 AND hash <> $2";
+            tx.run(others, args![id, keep]).await?;
+        }
+        if let Some((organization, project)) = change.workplace {
+            row.current_organization = Some(organization);
+            row.current_project = project;
+        }
+        row.settings.apply(change.settings);
         tx.run(
             "UPDATE users SET email = $2, email_lower = $3, first_name = $4, last_name = $5, \
              password_hash = $6, current_organization_id = $7, current_project_id = $8, \
@@ -123,16 +145,13 @@ impl Catalog {
                 row.password_hash.clone(),
                 row.current_organization,
                 row.current_project,
-                Value::Object(row.settings.clone()),
+                Value::Object(row.settings.changed().clone()),
             ],
         )
         .await
         .map_err(|error| taken(error, "email"))?;
-        if ends_sessions {
-            tx.run("DELETE FROM sessions WHERE user_id = $1", args![id]).await?;
-        }
         tx.commit().await?;
-        Ok(row)
+        self.user(id).await
     }
 }
 

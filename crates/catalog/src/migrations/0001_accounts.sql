@@ -121,9 +121,8 @@ CREATE TABLE activity_log (
     is_system BOOLEAN NOT NULL,
     created_at BIGINT NOT NULL
 );
-CREATE INDEX activity_log_by_item ON activity_log (project_id, scope, item_id, created_at, id);
-CREATE INDEX activity_log_by_project ON activity_log (project_id, created_at, id);
-CREATE INDEX activity_log_by_organization ON activity_log (organization_id, scope, created_at, id);
+CREATE INDEX activity_log_by_item ON activity_log (organization_id, scope, item_id, created_at, id);
+CREATE INDEX activity_log_by_organization ON activity_log (organization_id, created_at, id);
 
 CREATE TABLE annotations (
     id {serial},

@@ -1,0 +1,256 @@
+//! The activity log: a project's whole, or what happened to one kind of object.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use catalog::{ActivityFilter, Direction, Entry, Logged, Mark, ProjectRow};
+use model::{LIMIT_MAX, Timestamp, Window};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::doc::{Describe, Operation};
+use crate::{App, AppState, Base, Error, Found, Reader, Resource, Result, Routes};
+
+/// Lines on a page of the whole log, and on a page about one kind of object.
+const LOG_LINES: i64 = 100;
+const PAGE_LINES_DEFAULT: i64 = 10;
+/// More than there are kinds of objects; each is one argument of the query.
+const SCOPES_MAX: usize = 100;
+
+/// The scope of every activity endpoint, whichever object it is about.
+pub(crate) enum ActivityLog {}
+
+impl Resource for ActivityLog {
+    const SCOPE: &'static str = "activity_log";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes.get("/api/projects/{project_id}/activity_log", list)
+}
+
+#[derive(Serialize, JsonSchema)]
+struct LogPage {
+    next: Option<String>,
+    previous: Option<String>,
+    results: Vec<Entry>,
+}
+
+async fn list(
+    caller: Reader<ActivityLog>,
+    wanted: Wanted,
+    base: Base,
+    app: App,
+) -> Result<Found<LogPage>> {
+    let filter = ActivityFilter {
+        organization: caller.project.organization,
+        project: caller.project.id,
+        scopes: wanted.scopes,
+        item_id: wanted.item_id,
+        user: wanted.user,
+    };
+    let from = wanted.cursor;
+    // One more than is shown tells whether there is another page.
+    let mut results = app.catalog.activity_from(&filter, from, LOG_LINES + 1).await?;
+    let is_more = results.len() > LOG_LINES as usize;
+    let (has_next, has_previous) = match from {
+        None => (is_more, false),
+        Some((_, Direction::Older)) => (is_more, true),
+        Some((_, Direction::Newer)) => (true, is_more),
+    };
+    if is_more {
+        match from {
+            Some((_, Direction::Newer)) => drop(results.remove(0)),
+            _ => results.truncate(LOG_LINES as usize),
+        }
+    }
+    let link = |entry: Option<&Entry>, direction| {
+        let mark = entry.map(|entry| Mark { created_at: entry.created_at, id: entry.id });
+        let mark = mark.or(from.map(|(mark, _)| mark))?;
+        Some(base.link(&[("cursor", Some(&write_cursor(mark, direction)))]))
+    };
+    Ok(Found(LogPage {
+        next: has_next.then(|| link(results.last(), Direction::Older)).flatten(),
+        previous: has_previous.then(|| link(results.first(), Direction::Newer)).flatten(),
+        results,
+    }))
+}
+
+/// What a caller may ask of the whole log.
+struct Wanted {
+    scopes: Vec<String>,
+    item_id: Option<String>,
+    user: Option<Uuid>,
+    cursor: Option<(Mark, Direction)>,
+}
+
+impl FromRequestParts<AppState> for Wanted {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        let base = Base::of(parts);
+        let scopes: Vec<String> = ["scope", "scopes"]
+            .iter()
+            .flat_map(|name| base.values(name))
+            .flat_map(|words| words.split(','))
+            .filter(|word| !word.is_empty())
+            .map(str::to_owned)
+            .collect();
+        if scopes.len() > SCOPES_MAX {
+            let detail = format!("Ensure this field has no more than {SCOPES_MAX} elements.");
+            return Err(Error::invalid("scopes", "max_length", detail));
+        }
+        let user = base.value("user").map(|text| {
+            Uuid::parse_str(text)
+                .map_err(|_| Error::invalid("user", "invalid_input", "Must be a valid UUID."))
+        });
+        let cursor = base
+            .value("cursor")
+            .map(|text| read_cursor(text).ok_or_else(|| Error::missing("Invalid cursor")));
+        Ok(Self {
+            scopes,
+            item_id: base.value("item_id").map(str::to_owned),
+            user: user.transpose()?,
+            cursor: cursor.transpose()?,
+        })
+    }
+}
+
+impl Describe for Wanted {
+    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+        let text = || json!({ "type": "string" });
+        operation.query_parameter("scope", text());
+        operation.query_parameter("scopes", json!({ "type": "array", "items": text() }));
+        operation.query_parameter("item_id", text());
+        operation.query_parameter("user", json!({ "type": "string", "format": "uuid" }));
+        operation.query_parameter("cursor", text());
+    }
+}
+
+/// Opaque to clients: a direction, an instant and the line at it.
+fn write_cursor(mark: Mark, direction: Direction) -> String {
+    let sign = match direction {
+        Direction::Older => '<',
+        Direction::Newer => '>',
+    };
+    URL_SAFE_NO_PAD.encode(format!("{sign}{} {}", mark.created_at.as_micros(), mark.id))
+}
+
+fn read_cursor(text: &str) -> Option<(Mark, Direction)> {
+    let text = String::from_utf8(URL_SAFE_NO_PAD.decode(text).ok()?).ok()?;
+    let (direction, mark) = match text.split_at_checked(1)? {
+        ("<", mark) => (Direction::Older, mark),
+        (">", mark) => (Direction::Newer, mark),
+        _ => return None,
+    };
+    let (micros, id) = mark.split_once(' ')?;
+    let created_at = Timestamp::from_micros(micros.parse().ok()?);
+    Some((Mark { created_at, id: Uuid::parse_str(id).ok()? }, direction))
+}
+
+/// A numbered page about one kind of object: `<resource>/activity`, `<resource>/{id}/activity`.
+pub(crate) struct ActivityPage {
+    number: i64,
+    limit: i64,
+    base: Base,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ActivityListing {
+    results: Vec<Entry>,
+    next: Option<String>,
+    previous: Option<String>,
+    total_count: i64,
+}
+
+impl ActivityPage {
+    /// What happened to all objects of a kind.
+    pub(crate) async fn of_all<T: Logged>(
+        &self,
+        app: &AppState,
+        project: &ProjectRow,
+    ) -> Result<Found<ActivityListing>> {
+        self.read::<T>(app, project, None).await
+    }
+
+    /// What happened to one object, which the caller of this has found.
+    pub(crate) async fn of<T: Logged>(
+        &self,
+        app: &AppState,
+        project: &ProjectRow,
+        item: &T,
+    ) -> Result<Found<ActivityListing>> {
+        self.read::<T>(app, project, Some(item.item_id())).await
+    }
+
+    async fn read<T: Logged>(
+        &self,
+        app: &AppState,
+        project: &ProjectRow,
+        item_id: Option<String>,
+    ) -> Result<Found<ActivityListing>> {
+        let filter = ActivityFilter {
+            organization: project.organization,
+            project: project.id,
+            scopes: vec![T::SCOPE.into()],
+            item_id,
+            user: None,
+        };
+        let offset = (self.number - 1).saturating_mul(self.limit);
+        let window = Window { limit: self.limit, offset };
+        let (results, total_count) = app.catalog.activity_page(&filter, window).await?;
+        let has_next = offset.saturating_add(self.limit) < total_count;
+        Ok(Found(ActivityListing {
+            results,
+            next: has_next.then(|| self.link(self.number + 1)),
+            previous: (self.number > 1).then(|| self.link(self.number - 1)),
+            total_count,
+        }))
+    }
+
+    fn link(&self, number: i64) -> String {
+        let (limit, number) = (self.limit.to_string(), number.to_string());
+        self.base.link(&[("limit", Some(&limit)), ("page", Some(&number))])
+    }
+}
+
+impl FromRequestParts<AppState> for ActivityPage {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        let base = Base::of(parts);
+        let number = |name, default: i64| base.number(name).filter(|n| *n > 0).unwrap_or(default);
+        Ok(Self {
+            number: number("page", 1),
+            limit: number("limit", PAGE_LINES_DEFAULT).min(LIMIT_MAX),
+            base,
+        })
+    }
+}
+
+impl Describe for ActivityPage {
+    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+        let number = || json!({ "type": "integer", "minimum": 1 });
+        operation.query_parameter("limit", number());
+        operation.query_parameter("page", number());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_back_and_nothing_else_does() {
+        let mark = Mark { created_at: Timestamp::from_micros(-7), id: Uuid::from_u128(1) };
+        for direction in [Direction::Older, Direction::Newer] {
+            let text = write_cursor(mark, direction);
+            assert_eq!(read_cursor(&text), Some((mark, direction)));
+        }
+        for text in ["", "x", "%", "PDEgMQ", "w6k", "Pw"] {
+            assert_eq!(read_cursor(text), None, "{text}");
+        }
+    }
+}
