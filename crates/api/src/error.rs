@@ -99,6 +99,12 @@ impl Error {
         Self::new(status, "invalid_request", "method_not_allowed", detail, None)
     }
 
+    pub fn not_acceptable() -> Self {
+        let detail = "Could not satisfy the request Accept header.";
+        let status = StatusCode::NOT_ACCEPTABLE;
+        Self::new(status, "invalid_request", "not_acceptable", detail, None)
+    }
+
     pub fn conflict(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "server_error", "conflict", detail, None)
     }

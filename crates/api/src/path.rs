@@ -1,5 +1,6 @@
 //! Parameters of a path and of a query string.
 
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
 
 use axum::extract::{FromRequestParts, Path};
@@ -8,7 +9,6 @@ use model::Timestamp;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use std::collections::HashMap;
 use uuid::Uuid;
 
 use crate::body::max_chars;
@@ -24,7 +24,7 @@ pub struct TextId(pub String);
 /// The uuid `{uuid}` of a path.
 pub struct UuidId(pub Uuid);
 
-/// Known query parameters; unknown ones are ignored.
+/// Known query parameters; unknown ones are ignored, and of repeated ones the last counts.
 pub struct Query<T>(pub T);
 
 /// Whether the whole object is sent (PUT, where required fields are enforced) or a part (PATCH).
@@ -96,9 +96,16 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for Query<T> {
         if parts.uri.query().is_some_and(|query| query.contains("%00")) {
             return Err(Error::refused("Null characters are not allowed."));
         }
-        axum::extract::Query::<T>::try_from_uri(&parts.uri)
-            .map(|query| Self(query.0))
-            .map_err(|why| Error::refused(why.body_text()))
+        let sent = parts.uri.query().unwrap_or_default();
+        let last: BTreeMap<_, _> = form_urlencoded::parse(sent.as_bytes()).collect();
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(last).finish();
+        let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
+        serde_path_to_error::deserialize(pairs).map(Self).map_err(|why| {
+            match why.path().to_string().as_str() {
+                "." => Error::refused(why.inner().to_string()),
+                name => Error::invalid(name, "invalid_input", why.inner().to_string()),
+            }
+        })
     }
 }
 

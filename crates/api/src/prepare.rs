@@ -5,10 +5,18 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{Method, Uri};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use axum::http::{Method, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bytes::BytesMut;
+use http_body_util::BodyExt;
 
-use crate::body::Received;
+use crate::Error;
+use crate::body::{Received, is_json};
+
+/// A client that sends too much is heard out up to this many times the limit: one whose
+/// connection breaks while it sends never reads why.
+const DISCARDED_LIMITS_MAX: usize = 16;
 
 /// The address exactly as the client sent it; links keep it.
 #[derive(Clone)]
@@ -89,13 +97,42 @@ fn canonical(sent: &str) -> Option<String> {
 /// remembered as such: who may not call here must not learn its limits first.
 pub(crate) async fn read_body(request: Request, limit_bytes: usize) -> Request {
     let (mut parts, body) = request.into_parts();
-    let received = match Limited::new(body, limit_bytes).collect().await {
-        Ok(collected) => Received::Whole(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Received::TooLarge { limit_bytes },
-        Err(_) => Received::Broken,
-    };
-    parts.extensions.insert(Arc::new(received));
+    parts.extensions.insert(Arc::new(receive(body, limit_bytes).await));
     Request::from_parts(parts, Body::empty())
+}
+
+async fn receive(mut body: Body, limit_bytes: usize) -> Received {
+    let mut whole = BytesMut::new();
+    let mut received_bytes = 0_usize;
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return Received::Broken };
+        let Ok(data) = frame.into_data() else { continue };
+        received_bytes = received_bytes.saturating_add(data.len());
+        if received_bytes <= limit_bytes {
+            whole.extend_from_slice(&data);
+        } else if received_bytes > limit_bytes.saturating_mul(DISCARDED_LIMITS_MAX) {
+            break;
+        }
+    }
+    if received_bytes > limit_bytes {
+        return Received::TooLarge { limit_bytes };
+    }
+    Received::Whole(whole.freeze())
+}
+
+/// Answers 406 to whoever will not take JSON, the one form that answers have here.
+pub(crate) async fn acceptable(request: Request, next: Next) -> Response {
+    let accepts = request.headers().get_all(header::ACCEPT);
+    let mut ranges = accepts.iter().flat_map(|value| value.to_str().unwrap_or("*/*").split(','));
+    let takes_json = |range: &str| {
+        let media = range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        matches!(media.as_str(), "" | "*/*" | "*" | "application/*") || is_json(&media)
+    };
+    let unbound = accepts.iter().next().is_none() || !is_management(request.uri().path());
+    if unbound || ranges.any(takes_json) {
+        return next.run(request).await;
+    }
+    Error::not_acceptable().into_response()
 }
 
 #[cfg(test)]

@@ -10,7 +10,8 @@ use model::Timestamp;
 
 use crate::{Error, Result};
 
-/// Keys watched at once; past it, windows that have ended are dropped.
+/// Windows counted at once; past it, those that have ended are dropped, and keys that are new
+/// go uncounted until there is room.
 const WINDOWS_MAX: usize = 50_000;
 
 const MINUTE: i64 = 60;
@@ -62,6 +63,9 @@ impl RateLimits {
         for (max, seconds) in bucket.limits() {
             let start = second - second.rem_euclid(seconds);
             let window = Window { key: key.id.clone(), bucket, seconds };
+            if counts.len() >= WINDOWS_MAX && !counts.contains_key(&window) {
+                continue;
+            }
             let count = counts.entry(window).or_insert((start, 0));
             if count.0 != start {
                 *count = (start, 0);

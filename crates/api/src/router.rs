@@ -39,6 +39,7 @@ pub fn service(app: AppState) -> Service {
     let router = management
         .fallback(nowhere)
         .layer(middleware::from_fn_with_state(app.clone(), within_bounds))
+        .layer(middleware::from_fn(prepare::acceptable))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(middleware::from_fn(cors::share))
         .layer(middleware::from_fn_with_state(app.clone(), observe::observe))

@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::handler::Handler;
 use axum::http::{Method, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::routing::{MethodFilter, MethodRouter};
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value};
 
@@ -126,14 +126,11 @@ impl Routes {
         let mut documented = Map::new();
         for path in self.paths {
             let allow = allow_header(&path.allowed);
-            let mut methods = path.methods;
-            if let Some(object) = path.scope_object {
-                let allow = allow.clone();
-                let options = move |State(app): State<AppState>, request: Request| {
-                    options(app, request, object.clone(), allow.clone())
-                };
-                methods = methods.merge(on(MethodFilter::OPTIONS, options));
-            }
+            let (object, allowed) = (path.scope_object, allow.clone());
+            let options = move |State(app): State<AppState>, request: Request| {
+                options(app, request, object.clone(), allowed.clone())
+            };
+            let methods = path.methods.on(MethodFilter::OPTIONS, options);
             let refuse = move |method: Method| refuse(method, allow.clone());
             router = router.route(path.template, methods.fallback(refuse));
             documented.insert(path.template.into(), Value::Object(path.operations));
@@ -151,20 +148,22 @@ fn allow_header(allowed: &[&str]) -> String {
     methods.join(", ")
 }
 
-/// OPTIONS tells what a caller with the read scope may do here.
-async fn options(app: AppState, request: Request, object: String, allow: String) -> Response {
+/// OPTIONS tells what a caller with the read scope may do here, and anybody on public paths.
+async fn options(
+    app: AppState,
+    request: Request,
+    object: Option<String>,
+    allow: String,
+) -> Response {
     let (mut parts, _) = request.into_parts();
-    match caller::may_read(&mut parts, &app, &object).await {
-        Ok(()) => (
-            [(header::ALLOW, allow)],
-            axum::Json(serde_json::json!({
-                "renders": ["application/json"],
-                "parses": ["application/json"],
-            })),
-        )
-            .into_response(),
-        Err(error) => error.into_response(),
+    if let Some(object) = object
+        && let Err(error) = caller::may_read(&mut parts, &app, &object).await
+    {
+        return error.into_response();
     }
+    let json = ["application/json"];
+    let body = serde_json::json!({ "renders": json, "parses": json });
+    ([(header::ALLOW, allow)], axum::Json(body)).into_response()
 }
 
 async fn refuse(method: Method, allow: String) -> Response {
