@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::db::{Row, Tx, args};
 use crate::{Actor, Catalog, ChangeAction, Error, Logged, PersonalKey, Result, Secret};
 
-#[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, schemars::JsonSchema)]
 pub struct ProjectRow {
     pub id: ProjectId,
     pub uuid: Uuid,
@@ -173,6 +173,9 @@ impl Catalog {
         after.name = change.name.unwrap_or(after.name);
         after.timezone = change.timezone.unwrap_or(after.timezone);
         after.settings.apply(change.settings);
+        if after == before {
+            return Ok(before);
+        }
         after.updated_at = now;
         tx.run(
             "UPDATE projects SET name = $2, timezone = $3, settings = $4, updated_at = $5 \

@@ -256,6 +256,12 @@ impl<T> Clone for Settings<T> {
     }
 }
 
+impl<T> PartialEq for Settings<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.changed == other.changed
+    }
+}
+
 impl<T> fmt::Debug for Settings<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Settings").field(&self.changed).finish()

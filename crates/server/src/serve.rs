@@ -45,7 +45,11 @@ pub(crate) async fn run(listen: Option<String>, data_dir: Option<PathBuf>) -> Re
         rate_limits: setting("RATE_LIMITS").is_some_and(|value| value == "on"),
         ..api::Settings::default()
     };
-    let service = api::service(AppState::new(catalog.clone(), settings, prometheus_client::registry::Registry::default()));
+    let service = api::service(AppState::new(
+        catalog.clone(),
+        settings,
+        prometheus_client::registry::Registry::default(),
+    ));
     let service =
         axum::ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(service);
     axum::serve(listener, service).with_graceful_shutdown(stopped()).await?;
