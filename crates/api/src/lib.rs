@@ -5,8 +5,8 @@
 
 mod access;
 mod actions;
-mod annotations;
 mod activity;
+mod annotations;
 mod auth;
 mod body;
 mod caller;

@@ -1,7 +1,8 @@
 //! Projects, their tokens and their settings.
 
 use model::{
-    Level, OrganizationId, ProjectId, ProjectSettings, ProjectSettingsChange, Timestamp, UserId, Window,
+    Level, OrganizationId, ProjectId, ProjectSettings, ProjectSettingsChange, Timestamp, UserId,
+    Window,
 };
 use serde_json::Value;
 use uuid::Uuid;
