@@ -34,6 +34,9 @@ pub(crate) const HEADER_BYTES: u64 = 4096;
 pub(crate) const GROUP_BYTES: usize = 32;
 pub(crate) const FRAME_BYTES: usize = 8;
 
+/// Of segments and positions. A million records a second reach it in 146,000 years.
+const NUMBER_MAX: u64 = 1 << 62;
+
 const SEGMENT_MAGIC: &[u8; 8] = b"HEDGEJNL";
 pub(crate) const GROUP_MAGIC: &[u8; 4] = b"HGRP";
 const HEADER_CHECKSUM: usize = HEADER_BYTES as usize - 4;
@@ -111,7 +114,7 @@ impl SegmentHeader {
             2 => Durability::Os,
             other => return Err(damaged("durability 1 or 2", other.to_string())),
         };
-        Ok(SegmentHeader {
+        let header = SegmentHeader {
             journal: JournalId::from_u128(u128::from_le_bytes(array_at(block, 16))),
             number: u64_at(block, 32),
             first: Position::from_u64(u64_at(block, 40)),
@@ -120,7 +123,24 @@ impl SegmentHeader {
                 position: Position::from_u64(u64_at(block, 56)),
             },
             durability,
-        })
+        };
+        header.plausible().map_err(|(expected, actual)| damaged(expected, actual.to_string()))?;
+        Ok(header)
+    }
+
+    /// What no journal can have written, so that nothing behind has to reckon with it.
+    fn plausible(&self) -> Result<(), (&'static str, u64)> {
+        let (first, before) = (self.first.as_u64(), self.previous.position.as_u64());
+        if self.number > NUMBER_MAX {
+            return Err(("a segment number", self.number));
+        }
+        if !(1..=NUMBER_MAX).contains(&first) {
+            return Err(("a first position", first));
+        }
+        if !(1..=first).contains(&before) {
+            return Err(("an end before the first position", before));
+        }
+        Ok(())
     }
 
     pub(crate) fn salt(&self) -> Salt {

@@ -3,8 +3,9 @@ use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::format::HEADER_BYTES;
-use crate::recover::{damage, open_all, read_tail};
+use crate::cursor::Fault;
+use crate::format::End;
+use crate::recover::{damage, ends_elsewhere, open_all, read_tail};
 use crate::scan::{Found, Scan};
 use crate::segment::Segment;
 use crate::{Error, JournalId, Position, Result};
@@ -14,7 +15,7 @@ use crate::{Error, JournalId, Position, Result};
 /// end that are not durable yet.
 pub struct Inspection {
     id: Option<JournalId>,
-    segments: VecDeque<(Arc<Segment>, u64)>,
+    segments: VecDeque<(Arc<Segment>, End)>,
     scan: Option<Scan>,
 }
 
@@ -24,10 +25,10 @@ impl Inspection {
         let mut segments = VecDeque::with_capacity(all.len());
         for (index, segment) in all.iter().enumerate() {
             let end = match all.get(index + 1) {
-                Some(next) => next.header.previous.offset,
-                None => read_tail(segment)?.end.offset,
+                Some(next) => next.header.previous,
+                None => read_tail(segment)?.end,
             };
-            segments.push_back((segment.clone(), end.max(HEADER_BYTES)));
+            segments.push_back((segment.clone(), end));
         }
         Ok(Inspection { id: all.first().map(|one| one.header.journal), segments, scan: None })
     }
@@ -39,23 +40,27 @@ impl Inspection {
 
     fn read(&mut self) -> Result<Option<(Position, Vec<u8>)>> {
         while let Some((segment, end)) = self.segments.front() {
-            let scan = self.scan.get_or_insert_with(|| Scan::new(segment.clone(), *end));
+            let scan = self.scan.get_or_insert_with(|| Scan::new(segment.clone(), end.offset));
             match scan.next()? {
                 Found::Group { .. } => {}
                 Found::Record { position, record } => {
                     return Ok(Some((position, record.to_vec())));
                 }
-                Found::End(_) => {
+                Found::End(found) if found == *end => {
                     self.scan = None;
                     self.segments.pop_front();
                 }
-                Found::Bad(fault) => {
-                    let later = self.segments.iter().skip(1).map(|(one, _)| one.bytes()).sum();
-                    return Err(damage(segment, fault, *end, later));
-                }
+                Found::End(found) => return Err(self.damaged(ends_elsewhere(found, *end))),
+                Found::Bad(fault) => return Err(self.damaged(fault)),
             }
         }
         Ok(None)
+    }
+
+    fn damaged(&self, fault: Fault) -> Error {
+        let (segment, end) = &self.segments[0];
+        let later = self.segments.iter().skip(1).map(|(one, _)| one.bytes()).sum();
+        damage(segment, fault, end.offset, later)
     }
 }
 

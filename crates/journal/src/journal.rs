@@ -226,9 +226,10 @@ impl Drop for Owned {
 
 fn own(folder: &Path, storage: &dyn Storage) -> Result<Owned> {
     let failed = Error::io("prepare the journal's folder");
+    let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
     fs::create_dir_all(folder).map_err(&failed)?;
-    if let Some(parent) = folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        storage.sync_folder(parent).map_err(&failed)?;
+    for made in missing.into_iter().filter(|path| !path.as_os_str().is_empty()) {
+        storage.sync_folder(parent(made)).map_err(&failed)?;
     }
     let mut options = OpenOptions::new();
     let file = options.create(true).write(true).truncate(false).open(folder.join(LOCK));
@@ -238,6 +239,10 @@ fn own(folder: &Path, storage: &dyn Storage) -> Result<Owned> {
         Err(TryLockError::WouldBlock) => Err(Error::Locked { folder: folder.to_owned() }),
         Err(TryLockError::Error(error)) => Err(failed(error)),
     }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// The first segment of a new journal, which makes its id last.
@@ -251,6 +256,8 @@ fn start(folder: &Path, settings: &Settings, storage: &dyn Storage) -> Result<Re
     };
     let file = segment::prepare(storage, folder, &header, HEADER_BYTES, None)?;
     let segment = segment::publish(storage, folder, header, file, HEADER_BYTES)?;
+    // The folder may stem from a start that ended before it could sync.
+    storage.sync_folder(parent(folder)).map_err(Error::io("prepare the journal's folder"))?;
     let mut segments = Segments::default();
     segments.list.push_back(Arc::new(segment));
     let extent = Extent { end: Position::START, next: Position::START };

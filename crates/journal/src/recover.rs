@@ -53,9 +53,9 @@ pub(crate) fn open_all(folder: &Path, options: &OpenOptions) -> Result<Vec<Arc<S
         let faults = [
             (one.journal == next.journal, one.journal.to_string(), next.journal.to_string()),
             (
-                next.first >= next.previous.position && next.previous.position >= one.first,
-                format!("a first position from {} on", one.first.max(next.previous.position)),
-                next.first.to_string(),
+                next.previous.position >= one.first,
+                format!("an end of the previous segment from position {} on", one.first),
+                next.previous.position.to_string(),
             ),
         ];
         if let Some((_, expected, actual)) = faults.into_iter().find(|(holds, _, _)| !holds) {
@@ -91,15 +91,18 @@ fn read_complete(segment: &Arc<Segment>, end: End) -> Result<(), Stop> {
             Found::Group { .. } | Found::Record { .. } => {}
             Found::Bad(fault) => return Err(Stop::Fault(fault)),
             Found::End(found) if found == end => return Ok(()),
-            Found::End(found) => {
-                return Err(Stop::Fault(Fault {
-                    cut: found,
-                    offset: found.offset,
-                    expected: format!("position {} at byte {}", end.position, end.offset),
-                    actual: format!("position {}", found.position),
-                }));
-            }
+            Found::End(found) => return Err(Stop::Fault(ends_elsewhere(found, end))),
         }
+    }
+}
+
+/// A segment's content does not end where its successor says.
+pub(crate) fn ends_elsewhere(found: End, end: End) -> Fault {
+    Fault {
+        cut: found,
+        offset: found.offset,
+        expected: format!("position {} at byte {}", end.position, end.offset),
+        actual: format!("position {}", found.position),
     }
 }
 
@@ -110,7 +113,7 @@ pub(crate) fn damage(segment: &Segment, fault: Fault, limit: u64, later_bytes: u
         position: fault.cut.position,
         expected: fault.expected,
         actual: fault.actual,
-        bytes_behind: limit.saturating_sub(fault.offset) + later_bytes,
+        bytes_behind: limit.saturating_sub(fault.offset).saturating_add(later_bytes),
     }))
 }
 
@@ -149,13 +152,15 @@ pub(crate) fn read_tail(segment: &Arc<Segment>) -> Result<Tail> {
         if let Some(proof) = synced_beyond(segment, end, limit)? {
             return Err(damage(segment, fault, proof, 0));
         }
-        tracing::debug!(
-            file = %segment.path.display(),
-            offset = end.offset,
-            expected = %fault.expected,
-            actual = %fault.actual,
-            "journal ends"
-        );
+        // A header that checks says that a group was begun; anything else is unused space.
+        if fault.offset > end.offset {
+            tracing::warn!(
+                file = %segment.path.display(),
+                offset = end.offset,
+                position = %end.position,
+                "the journal's last write is torn and not used"
+            );
+        }
     }
     let whole = groups.into_iter().flatten().rfind(|(start, _)| start.offset < end.offset);
     let (synced_to, clean) = whole.map_or((HEADER_BYTES, false), |(start, header)| {

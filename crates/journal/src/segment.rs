@@ -111,10 +111,12 @@ pub(crate) fn numbers(folder: &Path) -> Result<Vec<u64>> {
     for entry in fs::read_dir(folder).map_err(&failed)? {
         let name = entry.map_err(&failed)?.file_name();
         let digits = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
-        numbers.extend(digits.and_then(|digits| digits.parse::<u64>().ok()));
+        let number = digits.and_then(|digits| digits.parse::<u64>().ok());
+        // Only names this code would give.
+        numbers.extend(number.filter(|number| path(folder, *number).ends_with(&name)));
     }
     numbers.sort_unstable();
-    match numbers.windows(2).find(|pair| pair[0] + 1 != pair[1]) {
+    match numbers.windows(2).find(|pair| pair[1] - pair[0] != 1) {
         Some(pair) => Err(Error::Missing { file: path(folder, pair[0] + 1) }),
         None => Ok(numbers),
     }

@@ -190,7 +190,7 @@ fn live(durability: Durability, acts: Vec<Act>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     #[test]
     fn synced_history_survives_faults_kills_and_power_cuts(acts in acts()) {

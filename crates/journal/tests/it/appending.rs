@@ -1,12 +1,14 @@
-use journal::{Batch, Error, Journal, Position, Settings};
+use journal::{Batch, Error, Journal, JournalId, Position, Settings};
 
 use crate::{batch, inspect, read_all, tiny};
 
 #[tokio::test]
 async fn appended_records_come_back_in_order_before_and_after_a_restart() {
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("not/there/yet");
+    let journal = Journal::open(&folder, tiny()).await.unwrap();
     let id = journal.id();
+    assert_eq!(id.to_string().parse::<JournalId>().unwrap(), id);
     let mut expected = Vec::new();
     let mut next = Position::START;
     for size in [0, 1, 100, 4096, 5000, 20_000, 60_000, 3] {
@@ -19,12 +21,12 @@ async fn appended_records_come_back_in_order_before_and_after_a_restart() {
         assert_eq!(last.next(), next);
         assert_eq!(read_all(&journal, Position::START).await, expected);
     }
-    assert_eq!(inspect(folder.path()), expected);
+    assert_eq!(inspect(&folder), expected);
     journal.close().await;
     let closed = journal.append(batch(["late"])).await;
     assert!(matches!(closed, Err(Error::Closed)));
 
-    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    let journal = Journal::open(&folder, tiny()).await.unwrap();
     assert_eq!(journal.id(), id);
     assert_eq!(journal.append(batch(["again"])).await.unwrap(), next);
     expected.push((next, b"again".to_vec()));
@@ -32,7 +34,7 @@ async fn appended_records_come_back_in_order_before_and_after_a_restart() {
         let wanted: Vec<_> = expected.iter().filter(|(at, _)| *at >= from).cloned().collect();
         assert_eq!(read_all(&journal, from).await, wanted);
     }
-    assert_eq!(inspect(folder.path()), expected);
+    assert_eq!(inspect(&folder), expected);
 }
 
 #[tokio::test]

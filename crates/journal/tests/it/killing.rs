@@ -9,7 +9,7 @@ use journal::{Durability, Journal, Position, Settings};
 use crate::{batch, inspect, read_all, tiny};
 
 const CHILD: &str = "JOURNAL_KILLED_CHILD";
-const ROUNDS: u64 = 40;
+const ROUNDS: u64 = 32;
 const TASKS: u64 = 8;
 /// Released when this far behind, so that files are taken over under load too.
 const KEPT: u64 = 400;

@@ -88,7 +88,7 @@ fn appends() -> impl Strategy<Value = Vec<(Vec<usize>, bool)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
 
     #[test]
     fn a_tail_torn_at_any_byte_is_cut_to_the_acknowledged_records(

@@ -22,7 +22,7 @@ fn expected(from: Position, next: Position) -> Vec<(Position, Vec<u8>)> {
 #[tokio::test]
 async fn released_space_is_used_again_and_positions_survive_restarts() {
     let folder = tempfile::tempdir().unwrap();
-    for round in 0..5 {
+    for round in 0..3 {
         let journal = Journal::open(folder.path(), tiny()).await.unwrap();
         for _ in 0..10 {
             append(&journal, 30).await;
