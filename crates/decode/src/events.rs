@@ -90,7 +90,7 @@ pub fn parse_events<'t>(text: &'t Text<'_>, unnamed: Unnamed) -> Result<Payload<
         Outline::Object { batch: None, .. } => {
             let fields = Fields::read(json).map_err(|_| Error::Json)?;
             payload.take_frame(&fields);
-            let mut event = raw_event(&fields, json.trim_ascii().len());
+            let mut event = raw_event(&fields, json.trim_ascii().len(), payload.inner_token());
             event.name = named(event.name, unnamed);
             payload.source = Source::One(Box::new(event));
         }
@@ -117,7 +117,16 @@ impl<'t> Payload<'t> {
             Source::One(event) => State::One(Some(event.clone())),
             Source::Many(list) => State::Many { list, at: 1 },
         };
-        Elements { state, unnamed: self.unnamed, project_id: ProjectField::Absent }
+        Elements {
+            state,
+            unnamed: self.unnamed,
+            inner_token: self.inner_token(),
+            project_id: ProjectField::Absent,
+        }
+    }
+
+    fn inner_token(&self) -> InnerToken {
+        if self.token.is_some() { InnerToken::Unneeded } else { InnerToken::Wanted }
     }
 }
 
@@ -125,7 +134,15 @@ impl<'t> Payload<'t> {
 pub struct Elements<'t> {
     state: State<'t>,
     unnamed: Unnamed,
+    inner_token: InnerToken,
     project_id: ProjectField,
+}
+
+/// Whether a token inside the properties matters, which costs a walk over them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InnerToken {
+    Wanted,
+    Unneeded,
 }
 
 #[derive(Clone, Debug)]
@@ -156,7 +173,7 @@ impl<'t> Iterator for Elements<'t> {
             }
             Ok(None) => Some(Ok(Element::NotAnObject)),
             Ok(Some((fields, bytes))) => {
-                let mut event = raw_event(&fields, bytes);
+                let mut event = raw_event(&fields, bytes, self.inner_token);
                 event.name = named(event.name, self.unnamed);
                 match project_field(&fields) {
                     ProjectField::Absent => {}
@@ -228,7 +245,11 @@ fn named(name: Option<Cow<'_, str>>, unnamed: Unnamed) -> Option<Cow<'_, str>> {
     }
 }
 
-pub(crate) fn raw_event<'t>(fields: &Fields<'t>, bytes: usize) -> RawEvent<'t> {
+pub(crate) fn raw_event<'t>(
+    fields: &Fields<'t>,
+    bytes: usize,
+    inner_token: InnerToken,
+) -> RawEvent<'t> {
     let properties = match fields.properties {
         None => RawProperties::Absent,
         Some(raw) if raw.starts_with('{') => RawProperties::Object(raw),
@@ -237,7 +258,7 @@ pub(crate) fn raw_event<'t>(fields: &Fields<'t>, bytes: usize) -> RawEvent<'t> {
     let mut token = fields.token();
     let mut distinct_id = fields.distinct_id.or(fields.dollar_distinct_id);
     if let RawProperties::Object(json) = properties
-        && (token.is_none() || distinct_id.is_none())
+        && (distinct_id.is_none() || (token.is_none() && inner_token == InnerToken::Wanted))
     {
         let inner = Inner::read(json);
         distinct_id = distinct_id.or(inner.distinct_id);

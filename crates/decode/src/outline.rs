@@ -139,16 +139,40 @@ fn skip_container(bytes: &[u8], start: usize, outer: usize) -> Result<usize> {
 }
 
 /// Where the string whose quote stands at `at` ends.
-fn skip_string(bytes: &[u8], at: usize) -> Result<usize> {
+pub(crate) fn skip_string(bytes: &[u8], at: usize) -> Result<usize> {
     let mut from = at + 1;
-    while let Some(found) = bytes.get(from..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
-        let found = from + found;
+    while let Some(found) = quote_or_backslash(bytes, from) {
         if bytes[found] == b'"' {
             return Ok(found + 1);
         }
         from = found + 2;
     }
     Err(Error::Json)
+}
+
+/// Most strings are a few bytes long, too short for a call of `memchr` to pay: the first words
+/// are looked at in place, eight bytes at once.
+#[inline]
+fn quote_or_backslash(bytes: &[u8], mut from: usize) -> Option<usize> {
+    const WORDS_IN_PLACE: usize = 4;
+    for _ in 0..WORDS_IN_PLACE {
+        let Some(word) = bytes.get(from..).and_then(<[u8]>::first_chunk) else { break };
+        let word = u64::from_le_bytes(*word);
+        let found = bytes_equal(word, b'"') | bytes_equal(word, b'\\');
+        if found != 0 {
+            return Some(from + found.trailing_zeros() as usize / 8);
+        }
+        from += 8;
+    }
+    bytes.get(from..).and_then(|rest| memchr2(b'"', b'\\', rest)).map(|found| from + found)
+}
+
+/// The highest bit of the lowest byte of `word` that equals `byte` is set; bytes above it may
+/// be wrong.
+const fn bytes_equal(word: u64, byte: u8) -> u64 {
+    const ONES: u64 = u64::MAX / 255;
+    let zeroed = word ^ (ONES * byte as u64);
+    zeroed.wrapping_sub(ONES) & !zeroed & (ONES << 7)
 }
 
 #[cfg(test)]

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use memchr::{memchr, memchr2, memmem};
+use memchr::{memchr, memmem};
+
+use crate::outline::skip_string;
 
 /// Escapes that no UTF-8 text can hold (lone surrogates) or that stores cannot keep (U+0000)
 /// become U+FFFD. All are six bytes long, so the text never moves, and it is copied only when
@@ -70,7 +72,7 @@ pub(crate) fn null_for_numbers_that_are_none(text: Cow<'_, str>) -> Cow<'_, str>
             continue;
         }
         let end = match bytes[at] {
-            b'"' => string_end(bytes, at),
+            b'"' => skip_string(bytes, at).unwrap_or(bytes.len()),
             b'N' | b'I' | b'-' => at + 1,
             _ => bytes[at..]
                 .iter()
@@ -81,18 +83,6 @@ pub(crate) fn null_for_numbers_that_are_none(text: Cow<'_, str>) -> Cow<'_, str>
         at = end;
     }
     Cow::Owned(out)
-}
-
-fn string_end(bytes: &[u8], quote: usize) -> usize {
-    let mut from = quote + 1;
-    while let Some(found) = bytes.get(from..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
-        from += found;
-        if bytes[from] == b'"' {
-            return from + 1;
-        }
-        from += 2;
-    }
-    bytes.len()
 }
 
 #[cfg(test)]

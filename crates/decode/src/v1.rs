@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use model::event::{RawEvent, RawTime, RawUuid, V1Options};
 use uuid::Uuid;
 
-use crate::events::{next_fields, non_empty, raw_event};
+use crate::events::{InnerToken, next_fields, non_empty, raw_event};
 use crate::fields::Fields;
 use crate::ladder::{Around, Text};
 use crate::outline::Outline;
@@ -126,7 +126,7 @@ impl<'t> Iterator for V1Events<'t> {
             Ok(None) => return Some(Err(Error::Shape)),
             Err(error) => return Some(Err(error)),
         };
-        let raw = raw_event(&fields, bytes);
+        let raw = raw_event(&fields, bytes, InnerToken::Unneeded);
         let uuid = match raw.uuid {
             RawUuid::Given(uuid) => uuid,
             RawUuid::Absent => return Some(Ok(V1Element::MissingUuid)),
