@@ -307,7 +307,10 @@ const HIDE: &str = "UPDATE projects SET deleted_at = $2, api_token = NULL, secre
 
 /// Hides every project of an organization that goes away.
 pub(crate) async fn hide_all(tx: &mut Tx, of: OrganizationId, now: Timestamp) -> Result<()> {
-    tx.run(format!("{HIDE} AND organization_id = $1"), args![of, now]).await?;
+    let sql = format!("{HIDE} AND organization_id = $1 RETURNING id");
+    for row in tx.all(sql, args![of, now]).await? {
+        tx.changes_project(row.get("id")?);
+    }
     Ok(())
 }
 

@@ -2,7 +2,11 @@
 
 mod activity;
 mod harness;
+mod keys;
+mod members;
 mod organizations;
 mod people;
 mod projects;
+mod roles;
+mod session;
 mod starting;

@@ -1,5 +1,7 @@
 //! Project numbers, secrets, and what goes with an organization.
 
+use std::sync::mpsc;
+
 use catalog::{Error, NewProject, OrganizationChange, Secret};
 
 use crate::store::{EVERYTHING, Home, Place};
@@ -69,8 +71,11 @@ pub async fn a_deleted_organization_takes_its_projects_and_people_along(place: P
     assert_eq!(user.current_organization, Some(second.id));
     assert_eq!(user.current_project, Some(projects[0].id));
 
+    let (told, heard) = mpsc::sync_channel(10);
+    home.catalog.on_project_change(move |project| told.send(project).unwrap());
     let actor = catalog::Actor { organization: second.id, ..home.actor() };
     home.catalog.delete_organization(&actor).await.unwrap();
+    assert_eq!(heard.try_iter().collect::<Vec<_>>(), [projects[0].id]);
     assert!(matches!(home.catalog.organization(second.id).await, Err(Error::NotFound)));
     assert!(matches!(home.catalog.project(projects[0].id).await, Err(Error::NotFound)));
     let token = &projects[0].api_token;
