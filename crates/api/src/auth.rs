@@ -16,10 +16,10 @@ use crate::{AppState, Error, Result, session};
 #[derive(Clone)]
 pub(crate) struct Credentials(Arc<Proof>);
 
-#[derive(Clone)]
-enum Proof {
-    Key(PersonalKey, UserRow),
-    Session(UserRow),
+struct Proof {
+    user: UserRow,
+    /// None for a browser session.
+    key: Option<PersonalKey>,
 }
 
 /// Where a key was found, in the words of the error that refuses it.
@@ -50,11 +50,11 @@ pub(crate) async fn authenticate(parts: &mut Parts, app: &AppState) -> Result<Cr
             let holder = app.catalog.key_holder(&value).await?;
             let (key, user) = holder.ok_or_else(|| invalid_key(place))?;
             app.rate_limits.take(parts, &key, app.catalog.clock().now())?;
-            Credentials(Arc::new(Proof::Key(key, user)))
+            Credentials(Arc::new(Proof { user, key: Some(key) }))
         }
         None => {
             let user = session::user(parts, app).await?.ok_or_else(Error::unauthenticated)?;
-            Credentials(Arc::new(Proof::Session(user)))
+            Credentials(Arc::new(Proof { user, key: None }))
         }
     };
     parts.extensions.insert(credentials.clone());
@@ -110,16 +110,11 @@ pub(crate) fn query_parameter(parts: &Parts, name: &str) -> Option<String> {
 
 impl Credentials {
     pub(crate) fn user(&self) -> &UserRow {
-        match &*self.0 {
-            Proof::Key(_, user) | Proof::Session(user) => user,
-        }
+        &self.0.user
     }
 
     fn key(&self) -> Option<&PersonalKey> {
-        match &*self.0 {
-            Proof::Key(key, _) => Some(key),
-            Proof::Session(_) => None,
-        }
+        self.0.key.as_ref()
     }
 
     pub(crate) fn is_key(&self) -> bool {

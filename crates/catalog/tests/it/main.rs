@@ -1,5 +1,7 @@
 //! What every catalog promises, on SQLite and on PostgreSQL.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
 mod cases;
 mod store;
 
