@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::http::header;
 use axum::http::request::Parts;
-use catalog::{PersonalKey, ProjectRow, UserRow};
+use catalog::{PersonalKey, ProjectRow, Secret, UserRow};
 use model::OrganizationId;
 use model::scope::Access;
 use serde_json::Value;
@@ -20,6 +20,8 @@ struct Proof {
     user: UserRow,
     /// None for a browser session.
     key: Option<PersonalKey>,
+    /// None for a key.
+    session: Option<Secret>,
 }
 
 /// Where a key was found, in the words of the error that refuses it.
@@ -50,11 +52,12 @@ pub(crate) async fn authenticate(parts: &mut Parts, app: &AppState) -> Result<Cr
             let holder = app.catalog.key_holder(&value).await?;
             let (key, user) = holder.ok_or_else(|| invalid_key(place))?;
             app.rate_limits.take(parts, &key, app.catalog.clock().now())?;
-            Credentials(Arc::new(Proof { user, key: Some(key) }))
+            Credentials(Arc::new(Proof { user, key: Some(key), session: None }))
         }
         None => {
-            let user = session::user(parts, app).await?.ok_or_else(Error::unauthenticated)?;
-            Credentials(Arc::new(Proof { user, key: None }))
+            let found = session::user(parts, app).await?;
+            let (session, user) = found.ok_or_else(Error::unauthenticated)?;
+            Credentials(Arc::new(Proof { user, key: None, session: Some(session) }))
         }
     };
     parts.extensions.insert(credentials.clone());
@@ -115,6 +118,10 @@ impl Credentials {
 
     fn key(&self) -> Option<&PersonalKey> {
         self.0.key.as_ref()
+    }
+
+    pub(crate) fn session(&self) -> Option<&Secret> {
+        self.0.session.as_ref()
     }
 
     pub(crate) fn is_key(&self) -> bool {

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
-use catalog::{Actor, OrganizationRow, PersonalKey, ProjectRow, UserRow};
+use catalog::{Actor, OrganizationRow, PersonalKey, ProjectRow, Secret, UserRow};
 use model::scope::{Access, Required};
 use model::{Level, OrganizationId, ProjectId};
 use schemars::SchemaGenerator;
@@ -71,6 +71,8 @@ pub struct OnAccount<R, M> {
     pub user: UserRow,
     /// The key that was used; none for a browser session.
     pub key: Option<PersonalKey>,
+    /// The session that was used; none for a key.
+    pub session: Option<Secret>,
     of: PhantomData<fn() -> (R, M)>,
 }
 
@@ -162,8 +164,9 @@ where
             credentials.may_leave_projects()?;
         }
         credentials.may(R::SCOPE, M::ACCESS)?;
+        let session = credentials.session().cloned();
         let (user, key) = credentials.into_parts();
-        Ok(Self { user, key, of: PhantomData })
+        Ok(Self { user, key, session, of: PhantomData })
     }
 }
 

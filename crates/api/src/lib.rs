@@ -30,6 +30,7 @@ mod roles;
 mod router;
 mod routes;
 mod session;
+mod users;
 mod warnings;
 
 use std::ops::Deref;

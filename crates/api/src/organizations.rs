@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::body::{WithSettings, max_chars, not_blank, present};
+use crate::projects::ProjectItem;
 use crate::{
     AccountReader, AccountWriter, App, AppState, Body, Created, Error, Found, Gone, Listing,
     OrganizationReader, OrganizationWriter, Page, Patch, Resource, Result, Routes, Whole,
@@ -41,7 +42,8 @@ pub(crate) struct Organization {
     updated_at: Timestamp,
     membership_level: Level,
     plugins_access_level: i64,
-    teams: Vec<OrganizationTeam>,
+    /// Project, environment and team are one thing here; clients read it under both names.
+    teams: Vec<ProjectItem>,
     projects: Vec<OrganizationProject>,
     available_product_features: Vec<ProductFeature>,
     #[serde(flatten)]
@@ -50,21 +52,6 @@ pub(crate) struct Organization {
     metadata: Map<String, Value>,
     customer_id: Option<String>,
     member_count: i64,
-}
-
-/// Project, environment and team are one thing here; clients read it under all of these names.
-#[derive(Debug, Serialize, JsonSchema)]
-struct OrganizationTeam {
-    id: ProjectId,
-    uuid: Uuid,
-    organization: OrganizationId,
-    project_id: ProjectId,
-    api_token: String,
-    name: String,
-    timezone: String,
-    ingested_event: bool,
-    is_demo: bool,
-    access_control: bool,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -186,7 +173,7 @@ pub(crate) async fn shown(
             id: row.id,
             membership_level: level,
             plugins_access_level: PLUGINS_ACCESS_NONE,
-            teams: own().map(OrganizationTeam::of).collect(),
+            teams: own().cloned().map(ProjectItem::from).collect(),
             projects: own().map(OrganizationProject::of).collect(),
             available_product_features: FEATURES
                 .iter()
@@ -204,23 +191,6 @@ pub(crate) async fn shown(
         }
     });
     Ok(shown.collect())
-}
-
-impl OrganizationTeam {
-    fn of(project: &ProjectRow) -> Self {
-        Self {
-            id: project.id,
-            uuid: project.uuid,
-            organization: project.organization,
-            project_id: project.id,
-            api_token: project.api_token.clone(),
-            name: project.name.clone(),
-            timezone: project.timezone.clone(),
-            ingested_event: project.ingested_event,
-            is_demo: false,
-            access_control: false,
-        }
-    }
 }
 
 impl OrganizationProject {

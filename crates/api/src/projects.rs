@@ -46,7 +46,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 /// A project in lists, and wherever others nest it.
-#[derive(Serialize, JsonSchema)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ProjectItem {
     id: ProjectId,
     uuid: Uuid,

@@ -28,6 +28,7 @@ const RESOURCES: &[fn(Routes) -> Routes] = &[
     crate::projects::routes,
     crate::roles::routes,
     crate::session::routes,
+    crate::users::routes,
     crate::warnings::routes,
 ];
 

@@ -66,12 +66,12 @@ async fn log_out(app: App, client: Client) -> Result<WithCookies<LoggedIn>> {
 }
 
 /// The user of a valid session cookie, once a write has shown that it comes from our pages.
-pub(crate) async fn user(parts: &Parts, app: &AppState) -> Result<Option<UserRow>> {
+pub(crate) async fn user(parts: &Parts, app: &AppState) -> Result<Option<(Secret, UserRow)>> {
     let client = Client::of(parts);
     let Some(session) = &client.session else { return Ok(None) };
     let Some(user) = app.catalog.session_user(session).await? else { return Ok(None) };
     client.check_write()?;
-    Ok(Some(user))
+    Ok(Some((session.clone(), user)))
 }
 
 /// What a browser says about itself and its session.

@@ -10,3 +10,4 @@ mod projects;
 mod roles;
 mod session;
 mod starting;
+mod users;

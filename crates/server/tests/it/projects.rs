@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::{PROJECT_KEY, Server, Store, both};
+use crate::people;
 
 both! {
     a_new_project_has_every_field_at_its_default,
@@ -16,6 +17,8 @@ both! {
     a_reset_token_stops_the_old_one,
     a_rotated_secret_keeps_its_predecessor_until_told,
     a_key_for_one_project_opens_no_other,
+    a_member_works_in_a_project_and_does_not_administer_it,
+    a_project_of_another_organization_is_out_of_reach,
 }
 
 /// Everything that may be set, with its default and another value.
@@ -306,7 +309,7 @@ fn a_rotated_secret_keeps_its_predecessor_until_told(store: Store) {
     assert_eq!(demo, json!({ "is_generating_demo_data": false }));
 }
 
-// contract: management 9, 14, 15
+// contract: management 9-11, 14, 15
 fn a_key_for_one_project_opens_no_other(store: Store) {
     let server = Server::start(store);
     server.post("/api/projects", json!({ "name": "Orchard" })).expect(201);
@@ -325,7 +328,8 @@ fn a_key_for_one_project_opens_no_other(store: Store) {
         let said = detail(method, path, 403);
         assert!(said.ends_with("requested project: ID 2."), "{said}");
     }
-    for path in ["/api/projects", "/api/organizations/@current/projects"] {
+    detail("GET", "/api/users/@me/", 200);
+    for path in ["/api/projects", "/api/organizations", "/api/organizations/@current/projects"] {
         let said = detail("GET", path, 403);
         assert!(said.ends_with("only supported on project-based endpoints."), "{said}");
     }
@@ -333,4 +337,73 @@ fn a_key_for_one_project_opens_no_other(store: Store) {
         assert_eq!(detail("GET", path, 404), "Project not found.");
     }
     server.get("/api/projects/2").expect(200);
+}
+
+fn a_member_works_in_a_project_and_does_not_administer_it(store: Store) {
+    let server = Server::start(store);
+    server.patch("/api/projects/1/rotate_secret_token", json!({})).expect(200);
+    people::add(&server, "m@example.com", 1);
+    let key = people::key_of(&server, "m@example.com", &["*"]);
+    let call =
+        |method: &str, path: &str| server.call(method, path).key(&key).json(json!({})).send();
+    let seen = call("GET", "/api/projects/1").expect(200).json();
+    assert_eq!(seen["effective_membership_level"], 1);
+    assert_eq!(seen["user_access_level"], "member");
+    assert_eq!(seen["secret_api_token"], Value::Null);
+    assert_eq!(server.get("/api/projects/1").expect(200).json()["user_access_level"], "admin");
+    let patch = server.call("PATCH", "/api/projects/1").key(&key).json(json!({ "is_demo": true }));
+    assert_eq!(patch.send().expect(200).json()["secret_api_token"], Value::Null);
+    for (method, path) in [
+        ("DELETE", "/api/projects/1"),
+        ("PATCH", "/api/projects/1/reset_token"),
+        ("PATCH", "/api/projects/1/rotate_secret_token"),
+        ("PATCH", "/api/projects/1/delete_secret_token_backup"),
+        ("POST", "/api/projects"),
+        ("POST", "/api/organizations/@current/projects"),
+    ] {
+        let refused = call(method, path).expect(403);
+        assert_eq!(refused.error(), "authentication_error permission_denied -", "{path}");
+    }
+    assert_eq!(server.get("/api/projects").expect(200).json()["count"], 1);
+}
+
+fn a_project_of_another_organization_is_out_of_reach(store: Store) {
+    let server = Server::start(store);
+    people::add(&server, "m@example.com", 1);
+    let key = people::key_of(&server, "m@example.com", &["*"]);
+    let body = json!({ "name": "Theirs" });
+    let theirs = server.call("POST", "/api/organizations").key(&key).json(body).send().expect(201);
+    let theirs = theirs.json();
+    let organization = theirs["id"].as_str().unwrap();
+    let (id, token) =
+        (&theirs["teams"][0]["id"], theirs["teams"][0]["api_token"].as_str().unwrap());
+    assert_eq!(id, 2);
+    for (method, path) in [
+        ("GET", "/api/projects/2"),
+        ("PATCH", "/api/environments/2/"),
+        ("PUT", "/api/projects/2"),
+        ("DELETE", "/api/projects/2"),
+        ("OPTIONS", "/api/projects/2"),
+        ("PATCH", "/api/projects/2/reset_token"),
+        ("GET", "/api/projects/2/activity"),
+        ("GET", "/api/projects/2/activity_log"),
+        ("GET", &format!("/api/projects/1?token={token}")),
+        ("DELETE", &format!("/api/organizations/{organization}/projects/2")),
+    ] {
+        let refused = server.call(method, path).json(json!({ "name": "Mine" })).send().expect(403);
+        assert_eq!(refused.json()["detail"], "You don't have access to the project.", "{path}");
+    }
+    server.get(&format!("/api/organizations/{organization}/projects")).expect(404);
+    server.get("/api/organizations/@current/projects/2").expect(404);
+    assert_eq!(server.get("/api/projects").expect(200).json()["count"], 1);
+    let their_view = server.call("GET", "/api/projects").key(&key).send().expect(200).json();
+    assert_eq!(their_view["count"], 2, "they belong to both");
+
+    let scoped = json!({ "label": "o", "scopes": ["*"], "scoped_organizations": [organization] });
+    let made = server.call("POST", "/api/personal_api_keys").key(&key).json(scoped).send();
+    let made = made.expect(201).json();
+    let narrow = made["value"].as_str().unwrap();
+    let listed = server.call("GET", "/api/projects").key(narrow).send().expect(200).json();
+    assert_eq!((&listed["count"], &listed["results"][0]["id"]), (&json!(1), &json!(2)));
+    server.call("GET", "/api/projects/1").key(narrow).send().expect(403);
 }
