@@ -106,7 +106,8 @@ fn body_key(parts: &Parts) -> Option<String> {
 pub(crate) fn query_parameter(parts: &Parts, name: &str) -> Option<String> {
     let query = parts.uri.query()?;
     form_urlencoded::parse(query.as_bytes())
-        .find(|(key, _)| key == name)
+        .filter(|(key, _)| key == name)
+        .last()
         // PostgreSQL cannot even be asked for U+0000.
         .map(|(_, value)| value.replace('\0', "\u{fffd}"))
 }
