@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::access::{Authored, WithAccess};
+use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::body::{lenient_bool, max_chars, not_blank, present, tags};
 use crate::{
     App, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Reader, Resource,
@@ -41,6 +42,8 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .get("/api/projects/{project_id}/actions/{id}", read)
         .patch("/api/projects/{project_id}/actions/{id}", update)
         .delete("/api/projects/{project_id}/actions/{id}", destroy)
+        .get("/api/projects/{project_id}/actions/activity", activity)
+        .get("/api/projects/{project_id}/actions/{id}/activity", activity_of_one)
 }
 
 async fn list(caller: Reader<Actions>, page: Page, app: App) -> Result<Listing<Shown>> {
@@ -118,6 +121,24 @@ async fn update(
 
 async fn destroy(_: Writer<Actions>) -> Result<NeverDeleted> {
     Ok(NeverDeleted)
+}
+
+async fn activity(
+    caller: Reader<ActivityLog>,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    page.of_all::<Action>(&app, &caller.project).await
+}
+
+async fn activity_of_one(
+    caller: Reader<ActivityLog>,
+    id: Id,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    let action = app.catalog.action(caller.project.id, ActionId(id.0), Among::Live).await?;
+    page.of(&app, &caller.project, &action).await
 }
 
 impl ActionFields {

@@ -5,6 +5,7 @@ use model::{Annotation, AnnotationId, AnnotationScope, CreationType, Timestamp};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::body::{lenient_bool, max_chars, present};
 use crate::path::{given, instant, search};
 use crate::{
@@ -28,6 +29,8 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .get("/api/projects/{project_id}/annotations/{id}", read)
         .patch("/api/projects/{project_id}/annotations/{id}", update)
         .delete("/api/projects/{project_id}/annotations/{id}", destroy)
+        .get("/api/projects/{project_id}/annotations/activity", activity)
+        .get("/api/projects/{project_id}/annotations/{id}/activity", activity_of_one)
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -122,6 +125,25 @@ async fn update(
 
 async fn destroy(_: Writer<Annotations>) -> Result<NeverDeleted> {
     Ok(NeverDeleted)
+}
+
+async fn activity(
+    caller: Reader<ActivityLog>,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    page.of_all::<Annotation>(&app, &caller.project).await
+}
+
+async fn activity_of_one(
+    caller: Reader<ActivityLog>,
+    id: Id,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    let annotation =
+        app.catalog.annotation(caller.project.id, AnnotationId(id.0), Among::Live).await?;
+    page.of(&app, &caller.project, &annotation).await
 }
 
 impl AnnotationFields {

@@ -152,9 +152,15 @@ async fn add_member(
     body: Body<AddMember>,
 ) -> Result<Created<RoleMembership>> {
     caller.require(Level::Admin)?;
-    let role = id.found().map_err(|_| Error::refused("Role does not exist."))?;
+    let missing = || Error::refused("Role does not exist.");
+    let role = id.found().map_err(|_| missing())?;
+    let role =
+        app.catalog.role(caller.organization.id, role).await.map_err(|error| match error {
+            catalog::Error::NotFound => missing(),
+            other => other.into(),
+        })?;
     let user = body.read()?.user_uuid;
-    Ok(Created(app.catalog.add_to_role(&caller.actor(), role, user).await?))
+    Ok(Created(app.catalog.add_to_role(&caller.actor(), role.id, user).await?))
 }
 
 async fn read_member(

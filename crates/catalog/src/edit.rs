@@ -59,9 +59,10 @@ impl Catalog {
         id: T::Id,
         apply: impl FnOnce(&mut T, Timestamp),
     ) -> Result<T> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         let before = T::lock(&mut tx, actor, id).await?;
+        // Not before the row is ours: the log is read in the order of its times.
+        let now = self.clock.now();
         let mut after = before.clone();
         apply(&mut after, now);
         if before.is_deleted() && after.is_deleted() {

@@ -1,6 +1,10 @@
 //! The real program over HTTP, on both catalogs.
 
+#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
+
+mod actions;
 mod activity;
+mod annotations;
 mod harness;
 mod keys;
 mod members;
@@ -13,3 +17,4 @@ mod session;
 mod starting;
 mod transport;
 mod users;
+mod walk;

@@ -1,0 +1,383 @@
+//! Every route, taken from the document at `/api/schema/`, meets a caller in the one order that
+//! can be observed: 401, then the project (404), the key's restrictions (403), its scope (403),
+//! membership (403), the object (404), and only then the body (400).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Call, Server, Store, both};
+
+both! {
+    every_route_asks_who_where_and_what_before_it_reads_a_body,
+    every_documented_path_is_routed_and_names_its_methods,
+}
+
+/// A scope that no route asks for.
+const USELESS: &str = "webhook:write";
+/// What is wrong with it is only said to whom may say something here.
+const BROKEN_JSON: &[u8] = b"{\"name\": ";
+
+/// One documented operation.
+struct Operation {
+    path: String,
+    method: String,
+    /// None on public paths.
+    scope: Option<String>,
+    has_body: bool,
+    /// Answers 405 without looking for the object.
+    never_deletes: bool,
+    parameters: BTreeMap<String, String>,
+}
+
+/// A server with everything a refusal can be about.
+struct World {
+    server: Server,
+    /// A second project beside project 1.
+    sibling: i64,
+    /// A project and its organization, of which the caller is no member.
+    foreign: i64,
+    foreign_organization: String,
+    /// May do nothing of use, and only in the sibling.
+    restricted: String,
+    narrow_id: String,
+    narrow: String,
+}
+
+fn operations(server: &Server) -> Vec<Operation> {
+    let document = server.call("GET", "/api/schema/").no_key().send().expect(200).json();
+    assert_eq!(document["openapi"], "3.1.0");
+    let mut found = Vec::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let scopes = &operation["security"][0]["personal_api_key"];
+            assert!(
+                scopes.is_null() || scopes[0].is_string(),
+                "{method} {path} needs a key but names no scope"
+            );
+            let parameters = operation["parameters"].as_array().unwrap().iter();
+            let parameters = parameters.filter(|parameter| parameter["in"] == "path");
+            found.push(Operation {
+                path: path.clone(),
+                method: method.to_uppercase(),
+                scope: scopes[0].as_str().map(str::to_owned),
+                has_body: operation.get("requestBody").is_some(),
+                never_deletes: operation["responses"].get("405").is_some(),
+                parameters: parameters
+                    .map(|known| (word(&known["name"]), unknown(&known["schema"])))
+                    .collect(),
+            });
+        }
+    }
+    assert!(found.len() > 20, "the document names only {} operations", found.len());
+    found
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap().to_owned()
+}
+
+/// A value of the right form that names nothing.
+fn unknown(schema: &Value) -> String {
+    match (schema["type"].as_str(), schema["format"].as_str()) {
+        (Some("integer"), _) => "987654321".into(),
+        (_, Some("uuid")) => "0192f0c1-2345-7000-8000-000000000000".into(),
+        _ => "0192f0c1-2345-7000-8000-00000000dead".into(),
+    }
+}
+
+impl Operation {
+    fn is_in(&self, parameter: &str) -> bool {
+        self.parameters.contains_key(parameter)
+    }
+
+    /// Whether the path goes on to an object inside its project, organization or account.
+    fn has_object(&self) -> bool {
+        self.parameters.keys().any(|name| name != "project_id" && name != "organization_id")
+    }
+
+    /// What is said of an object that is not there; a few paths have words of their own.
+    fn without_its_object(&self) -> (u16, &'static str, Option<&'static str>) {
+        match (self.method.as_str(), self.path.as_str()) {
+            ("POST", path) if path.ends_with("/role_memberships") => {
+                (400, "invalid_input", Some("Role does not exist."))
+            }
+            (_, "/api/users/{id}") => (403, "permission_denied", None),
+            _ => (404, "not_found", None),
+        }
+    }
+
+    fn at(&self, place: &[(&str, &str)]) -> String {
+        let mut path = self.path.clone();
+        for (name, unknown) in &self.parameters {
+            let given = place.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
+            let fallback = match name.as_str() {
+                "project_id" => "1",
+                "organization_id" => "@current",
+                _ => unknown,
+            };
+            path = path.replace(&format!("{{{name}}}"), given.unwrap_or(fallback));
+        }
+        path
+    }
+
+    fn call(&self, server: &Server, place: &[(&str, &str)]) -> Call {
+        let call = server.call(&self.method, &self.at(place));
+        let call = call.header("Content-Type", "application/json");
+        if self.method == "GET" { call } else { call.bytes(BROKEN_JSON.to_vec()) }
+    }
+}
+
+impl World {
+    fn new(store: Store) -> Self {
+        let server = Server::start(store);
+        let sibling = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
+        let sibling = sibling["id"].as_i64().unwrap();
+        let (foreign, foreign_organization) = foreign(&server);
+        let key = |body: Value| {
+            let made = server.post("/api/personal_api_keys/", body).expect(201).json();
+            (word(&made["id"]), word(&made["value"]))
+        };
+        let (_, restricted) = key(json!({
+            "label": "restricted", "scopes": [USELESS], "scoped_teams": [sibling],
+        }));
+        let (narrow_id, narrow) = key(json!({ "label": "narrow", "scopes": [USELESS] }));
+        Self { server, sibling, foreign, foreign_organization, restricted, narrow_id, narrow }
+    }
+
+    /// A key with everything but the scope: reading does not allow writing.
+    fn narrow_for(&self, scope: &str) -> &str {
+        let mut scopes = vec![USELESS.to_owned()];
+        if let Some(object) = scope.strip_suffix(":write") {
+            scopes.push(format!("{object}:read"));
+        }
+        let path = format!("/api/personal_api_keys/{}", self.narrow_id);
+        self.server.patch(&path, json!({ "scopes": scopes })).expect(200);
+        &self.narrow
+    }
+
+    fn walk(&self, operation: &Operation, scope: &str) {
+        let call = |place: &[(&str, &str)]| operation.call(&self.server, place);
+        refused(call(&[]).no_key(), 401, "not_authenticated", None);
+        refused(call(&[]).key("phx_bad"), 401, "invalid_personal_api_key", None);
+        if operation.is_in("project_id") {
+            for missing in ["987654321", "abc", "99999999999999999999"] {
+                let call = call(&[("project_id", missing)]).key(&self.restricted);
+                refused(call, 404, "not_found", Some("Project not found."));
+            }
+            let detail = "API key does not have access to the requested project: ID 1.";
+            refused(call(&[]).key(&self.restricted), 403, "permission_denied", Some(detail));
+        } else if operation.is_in("organization_id") {
+            for missing in ["0192f0c1-2345-7000-8000-000000000000", "abc"] {
+                let call = call(&[("organization_id", missing)]).key(&self.narrow);
+                refused(call, 404, "not_found", Some("Organization not found."));
+            }
+        }
+        if !operation.is_in("project_id") && !scope.starts_with("user:") {
+            let detail = "API keys with scoped projects are only supported on \
+                          project-based endpoints.";
+            refused(call(&[]).key(&self.restricted), 403, "permission_denied", Some(detail));
+        }
+        let detail = format!("API key missing required scope '{scope}'");
+        refused(call(&[]).key(self.narrow_for(scope)), 403, "permission_denied", Some(&detail));
+        self.walk_as_stranger(operation);
+        self.walk_with_everything(operation);
+    }
+
+    /// Membership comes after the scope and before the object.
+    fn walk_as_stranger(&self, operation: &Operation) {
+        let call = |place: &[(&str, &str)]| operation.call(&self.server, place);
+        let project = self.foreign.to_string();
+        let place = [
+            ("organization_id", self.foreign_organization.as_str()),
+            ("project_id", project.as_str()),
+        ];
+        if operation.is_in("project_id") {
+            let detail = "You don't have access to the project.";
+            refused(call(&place), 403, "permission_denied", Some(detail));
+        } else if operation.is_in("organization_id") {
+            refused(call(&place), 404, "not_found", Some("Organization not found."));
+        }
+    }
+
+    /// The object is looked for before its body is read.
+    fn walk_with_everything(&self, operation: &Operation) {
+        let call = |place: &[(&str, &str)]| operation.call(&self.server, place);
+        if operation.never_deletes {
+            assert_eq!(call(&[]).send().expect(405).text(), "");
+            return;
+        }
+        if operation.has_object() {
+            let (status, code, detail) = operation.without_its_object();
+            refused(call(&[]), status, code, detail);
+        }
+        if operation.method == "GET" && !operation.has_object() {
+            call(&[]).send().expect(200);
+        }
+        if !operation.has_body {
+            return;
+        }
+        let place = self.fixture(operation);
+        let place: Vec<(&str, &str)> =
+            place.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let answer = refused(call(&place), 400, "parse_error", None);
+        assert_eq!(answer.json()["type"], "invalid_request");
+    }
+
+    /// An object that is really there, for the paths that name one.
+    fn fixture(&self, operation: &Operation) -> Vec<(String, String)> {
+        if !operation.has_object() {
+            return Vec::new();
+        }
+        let made = |collection: &str, body: Value, field: &str| {
+            let made = self.server.post(collection, body).expect(201).json();
+            let id = &made[field];
+            id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+        };
+        let unique = format!("walk {} {}", operation.method, operation.path);
+        let (parameter, id) = match operation.path.as_str() {
+            "/api/projects/{project_id}/actions/{id}" => {
+                ("id", made("/api/projects/1/actions", json!({ "name": unique }), "id"))
+            }
+            "/api/projects/{project_id}/annotations/{id}" => {
+                ("id", made("/api/projects/1/annotations", json!({}), "id"))
+            }
+            "/api/personal_api_keys/{id}" => ("id", self.narrow_id.clone()),
+            "/api/users/{id}" | "/api/organizations/{organization_id}/members/{id}" => {
+                ("id", "@me".into())
+            }
+            "/api/organizations/{organization_id}/roles/{role_id}"
+            | "/api/organizations/{organization_id}/roles/{role_id}/role_memberships" => {
+                let roles = "/api/organizations/@current/roles";
+                ("role_id", made(roles, json!({ "name": unique }), "id"))
+            }
+            other => panic!("the walk needs an object for {other}: add one here"),
+        };
+        vec![(parameter.to_owned(), id)]
+    }
+}
+
+/// The house shape, whole and nothing else.
+#[track_caller]
+fn refused(call: Call, status: u16, code: &str, detail: Option<&str>) -> Answer {
+    let answer = call.send().expect(status);
+    let body = answer.json();
+    let keys: Vec<&String> = body.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["attr", "code", "detail", "type"], "{body}");
+    assert_eq!(body["code"], code, "{body}");
+    assert_eq!(body["attr"], json!(null), "{body}");
+    if let Some(detail) = detail {
+        assert_eq!(body["detail"], detail);
+    }
+    assert_eq!(answer.header("www-authenticate"), (status == 401).then_some("Bearer"));
+    answer
+}
+
+// contract: management 1-2, 6, 8-10, 14-15, 18
+fn every_route_asks_who_where_and_what_before_it_reads_a_body(store: Store) {
+    let world = World::new(store);
+    let mut walked = 0;
+    for operation in operations(&world.server) {
+        println!("{} {}", operation.method, operation.path);
+        match &operation.scope {
+            Some(scope) => world.walk(&operation, scope),
+            None => is_public(&world.server, &operation),
+        }
+        walked += 1;
+    }
+    println!("{walked} operations");
+    let unharmed = world.server.get("/api/projects/1").expect(200).json();
+    assert_eq!(unharmed["id"], 1);
+    world.server.get(&format!("/api/projects/{}", world.sibling)).expect(200);
+}
+
+/// A public path asks nobody for a key, and survives a broken body.
+fn is_public(server: &Server, operation: &Operation) {
+    let answer = operation.call(server, &[]).no_key().send();
+    assert!(answer.status < 500, "{}: {}", operation.path, answer.text());
+    assert!(!answer.text().contains("not_authenticated"), "{}", operation.path);
+    if operation.path.starts_with("/api/") && operation.has_body {
+        refused(operation.call(server, &[]).no_key(), 400, "parse_error", None);
+    }
+}
+
+fn every_documented_path_is_routed_and_names_its_methods(store: Store) {
+    let server = Server::start(store);
+    let mut paths: BTreeMap<String, Vec<Operation>> = BTreeMap::new();
+    for operation in operations(&server) {
+        paths.entry(operation.path.clone()).or_default().push(operation);
+    }
+    let useless = server.key(&[USELESS]);
+    let nowhere = server.get("/api/nowhere").expect(404).text();
+    for (path, operations) in paths {
+        let known = &operations[0];
+        for spelling in [known.at(&[]), format!("{}/", known.at(&[]))] {
+            let call = server.call(&known.method, &spelling).no_key().bytes(b"{".to_vec());
+            assert_ne!(call.send().text(), nowhere, "{spelling} is documented but not routed");
+        }
+        let is_known = |method: &str| operations.iter().any(|known| known.method == method);
+        let Some(other) = ["PUT", "DELETE", "POST"].into_iter().find(|other| !is_known(other))
+        else {
+            continue;
+        };
+        let refused = server.call(other, &known.at(&[])).send();
+        if path.starts_with("/api/") {
+            assert_eq!(refused.status, 405, "{other} {path}: {}", refused.text());
+            assert_eq!(refused.error(), "invalid_request method_not_allowed -");
+        }
+        let allowed = refused.header("allow").unwrap_or_default().to_owned();
+        for known in &operations {
+            assert!(allowed.contains(&known.method), "{path} allows {allowed}");
+        }
+        let options = || server.call("OPTIONS", &known.at(&[]));
+        if let Some(scope) = operations.iter().find_map(|known| known.scope.as_deref()) {
+            refused_without_reading(options(), &useless, scope);
+            let answer = options().send().expect(200);
+            assert_eq!(answer.header("allow"), Some(allowed.as_str()), "{path}");
+        }
+    }
+}
+
+/// OPTIONS asks for the read scope, whatever else the path needs.
+fn refused_without_reading(options: Call, useless: &str, scope: &str) {
+    let (object, _) = scope.split_once(':').unwrap();
+    let detail = format!("API key missing required scope '{object}:read'");
+    refused(options.key(useless), 403, "permission_denied", Some(&detail));
+}
+
+/// Only what `Routes` was told of can answer, and it documents all that it is told of.
+#[test]
+fn routes_are_added_nowhere_but_where_they_are_documented() {
+    let ways = [".route(", ".route_service(", ".nest(", ".nest_service(", ".fallback_service("];
+    let crates = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let mut unread = vec![crates.join("api/src"), crates.join("server/src")];
+    let mut found = Vec::new();
+    while let Some(path) = unread.pop() {
+        if path.is_dir() {
+            unread.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines = text.lines().filter(|line| ways.iter().any(|way| line.contains(way)));
+        let file = path.strip_prefix(crates).unwrap().display().to_string();
+        found.extend(lines.map(|_| file.clone()));
+    }
+    assert_eq!(found, ["api/src/routes.rs"]);
+}
+
+/// A project whose organization the usual caller has left.
+fn foreign(server: &Server) -> (i64, String) {
+    let organization =
+        server.post("/api/organizations/", json!({ "name": "Elsewhere" })).expect(201).json();
+    let organization = word(&organization["id"]);
+    let at = |rest: &str| format!("/api/organizations/{organization}/{rest}");
+    let project = server.post(&at("projects/"), json!({ "name": "Theirs" })).expect(201).json();
+    let owner = json!({
+        "email": "owner@example.com", "first_name": "O", "level": 15,
+        "password": "another good horse",
+    });
+    server.post(&at("members/"), owner).expect(201);
+    server.delete(&at("members/@me/")).expect(204);
+    (project["id"].as_i64().unwrap(), organization)
+}
