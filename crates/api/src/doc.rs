@@ -14,7 +14,6 @@ pub struct Operation {
     responses: Map<String, Value>,
     /// `object:action`, where a credential is needed at all.
     scope: Option<String>,
-    authenticated: bool,
 }
 
 /// An extractor that says what it reads from a request.
@@ -107,11 +106,6 @@ impl Operation {
 
     pub fn requires(&mut self, scope: impl Into<String>) {
         self.scope = Some(scope.into());
-        self.authenticated = true;
-    }
-
-    pub fn requires_login(&mut self) {
-        self.authenticated = true;
     }
 
     pub(crate) fn scope(&self) -> Option<&str> {
@@ -142,9 +136,6 @@ impl Operation {
         fields.insert("responses".into(), Value::Object(self.responses));
         let security = match self.scope {
             Some(scope) => json!([{ "personal_api_key": [scope] }, { "session": [] }]),
-            None if self.authenticated => {
-                json!([{ "personal_api_key": [] }, { "session": [] }])
-            }
             None => json!([]),
         };
         fields.insert("security".into(), security);

@@ -6,7 +6,6 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -14,16 +13,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 #[derive(Debug)]
 pub struct Error {
     status: StatusCode,
-    body: Shape,
+    body: ErrorBody,
     /// Boxed because few answers have one, and every `Result` carries its room.
     header: Option<Box<(HeaderName, HeaderValue)>>,
-}
-
-#[derive(Debug)]
-enum Shape {
-    House(ErrorBody),
-    /// A few endpoints keep a body of their own, because clients read it.
-    Own(Value),
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -45,7 +37,7 @@ impl Error {
         attr: Option<String>,
     ) -> Self {
         let body = ErrorBody { kind, code: code.into(), detail: detail.into(), attr };
-        Self { status, body: Shape::House(body), header: None }
+        Self { status, body, header: None }
     }
 
     fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
@@ -146,11 +138,6 @@ impl Error {
             .with(header::RETRY_AFTER, HeaderValue::from_static("1"))
     }
 
-    /// A body outside the house shape, for the endpoints whose clients expect one.
-    pub fn own(status: StatusCode, body: Value) -> Self {
-        Self { status, body: Shape::Own(body), header: None }
-    }
-
     /// Logs the cause, once and here, and shows nothing of it.
     fn internal(cause: &(dyn std::error::Error + 'static)) -> Self {
         let mut causes = cause.to_string();
@@ -173,18 +160,11 @@ impl Error {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
         Self::new(status, "server_error", "error", "A server error occurred.", None)
     }
-
-    pub const fn status(&self) -> StatusCode {
-        self.status
-    }
 }
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let mut response = match self.body {
-            Shape::House(body) => (self.status, axum::Json(body)).into_response(),
-            Shape::Own(body) => (self.status, axum::Json(body)).into_response(),
-        };
+        let mut response = (self.status, axum::Json(self.body)).into_response();
         if let Some(header) = self.header {
             let (name, value) = *header;
             response.headers_mut().insert(name, value);
