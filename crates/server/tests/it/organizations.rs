@@ -15,6 +15,8 @@ both! {
     strangers_find_no_organization,
     an_organization_may_refuse_the_keys_of_its_members,
     a_key_for_some_organizations_enters_no_other,
+    changes_are_in_the_log_of_the_project,
+    lists_ask_as_much_for_many_as_for_one,
 }
 
 const ALL: &str = "/api/organizations/";
@@ -49,6 +51,8 @@ fn an_organization_has_every_field_clients_read(store: Store) {
             "api_token": PROJECT_KEY,
             "name": "Default project",
             "timezone": "UTC",
+            "completed_snippet_onboarding": true,
+            "has_completed_onboarding_for": null,
             "ingested_event": false,
             "is_demo": false,
             "access_control": false,
@@ -230,6 +234,7 @@ fn a_new_organization_belongs_to_its_author(store: Store) {
     server.get(&gone).expect(404);
     server.delete(&gone).expect(404);
     assert_eq!(server.get(ALL).json()["count"], 1);
+    assert_eq!(server.get(OWN).expect(200).json()["id"], first);
     let again = server.post(ALL, json!({ "name": "My organization" })).expect(201).json();
     assert_eq!(again["slug"], "my-organization-2");
     assert_ne!(again["teams"][0]["id"], made["teams"][0]["id"]);
@@ -306,4 +311,75 @@ fn a_key_for_some_organizations_enters_no_other(store: Store) {
     assert_eq!((&listed["count"], &listed["results"][0]["id"]), (&json!(1), &json!(first)));
     by("POST", ALL).expect(403);
     assert_eq!(server.get(ALL).json()["count"], 2);
+}
+
+fn changes_are_in_the_log_of_the_project(store: Store) {
+    let server = Server::start(store);
+    let roles = "/api/organizations/@current/roles/";
+    let role = server.post(roles, json!({ "name": "Ops" })).expect(201).json();
+    server.patch(OWN, json!({ "name": "Renamed", "enforce_2fa": true })).expect(200);
+    server.patch(OWN, json!({ "name": "Renamed", "members_can_invite": true })).expect(200);
+    let key = server.post("/api/personal_api_keys", json!({ "label": "k", "scopes": ["*"] }));
+    let key = key.expect(201).json();
+    people::add(&server, "m@example.com", 1);
+    for (scope, item, lines) in [
+        ("Role", &role["id"], json!(["created"])),
+        ("Organization", &server.get(OWN).json()["id"], json!(["updated"])),
+        ("PersonalAPIKey", &key["id"], json!(["created"])),
+    ] {
+        let path = format!(
+            "/api/projects/1/activity_log?scope={scope}&item_id={}",
+            item.as_str().unwrap()
+        );
+        let log = server.get(&path).expect(200).json();
+        let entries = log["results"].as_array().unwrap();
+        let activities: Vec<&Value> = entries.iter().map(|entry| &entry["activity"]).collect();
+        assert_eq!(json!(activities), lines, "{scope}");
+        assert!(!log.to_string().contains(key["value"].as_str().unwrap()));
+        if scope == "Organization" {
+            let change = |field: &str, action: &str, before: Value, after: Value| json!({ "type": scope, "action": action, "field": field, "before": before, "after": after });
+            let changes = entries[0]["detail"]["changes"].as_array().unwrap();
+            assert_eq!(changes.len(), 2);
+            let named = change("name", "changed", json!("My organization"), json!("Renamed"));
+            let enforced = change("enforce_2fa", "created", Value::Null, json!(true));
+            assert!(changes.contains(&named) && changes.contains(&enforced), "{changes:?}");
+        }
+    }
+}
+
+fn lists_ask_as_much_for_many_as_for_one(store: Store) {
+    let server = Server::start(store);
+    let first = server.get(OWN).json()["id"].as_str().unwrap().to_owned();
+    let (members, roles) = (format!("{ALL}{first}/members/"), format!("{ALL}{first}/roles/"));
+    let make = |number: usize| {
+        let role = server.post(&roles, json!({ "name": format!("r{number}") })).expect(201).json();
+        let body =
+            json!({ "email": format!("m{number}@example.com"), "password": people::PASSWORD });
+        let user = server.post(&members, body).expect(201).json()["user"]["uuid"].clone();
+        let joining = format!("{roles}{}/role_memberships", role["id"].as_str().unwrap());
+        server.post(&joining, json!({ "user_uuid": user })).expect(201);
+        server.post(ALL, json!({ "name": format!("o{number}") })).expect(201);
+    };
+    let costs = || [ALL, &members, &roles].map(|path| cost(&server, path));
+    make(0);
+    let few = costs();
+    (1..5).for_each(make);
+    assert_eq!(costs(), few);
+    assert_eq!(server.get(ALL).json()["results"].as_array().unwrap().len(), 6);
+}
+
+/// How many statements the catalog ran for one list.
+fn cost(server: &Server, path: &str) -> u64 {
+    let before = statements(server);
+    server.get(path).expect(200);
+    let after = statements(server);
+    // Reading the count may have its own cost, the same every time.
+    let reading = statements(server) - after;
+    after - before - reading
+}
+
+fn statements(server: &Server) -> u64 {
+    let text = server.call("GET", "/metrics").no_key().send().expect(200).text();
+    let line = text.lines().find(|line| line.starts_with("hedgerow_catalog_statements_total "));
+    line.unwrap().split(' ').nth(1).unwrap().parse().unwrap()
 }

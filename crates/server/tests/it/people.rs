@@ -1,5 +1,7 @@
 //! People beside the administrator: how they are added, log in, and get keys.
 
+use catalog::{Catalog, Location, Secret, Vault};
+use model::Clock;
 use serde_json::{Value, json};
 
 use crate::harness::{Answer, Call, Server};
@@ -36,6 +38,24 @@ pub fn log_in<'a>(server: &'a Server, email: &str, password: &str) -> Browser<'a
         cookies: format!("other=1; hedgerow_session={session}; hedgerow_csrf={csrf}"),
         csrf,
     }
+}
+
+/// Nobody can be switched off over HTTP, so this goes to the catalog beside the server.
+pub fn set_active(server: &Server, email: &str, active: bool) {
+    let set = |name: &str| {
+        let known = server.place().environment.iter().find(|(known, _)| known == name);
+        known.map(|(_, value)| value.clone())
+    };
+    let (url, file) = (set("HEDGEROW_CATALOG_URL"), server.file("catalog.sqlite"));
+    let location = url.as_deref().map_or(Location::Sqlite(&file), Location::Postgres);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let vault = Vault::new(&Secret::given("unused"));
+        let catalog = Catalog::join(location, vault, Clock::system()).await.unwrap();
+        let user = catalog.user_by_email(email).await.unwrap().unwrap();
+        catalog.set_active(user.user.id, active).await.unwrap();
+        catalog.close().await;
+    });
 }
 
 /// A key of somebody who was added with [`add`].

@@ -12,6 +12,7 @@ both! {
     the_sixth_wrong_password_waits,
     logging_in_takes_json_from_this_origin,
     a_cookie_alone_writes_nothing,
+    somebody_deactivated_is_out_at_once,
     secrets_stay_out_of_the_log,
 }
 
@@ -170,6 +171,30 @@ fn a_cookie_alone_writes_nothing(store: Store) {
     proxied.json(json!({ "name": "Proxied" })).send().expect(200);
     // A bad key is not saved by a good cookie.
     browser.call("GET", OWN).key("phx_bad").send().expect(401);
+}
+
+fn somebody_deactivated_is_out_at_once(store: Store) {
+    let server = Server::start(store);
+    people::add(&server, "m@example.com", 1);
+    let key = people::key_of(&server, "m@example.com", &["*"]);
+    let browser = log_in(&server, "m@example.com", PASSWORD);
+    let by_key = || server.call("GET", OWN).key(&key).send();
+    by_key().expect(200);
+    browser.get(OWN).expect(200);
+
+    people::set_active(&server, "m@example.com", false);
+    let refused = by_key().expect(401);
+    assert_eq!(refused.error(), "authentication_error invalid_personal_api_key -");
+    browser.get(OWN).expect(401);
+    let wrong = try_log_in(&server, "nobody@example.com", PASSWORD).expect(400).text();
+    assert_eq!(try_log_in(&server, "m@example.com", PASSWORD).expect(400).text(), wrong);
+    let members = server.get(people::MEMBERS).json();
+    assert_eq!(members["count"], 1);
+
+    people::set_active(&server, "m@example.com", true);
+    by_key().expect(200);
+    browser.get(OWN).expect(401);
+    log_in(&server, "m@example.com", PASSWORD);
 }
 
 fn secrets_stay_out_of_the_log(store: Store) {

@@ -1,6 +1,6 @@
 //! Members, their levels, and how long they stay.
 
-use catalog::{Error, OrganizationChange};
+use catalog::{Error, NewPassword, OrganizationChange, UserChange};
 use model::{FlagAccess, Level};
 
 use crate::store::{EVERYTHING, Place, person};
@@ -91,6 +91,20 @@ pub async fn sessions_end_with_time_password_and_account(place: Place) {
     assert_eq!(place.sql("SELECT hash FROM sessions").await, [session.hash()]);
     catalog.delete_session(&session).await.unwrap();
     assert!(catalog.session_user(&session).await.unwrap().is_none());
+
+    for kept in [0, 1] {
+        let sessions = [
+            catalog.create_session(user, 100).await.unwrap(),
+            catalog.create_session(user, 100).await.unwrap(),
+        ];
+        let keep = (kept == 1).then(|| sessions[0].clone());
+        let password = Some(NewPassword { hash: "x".into(), keep });
+        let change = UserChange { password, ..Default::default() };
+        catalog.update_user(user, change).await.unwrap();
+        let first = catalog.session_user(&sessions[0]).await.unwrap();
+        assert_eq!(first.is_some(), kept == 1);
+        assert!(catalog.session_user(&sessions[1]).await.unwrap().is_none());
+    }
 
     let session = catalog.create_session(user, 100).await.unwrap();
     catalog.set_active(user, false).await.unwrap();

@@ -83,7 +83,9 @@ pub async fn a_deleted_organization_takes_its_projects_and_people_along(place: P
     assert!(home.catalog.standing(owner, second.id).await.unwrap().is_none());
     let (left, total) = home.catalog.organizations_of(owner, None, EVERYTHING).await.unwrap();
     assert_eq!((left[0].0.id, total), (home.organization, 1));
-    assert_ne!(home.catalog.user(owner).await.unwrap().current_organization, Some(second.id));
+    let user = home.catalog.user(owner).await.unwrap();
+    assert_eq!(user.current_organization, Some(home.organization));
+    assert_eq!(user.current_project, Some(home.project.id));
     assert!(home.catalog.project_by_token("phc_test").await.unwrap().is_some());
     let again = home.catalog.delete_organization(&actor).await;
     assert!(matches!(again, Err(Error::NotFound)));
