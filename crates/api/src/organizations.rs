@@ -82,14 +82,14 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Fields {
+struct OrganizationFields {
     #[serde(default, deserialize_with = "present")]
     name: Option<String>,
     #[serde(default)]
     default_role_id: Patch<Uuid>,
 }
 
-type ChangeBody = Body<WithSettings<Fields, OfOrganization>>;
+type ChangeBody = Body<WithSettings<OrganizationFields, OfOrganization>>;
 
 async fn list(
     caller: AccountReader<Organization>,

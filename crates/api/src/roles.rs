@@ -64,14 +64,14 @@ async fn list(
 }
 
 #[derive(Deserialize, JsonSchema)]
-struct Fields {
+struct RoleFields {
     #[serde(default, deserialize_with = "present")]
     name: Option<String>,
     #[serde(default, deserialize_with = "present")]
     feature_flags_access_level: Option<FlagAccess>,
 }
 
-impl Fields {
+impl RoleFields {
     fn checked(self) -> Result<RoleChange> {
         let name = self.name.map(|name| name.trim().to_owned());
         if let Some(name) = &name {
@@ -85,7 +85,7 @@ impl Fields {
 async fn create(
     caller: OrganizationWriter<Organization>,
     app: App,
-    body: Body<Fields>,
+    body: Body<RoleFields>,
 ) -> Result<Created<Role>> {
     caller.require(Level::Admin)?;
     let given = body.read()?.checked()?;
@@ -109,7 +109,7 @@ async fn update(
     whole: Whole,
     id: RoleId,
     app: App,
-    body: Body<Fields>,
+    body: Body<RoleFields>,
 ) -> Result<Found<Role>> {
     let role = app.catalog.role(caller.organization.id, id.found()?).await?;
     caller.require(Level::Admin)?;

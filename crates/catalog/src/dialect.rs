@@ -22,11 +22,12 @@ impl Dialect {
         words.iter().fold(migration.to_owned(), |text, (word, own)| text.replace(word, own))
     }
 
-    /// SQLite's writer is alone from `BEGIN IMMEDIATE` on, so only PostgreSQL locks rows.
+    /// SQLite's writer is alone from `BEGIN IMMEDIATE` on, so only PostgreSQL locks rows: against
+    /// other writers, but not against rows elsewhere that come to refer to this one.
     pub(crate) const fn for_update(self) -> &'static str {
         match self {
             Self::Sqlite => "",
-            Self::Postgres => " FOR UPDATE",
+            Self::Postgres => " FOR NO KEY UPDATE",
         }
     }
 
@@ -34,7 +35,7 @@ impl Dialect {
     pub(crate) fn for_update_of(self, alias: &str) -> String {
         match self {
             Self::Sqlite => String::new(),
-            Self::Postgres => format!(" FOR UPDATE OF {alias}"),
+            Self::Postgres => format!(" FOR NO KEY UPDATE OF {alias}"),
         }
     }
 }

@@ -50,10 +50,11 @@ impl From<sqlx::Error> for Error {
             sqlx::Error::Database(ref cause) if cause.is_unique_violation() => {
                 Self::Duplicate { rule: cause.constraint().unwrap_or(cause.message()).to_owned() }
             }
-            // PostgreSQL's classes 53 (no resources), 57P (shut down) and 08 (connection).
+            // PostgreSQL's classes 53 (no resources), 57P (shut down), 08 (connection) and 40
+            // (rolled back in favour of others).
             sqlx::Error::Database(ref cause)
                 if cause.code().is_some_and(|code| {
-                    ["53", "57P", "08"].iter().any(|class| code.starts_with(class))
+                    ["53", "57P", "08", "40"].iter().any(|class| code.starts_with(class))
                 }) =>
             {
                 Self::Unavailable(error)

@@ -5,6 +5,9 @@ use model::UserId;
 use crate::db::args;
 use crate::{Catalog, Result, Secret, UserRow, users};
 
+/// Logging in once more ends the oldest; nobody has so many browsers.
+const SESSIONS_PER_USER_MAX: i64 = 100;
+
 impl Catalog {
     pub async fn create_session(&self, user: UserId, seconds: i64) -> Result<Secret> {
         let now = self.clock.now();
@@ -14,6 +17,12 @@ impl Catalog {
         tx.run(
             "INSERT INTO sessions (hash, user_id, created_at, expires_at) VALUES ($1, $2, $3, $4)",
             args![value.hash(), user, now, now.plus_seconds(seconds)],
+        )
+        .await?;
+        tx.run(
+            "DELETE FROM sessions WHERE user_id = $1 AND hash NOT IN (SELECT hash FROM sessions \
+             WHERE user_id = $1 ORDER BY created_at DESC, hash = $2 DESC LIMIT $3)",
+            args![user, value.hash(), SESSIONS_PER_USER_MAX],
         )
         .await?;
         tx.run("UPDATE users SET last_login = $2 WHERE id = $1", args![user, now]).await?;

@@ -38,7 +38,8 @@ contract! {
         the_last_key_is_made_once,
         one_of_many_takes_a_role_name,
         two_owners_who_lower_each_other_leave_one,
-        organizations_of_one_name_have_different_slugs;
+        organizations_of_one_name_have_different_slugs,
+        writers_of_everything_never_wait_in_a_circle;
     projects:
         project_numbers_are_never_reused,
         secret_tokens_are_sealed_and_found_by_hash,
@@ -52,6 +53,7 @@ contract! {
         an_organization_keeps_an_owner,
         a_new_member_starts_in_the_default_role,
         sessions_end_with_time_password_and_account,
+        the_oldest_of_too_many_sessions_ends,
         an_address_is_taken_in_any_case;
     keys:
         a_key_is_stored_hashed_and_found_by_its_value,

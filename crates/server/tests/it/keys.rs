@@ -13,6 +13,7 @@ both! {
     any_key_may_look_at_itself,
     a_key_for_some_projects_stays_in_them,
     a_key_cannot_reach_beyond_itself,
+    an_old_key_without_a_prefix_still_opens,
 }
 
 const KEYS: &str = "/api/personal_api_keys/";
@@ -268,4 +269,12 @@ fn a_key_cannot_reach_beyond_itself(store: Store) {
     assert_eq!(named("twin")["scopes"], json!(["insight:read"]));
     server.call("GET", CURRENT).key(value(&wide)).send().expect(200);
     server.call("GET", CURRENT).key(PERSONAL_KEY).send().expect(200);
+}
+
+fn an_old_key_without_a_prefix_still_opens(store: Store) {
+    let old = "e3Xn8wq2Zk5tR7yPb1vC4mLs9dFgHjUa";
+    let server = Server::with(store, &[("HEDGEROW_PERSONAL_API_KEY", old)]);
+    let own = server.call("GET", CURRENT).key(old).send().expect(200).json();
+    assert_eq!(own["mask_value"], "e3Xn...HjUa");
+    server.call("GET", CURRENT).key(&old.to_lowercase()).send().expect(401);
 }

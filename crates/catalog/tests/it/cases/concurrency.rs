@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::future::Future;
 
-use catalog::{Error, KeyKeeper, NewKey, OrganizationChange, ProjectChange, Result};
+use catalog::{
+    Actor, Error, KeyKeeper, NewKey, OrganizationChange, ProjectChange, Result, UserChange,
+};
 use model::scope::Scopes;
 use model::{FlagAccess, Level};
 use tokio::task::JoinSet;
@@ -149,4 +151,53 @@ pub async fn organizations_of_one_name_have_different_slugs(place: Place) {
     let slugs: HashSet<String> = results.into_iter().map(|made| made.unwrap().slug).collect();
     assert_eq!(slugs.len(), 20);
     assert!(slugs.contains("n"), "{slugs:?}");
+}
+
+pub async fn writers_of_everything_never_wait_in_a_circle(place: Place) {
+    let home = place.home().await;
+    let (actor, own, user) = (home.actor(), home.organization, home.owner.user.id);
+    let member = home.add("m@example.com", Level::Member).await.user;
+    let role = home.catalog.create_role(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
+    let project = home.project.id;
+    let results = at_once(8 * 12, |number| {
+        let catalog = home.catalog.clone();
+        async move {
+            let name = || Some(format!("n{number}"));
+            match number % 8 {
+                0 => {
+                    let change = OrganizationChange { name: name(), ..Default::default() };
+                    catalog.update_organization(&actor, change).await.map(drop)
+                }
+                1 => catalog.set_level(&actor, member.uuid, Level::Admin).await.map(drop),
+                2 => {
+                    let joined = catalog.add_to_role(&actor, role.id, member.uuid).await?;
+                    catalog.remove_from_role(&actor, role.id, joined.id).await
+                }
+                3 => {
+                    let workplace = Some((own, Some(project)));
+                    let change = UserChange { workplace, ..Default::default() };
+                    catalog.update_user(user, change).await.map(drop)
+                }
+                4 => {
+                    let change = ProjectChange { name: name(), ..Default::default() };
+                    catalog.update_project(&actor, project, change).await.map(drop)
+                }
+                5 => {
+                    let change = OrganizationChange { name: name(), ..Default::default() };
+                    let made = catalog.create_organization(user, change).await?;
+                    catalog.delete_organization(&Actor { organization: made.id, ..actor }).await
+                }
+                6 => catalog.create_session(member.id, 60).await.map(drop),
+                _ => {
+                    let by = KeyKeeper { owner: user, key: None, actor: Some(actor) };
+                    let made = catalog.create_key(&by, new_key()).await?;
+                    catalog.delete_key(&by, &made.id).await
+                }
+            }
+        }
+    })
+    .await;
+    for result in results {
+        assert!(matches!(result, Ok(()) | Err(Error::Refused { .. })), "{result:?}");
+    }
 }

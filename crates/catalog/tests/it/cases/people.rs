@@ -113,6 +113,25 @@ pub async fn sessions_end_with_time_password_and_account(place: Place) {
     assert!(catalog.session_user(&session).await.unwrap().is_none());
 }
 
+pub async fn the_oldest_of_too_many_sessions_ends(place: Place) {
+    let home = place.home().await;
+    let (catalog, user) = (&home.catalog, home.owner.user.id);
+    let oldest = catalog.create_session(user, 10_000).await.unwrap();
+    place.clock.advance_seconds(1);
+    let second = catalog.create_session(user, 10_000).await.unwrap();
+    place.clock.advance_seconds(1);
+    let newest = catalog.create_session(user, 10_000).await.unwrap();
+    for _ in 3..100 {
+        catalog.create_session(user, 10_000).await.unwrap();
+    }
+    assert!(catalog.session_user(&oldest).await.unwrap().is_some());
+    catalog.create_session(user, 10_000).await.unwrap();
+    assert!(catalog.session_user(&oldest).await.unwrap().is_none());
+    for kept in [second, newest] {
+        assert!(catalog.session_user(&kept).await.unwrap().is_some());
+    }
+}
+
 pub async fn an_address_is_taken_in_any_case(place: Place) {
     let home = place.home().await;
     let new = person("ADMIN@example.com");
