@@ -95,9 +95,10 @@ impl Routes {
             name.push_str("_whole");
         }
         if self.names.contains(&name) {
-            // The same handler under another root: operations still need names of their own.
-            let root = template.split('/').nth(2).unwrap_or_default();
-            name = format!("{name}_in_{root}");
+            // The same handler at another path: operations still need names of their own.
+            let words = template.split(['/', '_']).filter(|word| !word.is_empty());
+            let words: Vec<&str> = words.filter(|word| !word.contains(['{', '}'])).collect();
+            name = format!("{name}_at_{}", words.join("_"));
         }
         let documented = operation.finish(template, &name);
         self.names.insert(name);
