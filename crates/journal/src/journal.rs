@@ -194,11 +194,7 @@ impl Shared {
             let mut segments = lock(&self.segments);
             segments.list.pop_front();
             if keep {
-                // A reader may still be in it; then its bytes must stay as they are.
-                match Arc::into_inner(segment) {
-                    Some(segment) => segments.spare = Some(segment.file),
-                    None => segment::discard_spare(&self.folder),
-                }
+                segments.spare = segment::reuse(segment);
             }
         }
         Ok(())

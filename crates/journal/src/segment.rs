@@ -13,10 +13,10 @@ use crate::storage::{Storage, write_all};
 use crate::{Damage, Error, Position, Result};
 
 const SUFFIX: &str = ".segment";
-/// A segment before it has its name, and a released one kept for its allocated space. Both are
-/// worthless after a restart.
+/// A segment before it has its name, and the end of the name of a released one that is kept for its
+/// allocated space. Both are worthless after a restart.
 const FRESH: &str = "fresh.tmp";
-const SPARE: &str = "spare.tmp";
+const SPARE_SUFFIX: &str = ".spare";
 
 pub(crate) struct Segment {
     pub header: SegmentHeader,
@@ -76,7 +76,13 @@ pub(crate) struct Segments {
     pub list: VecDeque<Arc<Segment>>,
     /// A released file waiting to be written over: its blocks are already allocated and written,
     /// so syncing into it changes no metadata (measured at half the time of a fresh one).
-    pub spare: Option<File>,
+    pub spare: Option<Spare>,
+}
+
+/// Its name is its own, so that the writer may take one while another is being released.
+pub(crate) struct Spare {
+    file: File,
+    path: PathBuf,
 }
 
 impl Segments {
@@ -96,7 +102,10 @@ impl Segments {
     }
 
     pub(crate) fn spare_bytes(&self) -> u64 {
-        self.spare.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |found| found.len())
+        self.spare
+            .as_ref()
+            .and_then(|spare| spare.file.metadata().ok())
+            .map_or(0, |found| found.len())
     }
 }
 
@@ -160,14 +169,14 @@ pub(crate) fn prepare(
     folder: &Path,
     header: &SegmentHeader,
     capacity: u64,
-    spare: Option<File>,
+    spare: Option<Spare>,
 ) -> Result<File> {
     let fresh = folder.join(FRESH);
     let fill = || -> io::Result<File> {
         let file = match spare {
-            Some(file) => {
-                fs::rename(folder.join(SPARE), &fresh)?;
-                file
+            Some(spare) => {
+                fs::rename(&spare.path, &fresh)?;
+                spare.file
             }
             None => {
                 let mut options = OpenOptions::new();
@@ -202,9 +211,9 @@ pub(crate) fn publish(
     Ok(Segment::new(header, file, path, capacity))
 }
 
-/// Takes a released segment's name away, durably; the file stays as the spare.
+/// Takes a released segment's name away, durably; the file stays under another.
 pub(crate) fn retire(storage: &dyn Storage, folder: &Path, segment: &Segment) -> Result<()> {
-    unname(storage, folder, fs::rename(&segment.path, folder.join(SPARE)))
+    unname(storage, folder, fs::rename(&segment.path, spare_path(segment)))
 }
 
 pub(crate) fn remove(storage: &dyn Storage, folder: &Path, segment: &Segment) -> Result<()> {
@@ -221,20 +230,32 @@ fn unname(storage: &dyn Storage, folder: &Path, done: io::Result<()>) -> Result<
     storage.sync_folder(folder).map_err(&failed)
 }
 
-pub(crate) fn discard_spare(folder: &Path) {
-    if let Err(error) = fs::remove_file(folder.join(SPARE)) {
+/// What becomes of a retired segment: the spare, unless a reader is still in it, whose bytes must
+/// stay as they are.
+pub(crate) fn reuse(segment: Arc<Segment>) -> Option<Spare> {
+    let path = spare_path(&segment);
+    let spare =
+        Arc::into_inner(segment).map(|segment| Spare { file: segment.file, path: path.clone() });
+    if spare.is_none()
+        && let Err(error) = fs::remove_file(path)
+    {
         tracing::warn!(%error, "could not remove a released journal segment");
     }
+    spare
+}
+
+fn spare_path(segment: &Segment) -> PathBuf {
+    segment.path.with_extension(&SPARE_SUFFIX[1..])
 }
 
 /// Removes what an unclean stop left behind.
 pub(crate) fn sweep(folder: &Path) -> Result<()> {
-    for name in [FRESH, SPARE] {
-        match fs::remove_file(folder.join(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Error::io("remove a temporary journal file")(error));
-            }
-            _ => {}
+    let failed = Error::io("remove a temporary journal file");
+    for entry in fs::read_dir(folder).map_err(&failed)? {
+        let entry = entry.map_err(&failed)?;
+        let name = entry.file_name();
+        if name == FRESH || name.as_encoded_bytes().ends_with(SPARE_SUFFIX.as_bytes()) {
+            fs::remove_file(entry.path()).map_err(&failed)?;
         }
     }
     Ok(())

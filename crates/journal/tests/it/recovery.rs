@@ -210,16 +210,17 @@ async fn a_folder_that_is_not_whole_is_refused_with_a_sentence() {
     }
 }
 
+const LEFT: [&str; 3] = ["fresh.tmp", "00000000000000000001.spare", "unrelated"];
+
 #[tokio::test]
 async fn what_a_crash_leaves_while_segments_change_is_cleared() {
     let crashed = crash(&[(vec![900, 1500], false)], &[1]).await;
     let folder = crashed.folder.path();
-    for name in ["fresh.tmp", "spare.tmp", "unrelated"] {
+    for name in LEFT {
         fs::write(folder.join(name), [0; 100]).unwrap();
     }
     open_and_go_on(folder, &crashed.history).await;
-    let left: Vec<bool> =
-        ["fresh.tmp", "spare.tmp", "unrelated"].map(|name| folder.join(name).exists()).into();
+    let left: Vec<bool> = LEFT.map(|name| folder.join(name).exists()).into();
     assert_eq!(left, [false, false, true]);
 
     let empty = tempfile::tempdir().unwrap();

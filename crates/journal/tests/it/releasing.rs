@@ -103,3 +103,28 @@ async fn a_journal_at_its_bound_refuses_until_something_is_released() {
     let stats = journal.stats();
     assert_eq!(read_all(&journal, stats.oldest).await, expected(stats.oldest, stats.next));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn releasing_while_segments_roll_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path(), tiny()).await.unwrap();
+    let appending = tokio::spawn({
+        let journal = journal.clone();
+        async move {
+            for _ in 0..60 {
+                let first = journal.stats().next.as_u64();
+                let records = batch((first..first + 15).map(record));
+                journal.append(records).await.unwrap();
+            }
+        }
+    });
+    while !appending.is_finished() {
+        let next = journal.stats().next.as_u64();
+        journal.release(Position::from_u64(next.saturating_sub(40))).await.unwrap();
+    }
+    appending.await.unwrap();
+    journal.close().await;
+    let kept = inspect(folder.path());
+    assert!(kept.len() >= 40);
+    assert_eq!(kept, expected(kept[0].0, Position::from_u64(901)));
+}
