@@ -124,9 +124,23 @@ impl Db {
         }
     }
 
-    /// Takes the catalog for this server alone. SQLite's folder has a lock file of its own.
+    /// Takes the catalog for this server alone, or sees that it still has it. SQLite's folder has
+    /// a lock file of its own.
     pub(crate) async fn own(&self) -> Result<()> {
         let Engine::Postgres { options, .. } = &self.engine else { return Ok(()) };
+        let owned = tokio::time::timeout(ACQUIRE_WAIT, self.own_postgres(options)).await;
+        owned.unwrap_or(Err(Error::Unavailable(sqlx::Error::PoolTimedOut)))
+    }
+
+    async fn own_postgres(&self, options: &PgConnectOptions) -> Result<()> {
+        let mut owner = self.owner.lock().await;
+        if let Some(connection) = owner.as_mut()
+            && connection.ping().await.is_ok()
+        {
+            return Ok(());
+        }
+        // With the connection went the lock, and somebody else may have taken it.
+        *owner = None;
         let mut connection = sqlx::PgConnection::connect_with(options).await?;
         let taken: bool = sqlx::query("SELECT pg_try_advisory_lock($1) AS taken")
             .bind(OWNER_LOCK)
@@ -136,7 +150,7 @@ impl Db {
         if !taken {
             return Err(Error::Owned);
         }
-        *self.owner.lock().await = Some(connection);
+        *owner = Some(connection);
         Ok(())
     }
 

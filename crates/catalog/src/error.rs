@@ -28,6 +28,10 @@ pub enum Error {
         "the catalog has schema {found}, older than this program's {known}; start the server once to migrate it"
     )]
     OlderSchema { found: i64, known: i64 },
+    #[error(
+        "the catalog was made with another secret key; set secret_key, or restore secret.key, to that one"
+    )]
+    OtherKey,
     #[error("migration {version} failed")]
     Migration { version: i64, source: Box<Error> },
     #[error("{what} is not readable: {why}")]

@@ -59,11 +59,11 @@ pub struct KeyChange {
     pub scoped_organizations: Option<Option<Vec<OrganizationId>>>,
 }
 
-const COLUMNS: &str = "k.id, k.label, k.mask, k.created_at, k.last_used_at, k.last_rolled_at, \
+pub(crate) const COLUMNS: &str = "k.id, k.label, k.mask, k.created_at, k.last_used_at, k.last_rolled_at, \
      k.user_id, k.scopes, k.scoped_teams, k.scoped_organizations";
 
 impl PersonalKey {
-    fn read(row: &Row) -> Result<Self> {
+    pub(crate) fn read(row: &Row) -> Result<Self> {
         Ok(Self {
             id: row.get("id")?,
             label: row.get("label")?,

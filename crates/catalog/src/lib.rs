@@ -13,6 +13,7 @@ mod db;
 mod dialect;
 mod edit;
 mod error;
+mod instance;
 mod keys;
 mod members;
 mod migrate;
@@ -78,6 +79,7 @@ impl Catalog {
         let catalog = Self::attach(location, vault, clock).await?;
         catalog.db.own().await?;
         migrate::run(&catalog.db, &catalog.clock).await?;
+        catalog.check_vault().await?;
         Ok(catalog)
     }
 
@@ -85,6 +87,7 @@ impl Catalog {
     pub async fn join(location: Location<'_>, vault: Vault, clock: Clock) -> Result<Self> {
         let catalog = Self::attach(location, vault, clock).await?;
         migrate::check(&catalog.db).await?;
+        catalog.check_vault().await?;
         Ok(catalog)
     }
 
@@ -94,6 +97,12 @@ impl Catalog {
             Location::Postgres(url) => Db::postgres(url).await?,
         };
         Ok(Self { db: Arc::new(db), clock, vault: Arc::new(vault) })
+    }
+
+    /// Sees that no other server has taken the catalog since its connection broke, and takes it
+    /// again; fails with [`Error::Owned`] when one has.
+    pub async fn keep(&self) -> Result<()> {
+        self.db.own().await
     }
 
     pub fn clock(&self) -> &Clock {

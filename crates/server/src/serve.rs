@@ -1,75 +1,171 @@
-//! `hedgerow serve`: opens the stores, then answers until it is told to stop.
+//! `hedgerow serve`: opens the stores, answers until it is told to stop, and closes them.
 
-use std::env;
-use std::fs;
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::AppState;
-use axum::extract::Request;
-use catalog::{Bootstrapped, Catalog, FirstStart, Location, Secret, Vault};
+use catalog::{Bootstrapped, Catalog, FirstStart};
 use model::Clock;
+use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-#[tokio::main]
-pub(crate) async fn run(listen: Option<String>, data_dir: Option<PathBuf>) -> Result<()> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    let setting = |name: &str| env::var(format!("HEDGEROW_{name}")).ok();
-    let secret = |name: &str| setting(name).map(Secret::given);
-    let listen = listen.or_else(|| setting("LISTEN")).unwrap_or("127.0.0.1:8000".into());
-    let data_dir = data_dir
-        .or_else(|| setting("DATA_DIR").map(PathBuf::from))
-        .unwrap_or("./hedgerow-data".into());
-    fs::create_dir_all(&data_dir)
-        .with_context(|| format!("cannot make the data folder {}", data_dir.display()))?;
-    let vault = Vault::new(&secret("SECRET_KEY").unwrap_or(Secret::given("development")));
-    let url = setting("CATALOG_URL");
-    let file = data_dir.join("catalog.sqlite");
-    let location = url.as_deref().map_or(Location::Sqlite(&file), Location::Postgres);
-    let catalog = Catalog::open(location, vault, Clock::system()).await?;
-    let given = FirstStart {
-        project_api_key: secret("PROJECT_API_KEY"),
-        personal_api_key: secret("PERSONAL_API_KEY"),
-        admin_email: setting("ADMIN_EMAIL"),
-        admin_password: secret("ADMIN_PASSWORD"),
-    };
-    if let Some(made) = catalog.bootstrap(given).await? {
-        introduce(&made);
+use crate::cli::say;
+use crate::config::Effective;
+use crate::folder::{self, Folder};
+use crate::http::Http;
+use crate::logs;
+use crate::process::Process;
+use crate::settings::Settings;
+use crate::values::Switch;
+
+/// Threads for what blocks: password hashes and files.
+const BLOCKING_THREADS_MAX: usize = 64;
+/// How long two servers may believe that they own one PostgreSQL, after a connection broke.
+const OWNERSHIP_CHECK: Duration = Duration::from_secs(5);
+/// A statement that hangs must not keep the process from ending.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+
+pub(crate) fn run(effective: Effective) -> Result<()> {
+    let settings = effective.settings()?;
+    logs::start(settings.log_format, settings.log_level.0.clone());
+    // Only a warning: Kubernetes makes such variables for every service called hedgerow.
+    for name in &effective.unknown_variables {
+        tracing::warn!(variable = name, "this environment variable is no setting");
     }
-    let listener =
-        TcpListener::bind(&listen).await.with_context(|| format!("cannot listen on {listen}"))?;
-    println!("listening on http://{}", listener.local_addr()?);
-    let settings = api::Settings {
-        rate_limits: setting("RATE_LIMITS").is_some_and(|value| value == "on"),
-        ..api::Settings::default()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .build()
+        .context("cannot start the runtime")?;
+    let outcome = runtime.block_on(serve(&settings));
+    // What is left runs for nobody: its request has been answered or given up.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn serve(settings: &Settings) -> Result<()> {
+    let clock = Clock::system();
+    let mut signals = Signals::new()?;
+    let folder = Folder::own(&settings.data_dir)?;
+    let listener = TcpListener::bind(settings.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", settings.listen))?;
+    let vault = folder.vault(settings)?;
+    let file = folder.catalog_file();
+    let catalog = Catalog::open(folder::location(settings, &file), vault, clock.clone())
+        .await
+        .context("cannot open the catalog")?;
+    if let Some(made) = catalog.bootstrap(first_start(settings)).await? {
+        introduce(&made, settings).context("cannot print the first keys")?;
+    }
+    let mut metrics = Registry::default();
+    metrics.register_collector(Box::new(Process { started: clock.now() }));
+    let app = AppState::new(catalog.clone(), http_settings(settings), metrics);
+    let mut http = Http::new(api::service(app.clone()), settings);
+    say(&format!("listening on http://{}\n", listener.local_addr()?))?;
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), "started");
+
+    let mut lost = None;
+    http.accept(&listener, async {
+        tokio::select! {
+            () = signals.next() => {}
+            error = ownership_lost(&catalog) => lost = Some(error),
+        }
+    })
+    .await;
+
+    tracing::info!("stopping");
+    app.drain();
+    if settings.drain_delay_seconds.0 > 0 && lost.is_none() {
+        let delay = tokio::time::sleep(Duration::from_secs(settings.drain_delay_seconds.0));
+        http.accept(&listener, async {
+            tokio::select! { () = delay => {}, () = signals.next() => {} }
+        })
+        .await;
+    }
+    drop(listener);
+    let drained = tokio::select! {
+        drained = http.drain(settings.drain_seconds_max.0) => drained,
+        // Whoever asks twice does not want to wait.
+        () = signals.next() => false,
     };
-    let service = api::service(AppState::new(
-        catalog.clone(),
-        settings,
-        prometheus_client::registry::Registry::default(),
-    ));
-    let service =
-        axum::ServiceExt::<Request>::into_make_service_with_connect_info::<SocketAddr>(service);
-    axum::serve(listener, service).with_graceful_shutdown(stopped()).await?;
-    catalog.close().await;
-    Ok(())
+    if !drained {
+        tracing::warn!("stopped before every request was answered");
+    }
+    if tokio::time::timeout(CLOSE_WAIT, catalog.close()).await.is_err() {
+        tracing::warn!("the catalog did not close in time");
+    }
+    tracing::info!("stopped");
+    lost.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// The only moment these secrets can be read.
-fn introduce(made: &Bootstrapped) {
-    println!("project {}", made.project);
-    println!("project API key    {}", made.project_api_key.reveal());
-    println!("personal API key   {}", made.personal_api_key.reveal());
-    println!("admin e-mail       {}", made.admin_email);
-    println!("admin password     {}", made.admin_password.reveal());
+/// Waits until another server has the catalog. While it cannot be reached, nobody has it.
+async fn ownership_lost(catalog: &Catalog) -> catalog::Error {
+    loop {
+        tokio::time::sleep(OWNERSHIP_CHECK).await;
+        match catalog.keep().await {
+            Ok(()) => {}
+            Err(error @ catalog::Error::Owned) => return error,
+            Err(error) => tracing::warn!(%error, "cannot see who owns the catalog"),
+        }
+    }
 }
 
-async fn stopped() {
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else { return };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
+fn first_start(settings: &Settings) -> FirstStart {
+    FirstStart {
+        project_api_key: settings.project_api_key.as_ref().map(|key| key.0.clone()),
+        personal_api_key: settings.personal_api_key.clone(),
+        admin_email: Some(settings.admin_email.0.clone()),
+        admin_password: settings.admin_password.as_ref().map(|password| password.0.clone()),
+    }
+}
+
+fn http_settings(settings: &Settings) -> api::Settings {
+    api::Settings {
+        body_bytes_max: settings.body_bytes_max.0 as usize,
+        request_seconds_max: settings.request_seconds_max.0,
+        requests_at_once_max: settings.requests_at_once_max.0 as usize,
+        rate_limits: settings.rate_limits == Switch::On,
+        trusted_proxies: settings.trusted_proxies.clone(),
+    }
+}
+
+/// The only moment these secrets can be read; what the operator chose is not repeated.
+fn introduce(made: &Bootstrapped, settings: &Settings) -> Result<()> {
+    let shown =
+        |given: bool, value: &str| if given { "(as given)".into() } else { value.to_owned() };
+    say(&format!(
+        "This is the first start. What follows is shown only now:\n\
+         \x20 project             {}\n\
+         \x20 project API key     {}\n\
+         \x20 personal API key    {}\n\
+         \x20 admin               {}\n\
+         \x20 admin password      {}\n",
+        made.project,
+        made.project_api_key.reveal(),
+        shown(settings.personal_api_key.is_some(), made.personal_api_key.reveal()),
+        made.admin_email,
+        shown(settings.admin_password.is_some(), made.admin_password.reveal()),
+    ))
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        let (terminate, interrupt) = (SignalKind::terminate(), SignalKind::interrupt());
+        Ok(Self { terminate: listen(terminate)?, interrupt: listen(interrupt)? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
     }
 }

@@ -1,5 +1,11 @@
 -- Times are microseconds since 1970 UTC; uuids and JSON are text.
 
+-- One row.
+CREATE TABLE instance (
+    id BIGINT PRIMARY KEY,
+    vault_proof {bytes} NOT NULL
+);
+
 -- A deleted organization keeps its row, because its projects do.
 CREATE TABLE organizations (
     id TEXT PRIMARY KEY,

@@ -4,9 +4,10 @@
 #![allow(dead_code)]
 
 mod http;
+mod relay;
 mod store;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -17,8 +18,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-#[allow(unused_imports, reason = "for tests that write their own bytes")]
 pub use http::{Answer, Call, raw};
+pub use relay::Relay;
 use store::Database;
 pub use store::Store;
 
@@ -62,7 +63,7 @@ pub struct Server {
 pub struct Place {
     pub folder: TempDir,
     pub environment: Vec<(String, String)>,
-    database: Option<Database>,
+    pub database: Option<Database>,
 }
 
 impl Place {
@@ -90,6 +91,20 @@ impl Place {
         self.environment.push((name.into(), value.into()));
     }
 
+    pub fn get(&self, name: &str) -> String {
+        let found = self.environment.iter().find(|(known, _)| known == name);
+        found.unwrap().1.clone()
+    }
+
+    /// A place with a folder of its own and the same environment.
+    pub fn sibling(&self) -> Self {
+        let mut other = Self::new(Store::Sqlite);
+        let folder = other.folder.path().display().to_string();
+        other.environment.clone_from(&self.environment);
+        other.set("HEDGEROW_DATA_DIR", &folder);
+        other
+    }
+
     pub fn unset(&mut self, name: &str) {
         self.environment.retain(|(known, _)| known != name);
     }
@@ -108,6 +123,24 @@ impl Place {
         command
     }
 
+    /// Runs a command to its end: whether it succeeded, what it printed, what it complained of.
+    pub fn run(&self, arguments: &[&str]) -> (bool, String, String) {
+        let mut process = Process::start(self.command(arguments));
+        let status = process.wait();
+        (status.success(), process.printed(), process.logged())
+    }
+
+    /// Like [`Self::run`] with something on its standard input.
+    pub fn run_with_input(&self, arguments: &[&str], input: &str) -> (bool, String, String) {
+        let mut command = self.command(arguments);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.success(), text(output.stdout), text(output.stderr))
+    }
+
     pub fn serve(self) -> Server {
         let process = Process::start(self.command(&["serve"]));
         let Some(address) = process.address() else {
@@ -120,22 +153,35 @@ impl Place {
 /// A child whose output is kept.
 pub struct Process {
     child: Child,
-    output: Arc<Mutex<Vec<String>>>,
+    printed: Lines,
+    logged: Lines,
 }
+
+type Lines = Arc<Mutex<Vec<String>>>;
 
 impl Process {
     pub fn start(mut command: Command) -> Self {
         let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        let output = Arc::new(Mutex::new(Vec::new()));
-        collect(child.stdout.take().unwrap(), &output);
-        collect(child.stderr.take().unwrap(), &output);
-        Self { child, output }
+        let (printed, logged) = (Lines::default(), Lines::default());
+        collect(child.stdout.take().unwrap(), &printed);
+        collect(child.stderr.take().unwrap(), &logged);
+        Self { child, printed, logged }
     }
 
     /// Everything it printed so far.
     pub fn output(&self) -> String {
-        self.output.lock().unwrap().join("\n")
+        format!("{}\n{}", self.printed(), self.logged())
+    }
+
+    /// Its standard output so far.
+    pub fn printed(&self) -> String {
+        self.printed.lock().unwrap().join("\n")
+    }
+
+    /// Its standard error so far.
+    pub fn logged(&self) -> String {
+        self.logged.lock().unwrap().join("\n")
     }
 
     pub fn id(&self) -> u32 {
@@ -152,9 +198,11 @@ impl Process {
     pub fn wait_for(&self, words: &str) -> Option<String> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let said = self.output.lock().unwrap().iter().find(|x| x.contains(words)).cloned();
-            // Only the reading threads and this one hold the output: alone, nothing more comes.
-            if said.is_some() || Arc::strong_count(&self.output) == 1 {
+            // Once the reading thread has let go of a stream, nothing more comes from it.
+            let ended = [&self.printed, &self.logged].map(Arc::strong_count) == [1, 1];
+            let output = self.output();
+            let said = output.lines().find(|line| line.contains(words)).map(str::to_owned);
+            if said.is_some() || ended {
                 return said;
             }
             if Instant::now() > deadline {
@@ -164,10 +212,14 @@ impl Process {
         }
     }
 
+    /// Waits until it has ended and its output is whole.
     pub fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            let whole = [&self.printed, &self.logged].map(Arc::strong_count) == [1, 1];
+            if let Some(status) = self.child.try_wait().unwrap()
+                && whole
+            {
                 return status;
             }
             assert!(Instant::now() < deadline, "still running:\n{}", self.output());
@@ -181,11 +233,11 @@ impl Process {
     }
 }
 
-fn collect(stream: impl std::io::Read + Send + 'static, output: &Arc<Mutex<Vec<String>>>) {
-    let output = Arc::clone(output);
+fn collect(stream: impl std::io::Read + Send + 'static, lines: &Lines) {
+    let lines = Arc::clone(lines);
     thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            output.lock().unwrap().push(line);
+            lines.lock().unwrap().push(line);
         }
     });
 }
@@ -238,8 +290,13 @@ impl Server {
 
     /// Asks it to stop, waits until it has, and gives its place back.
     pub fn stop(self) -> (ExitStatus, String, Place) {
+        self.process.signal("TERM");
+        self.ended()
+    }
+
+    /// Waits until it has ended by itself.
+    pub fn ended(self) -> (ExitStatus, String, Place) {
         let Self { mut process, place, .. } = self;
-        process.signal("TERM");
         let status = process.wait();
         (status, process.output(), place)
     }

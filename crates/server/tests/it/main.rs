@@ -1,13 +1,15 @@
 //! The real program over HTTP, on both catalogs.
 
-#![allow(clippy::unwrap_used, reason = "a test that fails says where")]
-
 mod actions;
 mod activity;
+mod administering;
 mod annotations;
+mod configuring;
 mod harness;
 mod keys;
 mod members;
+mod misusing;
+mod operating;
 mod organizations;
 mod pages;
 mod people;
@@ -15,6 +17,8 @@ mod projects;
 mod roles;
 mod session;
 mod starting;
+mod stopping;
 mod transport;
 mod users;
 mod walk;
+mod writing;

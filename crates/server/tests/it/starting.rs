@@ -1,15 +1,146 @@
-//! First start and restart.
+//! First start and restart, and who may use a folder.
 
-use crate::harness::{Server, Store, both};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, PERSONAL_KEY, Place, Server, Store, both};
 
 both! {
-    an_empty_store_becomes_project_one_with_its_keys,
+    a_new_store_has_the_given_keys,
+    what_was_not_given_is_made_up_and_printed_once,
+    restarting_changes_nothing,
+    a_second_server_refuses,
+    another_secret_key_refuses,
 }
 
-fn an_empty_store_becomes_project_one_with_its_keys(store: Store) {
+fn a_new_store_has_the_given_keys(store: Store) {
     let server = Server::start(store);
-    server.get("/api/personal_api_keys/@current/").expect(200);
+    let key = server.get("/api/personal_api_keys/@current/").expect(200).json();
+    assert_eq!(key["scopes"], serde_json::json!(["*"]));
     server.call("GET", "/api/personal_api_keys/").no_key().send().expect(401);
-    let key = server.key(&["dashboard:read"]);
-    server.call("GET", "/api/personal_api_keys/").key(&key).send().expect(403);
+    let narrow = server.key(&["dashboard:read"]);
+    server.call("GET", "/api/personal_api_keys/").key(&narrow).send().expect(403);
+    for given in [PERSONAL_KEY, ADMIN_PASSWORD] {
+        assert!(!server.output().contains(given), "{given}");
+    }
+}
+
+const GIVEN: [&str; 4] = [
+    "HEDGEROW_PROJECT_API_KEY",
+    "HEDGEROW_PERSONAL_API_KEY",
+    "HEDGEROW_ADMIN_EMAIL",
+    "HEDGEROW_ADMIN_PASSWORD",
+];
+
+fn what_was_not_given_is_made_up_and_printed_once(store: Store) {
+    let mut place = Place::new(store);
+    GIVEN.iter().for_each(|name| place.unset(name));
+    place.set("HEDGEROW_LOG_LEVEL", "trace");
+    let server = place.serve();
+    let printed = server.process().printed();
+    let value = |label: &str| {
+        let line = printed.lines().find(|line| line.trim().starts_with(label)).unwrap();
+        line.split_whitespace().last().unwrap().to_owned()
+    };
+    let (project, personal) = (value("project API key"), value("personal API key"));
+    assert!(project.starts_with("phc_") && project.len() == 47, "{project}");
+    server.call("GET", "/api/personal_api_keys/").key(&personal).send().expect(200);
+    let log_in =
+        serde_json::json!({ "email": value("admin "), "password": value("admin password") });
+    server.call("POST", "/api/login").no_key().json(log_in).send().expect(200);
+    let secrets = [project, personal.clone(), value("admin password")];
+    for secret in &secrets {
+        assert!(!server.process().logged().contains(secret), "{secret} is in the log");
+    }
+    let server = server.restart();
+    server.call("GET", "/api/personal_api_keys/").key(&personal).send().expect(200);
+    for secret in &secrets {
+        assert!(!server.output().contains(secret), "{secret} was shown again");
+    }
+}
+
+fn restarting_changes_nothing(store: Store) {
+    let server = Server::start(store);
+    let made = server.key(&["dashboard:read"]);
+    let keys = server.get("/api/personal_api_keys/").expect(200).json();
+    let (_, _, mut place) = server.stop();
+    place.set("HEDGEROW_PERSONAL_API_KEY", "phx_other");
+    place.set("HEDGEROW_ADMIN_EMAIL", "other@example.com");
+    let server = place.serve();
+    let after = server.get("/api/personal_api_keys/").expect(200).json();
+    assert_eq!(after, keys);
+    server.call("GET", "/api/personal_api_keys/").key("phx_other").send().expect(401);
+    server.call("GET", "/api/personal_api_keys/@current/").key(&made).send().expect(403);
+    let log_in = serde_json::json!({ "email": ADMIN_EMAIL, "password": ADMIN_PASSWORD });
+    server.call("POST", "/api/login").no_key().json(log_in).send().expect(200);
+}
+
+fn a_second_server_refuses(store: Store) {
+    let server = Server::start(store);
+    let (ok, _, complaint) = server.place().run(&["serve"]);
+    assert!(!ok);
+    let pid = server.process().id();
+    assert!(complaint.contains(&format!("another server (process {pid})")), "{complaint}");
+    // On PostgreSQL a folder of its own is not enough.
+    if store == Store::Postgres {
+        let other = tempfile::tempdir().unwrap();
+        let folder = other.path().display().to_string();
+        let key = fs::read(server.file("secret.key")).unwrap();
+        fs::write(other.path().join("secret.key"), key).unwrap();
+        let (ok, _, complaint) = server.place().run(&["serve", "--data-dir", &folder]);
+        assert!(!ok && complaint.contains("another server owns this catalog"), "{complaint}");
+    }
+    server.get("/api/personal_api_keys/").expect(200);
+}
+
+fn another_secret_key_refuses(store: Store) {
+    let (_, _, mut place) = Server::start(store).stop();
+    place.set(
+        "HEDGEROW_SECRET_KEY",
+        "some other key than that of the file".replace(' ', "-").as_str(),
+    );
+    let (ok, _, complaint) = place.run(&["serve"]);
+    assert!(!ok && complaint.contains("another secret key"), "{complaint}");
+}
+
+#[test]
+fn the_folder_and_its_files_are_for_their_owner_alone() {
+    let mut place = Place::new(Store::Sqlite);
+    let folder = place.folder.path().join("new/data");
+    place.set("HEDGEROW_DATA_DIR", &folder.display().to_string());
+    let server = place.serve();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.iter().any(|file| file.ends_with("secret.key")));
+    for file in files {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+    let key = folder.join("secret.key");
+    let (_, _, place) = server.stop();
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let server = place.serve();
+    assert_eq!(mode(&key), 0o600);
+    assert!(server.process().logged().contains("others could read the secret key"));
+}
+
+#[test]
+fn a_start_that_fails_says_why_in_one_line() {
+    let server = Server::start(Store::Sqlite);
+    let taken = server.address().to_string();
+    let file = server.file("a-file");
+    fs::write(&file, "").unwrap();
+    let file = file.display().to_string();
+    let nobody = "postgres://nobody@127.0.0.1:1/x";
+    for (arguments, why) in [
+        (["--data-dir", file.as_str()], "cannot make the data folder"),
+        (["--listen", taken.as_str()], "cannot listen on"),
+        (["--catalog-url", nobody], "cannot open the catalog: the catalog is unavailable"),
+    ] {
+        let place = Place::new(Store::Sqlite);
+        let (ok, printed, complaint) = place.run(&[&["serve"], arguments.as_slice()].concat());
+        assert!(!ok && complaint.contains(why), "{complaint}");
+        assert_eq!((complaint.lines().count(), printed.as_str()), (1, ""), "{complaint}");
+    }
 }

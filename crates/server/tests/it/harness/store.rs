@@ -46,6 +46,19 @@ impl Store {
     }
 }
 
+impl Database {
+    /// Waits until PostgreSQL has noticed that everybody is gone.
+    pub fn wait_until_unused(&self) {
+        let sql = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = $1";
+        while on_server(async |connection: &mut PgConnection| {
+            sqlx::query_scalar::<_, i64>(sql).bind(&self.name).fetch_one(connection).await.unwrap()
+        }) > 0
+        {
+            std::thread::yield_now();
+        }
+    }
+}
+
 impl Drop for Database {
     fn drop(&mut self) {
         administer(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
@@ -57,10 +70,17 @@ fn server_url() -> String {
 }
 
 fn administer(sql: &str) {
+    on_server(async |connection: &mut PgConnection| {
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.unwrap();
+    });
+}
+
+fn on_server<T>(work: impl AsyncFnOnce(&mut PgConnection) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut connection = PgConnection::connect(&server_url()).await.unwrap();
-        sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
+        let done = work(&mut connection).await;
         connection.close().await.unwrap();
-    });
+        done
+    })
 }

@@ -1,0 +1,131 @@
+//! `hedgerow admin`: what an operator must be able to do without a password.
+
+use std::io::Read as _;
+
+use anyhow::{Context as _, Result, anyhow};
+use catalog::{Actor, Catalog, NewKey, NewUser, Secret, UserChange, UserRow, hash_password};
+use clap::ArgMatches;
+use model::scope::Scopes;
+use model::{Clock, Level, Window};
+
+use crate::cli::say;
+use crate::folder::{self, Folder};
+use crate::settings::Settings;
+use crate::values::{Email, Password, Value as _};
+
+const PASSWORD_BYTES_MAX: u64 = 8 << 10;
+/// More keys than anybody reads; `--email` narrows the list.
+const KEYS_LISTED_MAX: i64 = 10_000;
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn run(name: &str, given: &ArgMatches, settings: &Settings) -> Result<()> {
+    let folder = Folder::join(settings)?;
+    let vault = folder.vault(settings)?;
+    let file = folder.catalog_file();
+    let catalog = Catalog::join(folder::location(settings, &file), vault, Clock::system())
+        .await
+        .context("cannot open the catalog")?;
+    let outcome = match name {
+        "create-user" => create_user(&catalog, given).await,
+        "reset-password" => reset_password(&catalog, given).await,
+        "create-key" => create_key(&catalog, given).await,
+        _ => list_keys(&catalog, given).await,
+    };
+    catalog.close().await;
+    outcome
+}
+
+async fn create_user(catalog: &Catalog, given: &ArgMatches) -> Result<()> {
+    let email = Email::parse(text(given, "email")).map_err(|why| anyhow!(why))?;
+    let (password, made_up) = password(given)?;
+    let level = match text(given, "level") {
+        "owner" => Level::Owner,
+        "admin" => Level::Admin,
+        _ => Level::Member,
+    };
+    let new = NewUser {
+        email: email.0,
+        first_name: text(given, "first_name").to_owned(),
+        password_hash: Some(hash_password(password.reveal())?),
+    };
+    let organization = catalog.first_organization().await?;
+    let actor = Actor { user: None, organization, project: None };
+    let member = catalog.add_member(&actor, new, level).await?;
+    say(&format!("user      {}\n", member.user.email))?;
+    say_password(&password, made_up)
+}
+
+async fn reset_password(catalog: &Catalog, given: &ArgMatches) -> Result<()> {
+    let user = user(catalog, given).await?;
+    let (password, made_up) = password(given)?;
+    let password_hash = Some(hash_password(password.reveal())?);
+    catalog
+        .update_user(user.user.id, UserChange { password_hash, ..UserChange::default() })
+        .await?;
+    say(&format!("user      {}\n", user.user.email))?;
+    say_password(&password, made_up)
+}
+
+async fn create_key(catalog: &Catalog, given: &ArgMatches) -> Result<()> {
+    let user = user(catalog, given).await?;
+    let words = text(given, "scopes").split(',').map(|word| word.trim().to_owned());
+    let new = NewKey {
+        label: text(given, "label").to_owned(),
+        scopes: Scopes::parse(words.collect()).map_err(|why| anyhow!("scopes: {why}"))?,
+        scoped_teams: None,
+        scoped_organizations: None,
+    };
+    let organization = match user.current_organization {
+        Some(organization) => organization,
+        None => catalog.first_organization().await?,
+    };
+    let actor = Actor { user: Some(user.user.id), organization, project: None };
+    let key = catalog.create_key(&actor, user.user.id, new).await?;
+    say(&format!("key       {}\n", key.value.unwrap_or_default()))
+}
+
+async fn list_keys(catalog: &Catalog, given: &ArgMatches) -> Result<()> {
+    let wanted = given.get_one::<String>("email").map(|email| email.to_lowercase());
+    let window = Window { limit: KEYS_LISTED_MAX, offset: 0 };
+    for (key, email) in catalog.all_keys(window).await? {
+        if wanted.as_ref().is_some_and(|wanted| *wanted != email.to_lowercase()) {
+            continue;
+        }
+        let used = key.last_used_at.map_or_else(|| "never".into(), |at| at.to_string());
+        let scopes = serde_json::to_value(&key.scopes)?;
+        let scopes: Vec<&str> =
+            scopes.as_array().into_iter().flatten().filter_map(|scope| scope.as_str()).collect();
+        let scopes = scopes.join(",");
+        let (id, mask, label) = (&key.id, &key.mask_value, &key.label);
+        say(&format!("{id}  {mask}  {email}  {label:?}  {scopes}  last used {used}\n"))?;
+    }
+    Ok(())
+}
+
+async fn user(catalog: &Catalog, given: &ArgMatches) -> Result<UserRow> {
+    let email = text(given, "email");
+    let found = catalog.user_by_email(email).await?;
+    found.with_context(|| format!("there is no user with the e-mail address {email}"))
+}
+
+/// From standard input, or made up.
+fn password(given: &ArgMatches) -> Result<(Secret, bool)> {
+    if !given.get_flag("password_stdin") {
+        return Ok((Secret::random(""), true));
+    }
+    let mut text = String::new();
+    std::io::stdin()
+        .take(PASSWORD_BYTES_MAX)
+        .read_to_string(&mut text)
+        .context("cannot read the password from standard input")?;
+    let password = Password::parse(text.trim_end_matches(['\r', '\n']));
+    Ok((password.map_err(|why| anyhow!("the password: {why}"))?.0, false))
+}
+
+fn say_password(password: &Secret, made_up: bool) -> Result<()> {
+    if made_up { say(&format!("password  {}\n", password.reveal())) } else { Ok(()) }
+}
+
+fn text<'a>(given: &'a ArgMatches, name: &str) -> &'a str {
+    given.get_one::<String>(name).map_or("", String::as_str)
+}

@@ -1,0 +1,25 @@
+//! Logs go to standard error, so that what is printed once stays alone on standard output.
+
+use std::io::{self, IsTerminal as _};
+use std::panic;
+
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{Layer as _, fmt};
+
+use crate::values::LogFormat;
+
+pub(crate) fn start(format: LogFormat, filter: Targets) {
+    let layer = fmt::layer().with_writer(io::stderr);
+    let layer = match format {
+        LogFormat::Pretty => layer.with_ansi(io::stderr().is_terminal()).boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).with_span_list(false).boxed(),
+    };
+    tracing_subscriber::registry().with(filter).with(layer).init();
+    // In the format of everything else, so that machines can read it too.
+    panic::set_hook(Box::new(|what| {
+        let place = what.location().map(ToString::to_string);
+        tracing::error!(panic.place = place, "panicked");
+    }));
+}

@@ -1,0 +1,87 @@
+//! `hedgerow admin` and `hedgerow health`, beside a running server and without one.
+
+use serde_json::json;
+
+use crate::harness::{ADMIN_EMAIL, Place, Server, Store, both};
+
+both! {
+    an_operator_adds_users_and_keys_while_the_server_runs,
+    a_new_password_ends_the_old_one_and_its_sessions,
+}
+
+fn last_word(printed: &str) -> String {
+    printed.split_whitespace().last().unwrap().to_owned()
+}
+
+fn an_operator_adds_users_and_keys_while_the_server_runs(store: Store) {
+    let server = Server::start(store);
+    let place = server.place();
+    let email = "new@example.com";
+    let (ok, printed, complaint) = place.run(&["admin", "create-user", "--email", email]);
+    assert!(ok, "{complaint}");
+    let log_in = json!({ "email": email, "password": last_word(&printed) });
+    server.call("POST", "/api/login").no_key().json(log_in).send().expect(200);
+
+    let (ok, _, complaint) = place.run(&["admin", "create-user", "--email", "NEW@example.com"]);
+    assert!(!ok && complaint.contains("already an account"), "{complaint}");
+
+    let create = ["admin", "create-key", "--email", email, "--label", "by hand", "--scopes"];
+    let (ok, printed, complaint) = place.run(&[&create[..], &["user:read"]].concat());
+    assert!(ok, "{complaint}");
+    let key = last_word(&printed);
+    server.call("GET", "/api/personal_api_keys/").key(&key).send().expect(200);
+    let (ok, _, complaint) = place.run(&[&create[..], &["user:eat"]].concat());
+    assert!(!ok && complaint.contains("user:eat"), "{complaint}");
+
+    let (ok, printed, complaint) = place.run(&["admin", "list-keys", "--email", email]);
+    assert!(ok, "{complaint}");
+    assert!(printed.contains("by hand") && printed.contains("user:read"), "{printed}");
+    assert!(!printed.contains(&key) && printed.lines().count() == 1, "{printed}");
+    let (_, all, _) = place.run(&["admin", "list-keys"]);
+    assert!(all.contains(email) && all.contains(ADMIN_EMAIL), "{all}");
+
+    let missing = ["admin", "create-key", "--email", "nobody@example.com"];
+    let (ok, _, complaint) = place.run(&missing);
+    assert!(!ok && complaint.contains("there is no user with"), "{complaint}");
+}
+
+fn a_new_password_ends_the_old_one_and_its_sessions(store: Store) {
+    let server = Server::start(store);
+    let try_with = |password: &str| {
+        let log_in = json!({ "email": ADMIN_EMAIL, "password": password });
+        server.call("POST", "/api/login").no_key().json(log_in).send()
+    };
+    let cookie = try_with(crate::harness::ADMIN_PASSWORD).expect(200);
+    let cookie = cookie.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+    let with_cookie =
+        || server.call("GET", "/api/personal_api_keys/").no_key().header("Cookie", &cookie).send();
+    with_cookie().expect(200);
+    let reset = ["admin", "reset-password", "--email", ADMIN_EMAIL, "--password-stdin"];
+    let (ok, _, complaint) = server.place().run_with_input(&reset, "short\n");
+    assert!(!ok && complaint.contains("8 to 1024"), "{complaint}");
+    let (ok, printed, complaint) = server.place().run_with_input(&reset, "battery staple\n");
+    assert!(ok && !printed.contains("battery"), "{printed}{complaint}");
+    with_cookie().expect(401);
+    try_with(crate::harness::ADMIN_PASSWORD).expect(400);
+    try_with("battery staple").expect(200);
+}
+
+#[test]
+fn health_tells_a_script_whether_the_server_is_ready() {
+    let server = Server::start(Store::Sqlite);
+    let address = server.address().to_string();
+    let health = ["health", "--listen", address.as_str()];
+    let (ok, printed, _) = server.place().run(&health);
+    assert!(ok && printed == "ready");
+    let (_, _, place) = server.stop();
+    let (ok, _, complaint) = place.run(&health);
+    assert!(!ok && complaint.contains("nothing answers at"), "{complaint}");
+}
+
+#[test]
+fn an_empty_folder_has_nothing_to_administer() {
+    let place = Place::new(Store::Sqlite);
+    let (ok, _, complaint) = place.run(&["admin", "list-keys"]);
+    assert!(!ok && complaint.contains("there is no catalog in"), "{complaint}");
+    assert!(std::fs::read_dir(place.folder.path()).unwrap().next().is_none());
+}

@@ -1,0 +1,177 @@
+//! Bad input gets a clear error, changes nothing, and is never the server's fault.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+
+use serde_json::{Value, json};
+use sqlx::{Connection as _, SqliteConnection};
+
+use crate::harness::{Answer, Server, Store, both, raw};
+
+both! {
+    odd_paths_name_nothing,
+    odd_bodies_are_refused,
+    a_head_or_a_body_past_its_bound_is_refused,
+}
+
+const KEYS: &str = "/api/personal_api_keys/";
+
+/// A refusal in the house shape; `HEAD` and refusals below HTTP have no body.
+fn refused(answer: &Answer, why: &str) {
+    assert!((400..500).contains(&answer.status), "{why}: {} {}", answer.status, answer.text());
+    answer.error();
+}
+
+fn odd_paths_name_nothing(store: Store) {
+    let server = Server::start(store);
+    let long = format!("{KEYS}{}/", "x".repeat(20_000));
+    for path in [
+        "/api/../personal_api_keys/",
+        "//api/personal_api_keys/",
+        "/api//personal_api_keys/",
+        "/api/personal_api_keys//",
+        "/api/personal_api_keys/../../etc/passwd",
+        "/api/personal_api_keys/%2e%2e/",
+        "/api/personal_api_keys/%2F/",
+        "/api/personal_api_keys/%00/",
+        "/api/personal_api_keys/%ff%fe/",
+        "/api/personal_api_keys/%zz/",
+        "/api/personal_api_keys/99999999999999999999999999/",
+        "/api/personal_api_keys/-1/",
+        "/api/personal_api_keys/'%20OR%201=1--/",
+        "/api/personal_api_keys/@me/",
+        "/API/PERSONAL_API_KEYS/",
+        "/api/projects/99999999999999999999999999/actions/",
+        "/api/projects/9223372036854775807/actions/",
+        "/api/projects/-9223372036854775809/actions/",
+        "/api/projects/%00/actions/",
+        "/api/organizations/%00/members/",
+        "/api/organizations/99999999999999999999999999/members/",
+        "/static/../../etc/passwd",
+        long.as_str(),
+    ] {
+        let answer = server.get(path);
+        assert!(answer.status == 404 || answer.status == 400, "{path}: {}", answer.status);
+        refused(&answer, path);
+    }
+    server.get("/api/personal_api_keys/?limit=99999999999999999999&offset=-5").expect(200);
+    // What HTTP itself forbids is refused below the house shape.
+    for line in ["GET /api/\u{0}x HTTP/1.1", "GET x HTTP/1.1", "GET / HTTP/9.9", "\u{0}\u{1}"] {
+        let received = raw(
+            server.address(),
+            format!("{line}\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes(),
+        );
+        assert!(received.starts_with(b"HTTP/1.1 4") || received.is_empty(), "{line:?}");
+    }
+}
+
+fn odd_bodies_are_refused(store: Store) {
+    let server = Server::start(store);
+    let before = server.get(KEYS).expect(200).json();
+    let valid = json!({ "label": "x", "scopes": ["dashboard:read"] });
+    let with = |field: &str, value: Value| {
+        let mut body = valid.clone();
+        body[field] = value;
+        body.to_string().into_bytes()
+    };
+    let nested = [b"{\"label\":".to_vec(), vec![b'['; 100_000]].concat();
+    for (body, why) in [
+        (Vec::new(), "empty"),
+        (b"{".to_vec(), "half an object"),
+        (b"[]".to_vec(), "a list"),
+        (b"null".to_vec(), "null"),
+        (b"\"text\"".to_vec(), "text"),
+        (b"{\"label\":\"\xff\",\"scopes\":[]}".to_vec(), "bad UTF-8"),
+        (b"{\"label\":NaN}".to_vec(), "NaN"),
+        (nested, "nesting"),
+        (with("label", json!(7)), "number for text"),
+        (with("label", json!(null)), "null for text"),
+        (with("label", json!({})), "object for text"),
+        (with("label", json!("a\u{0}b")), "NUL in text"),
+        (with("label", json!("x".repeat(100_000))), "long text"),
+        (with("scopes", json!("dashboard:read")), "text for list"),
+        (with("scopes", json!([7])), "number in list"),
+        (with("scopes", json!(["dashboard:eat"])), "unknown scope"),
+        (with("scoped_teams", json!(["x"])), "text for id"),
+        (with("scoped_teams", json!([1e30])), "id past 64 bits"),
+        (with("scoped_teams", json!([u64::MAX])), "id past 63 bits"),
+        (with("scoped_teams", json!([i64::MAX])), "no such id"),
+        (with("scoped_organizations", json!(["\u{0}"])), "NUL for uuid"),
+    ] {
+        let call = server.call("POST", KEYS).header("Content-Type", "application/json");
+        refused(&call.bytes(body).send(), why);
+    }
+    let call = server.call("POST", KEYS).header("Content-Type", "text/csv");
+    refused(&call.bytes(valid.to_string().into_bytes()).send(), "csv");
+    assert_eq!(server.get(KEYS).expect(200).json(), before);
+}
+
+fn a_head_or_a_body_past_its_bound_is_refused(store: Store) {
+    let server = Server::start(store);
+    let before = server.get(KEYS).expect(200).json();
+    let large = json!({ "label": "x".repeat(10 << 20), "scopes": ["dashboard:read"] });
+    let answer = server.post(KEYS, large.clone()).expect(413);
+    assert_eq!(answer.error(), "invalid_request payload_too_large -");
+    // Who may not call here does not learn the bounds first.
+    server.call("POST", KEYS).no_key().json(large).send().expect(401);
+    let endless = "POST /api/personal_api_keys/ HTTP/1.1\r\nHost: x\r\n\
+                   Authorization: Bearer phx_test\r\nContent-Type: application/json\r\n\
+                   Transfer-Encoding: chunked\r\n\r\n";
+    let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, "[".repeat(1 << 20));
+    let bytes = [endless.to_owned(), chunk.repeat(3)].concat();
+    Answer::parse(&raw(server.address(), bytes.as_bytes()), "chunked").expect(413);
+    server.call("GET", KEYS).header("X-Large", &"x".repeat(70_000)).send().expect(431);
+    let many =
+        (0..200).fold(server.call("GET", KEYS), |call, n| call.header(&format!("X-{n}"), "x"));
+    many.send().expect(431);
+    assert_eq!(server.get(KEYS).expect(200).json(), before);
+}
+
+#[test]
+fn a_slow_client_is_cut_off() {
+    let bounds = [("HEDGEROW_HEADER_SECONDS_MAX", "1"), ("HEDGEROW_REQUEST_SECONDS_MAX", "1")];
+    let server = Server::with(Store::Sqlite, &bounds);
+    let received = |sent: &[u8]| {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.write_all(sent).unwrap();
+        let mut received = Vec::new();
+        let _ = stream.read_to_end(&mut received);
+        received
+    };
+    assert!(received(b"").is_empty());
+    assert!(received(b"GET /_livez HTTP/1.1\r\nHost").is_empty());
+    let head = "POST /api/personal_api_keys/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
+                Authorization: Bearer phx_test\r\nContent-Length: 100\r\n\r\n{";
+    let answer = Answer::parse(&received(head.as_bytes()), "slow body").expect(408);
+    assert_eq!(answer.error(), "invalid_request request_timeout -");
+}
+
+#[test]
+fn a_full_server_says_so_and_keeps_its_probes() {
+    let server = Server::with(Store::Sqlite, &[("HEDGEROW_REQUESTS_AT_ONCE_MAX", "1")]);
+    // Used a moment ago, so that reading with it writes nothing.
+    server.get(KEYS).expect(200);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let url = format!("sqlite://{}", server.file("catalog.sqlite").display());
+    let mut other = runtime.block_on(SqliteConnection::connect(&url)).unwrap();
+    runtime.block_on(sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other)).unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| server.key(&["dashboard:read"]));
+        while !server.get("/metrics").text().contains("hedgerow_http_in_flight 2") {
+            thread::yield_now();
+        }
+        let answer = server.get(KEYS).expect(503);
+        assert_eq!(answer.error(), "server_error service_unavailable -");
+        assert!(answer.header("retry-after").is_some());
+        for path in PROBES {
+            server.get(path).expect(200);
+        }
+        runtime.block_on(sqlx::raw_sql("ROLLBACK").execute(&mut other)).unwrap();
+        waiting.join().unwrap();
+    });
+    server.get(KEYS).expect(200);
+    assert!(server.get("/metrics").text().contains("hedgerow_http_refused_total 1"));
+}
+
+const PROBES: [&str; 3] = ["/_livez", "/_readyz", "/metrics"];

@@ -1,0 +1,213 @@
+//! What operators see: probes, metrics, logs, request ids, and who may read answers.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::harness::{PERSONAL_KEY, Place, Relay, Server, Store, both};
+
+const PROBES: [&str; 5] = ["/_livez", "/_liveness", "/_readyz", "/_readiness", "/_health"];
+
+both! {
+    probes_answer_under_all_their_names,
+    the_log_holds_no_secret_at_any_level,
+    every_documented_operation_is_routed,
+}
+
+fn probes_answer_under_all_their_names(store: Store) {
+    let server = Server::start(store);
+    for path in PROBES {
+        for path in [path.to_owned(), format!("{path}/")] {
+            let answer = server.call("GET", &path).no_key().send().expect(200);
+            assert_eq!(answer.json()["status"], "ok", "{path}");
+            assert!(server.call("HEAD", &path).no_key().send().expect(200).body.is_empty());
+            assert_eq!(
+                server.call("POST", &path).no_key().send().expect(405).header("allow"),
+                Some("GET, HEAD, OPTIONS")
+            );
+        }
+    }
+}
+
+#[test]
+fn without_its_postgres_the_server_lives_but_is_not_ready() {
+    if !Store::postgres_is_here() {
+        return;
+    }
+    let mut place = Place::new(Store::Postgres);
+    let url = place.get("HEDGEROW_CATALOG_URL");
+    let (_, rest) = url.split_once('@').unwrap();
+    let (host, database) = rest.split_once('/').unwrap();
+    let relay = Relay::to(host.parse::<SocketAddr>().unwrap());
+    place.set("HEDGEROW_CATALOG_URL", &format!("postgres://postgres@{}/{database}", relay.address));
+    let server = place.serve();
+    server.get("/_readyz").expect(200);
+    relay.cut();
+    let answer = server.get("/_readyz").expect(503);
+    assert_eq!(answer.json()["catalog"], "unavailable");
+    server.get("/_livez").expect(200);
+    let answer = server.get("/api/personal_api_keys/").expect(503);
+    assert_eq!(answer.error(), "server_error service_unavailable -");
+    assert!(answer.header("retry-after").is_some());
+    let address = server.address().to_string();
+    let (ok, _, complaint) = server.place().run(&["health", "--listen", &address]);
+    assert!(!ok && complaint.contains("not ready"), "{complaint}");
+    relay.mend();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while server.get("/_readyz").status != 200 {
+        assert!(Instant::now() < deadline, "{}", server.output());
+    }
+    server.get("/api/personal_api_keys/").expect(200);
+}
+
+#[test]
+fn a_server_that_lost_its_postgres_to_another_stops() {
+    if !Store::postgres_is_here() {
+        return;
+    }
+    let mut place = Place::new(Store::Postgres);
+    let direct = place.get("HEDGEROW_CATALOG_URL");
+    let (_, rest) = direct.split_once('@').unwrap();
+    let (host, database) = rest.split_once('/').unwrap();
+    let relay = Relay::to(host.parse::<SocketAddr>().unwrap());
+    place.set("HEDGEROW_SECRET_KEY", "shared-by-both-servers");
+    let mut second = place.sibling();
+    place.set("HEDGEROW_CATALOG_URL", &format!("postgres://postgres@{}/{database}", relay.address));
+    second.set("HEDGEROW_CATALOG_URL", &direct);
+    let first = place.serve();
+    relay.cut();
+    first.place().database.as_ref().unwrap().wait_until_unused();
+    let second = second.serve();
+    relay.mend();
+    let (status, output, _) = first.ended();
+    assert!(!status.success() && output.contains("another server owns this catalog"), "{output}");
+    second.get("/api/personal_api_keys/").expect(200);
+}
+
+#[test]
+fn metrics_count_by_route_and_never_by_path() {
+    let server = Server::start(Store::Sqlite);
+    server.get("/api/personal_api_keys/a-secret-path/").expect(404);
+    server.get("/another-secret-path").expect(404);
+    server.call("BREW", "/api/personal_api_keys/").send().expect(405);
+    let answer = server.call("GET", "/metrics").no_key().send().expect(200);
+    assert!(answer.header("content-type").unwrap().starts_with("application/openmetrics-text"));
+    let text = answer.text();
+    for line in [
+        "hedgerow_http_requests_total{method=\"GET\",route=\"/api/personal_api_keys/{id}\",status=\"404\"} 1",
+        "hedgerow_http_requests_total{method=\"GET\",route=\"unmatched\",status=\"404\"} 1",
+        "hedgerow_http_requests_total{method=\"other\",route=\"/api/personal_api_keys\",status=\"405\"} 1",
+        "hedgerow_http_request_seconds_count{method=\"GET\",route=\"unmatched\"} 1",
+        "hedgerow_http_in_flight 1",
+        "hedgerow_build_info{version=",
+        "hedgerow_catalog_statements_total ",
+        "process_resident_memory_bytes ",
+        "process_cpu_seconds_total ",
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    assert!(!text.contains("secret-path") && text.ends_with("# EOF\n"), "{text}");
+}
+
+#[test]
+fn a_request_id_is_answered_and_stands_in_the_log() {
+    let environment = [("HEDGEROW_LOG_FORMAT", "json"), ("HEDGEROW_LOG_LEVEL", "debug")];
+    let server = Server::with(Store::Sqlite, &environment);
+    let ask = |id: &str| {
+        let answer =
+            server.call("GET", "/api/personal_api_keys/").header("X-Request-Id", id).send();
+        answer.expect(200).header("x-request-id").unwrap().to_owned()
+    };
+    assert_eq!(ask("my-id-7"), "my-id-7");
+    let insane = ask("two words");
+    assert_eq!((insane.len(), insane.as_str() != ask("two words")), (36, true));
+    let line = server.process().wait_for("my-id-7").unwrap();
+    let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(line["span"]["id"], "my-id-7");
+    assert_eq!(line["http.route"], "/api/personal_api_keys");
+    assert_eq!((&line["http.status"], &line["http.method"]), (&json!(200), &json!("GET")));
+    for line in server.process().logged().lines() {
+        serde_json::from_str::<serde_json::Value>(line).unwrap();
+    }
+}
+
+fn the_log_holds_no_secret_at_any_level(store: Store) {
+    let server = Server::with(store, &[("HEDGEROW_LOG_LEVEL", "trace,sqlx=trace,hyper=trace")]);
+    let in_query = "/api/personal_api_keys/?personal_api_key=phx_in_a_query";
+    server.call("GET", in_query).no_key().send().expect(401);
+    let in_body = json!({ "personal_api_key": "phx_in_a_body", "label": "x", "scopes": [] });
+    server.call("POST", "/api/personal_api_keys/").no_key().json(in_body).send().expect(401);
+    let made = server.key(&["dashboard:read"]);
+    let log_in = json!({ "email": "a@example.com", "password": "hunter22" });
+    server.call("POST", "/api/login").no_key().json(log_in).send().expect(400);
+    server.get("/api/personal_api_keys/").expect(200);
+    let (_, output, _) = server.stop();
+    assert!(output.contains("answered"), "{output}");
+    for secret in [PERSONAL_KEY, "phx_in_a_query", "phx_in_a_body", &made, "hunter22"] {
+        assert!(!output.contains(secret), "{secret} is in\n{output}");
+    }
+}
+
+#[test]
+fn only_public_paths_let_other_sites_read_answers() {
+    let server = Server::start(Store::Sqlite);
+    let ask = |method: &str, path: &str| {
+        let call = server.call(method, path).no_key().header("Origin", "https://shop.example");
+        let call = call.header("Access-Control-Request-Method", "POST");
+        call.header("Access-Control-Request-Headers", "content-type").send()
+    };
+    let preflight = ask("OPTIONS", "/e/").expect(200);
+    for (header, value) in [
+        ("access-control-allow-origin", "https://shop.example"),
+        ("access-control-allow-credentials", "true"),
+        ("access-control-allow-headers", "content-type"),
+        ("access-control-max-age", "86400"),
+        ("vary", "Origin"),
+    ] {
+        assert_eq!(preflight.header(header), Some(value), "{header}");
+    }
+    for (method, path) in [
+        ("OPTIONS", "/api/personal_api_keys/"),
+        ("GET", "/api/personal_api_keys/"),
+        ("POST", "/api/login"),
+        ("GET", "/api/schema/"),
+        ("GET", "/_health"),
+        ("GET", "/metrics"),
+        ("GET", "/"),
+    ] {
+        let answer = ask(method, path);
+        let shared = answer.headers.iter().find(|(name, _)| name.starts_with("access-control"));
+        assert_eq!(shared, None, "{method} {path}");
+    }
+}
+
+/// The other direction, that nothing is routed undocumented, holds by construction: tidy checks
+/// that only `Routes` adds routes.
+fn every_documented_operation_is_routed(store: Store) {
+    let server = Server::start(store);
+    let schema = server.call("GET", "/api/schema/").no_key().send().expect(200).json();
+    assert_eq!(schema["openapi"], "3.1.0");
+    let mut operations = Vec::new();
+    for (path, methods) in schema["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys() {
+            let method = method.to_uppercase();
+            let answer = server.call(&method, &filled(path)).no_key().send();
+            assert!(answer.status < 500, "{method} {path}: {}", answer.text());
+            operations.push((method, path, answer.status));
+        }
+    }
+    assert!(operations.len() > 10);
+    let counted = server.get("/metrics").text();
+    for (method, path, status) in operations {
+        let line = format!("{{method=\"{method}\",route=\"{path}\",status=\"{status}\"}}");
+        assert!(counted.contains(&line) && status != 405, "{line}");
+    }
+}
+
+/// A path with its parameters filled in.
+fn filled(template: &str) -> String {
+    let fill =
+        |segment: &str| if segment.starts_with('{') { "1".into() } else { segment.to_owned() };
+    template.split('/').map(fill).collect::<Vec<String>>().join("/")
+}

@@ -1,0 +1,80 @@
+//! A stop keeps its promises to whoever was being answered.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use serde_json::json;
+
+use crate::harness::{Answer, Server, Store, both};
+
+both! {
+    a_stop_answers_requests_in_flight,
+    a_stop_waits_no_longer_than_its_bound,
+}
+
+/// A request that is all there but for its last byte.
+fn begun(server: &Server, label: &str) -> (TcpStream, u8) {
+    let body = json!({ "label": label, "scopes": ["dashboard:read"] });
+    let bytes = server.call("POST", "/api/personal_api_keys/").json(body).to_bytes();
+    let (last, most) = bytes.split_last().unwrap();
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.write_all(most).unwrap();
+    (stream, *last)
+}
+
+fn a_stop_answers_requests_in_flight(store: Store) {
+    let server = Server::start(store);
+    let (mut stream, last) = begun(&server, "in flight");
+    let idle = TcpStream::connect(server.address()).unwrap();
+    let mut kept = TcpStream::connect(server.address()).unwrap();
+    let probe = server.call("GET", "/_livez").header("Connection", "keep-alive").to_bytes();
+    kept.write_all(&probe).unwrap();
+    assert!(kept.read(&mut [0; 4096]).unwrap() > 0);
+    // The server has the whole head once it answers a request that came later.
+    server.get("/_livez").expect(200);
+    server.process().signal("TERM");
+    server.process().wait_for("stopping").unwrap();
+    stream.write_all(&[last]).unwrap();
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).unwrap();
+    Answer::parse(&received, "POST").expect(201);
+    let (status, output, place) = server.ended();
+    assert!(status.success(), "{output}");
+    assert!(!output.contains("before every request"), "idle connections held it up:\n{output}");
+    drop((idle, kept));
+    let server = place.serve();
+    assert!(server.get("/api/personal_api_keys/").expect(200).text().contains("in flight"));
+}
+
+fn a_stop_waits_no_longer_than_its_bound(store: Store) {
+    let server = Server::with(store, &[("HEDGEROW_DRAIN_SECONDS_MAX", "1")]);
+    let _never_finished = begun(&server, "never");
+    server.get("/_livez").expect(200);
+    let (status, output, place) = server.stop();
+    assert!(status.success() && output.contains("before every request"), "{output}");
+    let server = place.serve();
+    assert!(!server.get("/api/personal_api_keys/").expect(200).text().contains("never"));
+}
+
+#[test]
+fn a_draining_server_answers_but_says_that_it_is_not_ready() {
+    let server = Server::with(Store::Sqlite, &[("HEDGEROW_DRAIN_DELAY_SECONDS", "600")]);
+    server.process().signal("INT");
+    server.process().wait_for("stopping").unwrap();
+    let health = server.get("/_readyz").expect(503).json();
+    assert_eq!((&health["draining"], &health["catalog"]), (&json!(true), &json!("ok")));
+    server.get("/_livez").expect(200);
+    server.get("/api/personal_api_keys/").expect(200);
+    let (status, output, _) = server.stop();
+    assert!(status.success(), "{output}");
+}
+
+#[test]
+fn what_was_answered_survives_a_kill() {
+    let server = Server::start(Store::Sqlite);
+    let key = server.key(&["user:read"]);
+    server.process().signal("KILL");
+    let (_, _, place) = server.ended();
+    let server = place.serve();
+    server.call("GET", "/api/personal_api_keys/").key(&key).send().expect(200);
+}
