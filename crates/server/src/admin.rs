@@ -3,7 +3,10 @@
 use std::io::Read as _;
 
 use anyhow::{Context as _, Result, anyhow};
-use catalog::{Actor, Catalog, NewKey, NewUser, Secret, UserChange, UserRow, hash_password};
+use catalog::{
+    Actor, Catalog, KeyKeeper, NewKey, NewPassword, NewUser, Secret, UserChange, UserRow,
+    hash_password,
+};
 use clap::ArgMatches;
 use model::scope::Scopes;
 use model::{Clock, Level, Window};
@@ -58,9 +61,9 @@ async fn create_user(catalog: &Catalog, given: &ArgMatches) -> Result<()> {
 async fn reset_password(catalog: &Catalog, given: &ArgMatches) -> Result<()> {
     let user = user(catalog, given).await?;
     let (password, made_up) = password(given)?;
-    let password_hash = Some(hash_password(password.reveal())?);
+    let change = NewPassword { hash: hash_password(password.reveal())?, keep: None };
     catalog
-        .update_user(user.user.id, UserChange { password_hash, ..UserChange::default() })
+        .update_user(user.user.id, UserChange { password: Some(change), ..UserChange::default() })
         .await?;
     say(&format!("user      {}\n", user.user.email))?;
     say_password(&password, made_up)
@@ -75,12 +78,13 @@ async fn create_key(catalog: &Catalog, given: &ArgMatches) -> Result<()> {
         scoped_teams: None,
         scoped_organizations: None,
     };
-    let organization = match user.current_organization {
-        Some(organization) => organization,
-        None => catalog.first_organization().await?,
-    };
-    let actor = Actor { user: Some(user.user.id), organization, project: None };
-    let key = catalog.create_key(&actor, user.user.id, new).await?;
+    let owner = user.user.id;
+    let actor = user.current_organization.map(|organization| Actor {
+        user: Some(owner),
+        organization,
+        project: None,
+    });
+    let key = catalog.create_key(&KeyKeeper { owner, key: None, actor }, new).await?;
     say(&format!("key       {}\n", key.value.unwrap_or_default()))
 }
 

@@ -115,11 +115,11 @@ fn a_head_or_a_body_past_its_bound_is_refused(store: Store) {
     assert_eq!(answer.error(), "invalid_request payload_too_large -");
     // Who may not call here does not learn the bounds first.
     server.call("POST", KEYS).no_key().json(large).send().expect(401);
-    let endless = "POST /api/personal_api_keys/ HTTP/1.1\r\nHost: x\r\n\
+    let chunked = "POST /api/personal_api_keys/ HTTP/1.1\r\nHost: x\r\n\
                    Authorization: Bearer phx_test\r\nContent-Type: application/json\r\n\
                    Transfer-Encoding: chunked\r\n\r\n";
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, "[".repeat(1 << 20));
-    let bytes = [endless.to_owned(), chunk.repeat(3)].concat();
+    let bytes = [chunked.to_owned(), chunk.repeat(3), "0\r\n\r\n".into()].concat();
     Answer::parse(&raw(server.address(), bytes.as_bytes()), "chunked").expect(413);
     server.call("GET", KEYS).header("X-Large", &"x".repeat(70_000)).send().expect(431);
     let many =

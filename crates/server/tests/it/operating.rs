@@ -80,9 +80,10 @@ fn a_server_that_lost_its_postgres_to_another_stops() {
     first.place().database.as_ref().unwrap().wait_until_unused();
     let second = second.serve();
     relay.mend();
-    let (status, output, _) = first.ended();
+    let (status, output, _place) = first.ended();
     assert!(!status.success() && output.contains("another server owns this catalog"), "{output}");
-    second.get("/api/personal_api_keys/").expect(200);
+    let answer = second.get("/api/personal_api_keys/");
+    assert_eq!(answer.status, 200, "{}", second.output());
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Many clients at once: nothing is lost, nothing fails.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::{Server, Store, both};
 
@@ -13,6 +13,7 @@ const KEYS: &str = "/api/personal_api_keys/";
 both! {
     fifty_clients_write_different_things,
     fifty_clients_write_the_same_thing,
+    different_changes_of_one_thing_do_not_undo_each_other,
 }
 
 /// What each of fifty clients that start together got.
@@ -34,33 +35,58 @@ fn at_once<T: Send>(work: impl Fn(usize) -> T + Sync) -> Vec<T> {
 
 fn fifty_clients_write_different_things(store: Store) {
     let server = Server::start(store);
+    let annotations = "/api/projects/1/annotations/";
     at_once(|client| {
-        let body = json!({ "label": format!("key {client}"), "scopes": ["dashboard:read"] });
-        let id = server.post(KEYS, body).expect(201).json()["id"].as_str().unwrap().to_owned();
-        let path = format!("{KEYS}{id}/");
-        let body = json!({ "label": format!("renamed {client}") });
-        server.patch(&path, body).expect(200);
+        let made = server.post(annotations, json!({ "content": "new" })).expect(201).json();
+        let path = format!("{annotations}{}/", made["id"]);
+        server.patch(&path, json!({ "content": client.to_string() })).expect(200);
         if client % 2 == 0 {
-            server.delete(&path).expect(204);
+            server.patch(&path, json!({ "deleted": true })).expect(200);
         }
     });
-    let keys = server.get(KEYS).expect(200).json();
-    let labels: BTreeSet<String> = keys
+    let found = server.get(&format!("{annotations}?limit=100")).expect(200).json();
+    let contents: BTreeSet<String> = found["results"]
         .as_array()
         .unwrap()
         .iter()
-        .filter_map(|key| key["label"].as_str()?.strip_prefix("renamed ").map(str::to_owned))
+        .map(|annotation| annotation["content"].as_str().unwrap().to_owned())
         .collect();
-    let expected = (0..CLIENTS).filter(|client| client % 2 == 1).map(|client| client.to_string());
-    assert_eq!(labels, expected.collect());
+    let odd = (0..CLIENTS).filter(|client| client % 2 == 1).map(|client| client.to_string());
+    assert_eq!((found["count"].as_u64(), contents), (Some(CLIENTS as u64 / 2), odd.collect()));
 }
 
+/// Each change is logged with what it replaced, so the log must be one chain through all fifty.
 fn fifty_clients_write_the_same_thing(store: Store) {
+    let server = Server::start(store);
+    let before = server.get("/api/projects/1/").expect(200).json()["name"].clone();
+    at_once(|client| {
+        server.patch("/api/projects/1/", json!({ "name": format!("n{client}") })).expect(200)
+    });
+    let mut replaced = BTreeMap::new();
+    let mut page = format!("http://{}/api/projects/1/activity_log/?scope=Team", server.address());
+    while let Some(path) = page.strip_prefix(&format!("http://{}", server.address())) {
+        let log = server.get(path).expect(200).json();
+        for entry in log["results"].as_array().unwrap() {
+            for change in entry["detail"]["changes"].as_array().into_iter().flatten() {
+                let known = replaced.insert(change["before"].to_string(), change["after"].clone());
+                assert_eq!(known, None, "two changes replaced the same name");
+            }
+        }
+        page = log["next"].as_str().unwrap_or_default().to_owned();
+    }
+    let chain =
+        std::iter::successors(Some(before), |name| replaced.get(&name.to_string()).cloned());
+    let chain: Vec<Value> = chain.take(CLIENTS + 2).collect();
+    assert_eq!((chain.len(), replaced.len()), (CLIENTS + 1, CLIENTS));
+    assert_eq!(server.get("/api/projects/1/").expect(200).json()["name"], chain[CLIENTS]);
+}
+
+/// Rolling and renaming touch one row; neither may undo the other.
+fn different_changes_of_one_thing_do_not_undo_each_other(store: Store) {
     let server = Server::start(store);
     let body = json!({ "label": "shared", "scopes": ["user:read"] });
     let made = server.post(KEYS, body).expect(201).json();
     let path = format!("{KEYS}{}/", made["id"].as_str().unwrap());
-    // Half rename, half roll: neither may undo the other.
     let values = at_once(|client| {
         if client % 2 == 0 {
             server.patch(&path, json!({ "label": format!("label {client}") })).expect(200);
