@@ -41,7 +41,24 @@ struct Window {
 
 pub(crate) struct RateLimits {
     enabled: bool,
-    counts: Mutex<HashMap<Window, (i64, u32)>>,
+    counts: Mutex<Counts>,
+}
+
+#[derive(Default)]
+struct Counts {
+    windows: HashMap<Window, (i64, u32)>,
+    /// The second of the last look for windows that have ended; one look a second is enough.
+    pruned: i64,
+}
+
+impl Counts {
+    fn has_room(&mut self, second: i64) -> bool {
+        if self.windows.len() >= WINDOWS_MAX && self.pruned != second {
+            self.pruned = second;
+            self.windows.retain(|window, (start, _)| *start + window.seconds > second);
+        }
+        self.windows.len() < WINDOWS_MAX
+    }
 }
 
 impl RateLimits {
@@ -54,19 +71,19 @@ impl RateLimits {
         if !self.enabled {
             return Ok(());
         }
-        let bucket = bucket(parts);
+        self.count(bucket(parts), &key.id, now)
+    }
+
+    fn count(&self, bucket: Bucket, key: &str, now: Timestamp) -> Result<()> {
         let second = now.as_micros().div_euclid(1_000_000);
         let mut counts = self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if counts.len() >= WINDOWS_MAX {
-            counts.retain(|window, (start, _)| start.saturating_add(window.seconds) > second);
-        }
         for (max, seconds) in bucket.limits() {
             let start = second - second.rem_euclid(seconds);
-            let window = Window { key: key.id.clone(), bucket, seconds };
-            if counts.len() >= WINDOWS_MAX && !counts.contains_key(&window) {
+            let window = Window { key: key.to_owned(), bucket, seconds };
+            if !counts.windows.contains_key(&window) && !counts.has_room(second) {
                 continue;
             }
-            let count = counts.entry(window).or_insert((start, 0));
+            let count = counts.windows.entry(window).or_insert((start, 0));
             if count.0 != start {
                 *count = (start, 0);
             }
@@ -83,4 +100,41 @@ fn bucket(parts: &Parts) -> Bucket {
     let path = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let deletes = parts.method == axum::http::Method::DELETE || path.ends_with("/bulk_delete");
     if deletes && path.contains("/persons") { Bucket::PersonDeletes } else { Bucket::Management }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of `calls` at one second are let through.
+    fn let_through(limits: &RateLimits, key: &str, second: i64, calls: usize) -> usize {
+        let now = Timestamp::from_micros(second * 1_000_000);
+        (0..calls).filter(|_| limits.count(Bucket::Management, key, now).is_ok()).count()
+    }
+
+    #[test]
+    fn a_minute_and_an_hour_have_their_limits() {
+        let limits = RateLimits::new(true);
+        assert_eq!(let_through(&limits, "a", 0, 500), 480);
+        assert_eq!(let_through(&limits, "b", 0, 10), 10);
+        assert_eq!(let_through(&limits, "a", 59, 1), 0);
+        for minute in 1..10 {
+            assert_eq!(let_through(&limits, "a", 60 * minute, 481), 480);
+        }
+        assert_eq!(let_through(&limits, "a", 600, 1), 0, "4800 an hour");
+        assert_eq!(let_through(&limits, "a", 3_600, 1), 1);
+    }
+
+    #[test]
+    fn a_flood_of_keys_is_bounded_and_does_not_free_those_that_are_counted() {
+        let limits = RateLimits::new(true);
+        assert_eq!(let_through(&limits, "a", 0, 481), 480);
+        for number in 0..WINDOWS_MAX {
+            assert_eq!(let_through(&limits, &number.to_string(), 1, 1), 1);
+        }
+        assert!(limits.counts.lock().unwrap().windows.len() <= WINDOWS_MAX);
+        assert_eq!(let_through(&limits, "a", 2, 1), 0);
+        // Minutes that have ended make room again.
+        assert_eq!(let_through(&limits, "late", 60, 481), 480);
+    }
 }

@@ -10,10 +10,10 @@ use crate::{Catalog, Error, Result, Secret};
 /// Columns of a nested user, for a table joined as `u`; read by [`nested`].
 pub(crate) const NESTED: &str = "u.id AS u_id, u.uuid AS u_uuid, u.distinct_id AS u_distinct_id, \
      u.first_name AS u_first_name, u.last_name AS u_last_name, u.email AS u_email, \
-     u.is_email_verified AS u_is_email_verified, u.settings AS u_settings";
+     u.is_email_verified AS u_is_email_verified";
 
 /// Somebody whose project or organization went away works in the oldest that is left.
-const OWN: &str = "u.password_hash, u.is_active, u.is_staff, u.date_joined, u.last_login, \
+const OWN: &str = "u.password_hash, u.is_active, u.is_staff, u.settings, u.date_joined, u.last_login, \
      COALESCE(u.current_organization_id, (SELECT m.organization_id FROM memberships m \
        WHERE m.user_id = u.id ORDER BY m.joined_at, m.id LIMIT 1)) AS current_organization_id, \
      COALESCE(u.current_project_id, (SELECT MIN(p.id) FROM projects p \
@@ -70,7 +70,7 @@ impl UserRow {
             password_hash: row.get("password_hash")?,
             is_active: row.get("is_active")?,
             is_staff: row.get("is_staff")?,
-            settings: settings(row)?,
+            settings: UserSettings::stored(row.json("settings")?),
             current_organization: row.get("current_organization_id")?,
             current_project: row.get("current_project_id")?,
             date_joined: row.get("date_joined")?,
@@ -82,7 +82,6 @@ impl UserRow {
 /// The nested user of a row that selected [`NESTED`]; none when the join found nobody.
 pub(crate) fn nested(row: &Row) -> Result<Option<User>> {
     let Some(id) = row.get::<Option<UserId>>("u_id")? else { return Ok(None) };
-    let settings = settings(row)?;
     Ok(Some(User {
         id,
         uuid: row.get("u_uuid")?,
@@ -91,13 +90,10 @@ pub(crate) fn nested(row: &Row) -> Result<Option<User>> {
         last_name: row.get("u_last_name")?,
         email: row.get("u_email")?,
         is_email_verified: row.get("u_is_email_verified")?,
-        hedgehog_config: Some(settings.get("hedgehog_config")).filter(|value| !value.is_null()),
-        role_at_organization: settings.get("role_at_organization").as_str().map(str::to_owned),
+        // Settings may be large, and lists repeat their authors: only their owner sees them.
+        hedgehog_config: None,
+        role_at_organization: None,
     }))
-}
-
-fn settings(row: &Row) -> Result<UserSettings> {
-    row.json("u_settings").map(UserSettings::stored)
 }
 
 impl Catalog {

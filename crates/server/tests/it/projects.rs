@@ -265,6 +265,11 @@ fn a_deleted_project_is_gone_for_good(store: Store) {
     server.delete("/api/projects/1").expect(204);
     let current = server.get("/api/projects/@current").expect(200).json();
     assert_eq!(current["id"], 3, "who worked there works in the oldest that is left");
+    server.delete("/api/projects/@current").expect(204);
+    server.get("/api/projects/@current").expect(404);
+    assert_eq!(server.get("/api/users/@me").expect(200).json()["team"], Value::Null);
+    assert_eq!(server.post("/api/projects", json!({})).expect(201).json()["id"], 4);
+    assert_eq!(server.get("/api/projects/@current").expect(200).json()["id"], 4);
 }
 
 fn a_reset_token_stops_the_old_one(store: Store) {
