@@ -1,5 +1,7 @@
 //! The real program over HTTP, on both catalogs.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod actions;
 mod activity;
 mod administering;

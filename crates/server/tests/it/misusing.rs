@@ -116,7 +116,8 @@ fn a_head_or_a_body_past_its_bound_is_refused(store: Store) {
     // Who may not call here does not learn the bounds first.
     server.call("POST", KEYS).no_key().json(large).send().expect(401);
     let chunked = "POST /api/personal_api_keys/ HTTP/1.1\r\nHost: x\r\n\
-                   Authorization: Bearer phx_test\r\nContent-Type: application/json\r\n\
+                   Connection: close\r\nAuthorization: Bearer phx_test\r\n\
+                   Content-Type: application/json\r\n\
                    Transfer-Encoding: chunked\r\n\r\n";
     let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, "[".repeat(1 << 20));
     let bytes = [chunked.to_owned(), chunk.repeat(3), "0\r\n\r\n".into()].concat();
