@@ -167,10 +167,7 @@ impl<'t> Iterator for Elements<'t> {
             State::Many { list, at } => (*list, at),
         };
         match next_fields(list, at)? {
-            Err(error) => {
-                *at = list.len();
-                Some(Err(error))
-            }
+            Err(error) => Some(Err(error)),
             Ok(None) => Some(Ok(Element::NotAnObject)),
             Ok(Some((fields, bytes))) => {
                 let mut event = raw_event(&fields, bytes, self.inner_token);
@@ -186,7 +183,7 @@ impl<'t> Iterator for Elements<'t> {
 }
 
 /// One element of the array `list`, whose remainder starts at `at`: the members of an object
-/// with its length, or `None` for another value.
+/// with its length, or `None` for another value. Nothing follows an error.
 #[allow(clippy::type_complexity)]
 pub(crate) fn next_fields<'t>(
     list: &'t str,
@@ -197,20 +194,17 @@ pub(crate) fn next_fields<'t>(
     if start >= bytes.len() {
         return None;
     }
-    if bytes[start] == b']' && *at == 1 {
-        *at = bytes.len();
-        return None;
-    }
+    *at = bytes.len();
     let (fields, end) = match element_at(list, start) {
         Ok(element) => element,
         Err(error) => return Some(Err(error)),
     };
     let after = skip_blanks(bytes, end);
-    *at = match bytes.get(after) {
-        Some(b',') => after + 1,
-        Some(b']') => bytes.len(),
+    match bytes.get(after) {
+        Some(b',') => *at = after + 1,
+        Some(b']') => {}
         _ => return Some(Err(Error::Json)),
-    };
+    }
     Some(Ok(fields.map(|fields| (fields, end - start))))
 }
 

@@ -201,3 +201,18 @@ fn flags_read_odd_bytes_that_capture_refuses() {
     let lenient = decode_text(&parts, Strictness::Lenient, BYTES_MAX).unwrap();
     assert_eq!(lenient.as_str(), "{\"a\":\"\u{fffd}\",\"b\":[null,null,\"NaN\"]}");
 }
+
+/// Found by fuzzing: v1's events repeated their error for ever.
+#[test]
+fn nothing_follows_an_error() {
+    for list in ["{},{\"a\":\"\u{4}\"},{}", "{},x,{}", "{} {}"] {
+        let body = format!(r#"{{"batch":[{list}]}}"#);
+        let text = text(&plain(&body)).unwrap();
+        let payload = parse_events(&text, Unnamed::Nameless).unwrap();
+        let mut elements = payload.elements().skip_while(Result::is_ok);
+        assert!(elements.next().is_some() && elements.next().is_none(), "{body}");
+        let batch = decode::parse_v1(&text).unwrap();
+        let mut events = batch.events().skip_while(Result::is_ok);
+        assert!(events.next().is_some() && events.next().is_none(), "{body}");
+    }
+}
