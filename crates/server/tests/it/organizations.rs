@@ -277,13 +277,15 @@ fn an_organization_may_refuse_the_keys_of_its_members(store: Store) {
     let by = |key: &str, path: &str| server.call("GET", path).key(key).send();
     by(&member, OWN).expect(200);
     server.patch(OWN, json!({ "members_can_use_personal_api_keys": false })).expect(200);
-    for path in [OWN, people::MEMBERS] {
+    for path in [OWN, people::MEMBERS, "/api/projects/1", "/api/projects/1/annotations"] {
         let refused = by(&member, path).expect(403);
         assert_eq!(refused.error(), "authentication_error permission_denied -");
         by(&admin, path).expect(200);
         browser.get(path).expect(200);
     }
-    assert_eq!(by(&member, ALL).expect(200).json()["count"], 0);
+    for list in [ALL, "/api/projects"] {
+        assert_eq!(by(&member, list).expect(200).json()["count"], 0);
+    }
     assert_eq!(browser.get(ALL).json()["count"], 1);
     by(&member, "/api/personal_api_keys/@current").expect(200);
     server.patch(OWN, json!({ "members_can_use_personal_api_keys": true })).expect(200);

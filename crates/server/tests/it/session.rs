@@ -198,7 +198,7 @@ fn somebody_deactivated_is_out_at_once(store: Store) {
 }
 
 fn secrets_stay_out_of_the_log(store: Store) {
-    let server = Server::with(store, &[("RUST_LOG", "trace"), ("HEDGEROW_LOG", "trace")]);
+    let server = Server::with(store, &[("HEDGEROW_LOG_LEVEL", "trace")]);
     people::add(&server, "m@example.com", 1);
     let answer = try_log_in(&server, "m@example.com", PASSWORD).expect(200);
     try_log_in(&server, "m@example.com", "almost right").expect(400);
@@ -207,6 +207,7 @@ fn secrets_stay_out_of_the_log(store: Store) {
     let by_query = format!("/api/organizations/?personal_api_key={key}");
     server.call("GET", &by_query).no_key().send().expect(200);
     let (_, output, _) = server.stop();
+    assert!(output.contains("/api/login"), "nothing was logged:\n{output}");
     for secret in [PASSWORD, "almost right", &session, &key, "argon2id"] {
         assert!(!output.contains(secret), "{secret} in\n{output}");
     }
