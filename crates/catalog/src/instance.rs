@@ -25,7 +25,8 @@ impl Catalog {
 
     /// Where an operator's new users go.
     pub async fn first_organization(&self) -> Result<OrganizationId> {
-        let sql = "SELECT id FROM organizations ORDER BY created_at, id LIMIT 1";
+        let sql = "SELECT id FROM organizations WHERE deleted_at IS NULL \
+                   ORDER BY created_at, id LIMIT 1";
         self.db.one(sql, args![]).await?.get("id")
     }
 

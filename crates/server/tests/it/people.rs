@@ -50,7 +50,8 @@ pub fn set_active(server: &Server, email: &str, active: bool) {
     let location = url.as_deref().map_or(Location::Sqlite(&file), Location::Postgres);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let vault = Vault::new(&Secret::given("unused"));
+        let key = std::fs::read_to_string(server.file("secret.key")).unwrap();
+        let vault = Vault::new(&Secret::given(key.trim()));
         let catalog = Catalog::join(location, vault, Clock::system()).await.unwrap();
         let user = catalog.user_by_email(email).await.unwrap().unwrap();
         catalog.set_active(user.user.id, active).await.unwrap();
