@@ -65,6 +65,11 @@ impl Operation {
         self.parameters.push(json!({ "name": name, "in": "query", "schema": schema }));
     }
 
+    pub fn header_parameter(&mut self, name: &str, schema: Value) {
+        self.parameters
+            .push(json!({ "name": name, "in": "header", "required": true, "schema": schema }));
+    }
+
     /// Every property of `T` is one query parameter.
     pub fn query<T: JsonSchema>(&mut self) {
         let schema = SchemaGenerator::default().into_root_schema_for::<T>().to_value();

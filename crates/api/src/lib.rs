@@ -10,9 +10,10 @@ mod annotations;
 mod auth;
 mod body;
 mod caller;
-mod cors;
+mod capture;
 mod doc;
 mod error;
+mod intake;
 mod keys;
 mod logins;
 mod members;
@@ -25,11 +26,16 @@ mod page;
 mod path;
 mod prepare;
 mod projects;
+mod public;
 mod rate_limits;
+mod refusal;
+mod remote_config;
 mod roles;
 mod router;
 mod routes;
 mod session;
+mod static_files;
+mod tokens;
 mod users;
 mod warnings;
 
@@ -38,6 +44,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use ::capture::Capture;
 use axum::extract::State;
 use catalog::Catalog;
 use prometheus_client::registry::Registry;
@@ -49,11 +56,13 @@ pub(crate) use caller::{
     AccountReader, AccountWriter, OrganizationReader, OrganizationWriter, Reader, Resource, Writer,
 };
 pub(crate) use error::{Error, Result};
+pub use intake::Patience;
 pub use networks::{Networks, client_address};
 pub(crate) use page::{Base, Created, Found, Gone, Listing, NeverDeleted, Page};
 pub(crate) use path::{Id, Query, TextId, UuidId, Whole};
 pub use router::{Service, schema, service};
 pub(crate) use routes::Routes;
+pub use tokens::Tokens;
 
 /// Limits and switches of the HTTP side; the server fills them from its settings.
 #[derive(Clone, Debug)]
@@ -65,6 +74,8 @@ pub struct Settings {
     pub rate_limits: bool,
     /// Whose word about a client's address is taken.
     pub trusted_proxies: Networks,
+    /// With the bodies of public requests.
+    pub patience: Patience,
 }
 
 impl Default for Settings {
@@ -75,6 +86,7 @@ impl Default for Settings {
             requests_at_once_max: 512,
             rate_limits: false,
             trusted_proxies: Networks::default(),
+            patience: Patience::default(),
         }
     }
 }
@@ -91,6 +103,8 @@ pub struct AppState(Arc<Shared>);
 
 pub struct Shared {
     catalog: Catalog,
+    tokens: Tokens,
+    capture: Arc<Capture>,
     settings: Settings,
     rate_limits: rate_limits::RateLimits,
     logins: logins::Logins,
@@ -102,7 +116,13 @@ pub struct Shared {
 
 impl AppState {
     /// `metrics` holds what the other parts count; the HTTP side adds its own and shows them all.
-    pub fn new(catalog: Catalog, settings: Settings, metrics: Registry) -> Self {
+    pub fn new(
+        catalog: Catalog,
+        tokens: Tokens,
+        capture: Arc<Capture>,
+        settings: Settings,
+        metrics: Registry,
+    ) -> Self {
         Self(Arc::new(Shared {
             rate_limits: rate_limits::RateLimits::new(settings.rate_limits),
             logins: logins::Logins::new(),
@@ -110,6 +130,8 @@ impl AppState {
             turns: Semaphore::new(settings.requests_at_once_max),
             draining: AtomicBool::new(false),
             catalog,
+            tokens,
+            capture,
             settings,
         }))
     }

@@ -1,17 +1,21 @@
 //! Counts of requests, and the text in which all counts are read.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::Catalog;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, text};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
+
+use crate::public::Answers;
 
 /// From a cached read to the longest request that is allowed.
 const SECONDS: [f64; 12] =
@@ -36,6 +40,7 @@ pub(crate) struct Metrics {
     seconds: Family<Asked, Histogram, fn() -> Histogram>,
     in_flight: Gauge,
     refused: Counter,
+    public: Arc<Answers>,
 }
 
 impl Metrics {
@@ -66,7 +71,9 @@ impl Metrics {
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
         registry.register_collector(Box::new(Statements(catalog.clone())));
-        Self { registry, requests, seconds, in_flight, refused }
+        let public = Arc::new(Answers::default());
+        registry.register_collector(Box::new(PublicAnswers(public.clone())));
+        Self { registry, requests, seconds, in_flight, refused, public }
     }
 
     pub(crate) fn answered(
@@ -79,6 +86,11 @@ impl Metrics {
         let asked = Asked { method, route: route.clone() };
         self.seconds.get_or_create(&asked).observe(took.as_secs_f64());
         self.requests.get_or_create(&Answered { method, route, status }).inc();
+    }
+
+    /// Where answers on public paths are counted.
+    pub(crate) fn public_answers(&self) -> Arc<Answers> {
+        self.public.clone()
     }
 
     pub(crate) fn refused(&self) {
@@ -128,5 +140,25 @@ impl Collector for Statements {
         let count = ConstCounter::new(self.0.statements());
         let (name, help) = ("hedgerow_catalog_statements", "Reads the catalog has been asked for");
         count.encode(encoder.encode_descriptor(name, help, None, count.metric_type())?)
+    }
+}
+
+struct PublicAnswers(Arc<Answers>);
+
+impl fmt::Debug for PublicAnswers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PublicAnswers")
+    }
+}
+
+impl Collector for PublicAnswers {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let (name, help) = ("hedgerow_public_requests", "Requests of SDKs answered, by status");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (status, count) in self.0.counted() {
+            let labels = [("status", status.to_string())];
+            ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
     }
 }

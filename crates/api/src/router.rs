@@ -1,6 +1,5 @@
 //! All routes, and the layers around them.
 
-use std::any::Any;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -11,10 +10,10 @@ use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 use tower::ServiceExt as _;
-use tower::util::MapRequest;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::{AppState, Error, Found, Result, Routes, cors, observe, ops, prepare};
+use crate::routes::Finished;
+use crate::{AppState, Error, Found, Result, Routes, observe, ops, prepare, public};
 
 /// Everything that adds routes, one line each.
 const RESOURCES: &[fn(Routes) -> Routes] = &[
@@ -32,31 +31,38 @@ const RESOURCES: &[fn(Routes) -> Routes] = &[
     crate::warnings::routes,
 ];
 
-/// The whole HTTP side as one service.
-pub type Service = MapRequest<Router, fn(Request) -> Request>;
+/// The same, for those that SDKs call.
+const PUBLIC: &[fn(Routes) -> Routes] =
+    &[crate::capture::routes, crate::remote_config::routes, crate::static_files::routes];
 
+/// The whole HTTP side as one service.
+pub type Service = Router;
+
+/// Public routes come first and have little around them; everything else is for management.
 pub fn service(app: AppState) -> Service {
-    let (management, _) = routes().finish();
-    let router = management
+    let Finished { management, public, .. } = routes().finish();
+    let management = management
         .fallback(nowhere)
         .layer(middleware::from_fn_with_state(app.clone(), within_bounds))
         .layer(middleware::from_fn(prepare::acceptable))
-        .layer(CatchPanicLayer::custom(panicked))
-        .layer(middleware::from_fn(cors::share))
+        .layer(CatchPanicLayer::custom(public::panicked))
         .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
-        .with_state(app);
-    router.map_request(prepare::normalise as fn(Request) -> Request)
+        .with_state(app.clone())
+        .map_request(prepare::normalise as fn(Request) -> Request);
+    let open = public::Open(app.metrics.public_answers());
+    public.layer(open).with_state(app).fallback_service(management)
 }
 
 /// The OpenAPI document of everything [`service`] answers.
 pub fn schema() -> &'static Value {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
-    SCHEMA.get_or_init(|| routes().finish().1)
+    SCHEMA.get_or_init(|| routes().finish().document)
 }
 
 fn routes() -> Routes {
     let routes = Routes::new().get("/api/schema", read_schema);
-    RESOURCES.iter().fold(routes, |routes, add| add(routes))
+    let routes = RESOURCES.iter().fold(routes, |routes, add| add(routes));
+    routes.public(|routes| PUBLIC.iter().fold(routes, |routes, add| add(routes)))
 }
 
 async fn read_schema() -> Result<Found<Value>> {
@@ -91,12 +97,6 @@ async fn within_bounds(State(app): State<AppState>, request: Request, next: Next
         Ok(response) => response,
         Err(_) => Error::timed_out().into_response(),
     }
-}
-
-/// A fault of ours in one request must not look like a broken connection.
-fn panicked(cause: Box<dyn Any + Send>) -> Response {
-    let text = cause.downcast_ref::<String>().map(String::as_str);
-    Error::panicked(text.or_else(|| cause.downcast_ref::<&str>().copied())).into_response()
 }
 
 #[cfg(test)]

@@ -12,17 +12,38 @@ use schemars::SchemaGenerator;
 use serde_json::{Map, Value};
 
 use crate::doc::{self, Documented, Operation};
-use crate::{AppState, Error, caller};
+use crate::refusal::Refusal;
+use crate::{AppState, Error, caller, public};
 
 /// A set of routes under construction. There is no other way to add one, so none is undocumented.
 pub struct Routes {
     paths: Vec<Path>,
+    absent: Vec<&'static str>,
     schemas: SchemaGenerator,
     names: HashSet<String>,
+    /// Of the routes that are added now.
+    door: Door,
+}
+
+/// Who comes in by a route.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Door {
+    /// People and their scripts, with credentials.
+    Management,
+    /// SDKs in the field.
+    Public,
+}
+
+/// Routes, ready to be served.
+pub(crate) struct Finished {
+    pub management: Router<AppState>,
+    pub public: Router<AppState>,
+    pub document: Value,
 }
 
 struct Path {
     template: &'static str,
+    door: Door,
     methods: MethodRouter<AppState>,
     allowed: Vec<&'static str>,
     operations: Map<String, Value>,
@@ -32,7 +53,29 @@ struct Path {
 
 impl Routes {
     pub(crate) fn new() -> Self {
-        Self { paths: Vec::new(), schemas: doc::schemas(), names: HashSet::new() }
+        Self {
+            paths: Vec::new(),
+            absent: Vec::new(),
+            schemas: doc::schemas(),
+            names: HashSet::new(),
+            door: Door::Management,
+        }
+    }
+
+    /// What `add` adds is public: open to every page, answered without the layers that
+    /// management needs, and refused in capture's own words.
+    pub(crate) fn public(mut self, add: impl FnOnce(Self) -> Self) -> Self {
+        self.door = Door::Public;
+        let mut routes = add(self);
+        routes.door = Door::Management;
+        routes
+    }
+
+    /// A path that SDKs may call and that we do not serve: they must be able to read the 404,
+    /// or they would try again.
+    pub(crate) fn absent(mut self, path: &'static str) -> Self {
+        self.absent.push(path);
+        self
     }
 
     pub fn get<H, T, A>(self, path: &'static str, handler: H) -> Self
@@ -99,6 +142,9 @@ impl Routes {
             let words = template.split(['/', '_']).filter(|word| !word.is_empty());
             let words: Vec<&str> = words.filter(|word| !word.contains(['{', '}'])).collect();
             name = format!("{name}_at_{}", words.join("_"));
+            if self.names.contains(&name) {
+                name = format!("{name}_{}", method.to_ascii_lowercase());
+            }
         }
         let documented = operation.finish(template, &name);
         self.names.insert(name);
@@ -106,6 +152,7 @@ impl Routes {
         let index = known.unwrap_or_else(|| {
             self.paths.push(Path {
                 template,
+                door: self.door,
                 methods: MethodRouter::new(),
                 allowed: Vec::new(),
                 operations: Map::new(),
@@ -121,22 +168,51 @@ impl Routes {
         self
     }
 
-    /// The router, and the document that describes it.
-    pub(crate) fn finish(self) -> (Router<AppState>, Value) {
-        let mut router = Router::new();
+    pub(crate) fn finish(self) -> Finished {
+        let (mut management, mut public) = (Router::new(), Router::new());
         let mut documented = Map::new();
         for path in self.paths {
-            let allow = allow_header(&path.allowed);
-            let (object, allowed) = (path.scope_object, allow.clone());
-            let options = move |State(app): State<AppState>, request: Request| {
-                options(app, request, object.clone(), allowed.clone())
-            };
-            let methods = path.methods.on(MethodFilter::OPTIONS, options);
-            let refuse = move |method: Method| refuse(method, allow.clone());
-            router = router.route(path.template, methods.fallback(refuse));
-            documented.insert(path.template.into(), Value::Object(path.operations));
+            let template = path.template;
+            documented.insert(template.into(), Value::Object(path.operations.clone()));
+            match path.door {
+                Door::Management => management = management.route(template, path.managed()),
+                // Both spellings, so that nothing needs to be rewritten on the way.
+                Door::Public => {
+                    let (methods, slashed) = (path.opened(), format!("{template}/"));
+                    public = public.route(template, methods.clone()).route(&slashed, methods);
+                }
+            }
         }
-        (router, doc::document(documented, self.schemas))
+        for template in self.absent {
+            let methods = MethodRouter::new().on(MethodFilter::OPTIONS, public::preflight);
+            let methods = methods.fallback(absent);
+            public = public.route(template, methods.clone());
+            if !template.ends_with('}') {
+                public = public.route(&format!("{template}/"), methods);
+            }
+        }
+        Finished { management, public, document: doc::document(documented, self.schemas) }
+    }
+}
+
+impl Path {
+    fn managed(self) -> MethodRouter<AppState> {
+        let allow = allow_header(&self.allowed);
+        let (object, allowed) = (self.scope_object, allow.clone());
+        let options = move |State(app): State<AppState>, request: Request| {
+            options(app, request, object.clone(), allowed.clone())
+        };
+        let methods = self.methods.on(MethodFilter::OPTIONS, options);
+        methods.fallback(move |method: Method| refuse(method, allow.clone()))
+    }
+
+    fn opened(self) -> MethodRouter<AppState> {
+        let mut methods = self.methods.on(MethodFilter::OPTIONS, public::preflight);
+        // Where events come in, GET is a way to send them and HEAD would be one too.
+        if self.allowed.contains(&"POST") {
+            methods = methods.on(MethodFilter::HEAD, refuse_public);
+        }
+        methods.fallback(refuse_public)
     }
 }
 
@@ -169,4 +245,13 @@ async fn options(
 
 async fn refuse(method: Method, allow: String) -> Response {
     ([(header::ALLOW, allow)], Error::method_not_allowed(&method)).into_response()
+}
+
+async fn refuse_public(method: Method) -> Response {
+    let allow = (header::ALLOW, "GET, POST, OPTIONS");
+    ([allow], Refusal::method_not_allowed(&method)).into_response()
+}
+
+async fn absent() -> Refusal {
+    Refusal::not_found("This server does not take such data.")
 }

@@ -13,6 +13,7 @@ use crate::settings::Settings;
 const LOCK: &str = "lock";
 const SECRET_KEY: &str = "secret.key";
 const CATALOG: &str = "catalog.sqlite";
+const JOURNAL: &str = "journal";
 const FOLDER_MODE: u32 = 0o700;
 const SECRET_MODE: u32 = 0o600;
 /// Nothing that the process makes is for others, whatever the folder's own mode.
@@ -121,6 +122,10 @@ impl Folder {
 
     pub(crate) fn catalog_file(&self) -> PathBuf {
         self.path.join(CATALOG)
+    }
+
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.path.join(JOURNAL)
     }
 
     fn shown(&self) -> std::path::Display<'_> {

@@ -8,6 +8,7 @@ mod config;
 mod folder;
 mod health;
 mod http;
+mod intake;
 mod logs;
 mod process;
 mod serve;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use api::AppState;
+use api::{AppState, Patience};
 use catalog::{Bootstrapped, Catalog, FirstStart};
 use model::Clock;
 use prometheus_client::registry::Registry;
@@ -14,6 +14,7 @@ use crate::cli::say;
 use crate::config::Effective;
 use crate::folder::{self, Folder};
 use crate::http::Http;
+use crate::intake::Intake;
 use crate::logs;
 use crate::process::Process;
 use crate::settings::Settings;
@@ -59,9 +60,12 @@ async fn serve(settings: &Settings) -> Result<()> {
     if let Some(made) = catalog.bootstrap(first_start(settings)).await? {
         introduce(&made, settings).context("cannot print the first keys")?;
     }
+    let intake = Intake::open(&folder.journal(), &catalog, settings).await?;
     let mut metrics = Registry::default();
     metrics.register_collector(Box::new(Process { started: clock.now() }));
-    let app = AppState::new(catalog.clone(), http_settings(settings), metrics);
+    intake.measure(&mut metrics);
+    let (tokens, capture) = (intake.tokens.clone(), intake.capture.clone());
+    let app = AppState::new(catalog.clone(), tokens, capture, http_settings(settings), metrics);
     let mut http = Http::new(api::service(app.clone()), settings);
     say(&format!("listening on http://{}\n", listener.local_addr()?))?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "started");
@@ -93,8 +97,12 @@ async fn serve(settings: &Settings) -> Result<()> {
     if !drained {
         tracing::warn!("stopped before every request was answered");
     }
-    if tokio::time::timeout(CLOSE_WAIT, catalog.close()).await.is_err() {
-        tracing::warn!("the catalog did not close in time");
+    let closing = async {
+        intake.close().await;
+        catalog.close().await;
+    };
+    if tokio::time::timeout(CLOSE_WAIT, closing).await.is_err() {
+        tracing::warn!("the stores did not close in time");
     }
     tracing::info!("stopped");
     lost.map_or(Ok(()), |error| Err(error.into()))
@@ -128,6 +136,10 @@ fn http_settings(settings: &Settings) -> api::Settings {
         requests_at_once_max: settings.requests_at_once_max.0 as usize,
         rate_limits: settings.rate_limits == Switch::On,
         trusted_proxies: settings.trusted_proxies.clone(),
+        patience: Patience {
+            stall: Duration::from_secs(settings.capture_stall_seconds_max.0),
+            whole: Duration::from_secs(settings.capture_body_seconds_max.0),
+        },
     }
 }
 

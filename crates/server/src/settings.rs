@@ -44,7 +44,6 @@ impl Setting {
 macro_rules! settings {
     ($($heading:literal { $($key:ident: $type:ty = $default:expr, $help:literal;)+ })+) => {
         /// The effective values.
-        #[allow(dead_code, reason = "capture's are there before capture is")]
         pub(crate) struct Settings {
             $($(pub $key: $type,)+)+
         }
@@ -121,10 +120,14 @@ settings! {
     "Capture" {
         capture_durability: Durability = Some("fsync"),
             "When an event counts as kept: fsync (survives a power cut) or os (survives a crash)";
-        capture_body_bytes_max: Size<1_024, { 1 << 30 }> = Some("20 MiB"),
+        capture_body_bytes_max: Size<1_024, { 256 << 20 }> = Some("20 MiB"),
             "Largest body of a capture request, before and after decompression";
         capture_in_flight_bytes_max: Size<{ 1 << 20 }, { 1 << 40 }> = Some("128 MiB"),
             "Bytes of capture requests held at once; more wait, then get 503";
+        capture_stall_seconds_max: Whole<1, 3_600> = Some("15"),
+            "How long the body of a capture request may pause before it is given up with 408";
+        capture_body_seconds_max: Whole<1, 3_600> = Some("120"),
+            "How long the body of a capture request may take altogether";
         journal_segment_bytes: Size<8_192, { 1 << 30 }> = Some("64 MiB"),
             "Size of a journal file";
         journal_disk_bytes_max: Size<{ 1 << 20 }, { 1 << 50 }> = Some("16 GiB"),

@@ -76,6 +76,8 @@ impl Place {
             ("HEDGEROW_PERSONAL_API_KEY", PERSONAL_KEY),
             ("HEDGEROW_ADMIN_EMAIL", ADMIN_EMAIL),
             ("HEDGEROW_ADMIN_PASSWORD", ADMIN_PASSWORD),
+            // Tests look through whole journals.
+            ("HEDGEROW_JOURNAL_SEGMENT_BYTES", "1 MiB"),
         ]
         .map(|(name, value)| (name.into(), value.into()))
         .into();
@@ -299,6 +301,14 @@ impl Server {
         let Self { mut process, place, .. } = self;
         let status = process.wait();
         (status, process.output(), place)
+    }
+
+    /// Ends it as a power cut would, in the middle of whatever it does, and gives its place back.
+    pub fn kill(self) -> Place {
+        let Self { mut process, place, .. } = self;
+        process.child.kill().unwrap();
+        process.wait();
+        place
     }
 
     pub fn restart(self) -> Self {

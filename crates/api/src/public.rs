@@ -1,0 +1,157 @@
+//! The side of the house that faces the world: paths that SDKs call, without credentials.
+//!
+//! A page of any site may call them and read the answer: they take a token from the request and
+//! never look at cookies, so letting a browser send those (as the SDK does) opens nothing.
+//! Little happens around a request here, since most requests of an instance are events.
+
+use std::any::Any;
+use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use axum::extract::Request;
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, ORIGIN, VARY,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use pin_project_lite::pin_project;
+use tower::{Layer, Service};
+
+use crate::Error;
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, OPTIONS");
+const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("86400");
+const TRUE: HeaderValue = HeaderValue::from_static("true");
+const REQUEST_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-request-private-network");
+const ALLOW_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-allow-private-network");
+
+/// OPTIONS on every public path.
+pub(crate) async fn preflight(asked: HeaderMap) -> Response {
+    let mut response = StatusCode::OK.into_response();
+    let headers = response.headers_mut();
+    headers.insert(ALLOW, METHODS);
+    if !asked.contains_key(ORIGIN) || !asked.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+        return response;
+    }
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    headers.insert(ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS);
+    if let Some(wanted) = asked.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    }
+    if asked.get(REQUEST_PRIVATE_NETWORK) == Some(&TRUE) {
+        headers.insert(ALLOW_PRIVATE_NETWORK, TRUE);
+    }
+    response
+}
+
+/// Answers on public paths by their status, counted since the start.
+pub(crate) struct Answers([AtomicU64; Self::STATUSES]);
+
+impl Answers {
+    const STATUSES: usize = 600;
+
+    fn count(&self, status: StatusCode) {
+        if let Some(count) = self.0.get(usize::from(status.as_u16())) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Statuses that were answered, and how often.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = (u16, u64)> {
+        let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed));
+        (0..).zip(counts).filter(|(_, count)| *count > 0)
+    }
+}
+
+impl Default for Answers {
+    fn default() -> Self {
+        Self([const { AtomicU64::new(0) }; Self::STATUSES])
+    }
+}
+
+/// Around every public route: open to all pages, counted, and proof against our own panics.
+#[derive(Clone)]
+pub(crate) struct Open(pub(crate) Arc<Answers>);
+
+impl<S> Layer<S> for Open {
+    type Service = Opened<S>;
+
+    fn layer(&self, inner: S) -> Opened<S> {
+        Opened { inner, answers: self.0.clone() }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Opened<S> {
+    inner: S,
+    answers: Arc<Answers>,
+}
+
+impl<S> Service<Request> for Opened<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible>,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Opening<S::Future>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let origin = request.headers().get(ORIGIN).cloned();
+        Opening { inner: self.inner.call(request), origin, answers: self.answers.clone() }
+    }
+}
+
+pin_project! {
+    pub(crate) struct Opening<F> {
+        #[pin]
+        inner: F,
+        origin: Option<HeaderValue>,
+        answers: Arc<Answers>,
+    }
+}
+
+impl<F> Future for Opening<F>
+where
+    F: Future<Output = Result<Response, Infallible>>,
+{
+    type Output = Result<Response, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        // Nothing of the request is touched again after a panic.
+        let polled = catch_unwind(AssertUnwindSafe(|| this.inner.poll(context)));
+        let mut response = match polled {
+            Ok(polled) => match ready!(polled) {
+                Ok(response) => response,
+                Err(never) => match never {},
+            },
+            Err(cause) => panicked(cause),
+        };
+        if let Some(origin) = this.origin.take() {
+            let headers = response.headers_mut();
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, TRUE);
+            headers.append(VARY, HeaderValue::from_static("Origin"));
+        }
+        this.answers.count(response.status());
+        Poll::Ready(Ok(response))
+    }
+}
+
+/// A fault of ours in one request must not look like a broken connection.
+pub(crate) fn panicked(cause: Box<dyn Any + Send>) -> Response {
+    let text = cause.downcast_ref::<String>().map(String::as_str);
+    Error::panicked(text.or_else(|| cause.downcast_ref::<&str>().copied())).into_response()
+}

@@ -1,0 +1,187 @@
+//! Failures on public paths, in the two shapes that SDKs read. They differ from the house's in
+//! one thing: `attr` is there only when the request's content is to blame.
+
+use std::borrow::Cow;
+
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use capture::{Refused, V1Refused};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Soon: what is away now is usually back then, and senders wait longer each time by themselves.
+const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
+/// Where this server explains itself.
+const ERROR_URI: &str = "/api/schema";
+
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    status: StatusCode,
+    body: RefusalBody,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "PublicError")]
+pub(crate) struct RefusalBody {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    code: &'static str,
+    detail: Cow<'static, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attr: Option<Attr>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Attr {
+    Nothing(()),
+    Name(&'static str),
+}
+
+impl Refusal {
+    fn new(
+        status: StatusCode,
+        kind: &'static str,
+        code: &'static str,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let attr = (kind == "validation_error").then_some(Attr::Nothing(()));
+        Self { status, body: RefusalBody { kind, code, detail: detail.into(), attr } }
+    }
+
+    pub(crate) fn method_not_allowed(method: &Method) -> Self {
+        let detail = format!("Method \"{method}\" not allowed.");
+        let status = StatusCode::METHOD_NOT_ALLOWED;
+        Self::new(status, "invalid_request", "method_not_allowed", detail)
+    }
+
+    pub(crate) fn not_found(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "invalid_request", "not_found", detail)
+    }
+
+    pub(crate) fn invalid_token() -> Self {
+        let detail = "Project API key invalid. You can find it in the project's settings.";
+        Self::new(StatusCode::UNAUTHORIZED, "authentication_error", "invalid_api_key", detail)
+    }
+
+    pub(crate) fn cut_short() -> Self {
+        let detail = "The request body ended early.";
+        Self::new(StatusCode::BAD_REQUEST, "validation_error", "invalid_payload", detail)
+    }
+
+    pub(crate) fn stalled() -> Self {
+        let detail = "The request body did not arrive in time.";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "server_error", "request_timeout", detail)
+    }
+}
+
+impl From<Refused> for Refusal {
+    fn from(refused: Refused) -> Self {
+        let (status, kind) = match &refused {
+            Refused::InvalidPayload(_) | Refused::InvalidProject => {
+                (StatusCode::BAD_REQUEST, "validation_error")
+            }
+            Refused::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "validation_error"),
+            Refused::InvalidApiKey { .. } | Refused::InvalidPersonalApiKey => {
+                (StatusCode::UNAUTHORIZED, "authentication_error")
+            }
+            Refused::LookupUnavailable | Refused::Busy => {
+                (StatusCode::SERVICE_UNAVAILABLE, "server_error")
+            }
+            // The journal says in the log, once, when it begins to refuse.
+            Refused::JournalUnavailable(error) => {
+                tracing::debug!(%error, "events could not be stored");
+                (StatusCode::SERVICE_UNAVAILABLE, "server_error")
+            }
+        };
+        let mut refusal = Self::new(status, kind, refused.code(), refused.to_string());
+        if let Refused::InvalidProject = refused {
+            refusal.body.attr = Some(Attr::Name("project_id"));
+        }
+        refusal
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, axum::Json(self.body)).into_response();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS);
+        }
+        response
+    }
+}
+
+/// A failure of a whole capture v1 request.
+#[derive(Debug)]
+pub(crate) struct V1Refusal {
+    status: StatusCode,
+    body: V1RefusalBody,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "CaptureV1Error")]
+pub(crate) struct V1RefusalBody {
+    error: &'static str,
+    error_description: Cow<'static, str>,
+    error_uri: &'static str,
+}
+
+impl V1Refusal {
+    fn new(
+        status: StatusCode,
+        error: &'static str,
+        description: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let error_description = description.into();
+        Self { status, body: V1RefusalBody { error, error_description, error_uri: ERROR_URI } }
+    }
+
+    pub(crate) fn cut_short() -> Self {
+        let description = "The request body ended early.";
+        Self::new(StatusCode::BAD_REQUEST, "request_decoding_error", description)
+    }
+
+    pub(crate) fn stalled() -> Self {
+        let description = "The request body did not arrive in time.";
+        Self::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", description)
+    }
+}
+
+impl From<V1Refused> for V1Refusal {
+    fn from(refused: V1Refused) -> Self {
+        let status = match &refused {
+            V1Refused::MissingHeader(_)
+            | V1Refused::InvalidHeader(_)
+            | V1Refused::EmptyBody
+            | V1Refused::Undecodable(_)
+            | V1Refused::Unparsable(_)
+            | V1Refused::EmptyBatch
+            | V1Refused::InvalidBatch
+            | V1Refused::MissingEventUuid
+            | V1Refused::InvalidEventUuid
+            | V1Refused::DuplicateEventUuid => StatusCode::BAD_REQUEST,
+            V1Refused::InvalidApiToken => StatusCode::UNAUTHORIZED,
+            V1Refused::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            V1Refused::UnsupportedContentType | V1Refused::UnsupportedEncoding => {
+                StatusCode::UNSUPPORTED_MEDIA_TYPE
+            }
+            V1Refused::Unavailable(cause) => {
+                tracing::debug!(error = ?cause, "events could not be stored");
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+        };
+        Self::new(status, refused.code(), refused.to_string())
+    }
+}
+
+impl IntoResponse for V1Refusal {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, axum::Json(self.body)).into_response();
+        let again = [StatusCode::REQUEST_TIMEOUT, StatusCode::SERVICE_UNAVAILABLE];
+        if again.contains(&self.status) {
+            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER_SECONDS);
+        }
+        response
+    }
+}

@@ -1,0 +1,247 @@
+//! What SDKs ask for before they send: how to behave for a project, and the few lists that they
+//! poll.
+
+use axum::body::Body;
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use capture::Refused;
+use catalog::ProjectRow;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use crate::auth::query_parameter;
+use crate::doc::{Answer, Describe, Operation};
+use crate::refusal::Refusal;
+use crate::static_files::{JAVASCRIPT, sdk};
+use crate::tokens::Owner;
+use crate::{AppState, Found, Routes};
+
+/// Long enough for one visit, short enough for somebody who tries a setting.
+const SOON_STALE: HeaderValue = HeaderValue::from_static("public, max-age=60");
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/array/{token}/config", config)
+        .get("/array/{token}/config.js", config_script)
+        .get("/array/{token}/array.js", sdk_with_config)
+        .get("/api/surveys", surveys)
+        .get("/api/early_access_features", early_access_features)
+        .get("/api/web_experiments", web_experiments)
+        .get("/api/product_tours", product_tours)
+        .absent("/api/conversations/v1/widget/{*rest}")
+}
+
+/// The members that the browser SDK looks at. Those left out would make it fetch more scripts:
+/// `surveys` above all, whatever its value.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct RemoteConfig<'a> {
+    token: &'a str,
+    /// Without `gzip-js` the SDK sends JSON, and a preflight before each new path.
+    supported_compression: [&'static str; 2],
+    has_feature_flags: bool,
+    capture_dead_clicks: bool,
+    capture_performance: CapturePerformance,
+    /// When it is missing, new visitors are not captured at all.
+    #[serde(rename = "autocapture_opt_out")]
+    autocapture_opt_out: bool,
+    autocapture_exceptions: bool,
+    analytics: Analytics,
+    elements_chain_as_string: bool,
+    session_recording: bool,
+    heatmaps: bool,
+    default_identified_only: bool,
+    site_apps: [(); 0],
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Analytics {
+    endpoint: &'static str,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum CapturePerformance {
+    Off(bool),
+    /// Network timing only matters to recordings, which are not taken.
+    On {
+        network_timing: bool,
+        web_vitals: bool,
+    },
+}
+
+impl<'a> RemoteConfig<'a> {
+    fn of(project: &'a ProjectRow) -> Self {
+        let on = |name: &str| project.settings.is_on(name);
+        Self {
+            token: &project.api_token,
+            supported_compression: ["gzip", "gzip-js"],
+            has_feature_flags: false,
+            capture_dead_clicks: false,
+            capture_performance: match on("autocapture_web_vitals_opt_in") {
+                true => CapturePerformance::On { network_timing: false, web_vitals: true },
+                false => CapturePerformance::Off(false),
+            },
+            autocapture_opt_out: on("autocapture_opt_out"),
+            autocapture_exceptions: on("autocapture_exceptions_opt_in"),
+            analytics: Analytics { endpoint: "/i/v0/e/" },
+            elements_chain_as_string: true,
+            session_recording: false,
+            heatmaps: on("heatmaps_opt_in"),
+            default_identified_only: true,
+            site_apps: [],
+        }
+    }
+
+    /// A script that leaves the configuration where the SDK looks for it.
+    fn script(&self) -> String {
+        let token = in_script(&json!(self.token));
+        let config = in_script(&json!(self));
+        format!(
+            "(function () {{\n\
+             var all = (window._POSTHOG_REMOTE_CONFIG = window._POSTHOG_REMOTE_CONFIG || {{}});\n\
+             all[{token}] = {{ config: {config}, siteApps: [] }};\n\
+             }})();\n"
+        )
+    }
+}
+
+/// JSON that may stand in any script, also one inside of a page.
+fn in_script(value: &Value) -> String {
+    value
+        .to_string()
+        .replace('<', "\\u003c")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
+}
+
+async fn config(project: ByPath) -> ConfigJson {
+    ConfigJson(project.0)
+}
+
+async fn config_script(project: ByPath) -> JavaScript {
+    JavaScript(RemoteConfig::of(&project.0).script().into())
+}
+
+async fn sdk_with_config(project: ByPath) -> Result<JavaScript, Refusal> {
+    let mut script = RemoteConfig::of(&project.0).script().into_bytes();
+    script.extend_from_slice(sdk()?);
+    Ok(JavaScript(script))
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Surveys {
+    surveys: [(); 0],
+    survey_config: Option<()>,
+}
+
+async fn surveys(_: ByQuery) -> Found<Surveys> {
+    Found(Surveys { surveys: [], survey_config: None })
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct EarlyAccessFeatures {
+    early_access_features: [(); 0],
+}
+
+async fn early_access_features(_: ByQuery) -> Found<EarlyAccessFeatures> {
+    Found(EarlyAccessFeatures { early_access_features: [] })
+}
+
+#[derive(Serialize, JsonSchema)]
+struct WebExperiments {
+    experiments: [(); 0],
+}
+
+async fn web_experiments(_: ByQuery) -> Found<WebExperiments> {
+    Found(WebExperiments { experiments: [] })
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ProductTours {
+    product_tours: [(); 0],
+}
+
+async fn product_tours(_: ByQuery) -> Found<ProductTours> {
+    Found(ProductTours { product_tours: [] })
+}
+
+/// The project of the path's `{token}`; unknown ones are not found.
+struct ByPath(Arc<ProjectRow>);
+
+impl FromRequestParts<AppState> for ByPath {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Refusal> {
+        let missing = || Refusal::not_found("There is no project with this token.");
+        let parameters =
+            RawPathParams::from_request_parts(parts, app).await.map_err(|_| missing())?;
+        let token = parameters.iter().find(|(name, _)| *name == "token");
+        match app.tokens.owner(token.map_or("", |(_, token)| token)).await {
+            Owner::Known(project) => Ok(Self(project)),
+            Owner::Unknown => Err(missing()),
+            Owner::Unavailable => Err(Refused::LookupUnavailable.into()),
+        }
+    }
+}
+
+impl Describe for ByPath {
+    fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
+}
+
+/// The request names a project by `?token=`.
+struct ByQuery;
+
+impl FromRequestParts<AppState> for ByQuery {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self, Refusal> {
+        let token = query_parameter(parts, "token").unwrap_or_default();
+        match app.tokens.owner(token.trim()).await {
+            Owner::Known(_) => Ok(Self),
+            Owner::Unknown => Err(Refusal::invalid_token()),
+            Owner::Unavailable => Err(Refused::LookupUnavailable.into()),
+        }
+    }
+}
+
+impl Describe for ByQuery {
+    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+        operation.query_parameter("token", json!({ "type": "string" }));
+    }
+}
+
+struct ConfigJson(Arc<ProjectRow>);
+
+impl IntoResponse for ConfigJson {
+    fn into_response(self) -> Response {
+        let config = axum::Json(RemoteConfig::of(&self.0));
+        ([(header::CACHE_CONTROL, SOON_STALE)], config).into_response()
+    }
+}
+
+impl Answer for ConfigJson {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<RemoteConfig<'_>>(200, schemas);
+    }
+}
+
+struct JavaScript(Vec<u8>);
+
+impl IntoResponse for JavaScript {
+    fn into_response(self) -> Response {
+        let headers = [(header::CONTENT_TYPE, JAVASCRIPT), (header::CACHE_CONTROL, SOON_STALE)];
+        (headers, Body::from(self.0)).into_response()
+    }
+}
+
+impl Answer for JavaScript {
+    fn answer(operation: &mut Operation, _: &mut SchemaGenerator) {
+        operation.response_of(200, "application/javascript");
+    }
+}

@@ -1,0 +1,226 @@
+//! Whose token is this, answered from memory: the question behind every public request.
+//!
+//! What is known stays known while the catalog is away. A change made by this process takes effect
+//! at once, one made behind its back (by an admin command) within [`FRESH`].
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use capture::{KeyOwner, Looking, TokenLookup, TokenOwner};
+use catalog::{Catalog, ProjectRow};
+use model::ProjectId;
+
+/// About 2 kB each. An instance with more projects asks the catalog more often.
+const KNOWN_MAX: usize = 10_000;
+/// Forgotten all at once when full: whoever tries tokens must not fill the memory.
+const UNKNOWN_MAX: usize = 10_000;
+/// How long an answer is trusted before the catalog is asked again, in the background.
+const FRESH: Duration = Duration::from_secs(60);
+/// Tokens made behind our back must work soon.
+const UNKNOWN_FRESH: Duration = Duration::from_secs(5);
+
+/// Cheap to clone; all clones remember together.
+#[derive(Clone)]
+pub struct Tokens(Arc<Inner>);
+
+struct Inner {
+    catalog: Catalog,
+    began: Instant,
+    known: RwLock<HashMap<Box<str>, Arc<Known>>>,
+    unknown: Mutex<HashMap<Box<str>, Instant>>,
+    /// Whether the catalog failed last time; the log tells only when that changes.
+    away: AtomicBool,
+}
+
+struct Known {
+    project: Arc<ProjectRow>,
+    /// Milliseconds after `began`.
+    fresh_until: AtomicU64,
+}
+
+pub(crate) enum Owner {
+    Known(Arc<ProjectRow>),
+    Unknown,
+    /// The catalog cannot be asked, and nothing is remembered.
+    Unavailable,
+}
+
+impl Tokens {
+    pub fn new(catalog: Catalog) -> Self {
+        let tokens = Self(Arc::new(Inner {
+            catalog: catalog.clone(),
+            began: Instant::now(),
+            known: RwLock::default(),
+            unknown: Mutex::default(),
+            away: AtomicBool::new(false),
+        }));
+        // The catalog outlives whoever listens to it, so it must not keep them alive.
+        let listening = Arc::downgrade(&tokens.0);
+        catalog.on_project_change(move |project| {
+            if let Some(inner) = listening.upgrade() {
+                inner.forget(project);
+            }
+        });
+        tokens
+    }
+
+    pub(crate) async fn owner(&self, token: &str) -> Owner {
+        let inner = &self.0;
+        if let Some(known) = inner.known(token) {
+            if inner.claims_refresh(&known) {
+                let (tokens, token) = (self.clone(), token.to_owned());
+                tokio::spawn(async move { tokens.0.look_up(&token).await });
+            }
+            return Owner::Known(known.project.clone());
+        }
+        if inner.is_unknown(token) {
+            return Owner::Unknown;
+        }
+        inner.look_up(token).await
+    }
+
+    async fn owner_of_key(
+        &self,
+        key: &str,
+        project: Option<ProjectId>,
+    ) -> catalog::Result<KeyOwner> {
+        let catalog = &self.0.catalog;
+        let Some((key, user)) = catalog.key_holder(key).await? else {
+            return Ok(KeyOwner::UnknownKey);
+        };
+        let Some(project) = project else { return Ok(KeyOwner::UnknownProject) };
+        let project = match catalog.project(project).await {
+            Ok(project) => project,
+            Err(catalog::Error::NotFound) => return Ok(KeyOwner::UnknownProject),
+            Err(error) => return Err(error),
+        };
+        let (id, organization) = (project.id, project.organization);
+        let enters = key.scoped_teams.is_none_or(|teams| teams.contains(&id))
+            && key.scoped_organizations.is_none_or(|known| known.contains(&organization))
+            && catalog
+                .standing(user.user.id, organization)
+                .await?
+                .is_some_and(|standing| standing.may_use_keys);
+        Ok(if enters { KeyOwner::Known(id) } else { KeyOwner::UnknownProject })
+    }
+}
+
+impl TokenLookup for Tokens {
+    fn project_of<'a>(&'a self, token: &'a str) -> Looking<'a, TokenOwner> {
+        Box::pin(async {
+            match self.owner(token).await {
+                Owner::Known(project) => TokenOwner::Known(project.id),
+                Owner::Unknown => TokenOwner::Unknown,
+                Owner::Unavailable => TokenOwner::Unavailable,
+            }
+        })
+    }
+
+    fn project_of_personal_key<'a>(
+        &'a self,
+        key: &'a str,
+        project: Option<ProjectId>,
+    ) -> Looking<'a, KeyOwner> {
+        Box::pin(async move {
+            let owner = self.owner_of_key(key, project).await;
+            self.0.notice(owner.as_ref().err());
+            owner.unwrap_or(KeyOwner::Unavailable)
+        })
+    }
+}
+
+impl Inner {
+    fn now_ms(&self) -> u64 {
+        self.began.elapsed().as_millis() as u64
+    }
+
+    fn known(&self, token: &str) -> Option<Arc<Known>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
+    }
+
+    /// Whether this caller is the one to ask again; all others go on with what is known.
+    fn claims_refresh(&self, known: &Known) -> bool {
+        let (now, until) = (self.now_ms(), known.fresh_until.load(Ordering::Relaxed));
+        let next = now + FRESH.as_millis() as u64;
+        now >= until
+            && known
+                .fresh_until
+                .compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+
+    fn unknown(&self) -> MutexGuard<'_, HashMap<Box<str>, Instant>> {
+        self.unknown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_unknown(&self, token: &str) -> bool {
+        self.unknown().get(token).is_some_and(|since| since.elapsed() < UNKNOWN_FRESH)
+    }
+
+    async fn look_up(&self, token: &str) -> Owner {
+        let version = self.catalog.projects_version();
+        let found = self.catalog.project_row_by_token(token).await;
+        self.notice(found.as_ref().err());
+        match found {
+            Ok(Some(project)) => {
+                let project = Arc::new(project);
+                self.remember(token, &project, version);
+                Owner::Known(project)
+            }
+            Ok(None) => {
+                self.remember_unknown(token, version);
+                Owner::Unknown
+            }
+            Err(_) => Owner::Unavailable,
+        }
+    }
+
+    /// Nothing is remembered that may have changed while it was looked up.
+    fn remember(&self, token: &str, project: &Arc<ProjectRow>, version: u64) {
+        let fresh_until = self.now_ms() + FRESH.as_millis() as u64;
+        let entry = Known { project: project.clone(), fresh_until: fresh_until.into() };
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if self.catalog.projects_version() != version {
+            return;
+        }
+        if known.len() >= KNOWN_MAX
+            && !known.contains_key(token)
+            && let Some(other) = known.keys().next().cloned()
+        {
+            known.remove(&other);
+        }
+        known.insert(token.into(), Arc::new(entry));
+    }
+
+    fn remember_unknown(&self, token: &str, version: u64) {
+        self.known.write().unwrap_or_else(PoisonError::into_inner).remove(token);
+        let mut unknown = self.unknown();
+        if self.catalog.projects_version() != version {
+            return;
+        }
+        if unknown.len() >= UNKNOWN_MAX {
+            unknown.clear();
+        }
+        unknown.insert(token.into(), Instant::now());
+    }
+
+    fn forget(&self, project: ProjectId) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.retain(|_, one| one.project.id != project);
+        drop(known);
+        self.unknown().clear();
+    }
+
+    fn notice(&self, failure: Option<&catalog::Error>) {
+        let was_away = self.away.swap(failure.is_some(), Ordering::Relaxed);
+        match failure {
+            Some(error) if !was_away => {
+                tracing::error!(%error, "tokens cannot be looked up; known ones are accepted");
+            }
+            None if was_away => tracing::info!("tokens can be looked up again"),
+            _ => {}
+        }
+    }
+}
