@@ -1,13 +1,13 @@
 //! Counts of requests, and the text in which all counts are read.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::OnceLock;
 use std::time::Duration;
 
+use axum::http::Method;
 use catalog::Catalog;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, text};
-use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -15,7 +15,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use crate::public::Answers;
+use crate::observe::method_label;
 
 /// From a cached read to the longest request that is allowed.
 const SECONDS: [f64; 12] =
@@ -40,7 +40,6 @@ pub(crate) struct Metrics {
     seconds: Family<Asked, Histogram, fn() -> Histogram>,
     in_flight: Gauge,
     refused: Counter,
-    public: Arc<Answers>,
 }
 
 impl Metrics {
@@ -71,9 +70,7 @@ impl Metrics {
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
         registry.register_collector(Box::new(Statements(catalog.clone())));
-        let public = Arc::new(Answers::default());
-        registry.register_collector(Box::new(PublicAnswers(public.clone())));
-        Self { registry, requests, seconds, in_flight, refused, public }
+        Self { registry, requests, seconds, in_flight, refused }
     }
 
     pub(crate) fn answered(
@@ -88,9 +85,10 @@ impl Metrics {
         self.requests.get_or_create(&Answered { method, route, status }).inc();
     }
 
-    /// Where answers on public paths are counted.
-    pub(crate) fn public_answers(&self) -> Arc<Answers> {
-        self.public.clone()
+    /// Where the answers of one public route are counted.
+    pub(crate) fn answers(&self, route: &'static str) -> Answers {
+        let counters = [const { [const { OnceLock::new() }; STATUSES.len()] }; METHODS.len()];
+        Answers { route, requests: self.requests.clone(), counters }
     }
 
     pub(crate) fn refused(&self) {
@@ -119,6 +117,35 @@ fn histogram() -> Histogram {
     Histogram::new(SECONDS)
 }
 
+/// What public routes answer to what they are asked; the rare rest takes the long way.
+const METHODS: [Method; 4] = [Method::GET, Method::POST, Method::OPTIONS, Method::HEAD];
+const STATUSES: [u16; 12] = [200, 204, 304, 400, 401, 404, 405, 408, 413, 415, 500, 503];
+
+/// The answers of one route. Each kind is looked up once and then only counted: most requests
+/// of an instance are events.
+pub(crate) struct Answers {
+    route: &'static str,
+    requests: Family<Answered, Counter>,
+    counters: [[OnceLock<Counter>; STATUSES.len()]; METHODS.len()],
+}
+
+impl Answers {
+    pub(crate) fn count(&self, method: &Method, status: u16) {
+        let labels = || Answered { method: method_label(method), route: self.route.into(), status };
+        let row = METHODS.iter().position(|known| known == method);
+        let column = STATUSES.iter().position(|known| *known == status);
+        match row.zip(column) {
+            Some((row, column)) => {
+                let counter = &self.counters[row][column];
+                counter.get_or_init(|| self.requests.get_or_create_owned(&labels())).inc();
+            }
+            None => {
+                self.requests.get_or_create(&labels()).inc();
+            }
+        }
+    }
+}
+
 pub(crate) struct InFlight(Gauge);
 
 impl Drop for InFlight {
@@ -140,25 +167,5 @@ impl Collector for Statements {
         let count = ConstCounter::new(self.0.statements());
         let (name, help) = ("hedgerow_catalog_statements", "Reads the catalog has been asked for");
         count.encode(encoder.encode_descriptor(name, help, None, count.metric_type())?)
-    }
-}
-
-struct PublicAnswers(Arc<Answers>);
-
-impl fmt::Debug for PublicAnswers {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PublicAnswers")
-    }
-}
-
-impl Collector for PublicAnswers {
-    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let (name, help) = ("hedgerow_public_requests", "Requests of SDKs answered, by status");
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (status, count) in self.0.counted() {
-            let labels = [("status", status.to_string())];
-            ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
-        }
-        Ok(())
     }
 }

@@ -53,7 +53,7 @@ fn new_id() -> HeaderValue {
 }
 
 /// Made-up methods must not become made-up time series.
-fn method_label(method: &Method) -> &'static str {
+pub(crate) fn method_label(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
         "POST" => "POST",

@@ -9,7 +9,6 @@ use std::convert::Infallible;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use axum::extract::Request;
@@ -18,12 +17,13 @@ use axum::http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
     ACCESS_CONTROL_REQUEST_METHOD, ALLOW, ORIGIN, VARY,
 };
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use pin_project_lite::pin_project;
 use tower::{Layer, Service};
 
 use crate::Error;
+use crate::metrics::Answers;
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, OPTIONS");
 const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("86400");
@@ -52,34 +52,15 @@ pub(crate) async fn preflight(asked: HeaderMap) -> Response {
     response
 }
 
-/// Answers on public paths by their status, counted since the start.
-pub(crate) struct Answers([AtomicU64; Self::STATUSES]);
-
-impl Answers {
-    const STATUSES: usize = 600;
-
-    fn count(&self, status: StatusCode) {
-        if let Some(count) = self.0.get(usize::from(status.as_u16())) {
-            count.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Statuses that were answered, and how often.
-    pub(crate) fn counted(&self) -> impl Iterator<Item = (u16, u64)> {
-        let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed));
-        (0..).zip(counts).filter(|(_, count)| *count > 0)
-    }
-}
-
-impl Default for Answers {
-    fn default() -> Self {
-        Self([const { AtomicU64::new(0) }; Self::STATUSES])
-    }
-}
-
 /// Around every public route: open to all pages, counted, and proof against our own panics.
 #[derive(Clone)]
-pub(crate) struct Open(pub(crate) Arc<Answers>);
+pub(crate) struct Open(Arc<Answers>);
+
+impl Open {
+    pub(crate) fn new(answers: Answers) -> Self {
+        Self(Arc::new(answers))
+    }
+}
 
 impl<S> Layer<S> for Open {
     type Service = Opened<S>;
@@ -109,7 +90,8 @@ where
 
     fn call(&mut self, request: Request) -> Self::Future {
         let origin = request.headers().get(ORIGIN).cloned();
-        Opening { inner: self.inner.call(request), origin, answers: self.answers.clone() }
+        let (method, answers) = (request.method().clone(), self.answers.clone());
+        Opening { inner: self.inner.call(request), origin, method, answers }
     }
 }
 
@@ -118,6 +100,7 @@ pin_project! {
         #[pin]
         inner: F,
         origin: Option<HeaderValue>,
+        method: Method,
         answers: Arc<Answers>,
     }
 }
@@ -145,7 +128,7 @@ where
             headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, TRUE);
             headers.append(VARY, HeaderValue::from_static("Origin"));
         }
-        this.answers.count(response.status());
+        this.answers.count(this.method, response.status().as_u16());
         Poll::Ready(Ok(response))
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
 
-use crate::routes::Finished;
+use crate::routes::Served;
 use crate::{AppState, Error, Found, Result, Routes, observe, ops, prepare, public};
 
 /// Everything that adds routes, one line each.
@@ -40,7 +40,7 @@ pub type Service = Router;
 
 /// Public routes come first and have little around them; everything else is for management.
 pub fn service(app: AppState) -> Service {
-    let Finished { management, public, .. } = routes().finish();
+    let Served { management, public } = routes().serve(&app.metrics);
     let management = management
         .fallback(nowhere)
         .layer(middleware::from_fn_with_state(app.clone(), within_bounds))
@@ -49,14 +49,13 @@ pub fn service(app: AppState) -> Service {
         .layer(middleware::from_fn_with_state(app.clone(), observe::observe))
         .with_state(app.clone())
         .map_request(prepare::normalise as fn(Request) -> Request);
-    let open = public::Open(app.metrics.public_answers());
-    public.layer(open).with_state(app).fallback_service(management)
+    public.with_state(app).fallback_service(management)
 }
 
 /// The OpenAPI document of everything [`service`] answers.
 pub fn schema() -> &'static Value {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
-    SCHEMA.get_or_init(|| routes().finish().document)
+    SCHEMA.get_or_init(|| routes().document())
 }
 
 fn routes() -> Routes {

@@ -12,6 +12,8 @@ use schemars::SchemaGenerator;
 use serde_json::{Map, Value};
 
 use crate::doc::{self, Documented, Operation};
+use crate::metrics::Metrics;
+use crate::public::Open;
 use crate::refusal::Refusal;
 use crate::{AppState, Error, caller, public};
 
@@ -35,10 +37,9 @@ enum Door {
 }
 
 /// Routes, ready to be served.
-pub(crate) struct Finished {
+pub(crate) struct Served {
     pub management: Router<AppState>,
     pub public: Router<AppState>,
-    pub document: Value,
 }
 
 struct Path {
@@ -168,31 +169,45 @@ impl Routes {
         self
     }
 
-    pub(crate) fn finish(self) -> Finished {
+    /// What describes them all.
+    pub(crate) fn document(self) -> Value {
+        let operations = |path: Path| (path.template.to_owned(), Value::Object(path.operations));
+        doc::document(self.paths.into_iter().map(operations).collect(), self.schemas)
+    }
+
+    /// What answers. Public routes are there in both spellings, so that nothing needs to be
+    /// rewritten on the way.
+    pub(crate) fn serve(self, metrics: &Metrics) -> Served {
         let (mut management, mut public) = (Router::new(), Router::new());
-        let mut documented = Map::new();
         for path in self.paths {
             let template = path.template;
-            documented.insert(template.into(), Value::Object(path.operations.clone()));
             match path.door {
-                Door::Management => management = management.route(template, path.managed()),
-                // Both spellings, so that nothing needs to be rewritten on the way.
+                Door::Management => management = add(management, template, path.managed()),
                 Door::Public => {
-                    let (methods, slashed) = (path.opened(), format!("{template}/"));
-                    public = public.route(template, methods.clone()).route(&slashed, methods);
+                    let methods = path.opened().layer(Open::new(metrics.answers(template)));
+                    public = add(public, &format!("{template}/"), methods.clone());
+                    public = add(public, template, methods);
                 }
             }
         }
         for template in self.absent {
             let methods = MethodRouter::new().on(MethodFilter::OPTIONS, public::preflight);
-            let methods = methods.fallback(absent);
-            public = public.route(template, methods.clone());
+            let methods = methods.fallback(absent).layer(Open::new(metrics.answers(template)));
             if !template.ends_with('}') {
-                public = public.route(&format!("{template}/"), methods);
+                public = add(public, &format!("{template}/"), methods.clone());
             }
+            public = add(public, template, methods);
         }
-        Finished { management, public, document: doc::document(documented, self.schemas) }
+        Served { management, public }
     }
+}
+
+fn add(
+    router: Router<AppState>,
+    template: &str,
+    methods: MethodRouter<AppState>,
+) -> Router<AppState> {
+    router.route(template, methods)
 }
 
 impl Path {

@@ -187,7 +187,7 @@ fn unfit_events_are_dropped_told_and_counted(store: Store) {
         "hedgerow_capture_dropped_total{reason=\"invalid_uuid\"} 1",
         "hedgerow_capture_dropped_total{reason=\"not_an_object\"} 1",
         "hedgerow_journal_records_total 4",
-        "hedgerow_public_requests_total{status=\"200\"} 2",
+        "hedgerow_http_requests_total{method=\"POST\",route=\"/batch\",status=\"200\"} 1",
     ] {
         assert!(metrics.lines().any(|one| one == line), "{line} is not in\n{metrics}");
     }

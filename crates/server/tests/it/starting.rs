@@ -115,7 +115,8 @@ fn the_folder_and_its_files_are_for_their_owner_alone() {
     let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(files.iter().any(|file| file.ends_with("secret.key")));
     for file in files {
-        assert_eq!(mode(&file), 0o600, "{}", file.display());
+        let own = if file.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(&file), own, "{}", file.display());
     }
     let key = folder.join("secret.key");
     let (_, _, place) = server.stop();
