@@ -1,0 +1,93 @@
+//! A 200 survives the end of the process, whenever that comes.
+
+use std::collections::HashSet;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::harness::{PROJECT_KEY, Place, Store};
+use crate::stored::stored_in;
+
+const ROUNDS: usize = 30;
+const SENDERS: usize = 4;
+/// The longest a server lives under load.
+const LIFE_MS_MAX: u64 = 250;
+
+/// Small enough that several segments fill up in every life.
+const SEGMENT_BYTES: &str = "16384";
+
+#[test]
+fn every_acknowledged_event_is_in_the_journal_after_each_of_many_kills() {
+    let mut place = Place::new(Store::Sqlite);
+    place.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", SEGMENT_BYTES);
+    let mut acknowledged = HashSet::new();
+    let mut lives_with_events = 0;
+    for round in 0..ROUNDS {
+        let server = place.serve();
+        let (address, told, stop) =
+            (server.address(), Arc::<Mutex<Vec<Uuid>>>::default(), Arc::<AtomicBool>::default());
+        let senders: Vec<_> = (0..SENDERS)
+            .map(|sender| {
+                let (told, stop) = (told.clone(), stop.clone());
+                thread::spawn(move || send_until_it_breaks(address, sender, &told, &stop))
+            })
+            .collect();
+        thread::sleep(Duration::from_millis(random() % LIFE_MS_MAX));
+        place = server.kill();
+        stop.store(true, Ordering::Relaxed);
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        let told = std::mem::take(&mut *told.lock().unwrap());
+        lives_with_events += usize::from(!told.is_empty());
+        acknowledged.extend(told);
+
+        let journal = place.folder.path().join("journal");
+        let kept: HashSet<Uuid> =
+            stored_in(&journal).into_iter().filter_map(|event| event.uuid).collect();
+        let lost: Vec<&Uuid> = acknowledged.difference(&kept).collect();
+        assert!(lost.is_empty(), "after kill {round}: {} of {} are lost", lost.len(), kept.len());
+    }
+    assert!(lives_with_events > ROUNDS / 2, "only {lives_with_events} lives took events");
+    let segments = std::fs::read_dir(place.folder.path().join("journal")).unwrap().count();
+    assert!(segments > ROUNDS, "segments never rolled: {segments} files");
+    // And it still starts and takes events.
+    let server = place.serve();
+    let event = json!({ "token": PROJECT_KEY, "event": "last", "distinct_id": "d" });
+    server.call("POST", "/e").no_key().json(event).send().expect(200);
+}
+
+/// Batches of one to five events over one connection, noting those that were answered 200.
+fn send_until_it_breaks(
+    address: SocketAddr,
+    sender: usize,
+    told: &Mutex<Vec<Uuid>>,
+    stop: &AtomicBool,
+) {
+    let Ok(mut stream) = TcpStream::connect(address) else { return };
+    let mut answer = [0; 4_096];
+    while !stop.load(Ordering::Relaxed) {
+        let uuids: Vec<Uuid> = (0..=random() % 5).map(|_| Uuid::new_v4()).collect();
+        let batch: Vec<_> = uuids
+            .iter()
+            .map(|uuid| json!({ "event": "e", "distinct_id": sender, "uuid": uuid }))
+            .collect();
+        let body = json!({ "api_key": PROJECT_KEY, "batch": batch }).to_string();
+        let head = format!("POST /batch/ HTTP/1.1\r\nHost: x\r\nContent-Length: {}", body.len());
+        if stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).is_err() {
+            return;
+        }
+        // The whole answer comes in one piece, or the server is gone.
+        let Ok(read @ 1..) = stream.read(&mut answer) else { return };
+        assert!(answer[..read].starts_with(b"HTTP/1.1 200 "), "{:?}", &answer[..read]);
+        told.lock().unwrap().extend(uuids);
+    }
+}
+
+fn random() -> u64 {
+    Uuid::new_v4().as_u64_pair().0
+}
