@@ -50,6 +50,8 @@ impl From<sqlx::Error> for Error {
             | sqlx::Error::PoolClosed
             | sqlx::Error::WorkerCrashed
             | sqlx::Error::Io(_)
+            // A connection that is cut while it is being made ends in one of these two.
+            | sqlx::Error::Protocol(_)
             | sqlx::Error::Tls(_) => Self::Unavailable(error),
             sqlx::Error::Database(ref cause) if cause.is_unique_violation() => {
                 Self::Duplicate { rule: cause.constraint().unwrap_or(cause.message()).to_owned() }
