@@ -26,4 +26,5 @@ test-deps:
 
 bench:
 	cargo build --release --locked -p server -p bench
-	cargo run --release --locked -p bench
+	cargo run --release --locked -p bench --bin bench
+	cargo run --release --locked -p bench --bin capture
