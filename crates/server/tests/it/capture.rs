@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-use crate::harness::{Answer, PERSONAL_KEY, PROJECT_KEY, Server, Store, both};
+use crate::harness::{Answer, PERSONAL_KEY, PROJECT_KEY, Place, Relay, Server, Store, both};
 use crate::stored::{Recording, fixture, stored, told};
 
 both! {
@@ -365,4 +365,54 @@ fn the_clients_address_is_taken_from_proxies_that_may_tell_it() {
         is_captured(call.send());
         assert_eq!(stored(&server)[0].client_ip.as_deref(), Some(expected), "{forwarded:?}");
     }
+}
+
+// contract: ingestion 25
+#[test]
+fn known_tokens_are_accepted_while_the_catalog_is_away() {
+    if !Store::postgres_is_here() {
+        return;
+    }
+    let mut place = Place::new(Store::Postgres);
+    let url = place.get("HEDGEROW_CATALOG_URL");
+    let (_, rest) = url.split_once('@').unwrap();
+    let (host, database) = rest.split_once('/').unwrap();
+    let relay = Relay::to(host.parse().unwrap());
+    place.set("HEDGEROW_CATALOG_URL", &format!("postgres://postgres@{}/{database}", relay.address));
+    let server = place.serve();
+    is_captured(send(&server, "/e", event()));
+    let stranger = || send(&server, "/e", json!({ "token": "phc_x", "event": "e" }));
+    relay.cut();
+
+    is_captured(send(&server, "/e", event()));
+    let config = server.call("GET", "/array/phc_test/config").no_key().send();
+    assert_eq!(config.expect(200).json()["token"], PROJECT_KEY);
+    let answer = stranger();
+    assert_eq!(refused(&answer), "503 server_error fetch_team_fail absent");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    relay.mend();
+    assert_eq!(refused(&stranger()), "401 authentication_error invalid_api_key absent");
+    assert_eq!(told(&server), ["e d", "e d"]);
+}
+
+// contract: ingestion 25
+#[test]
+fn a_full_journal_refuses_and_keeps_what_it_acknowledged() {
+    let server = Server::with(
+        Store::Sqlite,
+        &[
+            ("HEDGEROW_CAPTURE_BODY_BYTES_MAX", "1 MiB"),
+            ("HEDGEROW_JOURNAL_DISK_BYTES_MAX", "24 MiB"),
+        ],
+    );
+    let mut event = event();
+    event["properties"] = json!({ "filler": "x".repeat(900_000) });
+    let answers = (0..40).map(|_| send(&server, "/e", event.clone()));
+    let (taken, refusals): (Vec<_>, Vec<_>) = answers.partition(|answer| answer.status == 200);
+    assert!(taken.len() > 10 && refusals.len() > 5, "{} {}", taken.len(), refusals.len());
+    for answer in refusals {
+        assert_eq!(refused(&answer), "503 server_error fetch_team_fail absent");
+        assert_eq!(answer.header("retry-after"), Some("1"));
+    }
+    assert_eq!(told(&server).len(), taken.len());
 }

@@ -10,6 +10,7 @@ mod capture;
 mod capture_v1;
 mod configuring;
 mod harness;
+mod hostile;
 mod keys;
 mod kill;
 mod members;
