@@ -3,8 +3,11 @@
 mod account;
 mod action;
 mod annotation;
+pub mod definition;
 pub mod event;
+pub mod group;
 mod id;
+pub mod person;
 mod project;
 pub mod scope;
 mod settings;

@@ -24,6 +24,21 @@ pub enum WarningKind {
     /// An element of a batch that is not an object.
     InvalidEvent,
     MessageSizeTooLarge,
+    IgnoredInvalidTimestamp,
+    EventTimestampInFuture,
+    EventDroppedTooOld,
+    CookielessDisabled,
+    ReplayNotStored,
+    PerformanceEventNotStored,
+    ClientIngestionWarning,
+    SetOnException,
+    InvalidProcessPersonProfile,
+    InvalidEventWhenProcessPersonProfileIsFalse,
+    GroupKeyTooLong,
+    GroupSetInvalid,
+    CannotMergeWithIllegalDistinctId,
+    CannotMergeAlreadyIdentified,
+    PersonPropertiesSizeViolation,
 }
 
 impl WarningKind {
@@ -36,6 +51,23 @@ impl WarningKind {
             Self::InvalidEventProperties => "invalid_event_properties",
             Self::InvalidEvent => "invalid_event",
             Self::MessageSizeTooLarge => "message_size_too_large",
+            Self::IgnoredInvalidTimestamp => "ignored_invalid_timestamp",
+            Self::EventTimestampInFuture => "event_timestamp_in_future",
+            Self::EventDroppedTooOld => "event_dropped_too_old",
+            Self::CookielessDisabled => "cookieless_disabled",
+            Self::ReplayNotStored => "replay_not_stored",
+            Self::PerformanceEventNotStored => "performance_event_not_stored",
+            Self::ClientIngestionWarning => "client_ingestion_warning",
+            Self::SetOnException => "set_on_exception",
+            Self::InvalidProcessPersonProfile => "invalid_process_person_profile",
+            Self::InvalidEventWhenProcessPersonProfileIsFalse => {
+                "invalid_event_when_process_person_profile_is_false"
+            }
+            Self::GroupKeyTooLong => "group_key_too_long",
+            Self::GroupSetInvalid => "group_set_invalid",
+            Self::CannotMergeWithIllegalDistinctId => "cannot_merge_with_illegal_distinct_id",
+            Self::CannotMergeAlreadyIdentified => "cannot_merge_already_identified",
+            Self::PersonPropertiesSizeViolation => "person_properties_size_violation",
         }
     }
 }

@@ -1,0 +1,19 @@
+//! Groups: companies, teams, and whatever else people belong to.
+
+use serde_json::{Map, Value};
+
+use crate::Timestamp;
+
+/// A project has at most this many types of group, numbered from zero.
+pub const GROUP_TYPES_MAX: u8 = 5;
+
+/// A group as stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// The index of its type.
+    pub index: u8,
+    pub key: String,
+    pub properties: Map<String, Value>,
+    pub version: i64,
+    pub created_at: Timestamp,
+}

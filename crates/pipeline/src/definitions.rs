@@ -1,0 +1,232 @@
+//! Which events and properties a project uses, and what its values look like.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use ahash::RandomState;
+use model::definition::{PropertyOwner, PropertyType, SeenEvent, SeenProperty};
+use model::{ProjectId, Timestamp};
+use serde_json::Value;
+
+use crate::normalise::{Normalised, parse_time};
+
+/// Names longer than this are kept on the event and nowhere else.
+const NAME_BYTES_MAX: usize = 200;
+/// An event that would update more than this (two for each key) defines nothing.
+const UPDATES_MAX: usize = 10_000;
+const LAST_SEEN_SECONDS: i64 = 3_600;
+/// Half a year: a number this recent or later, read as seconds, is taken for a time.
+const RECENT_SECONDS: u64 = 15_768_000;
+/// What was written once is remembered by its hash, so that it is not written for every event.
+/// Past the bound everything is forgotten, and written once more.
+const REMEMBERED_MAX: usize = 1_000_000;
+
+/// Keys that are instructions to us, not facts about the event.
+const NOT_EVENT_PROPERTIES: &[&str] = &[
+    "$set",
+    "$set_once",
+    "$unset",
+    "$groups",
+    "$group_0",
+    "$group_1",
+    "$group_2",
+    "$group_3",
+    "$group_4",
+];
+
+/// What a batch has to tell the catalog.
+#[derive(Debug, Default)]
+pub struct Sightings {
+    pub events: Vec<SeenEvent>,
+    pub properties: Vec<SeenProperty>,
+    pub pairs: Vec<(ProjectId, String, String)>,
+}
+
+impl Sightings {
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.properties.is_empty() && self.pairs.is_empty()
+    }
+}
+
+/// Remembers what was told already.
+#[derive(Debug, Default)]
+pub struct Definitions {
+    hasher: RandomState,
+    /// Hash of the sighting, and for events the hour of the last one.
+    told: HashMap<u64, i64>,
+}
+
+impl Definitions {
+    /// Notes what an event shows, and leaves out what the catalog was told before.
+    pub fn see(
+        &mut self,
+        event: &Normalised<'_>,
+        group_index: Option<u8>,
+        sightings: &mut Sightings,
+    ) {
+        if event.name == "$$plugin_metrics" || event.name.len() > NAME_BYTES_MAX {
+            return;
+        }
+        let persons = event.set.iter().chain(&event.set_once);
+        let updates =
+            2 * (event.properties.iter().count() + event.set.len() + event.set_once.len());
+        if updates > UPDATES_MAX {
+            return;
+        }
+        if self.told.len() > REMEMBERED_MAX {
+            self.told.clear();
+        }
+        let (project, now) = (event.project, event.received_at);
+        let hour = now.as_micros().div_euclid(1_000_000 * LAST_SEEN_SECONDS);
+        if self.is_news((project, event.name), hour) {
+            sightings.events.push(SeenEvent { project, name: event.name.to_owned(), at: now });
+        }
+        for (name, json) in event.properties.iter() {
+            if NOT_EVENT_PROPERTIES.contains(&name) {
+                continue;
+            }
+            let value = serde_json::from_str(json).unwrap_or(Value::Null);
+            self.property(event, PropertyOwner::Event, name, &value, sightings);
+        }
+        for (name, value) in persons {
+            self.property(event, PropertyOwner::Person, name, value, sightings);
+        }
+        if let (Some(identify), Some(index)) = (&event.group_identify, group_index) {
+            for (name, value) in &identify.set {
+                self.property(event, PropertyOwner::Group(index), name, value, sightings);
+            }
+        }
+    }
+
+    fn property(
+        &mut self,
+        event: &Normalised<'_>,
+        owner: PropertyOwner,
+        name: &str,
+        value: &Value,
+        sightings: &mut Sightings,
+    ) {
+        if name.len() > NAME_BYTES_MAX {
+            return;
+        }
+        let project = event.project;
+        let kind = infer(name, value, event.received_at);
+        if self.is_news((project, owner, name, kind), 0) {
+            sightings.properties.push(SeenProperty { project, owner, name: name.to_owned(), kind });
+        }
+        if owner == PropertyOwner::Event && self.is_news((project, event.name, name), 0) {
+            sightings.pairs.push((project, event.name.to_owned(), name.to_owned()));
+        }
+    }
+
+    fn is_news(&mut self, what: impl Hash, hour: i64) -> bool {
+        self.told.insert(self.hasher.hash_one(what), hour) != Some(hour)
+    }
+
+    /// After a failed write: tell everything again.
+    pub fn forget(&mut self) {
+        self.told.clear();
+    }
+}
+
+/// The type a value looks like, the first rule that fits.
+fn infer(name: &str, value: &Value, now: Timestamp) -> Option<PropertyType> {
+    let name = name.to_lowercase();
+    if ["utm_", "$feature/", "$survey_response"].iter().any(|start| name.starts_with(start))
+        || name == "$feature_flag_response"
+    {
+        return Some(PropertyType::String);
+    }
+    let names_a_time = ["time", "timestamp", "date", "_at", "-at", "createdat", "updatedat"]
+        .iter()
+        .any(|part| name.contains(part));
+    if names_a_time && looks_like_a_time(value, now) {
+        return Some(PropertyType::DateTime);
+    }
+    match value {
+        Value::String(text) => Some(match text.trim() {
+            "true" | "false" | "TRUE" | "FALSE" => PropertyType::Boolean,
+            text if is_date_like(text) => PropertyType::DateTime,
+            _ => PropertyType::String,
+        }),
+        Value::Number(_) => Some(PropertyType::Numeric),
+        Value::Bool(_) => Some(PropertyType::Boolean),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn looks_like_a_time(value: &Value, now: Timestamp) -> bool {
+    let seconds = u64::try_from(now.as_micros() / 1_000_000).unwrap_or(0);
+    match value {
+        Value::String(text) => is_date_like(text.trim()),
+        Value::Number(number) => {
+            number.as_u64().is_some_and(|number| number >= seconds.saturating_sub(RECENT_SECONDS))
+        }
+        _ => false,
+    }
+}
+
+/// A date with its day and month in either order, or a full time. Bare digits are no date.
+fn is_date_like(text: &str) -> bool {
+    if text.len() < 8 || text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
+    if text.as_bytes()[0].is_ascii_alphabetic() {
+        return parse_time(text).is_some();
+    }
+    let Some((date, rest)) = text.split_at_checked(10) else { return false };
+    let parts: Vec<&str> = date.split(['-', '/']).collect();
+    let [first, second, third] = parts[..] else { return false };
+    let within = |part: &str, most: u8| {
+        part.len() == 2 && part.parse::<u8>().is_ok_and(|number| number <= most)
+    };
+    let year = |part: &str| part.len() == 4 && part.bytes().all(|byte| byte.is_ascii_digit());
+    let dated = (year(first) && within(second, 29) && within(third, 39))
+        || (year(third) && within(first, 39) && within(second, 39));
+    dated && (rest.is_empty() || is_clock(rest))
+}
+
+/// ` HH:MM:SS` or `THH:MM:SS`, whatever follows.
+fn is_clock(rest: &str) -> bool {
+    let bytes = rest.as_bytes();
+    matches!(bytes.first(), Some(b' ' | b'T' | b't'))
+        && bytes.get(3) == Some(&b':')
+        && bytes.get(6) == Some(&b':')
+        && [1, 2, 4, 5, 7, 8].iter().all(|at| bytes.get(*at).is_some_and(u8::is_ascii_digit))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    // contract: ingestion 120-122
+    #[test]
+    fn infers_the_type_people_would_expect() {
+        let now = Timestamp::from_micros(1_790_000_000_000_000);
+        for (name, value, expected) in [
+            ("n", json!(1), Some(PropertyType::Numeric)),
+            ("s", json!("1"), Some(PropertyType::String)),
+            ("b", json!("true"), Some(PropertyType::Boolean)),
+            ("b", json!(false), Some(PropertyType::Boolean)),
+            ("d", json!("2024-01-02"), Some(PropertyType::DateTime)),
+            ("d", json!("02/01/2024 10:00:00"), Some(PropertyType::DateTime)),
+            ("d", json!("2024-01-02T10:00:00Z"), Some(PropertyType::DateTime)),
+            ("d", json!("20240102"), Some(PropertyType::String)),
+            ("o", json!({}), None),
+            ("l", json!([1]), None),
+            ("x", json!(null), None),
+            ("created_at", json!(1_790_000_000_u64), Some(PropertyType::DateTime)),
+            ("created_at", json!(1_790_000_000_000_u64), Some(PropertyType::DateTime)),
+            ("created_at", json!(5), Some(PropertyType::Numeric)),
+            ("paid_time", json!("abc"), Some(PropertyType::String)),
+            ("lifetime_value", json!(9_000_000_000_u64), Some(PropertyType::DateTime)),
+            ("utm_x", json!(5), Some(PropertyType::String)),
+            ("$feature/f", json!(true), Some(PropertyType::String)),
+            ("$survey_response_2", json!(3), Some(PropertyType::String)),
+        ] {
+            assert_eq!(infer(name, &value, now), expected, "{name}: {value}");
+        }
+    }
+}

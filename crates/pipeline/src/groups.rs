@@ -1,0 +1,73 @@
+//! Group types and groups, applied in journal order.
+
+use std::collections::HashMap;
+
+use model::Timestamp;
+use model::group::{GROUP_TYPES_MAX, Group};
+
+use crate::normalise::GroupIdentify;
+
+/// The groups of one project that a batch works on.
+#[derive(Debug, Default)]
+pub struct GroupLedger {
+    types: Vec<(String, u8)>,
+    new_types: Vec<(String, u8)>,
+    groups: HashMap<(u8, String), (Group, bool)>,
+}
+
+impl GroupLedger {
+    pub fn new(types: Vec<(String, u8)>) -> Self {
+        Self { types, ..Self::default() }
+    }
+
+    /// The index of a type, given to it now if one is free; a sixth type has none.
+    pub fn index(&mut self, kind: &str) -> Option<u8> {
+        if let Some((_, index)) = self.types.iter().find(|(name, _)| name == kind) {
+            return Some(*index);
+        }
+        let taken = |index: &u8| self.types.iter().any(|(_, known)| known == index);
+        let index = (0..GROUP_TYPES_MAX).find(|index| !taken(index))?;
+        self.types.push((kind.to_owned(), index));
+        self.new_types.push((kind.to_owned(), index));
+        Some(index)
+    }
+
+    pub fn knows(&self, index: u8, key: &str) -> bool {
+        self.groups.contains_key(&(index, key.to_owned()))
+    }
+
+    pub fn load(&mut self, group: Group) {
+        self.groups.insert((group.index, group.key.clone()), (group, false));
+    }
+
+    /// Creates or updates the group; an update that changes nothing is not written.
+    pub fn identify(&mut self, index: u8, wanted: &GroupIdentify, time: Timestamp, now: Timestamp) {
+        let key = (index, wanted.key.clone());
+        let Some((group, dirty)) = self.groups.get_mut(&key) else {
+            let group = Group {
+                index,
+                key: wanted.key.clone(),
+                properties: wanted.set.clone(),
+                version: 1,
+                created_at: now.min(time),
+            };
+            self.groups.insert(key, (group, true));
+            return;
+        };
+        let news = wanted.set.iter().any(|(name, value)| group.properties.get(name) != Some(value));
+        if news {
+            group.properties.extend(wanted.set.clone());
+            group.version += 1;
+            group.created_at = group.created_at.min(time);
+            *dirty = true;
+        }
+    }
+
+    /// New types, and the groups to write.
+    pub fn into_changes(self) -> (Vec<(String, u8)>, Vec<Group>) {
+        let mut groups: Vec<Group> =
+            self.groups.into_values().filter(|(_, dirty)| *dirty).map(|(group, _)| group).collect();
+        groups.sort_by(|a, b| (a.index, &a.key).cmp(&(b.index, &b.key)));
+        (self.new_types, groups)
+    }
+}

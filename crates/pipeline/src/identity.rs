@@ -1,0 +1,337 @@
+//! Who an event belongs to: the decision tables of persons, applied in journal order.
+//!
+//! A [`Ledger`] holds the ids and persons that one batch touches. It is filled from the catalog
+//! before, decides without I/O, and tells afterwards what to write; one writer per project makes
+//! that safe.
+
+use std::collections::{HashMap, HashSet};
+
+use model::WarningKind;
+use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
+use model::{ProjectId, Timestamp};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::normalise::{Merge, PersonStep, is_illegal, is_noise};
+
+/// Serialised; an update past it is refused and the event kept.
+const PROPERTIES_BYTES_MAX: usize = 512 << 10;
+
+/// What one event asks of identity.
+#[derive(Clone, Debug)]
+pub struct Request<'a> {
+    pub event: &'a str,
+    pub event_uuid: Uuid,
+    pub distinct_id: &'a str,
+    pub time: Timestamp,
+    pub person: PersonStep,
+    pub merge: Option<&'a Merge>,
+    pub set: &'a Map<String, Value>,
+    pub set_once: &'a Map<String, Value>,
+    pub unset: &'a [String],
+}
+
+/// The persons and ids of one project that a batch works on.
+#[derive(Debug)]
+pub struct Ledger {
+    project: ProjectId,
+    ids: HashMap<String, Slot<DistinctId>>,
+    persons: HashMap<PersonNo, Slot<Person>>,
+    /// In order: every id of the first now belongs to the second.
+    moves: Vec<(PersonNo, PersonNo)>,
+    next_distinct: u32,
+    next_person: u32,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    row: T,
+    dirty: bool,
+}
+
+impl Ledger {
+    /// Numbers continue where the project left off.
+    pub fn new(project: ProjectId, next_distinct: u32, next_person: u32) -> Self {
+        Self {
+            project,
+            ids: HashMap::new(),
+            persons: HashMap::new(),
+            moves: Vec::new(),
+            next_distinct,
+            next_person,
+        }
+    }
+
+    pub fn load(&mut self, ids: Vec<DistinctId>, persons: Vec<Person>) {
+        for row in ids {
+            self.ids.insert(row.text.clone(), Slot { row, dirty: false });
+        }
+        for row in persons {
+            self.persons.insert(row.no, Slot { row, dirty: false });
+        }
+    }
+
+    /// The number of an id that is known already.
+    pub fn number(&self, distinct_id: &str) -> Option<DistinctNo> {
+        self.ids.get(distinct_id).map(|slot| slot.row.no)
+    }
+
+    /// Applies one event; answers the number of its distinct id and what to warn about.
+    pub fn apply(&mut self, request: &Request<'_>) -> (DistinctNo, Vec<WarningKind>) {
+        let mut warnings = Vec::new();
+        let known = self.ids.contains_key(request.distinct_id);
+        let own = self.id(request.distinct_id);
+        let full = match request.person {
+            PersonStep::Full => true,
+            PersonStep::Personless => false,
+            PersonStep::OnlyIfKnown => self.person_of(request.distinct_id).is_some(),
+        };
+        if full {
+            self.apply_to_person(request, known, &mut warnings);
+        }
+        (own, warnings)
+    }
+
+    /// Everything that changed since the ledger was filled.
+    pub fn into_changes(self) -> IdentityChanges {
+        fn dirty<T>(slots: impl Iterator<Item = Slot<T>>) -> Vec<T> {
+            slots.filter(|slot| slot.dirty).map(|slot| slot.row).collect()
+        }
+        let gone: HashSet<PersonNo> = self.moves.iter().map(|(gone, _)| *gone).collect();
+        let mut changes = IdentityChanges {
+            ids: dirty(self.ids.into_values()),
+            persons: dirty(self.persons.into_values()),
+            moves: self.moves,
+            next_distinct: self.next_distinct,
+            next_person: self.next_person,
+        };
+        changes.persons.retain(|person| !gone.contains(&person.no));
+        // A fixed order of writes keeps two runs of one journal alike.
+        changes.ids.sort_by_key(|id| id.no);
+        changes.persons.sort_by_key(|person| person.no);
+        changes
+    }
+
+    fn apply_to_person(
+        &mut self,
+        request: &Request<'_>,
+        into_known: bool,
+        warnings: &mut Vec<WarningKind>,
+    ) {
+        let merged = match request.merge {
+            Some(merge) if merge.other == request.distinct_id => None,
+            Some(merge) if is_illegal(&merge.other) || is_illegal(request.distinct_id) => {
+                warnings.push(WarningKind::CannotMergeWithIllegalDistinctId);
+                None
+            }
+            Some(merge) => Some(self.merge(request, merge, into_known, warnings)),
+            None => None,
+        };
+        let survivor = merged
+            .or_else(|| Some(Survivor { no: self.person_of(request.distinct_id)?, version: None }));
+        match survivor {
+            None => drop(self.create(request.distinct_id, request, false, warnings)),
+            Some(Survivor { no, version }) => {
+                let updated = self.update(no, request, warnings);
+                if let Some(slot) = self.persons.get_mut(&no)
+                    && (updated || version.is_some())
+                {
+                    slot.row.version =
+                        version.unwrap_or(slot.row.version).max(slot.row.version) + 1;
+                    slot.dirty = true;
+                }
+            }
+        }
+    }
+
+    /// The survivor is always the person of the event's own distinct id.
+    fn merge(
+        &mut self,
+        request: &Request<'_>,
+        merge: &Merge,
+        into_known: bool,
+        warnings: &mut Vec<WarningKind>,
+    ) -> Survivor {
+        let (into, other) = (request.distinct_id, merge.other.as_str());
+        let other_known = self.ids.contains_key(other);
+        self.id(other);
+        match (self.person_of(into), self.person_of(other)) {
+            (None, None) => {
+                let (first, second) =
+                    if other_known && !into_known { (other, into) } else { (into, other) };
+                let no = self.create(first, request, true, warnings);
+                self.attach(second, no);
+                Survivor { no, version: None }
+            }
+            (Some(no), None) => {
+                self.attach(other, no);
+                self.identified(no)
+            }
+            (None, Some(no)) => {
+                self.attach(into, no);
+                self.identified(no)
+            }
+            (Some(no), Some(same)) if no == same => self.identified(no),
+            (Some(no), Some(gone)) => {
+                if !self.is_identified(gone) || merge.dangerously {
+                    let version = self.absorb(no, gone);
+                    self.identified(no);
+                    return Survivor { no, version: Some(version) };
+                }
+                warnings.push(WarningKind::CannotMergeAlreadyIdentified);
+                self.identified(no)
+            }
+        }
+    }
+
+    /// Takes over everything of `gone` but what `into` has itself; answers the higher version.
+    fn absorb(&mut self, into: PersonNo, gone: PersonNo) -> i64 {
+        let Some(other) = self.persons.remove(&gone).map(|slot| slot.row) else { return 0 };
+        if let Some(slot) = self.persons.get_mut(&into) {
+            let mut properties = other.properties;
+            properties.extend(std::mem::take(&mut slot.row.properties));
+            slot.row.properties = properties;
+            slot.row.created_at = slot.row.created_at.min(other.created_at);
+            slot.dirty = true;
+        }
+        for slot in self.ids.values_mut().filter(|slot| slot.row.person == Some(gone)) {
+            slot.row.person = Some(into);
+            slot.row.version += 1;
+            slot.dirty = true;
+        }
+        self.moves.push((gone, into));
+        other.version
+    }
+
+    fn create(
+        &mut self,
+        first: &str,
+        request: &Request<'_>,
+        is_identified: bool,
+        warnings: &mut Vec<WarningKind>,
+    ) -> PersonNo {
+        let no = PersonNo(self.next_person);
+        self.next_person += 1;
+        let mut properties = request.set_once.clone();
+        properties.extend(request.set.clone());
+        if serialised_bytes(&properties) > PROPERTIES_BYTES_MAX {
+            warnings.push(WarningKind::PersonPropertiesSizeViolation);
+            properties.clear();
+        }
+        properties.insert("$creator_event_uuid".into(), request.event_uuid.to_string().into());
+        let floor = self.ids.get(first).map_or(0, |slot| slot.row.version_floor);
+        let row = Person {
+            no,
+            uuid: person_uuid(self.project, first),
+            properties,
+            is_identified,
+            version: if floor == 0 { 0 } else { floor + 1 },
+            created_at: request.time,
+        };
+        self.persons.insert(no, Slot { row, dirty: true });
+        self.attach(first, no);
+        no
+    }
+
+    /// Applies `$set_once`, `$set` and `$unset`; tells whether anything was worth writing.
+    fn update(
+        &mut self,
+        no: PersonNo,
+        request: &Request<'_>,
+        warnings: &mut Vec<WarningKind>,
+    ) -> bool {
+        let Some(slot) = self.persons.get_mut(&no) else { return false };
+        let known = &slot.row.properties;
+        let always =
+            matches!(request.event, "$identify" | "$create_alias" | "$merge_dangerously" | "$set");
+        let once = request
+            .set_once
+            .iter()
+            .filter(|(name, _)| !known.contains_key(*name) && !request.set.contains_key(*name));
+        let set = request.set.iter().filter(|(name, value)| known.get(*name) != Some(value));
+        let changed: Vec<(&String, &Value)> = once.chain(set).collect();
+        let removed: Vec<&String> =
+            request.unset.iter().filter(|name| known.contains_key(*name)).collect();
+        let worthy = |(name, _): &(&String, &Value)| !known.contains_key(*name) || !is_noise(name);
+        if removed.is_empty() && !changed.iter().any(|change| always || worthy(change)) {
+            return false;
+        }
+        let added: usize = changed.iter().map(|(name, value)| name.len() + size(value)).sum();
+        if added + serialised_bytes(known) > PROPERTIES_BYTES_MAX {
+            warnings.push(WarningKind::PersonPropertiesSizeViolation);
+            return false;
+        }
+        let changed: Vec<(String, Value)> =
+            changed.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        let removed: Vec<String> = removed.into_iter().cloned().collect();
+        slot.row.properties.extend(changed);
+        removed.iter().for_each(|name| drop(slot.row.properties.remove(name)));
+        slot.dirty = true;
+        true
+    }
+
+    /// Marks a person as identified; the version moves only if that was news.
+    fn identified(&mut self, no: PersonNo) -> Survivor {
+        let news = self.persons.get_mut(&no).is_some_and(|slot| {
+            let news = !slot.row.is_identified;
+            slot.row.is_identified = true;
+            slot.dirty |= news;
+            news
+        });
+        Survivor { no, version: news.then_some(0) }
+    }
+
+    fn is_identified(&self, no: PersonNo) -> bool {
+        self.persons.get(&no).is_some_and(|slot| slot.row.is_identified)
+    }
+
+    fn person_of(&self, id: &str) -> Option<PersonNo> {
+        self.ids.get(id)?.row.person
+    }
+
+    fn attach(&mut self, id: &str, no: PersonNo) {
+        if let Some(slot) = self.ids.get_mut(id) {
+            // An id that changes hands tells readers so by its version.
+            slot.row.version += i64::from(slot.row.person.is_some());
+            slot.row.person = Some(no);
+            slot.dirty = true;
+        }
+    }
+
+    /// The number of an id, given to it now if it is new.
+    fn id(&mut self, text: &str) -> DistinctNo {
+        if let Some(slot) = self.ids.get(text) {
+            return slot.row.no;
+        }
+        let no = DistinctNo(self.next_distinct);
+        self.next_distinct += 1;
+        let row =
+            DistinctId { no, text: text.to_owned(), person: None, version: 0, version_floor: 0 };
+        self.ids.insert(text.to_owned(), Slot { row, dirty: true });
+        no
+    }
+}
+
+/// Who an event belongs to after a merge; a version when that alone is worth a write.
+struct Survivor {
+    no: PersonNo,
+    version: Option<i64>,
+}
+
+fn serialised_bytes(properties: &Map<String, Value>) -> usize {
+    properties.iter().map(|(name, value)| name.len() + 4 + size(value)).sum::<usize>() + 2
+}
+
+/// Close to the length of the value's JSON, without writing it.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) => 5,
+        Value::Number(_) => 8,
+        Value::String(text) => text.len() + 2,
+        Value::Array(items) => items.iter().map(|item| size(item) + 1).sum::<usize>() + 2,
+        Value::Object(members) => serialised_bytes(members),
+    }
+}
+
+#[cfg(test)]
+mod tests;

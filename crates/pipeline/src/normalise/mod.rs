@@ -1,0 +1,325 @@
+//! From an accepted event to what is stored: pure, so that a replay gives the same row.
+//!
+//! The order follows the contract: time, what SDKs leave elsewhere, address and place, what
+//! goes to the person, whether there is a person at all, groups, elements, size.
+
+mod elements;
+mod names;
+mod person;
+mod properties;
+#[cfg(test)]
+mod tests;
+mod time;
+
+use std::net::IpAddr;
+
+use geoip::GeoIp;
+use model::WarningKind;
+use model::event::{AcceptedEvent, RecordError, SentAt};
+use model::{ProjectId, Timestamp};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+pub(crate) use names::{is_illegal, is_noise};
+pub use properties::Properties;
+pub(crate) use time::parse as parse_time;
+
+/// One event after enrichment, in bytes of JSON.
+const EVENT_BYTES_MAX: usize = 1_000_000;
+/// Traces of language models carry whole conversations.
+const AI_EVENT_BYTES_MAX: usize = 8 << 20;
+const DISTINCT_ID_CHARS_MAX: usize = 200;
+const GROUP_KEY_CHARS_MAX: usize = 400;
+
+/// What a project decided about its events.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    pub anonymize_ips: bool,
+    pub person_processing_opt_out: bool,
+    pub drop_events_older_than_seconds: Option<i64>,
+}
+
+/// An event ready to meet its person.
+#[derive(Debug)]
+pub struct Normalised<'a> {
+    pub project: ProjectId,
+    pub uuid: Uuid,
+    pub name: &'a str,
+    pub distinct_id: &'a str,
+    pub time: Timestamp,
+    pub received_at: Timestamp,
+    pub historical: bool,
+    pub properties: Properties<'a>,
+    pub elements_chain: String,
+    pub person: PersonStep,
+    pub set: Map<String, Value>,
+    pub set_once: Map<String, Value>,
+    pub unset: Vec<String>,
+    pub merge: Option<Merge>,
+    /// Group type and key, in the order sent.
+    pub groups: Vec<(String, String)>,
+    pub group_identify: Option<GroupIdentify>,
+    pub warnings: Vec<Finding>,
+}
+
+/// Whether an event makes, or belongs to, a person with a profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PersonStep {
+    Full,
+    /// The sender asked for none.
+    Personless,
+    /// A flag was checked: worth a profile only for somebody who has one already.
+    OnlyIfKnown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Merge {
+    pub other: String,
+    /// Merges even somebody who is identified already.
+    pub dangerously: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupIdentify {
+    pub kind: String,
+    pub key: String,
+    pub set: Map<String, Value>,
+}
+
+/// Something to tell the project about an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub kind: WarningKind,
+    pub message: Option<String>,
+}
+
+impl From<WarningKind> for Finding {
+    fn from(kind: WarningKind) -> Self {
+        Self { kind, message: None }
+    }
+}
+
+#[derive(Debug)]
+pub enum Outcome<'a> {
+    Store(Box<Normalised<'a>>),
+    /// Not stored, and why; an empty list is an event that is never meant to be stored.
+    Drop(Vec<Finding>),
+}
+
+/// Normalises one event. An error means that the record itself cannot be read.
+pub fn normalise<'a>(
+    event: &AcceptedEvent<'a>,
+    rules: &Rules,
+    geoip: &GeoIp,
+) -> Result<Outcome<'a>, RecordError> {
+    let mut properties = Properties::parse(event.properties)?;
+    if let Some(dropped) = refused_by_name(event, &properties) {
+        return Ok(Outcome::Drop(dropped));
+    }
+    add_v1(event, &mut properties);
+    if properties.is_true("$cookieless_mode") {
+        return Ok(Outcome::Drop(vec![WarningKind::CookielessDisabled.into()]));
+    }
+    let mut warnings: Vec<Finding> = Vec::new();
+    let ignore_sent_at = properties.is_true("$ignore_sent_at");
+    let (time, finding) = time::event_time(event, ignore_sent_at);
+    warnings.extend(finding.map(Finding::from));
+    if let Some(seconds) = rules.drop_events_older_than_seconds.filter(|seconds| *seconds > 0)
+        && event.received_at.seconds_since(time) > seconds
+    {
+        return Ok(Outcome::Drop(vec![WarningKind::EventDroppedTooOld.into()]));
+    }
+    tidy(event, &mut properties);
+    let elements_chain = take_elements(&mut properties);
+    let place = locate(event, &mut properties, geoip);
+    if rules.anonymize_ips {
+        properties.remove("$ip");
+    }
+    let mut changes = person::lift(event, &mut properties);
+    if event.name == "$exception" && !changes.is_empty() {
+        warnings.push(WarningKind::SetOnException.into());
+    }
+    let person = match person::step(event, &mut properties, rules) {
+        Ok((person, finding)) => {
+            warnings.extend(finding.map(Finding::from));
+            person
+        }
+        Err(kind) => return Ok(Outcome::Drop(vec![kind.into()])),
+    };
+    if let Some(place) = &place {
+        place.properties().for_each(|(name, value)| properties.set_value(name, &value));
+    }
+    match (person, event.name) {
+        (PersonStep::Personless, _) | (_, "$exception" | "$groupidentify") => changes.clear(),
+        _ => person::from_event(&mut changes, &mut properties, place.as_ref()),
+    }
+    let group_identify = match group_identify(event, &properties) {
+        Ok(found) => found,
+        Err(kind) => return Ok(Outcome::Drop(vec![kind.into()])),
+    };
+    let groups = match person {
+        PersonStep::Personless => {
+            (0..5).for_each(|index| properties.remove(&format!("$group_{index}")));
+            Vec::new()
+        }
+        _ => groups(&properties),
+    };
+    let bytes_max =
+        if event.name.starts_with("$ai_") { AI_EVENT_BYTES_MAX } else { EVENT_BYTES_MAX };
+    if properties.json_bytes() + elements_chain.len() > bytes_max {
+        return Ok(Outcome::Drop(vec![WarningKind::MessageSizeTooLarge.into()]));
+    }
+    let merge = merge(event, &properties);
+    Ok(Outcome::Store(Box::new(Normalised {
+        project: event.project,
+        uuid: event.uuid.at(time),
+        name: event.name,
+        distinct_id: event.distinct_id,
+        time,
+        received_at: event.received_at,
+        historical: event.historical_migration,
+        properties,
+        elements_chain,
+        person,
+        set: changes.set,
+        set_once: changes.set_once,
+        unset: changes.unset,
+        merge,
+        groups,
+        group_identify,
+        warnings,
+    })))
+}
+
+/// Names that are never stored as events.
+fn refused_by_name(event: &AcceptedEvent<'_>, properties: &Properties<'_>) -> Option<Vec<Finding>> {
+    match event.name {
+        "$$heatmap" => Some(Vec::new()),
+        "$snapshot" => Some(vec![WarningKind::ReplayNotStored.into()]),
+        "$performance_event" => Some(vec![WarningKind::PerformanceEventNotStored.into()]),
+        "$$client_ingestion_warning" => Some(vec![Finding {
+            kind: WarningKind::ClientIngestionWarning,
+            message: properties.text("$$client_ingestion_warning_message"),
+        }]),
+        _ => None,
+    }
+}
+
+/// What capture v1 carries beside the properties wins over what stands inside them.
+fn add_v1(event: &AcceptedEvent<'_>, properties: &mut Properties<'_>) {
+    let Some(v1) = &event.v1 else { return };
+    let mut put = |name: &'static str, value: Value| properties.set_value(name, &value);
+    put("$lib", v1.lib_name.into());
+    put("$lib_version", v1.lib_version.into());
+    for (name, text) in [("$session_id", v1.session_id), ("$window_id", v1.window_id)] {
+        text.into_iter().for_each(|text| put(name, text.into()));
+    }
+    for (name, switch) in [
+        ("$cookieless_mode", v1.options.cookieless_mode),
+        ("$ignore_sent_at", v1.options.disable_skew_correction),
+        ("$process_person_profile", v1.options.process_person_profile),
+    ] {
+        switch.into_iter().for_each(|switch| put(name, switch.into()));
+    }
+    if v1.person_processing_disabled {
+        put("$process_person_profile", false.into());
+    }
+    if let Some(tour) = v1.options.product_tour_id.and_then(|json| serde_json::from_str(json).ok())
+    {
+        put("$product_tour_id", tour);
+    }
+}
+
+fn tidy(event: &AcceptedEvent<'_>, properties: &mut Properties<'_>) {
+    names::REMOVED.iter().for_each(|name| properties.remove(name));
+    properties.remove("$heatmap_data");
+    if let Some(SentAt::Text(sent_at)) = &event.sent_at {
+        properties.set_value("$sent_at", &Value::from(sent_at.as_ref()));
+    }
+    if let Some(session) = properties.text("$session_id")
+        && Uuid::parse_str(&session).is_ok()
+    {
+        properties.set_value("$session_id", &session.to_lowercase().into());
+    }
+    if properties.contains("capture_internal") {
+        properties.set_value("$ip", &"127.0.0.1".into());
+    } else if !properties.is_truthy("$ip")
+        && let Some(ip) = event.client_ip
+    {
+        properties.set_value("$ip", &ip.to_string().into());
+    }
+}
+
+fn take_elements(properties: &mut Properties<'_>) -> String {
+    let given = properties.text("$elements_chain").filter(|chain| !chain.is_empty());
+    let chain = given.or_else(|| match properties.value("$elements") {
+        Some(Value::Array(elements)) => Some(elements::chain(&elements)),
+        _ => None,
+    });
+    properties.remove("$elements_chain");
+    properties.remove("$elements");
+    chain.unwrap_or_default()
+}
+
+fn locate(
+    event: &AcceptedEvent<'_>,
+    properties: &mut Properties<'_>,
+    geoip: &GeoIp,
+) -> Option<geoip::Place> {
+    if properties.is_truthy("$geoip_disable") {
+        return None;
+    }
+    let sent = properties.text("$ip").and_then(|text| text.trim().parse::<IpAddr>().ok());
+    geoip.look_up(sent.or(event.client_ip)?)
+}
+
+fn merge(event: &AcceptedEvent<'_>, properties: &Properties<'_>) -> Option<Merge> {
+    let (key, dangerously) = match event.name {
+        "$identify" => ("$anon_distinct_id", false),
+        "$create_alias" => ("alias", false),
+        "$merge_dangerously" => ("alias", true),
+        _ => return None,
+    };
+    if !properties.is_truthy(key) {
+        return None;
+    }
+    let other = as_text(&properties.value(key)?);
+    Some(Merge { other: other.chars().take(DISTINCT_ID_CHARS_MAX).collect(), dangerously })
+}
+
+/// Group types and keys as text; a type that is too long cannot be resolved.
+fn groups(properties: &Properties<'_>) -> Vec<(String, String)> {
+    let Some(Value::Object(groups)) = properties.value("$groups") else { return Vec::new() };
+    groups
+        .into_iter()
+        .filter(|(kind, key)| !key.is_null() && kind.chars().count() <= GROUP_KEY_CHARS_MAX)
+        .map(|(kind, key)| (kind, as_text(&key)))
+        .collect()
+}
+
+fn group_identify(
+    event: &AcceptedEvent<'_>,
+    properties: &Properties<'_>,
+) -> Result<Option<GroupIdentify>, WarningKind> {
+    if event.name != "$groupidentify"
+        || !properties.is_truthy("$group_type")
+        || !properties.is_truthy("$group_key")
+    {
+        return Ok(None);
+    }
+    let text = |name| properties.value(name).map(|value| as_text(&value)).unwrap_or_default();
+    let (kind, key) = (text("$group_type"), text("$group_key"));
+    if key.chars().count() > GROUP_KEY_CHARS_MAX {
+        return Err(WarningKind::GroupKeyTooLong);
+    }
+    let set = match properties.value("$group_set") {
+        None | Some(Value::Null) => Map::new(),
+        Some(Value::Object(set)) => set,
+        Some(_) => return Err(WarningKind::GroupSetInvalid),
+    };
+    Ok((kind.chars().count() <= GROUP_KEY_CHARS_MAX).then_some(GroupIdentify { kind, key, set }))
+}
+
+fn as_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

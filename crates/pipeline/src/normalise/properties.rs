@@ -1,0 +1,136 @@
+//! An event's properties as sent: names are read, values stay JSON text until somebody asks.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use ahash::RandomState;
+use indexmap::IndexMap;
+use model::event::RecordError;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// Keeps the order and the number literals of the sender; of a repeated name the last counts.
+#[derive(Debug, Default)]
+pub struct Properties<'a>(IndexMap<Cow<'a, str>, Cow<'a, str>, RandomState>);
+
+impl<'a> Properties<'a> {
+    pub(super) fn parse(json: &'a str) -> Result<Self, RecordError> {
+        let mut deserializer = serde_json::Deserializer::from_str(json);
+        deserializer
+            .deserialize_map(Members)
+            .map_err(|_| RecordError::Damaged("properties are no object"))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, json)| (name.as_ref(), json.as_ref()))
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    pub(crate) fn json(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(Cow::as_ref)
+    }
+
+    pub(crate) fn value(&self, name: &str) -> Option<Value> {
+        serde_json::from_str(self.json(name)?).ok()
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        serde_json::from_str(self.json(name)?).ok()
+    }
+
+    pub(super) fn is_true(&self, name: &str) -> bool {
+        self.json(name) == Some("true")
+    }
+
+    /// As JavaScript has it: null, false, zero and empty text are not.
+    pub(super) fn is_truthy(&self, name: &str) -> bool {
+        match self.json(name) {
+            None | Some("null" | "false" | "\"\"") => false,
+            Some(json) => json.parse::<f64>() != Ok(0.0),
+        }
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        self.0.shift_remove(name);
+    }
+
+    pub(super) fn set_value(&mut self, name: &str, value: &Value) {
+        let json = Cow::Owned(value.to_string());
+        match self.0.get_mut(name) {
+            Some(slot) => *slot = json,
+            None => drop(self.0.insert(Cow::Owned(name.to_owned()), json)),
+        }
+    }
+
+    pub fn set_text(&mut self, name: &str, text: &str) {
+        self.set_value(name, &Value::from(text));
+    }
+
+    /// An upper bound of the text that [`Self::to_json`] writes.
+    pub(super) fn json_bytes(&self) -> usize {
+        self.0.iter().map(|(name, json)| name.len() + json.len() + 4).sum::<usize>() + 2
+    }
+
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut text = Vec::with_capacity(self.json_bytes());
+        text.push(b'{');
+        for (index, (name, json)) in self.0.iter().enumerate() {
+            if index > 0 {
+                text.push(b',');
+            }
+            serde_json::to_writer(&mut text, name).expect("text is always JSON");
+            text.push(b':');
+            text.extend_from_slice(json.as_bytes());
+        }
+        text.push(b'}');
+        text
+    }
+}
+
+struct Members;
+
+impl<'de> Visitor<'de> for Members {
+    type Value = Properties<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut members: M) -> Result<Self::Value, M::Error> {
+        let mut properties = Properties::default();
+        while let Some(Name(name)) = members.next_key()? {
+            let json: &'de RawValue = members.next_value()?;
+            properties.0.insert(name, Cow::Borrowed(json.get()));
+        }
+        Ok(properties)
+    }
+}
+
+/// A key that borrows unless it has escapes.
+struct Name<'a>(Cow<'a, str>);
+
+impl<'de> serde::Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Name<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("text")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+                Ok(Name(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Name(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}

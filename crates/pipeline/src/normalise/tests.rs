@@ -1,0 +1,232 @@
+use std::borrow::Cow;
+
+use model::event::{EventUuid, RawTime};
+use serde_json::json;
+
+use super::*;
+
+/// 2026-01-02T12:00:00Z
+const NOON: i64 = 1_767_355_200;
+
+fn event<'a>(name: &'a str, properties: &'a str) -> AcceptedEvent<'a> {
+    AcceptedEvent {
+        project: ProjectId(1),
+        received_at: Timestamp::from_micros(NOON * 1_000_000),
+        client_ip: None,
+        sent_at: None,
+        historical_migration: false,
+        uuid: EventUuid::Given(Uuid::from_u128(7)),
+        name,
+        distinct_id: "u",
+        timestamp: None,
+        offset_ms: None,
+        properties,
+        set: None,
+        set_once: None,
+        unset: None,
+        v1: None,
+    }
+}
+
+fn stored<'a>(event: &AcceptedEvent<'a>) -> Box<Normalised<'a>> {
+    match normalise(event, &Rules::default(), &GeoIp::off()).unwrap() {
+        Outcome::Store(stored) => stored,
+        Outcome::Drop(findings) => panic!("dropped: {findings:?}"),
+    }
+}
+
+fn dropped(event: &AcceptedEvent<'_>) -> Vec<WarningKind> {
+    match normalise(event, &Rules::default(), &GeoIp::off()).unwrap() {
+        Outcome::Store(stored) => panic!("stored: {stored:?}"),
+        Outcome::Drop(findings) => findings.into_iter().map(|finding| finding.kind).collect(),
+    }
+}
+
+fn properties(event: &Normalised<'_>) -> Value {
+    serde_json::from_slice(&event.properties.to_json()).unwrap()
+}
+
+// contract: ingestion 64-71, 75
+#[test]
+fn the_sender_s_clock_is_corrected_by_when_it_sent() {
+    let text = |text| Some(RawTime::Text(Cow::Borrowed(text)));
+    let sent = |text| Some(SentAt::Text(Cow::Borrowed(text)));
+    let plain = || event("e", "{}");
+    let ten_past = sent("2026-01-02T12:00:10Z");
+    let eleven = text("2026-01-02T11:00:00Z");
+    let cases = [
+        (
+            AcceptedEvent { timestamp: eleven.clone(), sent_at: ten_past.clone(), ..plain() },
+            "2026-01-02T10:59:50Z",
+            None,
+        ),
+        (
+            AcceptedEvent {
+                timestamp: eleven.clone(),
+                sent_at: ten_past,
+                ..event("e", r#"{"$ignore_sent_at":true}"#)
+            },
+            "2026-01-02T11:00:00Z",
+            None,
+        ),
+        (AcceptedEvent { timestamp: eleven.clone(), ..plain() }, "2026-01-02T11:00:00Z", None),
+        (
+            AcceptedEvent {
+                timestamp: eleven.clone(),
+                sent_at: Some(SentAt::Millis(NOON * 1_000 + 10_000)),
+                ..plain()
+            },
+            "2026-01-02T10:59:50Z",
+            None,
+        ),
+        (
+            AcceptedEvent { timestamp: eleven, sent_at: Some(SentAt::Millis(NOON)), ..plain() },
+            "2026-01-02T11:00:00Z",
+            None,
+        ),
+        (AcceptedEvent { offset_ms: Some(1_500), ..plain() }, "2026-01-02T11:59:58.500000Z", None),
+        (
+            AcceptedEvent { timestamp: text("2026-01-03T10:00:00Z"), ..plain() },
+            "2026-01-03T10:00:00Z",
+            None,
+        ),
+        (
+            AcceptedEvent { timestamp: text("2026-01-03T12:00:00Z"), ..plain() },
+            "2026-01-02T12:00:00Z",
+            Some(WarningKind::EventTimestampInFuture),
+        ),
+        (
+            AcceptedEvent { timestamp: text("garbage"), ..plain() },
+            "2026-01-02T12:00:00Z",
+            Some(WarningKind::IgnoredInvalidTimestamp),
+        ),
+        (
+            AcceptedEvent { timestamp: text("12000-01-01T00:00:00Z"), ..plain() },
+            "2026-01-02T12:00:00Z",
+            Some(WarningKind::IgnoredInvalidTimestamp),
+        ),
+        (plain(), "2026-01-02T12:00:00Z", None),
+    ];
+    for (event, expected, warning) in cases {
+        let stored = stored(&event);
+        assert_eq!(stored.time.to_string(), expected, "{event:?}");
+        let kinds: Vec<WarningKind> = stored.warnings.iter().map(|finding| finding.kind).collect();
+        assert_eq!(kinds, warning.into_iter().collect::<Vec<_>>(), "{event:?}");
+    }
+}
+
+// contract: ingestion 81, 86, 87
+#[test]
+fn what_describes_the_person_goes_to_the_person() {
+    let lifted = AcceptedEvent {
+        set: Some(r#"{"x":1}"#),
+        ..event("e", r#"{"$set":{"x":2,"y":3},"$unset":{"z":1}}"#)
+    };
+    let lifted = stored(&lifted);
+    assert_eq!(Value::Object(lifted.set.clone()), json!({"x": 1, "y": 3}));
+    assert_eq!(lifted.unset, ["z"]);
+    let campaign = event("e", r#"{"utm_source":"g","_kx":"k"}"#);
+    let campaign = stored(&campaign);
+    assert_eq!(Value::Object(campaign.set.clone()), json!({"utm_source": "g", "_kx": "k"}));
+    assert_eq!(
+        Value::Object(campaign.set_once.clone()),
+        json!({"$initial_utm_source": "g", "$initial__kx": "k"})
+    );
+    let os = event("e", r#"{"$os_name":"iOS"}"#);
+    let os = stored(&os);
+    assert_eq!(Value::Object(os.set.clone()), json!({"$os": "iOS"}));
+    assert_eq!(Value::Object(os.set_once.clone()), json!({"$initial_os": "iOS"}));
+    assert_eq!(properties(&os)["$os"], "iOS");
+}
+
+// contract: ingestion 88-90, 93-95, 118, 119
+#[test]
+fn instructions_are_not_stored_and_some_events_have_no_person() {
+    let noisy = event(
+        "e",
+        r#"{"$set":{"a":1},"$set_once":{"b":1},"$unset":["c"],"$feature_flag_payloads":{},"$elements":[],"$elements_chain":"","n":1.50}"#,
+    );
+    assert_eq!(stored(&noisy).properties.to_json(), br#"{"n":1.50}"#);
+
+    let off = event(
+        "e",
+        r#"{"$process_person_profile":false,"$set":{"a":1},"$groups":{"company":"c"},"$group_0":"c"}"#,
+    );
+    let off = stored(&off);
+    assert_eq!(off.person, PersonStep::Personless);
+    assert!(off.set.is_empty() && off.groups.is_empty());
+    assert_eq!(
+        properties(&off),
+        json!({"$process_person_profile": false, "$groups": {"company": "c"}})
+    );
+
+    let odd = event("e", r#"{"$process_person_profile":"false"}"#);
+    let odd = stored(&odd);
+    assert_eq!(odd.person, PersonStep::Full);
+    assert_eq!(odd.warnings[0].kind, WarningKind::InvalidProcessPersonProfile);
+
+    let refused = event("$identify", r#"{"$process_person_profile":false}"#);
+    assert_eq!(dropped(&refused), [WarningKind::InvalidEventWhenProcessPersonProfileIsFalse]);
+
+    for (json, expected) in [
+        ("{}", PersonStep::OnlyIfKnown),
+        (r#"{"$process_person_profile":true}"#, PersonStep::Full),
+        (r#"{"$groups":{"company":"c"}}"#, PersonStep::Full),
+    ] {
+        assert_eq!(stored(&event("$feature_flag_called", json)).person, expected, "{json}");
+    }
+    let exception = event("$exception", r#"{"$set":{"a":1}}"#);
+    let exception = stored(&exception);
+    assert!(exception.set.is_empty());
+    assert_eq!(exception.warnings[0].kind, WarningKind::SetOnException);
+    assert!(stored(&event("$groupidentify", r#"{"$set":{"a":1}}"#)).set.is_empty());
+}
+
+// contract: ingestion 117, 135-140
+#[test]
+fn special_events_are_taken_apart_or_left_out() {
+    let chain = event("$autocapture", r#"{"$elements_chain":"a:nth-child=\"1\""}"#);
+    assert_eq!(stored(&chain).elements_chain, "a:nth-child=\"1\"");
+    assert!(dropped(&event("$$heatmap", "{}")).is_empty());
+    assert_eq!(dropped(&event("$snapshot", "{}")), [WarningKind::ReplayNotStored]);
+    assert_eq!(
+        dropped(&event("$performance_event", "{}")),
+        [WarningKind::PerformanceEventNotStored]
+    );
+    assert_eq!(
+        dropped(&event(
+            "$$client_ingestion_warning",
+            r#"{"$$client_ingestion_warning_message":"m"}"#
+        )),
+        [WarningKind::ClientIngestionWarning]
+    );
+    let heat = event("$pageview", r#"{"$heatmap_data":{"x":1},"a":1}"#);
+    assert_eq!(properties(&stored(&heat)), json!({"a": 1}));
+
+    let number = event("$groupidentify", r#"{"$group_type":"c","$group_key":5,"$group_set":null}"#);
+    let identify = stored(&number).group_identify.unwrap();
+    assert_eq!((identify.key.as_str(), identify.set.len()), ("5", 0));
+    let long = format!(r#"{{"$group_type":"c","$group_key":"{}"}}"#, "k".repeat(401));
+    assert_eq!(dropped(&event("$groupidentify", &long)), [WarningKind::GroupKeyTooLong]);
+    let set = r#"{"$group_type":"c","$group_key":"k","$group_set":"x"}"#;
+    assert_eq!(dropped(&event("$groupidentify", set)), [WarningKind::GroupSetInvalid]);
+}
+
+#[test]
+fn the_client_s_address_is_the_event_s_unless_it_sent_one() {
+    let from =
+        |json| AcceptedEvent { client_ip: Some([203, 0, 113, 9].into()), ..event("e", json) };
+    for (json, expected) in [
+        ("{}", "203.0.113.9"),
+        (r#"{"$ip":"198.51.100.1"}"#, "198.51.100.1"),
+        (r#"{"$ip":null}"#, "203.0.113.9"),
+        (r#"{"capture_internal":0}"#, "127.0.0.1"),
+    ] {
+        assert_eq!(properties(&stored(&from(json)))["$ip"], expected, "{json}");
+    }
+    let rules = Rules { anonymize_ips: true, ..Rules::default() };
+    let Outcome::Store(hidden) = normalise(&from("{}"), &rules, &GeoIp::off()).unwrap() else {
+        panic!()
+    };
+    assert_eq!(properties(&hidden), json!({}));
+}
