@@ -153,13 +153,44 @@ fn dependencies(metadata: &Value, complaints: &mut Vec<String>) -> Result<()> {
 
 /// One way through the expression is enough: any side of an `OR`, every side of an `AND`.
 fn is_free(expression: &str) -> bool {
-    let plain = expression.replace(['(', ')'], " ").replace('/', " OR ");
-    plain.split(" OR ").any(|side| {
-        side.split(" AND ").all(|licence| {
-            let licence = licence.split(" WITH ").next().unwrap_or("").trim();
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
+    let mut words = spaced.split_whitespace().peekable();
+    any_side(&mut words) && words.next().is_none()
+}
+
+type Words<'a> = std::iter::Peekable<std::str::SplitWhitespace<'a>>;
+
+fn any_side(words: &mut Words<'_>) -> bool {
+    let mut free = every_side(words);
+    while words.next_if_eq(&"OR").is_some() {
+        free |= every_side(words);
+    }
+    free
+}
+
+fn every_side(words: &mut Words<'_>) -> bool {
+    let mut free = one_side(words);
+    while words.next_if_eq(&"AND").is_some() {
+        free &= one_side(words);
+    }
+    free
+}
+
+fn one_side(words: &mut Words<'_>) -> bool {
+    match words.next() {
+        Some("(") => {
+            let free = any_side(words);
+            words.next() == Some(")") && free
+        }
+        Some(licence) => {
+            // An exception only ever allows more.
+            if words.next_if_eq(&"WITH").is_some() {
+                words.next();
+            }
             LICENCES.contains(&licence)
-        })
-    })
+        }
+        None => false,
+    }
 }
 
 fn sources(root: &Path) -> Result<Vec<PathBuf>> {
@@ -187,10 +218,13 @@ mod tests {
             "MIT/Apache-2.0",
             "(MIT OR GPL-3.0) AND ISC",
             "Apache-2.0 WITH LLVM-exception",
+            "(GPL-3.0 AND MIT) OR ISC",
         ] {
             assert!(is_free(expression), "{expression}");
         }
-        for expression in ["", "GPL-3.0", "MIT AND GPL-3.0"] {
+        for expression in
+            ["", "GPL-3.0", "MIT AND GPL-3.0", "(MIT OR ISC) AND GPL-3.0", "(MIT", "MIT ISC"]
+        {
             assert!(!is_free(expression), "{expression}");
         }
     }

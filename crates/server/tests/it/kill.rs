@@ -17,7 +17,7 @@ use crate::stored::stored_in;
 const ROUNDS: usize = 30;
 const SENDERS: usize = 4;
 /// A life ends at a random moment after so many acknowledged events, at most.
-const LIFE_EVENTS_MAX: u64 = 120;
+const LIFE_EVENTS_MAX: u64 = 400;
 const BREATH_US_MAX: u64 = 3_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -29,6 +29,7 @@ fn every_acknowledged_event_is_in_the_journal_after_each_of_many_kills() {
     let mut place = Place::new(Store::Sqlite);
     place.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", SEGMENT_BYTES);
     let mut acknowledged = HashSet::new();
+    let mut lives_with_events = 0;
     for round in 0..ROUNDS {
         let server = place.serve();
         let (address, told, stop) =
@@ -50,6 +51,7 @@ fn every_acknowledged_event_is_in_the_journal_after_each_of_many_kills() {
         stop.store(true, Ordering::Relaxed);
         senders.into_iter().for_each(|sender| sender.join().unwrap());
         let told = std::mem::take(&mut *told.lock().unwrap());
+        lives_with_events += usize::from(!told.is_empty());
         acknowledged.extend(told);
 
         let journal = place.folder.path().join("journal");
@@ -58,9 +60,9 @@ fn every_acknowledged_event_is_in_the_journal_after_each_of_many_kills() {
         let lost: Vec<&Uuid> = acknowledged.difference(&kept).collect();
         assert!(lost.is_empty(), "after kill {round}: {} of {} are lost", lost.len(), kept.len());
     }
-    assert!(acknowledged.len() > ROUNDS, "only {} events", acknowledged.len());
+    assert!(lives_with_events > ROUNDS / 2, "only {lives_with_events} lives took events");
     let segments = std::fs::read_dir(place.folder.path().join("journal")).unwrap().count();
-    assert!(segments > 5, "segments never rolled: {segments} files");
+    assert!(segments > ROUNDS, "segments never rolled: {segments} files");
     // And it still starts and takes events.
     let server = place.serve();
     let event = json!({ "token": PROJECT_KEY, "event": "last", "distinct_id": "d" });
