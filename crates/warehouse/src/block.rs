@@ -1,0 +1,380 @@
+//! Rows in memory, already in columns: what was appended and not yet flushed.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use model::{ProjectId, Timestamp};
+use uuid::Uuid;
+
+use crate::dictionary::{ABSENT, Column, Interner};
+use crate::fields::{Field, Number, PROPERTY_COLUMNS_MAX};
+use crate::json::{self, ObjectWriter};
+use crate::row::{EventRow, GROUP_TYPES};
+use crate::value::Value;
+use crate::{Error, Result};
+
+/// A full block is never changed again. Small enough that copying the open one for a reader costs
+/// less than a millisecond, large enough that dictionaries pay.
+pub(crate) const BLOCK_ROWS_MAX: usize = 8_192;
+
+/// What a row costs besides its dictionary entries and codes.
+const ROW_BYTES: usize = 16 + 3 * 8 + 4 + 1;
+
+/// Numbers and ids of the rows, in the order they came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plain {
+    pub uuids: Vec<[u8; 16]>,
+    pub timestamps: Vec<i64>,
+    pub created_at: Vec<i64>,
+    pub positions: Vec<i64>,
+    pub distinct_nos: Vec<u32>,
+    pub historical: Vec<bool>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub project: ProjectId,
+    pub plain: Plain,
+    fields: HashMap<Field, Column>,
+}
+
+impl Block {
+    pub fn rows(&self) -> usize {
+        self.plain.uuids.len()
+    }
+
+    pub fn numbers(&self, number: Number) -> &[i64] {
+        match number {
+            Number::Timestamp => &self.plain.timestamps,
+            Number::CreatedAt => &self.plain.created_at,
+            Number::Position => &self.plain.positions,
+        }
+    }
+
+    pub fn column(&self, field: &Field) -> Option<&Column> {
+        self.fields.get(field)
+    }
+
+    /// Properties with a column of their own, and on how many rows they are.
+    pub fn properties(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.fields.iter().filter_map(|(field, column)| match field {
+            Field::Property(name) => {
+                let present = column.codes.iter().filter(|code| **code != ABSENT).count();
+                Some((&**name, present))
+            }
+            _ => None,
+        })
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Open {
+    codes: Vec<u32>,
+    interner: Interner,
+}
+
+impl Open {
+    /// Returns by how much memory grew.
+    fn set(&mut self, row: usize, value: Value<'_>) -> usize {
+        let entries = self.interner.dictionary.len();
+        let code = match self.codes.last() {
+            // Neighbours often agree, and comparing is cheaper than hashing.
+            Some(&last) if last != ABSENT && self.interner.dictionary.get(last) == value => last,
+            _ => self.interner.intern(value),
+        };
+        let grown =
+            if self.interner.dictionary.len() > entries { 24 + value.text().len() } else { 0 };
+        let padding = (row - self.codes.len().min(row)) * 4;
+        self.codes.resize(row, ABSENT);
+        self.codes.push(code);
+        grown + padding + 4
+    }
+
+    fn clear(&mut self, row: usize) {
+        self.codes.truncate(row);
+    }
+
+    fn column(&self, rows: usize) -> Column {
+        let mut codes = Vec::with_capacity(rows);
+        codes.extend_from_slice(&self.codes);
+        codes.resize(rows, ABSENT);
+        Column { codes, dictionary: Arc::new(self.interner.dictionary.clone()) }
+    }
+}
+
+/// A block that still takes rows.
+#[derive(Debug)]
+pub(crate) struct Builder {
+    project: ProjectId,
+    plain: Plain,
+    event: Open,
+    distinct_id: Open,
+    elements_chain: Open,
+    groups: [Open; GROUP_TYPES],
+    nulls: Open,
+    rest: Open,
+    properties: Vec<(Box<str>, Open)>,
+    by_name: HashMap<Box<str>, u32>,
+    /// The columns of the row before: the next row mostly has the same ones in the same order.
+    expected: Vec<u32>,
+    bytes: usize,
+}
+
+impl Builder {
+    pub fn new(project: ProjectId) -> Builder {
+        Builder {
+            project,
+            plain: Plain::default(),
+            event: Open::default(),
+            distinct_id: Open::default(),
+            elements_chain: Open::default(),
+            groups: Default::default(),
+            nulls: Open::default(),
+            rest: Open::default(),
+            properties: Vec::new(),
+            by_name: HashMap::new(),
+            expected: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    pub fn rows(&self) -> usize {
+        self.plain.uuids.len()
+    }
+
+    /// A fair estimate of the memory held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Nothing changes when the row is refused.
+    pub fn push(&mut self, row: &EventRow) -> Result<()> {
+        let at = self.rows();
+        if let Err(error) = self.push_properties(at, row) {
+            self.take_back(at);
+            return Err(error);
+        }
+        let mut grown = self.event.set(at, Value::Text(&row.event));
+        grown += self.distinct_id.set(at, Value::Text(&row.distinct_id));
+        if !row.elements_chain.is_empty() {
+            grown += self.elements_chain.set(at, Value::Text(&row.elements_chain));
+        }
+        for (open, key) in self.groups.iter_mut().zip(&row.groups) {
+            if let Some(key) = key {
+                grown += open.set(at, Value::Text(key));
+            }
+        }
+        self.bytes += grown + ROW_BYTES;
+        self.plain.uuids.push(row.uuid.into_bytes());
+        self.plain.timestamps.push(row.timestamp.as_micros());
+        self.plain.created_at.push(row.created_at.as_micros());
+        self.plain.positions.push(row.position as i64);
+        self.plain.distinct_nos.push(row.distinct_no);
+        self.plain.historical.push(row.historical);
+        Ok(())
+    }
+
+    fn push_properties(&mut self, at: usize, row: &EventRow) -> Result<()> {
+        let mut nulls: Vec<String> = Vec::new();
+        let mut rest: Vec<(String, String)> = Vec::new();
+        let mut member = 0;
+        let mut grown = 0;
+        let read = json::members(&row.properties, |name, value| {
+            let column = self.property(name, member, value == Value::Null);
+            member += 1;
+            if !nulls.is_empty() {
+                nulls.retain(|null| null != name);
+            }
+            match column {
+                Some(index) => {
+                    let open = &mut self.properties[index as usize].1;
+                    open.clear(at);
+                    match value {
+                        Value::Null => nulls.push(name.to_owned()),
+                        value => grown += open.set(at, value),
+                    }
+                }
+                None => {
+                    rest.retain(|(other, _)| other != name);
+                    match value {
+                        Value::Null => nulls.push(name.to_owned()),
+                        value => rest.push((name.to_owned(), value.to_json())),
+                    }
+                }
+            }
+        });
+        let invalid = |why| Error::Invalid { position: row.position, why };
+        read.map_err(|_| invalid("properties are not a JSON object"))?;
+        if !nulls.is_empty() {
+            nulls.sort_unstable();
+            let names: Vec<&str> = nulls.iter().map(String::as_str).collect();
+            grown += self.nulls.set(at, Value::Json(&json::names_to_json(&names)));
+        }
+        if !rest.is_empty() {
+            grown += self.rest.set(at, Value::Json(&rest_json(&mut rest)));
+        }
+        self.bytes += grown;
+        Ok(())
+    }
+
+    /// The column of a property. A null needs none; past the bound there are no new ones.
+    fn property(&mut self, name: &str, member: usize, null: bool) -> Option<u32> {
+        if let Some(&index) = self.expected.get(member)
+            && let Some((expected, _)) = self.properties.get(index as usize)
+            && **expected == *name
+        {
+            return Some(index);
+        }
+        let index = match self.by_name.get(name) {
+            Some(&index) => index,
+            None if null || self.properties.len() >= PROPERTY_COLUMNS_MAX => u32::MAX,
+            None => {
+                let index = self.properties.len() as u32;
+                self.properties.push((name.into(), Open::default()));
+                self.by_name.insert(name.into(), index);
+                self.bytes += 256 + 2 * name.len();
+                index
+            }
+        };
+        self.expected.truncate(member);
+        if self.expected.len() == member {
+            self.expected.push(index);
+        }
+        (index != u32::MAX).then_some(index)
+    }
+
+    fn take_back(&mut self, at: usize) {
+        self.properties.iter_mut().for_each(|(_, open)| open.clear(at));
+        self.nulls.clear(at);
+        self.rest.clear(at);
+    }
+
+    /// A copy for readers.
+    pub fn block(&self) -> Block {
+        let rows = self.rows();
+        let mut fields = HashMap::with_capacity(self.properties.len() + 12);
+        let mut add = |field: Field, open: &Open| {
+            if !open.codes.is_empty() {
+                fields.insert(field, open.column(rows));
+            }
+        };
+        add(Field::Event, &self.event);
+        add(Field::DistinctId, &self.distinct_id);
+        add(Field::ElementsChain, &self.elements_chain);
+        for (index, open) in self.groups.iter().enumerate() {
+            add(Field::Group(index), open);
+        }
+        add(Field::Nulls, &self.nulls);
+        add(Field::Rest, &self.rest);
+        for (name, open) in &self.properties {
+            add(Field::Property(name.clone()), open);
+        }
+        Block { project: self.project, plain: self.plain.clone(), fields }
+    }
+}
+
+/// Sorted, so that equal rests are equal texts.
+pub(crate) fn rest_json(members: &mut [(String, String)]) -> String {
+    members.sort_unstable();
+    let mut writer = ObjectWriter::new();
+    for (name, json) in members {
+        writer.member(name, Value::Json(json));
+    }
+    writer.finish()
+}
+
+impl Block {
+    /// The row as it was appended.
+    pub fn row(&self, at: usize) -> EventRow {
+        let values = self
+            .fields
+            .iter()
+            .filter_map(|(field, column)| Some((Cow::Borrowed(field), column.value(at)?)));
+        self.plain.row(self.project, at, values)
+    }
+}
+
+impl Builder {
+    pub fn row(&self, at: usize) -> EventRow {
+        let value = |open: &'_ Open| match open.codes.get(at) {
+            None | Some(&ABSENT) => None,
+            Some(code) => Some(*code),
+        };
+        let fixed = [
+            (Field::Event, &self.event),
+            (Field::DistinctId, &self.distinct_id),
+            (Field::ElementsChain, &self.elements_chain),
+            (Field::Nulls, &self.nulls),
+            (Field::Rest, &self.rest),
+        ];
+        let groups = self.groups.iter().enumerate().map(|(at, open)| (Field::Group(at), open));
+        let properties =
+            self.properties.iter().map(|(name, open)| (Field::Property(name.clone()), open));
+        let all = fixed.into_iter().chain(groups).chain(properties);
+        let values = all.filter_map(|(field, open)| {
+            Some((Cow::Owned(field), open.interner.dictionary.get(value(open)?)))
+        });
+        self.plain.row(self.project, at, values)
+    }
+}
+
+impl Plain {
+    fn row<'a>(
+        &self,
+        project: ProjectId,
+        at: usize,
+        values: impl Iterator<Item = (Cow<'a, Field>, Value<'a>)>,
+    ) -> EventRow {
+        let mut row = EventRow {
+            project,
+            uuid: Uuid::from_bytes(self.uuids[at]),
+            event: "".into(),
+            distinct_id: "".into(),
+            distinct_no: self.distinct_nos[at],
+            timestamp: Timestamp::from_micros(self.timestamps[at]),
+            created_at: Timestamp::from_micros(self.created_at[at]),
+            elements_chain: String::new(),
+            groups: Default::default(),
+            properties: String::new(),
+            position: self.positions[at] as u64,
+            historical: self.historical[at],
+        };
+        let mut members = Members::default();
+        values.for_each(|(field, value)| members.set(&mut row, &field, value));
+        row.properties = members.finish();
+        row
+    }
+}
+
+/// Collects a row's properties from its columns, in the order of their names.
+#[derive(Default)]
+pub(crate) struct Members(Vec<(String, String)>);
+
+impl Members {
+    /// Puts a value where it belongs: into the row, or among its properties.
+    pub fn set(&mut self, row: &mut EventRow, field: &Field, value: Value<'_>) {
+        match field {
+            Field::Event => row.event = value.text().into(),
+            Field::DistinctId => row.distinct_id = value.text().into(),
+            Field::ElementsChain => row.elements_chain = value.text().into(),
+            Field::Group(index) => row.groups[*index] = Some(value.text().into()),
+            Field::Property(name) => self.0.push((name.to_string(), value.to_json())),
+            Field::Nulls => {
+                let names = json::names_from_json(value.text()).unwrap_or_default();
+                self.0.extend(names.into_iter().map(|name| (name, "null".to_owned())));
+            }
+            Field::Rest => {
+                let each = |name: &str, value: Value<'_>| {
+                    self.0.push((name.to_owned(), value.to_json()));
+                };
+                // We wrote it ourselves; a file that is damaged fails its page checks before this.
+                let _ = json::members(value.text(), each);
+            }
+        }
+    }
+
+    pub fn finish(mut self) -> String {
+        rest_json(&mut self.0)
+    }
+}

@@ -1,0 +1,67 @@
+//! Decoded dictionaries and filters, kept while they are used and while there is room.
+
+use std::sync::Arc;
+
+use parquet::bloom_filter::Sbbf;
+use quick_cache::Weighter;
+use quick_cache::sync;
+
+use crate::Result;
+use crate::dictionary::Dictionary;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Part {
+    Column(usize),
+    Distinct,
+    Filter,
+}
+
+#[derive(Clone)]
+pub(crate) enum Cached {
+    Dictionary(Arc<Dictionary>),
+    Numbers(Arc<Vec<u32>>),
+    Filter(Arc<Sbbf>),
+}
+
+type Key = (u64, usize, Part);
+
+#[derive(Clone)]
+struct Bytes;
+
+impl Weighter<Key, Cached> for Bytes {
+    fn weight(&self, _: &Key, cached: &Cached) -> u64 {
+        let bytes = match cached {
+            Cached::Dictionary(dictionary) => dictionary.memory_bytes(),
+            Cached::Numbers(numbers) => numbers.len() * 4,
+            Cached::Filter(filter) => filter.num_blocks() * 32,
+        };
+        64 + bytes as u64
+    }
+}
+
+pub(crate) struct Cache(sync::Cache<Key, Cached, Bytes>);
+
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cache({} of {} bytes)", self.0.weight(), self.0.capacity())
+    }
+}
+
+/// How many entries the cache prepares for; it takes more if they are small.
+const ENTRIES: usize = 4_096;
+
+impl Cache {
+    pub fn new(bytes_max: u64) -> Cache {
+        Cache(sync::Cache::with_weighter(ENTRIES, bytes_max, Bytes))
+    }
+
+    pub fn get(
+        &self,
+        segment: u64,
+        group: usize,
+        part: Part,
+        load: impl FnOnce() -> Result<Cached>,
+    ) -> Result<Cached> {
+        self.0.get_or_insert_with(&(segment, group, part), load)
+    }
+}

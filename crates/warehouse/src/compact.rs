@@ -1,0 +1,214 @@
+//! Compaction: fewer, larger segments without dead rows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use model::ProjectId;
+use roaring::RoaringBitmap;
+
+use crate::Result;
+use crate::change::Change;
+use crate::dedup;
+use crate::faults::Step;
+use crate::manifest::SegmentEntry;
+use crate::merge::{LEVEL_COMPACT, Merge};
+use crate::month::Month;
+use crate::segment::write::discard;
+use crate::slab::{LiveSegment, Slab};
+use crate::state::Writer;
+use crate::warehouse::{Warehouse, lock};
+
+/// How much is worth merging.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// What pays: several segments of similar size, or one with many or long-dead rows.
+    Due,
+    /// Everything that makes fewer segments or removes a dead row.
+    Everything,
+}
+
+/// What one merge did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compacted {
+    pub segments_before: usize,
+    pub segments_after: usize,
+    pub rows: u64,
+    /// Deleted and replaced rows that are now gone.
+    pub rows_removed: u64,
+}
+
+/// A segment with this share of dead rows is rewritten.
+const DEAD_SHARE: (u64, u64) = (1, 10);
+/// Dead rows do not stay longer than this, however few they are.
+const DEAD_AGE_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
+/// Segments are of similar size when none is this many times larger than the next smaller one.
+const SIMILAR: u64 = 4;
+
+impl Warehouse {
+    /// Does one merge, if there is one to do. Readers and appends go on meanwhile.
+    pub fn compact(&self, effort: Effort) -> Result<Option<Compacted>> {
+        let _one_at_a_time = lock(&self.inner.compacting);
+        let Some((project, inputs)) = self.choose(effort) else { return Ok(None) };
+        let merge = Merge {
+            folder: &self.inner.folder,
+            settings: &self.inner.settings,
+            project,
+            level: LEVEL_COMPACT,
+        };
+        let mut slabs: Vec<Slab> = Vec::new();
+        for input in &inputs {
+            slabs.extend(input.slabs()?);
+        }
+        let outputs = merge.run(&slabs, &mut || self.take_id())?;
+        let before = inputs.len();
+        let done = Compacted {
+            segments_before: before,
+            segments_after: outputs.len(),
+            rows: outputs.iter().map(|entry| entry.rows).sum(),
+            rows_removed: inputs.iter().map(|input| input.dead.len()).sum(),
+        };
+        if let Err(error) = self.inner.folder.step(Step::CompactMerged) {
+            self.drop_outputs(&outputs);
+            return Err(error);
+        }
+        match self.replace(project, &inputs, outputs)? {
+            true => Ok(Some(done)),
+            false => Ok(None),
+        }
+    }
+
+    fn drop_outputs(&self, outputs: &[SegmentEntry]) {
+        outputs.iter().for_each(|entry| discard(&self.inner.folder.path(&entry.file)));
+    }
+
+    /// Segments that are merged next, with the dead rows that are durably dead.
+    fn choose(&self, effort: Effort) -> Option<(ProjectId, Vec<LiveSegment>)> {
+        let writer = lock(&self.inner.writer);
+        let mut months: BTreeMap<(ProjectId, Month), Vec<&SegmentEntry>> = BTreeMap::new();
+        for entry in &writer.manifest.segments {
+            months.entry((entry.project, entry.month)).or_default().push(entry);
+        }
+        let chosen = months
+            .into_iter()
+            .find_map(|((project, _), entries)| Some((project, self.choose_in(entries, effort)?)));
+        let (project, ids) = chosen?;
+        let segments = lock(&self.inner.state).segments(project);
+        let inputs = segments
+            .iter()
+            .filter(|live| ids.contains(&live.segment.entry.id))
+            .map(|live| durable_view(live, &writer))
+            .collect();
+        Some((project, inputs))
+    }
+
+    fn choose_in(&self, mut entries: Vec<&SegmentEntry>, effort: Effort) -> Option<Vec<u64>> {
+        let settings = &self.inner.settings;
+        let now = self.now().as_micros();
+        entries.sort_by_key(|entry| (entry.rows, entry.id));
+        let fits = |entries: &[&SegmentEntry]| {
+            let rows: u64 = entries.iter().map(|entry| entry.rows).sum();
+            let bytes: u64 = entries.iter().map(|entry| entry.column_bytes_max).sum();
+            rows <= settings.segment_rows_max as u64 && bytes <= settings.merge_bytes_max
+        };
+        let least = if effort == Effort::Due { settings.merge_segments_min } else { 2 };
+        let similar = |a: &&SegmentEntry, b: &&SegmentEntry| {
+            effort == Effort::Everything || b.rows <= a.rows.saturating_mul(SIMILAR)
+        };
+        for group in entries.chunk_by(similar) {
+            let most = (0..=group.len()).rev().find(|most| fits(&group[..*most])).unwrap_or(0);
+            if most >= least {
+                return Some(group[..most].iter().map(|entry| entry.id).collect());
+            }
+        }
+        let rotten = |entry: &&SegmentEntry| {
+            entry.dead.as_ref().is_some_and(|dead| {
+                effort == Effort::Everything
+                    || dead.rows * DEAD_SHARE.1 >= entry.rows * DEAD_SHARE.0
+                    || now - dead.since >= DEAD_AGE_MICROS
+            })
+        };
+        entries.into_iter().find(rotten).map(|entry| vec![entry.id])
+    }
+
+    /// Puts the outputs in place of the inputs. What died in the inputs meanwhile dies in the
+    /// outputs. `false` when the inputs are not all there any more.
+    fn replace(
+        &self,
+        project: ProjectId,
+        inputs: &[LiveSegment],
+        outputs: Vec<SegmentEntry>,
+    ) -> Result<bool> {
+        // A flush on its way remembers dead rows by segment, so it comes first.
+        let _no_flush = lock(&self.inner.flushing);
+        let mut writer = lock(&self.inner.writer);
+        let (current, flushing) = {
+            let state = lock(&self.inner.state);
+            (state.segments(project), state.flushing.is_some())
+        };
+        let now = |input: &LiveSegment| {
+            current.iter().find(|live| live.segment.entry.id == input.segment.entry.id)
+        };
+        if flushing || inputs.iter().any(|input| now(input).is_none()) {
+            self.drop_outputs(&outputs);
+            return Ok(false);
+        }
+        let mut new: Vec<LiveSegment> = outputs
+            .iter()
+            .map(|entry| LiveSegment { segment: self.live_segment(entry), dead: Arc::default() })
+            .collect();
+        let mut durable: Vec<RoaringBitmap> = vec![RoaringBitmap::new(); new.len()];
+        for input in inputs {
+            let Some(current) = now(input) else { continue };
+            let died = &*current.dead - &*input.dead;
+            if died.is_empty() {
+                continue;
+            }
+            let durably = durable_view(current, &writer);
+            for (row, (index, moved)) in self.moved(input, &died, &new)? {
+                Arc::make_mut(&mut new[index].dead).insert(moved);
+                if durably.dead.contains(row) {
+                    durable[index].insert(moved);
+                }
+            }
+        }
+        let mut change = Change::begin(self, &writer);
+        inputs.iter().for_each(|input| change.retire(input.segment.entry.id));
+        change.manifest.segments.extend(outputs);
+        for (live, dead) in new.iter().zip(&durable) {
+            change.bury(live.segment.entry.id, dead)?;
+        }
+        drop(current);
+        let stays: Vec<u64> = change.manifest.segments.iter().map(|entry| entry.id).collect();
+        new.retain(|live| stays.contains(&live.segment.entry.id));
+        change.commit(&mut writer, |state| {
+            state.change_segments(project, |all| all.extend(new));
+        })?;
+        Ok(true)
+    }
+
+    /// Where rows of an input are in the outputs.
+    fn moved(
+        &self,
+        input: &LiveSegment,
+        rows: &RoaringBitmap,
+        outputs: &[LiveSegment],
+    ) -> Result<Vec<(u32, dedup::Place)>> {
+        let mut moved = Vec::new();
+        for slab in input.slabs()? {
+            let Slab::Group { rows: range, .. } = &slab else { continue };
+            let own: Vec<u32> = rows.range(range.start as u32..range.end as u32).collect();
+            if own.is_empty() {
+                continue;
+            }
+            let places: Vec<usize> = own.iter().map(|row| *row as usize - range.start).collect();
+            let found = dedup::find(outputs, &slab.identities(&places)?)?;
+            moved.extend(own.into_iter().zip(found).filter_map(|(row, to)| Some((row, to?))));
+        }
+        Ok(moved)
+    }
+}
+
+fn durable_view(live: &LiveSegment, writer: &Writer) -> LiveSegment {
+    let dead = writer.durable_dead.get(&live.segment.entry.id).cloned().unwrap_or_default();
+    LiveSegment { segment: live.segment.clone(), dead }
+}

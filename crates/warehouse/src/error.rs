@@ -1,0 +1,63 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Try again when the disk has room. Nothing was lost: what was not stored stays in memory.
+    #[error("no space on the disk for the warehouse")]
+    Full,
+    #[error("could not {doing}: {source}")]
+    Io {
+        doing: &'static str,
+        #[source]
+        source: io::Error,
+    },
+    #[error("the warehouse in {} belongs to another running process", folder.display())]
+    Locked { folder: PathBuf },
+    #[error(
+        "{} has warehouse format {found}, this version knows formats up to {known}; \
+         a newer version wrote it", file.display()
+    )]
+    Version { file: PathBuf, found: u32, known: u32 },
+    #[error(
+        "the warehouse was filled from journal {stored:032x}, but the journal here is {given:032x}; \
+         their positions do not belong together"
+    )]
+    Journal { stored: u128, given: u128 },
+    #[error("{} is damaged: {what}", file.display())]
+    Corrupt { file: PathBuf, what: String },
+    /// The row can never be stored.
+    #[error("the row at position {position} is refused: {why}")]
+    Invalid { position: u64, why: &'static str },
+    #[error("warehouse setting {name} {why}")]
+    Setting { name: &'static str, why: &'static str },
+    /// A text that is not a cursor this warehouse gave out.
+    #[error("not a cursor of an event list")]
+    Cursor,
+}
+
+impl Error {
+    pub(crate) fn io(doing: &'static str) -> impl Fn(io::Error) -> Error {
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full,
+            _ => Error::Io { doing, source },
+        }
+    }
+
+    pub(crate) fn corrupt(file: &Path, what: impl ToString) -> Error {
+        Error::Corrupt { file: file.to_owned(), what: what.to_string() }
+    }
+
+    /// A full disk reaches us through the Parquet writer as its own error.
+    pub(crate) fn parquet(file: &Path) -> impl Fn(parquet::errors::ParquetError) -> Error {
+        move |error| match error {
+            parquet::errors::ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+                Ok(source) => Error::io("write a segment")(*source),
+                Err(other) => Error::corrupt(file, other),
+            },
+            other => Error::corrupt(file, other),
+        }
+    }
+}

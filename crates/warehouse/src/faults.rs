@@ -1,0 +1,62 @@
+//! Named steps at which tests stop the warehouse, as a crash or a failing disk would.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+macro_rules! steps {
+    ($($(#[$doc:meta])* $step:ident),+ $(,)?) => {
+        /// A moment between two things that reach the disk.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Step {
+            $($(#[$doc])* $step),+
+        }
+
+        impl Step {
+            pub const ALL: &'static [Step] = &[$(Step::$step),+];
+        }
+    };
+}
+
+steps! {
+    /// All columns are in the spill file.
+    SegmentSpilled,
+    /// The segment is whole, but not synced.
+    SegmentWritten,
+    SegmentSynced,
+    /// All new segments are durable, the manifest does not name them yet.
+    FlushMerged,
+    /// The new segments are durable, the manifest still names the old ones.
+    CompactMerged,
+    /// A file of dead rows is durable, the manifest does not name it yet.
+    DeadWritten,
+    /// The new manifest lies beside the old one.
+    ManifestWritten,
+    ManifestSynced,
+    /// The new manifest is in place, its folder not yet synced.
+    ManifestRenamed,
+    /// The change is durable, readers still see the old state.
+    ManifestDurable,
+    /// A retired file was removed, the manifest still lists it.
+    RetiredRemoved,
+}
+
+/// Called at every step; an error stands for a disk that fails there.
+#[derive(Clone, Default)]
+pub struct Faults(Option<Arc<dyn Fn(Step) -> io::Result<()> + Send + Sync>>);
+
+impl Faults {
+    pub fn new(at: impl Fn(Step) -> io::Result<()> + Send + Sync + 'static) -> Faults {
+        Faults(Some(Arc::new(at)))
+    }
+
+    pub(crate) fn at(&self, step: Step) -> io::Result<()> {
+        self.0.as_ref().map_or(Ok(()), |at| at(step))
+    }
+}
+
+impl fmt::Debug for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Faults(set)" } else { "Faults(none)" })
+    }
+}

@@ -1,0 +1,233 @@
+//! Which events a reader asks for.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use model::Timestamp;
+use roaring::RoaringBitmap;
+
+use crate::Result;
+use crate::dictionary::{ABSENT, Column};
+use crate::fields::{Field, Number};
+use crate::manifest::SegmentEntry;
+use crate::slab::Slab;
+use crate::value::Value;
+
+/// Events must pass every part that is set.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub events: Option<BTreeSet<String>>,
+    /// Numbers of distinct ids.
+    pub distinct_nos: Option<RoaringBitmap>,
+    /// Later than this.
+    pub after: Option<Timestamp>,
+    /// Earlier than this.
+    pub before: Option<Timestamp>,
+    pub predicate: Option<Predicate>,
+}
+
+/// A column or property by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key {
+    Event,
+    DistinctId,
+    ElementsChain,
+    /// Key of the group with this type index.
+    Group(usize),
+    Property(String),
+}
+
+/// Says of a value, or of its absence, whether it passes.
+pub type Test = dyn Fn(Option<Value<'_>>) -> bool + Send + Sync;
+
+/// A condition on columns. Tests run once for every different value, not for every event.
+#[derive(Clone)]
+pub enum Predicate {
+    /// The test gets `None` where the event has no such value; a property that is null gives
+    /// [`Value::Null`].
+    Test(Key, Arc<Test>),
+    All(Vec<Predicate>),
+    Any(Vec<Predicate>),
+    Not(Box<Predicate>),
+}
+
+impl Predicate {
+    pub fn test(
+        key: Key,
+        test: impl Fn(Option<Value<'_>>) -> bool + Send + Sync + 'static,
+    ) -> Predicate {
+        Predicate::Test(key, Arc::new(test))
+    }
+
+    fn keep(&self, slab: &Slab, rows: &Range<usize>) -> Result<Vec<bool>> {
+        Ok(match self {
+            Predicate::Test(key, test) => {
+                let column = key.column(slab, rows.clone())?;
+                let absent = test(None);
+                let values: Vec<bool> =
+                    column.dictionary.iter().map(|value| test(Some(value))).collect();
+                let keep = |code: &u32| match *code {
+                    ABSENT => absent,
+                    code => values[code as usize],
+                };
+                column.codes.iter().map(keep).collect()
+            }
+            Predicate::All(parts) => combine(parts, slab, rows, true, |a, b| a && b)?,
+            Predicate::Any(parts) => combine(parts, slab, rows, false, |a, b| a || b)?,
+            Predicate::Not(part) => part.keep(slab, rows)?.into_iter().map(|keep| !keep).collect(),
+        })
+    }
+}
+
+fn combine(
+    parts: &[Predicate],
+    slab: &Slab,
+    rows: &Range<usize>,
+    start: bool,
+    join: fn(bool, bool) -> bool,
+) -> Result<Vec<bool>> {
+    let mut kept = vec![start; rows.len()];
+    for part in parts {
+        let part = part.keep(slab, rows)?;
+        kept.iter_mut().zip(part).for_each(|(kept, part)| *kept = join(*kept, part));
+    }
+    Ok(kept)
+}
+
+impl fmt::Debug for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Predicate::Test(key, _) => write!(f, "Test({key:?})"),
+            Predicate::All(parts) => f.debug_tuple("All").field(parts).finish(),
+            Predicate::Any(parts) => f.debug_tuple("Any").field(parts).finish(),
+            Predicate::Not(part) => f.debug_tuple("Not").field(part).finish(),
+        }
+    }
+}
+
+impl Key {
+    pub(crate) fn column(&self, slab: &Slab, rows: Range<usize>) -> Result<Column> {
+        match self {
+            Key::Event => slab.texts(&Field::Event, rows),
+            Key::DistinctId => slab.texts(&Field::DistinctId, rows),
+            Key::ElementsChain => slab.texts(&Field::ElementsChain, rows),
+            Key::Group(index) => slab.texts(&Field::Group(*index), rows),
+            Key::Property(name) => slab.property(name, rows),
+        }
+    }
+}
+
+impl Filter {
+    pub(crate) fn wants_event(&self, event: &str) -> bool {
+        self.events.as_ref().is_none_or(|events| events.contains(event))
+    }
+
+    pub(crate) fn wants_time(&self, time: i64) -> bool {
+        self.after.is_none_or(|after| time > after.as_micros())
+            && self.before.is_none_or(|before| time < before.as_micros())
+    }
+
+    /// Whether any time between the two may be wanted.
+    pub(crate) fn overlaps(&self, from: i64, to: i64) -> bool {
+        self.after.is_none_or(|after| to > after.as_micros())
+            && self.before.is_none_or(|before| from < before.as_micros())
+    }
+
+    pub(crate) fn may_hold(&self, entry: &SegmentEntry) -> bool {
+        let events = &entry.events;
+        self.overlaps(entry.from, entry.to)
+            && (events.is_empty()
+                || events
+                    .iter()
+                    .any(|span| self.wants_event(&span.event) && self.overlaps(span.from, span.to)))
+    }
+
+    /// Whether rows of a wanted event and time need no further look.
+    pub(crate) fn is_about_event_and_time(&self) -> bool {
+        self.distinct_nos.is_none() && self.predicate.is_none()
+    }
+
+    /// Which of the rows are alive and wanted.
+    pub(crate) fn keep(
+        &self,
+        slab: &Slab,
+        rows: Range<usize>,
+        times: &[i64],
+        event: Option<&str>,
+    ) -> Result<Vec<bool>> {
+        let any_dead = slab.any_dead();
+        let alive = rows.clone().zip(times);
+        let mut keep: Vec<bool> = alive
+            .map(|(row, time)| self.wants_time(*time) && !(any_dead && slab.is_dead(row)))
+            .collect();
+        let mut and = |mut wanted: Box<dyn FnMut(usize) -> bool + '_>| {
+            keep.iter_mut().enumerate().for_each(|(at, keep)| *keep = *keep && wanted(at));
+            keep.contains(&true)
+        };
+        if event.is_none() && self.events.is_some() {
+            let events = slab.texts(&Field::Event, rows.clone())?;
+            let wanted: Vec<bool> =
+                events.dictionary.iter().map(|event| self.wants_event(event.text())).collect();
+            if !and(Box::new(|at| wanted[events.codes[at] as usize])) {
+                return Ok(keep);
+            }
+        }
+        if let Some(wanted) = &self.distinct_nos {
+            let numbers = slab.distinct_nos(rows.clone())?;
+            if !and(Box::new(|at| wanted.contains(numbers[at]))) {
+                return Ok(keep);
+            }
+        }
+        if let Some(predicate) = &self.predicate
+            && and(Box::new(|_| true))
+        {
+            let wanted = predicate.keep(slab, &rows)?;
+            and(Box::new(|at| wanted[at]));
+        }
+        Ok(keep)
+    }
+}
+
+/// Rows of one slab that are looked at together.
+#[derive(Clone, Debug)]
+pub(crate) struct Stretch {
+    pub slab: usize,
+    pub rows: Range<usize>,
+    pub from: i64,
+    pub to: i64,
+    /// Set when all rows are of one event and in the order of time.
+    pub event: Option<Arc<str>>,
+}
+
+/// What may hold wanted rows: a run of an event in a row group, or a block.
+pub(crate) fn stretches(slabs: &[Slab], filter: &Filter) -> Result<Vec<Stretch>> {
+    let mut found = Vec::new();
+    for (at, slab) in slabs.iter().enumerate() {
+        match slab.runs()? {
+            Some(runs) => {
+                let mut first = 0;
+                for run in runs {
+                    let rows = first..first + run.rows as usize;
+                    first = rows.end;
+                    if filter.wants_event(&run.event) && filter.overlaps(run.from, run.to) {
+                        let (from, to) = (run.from, run.to);
+                        let event = Some(Arc::from(&*run.event));
+                        found.push(Stretch { slab: at, rows, from, to, event });
+                    }
+                }
+            }
+            None => {
+                let rows = 0..slab.rows();
+                let times = slab.numbers(Number::Timestamp, rows.clone())?;
+                let bounds = times.iter().min().zip(times.iter().max());
+                let Some((&from, &to)) = bounds else { continue };
+                if filter.overlaps(from, to) {
+                    found.push(Stretch { slab: at, rows, from, to, event: None });
+                }
+            }
+        }
+    }
+    Ok(found)
+}

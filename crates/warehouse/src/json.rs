@@ -1,0 +1,129 @@
+//! Takes a JSON object apart into members, and puts members together again.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::value::{Value, write_json_string};
+
+/// Calls `each` with every member in order. A name that stands twice is given twice; the last one
+/// counts, as everywhere in JSON.
+pub(crate) fn members<'a>(
+    object: &'a str,
+    each: impl FnMut(&str, Value<'_>),
+) -> Result<(), serde_json::Error> {
+    let mut source = serde_json::Deserializer::from_str(object);
+    source.deserialize_map(Members::<'a, _> { each, object: std::marker::PhantomData })?;
+    source.end()
+}
+
+struct Members<'a, F> {
+    each: F,
+    object: std::marker::PhantomData<&'a ()>,
+}
+
+impl<'de, F: FnMut(&str, Value<'_>)> Visitor<'de> for Members<'de, F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some((name, raw)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
+            with_value(raw.get(), |value| (self.each)(&name.0, value));
+        }
+        Ok(())
+    }
+}
+
+/// Gives the value that a JSON text stands for to `then`; `None` for an empty text.
+pub(crate) fn with_value<T>(json: &str, then: impl FnOnce(Value<'_>) -> T) -> Option<T> {
+    if let Some(value) = read(json) {
+        return Some(then(value));
+    }
+    Some(match serde_json::from_str::<String>(json) {
+        Ok(text) => then(Value::Text(&text)),
+        // Half a surrogate pair has no text; its JSON comes back as it came.
+        Err(_) if !json.is_empty() => then(Value::Json(json)),
+        Err(_) => return None,
+    })
+}
+
+/// `None` for a string that has escapes.
+fn read(json: &str) -> Option<Value<'_>> {
+    Some(match *json.as_bytes().first()? {
+        b'"' if json.as_bytes().contains(&b'\\') => return None,
+        b'"' => Value::Text(&json[1..json.len() - 1]),
+        b'{' | b'[' => Value::Json(json),
+        b't' => Value::Bool(true),
+        b'f' => Value::Bool(false),
+        b'n' => Value::Null,
+        _ => Value::Number(json),
+    })
+}
+
+struct Text<'a>(Cow<'a, str>);
+
+impl<'de> Deserialize<'de> for Text<'de> {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+        source.deserialize_str(TextVisitor)
+    }
+}
+
+/// Writes an object member by member.
+pub(crate) struct ObjectWriter {
+    json: String,
+}
+
+impl ObjectWriter {
+    pub fn new() -> ObjectWriter {
+        ObjectWriter { json: String::from("{") }
+    }
+
+    pub fn member(&mut self, name: &str, value: Value<'_>) {
+        if self.json.len() > 1 {
+            self.json.push(',');
+        }
+        write_json_string(name, &mut self.json);
+        self.json.push(':');
+        value.write_json(&mut self.json);
+    }
+
+    pub fn finish(mut self) -> String {
+        self.json.push('}');
+        self.json
+    }
+}
+
+/// Names as a JSON array, the text of the column that remembers which properties were null.
+pub(crate) fn names_to_json(names: &[&str]) -> String {
+    let mut out = String::from("[");
+    for name in names {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        write_json_string(name, &mut out);
+    }
+    out.push(']');
+    out
+}
+
+pub(crate) fn names_from_json(json: &str) -> Result<Vec<String>, serde_json::Error> {
+    serde_json::from_str(json)
+}

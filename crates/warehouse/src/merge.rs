@@ -1,0 +1,222 @@
+//! Makes segments out of slabs: the one mechanism behind flush and compaction.
+//!
+//! First the order of all live rows is found from event and time alone. Then every column is
+//! brought together, put in order and written, one at a time: dictionaries are united entry by
+//! entry, rows only ever move as codes.
+
+mod order;
+mod properties;
+
+use std::sync::Arc;
+
+use model::ProjectId;
+
+use crate::dictionary::{ABSENT, Dictionary, Interner};
+use crate::fields::{Field, Number};
+use crate::folder::Folder;
+use crate::manifest::{SegmentEntry, UuidRanges};
+use crate::segment::write::{SegmentWriter, discard};
+use crate::slab::Slab;
+use crate::{Result, settings::Settings};
+
+use order::Output;
+
+/// Compression of a segment that will be merged soon, and of one that stays.
+pub(crate) const LEVEL_FLUSH: i32 = 1;
+pub(crate) const LEVEL_COMPACT: i32 = 3;
+
+pub(crate) struct Merge<'a> {
+    pub folder: &'a Folder,
+    pub settings: &'a Settings,
+    pub project: ProjectId,
+    pub level: i32,
+}
+
+/// A column of all slabs one after the other.
+struct United {
+    codes: Vec<u32>,
+    dictionary: Dictionary,
+}
+
+impl Merge<'_> {
+    /// Writes the live rows of all slabs, one segment a month. Ids are taken from `next_id`.
+    pub fn run(
+        &self,
+        slabs: &[Slab],
+        next_id: &mut dyn FnMut() -> u64,
+    ) -> Result<Vec<SegmentEntry>> {
+        let outputs = order::find(slabs, self.settings.row_group_rows)?;
+        if outputs.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.folder.create_project(self.project)?;
+        let named: Vec<(u64, String)> = outputs
+            .iter()
+            .map(|output| {
+                let id = next_id();
+                (id, Folder::segment_file(self.project, output.month, id))
+            })
+            .collect();
+        let written = self.write(slabs, outputs, &named);
+        if written.is_err() {
+            named.iter().for_each(|(_, file)| discard(&self.folder.path(file)));
+        }
+        written
+    }
+
+    fn write(
+        &self,
+        slabs: &[Slab],
+        outputs: Vec<Output>,
+        named: &[(u64, String)],
+    ) -> Result<Vec<SegmentEntry>> {
+        let create = |(output, (_, file)): (&Output, &(u64, String))| {
+            let (path, rows) = (self.folder.path(file), output.order.len());
+            SegmentWriter::create(path, rows, self.settings.row_group_rows, self.level)
+        };
+        let mut writers: Vec<SegmentWriter> =
+            outputs.iter().zip(named).map(create).collect::<Result<_>>()?;
+        let uuids = self.write_plain(slabs, &outputs, &mut writers)?;
+        for field in Field::of_every_event() {
+            self.write_coded(slabs, &field, &outputs, &mut writers)?;
+        }
+        properties::write(slabs, &outputs, &mut writers)?;
+        self.write_coded(slabs, &Field::Nulls, &outputs, &mut writers)?;
+        let mut entries = Vec::with_capacity(outputs.len());
+        for (((output, writer), (id, file)), uuids) in
+            outputs.into_iter().zip(writers).zip(named).zip(uuids)
+        {
+            let written = writer.finish(self.folder, output.runs)?;
+            entries.push(SegmentEntry {
+                id: *id,
+                project: self.project,
+                month: output.month,
+                file: file.clone(),
+                rows: output.order.len() as u64,
+                bytes: written.bytes,
+                column_bytes_max: written.column_bytes_max,
+                from: output.from,
+                to: output.to,
+                uuids,
+                events: output.events,
+                dead: None,
+            });
+        }
+        self.folder.sync_project(self.project)?;
+        Ok(entries)
+    }
+
+    fn write_plain(
+        &self,
+        slabs: &[Slab],
+        outputs: &[Output],
+        writers: &mut [SegmentWriter],
+    ) -> Result<Vec<UuidRanges>> {
+        let mut uuids = Vec::new();
+        for slab in slabs {
+            uuids.extend_from_slice(&slab.uuids(0..slab.rows())?);
+        }
+        let mut ranges = Vec::new();
+        for (output, writer) in outputs.iter().zip(writers.iter_mut()) {
+            let ordered = gather(&uuids, &output.order);
+            writer.uuids(&ordered)?;
+            ranges.push(UuidRanges::of(&ordered));
+        }
+        drop(uuids);
+        for number in Number::ALL {
+            let mut values = Vec::new();
+            for slab in slabs {
+                values.extend_from_slice(&slab.numbers(number, 0..slab.rows())?);
+            }
+            for (output, writer) in outputs.iter().zip(writers.iter_mut()) {
+                writer.numbers(number, &gather(&values, &output.order))?;
+            }
+        }
+        let (mut numbers, mut flags) = (Vec::new(), Vec::new());
+        for slab in slabs {
+            numbers.extend_from_slice(&slab.distinct_nos(0..slab.rows())?);
+            flags.extend_from_slice(&slab.historical(0..slab.rows())?);
+        }
+        for (output, writer) in outputs.iter().zip(writers.iter_mut()) {
+            writer.distinct_nos(&gather(&numbers, &output.order))?;
+            writer.historical(&gather(&flags, &output.order))?;
+        }
+        Ok(ranges)
+    }
+
+    fn write_coded(
+        &self,
+        slabs: &[Slab],
+        field: &Field,
+        outputs: &[Output],
+        writers: &mut [SegmentWriter],
+    ) -> Result<()> {
+        if let Some(united) = unite(slabs, field)? {
+            write_united(&united, field, outputs, writers)?;
+        }
+        Ok(())
+    }
+}
+
+/// Leaves the column out where no row has a value.
+fn write_united(
+    united: &United,
+    field: &Field,
+    outputs: &[Output],
+    writers: &mut [SegmentWriter],
+) -> Result<()> {
+    for (output, writer) in outputs.iter().zip(writers) {
+        let codes = gather(&united.codes, &output.order);
+        if codes.iter().any(|code| *code != ABSENT) {
+            writer.coded(field, &codes, &united.dictionary)?;
+        }
+    }
+    Ok(())
+}
+
+fn gather<T: Copy>(values: &[T], order: &[u32]) -> Vec<T> {
+    order.iter().map(|row| values[*row as usize]).collect()
+}
+
+/// `None` when no slab has the column.
+fn unite(slabs: &[Slab], field: &Field) -> Result<Option<United>> {
+    let mut united = Uniting::default();
+    let mut found = false;
+    for slab in slabs {
+        match slab.column(field, 0..slab.rows())? {
+            Some(column) => {
+                found = true;
+                united.add(&column.codes, &column.dictionary);
+            }
+            None => united.skip(slab.rows()),
+        }
+    }
+    Ok(found.then(|| united.finish()))
+}
+
+#[derive(Default)]
+struct Uniting {
+    codes: Vec<u32>,
+    interner: Interner,
+    seen: Option<(Arc<Dictionary>, Vec<u32>)>,
+}
+
+impl Uniting {
+    fn add(&mut self, codes: &[u32], dictionary: &Arc<Dictionary>) {
+        if !self.seen.as_ref().is_some_and(|(seen, _)| Arc::ptr_eq(seen, dictionary)) {
+            let map = dictionary.iter().map(|value| self.interner.intern(value)).collect();
+            self.seen = Some((dictionary.clone(), map));
+        }
+        let Some((_, map)) = &self.seen else { return };
+        let united = |code: &u32| if *code == ABSENT { ABSENT } else { map[*code as usize] };
+        self.codes.extend(codes.iter().map(united));
+    }
+
+    fn skip(&mut self, rows: usize) {
+        self.codes.resize(self.codes.len() + rows, ABSENT);
+    }
+
+    fn finish(self) -> United {
+        United { codes: self.codes, dictionary: self.interner.dictionary }
+    }
+}

@@ -1,0 +1,156 @@
+//! Which rows go where: by month, then by event and time.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::Result;
+use crate::fields::{Field, Number};
+use crate::manifest::{EVENTS_MAX, EventSpan};
+use crate::month::Month;
+use crate::segment::footer::Run;
+use crate::slab::Slab;
+
+/// More events than this in a row group are not listed in its footer; readers then look for
+/// themselves.
+const RUNS_MAX: usize = 4_096;
+
+/// One segment to be written.
+pub(super) struct Output {
+    pub month: Month,
+    /// Rows in the order of the segment, counted over all slabs.
+    pub order: Vec<u32>,
+    pub runs: Vec<Vec<Run>>,
+    pub events: Vec<EventSpan>,
+    pub from: i64,
+    pub to: i64,
+}
+
+/// A row's event, time and number in one integer, so that sorting is comparing integers.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key(u128);
+
+impl Key {
+    fn new(event: u32, time: i64, row: u32) -> Key {
+        let time = (time as u64) ^ (1 << 63);
+        Key(u128::from(event) << 96 | u128::from(time) << 32 | u128::from(row))
+    }
+
+    fn event(self) -> u32 {
+        (self.0 >> 96) as u32
+    }
+
+    fn time(self) -> i64 {
+        ((self.0 >> 32) as u64 ^ (1 << 63)) as i64
+    }
+
+    fn row(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+pub(super) fn find(slabs: &[Slab], row_group_rows: usize) -> Result<Vec<Output>> {
+    let mut ranks = Ranks::default();
+    let mut codes = Vec::with_capacity(slabs.len());
+    for slab in slabs {
+        let events = slab.texts(&Field::Event, 0..slab.rows())?;
+        let numbers: Vec<u32> =
+            events.dictionary.iter().map(|event| ranks.number(event.text())).collect();
+        codes.push((events.codes, numbers));
+    }
+    let (by_number, names) = ranks.sorted();
+    let mut months: BTreeMap<Month, Vec<Key>> = BTreeMap::new();
+    let mut first = 0;
+    for (slab, (codes, numbers)) in slabs.iter().zip(codes) {
+        let times = slab.numbers(Number::Timestamp, 0..slab.rows())?;
+        let any_dead = slab.any_dead();
+        let mut near: Option<(Month, i64)> = None;
+        let mut keys = Vec::new();
+        for (row, (code, time)) in codes.iter().zip(times.iter()).enumerate() {
+            if any_dead && slab.is_dead(row) {
+                continue;
+            }
+            let day = time.div_euclid(86_400_000_000);
+            let month = match near {
+                Some((month, known)) if known == day => month,
+                _ => Month::of(*time),
+            };
+            if near.is_some_and(|(last, _)| last != month) {
+                let (last, _) = near.expect("just seen");
+                months.entry(last).or_default().append(&mut keys);
+            }
+            near = Some((month, day));
+            let event = by_number[numbers[*code as usize] as usize];
+            keys.push(Key::new(event, *time, first + row as u32));
+        }
+        if let Some((month, _)) = near {
+            months.entry(month).or_default().append(&mut keys);
+        }
+        first += slab.rows() as u32;
+    }
+    let output = |(month, mut keys): (Month, Vec<Key>)| {
+        // Segments are sorted already; a stable sort only merges their runs.
+        keys.sort();
+        make(month, &keys, &names, row_group_rows)
+    };
+    Ok(months.into_iter().map(output).collect())
+}
+
+fn make(month: Month, keys: &[Key], names: &[Box<str>], row_group_rows: usize) -> Output {
+    let run = |keys: &[Key]| Run {
+        event: names[keys[0].event() as usize].clone(),
+        rows: keys.len() as u32,
+        from: keys[0].time(),
+        to: keys[keys.len() - 1].time(),
+    };
+    let runs_of = |keys: &[Key]| -> Vec<Run> {
+        let runs: Vec<Run> = keys.chunk_by(|a, b| a.event() == b.event()).map(run).collect();
+        if runs.len() > RUNS_MAX { Vec::new() } else { runs }
+    };
+    let spans = keys.chunk_by(|a, b| a.event() == b.event()).map(run);
+    let mut events: Vec<EventSpan> = Vec::new();
+    let (mut from, mut to) = (i64::MAX, i64::MIN);
+    for span in spans {
+        from = from.min(span.from);
+        to = to.max(span.to);
+        if events.len() <= EVENTS_MAX {
+            let rows = u64::from(span.rows);
+            events.push(EventSpan { event: span.event.into(), rows, from: span.from, to: span.to });
+        }
+    }
+    if events.len() > EVENTS_MAX {
+        events.clear();
+    }
+    Output {
+        month,
+        order: keys.iter().map(|key| key.row()).collect(),
+        runs: keys.chunks(row_group_rows).map(runs_of).collect(),
+        events,
+        from,
+        to,
+    }
+}
+
+/// Numbers event names, so that equal ones of different slabs meet.
+#[derive(Default)]
+struct Ranks(HashMap<Box<str>, u32>);
+
+impl Ranks {
+    fn number(&mut self, event: &str) -> u32 {
+        if let Some(number) = self.0.get(event) {
+            return *number;
+        }
+        let number = self.0.len() as u32;
+        self.0.insert(event.into(), number);
+        number
+    }
+
+    /// The place of every number in the order of names, and the names in order.
+    fn sorted(self) -> (Vec<u32>, Vec<Box<str>>) {
+        let mut names: Vec<(Box<str>, u32)> = self.0.into_iter().collect();
+        names.sort_unstable();
+        let mut ranks = vec![0; names.len()];
+        for (rank, (_, number)) in names.iter().enumerate() {
+            ranks[*number as usize] = rank as u32;
+        }
+        (ranks, names.into_iter().map(|(name, _)| name).collect())
+    }
+}

@@ -1,0 +1,11 @@
+//! Segments: immutable Parquet files, the open format described in the crate's documentation.
+
+pub(crate) mod bits;
+pub(crate) mod chunk;
+mod decode;
+pub(crate) mod footer;
+pub(crate) mod kind;
+pub(crate) mod read;
+pub(crate) mod write;
+
+pub(crate) use read::Segment;

@@ -1,0 +1,100 @@
+//! How a column's values are typed in a file. Decided by the values seen, never by definitions
+//! that people may edit.
+
+use serde::{Deserialize, Serialize};
+
+use crate::dictionary::Dictionary;
+use crate::value::Value;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Kind {
+    Text,
+    /// Every entry is JSON: nested values, mixed kinds, or numbers with literals of their own.
+    Json,
+    Int,
+    /// Doubles whose literals are their shortest form: `0.5`, and `3` for three.
+    Float,
+    /// Doubles whose literals always have a point: `0.5`, and `3.0` for three.
+    Pointed,
+    Bool,
+}
+
+impl Kind {
+    pub fn of(dictionary: &Dictionary) -> Kind {
+        let mut fitting = [Kind::Bool, Kind::Text, Kind::Int, Kind::Float, Kind::Pointed].to_vec();
+        for value in dictionary.iter() {
+            fitting.retain(|kind| kind.fits(value));
+            if fitting.is_empty() {
+                return Kind::Json;
+            }
+        }
+        fitting[0]
+    }
+
+    fn fits(self, value: Value<'_>) -> bool {
+        match (self, value) {
+            (Kind::Text, Value::Text(_)) | (Kind::Bool, Value::Bool(_)) => true,
+            (Kind::Int, Value::Number(literal)) => is_int(literal),
+            (Kind::Float, Value::Number(literal)) => {
+                is_int(literal) && literal.len() <= 15 || is_float(literal, plain_float)
+            }
+            (Kind::Pointed, Value::Number(literal)) => is_float(literal, pointed_float),
+            _ => false,
+        }
+    }
+}
+
+/// Whether the literal is what an `i64` prints.
+fn is_int(literal: &str) -> bool {
+    let digits = literal.strip_prefix('-').unwrap_or(literal);
+    let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    plain && literal != "-0" && literal.parse::<i64>().is_ok()
+}
+
+fn is_float(literal: &str, print: fn(f64) -> String) -> bool {
+    // Longer ones are printed without exponent, as hundreds of digits.
+    const CHARS_MAX: usize = 25;
+    literal.len() <= CHARS_MAX
+        && literal.parse().is_ok_and(|value: f64| value.is_finite() && print(value) == literal)
+}
+
+pub(crate) fn plain_float(value: f64) -> String {
+    value.to_string()
+}
+
+pub(crate) fn pointed_float(value: f64) -> String {
+    format!("{value:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_is_typed_only_when_every_literal_survives() {
+        let text = |text| Value::Text(text);
+        let number = |literal| Value::Number(literal);
+        for (values, expected) in [
+            (vec![text("a"), text("")], Kind::Text),
+            (vec![Value::Bool(true), Value::Bool(false)], Kind::Bool),
+            (vec![number("0"), number("-9223372036854775808")], Kind::Int),
+            (vec![number("12345678901234567890")], Kind::Json),
+            (vec![number("-0")], Kind::Float),
+            (vec![number("1"), number("2.5")], Kind::Float),
+            (vec![number("1.0"), number("2.5")], Kind::Pointed),
+            (vec![number("1.0"), number("1")], Kind::Json),
+            (vec![number("1e3")], Kind::Json),
+            (vec![number("0.1"), number("0.10")], Kind::Json),
+            (vec![number("9007199254740993"), number("0.5")], Kind::Json),
+            (vec![text("1"), number("1")], Kind::Json),
+            (vec![Value::Json("[1]")], Kind::Json),
+        ] {
+            let mut dictionary = Dictionary::default();
+            values.iter().for_each(|value| {
+                dictionary.push(*value);
+            });
+            assert_eq!(Kind::of(&dictionary), expected, "{values:?}");
+        }
+    }
+}

@@ -1,0 +1,443 @@
+//! Reads single columns of a row group, whole or some rows of them.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use parquet::bloom_filter::Sbbf;
+use parquet::column::page::{Page, PageReader};
+use parquet::column::reader::{get_column_reader, get_typed_column_reader};
+use parquet::data_type::Int64Type;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
+use parquet::file::page_index::offset_index::PageLocation;
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
+
+use crate::cache::{Cache, Cached, Part};
+use crate::dictionary::{Column, Dictionary};
+use crate::fields::{Field, Number, PROPERTY_PREFIX};
+use crate::manifest::SegmentEntry;
+use crate::segment::decode::{self, DataPage};
+use crate::segment::footer::{FOOTER_KEY, Footer, Run};
+use crate::segment::kind::Kind;
+use crate::value::Value;
+use crate::{Error, Result};
+
+/// A file that is read by offset, so that readers share it without sharing a cursor.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadAt {
+    file: Arc<File>,
+    length: u64,
+}
+
+impl ReadAt {
+    pub fn open(path: &Path) -> Result<ReadAt> {
+        let file = File::open(path).map_err(Error::io("open a segment"))?;
+        let length = file.metadata().map_err(Error::io("look at a segment"))?.len();
+        Ok(ReadAt { file: Arc::new(file), length })
+    }
+}
+
+pub(crate) struct From {
+    file: Arc<File>,
+    offset: u64,
+}
+
+impl Read for From {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}
+
+impl Length for ReadAt {
+    fn len(&self) -> u64 {
+        self.length
+    }
+}
+
+impl ChunkReader for ReadAt {
+    type T = io::BufReader<From>;
+
+    fn get_read(&self, offset: u64) -> parquet::errors::Result<Self::T> {
+        let from = From { file: self.file.clone(), offset };
+        Ok(io::BufReader::with_capacity(1 << 16, from))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        if start.checked_add(length as u64).is_none_or(|end| end > self.length) {
+            return Err(parquet::errors::ParquetError::EOF("behind the end of the file".into()));
+        }
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, start)?;
+        Ok(bytes.into())
+    }
+}
+
+/// A live segment: what the manifest says of it, and its file, opened when first needed.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub entry: SegmentEntry,
+    pub path: PathBuf,
+    opened: OnceLock<Opened>,
+    cache: Arc<Cache>,
+}
+
+#[derive(Debug)]
+struct Opened {
+    file: Arc<ReadAt>,
+    metadata: ParquetMetaData,
+    /// Column number and kind by the column's name.
+    columns: HashMap<String, (usize, Kind)>,
+    runs: Vec<Vec<Run>>,
+    /// First row of every row group, and the number of rows behind the last.
+    starts: Vec<usize>,
+}
+
+impl Segment {
+    pub fn new(entry: SegmentEntry, path: PathBuf, cache: Arc<Cache>) -> Segment {
+        Segment { entry, path, opened: OnceLock::new(), cache }
+    }
+
+    fn opened(&self) -> Result<&Opened> {
+        if let Some(opened) = self.opened.get() {
+            return Ok(opened);
+        }
+        let opened = Opened::open(&self.path)?;
+        Ok(self.opened.get_or_init(|| opened))
+    }
+
+    pub fn groups(&self) -> Result<usize> {
+        Ok(self.opened()?.starts.len() - 1)
+    }
+
+    /// Rows of a row group, as rows of the segment.
+    pub fn group_rows(&self, group: usize) -> Result<Range<usize>> {
+        let starts = &self.opened()?.starts;
+        Ok(starts[group]..starts[group + 1])
+    }
+
+    /// The row group of a row of the segment.
+    pub fn group_of(&self, row: usize) -> Result<usize> {
+        Ok(self.opened()?.starts.partition_point(|start| *start <= row) - 1)
+    }
+
+    /// Events of a row group in file order; empty when they are too many to be listed.
+    pub fn runs(&self, group: usize) -> Result<&[Run]> {
+        Ok(&self.opened()?.runs[group])
+    }
+
+    /// Properties with a column, and on how many rows of the row group they are.
+    pub fn properties(&self, group: usize) -> Result<Vec<(&str, usize)>> {
+        let opened = self.opened()?;
+        let present = |column: usize| {
+            let chunk = opened.chunk(group, column);
+            let nulls = chunk.statistics().and_then(|known| known.null_count_opt()).unwrap_or(0);
+            chunk.num_values() as usize - nulls as usize
+        };
+        let names = opened.columns.iter().filter_map(|(name, (column, _))| {
+            Some((name.strip_prefix(PROPERTY_PREFIX)?, present(*column)))
+        });
+        Ok(names.collect())
+    }
+
+    /// `None` when the segment has no such column. `rows` are rows of the row group.
+    pub fn column(
+        &self,
+        group: usize,
+        field: &Field,
+        rows: Range<usize>,
+    ) -> Result<Option<Column>> {
+        let opened = self.opened()?;
+        let Some(&(column, kind)) = opened.columns.get(&field.name()) else { return Ok(None) };
+        let mut codes = Vec::with_capacity(rows.len());
+        let mut loose = Dictionary::default();
+        let first = self.pages(group, column, rows.clone(), |page| {
+            decode::codes(&page, kind, field.required(), &mut loose, &mut codes)
+        })?;
+        trim(&mut codes, first, &rows);
+        let dictionary = match opened.chunk(group, column).dictionary_page_offset() {
+            Some(_) => self.dictionary(group, column, kind)?,
+            None if kind == Kind::Bool => Arc::new(both_bools()),
+            None => Arc::new(loose),
+        };
+        Ok(Some(Column { codes, dictionary }))
+    }
+
+    fn dictionary(&self, group: usize, column: usize, kind: Kind) -> Result<Arc<Dictionary>> {
+        let load = || {
+            let (bytes, entries) = self.dictionary_page(group, column)?;
+            let mut dictionary = Dictionary::default();
+            decode::entries(&bytes, entries, kind, &mut dictionary).ok_or_else(|| self.broken())?;
+            Ok(Cached::Dictionary(Arc::new(dictionary)))
+        };
+        match self.cache.get(self.entry.id, group, Part::Column(column), load)? {
+            Cached::Dictionary(dictionary) => Ok(dictionary),
+            _ => Err(self.broken()),
+        }
+    }
+
+    fn dictionary_page(&self, group: usize, column: usize) -> Result<(Bytes, usize)> {
+        let locations = self.opened()?.locations(group, column).to_vec();
+        match self.page_reader(group, column, locations)?.get_next_page() {
+            Ok(Some(Page::DictionaryPage { buf, num_values, .. })) => {
+                Ok((buf, num_values as usize))
+            }
+            Ok(_) => Err(self.broken()),
+            Err(error) => Err(Error::parquet(&self.path)(error)),
+        }
+    }
+
+    pub fn numbers(&self, group: usize, number: Number, rows: Range<usize>) -> Result<Vec<i64>> {
+        let opened = self.opened()?;
+        let column = opened.plain_column(number.name()).ok_or_else(|| self.broken())?;
+        let (locations, first) = opened.locations_of(group, column, &rows);
+        let count = opened.rows_of(&locations, group, column);
+        let mut pages = self.page_reader(group, column, locations)?;
+        skip_dictionary(&mut pages).map_err(Error::parquet(&self.path))?;
+        let descriptor = opened.chunk(group, column).column_descr_ptr();
+        let reader = get_column_reader(descriptor, Box::new(pages));
+        let mut reader = get_typed_column_reader::<Int64Type>(reader);
+        let mut values = Vec::with_capacity(count);
+        while values.len() < count {
+            let left = count - values.len();
+            let (read, ..) = reader
+                .read_records(left, None, None, &mut values)
+                .map_err(Error::parquet(&self.path))?;
+            if read == 0 {
+                return Err(self.broken());
+            }
+        }
+        trim(&mut values, first, &rows);
+        Ok(values)
+    }
+
+    pub fn uuids(&self, group: usize, rows: Range<usize>) -> Result<Vec<[u8; 16]>> {
+        let column = self.opened()?.plain_column("uuid").ok_or_else(|| self.broken())?;
+        let mut uuids = Vec::with_capacity(rows.len());
+        let first = self.pages(group, column, rows.clone(), |page| {
+            decode::uuids(page.bytes, page.rows, &mut uuids)
+        })?;
+        trim(&mut uuids, first, &rows);
+        Ok(uuids)
+    }
+
+    /// Pages of a row group whose uuids may include one of `sorted`, as rows of the row group.
+    pub fn uuid_pages(&self, group: usize, sorted: &[[u8; 16]]) -> Result<Vec<Range<usize>>> {
+        let opened = self.opened()?;
+        let column = opened.plain_column("uuid").ok_or_else(|| self.broken())?;
+        let index = opened.metadata.column_index().map(|index| &index[group][column]);
+        let may_hold = |page: usize| match index {
+            Some(ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(index)) => {
+                match (index.min_value(page), index.max_value(page)) {
+                    (Some(low), Some(high)) => {
+                        let at = sorted.partition_point(|uuid| uuid.as_slice() < low);
+                        sorted.get(at).is_some_and(|uuid| uuid.as_slice() <= high)
+                    }
+                    _ => true,
+                }
+            }
+            _ => true,
+        };
+        let locations = opened.locations(group, column);
+        let end = opened.group_size(group);
+        let starts = locations.iter().map(|page| page.first_row_index as usize);
+        let ends = starts.clone().skip(1).chain([end]);
+        let pages = starts.zip(ends).map(|(start, end)| start..end).enumerate();
+        Ok(pages.filter(|(page, _)| may_hold(*page)).map(|(_, rows)| rows).collect())
+    }
+
+    /// Says of a uuid whether the row group may have it.
+    pub fn filter(&self, group: usize) -> Result<Arc<Sbbf>> {
+        let load = || {
+            let opened = self.opened()?;
+            let column = opened.plain_column("uuid").ok_or_else(|| self.broken())?;
+            let chunk = opened.chunk(group, column);
+            let filter = Sbbf::read_from_column_chunk(chunk, &*opened.file)
+                .map_err(Error::parquet(&self.path))?;
+            Ok(Cached::Filter(Arc::new(filter.ok_or_else(|| self.broken())?)))
+        };
+        match self.cache.get(self.entry.id, group, Part::Filter, load)? {
+            Cached::Filter(filter) => Ok(filter),
+            _ => Err(self.broken()),
+        }
+    }
+
+    pub fn distinct_nos(&self, group: usize, rows: Range<usize>) -> Result<Vec<u32>> {
+        let column = self.opened()?.plain_column("distinct_no").ok_or_else(|| self.broken())?;
+        let numbers = self.distinct_dictionary(group)?;
+        let mut codes = Vec::with_capacity(rows.len());
+        let mut loose = Dictionary::default();
+        let first = self.pages(group, column, rows.clone(), |page| {
+            decode::codes(&page, Kind::Int, true, &mut loose, &mut codes)
+        })?;
+        trim(&mut codes, first, &rows);
+        let number = |code: &u32| numbers.get(*code as usize).copied();
+        codes.iter().map(number).collect::<Option<_>>().ok_or_else(|| self.broken())
+    }
+
+    /// The distinct ids' numbers that a row group has.
+    pub fn distinct_dictionary(&self, group: usize) -> Result<Arc<Vec<u32>>> {
+        let load = || {
+            let column = self.opened()?.plain_column("distinct_no").ok_or_else(|| self.broken())?;
+            let (bytes, _) = self.dictionary_page(group, column)?;
+            let number = |four: &[u8]| u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
+            Ok(Cached::Numbers(Arc::new(bytes.chunks_exact(4).map(number).collect())))
+        };
+        match self.cache.get(self.entry.id, group, Part::Distinct, load)? {
+            Cached::Numbers(numbers) => Ok(numbers),
+            _ => Err(self.broken()),
+        }
+    }
+
+    pub fn historical(&self, group: usize, rows: Range<usize>) -> Result<Vec<bool>> {
+        let column = self.opened()?.plain_column("historical").ok_or_else(|| self.broken())?;
+        let mut codes = Vec::with_capacity(rows.len());
+        let mut loose = Dictionary::default();
+        let first = self.pages(group, column, rows.clone(), |page| {
+            decode::codes(&page, Kind::Bool, true, &mut loose, &mut codes)
+        })?;
+        trim(&mut codes, first, &rows);
+        Ok(codes.into_iter().map(|code| code == 1).collect())
+    }
+
+    /// Decodes the pages that overlap `rows`; returns the first row decoded.
+    fn pages(
+        &self,
+        group: usize,
+        column: usize,
+        rows: Range<usize>,
+        mut each: impl FnMut(DataPage<'_>) -> Option<()>,
+    ) -> Result<usize> {
+        let (locations, first) = self.opened()?.locations_of(group, column, &rows);
+        let mut pages = self.page_reader(group, column, locations)?;
+        let mut read = || {
+            skip_dictionary(&mut pages)?;
+            while let Some(page) = pages.get_next_page()? {
+                let Page::DataPage { buf, num_values, encoding, .. } = page else { continue };
+                if each(DataPage { bytes: &buf, rows: num_values as usize, encoding }).is_none() {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        };
+        match read().map_err(Error::parquet(&self.path))? {
+            true => Ok(first),
+            false => Err(self.broken()),
+        }
+    }
+
+    fn page_reader(
+        &self,
+        group: usize,
+        column: usize,
+        locations: Vec<PageLocation>,
+    ) -> Result<SerializedPageReader<ReadAt>> {
+        let opened = self.opened()?;
+        let (chunk, rows) = (opened.chunk(group, column), opened.group_size(group));
+        SerializedPageReader::new(opened.file.clone(), chunk, rows, Some(locations))
+            .map_err(Error::parquet(&self.path))
+    }
+
+    pub fn broken(&self) -> Error {
+        Error::corrupt(&self.path, "a column does not decode")
+    }
+}
+
+/// The page reader takes everything before the first wanted page for a dictionary.
+fn skip_dictionary(pages: &mut SerializedPageReader<ReadAt>) -> parquet::errors::Result<()> {
+    if pages.peek_next_page()?.is_some_and(|page| page.is_dict) {
+        pages.skip_next_page()?;
+    }
+    Ok(())
+}
+
+fn trim<T>(values: &mut Vec<T>, first: usize, rows: &Range<usize>) {
+    values.truncate(rows.end.saturating_sub(first));
+    values.drain(..rows.start.saturating_sub(first).min(values.len()));
+}
+
+fn both_bools() -> Dictionary {
+    let mut dictionary = Dictionary::default();
+    dictionary.push(Value::Bool(false));
+    dictionary.push(Value::Bool(true));
+    dictionary
+}
+
+impl Opened {
+    fn open(path: &Path) -> Result<Opened> {
+        let file = ReadAt::open(path)?;
+        let metadata = ParquetMetaDataReader::new()
+            .with_page_index_policy(PageIndexPolicy::Optional)
+            .parse_and_finish(&file)
+            .map_err(Error::parquet(path))?;
+        let notes = metadata.file_metadata().key_value_metadata();
+        let note = notes.and_then(|notes| notes.iter().find(|note| note.key == FOOTER_KEY));
+        let note = note.and_then(|note| note.value.as_deref());
+        let note = note.ok_or_else(|| Error::corrupt(path, "no footer of this product"))?;
+        let footer: Footer =
+            serde_json::from_str(note).map_err(|error| Error::corrupt(path, error))?;
+        let schema = metadata.file_metadata().schema_descr();
+        let kinds: HashMap<_, _> =
+            footer.columns.into_iter().map(|note| (note.field, note.kind)).collect();
+        let column = |(at, column): (usize, &parquet::schema::types::ColumnDescPtr)| {
+            let kind = kinds.get(column.name()).copied().unwrap_or(Kind::Int);
+            (column.name().to_owned(), (at, kind))
+        };
+        let columns = schema.columns().iter().enumerate().map(column).collect();
+        let mut starts = vec![0];
+        for group in metadata.row_groups() {
+            starts.push(starts[starts.len() - 1] + group.num_rows() as usize);
+        }
+        if footer.runs.len() != metadata.num_row_groups() || metadata.offset_index().is_none() {
+            return Err(Error::corrupt(path, "the footer misses row groups"));
+        }
+        Ok(Opened { file: Arc::new(file), metadata, columns, runs: footer.runs, starts })
+    }
+
+    fn chunk(&self, group: usize, column: usize) -> &parquet::file::metadata::ColumnChunkMetaData {
+        self.metadata.row_group(group).column(column)
+    }
+
+    fn group_size(&self, group: usize) -> usize {
+        self.starts[group + 1] - self.starts[group]
+    }
+
+    fn plain_column(&self, name: &str) -> Option<usize> {
+        self.columns.get(name).map(|(column, _)| *column)
+    }
+
+    fn locations(&self, group: usize, column: usize) -> &[PageLocation] {
+        let index = self.metadata.offset_index();
+        index.map_or(&[], |index| index[group][column].page_locations())
+    }
+
+    /// Pages that overlap `rows`, and the first row of the first of them.
+    fn locations_of(
+        &self,
+        group: usize,
+        column: usize,
+        rows: &Range<usize>,
+    ) -> (Vec<PageLocation>, usize) {
+        let all = self.locations(group, column);
+        let from = all.partition_point(|page| page.first_row_index as usize <= rows.start);
+        let to = all.partition_point(|page| (page.first_row_index as usize) < rows.end);
+        let wanted = &all[from.saturating_sub(1).min(to)..to];
+        (wanted.to_vec(), wanted.first().map_or(0, |page| page.first_row_index as usize))
+    }
+
+    fn rows_of(&self, wanted: &[PageLocation], group: usize, column: usize) -> usize {
+        let Some(last) = wanted.last() else { return 0 };
+        let behind = |page: &&PageLocation| page.first_row_index > last.first_row_index;
+        let next = self.locations(group, column).iter().find(behind);
+        let end = next.map_or(self.group_size(group), |page| page.first_row_index as usize);
+        end - wanted[0].first_row_index as usize
+    }
+}

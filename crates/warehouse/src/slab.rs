@@ -1,0 +1,290 @@
+//! Rows stored together, in memory or as a row group of a segment, behind one face: readers and
+//! merges ask for columns and never see which it is.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use model::Timestamp;
+use roaring::RoaringBitmap;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::block::{Block, Members};
+use crate::dictionary::{ABSENT, Column, Dictionary};
+use crate::fields::{Field, Number};
+use crate::json;
+use crate::row::{EventRow, Identity};
+use crate::segment::Segment;
+use crate::segment::footer::Run;
+use crate::value::Value;
+
+#[derive(Clone, Debug)]
+pub(crate) struct LiveBlock {
+    pub block: Arc<Block>,
+    /// Rows that were deleted or replaced.
+    pub dead: Arc<RoaringBitmap>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct LiveSegment {
+    pub segment: Arc<Segment>,
+    pub dead: Arc<RoaringBitmap>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Slab {
+    Block(LiveBlock),
+    Group { live: LiveSegment, group: usize, rows: Range<usize> },
+}
+
+impl LiveSegment {
+    pub fn slabs(&self) -> Result<Vec<Slab>> {
+        let slab = |group| {
+            let rows = self.segment.group_rows(group)?;
+            Ok(Slab::Group { live: self.clone(), group, rows })
+        };
+        (0..self.segment.groups()?).map(slab).collect()
+    }
+}
+
+impl Slab {
+    pub fn rows(&self) -> usize {
+        match self {
+            Slab::Block(live) => live.block.rows(),
+            Slab::Group { rows, .. } => rows.len(),
+        }
+    }
+
+    pub fn is_dead(&self, row: usize) -> bool {
+        match self {
+            Slab::Block(live) => live.dead.contains(row as u32),
+            Slab::Group { live, rows, .. } => live.dead.contains((rows.start + row) as u32),
+        }
+    }
+
+    pub fn any_dead(&self) -> bool {
+        match self {
+            Slab::Block(live) => !live.dead.is_empty(),
+            Slab::Group { live, .. } => !live.dead.is_empty(),
+        }
+    }
+
+    pub fn numbers(&self, number: Number, rows: Range<usize>) -> Result<Cow<'_, [i64]>> {
+        Ok(match self {
+            Slab::Block(live) => Cow::Borrowed(&live.block.numbers(number)[rows]),
+            Slab::Group { live, group, .. } => {
+                Cow::Owned(live.segment.numbers(*group, number, rows)?)
+            }
+        })
+    }
+
+    pub fn uuids(&self, rows: Range<usize>) -> Result<Cow<'_, [[u8; 16]]>> {
+        Ok(match self {
+            Slab::Block(live) => Cow::Borrowed(&live.block.plain.uuids[rows]),
+            Slab::Group { live, group, .. } => Cow::Owned(live.segment.uuids(*group, rows)?),
+        })
+    }
+
+    pub fn distinct_nos(&self, rows: Range<usize>) -> Result<Cow<'_, [u32]>> {
+        Ok(match self {
+            Slab::Block(live) => Cow::Borrowed(&live.block.plain.distinct_nos[rows]),
+            Slab::Group { live, group, .. } => Cow::Owned(live.segment.distinct_nos(*group, rows)?),
+        })
+    }
+
+    pub fn historical(&self, rows: Range<usize>) -> Result<Cow<'_, [bool]>> {
+        Ok(match self {
+            Slab::Block(live) => Cow::Borrowed(&live.block.plain.historical[rows]),
+            Slab::Group { live, group, .. } => Cow::Owned(live.segment.historical(*group, rows)?),
+        })
+    }
+
+    /// The column as it is stored: nulls and rare properties are elsewhere.
+    pub fn column(&self, field: &Field, rows: Range<usize>) -> Result<Option<Cow<'_, Column>>> {
+        match self {
+            Slab::Block(live) => Ok(live.block.column(field).map(|column| {
+                if rows.len() == column.codes.len() {
+                    return Cow::Borrowed(column);
+                }
+                let codes = column.codes[rows].to_vec();
+                Cow::Owned(Column { codes, dictionary: column.dictionary.clone() })
+            })),
+            Slab::Group { live, group, .. } => {
+                Ok(live.segment.column(*group, field, rows)?.map(Cow::Owned))
+            }
+        }
+    }
+
+    /// Properties with a column, and on how many rows they are.
+    pub fn properties(&self) -> Result<Vec<(&str, usize)>> {
+        match self {
+            Slab::Block(live) => Ok(live.block.properties().collect()),
+            Slab::Group { live, group, .. } => live.segment.properties(*group),
+        }
+    }
+
+    pub fn texts(&self, field: &Field, rows: Range<usize>) -> Result<Column> {
+        let count = rows.len();
+        let column = self.column(field, rows)?;
+        Ok(column.map_or_else(|| Column::absent(count), Cow::into_owned))
+    }
+
+    /// A property wherever it is stored, JSON nulls included.
+    pub fn property(&self, name: &str, rows: Range<usize>) -> Result<Column> {
+        let field = Field::Property(name.into());
+        let mut column = match self.column(&field, rows.clone())? {
+            Some(column) => column.into_owned(),
+            None => self.rare_property(name, rows.clone())?,
+        };
+        let Some(nulls) = self.column(&Field::Nulls, rows)? else { return Ok(column) };
+        let is_null = |value: Value<'_>| {
+            json::names_from_json(value.text()).is_ok_and(|names| names.iter().any(|n| n == name))
+        };
+        let null: Vec<bool> = nulls.dictionary.iter().map(is_null).collect();
+        if !null.contains(&true) {
+            return Ok(column);
+        }
+        let mut dictionary = Dictionary::clone(&column.dictionary);
+        let code = dictionary.push(Value::Null);
+        for (at, entry) in nulls.codes.iter().enumerate() {
+            if *entry != ABSENT && null[*entry as usize] {
+                column.codes[at] = code;
+            }
+        }
+        column.dictionary = Arc::new(dictionary);
+        Ok(column)
+    }
+
+    fn rare_property(&self, name: &str, rows: Range<usize>) -> Result<Column> {
+        let count = rows.len();
+        let Some(rest) = self.column(&Field::Rest, rows)? else { return Ok(Column::absent(count)) };
+        let mut dictionary = Dictionary::default();
+        let code_in = |value: Value<'_>| {
+            let mut code = ABSENT;
+            let _ = json::members(value.text(), |member, value| {
+                if member == name {
+                    code = dictionary.push(value);
+                }
+            });
+            code
+        };
+        let by_entry: Vec<u32> = rest.dictionary.iter().map(code_in).collect();
+        let code = |entry: &u32| if *entry == ABSENT { ABSENT } else { by_entry[*entry as usize] };
+        let codes = rest.codes.iter().map(code).collect();
+        Ok(Column { codes, dictionary: Arc::new(dictionary) })
+    }
+
+    /// Events of a row group in file order with their rows and times; `None` for rows in memory,
+    /// which are in no order.
+    pub fn runs(&self) -> Result<Option<Vec<Run>>> {
+        let Slab::Group { live, group, .. } = self else { return Ok(None) };
+        let known = live.segment.runs(*group)?;
+        if !known.is_empty() || self.rows() == 0 {
+            return Ok(Some(known.to_vec()));
+        }
+        let events = self.texts(&Field::Event, 0..self.rows())?;
+        let times = self.numbers(Number::Timestamp, 0..self.rows())?;
+        let mut runs: Vec<Run> = Vec::new();
+        let mut last = ABSENT;
+        for (code, time) in events.codes.iter().zip(times.iter()) {
+            match runs.last_mut() {
+                Some(run) if *code == last => {
+                    run.rows += 1;
+                    run.to = *time;
+                }
+                _ => {
+                    let event = events.dictionary.get(*code).text().into();
+                    runs.push(Run { event, rows: 1, from: *time, to: *time });
+                    last = *code;
+                }
+            }
+        }
+        Ok(Some(runs))
+    }
+
+    pub fn identities(&self, rows: &[usize]) -> Result<Vec<Identity>> {
+        let all = 0..self.rows();
+        let uuids = self.uuids(all.clone())?;
+        let events = self.texts(&Field::Event, all.clone())?;
+        let numbers = self.distinct_nos(all)?;
+        let identity = |row: &usize| Identity {
+            uuid: Uuid::from_bytes(uuids[*row]),
+            event: events.dictionary.get(events.codes[*row]).text().into(),
+            distinct_no: numbers[*row],
+        };
+        Ok(rows.iter().map(identity).collect())
+    }
+
+    /// Whole rows. Neighbours are read together.
+    pub fn event_rows(&self, rows: &[usize]) -> Result<Vec<EventRow>> {
+        match self {
+            Slab::Block(live) => Ok(rows.iter().map(|row| live.block.row(*row)).collect()),
+            Slab::Group { .. } => {
+                let mut sorted = rows.to_vec();
+                sorted.sort_unstable();
+                let mut found = Vec::with_capacity(rows.len());
+                for near in near_each_other(&sorted) {
+                    self.read_rows(near, &mut found)?;
+                }
+                let place = |row: &usize| sorted.binary_search(row).ok();
+                Ok(rows.iter().filter_map(place).map(|at| found[at].clone()).collect())
+            }
+        }
+    }
+
+    fn read_rows(&self, rows: &[usize], out: &mut Vec<EventRow>) -> Result<()> {
+        let Slab::Group { live, .. } = self else { return Ok(()) };
+        let range = rows[0]..rows[rows.len() - 1] + 1;
+        let first = range.start;
+        let uuids = self.uuids(range.clone())?;
+        let timestamps = self.numbers(Number::Timestamp, range.clone())?;
+        let created_at = self.numbers(Number::CreatedAt, range.clone())?;
+        let positions = self.numbers(Number::Position, range.clone())?;
+        let distinct_nos = self.distinct_nos(range.clone())?;
+        let historical = self.historical(range.clone())?;
+        let mut fields: Vec<Field> =
+            Field::of_every_event().chain([Field::Nulls, Field::Rest]).collect();
+        let properties = self.properties()?;
+        fields.extend(properties.iter().map(|(name, _)| Field::Property((*name).into())));
+        let mut rows: Vec<(usize, EventRow, Members)> = rows
+            .iter()
+            .map(|row| {
+                let at = row - first;
+                let event = EventRow {
+                    project: live.segment.entry.project,
+                    uuid: Uuid::from_bytes(uuids[at]),
+                    event: "".into(),
+                    distinct_id: "".into(),
+                    distinct_no: distinct_nos[at],
+                    timestamp: Timestamp::from_micros(timestamps[at]),
+                    created_at: Timestamp::from_micros(created_at[at]),
+                    elements_chain: String::new(),
+                    groups: Default::default(),
+                    properties: String::new(),
+                    position: positions[at] as u64,
+                    historical: historical[at],
+                };
+                (at, event, Members::default())
+            })
+            .collect();
+        for field in &fields {
+            let Some(column) = self.column(field, range.clone())? else { continue };
+            for (at, event, members) in &mut rows {
+                let Some(value) = column.value(*at) else { continue };
+                members.set(event, field, value);
+            }
+        }
+        out.extend(rows.into_iter().map(|(_, mut event, members)| {
+            event.properties = members.finish();
+            event
+        }));
+        Ok(())
+    }
+}
+
+/// Splits sorted rows where a gap is wider than a page: reading over it would cost more than
+/// beginning anew.
+fn near_each_other(rows: &[usize]) -> impl Iterator<Item = &[usize]> {
+    rows.chunk_by(|a, b| b - a < crate::segment::chunk::PAGE_ROWS)
+}

@@ -1,0 +1,306 @@
+//! The warehouse itself: opening, appending, and what it says about itself.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use model::{Clock, ProjectId, Timestamp};
+
+use crate::block::BLOCK_ROWS_MAX;
+use crate::cache::Cache;
+use crate::delete::matches_row;
+use crate::folder::Folder;
+use crate::manifest::{FILE, Manifest, Mask};
+use crate::row::{EventRow, Identity};
+use crate::segment::Segment;
+use crate::settings::Settings;
+use crate::slab::{LiveSegment, Slab};
+use crate::snapshot::Snapshot;
+use crate::state::{State, Writer};
+use crate::{Error, Result, dedup};
+
+/// Copies of stored events in one batch that are compared with what is stored. Beyond that a copy
+/// simply replaces the stored one, which says the same thing later.
+const COMPARE_MAX: usize = 256;
+
+/// The event store of all projects. Cheap to clone; all clones are one store.
+///
+/// Nothing runs on its own: the owner calls [`Warehouse::flush_due`], [`Warehouse::compact`],
+/// [`Warehouse::retain`] and [`Warehouse::sweep`] now and then. Appending, flushing, compacting and
+/// reading may go on at the same time, on any threads. All calls block; async callers move them
+/// to threads of their own.
+#[derive(Clone, Debug)]
+pub struct Warehouse {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// Locks are taken in the order of the fields.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub settings: Settings,
+    pub clock: Clock,
+    pub folder: Folder,
+    pub cache: Arc<Cache>,
+    pub next_id: AtomicU64,
+    /// When the oldest row in memory came, in microseconds; `i64::MAX` when there is none.
+    pub memory_since: AtomicI64,
+    pub compacting: Mutex<()>,
+    pub flushing: Mutex<()>,
+    pub writer: Mutex<Writer>,
+    pub state: Mutex<State>,
+}
+
+/// A live file of the open format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveFile {
+    pub path: PathBuf,
+    /// Rows in the file.
+    pub rows: u64,
+    pub bytes: u64,
+    /// Numbers of rows to leave out, as a portable roaring bitmap, when there are any.
+    pub dead: Option<PathBuf>,
+    pub dead_rows: u64,
+}
+
+/// The files that are a project's events up to a journal position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    pub files: Vec<LiveFile>,
+    /// The first journal position that is not in the files.
+    pub position: u64,
+}
+
+/// A lock is poisoned only by a panic in this crate; what it guards is changed in one step behind
+/// all that may fail, so it is whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Warehouse {
+    /// Opens the store in `dir`, or makes one. A store that was filled from another journal is
+    /// refused.
+    pub fn open(dir: &Path, journal: u128, settings: Settings, clock: Clock) -> Result<Warehouse> {
+        settings.check()?;
+        let folder = Folder::open(dir, settings.faults.clone())?;
+        let manifest = match folder.read_manifest()? {
+            Some(manifest) => {
+                manifest.check_journal(journal, &folder.path(FILE))?;
+                manifest
+            }
+            None => {
+                let manifest = Manifest::new(journal);
+                folder.write_manifest(&manifest)?;
+                manifest
+            }
+        };
+        let orphans = folder.remove_orphans(&known_files(&manifest))?;
+        if orphans > 0 {
+            tracing::info!(files = orphans, "removed files of unfinished changes");
+        }
+        let cache = Arc::new(Cache::new(settings.cache_bytes_max));
+        let mut state = State { applied: manifest.position, ..State::default() };
+        let mut durable_dead = HashMap::new();
+        for entry in &manifest.segments {
+            let path = folder.path(&entry.file);
+            if !path.is_file() {
+                return Err(Error::corrupt(&path, "the manifest names it, but it is missing"));
+            }
+            let dead = match &entry.dead {
+                Some(dead) => Arc::new(folder.read_dead(&dead.file)?),
+                None => Arc::default(),
+            };
+            durable_dead.insert(entry.id, Arc::clone(&dead));
+            let segment = Arc::new(Segment::new(entry.clone(), path, cache.clone()));
+            state.change_segments(entry.project, |all| all.push(LiveSegment { segment, dead }));
+        }
+        Ok(Warehouse {
+            inner: Arc::new(Inner {
+                settings,
+                clock,
+                folder,
+                cache,
+                next_id: AtomicU64::new(manifest.next_id),
+                memory_since: AtomicI64::new(i64::MAX),
+                compacting: Mutex::default(),
+                flushing: Mutex::default(),
+                writer: Mutex::new(Writer { manifest, durable_dead, pinned: Vec::new() }),
+                state: Mutex::new(state),
+            }),
+        })
+    }
+
+    /// Takes the rows of all journal records before `reach`, in the order of their positions. They
+    /// are visible when this returns, and durable once [`Warehouse::durable_position`] is behind
+    /// them. Rows of positions that were applied before are skipped; a copy of an event that is
+    /// there already is dropped when it says the same, and replaces it otherwise.
+    ///
+    /// When memory is full, this waits for a flush.
+    pub fn append(&self, rows: &[EventRow], reach: u64) -> Result<()> {
+        for pair in rows.windows(2) {
+            if pair[0].position > pair[1].position {
+                let why = "it comes behind a row of a later position";
+                return Err(Error::Invalid { position: pair[1].position, why });
+            }
+        }
+        if let Some(row) = rows.iter().find(|row| row.position >= reach) {
+            let why = "its position is not before the one the batch reaches";
+            return Err(Error::Invalid { position: row.position, why });
+        }
+        let mut rest = rows;
+        while !rest.is_empty() {
+            let (some, behind) = rest.split_at(rest.len().min(BLOCK_ROWS_MAX));
+            rest = behind;
+            // Rows of one record stay together, or the second half would look applied already.
+            let reached = behind.first().map_or(reach, |next| next.position);
+            self.make_room()?;
+            self.append_some(some, reached)?;
+        }
+        if rows.is_empty() {
+            let _writer = lock(&self.inner.writer);
+            let mut state = lock(&self.inner.state);
+            state.applied = state.applied.max(reach);
+        }
+        Ok(())
+    }
+
+    fn make_room(&self) -> Result<()> {
+        let (rows, bytes) = lock(&self.inner.state).memory_size();
+        let settings = &self.inner.settings;
+        if rows >= settings.memory_rows_max || bytes >= settings.memory_bytes_max {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn append_some(&self, rows: &[EventRow], reach: u64) -> Result<()> {
+        let writer = lock(&self.inner.writer);
+        let applied = lock(&self.inner.state).applied;
+        let mut projects: BTreeMap<ProjectId, Vec<&EventRow>> = BTreeMap::new();
+        for row in rows.iter().filter(|row| row.position >= applied) {
+            projects.entry(row.project).or_default().push(row);
+        }
+        for (project, rows) in projects {
+            self.append_to(project, &rows, &writer.manifest.masks)?;
+        }
+        let mut state = lock(&self.inner.state);
+        state.applied = state.applied.max(reach);
+        Ok(())
+    }
+
+    /// The writer is held, so only this changes the project meanwhile.
+    fn append_to(&self, project: ProjectId, rows: &[&EventRow], masks: &[Mask]) -> Result<()> {
+        let identities: Vec<Identity> = rows.iter().map(|row| row.identity()).collect();
+        let segments = lock(&self.inner.state).segments(project);
+        let stored = dedup::find(&segments, &identities)?;
+        let equal = equal_copies(&segments, rows, &stored)?;
+        drop(segments);
+        let now = self.inner.clock.now().as_micros();
+        self.inner.memory_since.fetch_min(now, Ordering::Relaxed);
+        let mut state = lock(&self.inner.state);
+        for (at, row) in rows.iter().enumerate() {
+            let identity = &identities[at];
+            let deleted = masks.iter().any(|mask| matches_row(mask, row));
+            let known = match state.find(project, identity) {
+                Some(known) => known.says_the_same(row),
+                None => equal.contains(&at),
+            };
+            if known && !deleted {
+                continue;
+            }
+            // A copy that was deleted since still replaces the ones before it.
+            if !deleted {
+                state.project(project).memory.push(row)?;
+            }
+            state.replace(project, identity, stored[at]);
+            if deleted {
+                state.project(project).memory.forget(identity);
+            }
+        }
+        Ok(())
+    }
+
+    /// The first journal position that a crash would lose from here: where to replay from.
+    pub fn durable_position(&self) -> u64 {
+        lock(&self.inner.writer).manifest.position
+    }
+
+    /// The first journal position whose rows are not visible.
+    pub fn applied_position(&self) -> u64 {
+        lock(&self.inner.state).applied
+    }
+
+    /// The project's events at this moment. It stays as it is, whatever happens to the store.
+    pub fn snapshot(&self, project: ProjectId) -> Snapshot {
+        let mut state = lock(&self.inner.state);
+        Snapshot::new(project, state.applied, state.segments(project), state.blocks(project))
+    }
+
+    /// The durable files of a project, for readers of the open format.
+    pub fn files(&self, project: ProjectId) -> Files {
+        let writer = lock(&self.inner.writer);
+        let own = writer.manifest.segments.iter().filter(|entry| entry.project == project);
+        let path = |file: &str| self.inner.folder.path(file);
+        let files = own.map(|entry| LiveFile {
+            path: path(&entry.file),
+            rows: entry.rows,
+            bytes: entry.bytes,
+            dead: entry.dead.as_ref().map(|dead| path(&dead.file)),
+            dead_rows: entry.dead.as_ref().map_or(0, |dead| dead.rows),
+        });
+        Files { files: files.collect(), position: writer.manifest.position }
+    }
+
+    pub(crate) fn take_id(&self) -> u64 {
+        self.inner.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
+    pub(crate) fn live_segment(&self, entry: &crate::manifest::SegmentEntry) -> Arc<Segment> {
+        let path = self.inner.folder.path(&entry.file);
+        Arc::new(Segment::new(entry.clone(), path, self.inner.cache.clone()))
+    }
+}
+
+/// Which rows say the same as their stored copies.
+fn equal_copies(
+    segments: &[LiveSegment],
+    rows: &[&EventRow],
+    stored: &[Option<dedup::Place>],
+) -> Result<HashSet<usize>> {
+    let places = || stored.iter().enumerate().filter_map(|(at, place)| Some((at, (*place)?)));
+    let mut equal = HashSet::new();
+    if places().count() > COMPARE_MAX {
+        return Ok(equal);
+    }
+    let mut by_group: BTreeMap<(usize, usize), Vec<(usize, usize)>> = BTreeMap::new();
+    for (at, (index, row)) in places() {
+        let segment = &segments[index].segment;
+        let group = segment.group_of(row as usize)?;
+        let row = row as usize - segment.group_rows(group)?.start;
+        by_group.entry((index, group)).or_default().push((row, at));
+    }
+    for ((index, group), found) in by_group {
+        let live = segments[index].clone();
+        let range = live.segment.group_rows(group)?;
+        let slab = Slab::Group { live, group, rows: range };
+        let places: Vec<usize> = found.iter().map(|(row, _)| *row).collect();
+        for (stored, (_, at)) in slab.event_rows(&places)?.iter().zip(&found) {
+            if stored.says_the_same(rows[*at]) {
+                equal.insert(*at);
+            }
+        }
+    }
+    Ok(equal)
+}
+
+fn known_files(manifest: &Manifest) -> HashSet<&str> {
+    let segments = manifest.segments.iter().map(|entry| entry.file.as_str());
+    let dead =
+        manifest.segments.iter().filter_map(|entry| Some(entry.dead.as_ref()?.file.as_str()));
+    let retired = manifest.retired.iter().map(|retired| retired.file.as_str());
+    segments.chain(dead).chain(retired).collect()
+}

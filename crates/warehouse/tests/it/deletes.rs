@@ -1,0 +1,106 @@
+//! Deletes and retention.
+
+use warehouse::{EventRow, Receipt, Retention, Selection, Settings};
+
+use crate::support::{PROJECT, Store, at, day, small, uuids};
+
+fn people(store: &Store) {
+    let mut rows: Vec<EventRow> = (0..30)
+        .map(|number| EventRow {
+            distinct_no: number % 3,
+            distinct_id: format!("person {}", number % 3).into(),
+            ..at(number.into(), number.into())
+        })
+        .collect();
+    let (flushed, kept) = rows.split_at_mut(20);
+    store.append(flushed);
+    store.warehouse.flush().unwrap();
+    store.append(kept);
+}
+
+#[test]
+fn a_deleted_person_is_gone_at_once_and_from_the_disk_after_compaction() {
+    let store = Store::new();
+    people(&store);
+    let person = Selection::DistinctNos([1].into());
+    let receipt = store.warehouse.delete(PROJECT, &person, 30).unwrap();
+    assert_eq!(receipt, Receipt { events: 10, events_on_disk: 7 });
+    let gone = |store: &Store| store.all().iter().all(|row| row.distinct_no != 1);
+    assert!(gone(&store));
+    assert_eq!(store.warehouse.delete(PROJECT, &person, 30).unwrap(), Receipt::default());
+    store.warehouse.flush().unwrap();
+    store.compact_fully();
+    let files = store.warehouse.files(PROJECT);
+    assert_eq!(files.files.iter().map(|file| file.rows).sum::<u64>(), 20);
+    assert_eq!(files.files.iter().map(|file| file.dead_rows).sum::<u64>(), 0);
+    assert!(gone(&store.reopen()));
+}
+
+#[test]
+fn what_comes_after_a_delete_stays() {
+    let store = Store::new();
+    people(&store);
+    store.warehouse.delete(PROJECT, &Selection::DistinctNos([1].into()), 25).unwrap();
+    let left: Vec<u128> = uuids(&store.all()).into_iter().filter(|uuid| uuid % 3 == 1).collect();
+    assert_eq!(left, [25, 28]);
+    store.append(&mut [EventRow { distinct_no: 1, ..at(100, 0) }]);
+    assert!(uuids(&store.all()).contains(&100));
+}
+
+#[test]
+fn a_replay_does_not_bring_deleted_events_back() {
+    let mut store = Store::new();
+    let mut rows: Vec<EventRow> = (0..5).map(|number| at(number, 0)).collect();
+    store.append(&mut rows);
+    store.warehouse.delete(PROJECT, &Selection::All, 3).unwrap();
+    assert_eq!(uuids(&store.all()), [3, 4]);
+    store = store.reopen();
+    assert_eq!(store.warehouse.durable_position(), 0);
+    store.warehouse.append(&rows, 5).unwrap();
+    assert_eq!(uuids(&store.all()), [3, 4]);
+}
+
+#[test]
+fn a_deleted_copy_still_replaces_the_one_before_it_when_both_are_replayed() {
+    let mut store = Store::new();
+    let mut rows = vec![at(1, 0), at(1, -50)];
+    store.append(&mut rows);
+    let then = at(1, -50).timestamp.as_micros();
+    let moment = Selection::Time { from: Some(then), to: Some(then + 1) };
+    store.warehouse.delete(PROJECT, &moment, 2).unwrap();
+    assert_eq!(uuids(&store.all()), []);
+    store = store.reopen();
+    store.warehouse.append(&rows, 2).unwrap();
+    assert_eq!(uuids(&store.all()), []);
+}
+
+#[test]
+fn events_older_than_the_retention_are_dropped() {
+    let retention = Retention { age_max: Some(day(30)), ..Retention::default() };
+    let store = Store::with(Settings { retention, ..small() });
+    let days = |days: i64| days * 86_400_000_000;
+    store.append(&mut [at(1, days(-50)), at(2, days(-31)), at(3, days(-29)), at(4, 0)]);
+    store.warehouse.flush().unwrap();
+    assert_eq!(store.warehouse.retain().unwrap().events, 2);
+    assert_eq!(uuids(&store.all()), [3, 4]);
+}
+
+#[test]
+fn the_oldest_segments_make_room_when_the_disk_budget_is_reached() {
+    let store = Store::new();
+    let month = 31 * 86_400_000_000;
+    for number in 0..3 {
+        store.append(&mut [at(number, number as i64 * month)]);
+        store.warehouse.flush().unwrap();
+    }
+    let bytes = store.snapshot().totals().disk_bytes;
+    let Store { dir, clock, warehouse, .. } = store;
+    drop(warehouse);
+    let retention = Retention { disk_bytes_max: Some(bytes - 1), ..Retention::default() };
+    let settings = Settings { retention, ..small() };
+    let warehouse = crate::support::open(dir.path(), &settings, &clock);
+    let store = Store { dir, clock, settings, warehouse };
+    assert_eq!(store.warehouse.retain().unwrap().events, 1);
+    assert_eq!(uuids(&store.all()), [1, 2]);
+    assert_eq!(store.warehouse.retain().unwrap().events, 0);
+}

@@ -1,0 +1,188 @@
+//! Opening, files, snapshots.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ::model::Timestamp;
+use warehouse::{Effort, Error, EventRow, Settings, Warehouse};
+
+use crate::support::{JOURNAL, PROJECT, Store, all, at, small, uuids};
+
+#[test]
+fn a_store_of_another_journal_or_format_or_process_is_refused() {
+    let store = Store::new();
+    let again = || Warehouse::open(store.dir.path(), JOURNAL, small(), store.clock.clone());
+    assert!(matches!(again(), Err(Error::Locked { .. })));
+    let Store { dir, clock, warehouse, .. } = store;
+    drop(warehouse);
+    let open = |journal| Warehouse::open(dir.path(), journal, small(), clock.clone());
+    assert!(matches!(open(JOURNAL + 1), Err(Error::Journal { stored: JOURNAL, .. })));
+    let manifest = dir.path().join("manifest");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(&manifest, text.replace("warehouse 1 ", "warehouse 2 ")).unwrap();
+    let error = open(JOURNAL).unwrap_err();
+    assert!(matches!(error, Error::Version { found: 2, known: 1, .. }));
+    assert!(error.to_string().contains("a newer version wrote it"));
+    std::fs::write(&manifest, text.replace("\"position\":0", "\"position\":9")).unwrap();
+    assert!(matches!(open(JOURNAL), Err(Error::Corrupt { .. })));
+}
+
+#[test]
+fn a_segment_never_spans_two_months() {
+    let store = Store::new();
+    let midnight = Timestamp::from_micros(1_775_001_600_000_000);
+    let mut rows: Vec<EventRow> = (-3..3)
+        .map(|micros: i64| EventRow {
+            timestamp: Timestamp::from_micros(midnight.as_micros() + micros),
+            ..at((micros + 3) as u128, 0)
+        })
+        .collect();
+    store.append(&mut rows);
+    store.warehouse.flush().unwrap();
+    store.compact_fully();
+    let mut names: Vec<String> = store
+        .warehouse
+        .files(PROJECT)
+        .files
+        .iter()
+        .map(|file| file.path.file_name().unwrap().to_string_lossy()[..7].to_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["2026-03", "2026-04"]);
+    assert_eq!(uuids(&store.all()), [0, 1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn rows_flush_when_they_are_old_enough_or_too_many() {
+    let settings = Settings { flush_age: Duration::from_secs(10), ..small() };
+    let store = Store::with(settings);
+    store.append(&mut [at(1, 0)]);
+    store.warehouse.flush_due().unwrap();
+    assert_eq!(store.warehouse.durable_position(), 0);
+    store.clock.advance_seconds(10);
+    store.warehouse.flush_due().unwrap();
+    assert_eq!(store.warehouse.durable_position(), 1);
+    for number in 0..10 {
+        store.append(&mut (0..20).map(|more| at(100 + number * 20 + more, 0)).collect::<Vec<_>>());
+        assert!(store.snapshot().totals().events_in_memory <= 64 + 20);
+    }
+    assert!(store.warehouse.durable_position() > 1);
+}
+
+#[test]
+fn replaced_files_stay_for_a_while_and_longer_under_a_snapshot() {
+    let store = Store::new();
+    for number in 0..4 {
+        store.append(&mut [at(number, 0)]);
+        store.warehouse.flush().unwrap();
+    }
+    let before = store.snapshot();
+    store.compact_fully();
+    assert_eq!(store.warehouse.files(PROJECT).files.len(), 1);
+    assert_eq!(store.parquet_files(), 5);
+    store.clock.advance_seconds(14 * 60);
+    assert_eq!(store.warehouse.sweep().unwrap(), 0);
+    store.clock.advance_seconds(2 * 60);
+    assert_eq!(store.warehouse.sweep().unwrap(), 0);
+    assert_eq!(uuids(&all(&before)), [0, 1, 2, 3]);
+    drop(before);
+    assert_eq!(store.warehouse.sweep().unwrap(), 4);
+    assert_eq!(store.parquet_files(), 1);
+    assert_eq!(uuids(&store.reopen().all()), [0, 1, 2, 3]);
+}
+
+#[test]
+fn an_equal_copy_is_dropped_and_another_one_replaces_wherever_the_first_is() {
+    let later = |row: &EventRow| EventRow {
+        created_at: Timestamp::from_micros(row.created_at.as_micros() + 1_000),
+        ..row.clone()
+    };
+    let first = EventRow { properties: r#"{"a": 1, "b":"x"}"#.into(), ..at(1, 0) };
+    let equal = EventRow { properties: r#"{"b":"\u0078","a":1}"#.into(), ..later(&first) };
+    let other = EventRow { properties: r#"{"a":1.0,"b":"x"}"#.into(), ..later(&first) };
+    let moved = EventRow {
+        timestamp: Timestamp::from_micros(first.timestamp.as_micros() - 1),
+        ..later(&first)
+    };
+    for flush in [false, true] {
+        for (copy, kept) in [(&equal, &first), (&other, &other), (&moved, &moved)] {
+            let store = Store::new();
+            store.append(&mut [first.clone()]);
+            if flush {
+                store.warehouse.flush().unwrap();
+            }
+            store.append(&mut [copy.clone()]);
+            let check = |store: &Store| {
+                let stored = store.all();
+                assert_eq!(stored.len(), 1);
+                assert_eq!(stored[0].created_at, kept.created_at);
+                assert_eq!(stored[0].timestamp, kept.timestamp);
+            };
+            check(&store);
+            store.warehouse.flush().unwrap();
+            check(&store);
+            store.compact_fully();
+            check(&store.reopen());
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_no_event_is_refused_and_leaves_nothing() {
+    let store = Store::new();
+    for properties in ["", "[]", "1", r#"{"a":}"#, r#"{"a":1} x"#, r#"{"a":1"#] {
+        let bad = EventRow { properties: properties.into(), ..at(1, 0) };
+        let refused = store.warehouse.append(&[bad], 1);
+        assert!(matches!(refused, Err(Error::Invalid { position: 0, .. })), "{properties}");
+    }
+    store.append(&mut [at(2, 0)]);
+    store.warehouse.flush().unwrap();
+    assert_eq!(uuids(&store.all()), [2]);
+}
+
+#[test]
+fn readers_see_every_event_once_while_segments_come_and_go() {
+    let store = Store::new();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = || {
+            let mut most = 0;
+            while !stop.load(Ordering::Relaxed) {
+                let snapshot = store.snapshot();
+                let seen = uuids(&all(&snapshot));
+                // Appended one by one in this order, so a view is always a beginning of it.
+                assert_eq!(seen, (0..seen.len() as u128).collect::<Vec<_>>());
+                assert_eq!(snapshot.totals().events, seen.len() as u64);
+                assert!(seen.len() >= most);
+                most = seen.len();
+            }
+            most
+        };
+        let readers = [scope.spawn(reader), scope.spawn(reader)];
+        let chores = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                store.warehouse.compact(Effort::Due).unwrap();
+                store.clock.advance_seconds(600);
+                store.warehouse.sweep().unwrap();
+            }
+        });
+        for number in 0..600u128 {
+            // Every third is also sent again with other properties.
+            let mut rows = vec![at(number, number as i64)];
+            if number % 3 == 0 {
+                rows.push(EventRow {
+                    properties: "{}".into(),
+                    ..at(number / 2, number as i64 / 2)
+                });
+            }
+            store.append(&mut rows);
+            if number % 10 == 9 {
+                store.warehouse.flush().unwrap();
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        chores.join().unwrap();
+        readers.into_iter().for_each(|reader| assert!(reader.join().unwrap() > 0));
+    });
+    assert_eq!(store.all().len(), 600);
+}

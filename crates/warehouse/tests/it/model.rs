@@ -1,0 +1,261 @@
+//! Random streams against a model that is a map of the live events.
+
+use std::collections::BTreeMap;
+
+use ::model::{ProjectId, Timestamp};
+use proptest::prelude::*;
+use uuid::Uuid;
+use warehouse::{Effort, EventRow, Filter, Key, Predicate, Selection, Value};
+
+use crate::support::{NOON, Store, all, row};
+
+#[derive(Clone, Debug)]
+enum Action {
+    Append(Vec<Event>),
+    Flush,
+    Compact(Effort),
+    DeletePerson(u32),
+    DeleteUuid(u8),
+    DeleteDay(i64),
+    DeleteProject(u8),
+    Sweep,
+    /// Everything not flushed is lost and replayed.
+    Crash,
+}
+
+#[derive(Clone, Debug)]
+struct Event {
+    project: u8,
+    uuid: u8,
+    name: u8,
+    person: u32,
+    day: i64,
+    value: u8,
+}
+
+impl Event {
+    fn row(&self, position: u64) -> EventRow {
+        EventRow {
+            project: ProjectId(i64::from(self.project)),
+            uuid: Uuid::from_u128(u128::from(self.uuid) << 70),
+            event: format!("event {}", self.name).into(),
+            distinct_id: format!("person {}", self.person).into(),
+            distinct_no: self.person,
+            timestamp: Timestamp::from_micros(NOON + self.day * 86_400_000_000),
+            properties: format!(
+                r#"{{"v":{},"p{}":null,"q{}":"x"}}"#,
+                self.value, self.value, self.value
+            ),
+            position,
+            ..row(0)
+        }
+    }
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    (0..2u8, 0..24u8, 0..2u8, 0..3u32, -20..20i64, 0..3u8).prop_map(
+        |(project, uuid, name, person, day, value)| Event {
+            project,
+            uuid,
+            name,
+            person,
+            day,
+            value,
+        },
+    )
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        6 => prop::collection::vec(event(), 1..40).prop_map(Action::Append),
+        3 => Just(Action::Flush),
+        2 => Just(Action::Compact(Effort::Due)),
+        1 => Just(Action::Compact(Effort::Everything)),
+        1 => (0..3u32).prop_map(Action::DeletePerson),
+        1 => (0..24u8).prop_map(Action::DeleteUuid),
+        1 => (-20..20i64).prop_map(Action::DeleteDay),
+        1 => (0..2u8).prop_map(Action::DeleteProject),
+        1 => Just(Action::Sweep),
+        2 => Just(Action::Crash),
+    ]
+}
+
+/// What the journal holds: records in order, replayed from any position.
+#[derive(Clone, Debug)]
+enum Record {
+    Event(EventRow),
+    Delete(ProjectId, Selection),
+}
+
+type Identity = (Uuid, String, u32);
+
+#[derive(Default)]
+struct Model {
+    journal: Vec<Record>,
+    live: BTreeMap<ProjectId, BTreeMap<Identity, EventRow>>,
+}
+
+impl Model {
+    fn apply(&mut self, record: Record) {
+        match &record {
+            Record::Event(row) => {
+                let identity = (row.uuid, row.event.to_string(), row.distinct_no);
+                let project = self.live.entry(row.project).or_default();
+                let same = |known: &EventRow| {
+                    known.timestamp == row.timestamp && known.properties == row.properties
+                };
+                if !project.get(&identity).is_some_and(same) {
+                    project.insert(identity, row.clone());
+                }
+            }
+            Record::Delete(project, selection) => {
+                let project = self.live.entry(*project).or_default();
+                project.retain(|_, row| !meant(selection, row));
+            }
+        }
+        self.journal.push(record);
+    }
+}
+
+fn meant(selection: &Selection, row: &EventRow) -> bool {
+    match selection {
+        Selection::DistinctNos(numbers) => numbers.contains(&row.distinct_no),
+        Selection::Uuids(uuids) => uuids.contains(&row.uuid),
+        Selection::Time { from, to } => {
+            let time = row.timestamp.as_micros();
+            from.is_none_or(|from| from <= time) && to.is_none_or(|to| time < to)
+        }
+        Selection::All => true,
+    }
+}
+
+/// Applies journal records from `first` on, as the pipeline does: batches end at deletes.
+fn play(store: &Store, journal: &[Record], first: usize) {
+    let mut batch = Vec::new();
+    for (position, record) in journal.iter().enumerate().skip(first) {
+        match record {
+            Record::Event(row) => batch.push(row.clone()),
+            Record::Delete(project, selection) => {
+                store.warehouse.append(&std::mem::take(&mut batch), position as u64).unwrap();
+                store.warehouse.delete(*project, selection, position as u64).unwrap();
+            }
+        }
+    }
+    store.warehouse.append(&batch, journal.len() as u64).unwrap();
+}
+
+fn check(store: &Store, model: &Model) {
+    for project in [0, 1].map(ProjectId) {
+        let snapshot = store.warehouse.snapshot(project);
+        let stored = all(&snapshot);
+        let mut expected: Vec<EventRow> =
+            model.live.get(&project).into_iter().flat_map(|live| live.values().cloned()).collect();
+        expected.sort_by_key(|row| (row.timestamp, row.uuid, row.event.clone(), row.distinct_no));
+        assert_eq!(stored.len(), expected.len());
+        for (stored, expected) in stored.iter().zip(&expected) {
+            let json = |row: &EventRow| -> serde_json::Value {
+                serde_json::from_str(&row.properties).unwrap()
+            };
+            assert_eq!(json(stored), json(expected));
+            let bare =
+                |row: &EventRow| EventRow { properties: String::new(), position: 0, ..row.clone() };
+            assert_eq!(bare(stored), bare(expected));
+        }
+        assert_eq!(snapshot.totals().events, expected.len() as u64);
+        check_filter(&snapshot, &expected);
+    }
+}
+
+fn check_filter(snapshot: &warehouse::Snapshot, expected: &[EventRow]) {
+    let one = Predicate::test(Key::Property("v".into()), |value| value == Some(Value::Number("1")));
+    let null = Predicate::test(Key::Property("p1".into()), |value| value == Some(Value::Null));
+    let filter = Filter {
+        events: Some(["event 1".to_owned()].into()),
+        distinct_nos: Some([0, 2].into_iter().collect()),
+        after: Some(Timestamp::from_micros(NOON - 15 * 86_400_000_000)),
+        before: Some(Timestamp::from_micros(NOON + 12 * 86_400_000_000)),
+        predicate: Some(Predicate::All(vec![one, null])),
+    };
+    let wanted = |row: &&EventRow| {
+        *row.event == *"event 1"
+            && row.distinct_no != 1
+            && row.timestamp > filter.after.unwrap()
+            && row.timestamp < filter.before.unwrap()
+            && row.properties.contains(r#""v":1"#)
+    };
+    let wanted: Vec<_> = expected.iter().filter(wanted).collect();
+    assert_eq!(snapshot.count(&filter).unwrap(), wanted.len() as u64);
+    for row in wanted {
+        let found = snapshot.get(row.uuid).unwrap().expect("a listed event is found by its uuid");
+        assert_eq!(found.uuid, row.uuid);
+    }
+    let values =
+        snapshot.values(&Key::Property("v".into()), &Filter::default(), &|_| true, 10).unwrap();
+    for value in ["0", "1", "2"] {
+        let own = |row: &&EventRow| row.properties.contains(&format!(r#""v":{value},"#));
+        let counted = values.iter().find(|found| found.json == value);
+        let expected = expected.iter().filter(own).count() as u64;
+        assert_eq!(counted.map_or(0, |found| found.events), expected);
+    }
+}
+
+fn run(actions: Vec<Action>) {
+    let mut store = Store::new();
+    let mut model = Model::default();
+    for action in actions {
+        let first = model.journal.len();
+        match action {
+            Action::Append(events) => {
+                for event in events {
+                    model.apply(Record::Event(event.row(model.journal.len() as u64)));
+                }
+            }
+            Action::DeletePerson(number) => {
+                model.apply(Record::Delete(ProjectId(0), Selection::DistinctNos([number].into())));
+            }
+            Action::DeleteUuid(uuid) => {
+                let uuid = Uuid::from_u128(u128::from(uuid) << 70);
+                model.apply(Record::Delete(ProjectId(1), Selection::Uuids([uuid].into())));
+            }
+            Action::DeleteDay(day) => {
+                let from = NOON + day * 86_400_000_000;
+                let range =
+                    Selection::Time { from: Some(from), to: Some(from + 3 * 86_400_000_000) };
+                model.apply(Record::Delete(ProjectId(0), range));
+            }
+            Action::DeleteProject(project) => {
+                let project = ProjectId(i64::from(project));
+                model.apply(Record::Delete(project, Selection::All));
+            }
+            Action::Flush => {
+                store.warehouse.flush().unwrap();
+                assert_eq!(store.warehouse.durable_position(), model.journal.len() as u64);
+            }
+            Action::Compact(effort) => drop(store.warehouse.compact(effort).unwrap()),
+            Action::Sweep => {
+                store.clock.advance_seconds(600);
+                store.warehouse.sweep().unwrap();
+            }
+            Action::Crash => {
+                store = store.reopen();
+                let durable = store.warehouse.durable_position() as usize;
+                play(&store, &model.journal, durable);
+            }
+        }
+        play(&store, &model.journal, first);
+        assert_eq!(store.warehouse.applied_position(), model.journal.len() as u64);
+        check(&store, &model);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    // contract: ingestion 150-159
+    #[test]
+    fn any_stream_of_appends_deletes_and_crashes_agrees_with_the_model(
+        actions in prop::collection::vec(action(), 1..30)
+    ) {
+        run(actions);
+    }
+}
