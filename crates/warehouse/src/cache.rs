@@ -1,4 +1,4 @@
-//! Decoded dictionaries and filters, kept while they are used and while there is room.
+//! Decoded dictionaries, filters and pages, kept while they are used and while there is room.
 
 use std::sync::Arc;
 
@@ -8,10 +8,13 @@ use quick_cache::sync;
 
 use crate::Result;
 use crate::dictionary::Dictionary;
+use crate::segment::CachedPage;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
     Column(usize),
+    /// Column and number of the page.
+    Page(usize, usize),
     Distinct,
     Filter,
 }
@@ -21,6 +24,7 @@ pub(crate) enum Cached {
     Dictionary(Arc<Dictionary>),
     Numbers(Arc<Vec<u32>>),
     Filter(Arc<Sbbf>),
+    Page(Arc<CachedPage>),
 }
 
 type Key = (u64, usize, Part);
@@ -34,6 +38,7 @@ impl Weighter<Key, Cached> for Bytes {
             Cached::Dictionary(dictionary) => dictionary.memory_bytes(),
             Cached::Numbers(numbers) => numbers.len() * 4,
             Cached::Filter(filter) => filter.num_blocks() * 32,
+            Cached::Page(page) => page.bytes.len(),
         };
         64 + bytes as u64
     }

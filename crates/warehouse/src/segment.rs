@@ -5,7 +5,9 @@ pub(crate) mod chunk;
 mod decode;
 pub(crate) mod footer;
 pub(crate) mod kind;
+mod point;
 pub(crate) mod read;
 pub(crate) mod write;
 
+pub(crate) use point::CachedPage;
 pub(crate) use read::Segment;

@@ -216,75 +216,51 @@ impl Slab {
         Ok(rows.iter().map(identity).collect())
     }
 
-    /// Whole rows. Neighbours are read together.
+    /// Whole rows.
     pub fn event_rows(&self, rows: &[usize]) -> Result<Vec<EventRow>> {
         match self {
             Slab::Block(live) => Ok(rows.iter().map(|row| live.block.row(*row)).collect()),
-            Slab::Group { .. } => {
-                let mut sorted = rows.to_vec();
-                sorted.sort_unstable();
-                let mut found = Vec::with_capacity(rows.len());
-                for near in near_each_other(&sorted) {
-                    self.read_rows(near, &mut found)?;
-                }
-                let place = |row: &usize| sorted.binary_search(row).ok();
-                Ok(rows.iter().filter_map(place).map(|at| found[at].clone()).collect())
-            }
+            Slab::Group { live, group, .. } => stored_rows(&live.segment, *group, rows),
         }
-    }
-
-    fn read_rows(&self, rows: &[usize], out: &mut Vec<EventRow>) -> Result<()> {
-        let Slab::Group { live, .. } = self else { return Ok(()) };
-        let range = rows[0]..rows[rows.len() - 1] + 1;
-        let first = range.start;
-        let uuids = self.uuids(range.clone())?;
-        let timestamps = self.numbers(Number::Timestamp, range.clone())?;
-        let created_at = self.numbers(Number::CreatedAt, range.clone())?;
-        let positions = self.numbers(Number::Position, range.clone())?;
-        let distinct_nos = self.distinct_nos(range.clone())?;
-        let historical = self.historical(range.clone())?;
-        let mut fields: Vec<Field> =
-            Field::of_every_event().chain([Field::Nulls, Field::Rest]).collect();
-        let properties = self.properties()?;
-        fields.extend(properties.iter().map(|(name, _)| Field::Property((*name).into())));
-        let mut rows: Vec<(usize, EventRow, Members)> = rows
-            .iter()
-            .map(|row| {
-                let at = row - first;
-                let event = EventRow {
-                    project: live.segment.entry.project,
-                    uuid: Uuid::from_bytes(uuids[at]),
-                    event: "".into(),
-                    distinct_id: "".into(),
-                    distinct_no: distinct_nos[at],
-                    timestamp: Timestamp::from_micros(timestamps[at]),
-                    created_at: Timestamp::from_micros(created_at[at]),
-                    elements_chain: String::new(),
-                    groups: Default::default(),
-                    properties: String::new(),
-                    position: positions[at] as u64,
-                    historical: historical[at],
-                };
-                (at, event, Members::default())
-            })
-            .collect();
-        for field in &fields {
-            let Some(column) = self.column(field, range.clone())? else { continue };
-            for (at, event, members) in &mut rows {
-                let Some(value) = column.value(*at) else { continue };
-                members.set(event, field, value);
-            }
-        }
-        out.extend(rows.into_iter().map(|(_, mut event, members)| {
-            event.properties = members.finish();
-            event
-        }));
-        Ok(())
     }
 }
 
-/// Splits sorted rows where a gap is wider than a page: reading over it would cost more than
-/// beginning anew.
-fn near_each_other(rows: &[usize]) -> impl Iterator<Item = &[usize]> {
-    rows.chunk_by(|a, b| b - a < crate::segment::chunk::PAGE_ROWS)
+fn stored_rows(segment: &Segment, group: usize, rows: &[usize]) -> Result<Vec<EventRow>> {
+    let uuids = segment.uuids_at(group, rows)?;
+    let timestamps = segment.numbers_at(group, Number::Timestamp, rows)?;
+    let created_at = segment.numbers_at(group, Number::CreatedAt, rows)?;
+    let positions = segment.numbers_at(group, Number::Position, rows)?;
+    let distinct_nos = segment.distinct_nos_at(group, rows)?;
+    let historical = segment.historical_at(group, rows)?;
+    let bare = |at: usize| EventRow {
+        project: segment.entry.project,
+        uuid: Uuid::from_bytes(uuids[at]),
+        event: "".into(),
+        distinct_id: "".into(),
+        distinct_no: distinct_nos[at],
+        timestamp: Timestamp::from_micros(timestamps[at]),
+        created_at: Timestamp::from_micros(created_at[at]),
+        elements_chain: String::new(),
+        groups: Default::default(),
+        properties: String::new(),
+        position: positions[at] as u64,
+        historical: historical[at],
+    };
+    let mut events: Vec<(EventRow, Members)> =
+        (0..rows.len()).map(|at| (bare(at), Members::default())).collect();
+    let properties = segment.properties(group)?;
+    let properties = properties.iter().map(|(name, _)| Field::Property((*name).into()));
+    for field in Field::of_every_event().chain([Field::Nulls, Field::Rest]).chain(properties) {
+        let Some(column) = segment.column_at(group, &field, rows)? else { continue };
+        for (at, (event, members)) in events.iter_mut().enumerate() {
+            if let Some(value) = column.value(at) {
+                members.set(event, &field, value);
+            }
+        }
+    }
+    let finish = |(mut event, members): (EventRow, Members)| {
+        event.properties = members.finish();
+        event
+    };
+    Ok(events.into_iter().map(finish).collect())
 }

@@ -69,28 +69,98 @@ fn varint(mut value: u64, out: &mut Vec<u8>) {
 pub(crate) fn decode(mut bytes: &[u8], width: u32, count: usize) -> Option<Vec<u32>> {
     let mut out = Vec::with_capacity(count);
     while out.len() < count {
-        let header = take_varint(&mut bytes)?;
         let left = count - out.len();
-        if header & 1 == 0 {
-            let length = usize::try_from(header >> 1).ok()?;
-            let size = width.div_ceil(8) as usize;
-            let mut value = [0; 4];
-            value[..size].copy_from_slice(bytes.get(..size)?);
-            bytes = &bytes[size..];
-            out.resize(out.len() + length.min(left), u32::from_le_bytes(value));
-            if length == 0 {
-                return None;
+        match Run::take(&mut bytes, width)? {
+            Run::Same { length: 0, .. } | Run::Packed { values: 0, .. } => return None,
+            Run::Same { length, value } => out.resize(out.len() + length.min(left), value),
+            Run::Packed { values, packed } => {
+                let wanted = values.min(left);
+                let needed = (wanted * width as usize).div_ceil(8);
+                unpack(packed.get(..needed)?, width, wanted, &mut out);
             }
-        } else {
-            let values = usize::try_from(header >> 1).ok()?.checked_mul(8)?;
-            let wanted = values.min(left);
-            let needed = (wanted * width as usize).div_ceil(8);
-            unpack(bytes.get(..needed)?, width, wanted, &mut out);
-            let size = values.checked_mul(width as usize)? / 8;
-            bytes = bytes.get(size.min(bytes.len())..)?;
         }
     }
     Some(out)
+}
+
+/// The value at `index`, without decoding the ones before.
+pub(crate) fn get(mut bytes: &[u8], width: u32, mut index: usize) -> Option<u32> {
+    loop {
+        let run = Run::take(&mut bytes, width)?;
+        match run {
+            Run::Same { length, value } if index < length => return Some(value),
+            Run::Packed { values, packed } if index < values => {
+                let bit = index * width as usize;
+                let from = bit / 8;
+                let mut window = [0; 8];
+                let size = packed.len().saturating_sub(from).min(8);
+                window[..size].copy_from_slice(packed.get(from..from + size)?);
+                let mask = (1u64 << width) - 1;
+                return Some(((u64::from_le_bytes(window) >> (bit % 8)) & mask) as u32);
+            }
+            Run::Same { length: 0, .. } | Run::Packed { values: 0, .. } => return None,
+            Run::Same { length, .. } => index -= length,
+            Run::Packed { values, .. } => index -= values,
+        }
+    }
+}
+
+/// Of single bits: the one at `index`, and how many before it are set.
+pub(crate) fn rank(mut bytes: &[u8], mut index: usize) -> Option<(bool, usize)> {
+    let mut before = 0;
+    loop {
+        match Run::take(&mut bytes, 1)? {
+            Run::Same { length, value } if index < length => {
+                return Some((value == 1, before + index * value as usize));
+            }
+            Run::Packed { values, packed } if index < values => {
+                let whole = packed.get(..index / 8)?.iter();
+                before += whole.map(|byte| byte.count_ones() as usize).sum::<usize>();
+                let byte = *packed.get(index / 8)?;
+                let below = byte & ((1u8 << (index % 8)) - 1);
+                return Some((byte >> (index % 8) & 1 == 1, before + below.count_ones() as usize));
+            }
+            Run::Same { length: 0, .. } | Run::Packed { values: 0, .. } => return None,
+            Run::Same { length, value } => {
+                before += length * value as usize;
+                index -= length;
+            }
+            Run::Packed { values, packed } => {
+                before += packed.iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
+                index -= values;
+            }
+        }
+    }
+}
+
+enum Run<'a> {
+    Same {
+        length: usize,
+        value: u32,
+    },
+    /// The last packed stretch may be cut behind the last value.
+    Packed {
+        values: usize,
+        packed: &'a [u8],
+    },
+}
+
+impl<'a> Run<'a> {
+    fn take(bytes: &mut &'a [u8], width: u32) -> Option<Run<'a>> {
+        let header = take_varint(bytes)?;
+        let count = usize::try_from(header >> 1).ok()?;
+        if header & 1 == 0 {
+            let size = width.div_ceil(8) as usize;
+            let mut value = [0; 4];
+            value[..size].copy_from_slice(bytes.get(..size)?);
+            *bytes = &bytes[size..];
+            return Some(Run::Same { length: count, value: u32::from_le_bytes(value) });
+        }
+        let size = count.checked_mul(width as usize)?.min(bytes.len());
+        let (packed, rest) = bytes.split_at(size);
+        *bytes = rest;
+        Some(Run::Packed { values: count.checked_mul(8)?, packed })
+    }
 }
 
 fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) {
@@ -146,6 +216,13 @@ mod tests {
         fn what_is_encoded_comes_back((width, values) in runs()) {
             let mut bytes = Vec::new();
             encode(&values, width, &mut bytes);
+            for (index, value) in values.iter().enumerate() {
+                prop_assert_eq!(get(&bytes, width, index), Some(*value));
+                if width == 1 {
+                    let before = values[..index].iter().sum::<u32>() as usize;
+                    prop_assert_eq!(rank(&bytes, index), Some((*value == 1, before)));
+                }
+            }
             prop_assert_eq!(decode(&bytes, width, values.len()), Some(values));
         }
 
@@ -153,7 +230,9 @@ mod tests {
         fn any_bytes_decode_to_something_or_nothing(bytes: Vec<u8>, width in 0u32..=32) {
             if let Some(values) = decode(&bytes, width, 100) {
                 prop_assert_eq!(values.len(), 100);
+                prop_assert_eq!(get(&bytes, width, 99), Some(values[99]));
             }
+            let _ = rank(&bytes, 99);
         }
     }
 }

@@ -155,20 +155,47 @@ impl Segment {
         field: &Field,
         rows: Range<usize>,
     ) -> Result<Option<Column>> {
-        let opened = self.opened()?;
-        let Some(&(column, kind)) = opened.columns.get(&field.name()) else { return Ok(None) };
+        let Some((column, kind)) = self.column_number(&field.name())? else { return Ok(None) };
         let mut codes = Vec::with_capacity(rows.len());
         let mut loose = Dictionary::default();
         let first = self.pages(group, column, rows.clone(), |page| {
             decode::codes(&page, kind, field.required(), &mut loose, &mut codes)
         })?;
         trim(&mut codes, first, &rows);
-        let dictionary = match opened.chunk(group, column).dictionary_page_offset() {
-            Some(_) => self.dictionary(group, column, kind)?,
-            None if kind == Kind::Bool => Arc::new(both_bools()),
-            None => Arc::new(loose),
-        };
+        let dictionary = self.dictionary_of(group, column, kind, loose)?;
         Ok(Some(Column { codes, dictionary }))
+    }
+
+    /// The chunk's dictionary, or else the values that were found in its pages.
+    pub fn dictionary_of(
+        &self,
+        group: usize,
+        column: usize,
+        kind: Kind,
+        loose: Dictionary,
+    ) -> Result<Arc<Dictionary>> {
+        match self.opened()?.chunk(group, column).dictionary_page_offset() {
+            Some(_) => self.dictionary(group, column, kind),
+            None if kind == Kind::Bool => Ok(Arc::new(both_bools())),
+            None => Ok(Arc::new(loose)),
+        }
+    }
+
+    pub fn column_number(&self, name: &str) -> Result<Option<(usize, Kind)>> {
+        Ok(self.opened()?.columns.get(name).copied())
+    }
+
+    pub fn locations(&self, group: usize, column: usize) -> Result<&[PageLocation]> {
+        Ok(self.opened()?.locations(group, column))
+    }
+
+    pub fn cached(
+        &self,
+        group: usize,
+        part: Part,
+        load: impl FnOnce() -> Result<Cached>,
+    ) -> Result<Cached> {
+        self.cache.get(self.entry.id, group, part, load)
     }
 
     fn dictionary(&self, group: usize, column: usize, kind: Kind) -> Result<Arc<Dictionary>> {
@@ -178,7 +205,7 @@ impl Segment {
             decode::entries(&bytes, entries, kind, &mut dictionary).ok_or_else(|| self.broken())?;
             Ok(Cached::Dictionary(Arc::new(dictionary)))
         };
-        match self.cache.get(self.entry.id, group, Part::Column(column), load)? {
+        match self.cached(group, Part::Column(column), load)? {
             Cached::Dictionary(dictionary) => Ok(dictionary),
             _ => Err(self.broken()),
         }
@@ -264,7 +291,7 @@ impl Segment {
                 .map_err(Error::parquet(&self.path))?;
             Ok(Cached::Filter(Arc::new(filter.ok_or_else(|| self.broken())?)))
         };
-        match self.cache.get(self.entry.id, group, Part::Filter, load)? {
+        match self.cached(group, Part::Filter, load)? {
             Cached::Filter(filter) => Ok(filter),
             _ => Err(self.broken()),
         }
@@ -291,7 +318,7 @@ impl Segment {
             let number = |four: &[u8]| u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
             Ok(Cached::Numbers(Arc::new(bytes.chunks_exact(4).map(number).collect())))
         };
-        match self.cache.get(self.entry.id, group, Part::Distinct, load)? {
+        match self.cached(group, Part::Distinct, load)? {
             Cached::Numbers(numbers) => Ok(numbers),
             _ => Err(self.broken()),
         }
@@ -334,7 +361,7 @@ impl Segment {
         }
     }
 
-    fn page_reader(
+    pub fn page_reader(
         &self,
         group: usize,
         column: usize,
@@ -352,7 +379,9 @@ impl Segment {
 }
 
 /// The page reader takes everything before the first wanted page for a dictionary.
-fn skip_dictionary(pages: &mut SerializedPageReader<ReadAt>) -> parquet::errors::Result<()> {
+pub(crate) fn skip_dictionary(
+    pages: &mut SerializedPageReader<ReadAt>,
+) -> parquet::errors::Result<()> {
     if pages.peek_next_page()?.is_some_and(|page| page.is_dict) {
         pages.skip_next_page()?;
     }

@@ -72,7 +72,7 @@ fn tell(store: &Store) -> warehouse::Result<()> {
 fn a_stop_at_any_step_loses_nothing_and_doubles_nothing() {
     for step in Step::ALL {
         let mut stops = 0;
-        for nth in 1..200 {
+        for nth in [1, 2, 3, 5, 8, 13, 21, 34, 55] {
             let (faults, _) = fail_at(*step, nth);
             // The first manifest is written when the store is made.
             let clean = Store::new().reopen();
@@ -102,7 +102,7 @@ fn a_stop_at_any_step_loses_nothing_and_doubles_nothing() {
 #[test]
 fn after_a_failure_the_same_store_goes_on() {
     for step in Step::ALL {
-        for nth in 1..200 {
+        for nth in [1, 2, 3, 5, 8, 13, 21, 34, 55] {
             let (faults, _) = fail_at(*step, nth);
             let clean = Store::new();
             let Store { dir, clock, warehouse, .. } = clean;
