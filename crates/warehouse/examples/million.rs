@@ -1,5 +1,6 @@
 //! What storing and finding events costs: `cargo run --release -p warehouse --example million`,
-//! with the number of events and `v4` or `v7` as arguments.
+//! with the number of events, `v4` or `v7`, and a folder to keep
+//! as arguments.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -84,7 +85,7 @@ impl Generator {
                 r#""$time":{time},"$device_id":"dev-{person:08x}","#,
                 r#""$geoip_country_code":"C{country}","$geoip_country_name":"Country {country}","$geoip_city_name":"City {city}","#,
                 r#""$geoip_latitude":{lat}.25,"$geoip_longitude":{lon}.5,"$ip":"10.{a}.{b}.{c}","#,
-                r#""plan":"{plan}","price":{price}.{cents:02},"quantity":{quantity},"logged_in":{logged_in},"#,
+                r#""plan":"{plan}","price":{price},"quantity":{quantity},"logged_in":{logged_in},"#,
                 r#""$set":{{"plan":"{plan}","city":"City {city}"}}}}"#
             ),
             browser = browser,
@@ -104,19 +105,14 @@ impl Generator {
             vh = height - 100 - self.skewed(20) as i32,
             lib = 200 + self.skewed(5),
             insert = self.rng.random::<u64>(),
-            time = format_args!(
-                "17672256{:02}.{:03}",
-                self.rng.random_range(0..100),
-                self.rng.random_range(0..1000)
-            ),
+            time = (1_767_225_600_000 + self.rng.random_range(0..100_000_000i64)) as f64 / 1_000.0,
             lat = city % 80,
             lon = city % 170,
             a = person % 256,
             b = person / 256 % 256,
             c = person / 65_536,
             plan = ["free", "team", "scale"][(person % 3) as usize],
-            price = self.skewed(200),
-            cents = self.skewed(100),
+            price = self.skewed(20_000) as f64 / 100.0,
             quantity = 1 + self.skewed(5),
             logged_in = self.rng.random::<bool>(),
         )
@@ -163,8 +159,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         timed: timed_uuids,
     };
     let dir = tempfile::tempdir()?;
+    let folder = arguments.next().map_or_else(|| dir.path().to_owned(), Into::into);
     let now = Clock::at(Timestamp::from_micros(START + DAYS as i64 * 86_400_000_000));
-    let store = Warehouse::open(dir.path(), 1, Settings::default(), now)?;
+    let store = Warehouse::open(&folder, 1, Settings::default(), now)?;
     let (mut append, mut flush, mut compact) = (0.0, 0.0, 0.0);
     let mut sent_bytes = 0;
     let mut samples = Vec::new();

@@ -1,7 +1,56 @@
 //! The warehouse: event rows, from the pipeline's hands to every reader's.
 //!
-//! The pipeline appends rows in the order of the journal; readers take snapshots. It never knows
-//! persons, definitions or HTTP, and nothing outside names its engine.
+//! The pipeline appends rows in the order of the journal with the position they reach; readers take
+//! a [`Snapshot`] of one project. The crate never knows persons, definitions or HTTP, and nothing
+//! outside names its engine.
+//!
+//! ```text
+//! append -> memory (blocks of codes) -> flush -> segments <- compact
+//!               \______ snapshot = segments + memory - dead rows ______/
+//! ```
+//!
+//! - `block`, `memory`: rows in memory, taken apart into dictionary columns when they are appended.
+//! - `segment`: one Parquet file; `merge`: the one way in which segments are made.
+//! - `manifest`, `change`, `folder`: which files count, changed in one atomic step.
+//! - `slab`, `filter`, `list`, `snapshot`: reading, over codes and dictionaries.
+//! - `dedup`: an event is one row for good; `delete`, `compact`, `upkeep`: how rows go.
+//!
+//! # Why nothing is lost or counted twice
+//!
+//! Memory has no log of its own: the journal keeps every record until [`Warehouse::durable_position`]
+//! is behind it, and that position changes in the same manifest as the segments that reach it. After
+//! a crash the owner replays from there. A row of an event that is already stored is dropped or takes
+//! the other's place; the place of the replaced row is marked dead in the manifest that brings the
+//! new row, never earlier. Files that no manifest names are removed when the store is opened.
+//!
+//! # The open format
+//!
+//! A store is a folder: `manifest`, `lock`, and for every project a folder named by its number with
+//! `<year>-<month>-<id>.parquet` segments and `….dead` files. [`Warehouse::files`] lists the files
+//! that are a project's events up to a journal position. A bare glob would count replaced files too.
+//! Row numbers in a segment's `.dead` file (a portable 32-bit roaring bitmap) must be left out.
+//!
+//! A segment never spans two UTC months; its rows are sorted by event and then timestamp. Columns
+//! without values are left out. Row groups have an offset index, page bounds for `uuid`, `timestamp`,
+//! `created_at` and `position`, and a bloom filter over `uuid`.
+//!
+//! | column | type | |
+//! |---|---|---|
+//! | `uuid` | UUID | |
+//! | `timestamp`, `created_at` | timestamp, microseconds, UTC | |
+//! | `position` | int64 | place in the journal |
+//! | `distinct_no` | uint32 | number of the distinct id in its project |
+//! | `historical` | boolean | |
+//! | `event`, `distinct_id` | string | |
+//! | `elements_chain`, `group_0` … `group_4` | string | null when there is none |
+//! | `p.<name>` | see below | null when the event has no such property, or when it is JSON null |
+//! | `properties_null` | string | JSON array of the properties that are JSON null |
+//! | `properties_rest` | string | JSON object of the rare properties |
+//!
+//! A property's column is typed by the values that were seen: string when all are texts, boolean,
+//! int64, double, and otherwise a string in which every value is JSON (texts in quotes). Numbers are
+//! typed only if each literal comes back unchanged. The key `hedgerow` of the footer says which kind
+//! each column is, and lists every row group's events with their rows and times.
 
 mod block;
 mod cache;

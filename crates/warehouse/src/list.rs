@@ -22,6 +22,9 @@ use crate::slab::Slab;
 use crate::snapshot::Snapshot;
 use crate::{Error, Result};
 
+/// Limit and offset together; a longer list is cut here.
+const LIST_EVENTS_MAX: usize = 1 << 20;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Order {
     #[default]
@@ -168,7 +171,7 @@ impl Snapshot {
     pub fn list(&self, filter: &Filter, window: &Window) -> Result<Listing> {
         let slabs = self.slabs(filter)?;
         // One more tells whether there is another page.
-        let wanted = window.offset + window.limit + 1;
+        let wanted = window.offset.saturating_add(window.limit).min(LIST_EVENTS_MAX) + 1;
         let order = window.order;
         let mut best = Best { order, wanted, candidates: Vec::new(), last: None };
         let mut streams: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();

@@ -103,17 +103,8 @@ fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// Undoes the split into first bytes, second bytes and so on.
 pub(crate) fn uuids(bytes: &[u8], rows: usize, out: &mut Vec<[u8; 16]>) -> Option<()> {
-    if bytes.len() != rows * 16 {
-        return None;
-    }
-    let first = out.len();
-    out.resize(first + rows, [0; 16]);
-    for (byte, column) in bytes.chunks_exact(rows.max(1)).enumerate() {
-        for (uuid, value) in out[first..].iter_mut().zip(column) {
-            uuid[byte] = *value;
-        }
-    }
-    Some(())
+    let (uuids, rest) = bytes.as_chunks();
+    out.extend_from_slice(uuids);
+    (uuids.len() == rows && rest.is_empty()).then_some(())
 }

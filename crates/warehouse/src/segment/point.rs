@@ -22,7 +22,6 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub(crate) struct CachedPage {
     pub bytes: Bytes,
-    rows: usize,
     first_row: usize,
     encoding: Encoding,
 }
@@ -46,13 +45,8 @@ impl Segment {
         let (column, _) = self.column_number("uuid")?.ok_or_else(|| self.broken())?;
         let uuid = |row: &usize| {
             let page = self.page_at(group, column, *row)?;
-            let at = row - page.first_row;
-            let byte = |byte: usize| page.bytes.get(byte * page.rows + at).copied();
-            let mut uuid = [0; 16];
-            for (place, value) in uuid.iter_mut().enumerate() {
-                *value = byte(place).ok_or_else(|| self.broken())?;
-            }
-            Ok(uuid)
+            let (uuids, _) = page.bytes.as_chunks();
+            uuids.get(row - page.first_row).copied().ok_or_else(|| self.broken())
         };
         rows.iter().map(uuid).collect()
     }
@@ -117,10 +111,8 @@ impl Segment {
                 pages.get_next_page()
             };
             match next().map_err(Error::parquet(&self.path))? {
-                Some(Page::DataPage { buf, num_values, encoding, .. }) => {
-                    let rows = num_values as usize;
-                    let page = CachedPage { bytes: buf, rows, first_row, encoding };
-                    Ok(Cached::Page(Arc::new(page)))
+                Some(Page::DataPage { buf, encoding, .. }) => {
+                    Ok(Cached::Page(Arc::new(CachedPage { bytes: buf, first_row, encoding })))
                 }
                 _ => Err(self.broken()),
             }

@@ -151,8 +151,9 @@ impl SegmentWriter {
             let mut writer = ChunkWriter::new(&mut self.spill, &self.path, &mut self.zstd, &leaf);
             for page in uuids.chunks(PAGE_ROWS) {
                 let bounds = uuid_bounds(page);
-                let values = split_bytes(page);
-                writer.page(page.len(), None, &values, Encoding::BYTE_STREAM_SPLIT, bounds)?;
+                // Splitting the bytes would pack v7 uuids better, but not every reader of the open
+                // format knows that encoding.
+                writer.page(page.len(), None, page.as_flattened(), Encoding::PLAIN, bounds)?;
             }
             let done = writer.finish(uuid_bounds(uuids), Some(filter_of(uuids)))?;
             self.add(group, done);
@@ -242,11 +243,6 @@ impl SegmentWriter {
         folder.step(Step::SegmentSynced)?;
         Ok(Written { bytes, column_bytes_max: self.column_bytes_max })
     }
-}
-
-/// The first bytes of all, then the second bytes of all: the time inside v7 uuids packs well so.
-fn split_bytes(uuids: &[[u8; 16]]) -> Vec<u8> {
-    (0..16).flat_map(|byte| uuids.iter().map(move |uuid| uuid[byte])).collect()
 }
 
 fn uuid_bounds(uuids: &[[u8; 16]]) -> chunk::Bounds {
