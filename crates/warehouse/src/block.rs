@@ -18,6 +18,9 @@ use crate::{Error, Result};
 /// less than a millisecond, large enough that dictionaries pay.
 pub(crate) const BLOCK_ROWS_MAX: usize = 8_192;
 
+/// A block that holds this much takes no more rows, however few they are.
+pub(crate) const BLOCK_BYTES_MAX: usize = 32 << 20;
+
 /// What a row costs besides its dictionary entries and codes.
 const ROW_BYTES: usize = 16 + 3 * 8 + 4 + 1;
 
@@ -141,6 +144,10 @@ impl Builder {
 
     pub fn rows(&self) -> usize {
         self.plain.uuids.len()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.rows() == BLOCK_ROWS_MAX || self.bytes >= BLOCK_BYTES_MAX
     }
 
     /// A fair estimate of the memory held.

@@ -9,8 +9,9 @@ use model::ProjectId;
 use roaring::RoaringBitmap;
 
 use crate::Result;
-use crate::folder::Folder;
-use crate::manifest::{DeadEntry, Manifest, Retired};
+use crate::folder::{Folder, Fresh};
+use crate::manifest::{DeadEntry, Manifest, Retired, SegmentEntry};
+use crate::segment::write::discard;
 use crate::state::{State, Writer};
 use crate::warehouse::{Warehouse, lock};
 
@@ -18,6 +19,7 @@ pub(crate) struct Change<'a> {
     pub manifest: Manifest,
     warehouse: &'a Warehouse,
     durable_dead: HashMap<u64, Arc<RoaringBitmap>>,
+    fresh: Fresh<'a>,
     /// Projects whose folder got a file; its entry there must be durable too.
     touched: BTreeSet<ProjectId>,
     now: i64,
@@ -29,6 +31,7 @@ impl<'a> Change<'a> {
             manifest: writer.manifest.clone(),
             warehouse,
             durable_dead: writer.durable_dead.clone(),
+            fresh: Fresh::new(&warehouse.inner.folder),
             touched: BTreeSet::new(),
             now: warehouse.now().as_micros(),
         }
@@ -36,6 +39,11 @@ impl<'a> Change<'a> {
 
     fn place(&self, id: u64) -> Option<usize> {
         self.manifest.segments.iter().position(|entry| entry.id == id)
+    }
+
+    pub fn add(&mut self, entries: Vec<SegmentEntry>, files: Fresh<'a>) {
+        self.manifest.segments.extend(entries);
+        self.fresh.join(files);
     }
 
     /// Adds dead rows to a segment; drops the segment when none is left alive.
@@ -52,6 +60,7 @@ impl<'a> Change<'a> {
         }
         let segment = &self.manifest.segments[at].file;
         let file = Folder::dead_file(segment, self.warehouse.take_id());
+        self.fresh.add(&file);
         self.warehouse.inner.folder.write_dead(&file, &all)?;
         self.touched.insert(self.manifest.segments[at].project);
         let entry = &mut self.manifest.segments[at];
@@ -75,8 +84,8 @@ impl<'a> Change<'a> {
         self.manifest.retired.extend(file.map(|file| Retired { file, at: self.now }));
     }
 
-    /// Segments that are gone from the manifest leave the readers' state by themselves; `apply`
-    /// does the rest, in the same moment.
+    /// `apply` brings the readers' state up to date; segments that are gone from the manifest
+    /// leave it by themselves, in the same moment.
     pub fn commit(mut self, writer: &mut Writer, apply: impl FnOnce(&mut State)) -> Result<()> {
         let inner = &self.warehouse.inner;
         for project in &self.touched {
@@ -84,26 +93,38 @@ impl<'a> Change<'a> {
         }
         if self.manifest != writer.manifest {
             self.manifest.next_id = inner.next_id.load(Ordering::Relaxed);
-            inner.folder.write_manifest(&self.manifest)?;
+            inner.folder.prepare_manifest(&self.manifest)?;
+            let files = self.fresh.keep();
+            if let Err(error) = inner.folder.install_manifest() {
+                writer.unsettled.extend(files);
+                return Err(error);
+            }
+            let settled = std::mem::take(&mut writer.unsettled);
+            settled.iter().for_each(|file| discard(&inner.folder.path(file)));
         }
-        let live: HashSet<u64> = self.manifest.segments.iter().map(|entry| entry.id).collect();
         writer.manifest = self.manifest;
         writer.durable_dead = self.durable_dead;
         let mut state = lock(&inner.state);
-        for project in state.projects.values_mut() {
-            if project.segments.iter().all(|own| live.contains(&own.segment.entry.id)) {
-                continue;
-            }
-            Arc::make_mut(&mut project.segments).retain(|own| {
-                let stays = live.contains(&own.segment.entry.id);
-                if !stays {
-                    let file = own.segment.entry.file.clone();
-                    writer.pinned.push((file, Arc::downgrade(&own.segment)));
-                }
-                stays
-            });
-        }
         apply(&mut state);
+        drop_segments(&mut state, writer);
         Ok(())
+    }
+}
+
+/// Takes out what the manifest does not name; snapshots may still read it.
+fn drop_segments(state: &mut State, writer: &mut Writer) {
+    let live: HashSet<u64> = writer.manifest.segments.iter().map(|entry| entry.id).collect();
+    for project in state.projects.values_mut() {
+        if project.segments.iter().all(|own| live.contains(&own.segment.entry.id)) {
+            continue;
+        }
+        Arc::make_mut(&mut project.segments).retain(|own| {
+            let stays = live.contains(&own.segment.entry.id);
+            if !stays {
+                let file = own.segment.entry.file.clone();
+                writer.pinned.push((file, Arc::downgrade(&own.segment)));
+            }
+            stays
+        });
     }
 }

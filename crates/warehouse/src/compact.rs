@@ -10,10 +10,10 @@ use crate::Result;
 use crate::change::Change;
 use crate::dedup;
 use crate::faults::Step;
+use crate::folder::Fresh;
 use crate::manifest::SegmentEntry;
 use crate::merge::{LEVEL_COMPACT, Merge};
 use crate::month::Month;
-use crate::segment::write::discard;
 use crate::slab::{LiveSegment, Slab};
 use crate::state::Writer;
 use crate::warehouse::{Warehouse, lock};
@@ -41,8 +41,9 @@ pub struct Compacted {
 const DEAD_SHARE: (u64, u64) = (1, 10);
 /// Dead rows do not stay longer than this, however few they are.
 const DEAD_AGE_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
-/// Segments are of similar size when none is this many times larger than the next smaller one.
-const SIMILAR: u64 = 4;
+/// Segments are of similar size when their rows lie between the same two powers of this: a row is
+/// rewritten once a power, not with every neighbour that happens to be near.
+const TIER: u64 = 4;
 
 impl Warehouse {
     /// Does one merge, if there is one to do. Readers and appends go on meanwhile.
@@ -60,25 +61,19 @@ impl Warehouse {
             slabs.extend(input.slabs()?);
         }
         let outputs = merge.run(&slabs, &mut || self.take_id())?;
-        let before = inputs.len();
+        let mut fresh = Fresh::new(&self.inner.folder);
+        outputs.iter().for_each(|entry| fresh.add(&entry.file));
         let done = Compacted {
-            segments_before: before,
+            segments_before: inputs.len(),
             segments_after: outputs.len(),
             rows: outputs.iter().map(|entry| entry.rows).sum(),
             rows_removed: inputs.iter().map(|input| input.dead.len()).sum(),
         };
-        if let Err(error) = self.inner.folder.step(Step::CompactMerged) {
-            self.drop_outputs(&outputs);
-            return Err(error);
-        }
-        match self.replace(project, &inputs, outputs)? {
+        self.inner.folder.step(Step::CompactMerged)?;
+        match self.replace(project, &inputs, outputs, fresh)? {
             true => Ok(Some(done)),
             false => Ok(None),
         }
-    }
-
-    fn drop_outputs(&self, outputs: &[SegmentEntry]) {
-        outputs.iter().for_each(|entry| discard(&self.inner.folder.path(&entry.file)));
     }
 
     /// Segments that are merged next, with the dead rows that are durably dead.
@@ -111,12 +106,13 @@ impl Warehouse {
             rows <= settings.segment_rows_max as u64 && bytes <= settings.merge_bytes_max
         };
         let least = if effort == Effort::Due { settings.merge_segments_min } else { 2 };
+        let tier = |entry: &SegmentEntry| entry.rows.max(1).ilog(TIER);
         let similar = |a: &&SegmentEntry, b: &&SegmentEntry| {
-            effort == Effort::Everything || b.rows <= a.rows.saturating_mul(SIMILAR)
+            effort == Effort::Everything || tier(a) == tier(b)
         };
         for group in entries.chunk_by(similar) {
             let most = (0..=group.len()).rev().find(|most| fits(&group[..*most])).unwrap_or(0);
-            if most >= least {
+            if group.len() >= least && most >= 2 {
                 return Some(group[..most].iter().map(|entry| entry.id).collect());
             }
         }
@@ -137,6 +133,7 @@ impl Warehouse {
         project: ProjectId,
         inputs: &[LiveSegment],
         outputs: Vec<SegmentEntry>,
+        fresh: Fresh<'_>,
     ) -> Result<bool> {
         // A flush on its way remembers dead rows by segment, so it comes first.
         let _no_flush = lock(&self.inner.flushing);
@@ -149,7 +146,6 @@ impl Warehouse {
             current.iter().find(|live| live.segment.entry.id == input.segment.entry.id)
         };
         if flushing || inputs.iter().any(|input| now(input).is_none()) {
-            self.drop_outputs(&outputs);
             return Ok(false);
         }
         let mut new: Vec<LiveSegment> = outputs
@@ -173,13 +169,11 @@ impl Warehouse {
         }
         let mut change = Change::begin(self, &writer);
         inputs.iter().for_each(|input| change.retire(input.segment.entry.id));
-        change.manifest.segments.extend(outputs);
+        change.add(outputs, fresh);
         for (live, dead) in new.iter().zip(&durable) {
             change.bury(live.segment.entry.id, dead)?;
         }
         drop(current);
-        let stays: Vec<u64> = change.manifest.segments.iter().map(|entry| entry.id).collect();
-        new.retain(|live| stays.contains(&live.segment.entry.id));
         change.commit(&mut writer, |state| {
             state.change_segments(project, |all| all.extend(new));
         })?;

@@ -201,6 +201,28 @@ pub(crate) struct Stretch {
     pub event: Option<Arc<str>>,
 }
 
+/// As [`stretches`], for readers that need no order: where every event is wanted, a row group is
+/// read in one piece instead of run by run.
+pub(crate) fn pieces(slabs: &[Slab], filter: &Filter) -> Result<Vec<Stretch>> {
+    let runs = stretches(slabs, filter)?;
+    if filter.events.is_some() {
+        return Ok(runs);
+    }
+    let mut pieces: Vec<Stretch> = Vec::new();
+    for run in runs {
+        match pieces.last_mut() {
+            Some(piece) if piece.slab == run.slab => {
+                piece.rows.end = run.rows.end;
+                piece.from = piece.from.min(run.from);
+                piece.to = piece.to.max(run.to);
+                piece.event = None;
+            }
+            _ => pieces.push(run),
+        }
+    }
+    Ok(pieces)
+}
+
 /// What may hold wanted rows: a run of an event in a row group, or a block.
 pub(crate) fn stretches(slabs: &[Slab], filter: &Filter) -> Result<Vec<Stretch>> {
     let mut found = Vec::new();

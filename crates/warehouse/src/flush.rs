@@ -12,10 +12,10 @@ use crate::change::Change;
 use crate::dedup;
 use crate::delete::select_rows;
 use crate::faults::Step;
+use crate::folder::Fresh;
 use crate::manifest::{Manifest, SegmentEntry};
 use crate::memory::Frozen;
 use crate::merge::{LEVEL_FLUSH, Merge};
-use crate::segment::write::discard;
 use crate::slab::{LiveBlock, LiveSegment, Slab};
 use crate::warehouse::{Warehouse, lock};
 
@@ -24,24 +24,33 @@ impl Warehouse {
     /// visible, and the next flush takes them up again.
     pub fn flush(&self) -> Result<()> {
         let _one_at_a_time = lock(&self.inner.flushing);
+        let flushed = self.flush_all();
+        if flushed.is_err() {
+            self.inner.waiting_since.fetch_min(self.now().as_micros(), Ordering::Relaxed);
+        }
+        flushed
+    }
+
+    fn flush_all(&self) -> Result<()> {
         if lock(&self.inner.state).flushing.is_some() {
             self.finish_flush()?;
         }
         {
             let writer = lock(&self.inner.writer);
             let mut state = lock(&self.inner.state);
+            self.inner.waiting_since.store(i64::MAX, Ordering::Relaxed);
             if state.applied <= writer.manifest.position && state.memory_size().0 == 0 {
                 return Ok(());
             }
             state.freeze();
-            self.inner.memory_since.store(i64::MAX, Ordering::Relaxed);
         }
         self.finish_flush()
     }
 
-    /// Flushes when rows have been in memory for [`crate::Settings::flush_age`].
+    /// Flushes when something has waited for [`crate::Settings::flush_age`]: rows, a position that
+    /// advanced without any, or what a failed flush left.
     pub fn flush_due(&self) -> Result<()> {
-        let since = self.inner.memory_since.load(Ordering::Relaxed);
+        let since = self.inner.waiting_since.load(Ordering::Relaxed);
         let age = self.inner.settings.flush_age.as_micros() as i64;
         if since != i64::MAX && self.now().as_micros() - since >= age {
             self.flush()?;
@@ -62,6 +71,7 @@ impl Warehouse {
             flushing.projects.iter().map(|(id, frozen)| (*id, as_frozen(frozen))).collect()
         };
         let mut entries = Vec::new();
+        let mut fresh = Fresh::new(&self.inner.folder);
         for (project, blocks) in frozen {
             let merge = Merge {
                 folder: &self.inner.folder,
@@ -70,26 +80,15 @@ impl Warehouse {
                 level: LEVEL_FLUSH,
             };
             let slabs: Vec<Slab> = blocks.into_iter().map(Slab::Block).collect();
-            match merge.run(&slabs, &mut || self.take_id()) {
-                Ok(new) => entries.extend(new),
-                Err(error) => {
-                    self.discard(&entries);
-                    return Err(error);
-                }
-            }
+            let new = merge.run(&slabs, &mut || self.take_id())?;
+            new.iter().for_each(|entry| fresh.add(&entry.file));
+            entries.extend(new);
         }
-        if let Err(error) = self.inner.folder.step(Step::FlushMerged) {
-            self.discard(&entries);
-            return Err(error);
-        }
-        self.commit_flush(entries)
+        self.inner.folder.step(Step::FlushMerged)?;
+        self.commit_flush(entries, fresh)
     }
 
-    fn discard(&self, entries: &[SegmentEntry]) {
-        entries.iter().for_each(|entry| discard(&self.inner.folder.path(&entry.file)));
-    }
-
-    fn commit_flush(&self, entries: Vec<SegmentEntry>) -> Result<()> {
+    fn commit_flush(&self, entries: Vec<SegmentEntry>, fresh: Fresh<'_>) -> Result<()> {
         let mut writer = lock(&self.inner.writer);
         let (position, replaced, died) = {
             let state = lock(&self.inner.state);
@@ -107,7 +106,7 @@ impl Warehouse {
             .collect();
         let mut change = Change::begin(self, &writer);
         change.manifest.position = change.manifest.position.max(position);
-        change.manifest.segments.extend(entries);
+        change.add(entries, fresh);
         for (id, dead) in replaced {
             change.bury(id, &dead)?;
         }

@@ -11,6 +11,7 @@ use roaring::RoaringBitmap;
 use crate::faults::{Faults, Step};
 use crate::manifest::{self, Manifest};
 use crate::month::Month;
+use crate::segment::write::discard;
 use crate::{Error, Result};
 
 const LOCK: &str = "lock";
@@ -74,14 +75,20 @@ impl Folder {
         }
     }
 
-    pub fn write_manifest(&self, manifest: &Manifest) -> Result<()> {
-        let new = self.path(NEW_MANIFEST);
-        let mut file = File::create(&new).map_err(Error::io("create a manifest"))?;
+    /// Puts a manifest beside the one that counts.
+    pub fn prepare_manifest(&self, manifest: &Manifest) -> Result<()> {
+        let mut file =
+            File::create(self.path(NEW_MANIFEST)).map_err(Error::io("create a manifest"))?;
         file.write_all(&manifest.to_bytes()).map_err(Error::io("write the manifest"))?;
         self.step(Step::ManifestWritten)?;
         file.sync_all().map_err(Error::io("sync the manifest"))?;
-        self.step(Step::ManifestSynced)?;
-        fs::rename(&new, self.path(manifest::FILE)).map_err(Error::io("replace the manifest"))?;
+        self.step(Step::ManifestSynced)
+    }
+
+    /// Lets the prepared manifest count. When this fails, the disk may have either.
+    pub fn install_manifest(&self) -> Result<()> {
+        fs::rename(self.path(NEW_MANIFEST), self.path(manifest::FILE))
+            .map_err(Error::io("replace the manifest"))?;
         self.step(Step::ManifestRenamed)?;
         sync_dir(&self.dir)?;
         self.step(Step::ManifestDurable)
@@ -136,6 +143,39 @@ impl Folder {
             }
             _ => self.step(Step::RetiredRemoved),
         }
+    }
+}
+
+/// Files that count for nothing before a manifest names them. Dropped before that, they go.
+#[derive(Debug)]
+pub(crate) struct Fresh<'a> {
+    folder: &'a Folder,
+    files: Vec<String>,
+}
+
+impl<'a> Fresh<'a> {
+    pub fn new(folder: &'a Folder) -> Fresh<'a> {
+        Fresh { folder, files: Vec::new() }
+    }
+
+    pub fn add(&mut self, file: &str) {
+        self.files.push(file.to_owned());
+    }
+
+    /// Takes the files over from another.
+    pub fn join(&mut self, mut other: Fresh<'a>) {
+        self.files.append(&mut other.files);
+    }
+
+    /// A manifest may name them now.
+    pub fn keep(mut self) -> Vec<String> {
+        std::mem::take(&mut self.files)
+    }
+}
+
+impl Drop for Fresh<'_> {
+    fn drop(&mut self) {
+        self.files.iter().for_each(|file| discard(&self.folder.path(file)));
     }
 }
 

@@ -4,6 +4,7 @@
 //! of time. The streams are read from their near ends, page by page, always the one that may have
 //! the nearest time, until enough events are nearer than all that is left.
 
+use std::borrow::Cow;
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use model::Timestamp;
 use uuid::Uuid;
 
+use crate::dictionary::Column;
 use crate::fields::{Field, Number};
 use crate::filter::{Filter, Stretch, stretches};
 use crate::row::EventRow;
@@ -187,7 +189,10 @@ impl Snapshot {
             let slab = &slabs[stretch.slab];
             let rows = next_rows(stretch, order);
             let times = slab.numbers(Number::Timestamp, rows.clone())?;
-            collect(slab, stretch, &rows, &times, filter, window, &mut best)?;
+            let part = Part { slab, stretch, rows: rows.clone(), times: &times };
+            if let Some(part) = part.in_reach(filter, window, &best) {
+                part.collect(filter, window, &mut best)?;
+            }
             best.settle();
             shorten(stretch, &rows, &times, order);
             if !stretch.rows.is_empty() {
@@ -231,64 +236,90 @@ fn shorten(stretch: &mut Stretch, done: &Range<usize>, times: &[i64], order: Ord
     }
 }
 
-fn collect(
-    slab: &Slab,
-    stretch: &Stretch,
-    rows: &Range<usize>,
-    times: &[i64],
-    filter: &Filter,
-    window: &Window,
-    best: &mut Best,
-) -> Result<()> {
-    let in_reach = |time: &i64| {
-        let resumed = window
-            .resume
-            .as_ref()
-            .is_none_or(|resume| best.order.rank(*time) >= best.order.rank(resume.timestamp));
-        resumed && best.may_take(*time) && filter.wants_time(*time)
-    };
-    // Only the part of the page that can still matter is worth decoding further columns.
-    let Some(first) = times.iter().position(in_reach) else { return Ok(()) };
-    let last = times.iter().rposition(in_reach).unwrap_or(first);
-    let times = &times[first..=last];
-    let rows = rows.start + first..rows.start + last + 1;
-    let keep = filter.keep(slab, rows.clone(), times, stretch.event.as_deref())?;
-    if !keep.contains(&true) {
-        return Ok(());
-    }
-    let uuids = slab.uuids(rows.clone())?;
-    let numbers = slab.distinct_nos(rows.clone())?;
-    let events = match &stretch.event {
-        Some(_) => None,
-        None => Some(slab.texts(&Field::Event, rows.clone())?),
-    };
-    let kept = keep.iter().enumerate().filter(|(_, keep)| **keep);
-    // Nearest first, so that most of the rest is refused by its time alone.
-    let places: Vec<usize> = match window.order {
-        Order::NewestFirst => kept.map(|(at, _)| at).rev().collect(),
-        Order::OldestFirst => kept.map(|(at, _)| at).collect(),
-    };
-    for at in places {
-        if !best.may_take(times[at]) {
-            continue;
-        }
-        let event = match (&stretch.event, &events) {
-            (Some(event), _) => event.clone(),
-            (None, Some(events)) => events.dictionary.get(events.codes[at]).text().into(),
-            (None, None) => continue,
+/// Some rows of a stretch.
+struct Part<'a> {
+    slab: &'a Slab,
+    stretch: &'a Stretch,
+    rows: Range<usize>,
+    times: &'a [i64],
+}
+
+impl<'a> Part<'a> {
+    /// The rows between the first and the last that can still matter: no others are worth
+    /// decoding further columns.
+    fn in_reach(self, filter: &Filter, window: &Window, best: &Best) -> Option<Part<'a>> {
+        let rank = |time: i64| best.order.rank(time);
+        let resumed = |time: i64| {
+            window.resume.as_ref().is_none_or(|resume| rank(time) >= rank(resume.timestamp))
         };
-        let place = Cursor {
-            timestamp: times[at],
-            uuid: Uuid::from_bytes(uuids[at]),
-            event,
-            distinct_no: numbers[at],
-        };
-        let behind = |resume: &Cursor| best.order.compare(&place, resume) == Ordering::Greater;
-        if window.resume.as_ref().is_none_or(behind) {
-            best.add(Candidate { place, slab: stretch.slab, row: rows.start + at });
-        }
+        let matters =
+            |time: &i64| resumed(*time) && best.may_take(*time) && filter.wants_time(*time);
+        let first = self.times.iter().position(matters)?;
+        let last = self.times.iter().rposition(matters)?;
+        let rows = self.rows.start + first..self.rows.start + last + 1;
+        Some(Part { rows, times: &self.times[first..=last], ..self })
     }
-    Ok(())
+
+    fn collect(&self, filter: &Filter, window: &Window, best: &mut Best) -> Result<()> {
+        let event = self.stretch.event.as_deref();
+        let keep = filter.keep(self.slab, self.rows.clone(), self.times, event)?;
+        if !keep.contains(&true) {
+            return Ok(());
+        }
+        let places = Places::of(self)?;
+        // Nearest first, so that most of the rest is refused by its time alone.
+        let mut kept: Vec<usize> = (0..keep.len()).filter(|at| keep[*at]).collect();
+        if window.order == Order::NewestFirst {
+            kept.reverse();
+        }
+        for at in kept {
+            if !best.may_take(self.times[at]) {
+                continue;
+            }
+            let place = places.cursor(at, self.times[at]);
+            let behind = |resume: &Cursor| best.order.compare(&place, resume) == Ordering::Greater;
+            if window.resume.as_ref().is_none_or(behind) {
+                let (slab, row) = (self.stretch.slab, self.rows.start + at);
+                best.add(Candidate { place, slab, row });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The columns that make a row's place in a list.
+struct Places<'a> {
+    uuids: Cow<'a, [[u8; 16]]>,
+    distinct_nos: Cow<'a, [u32]>,
+    names: Names,
+}
+
+enum Names {
+    One(Arc<str>),
+    Many(Column),
+}
+
+impl<'a> Places<'a> {
+    fn of(part: &Part<'a>) -> Result<Places<'a>> {
+        let rows = || part.rows.clone();
+        Ok(Places {
+            uuids: part.slab.uuids(rows())?,
+            distinct_nos: part.slab.distinct_nos(rows())?,
+            names: match &part.stretch.event {
+                Some(event) => Names::One(event.clone()),
+                None => Names::Many(part.slab.texts(&Field::Event, rows())?),
+            },
+        })
+    }
+
+    fn cursor(&self, at: usize, timestamp: i64) -> Cursor {
+        let event = match &self.names {
+            Names::One(event) => event.clone(),
+            Names::Many(events) => events.dictionary.get(events.codes[at]).text().into(),
+        };
+        let uuid = Uuid::from_bytes(self.uuids[at]);
+        Cursor { timestamp, uuid, event, distinct_no: self.distinct_nos[at] }
+    }
 }
 
 fn fetch(slabs: &[Slab], chosen: &[Candidate]) -> Result<Vec<EventRow>> {

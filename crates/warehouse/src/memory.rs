@@ -18,6 +18,7 @@ const IDENTITY_BYTES: usize = 96;
 pub(crate) struct Memory {
     project: ProjectId,
     full: Vec<LiveBlock>,
+    full_rows: usize,
     full_bytes: usize,
     open: Builder,
     open_dead: Arc<RoaringBitmap>,
@@ -32,6 +33,7 @@ impl Memory {
         Memory {
             project,
             full: Vec::new(),
+            full_rows: 0,
             full_bytes: 0,
             open: Builder::new(project),
             open_dead: Arc::default(),
@@ -41,7 +43,7 @@ impl Memory {
     }
 
     pub fn row_count(&self) -> usize {
-        self.full.len() * BLOCK_ROWS_MAX + self.open.rows()
+        self.full_rows + self.open.rows()
     }
 
     pub fn bytes(&self) -> usize {
@@ -72,7 +74,8 @@ impl Memory {
         if let Some(replaced) = self.rows.insert(row.identity(), place as u32) {
             self.bury(replaced);
         }
-        if self.open.rows() == BLOCK_ROWS_MAX {
+        if self.open.is_full() {
+            self.full_rows += self.open.rows();
             self.full_bytes += self.open.bytes();
             let open = std::mem::replace(&mut self.open, Builder::new(self.project));
             let dead = std::mem::take(&mut self.open_dead);

@@ -47,6 +47,12 @@ impl EventRow {
         Identity { uuid: self.uuid, event: self.event.clone(), distinct_no: self.distinct_no }
     }
 
+    pub(crate) fn bytes(&self) -> usize {
+        let groups: usize = self.groups.iter().flatten().map(String::len).sum();
+        let texts = self.event.len() + self.distinct_id.len() + self.elements_chain.len();
+        size_of::<EventRow>() + texts + groups + self.properties.len()
+    }
+
     /// Whether `other`, a copy of the same event, says the same. When and where it was received is
     /// no part of what an event says.
     pub(crate) fn says_the_same(&self, other: &EventRow) -> bool {

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::Result;
 use crate::dictionary::ABSENT;
 use crate::fields::Number;
-use crate::filter::{Filter, Key, stretches};
+use crate::filter::{Filter, Key, pieces, stretches};
 use crate::row::EventRow;
 use crate::slab::{LiveBlock, LiveSegment, Slab};
 use crate::value::{Tag, Value};
@@ -103,16 +103,19 @@ impl Snapshot {
     pub fn count(&self, filter: &Filter) -> Result<u64> {
         let slabs = self.slabs(filter)?;
         let mut count = 0;
-        for stretch in stretches(&slabs, filter)? {
-            let slab = &slabs[stretch.slab];
-            let whole = filter.wants_time(stretch.from) && filter.wants_time(stretch.to);
-            if whole && stretch.event.is_some() && filter.is_about_event_and_time() {
-                let dead = || stretch.rows.clone().filter(|row| slab.is_dead(*row)).count();
-                count += stretch.rows.len() - if slab.any_dead() { dead() } else { 0 };
+        // Runs say how many rows they have, which is all there is to know when no column decides.
+        let bare = filter.is_about_event_and_time();
+        let parts = if bare { stretches(&slabs, filter)? } else { pieces(&slabs, filter)? };
+        for part in parts {
+            let slab = &slabs[part.slab];
+            let whole = filter.wants_time(part.from) && filter.wants_time(part.to);
+            if bare && whole && part.event.is_some() {
+                let dead = || part.rows.clone().filter(|row| slab.is_dead(*row)).count();
+                count += part.rows.len() - if slab.any_dead() { dead() } else { 0 };
                 continue;
             }
-            let times = slab.numbers(Number::Timestamp, stretch.rows.clone())?;
-            let keep = filter.keep(slab, stretch.rows.clone(), &times, stretch.event.as_deref())?;
+            let times = slab.numbers(Number::Timestamp, part.rows.clone())?;
+            let keep = filter.keep(slab, part.rows.clone(), &times, part.event.as_deref())?;
             count += keep.into_iter().filter(|keep| *keep).count();
         }
         Ok(count as u64)
@@ -129,11 +132,11 @@ impl Snapshot {
     ) -> Result<Vec<ValueCount>> {
         let slabs = self.slabs(filter)?;
         let mut counts: HashMap<(u8, Box<str>), u64> = HashMap::new();
-        for stretch in stretches(&slabs, filter)? {
-            let slab = &slabs[stretch.slab];
-            let rows = stretch.rows.clone();
+        for piece in pieces(&slabs, filter)? {
+            let slab = &slabs[piece.slab];
+            let rows = piece.rows.clone();
             let times = slab.numbers(Number::Timestamp, rows.clone())?;
-            let keep = filter.keep(slab, rows.clone(), &times, stretch.event.as_deref())?;
+            let keep = filter.keep(slab, rows.clone(), &times, piece.event.as_deref())?;
             if !keep.contains(&true) {
                 continue;
             }

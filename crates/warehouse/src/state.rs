@@ -46,6 +46,9 @@ pub(crate) struct Writer {
     pub durable_dead: HashMap<u64, Arc<RoaringBitmap>>,
     /// Retired segments that a snapshot may still read.
     pub pinned: Vec<(String, Weak<Segment>)>,
+    /// New files of a change whose manifest may or may not have reached the disk. They go when the
+    /// next one has.
+    pub unsettled: Vec<String>,
 }
 
 impl Project {

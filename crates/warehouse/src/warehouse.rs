@@ -24,6 +24,9 @@ use crate::{Error, Result, dedup};
 /// simply replaces the stored one, which says the same thing later.
 const COMPARE_MAX: usize = 256;
 
+/// Bytes of rows taken before memory is looked at again: by so much it may pass its bound.
+const APPEND_BYTES_MAX: usize = 16 << 20;
+
 /// The event store of all projects. Cheap to clone; all clones are one store.
 ///
 /// Nothing runs on its own: the owner calls [`Warehouse::flush_due`], [`Warehouse::compact`],
@@ -43,8 +46,8 @@ pub(crate) struct Inner {
     pub folder: Folder,
     pub cache: Arc<Cache>,
     pub next_id: AtomicU64,
-    /// When the oldest row in memory came, in microseconds; `i64::MAX` when there is none.
-    pub memory_since: AtomicI64,
+    /// Since when something waits for a flush, in microseconds; `i64::MAX` when nothing does.
+    pub waiting_since: AtomicI64,
     pub compacting: Mutex<()>,
     pub flushing: Mutex<()>,
     pub writer: Mutex<Writer>,
@@ -90,7 +93,8 @@ impl Warehouse {
             }
             None => {
                 let manifest = Manifest::new(journal);
-                folder.write_manifest(&manifest)?;
+                folder.prepare_manifest(&manifest)?;
+                folder.install_manifest()?;
                 manifest
             }
         };
@@ -121,10 +125,15 @@ impl Warehouse {
                 folder,
                 cache,
                 next_id: AtomicU64::new(manifest.next_id),
-                memory_since: AtomicI64::new(i64::MAX),
+                waiting_since: AtomicI64::new(i64::MAX),
                 compacting: Mutex::default(),
                 flushing: Mutex::default(),
-                writer: Mutex::new(Writer { manifest, durable_dead, pinned: Vec::new() }),
+                writer: Mutex::new(Writer {
+                    manifest,
+                    durable_dead,
+                    pinned: Vec::new(),
+                    unsettled: Vec::new(),
+                }),
                 state: Mutex::new(state),
             }),
         })
@@ -149,7 +158,7 @@ impl Warehouse {
         }
         let mut rest = rows;
         while !rest.is_empty() {
-            let (some, behind) = rest.split_at(rest.len().min(BLOCK_ROWS_MAX));
+            let (some, behind) = rest.split_at(part_rows(rest));
             rest = behind;
             // Rows of one record stay together, or the second half would look applied already.
             let reached = behind.first().map_or(reach, |next| next.position);
@@ -157,11 +166,18 @@ impl Warehouse {
             self.append_some(some, reached)?;
         }
         if rows.is_empty() {
-            let _writer = lock(&self.inner.writer);
-            let mut state = lock(&self.inner.state);
-            state.applied = state.applied.max(reach);
+            let writer = lock(&self.inner.writer);
+            self.reached(&writer, reach);
         }
         Ok(())
+    }
+
+    fn reached(&self, _writer: &Writer, reach: u64) {
+        let mut state = lock(&self.inner.state);
+        if reach > state.applied {
+            state.applied = reach;
+            self.inner.waiting_since.fetch_min(self.now().as_micros(), Ordering::Relaxed);
+        }
     }
 
     fn make_room(&self) -> Result<()> {
@@ -183,8 +199,7 @@ impl Warehouse {
         for (project, rows) in projects {
             self.append_to(project, &rows, &writer.manifest.masks)?;
         }
-        let mut state = lock(&self.inner.state);
-        state.applied = state.applied.max(reach);
+        self.reached(&writer, reach);
         Ok(())
     }
 
@@ -195,8 +210,8 @@ impl Warehouse {
         let stored = dedup::find(&segments, &identities)?;
         let equal = equal_copies(&segments, rows, &stored)?;
         drop(segments);
-        let now = self.inner.clock.now().as_micros();
-        self.inner.memory_since.fetch_min(now, Ordering::Relaxed);
+        // Rows that stay behind a refused one wait too.
+        self.inner.waiting_since.fetch_min(self.now().as_micros(), Ordering::Relaxed);
         let mut state = lock(&self.inner.state);
         for (at, row) in rows.iter().enumerate() {
             let identity = &identities[at];
@@ -263,6 +278,16 @@ impl Warehouse {
         let path = self.inner.folder.path(&entry.file);
         Arc::new(Segment::new(entry.clone(), path, self.inner.cache.clone()))
     }
+}
+
+/// How many of the rows are taken at once: a block's worth, within [`APPEND_BYTES_MAX`].
+fn part_rows(rows: &[EventRow]) -> usize {
+    let mut bytes = 0;
+    let fits = |row: &&EventRow| {
+        bytes += row.bytes();
+        bytes <= APPEND_BYTES_MAX
+    };
+    rows.iter().take(BLOCK_ROWS_MAX).take_while(fits).count().max(1)
 }
 
 /// Which rows say the same as their stored copies.

@@ -1,28 +1,14 @@
 //! A stop at every step that reaches the disk.
 
-use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use ::model::{Clock, Timestamp};
+use tempfile::TempDir;
 use warehouse::{Effort, EventRow, Faults, Selection, Settings, Step};
 
-use crate::support::{Store, at, small, uuids};
-
-/// Fails at the `nth` time the step is reached, and at everything after it.
-fn fail_at(step: Step, nth: usize) -> (Faults, Arc<AtomicUsize>) {
-    let reached = Arc::new(AtomicUsize::new(0));
-    let counter = reached.clone();
-    let faults = Faults::new(move |at| {
-        if at != step {
-            return Ok(());
-        }
-        match counter.fetch_add(1, Ordering::Relaxed) {
-            before if before + 1 == nth => Err(io::Error::other("stopped")),
-            _ => Ok(()),
-        }
-    });
-    (faults, reached)
-}
+use crate::support::{NOON, PROJECT, Store, at, fail_at, small, uuids};
 
 /// The journal of the story: events of three months with copies, and a delete in the middle.
 fn journal() -> Vec<EventRow> {
@@ -58,7 +44,7 @@ fn tell(store: &Store) -> warehouse::Result<()> {
         warehouse.append(&rows, reach)?;
         if reach == 90 {
             let doomed = Selection::Uuids([uuid::Uuid::from_u128(DELETED)].into());
-            warehouse.delete(crate::support::PROJECT, &doomed, 90)?;
+            warehouse.delete(PROJECT, &doomed, 90)?;
         }
         warehouse.flush()?;
     }
@@ -68,55 +54,100 @@ fn tell(store: &Store) -> warehouse::Result<()> {
     Ok(())
 }
 
+fn open_with(settings: Settings, dir: TempDir, clock: Clock) -> Store {
+    let warehouse = crate::support::open(dir.path(), &settings, &clock);
+    Store { dir, clock, settings, warehouse }
+}
+
+/// The disk as a power cut at the `nth` time of the step would leave it, if it comes to that.
+fn disk_at(step: Step, nth: usize) -> Option<TempDir> {
+    // The first manifest is written when the store is made.
+    let Store { dir, clock, warehouse, .. } = Store::new();
+    drop(warehouse);
+    let image = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().to_owned(), image.path().to_owned());
+    let reached = Arc::new(AtomicUsize::new(0));
+    let counter = reached.clone();
+    let faults = Faults::new(move |at| {
+        if at == step && counter.fetch_add(1, Ordering::Relaxed) + 1 == nth {
+            copy(&from, &to);
+        }
+        Ok(())
+    });
+    tell(&open_with(Settings { faults, ..small() }, dir, clock)).unwrap();
+    (reached.load(Ordering::Relaxed) >= nth).then_some(image)
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            std::fs::create_dir(&target).unwrap();
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+fn no_orphans(store: &Store, when: &str) {
+    let live = store.warehouse.files(PROJECT).files;
+    let dead = live.iter().filter(|file| file.dead.is_some()).count();
+    assert_eq!(store.files_ending("parquet"), live.len(), "segments {when}");
+    assert_eq!(store.files_ending("dead"), dead, "lists of dead rows {when}");
+    assert_eq!(store.files_ending("spill"), 0, "spilled columns {when}");
+}
+
+const TIMES: [usize; 9] = [1, 2, 3, 5, 8, 13, 21, 34, 55];
+
 #[test]
 fn a_stop_at_any_step_loses_nothing_and_doubles_nothing() {
     for step in Step::ALL {
-        let mut stops = 0;
-        for nth in [1, 2, 3, 5, 8, 13, 21, 34, 55] {
-            let (faults, _) = fail_at(*step, nth);
-            // The first manifest is written when the store is made.
-            let clean = Store::new().reopen();
-            let Store { dir, clock, warehouse, .. } = clean;
-            drop(warehouse);
-            let settings = Settings { faults, ..small() };
-            let warehouse = crate::support::open(dir.path(), &settings, &clock);
-            let stopped = Store { dir, clock, settings, warehouse };
-            if tell(&stopped).is_ok() {
-                break;
-            }
-            stops += 1;
-            let Store { dir, clock, warehouse, .. } = stopped;
-            drop(warehouse);
-            let settings = small();
-            let warehouse = crate::support::open(dir.path(), &settings, &clock);
-            let store = Store { dir, clock, settings, warehouse };
+        let images: Vec<TempDir> = TIMES.iter().map_while(|nth| disk_at(*step, *nth)).collect();
+        assert!(!images.is_empty(), "{step:?} was never reached");
+        for (image, nth) in images.into_iter().zip(TIMES) {
+            let store = open_with(small(), image, Clock::at(Timestamp::from_micros(NOON)));
             tell(&store).unwrap();
-            assert_eq!(uuids(&store.all()), expected(), "stopped at {step:?}, time {nth}");
-            let live = store.warehouse.files(crate::support::PROJECT).files.len();
-            assert_eq!(store.parquet_files(), live, "orphans after {step:?}, time {nth}");
+            let when = format!("stopped at {step:?}, time {nth}");
+            assert_eq!(uuids(&store.all()), expected(), "{when}");
+            no_orphans(&store, &when);
         }
-        assert!(stops > 0, "{step:?} was never reached");
     }
 }
 
 #[test]
-fn after_a_failure_the_same_store_goes_on() {
+fn after_a_failure_the_same_store_goes_on_and_leaves_no_files_behind() {
     for step in Step::ALL {
-        for nth in [1, 2, 3, 5, 8, 13, 21, 34, 55] {
-            let (faults, _) = fail_at(*step, nth);
-            let clean = Store::new();
-            let Store { dir, clock, warehouse, .. } = clean;
+        for nth in TIMES {
+            let Store { dir, clock, warehouse, .. } = Store::new();
             drop(warehouse);
-            let settings = Settings { faults, ..small() };
-            let warehouse = crate::support::open(dir.path(), &settings, &clock);
-            let store = Store { dir, clock, settings, warehouse };
+            let store = open_with(Settings { faults: fail_at(*step, nth), ..small() }, dir, clock);
             if tell(&store).is_ok() {
                 break;
             }
             tell(&store).unwrap();
-            assert_eq!(uuids(&store.all()), expected(), "failed at {step:?}, time {nth}");
-            let store = store.reopen();
-            assert_eq!(uuids(&store.all()), expected(), "reopened after {step:?}, time {nth}");
+            let when = format!("failed at {step:?}, time {nth}");
+            assert_eq!(uuids(&store.all()), expected(), "{when}");
+            no_orphans(&store, &when);
+            assert_eq!(uuids(&store.reopen().all()), expected(), "reopened, {when}");
         }
     }
+}
+
+#[test]
+fn a_failed_flush_is_tried_again_when_it_is_due() {
+    let settings = Settings { faults: fail_at(Step::ManifestWritten, 2), ..small() };
+    let store = Store::with(settings);
+    store.append(&mut [at(1, 0)]);
+    store.clock.advance_seconds(60);
+    assert!(store.warehouse.flush_due().is_err());
+    assert_eq!(store.files_ending("parquet"), 0);
+    store.clock.advance_seconds(59);
+    store.warehouse.flush_due().unwrap();
+    assert_eq!(store.warehouse.durable_position(), 0);
+    store.clock.advance_seconds(1);
+    store.warehouse.flush_due().unwrap();
+    assert_eq!(store.warehouse.durable_position(), 1);
+    assert_eq!(uuids(&store.reopen().all()), [1]);
 }

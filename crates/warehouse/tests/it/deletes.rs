@@ -1,8 +1,8 @@
 //! Deletes and retention.
 
-use warehouse::{EventRow, Receipt, Retention, Selection, Settings};
+use warehouse::{EventRow, Receipt, Retention, Selection, Settings, Step};
 
-use crate::support::{PROJECT, Store, at, day, small, uuids};
+use crate::support::{PROJECT, Store, at, day, fail_at, small, uuids};
 
 fn people(store: &Store) {
     let mut rows: Vec<EventRow> = (0..30)
@@ -45,6 +45,18 @@ fn what_comes_after_a_delete_stays() {
     assert_eq!(left, [25, 28]);
     store.append(&mut [EventRow { distinct_no: 1, ..at(100, 0) }]);
     assert!(uuids(&store.all()).contains(&100));
+}
+
+#[test]
+fn rows_deleted_on_their_way_into_a_segment_leave_none_behind() {
+    let store = Store::with(Settings { faults: fail_at(Step::FlushMerged, 1), ..small() });
+    store.append(&mut [at(1, 0), at(2, 0)]);
+    store.warehouse.flush().unwrap_err();
+    store.warehouse.delete(PROJECT, &Selection::All, 2).unwrap();
+    store.warehouse.flush().unwrap();
+    let totals = store.snapshot().totals();
+    assert_eq!((totals.events, totals.files), (0, 0));
+    assert_eq!(store.warehouse.files(PROJECT).files, []);
 }
 
 #[test]

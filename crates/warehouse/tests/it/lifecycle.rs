@@ -70,6 +70,62 @@ fn rows_flush_when_they_are_old_enough_or_too_many() {
 }
 
 #[test]
+fn a_position_that_advanced_without_rows_becomes_durable() {
+    let store = Store::with(Settings { flush_age: Duration::from_secs(10), ..small() });
+    store.warehouse.append(&[], 5).unwrap();
+    store.warehouse.flush_due().unwrap();
+    assert_eq!(store.warehouse.durable_position(), 0);
+    store.clock.advance_seconds(10);
+    store.warehouse.flush_due().unwrap();
+    assert_eq!(store.warehouse.durable_position(), 5);
+    assert_eq!(store.reopen().warehouse.applied_position(), 5);
+}
+
+#[test]
+fn large_rows_are_taken_in_small_parts_and_fill_blocks_early() {
+    let store = Store::with(Settings { memory_bytes_max: 24 << 20, ..small() });
+    let large = |number: u128| EventRow {
+        properties: format!(r#"{{"{number}":"{}"}}"#, "x".repeat(4 << 20)),
+        ..at(number, 0)
+    };
+    let mut rows: Vec<EventRow> = (0..20).map(large).collect();
+    store.append(&mut rows);
+    // 80 MiB came at once; memory was flushed between the parts.
+    assert!(store.warehouse.durable_position() >= 12);
+    assert!(store.snapshot().totals().events_in_memory <= 8);
+    assert_eq!(store.all(), rows);
+    // A block's bound is above this memory's, so a larger memory shows it.
+    let store = Store::with(Settings { memory_bytes_max: 1 << 30, ..small() });
+    store.append(&mut rows);
+    let last = EventRow { properties: "{}".into(), ..at(19, 0) };
+    store.append(&mut [last.clone(), large(20)]);
+    let mut expected: Vec<EventRow> = rows[..19].to_vec();
+    expected.extend([EventRow { position: 20, ..last }, EventRow { position: 21, ..large(20) }]);
+    assert_eq!(store.all(), expected);
+    assert_eq!(store.snapshot().totals().events_in_memory, 21);
+    store.warehouse.flush().unwrap();
+    assert_eq!(store.all(), expected);
+}
+
+#[test]
+fn only_segments_of_one_power_of_four_are_merged() {
+    // Each is less than four times its neighbour, but no three lie between the same powers.
+    for (sizes, merged) in [(&[3, 5, 15, 17][..], 0), (&[4, 5, 15, 17], 3), (&[1, 2, 3, 40], 3)] {
+        let store = Store::new();
+        let mut number = 0;
+        for size in sizes {
+            let rows = (number..number + size).map(|number| at(number, 0));
+            store.append(&mut rows.collect::<Vec<_>>());
+            store.warehouse.flush().unwrap();
+            number += size;
+        }
+        let done = store.warehouse.compact(Effort::Due).unwrap();
+        assert_eq!(done.map_or(0, |done| done.segments_before), merged, "{sizes:?}");
+        assert_eq!(store.all().len(), number as usize);
+    }
+}
+
+#[test]
 fn replaced_files_stay_for_a_while_and_longer_under_a_snapshot() {
     let store = Store::new();
     for number in 0..4 {
@@ -79,7 +135,7 @@ fn replaced_files_stay_for_a_while_and_longer_under_a_snapshot() {
     let before = store.snapshot();
     store.compact_fully();
     assert_eq!(store.warehouse.files(PROJECT).files.len(), 1);
-    assert_eq!(store.parquet_files(), 5);
+    assert_eq!(store.files_ending("parquet"), 5);
     store.clock.advance_seconds(14 * 60);
     assert_eq!(store.warehouse.sweep().unwrap(), 0);
     store.clock.advance_seconds(2 * 60);
@@ -87,7 +143,7 @@ fn replaced_files_stay_for_a_while_and_longer_under_a_snapshot() {
     assert_eq!(uuids(&all(&before)), [0, 1, 2, 3]);
     drop(before);
     assert_eq!(store.warehouse.sweep().unwrap(), 4);
-    assert_eq!(store.parquet_files(), 1);
+    assert_eq!(store.files_ending("parquet"), 1);
     assert_eq!(uuids(&store.reopen().all()), [0, 1, 2, 3]);
 }
 

@@ -25,7 +25,7 @@ fn pages(store: &Store, order: Order, limit: usize) -> Vec<u128> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    // contract: management 9
+
     #[test]
     fn pages_visit_every_event_once_even_when_times_are_equal(
         times in prop::collection::vec(0..4i64, 1..150),

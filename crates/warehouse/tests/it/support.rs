@@ -1,12 +1,16 @@
 //! A warehouse in a temporary folder, and rows for it.
 
+use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ::model::{Clock, ProjectId, Timestamp};
 use tempfile::TempDir;
 use uuid::Uuid;
-use warehouse::{Effort, EventRow, Filter, Order, Settings, Snapshot, Warehouse, Window};
+use warehouse::{
+    Effort, EventRow, Faults, Filter, Order, Settings, Snapshot, Step, Warehouse, Window,
+};
 
 pub const JOURNAL: u128 = 7;
 pub const PROJECT: ProjectId = ProjectId(1);
@@ -72,10 +76,10 @@ impl Store {
         all(&self.snapshot())
     }
 
-    pub fn parquet_files(&self) -> usize {
+    pub fn files_ending(&self, ending: &str) -> usize {
         let project = self.dir.path().join(PROJECT.to_string());
         let Ok(files) = std::fs::read_dir(project) else { return 0 };
-        files.filter(|file| file.as_ref().unwrap().path().extension().unwrap() == "parquet").count()
+        files.filter(|file| file.as_ref().unwrap().path().extension().unwrap() == ending).count()
     }
 }
 
@@ -113,6 +117,17 @@ pub fn at(number: u128, micros: i64) -> EventRow {
 
 pub fn uuids(rows: &[EventRow]) -> Vec<u128> {
     rows.iter().map(|row| row.uuid.as_u128()).collect()
+}
+
+/// Fails the `nth` time the step is reached.
+pub fn fail_at(step: Step, nth: usize) -> Faults {
+    let reached = AtomicUsize::new(0);
+    Faults::new(move |at| {
+        if at == step && reached.fetch_add(1, Ordering::Relaxed) + 1 == nth {
+            return Err(io::Error::other("stopped"));
+        }
+        Ok(())
+    })
 }
 
 pub fn day(days: u64) -> Duration {
