@@ -102,6 +102,8 @@ async fn within_bounds(State(app): State<AppState>, request: Request, next: Next
 mod tests {
     use std::collections::HashSet;
 
+    use axum::body::Body;
+
     use super::*;
 
     #[test]
@@ -112,5 +114,17 @@ mod tests {
             operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
         assert!(!names.is_empty());
         assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len(), "{names:?}");
+    }
+
+    #[tokio::test]
+    async fn a_panic_becomes_an_answer_that_tells_nothing() {
+        let broken = async || -> Response { panic!("a secret") };
+        let router: Router = Router::new().fallback(broken);
+        let router = router.layer(CatchPanicLayer::custom(public::panicked));
+        let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(response.status(), 500);
+        let body = axum::body::to_bytes(response.into_body(), 1_000).await.unwrap();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        assert!(body.contains("server_error") && !body.contains("secret"), "{body}");
     }
 }

@@ -3,6 +3,8 @@
 use model::scope::Scopes;
 use model::{Level, ProjectId};
 
+use tokio::task::JoinHandle;
+
 use crate::db::args;
 use crate::projects::NewProject;
 use crate::{
@@ -29,26 +31,55 @@ pub struct Bootstrapped {
     pub admin_password: Secret,
 }
 
+/// A first start whose password is being hashed.
+pub struct Prepared {
+    made: Bootstrapped,
+    hash: JoinHandle<Result<String>>,
+}
+
+impl FirstStart {
+    /// Makes up what is absent and begins to hash the password, which takes as long as opening
+    /// an empty catalog: whoever knows that it will be empty does both at once.
+    pub fn prepare(self) -> Prepared {
+        let made = Bootstrapped {
+            project: ProjectId(1),
+            project_api_key: self.project_api_key.unwrap_or_else(|| Secret::random("phc_")),
+            personal_api_key: self.personal_api_key.unwrap_or_else(|| Secret::random("phx_")),
+            admin_email: self.admin_email.unwrap_or_else(|| ADMIN_EMAIL.into()),
+            admin_password: self.admin_password.unwrap_or_else(|| Secret::random("")),
+        };
+        let password = made.admin_password.clone();
+        let hash = tokio::task::spawn_blocking(move || hash_password(password.reveal()));
+        Prepared { made, hash }
+    }
+}
+
 const ADMIN_EMAIL: &str = "admin@hedgerow.local";
 
 impl Catalog {
     /// Fills an empty catalog in one transaction; none when there is something in it already.
     pub async fn bootstrap(&self, given: FirstStart) -> Result<Option<Bootstrapped>> {
-        let begun = "SELECT 1 AS begun FROM organizations LIMIT 1";
-        if self.db.optional(begun, args![]).await?.is_some() {
-            return Ok(None);
+        match self.is_empty().await? {
+            true => self.fill(given.prepare()).await.map(Some),
+            false => Ok(None),
         }
-        let made = Bootstrapped {
-            project: ProjectId(1),
-            project_api_key: given.project_api_key.unwrap_or_else(|| Secret::random("phc_")),
-            personal_api_key: given.personal_api_key.unwrap_or_else(|| Secret::random("phx_")),
-            admin_email: given.admin_email.unwrap_or_else(|| ADMIN_EMAIL.into()),
-            admin_password: given.admin_password.unwrap_or_else(|| Secret::random("")),
-        };
-        let password = made.admin_password.clone();
-        let hash = tokio::task::spawn_blocking(move || hash_password(password.reveal()))
-            .await
-            .map_err(|why| crate::Error::corrupt("password", why))??;
+    }
+
+    /// The same for a start that was prepared before the catalog was open.
+    pub async fn bootstrap_prepared(&self, prepared: Prepared) -> Result<Option<Bootstrapped>> {
+        match self.is_empty().await? {
+            true => self.fill(prepared).await.map(Some),
+            false => Ok(None),
+        }
+    }
+
+    async fn is_empty(&self) -> Result<bool> {
+        let begun = "SELECT 1 AS begun FROM organizations LIMIT 1";
+        Ok(self.db.optional(begun, args![]).await?.is_none())
+    }
+
+    async fn fill(&self, Prepared { made, hash }: Prepared) -> Result<Bootstrapped> {
+        let hash = hash.await.map_err(|why| crate::Error::corrupt("password", why))??;
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         let organization = organizations::insert(&mut tx, "My organization", now).await?;
@@ -78,6 +109,6 @@ impl Catalog {
         tx.log_created(&actor, &project, now).await?;
         tx.log_created(&actor, &key, now).await?;
         tx.commit().await?;
-        Ok(Some(Bootstrapped { project: project.id, ..made }))
+        Ok(Bootstrapped { project: project.id, ..made })
     }
 }

@@ -40,7 +40,7 @@ pub use activity::{
     ActivityFilter, Actor, Change, ChangeAction, Detail, Direction, Entry, Logged, Mark,
 };
 pub use annotations::{AnnotationChange, AnnotationFilter, NewAnnotation};
-pub use bootstrap::{Bootstrapped, FirstStart};
+pub use bootstrap::{Bootstrapped, FirstStart, Prepared};
 pub use db::{Db, Tx};
 pub use edit::Among;
 pub use error::{Error, Result};

@@ -1,33 +1,37 @@
 //! Schema versions, applied in order at start. Released migrations are only ever added to.
 
+use std::cmp::Ordering;
+
 use model::Clock;
 
-use crate::db::{Db, args};
+use crate::db::{Db, Tx, args};
 use crate::{Error, Result};
 
 /// Position is version: the first is 1.
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_accounts.sql")];
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 
-/// Brings the schema up to this program's, each step in a transaction of its own.
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations \
+                     (version BIGINT PRIMARY KEY, applied_at BIGINT NOT NULL)";
+const VERSION: &str = "SELECT COALESCE(MAX(version), 0) AS version FROM schema_migrations";
+
+/// Brings the schema up to this program's, in one transaction: all steps or none.
 pub(crate) async fn run(db: &Db, clock: &Clock) -> Result<()> {
     let mut tx = db.begin().await?;
-    tx.script(
-        "CREATE TABLE IF NOT EXISTS schema_migrations (version BIGINT PRIMARY KEY, applied_at BIGINT NOT NULL)"
-            .into(),
-    )
-    .await?;
-    tx.commit().await?;
-    let found = version(db).await?;
-    if found > KNOWN {
-        return Err(Error::NewerSchema { found, known: KNOWN });
+    tx.script(TABLE.into()).await?;
+    let found: i64 = tx.one(VERSION, args![]).await?.get("version")?;
+    match found.cmp(&KNOWN) {
+        Ordering::Greater => return Err(Error::NewerSchema { found, known: KNOWN }),
+        Ordering::Equal => return Ok(()),
+        Ordering::Less => {}
     }
     for (version, script) in (1..).zip(MIGRATIONS).skip(found as usize) {
-        apply(db, clock, version, script)
+        apply(&mut tx, clock, version, script)
             .await
             .map_err(|source| Error::Migration { version, source: Box::new(source) })?;
-        tracing::info!(schema.version = version, "migrated the catalog");
     }
+    tx.commit().await?;
+    tracing::info!(schema.version = KNOWN, "migrated the catalog");
     Ok(())
 }
 
@@ -40,19 +44,16 @@ pub(crate) async fn check(db: &Db) -> Result<()> {
     }
 }
 
-async fn apply(db: &Db, clock: &Clock, version: i64, script: &str) -> Result<()> {
-    let mut tx = db.begin().await?;
-    tx.script(db.dialect().expand(script)).await?;
+async fn apply(tx: &mut Tx, clock: &Clock, version: i64, script: &str) -> Result<()> {
+    tx.script(tx.dialect().expand(script)).await?;
     tx.run(
         "INSERT INTO schema_migrations (version, applied_at) VALUES ($1, $2)",
         args![version, clock.now()],
     )
-    .await?;
-    tx.commit().await
+    .await
+    .map(drop)
 }
 
 async fn version(db: &Db) -> Result<i64> {
-    db.one("SELECT COALESCE(MAX(version), 0) AS version FROM schema_migrations", args![])
-        .await?
-        .get("version")
+    db.one(VERSION, args![]).await?.get("version")
 }

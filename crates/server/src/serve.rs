@@ -54,10 +54,16 @@ async fn serve(settings: &Settings) -> Result<()> {
         .with_context(|| format!("cannot listen on {}", settings.listen))?;
     let vault = folder.vault(settings)?;
     let file = folder.catalog_file();
+    let is_new = settings.catalog_url.is_none() && !file.exists();
+    let prepared = is_new.then(|| first_start(settings).prepare());
     let catalog = Catalog::open(folder::location(settings, &file), vault, clock.clone())
         .await
         .context("cannot open the catalog")?;
-    if let Some(made) = catalog.bootstrap(first_start(settings)).await? {
+    let made = match prepared {
+        Some(prepared) => catalog.bootstrap_prepared(prepared).await?,
+        None => catalog.bootstrap(first_start(settings)).await?,
+    };
+    if let Some(made) = made {
         introduce(&made, settings).context("cannot print the first keys")?;
     }
     let intake = Intake::open(&folder.journal(), &catalog, settings).await?;
@@ -67,8 +73,10 @@ async fn serve(settings: &Settings) -> Result<()> {
     let (tokens, capture) = (intake.tokens.clone(), intake.capture.clone());
     let app = AppState::new(catalog.clone(), tokens, capture, http_settings(settings), metrics);
     let mut http = Http::new(api::service(app.clone()), settings);
-    say(&format!("listening on http://{}\n", listener.local_addr()?))?;
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), "started");
+    // Nobody has to listen to this; the log says it too.
+    let address = listener.local_addr()?;
+    let _ = say(&format!("listening on http://{address}\n"));
+    tracing::info!(version = env!("CARGO_PKG_VERSION"), %address, "started");
 
     let mut lost = None;
     http.accept(&listener, async {

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sqlx::{Connection as _, SqliteConnection};
@@ -146,6 +147,25 @@ fn a_slow_client_is_cut_off() {
                 Authorization: Bearer phx_test\r\nContent-Length: 100\r\n\r\n{";
     let answer = Answer::parse(&received(head.as_bytes()), "slow body").expect(408);
     assert_eq!(answer.error(), "invalid_request request_timeout -");
+}
+
+#[test]
+fn connections_past_the_bound_wait_for_their_turn() {
+    let server = Server::with(Store::Sqlite, &[("HEDGEROW_CONNECTIONS_MAX", "1")]);
+    let probe = server.call("GET", "/_livez").header("Connection", "keep-alive").to_bytes();
+    let connect = || {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        stream.write_all(&probe).unwrap();
+        stream
+    };
+    let mut first = connect();
+    assert!(first.read(&mut [0; 4096]).unwrap() > 0);
+    let mut second = connect();
+    second.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    second.read(&mut [0; 4096]).unwrap_err();
+    drop(first);
+    second.set_read_timeout(None).unwrap();
+    assert!(second.read(&mut [0; 4096]).unwrap() > 0);
 }
 
 #[test]
