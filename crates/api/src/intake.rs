@@ -10,8 +10,8 @@ use capture::{Arriving, Capture};
 use http_body_util::BodyExt as _;
 use tokio::time::{Instant, timeout_at};
 
-/// More of a body that is too large is read and forgotten: a sender that is still sending does
-/// not read the answer, and one that is told 413 sends less next time.
+/// More of a body that is not taken is read and forgotten: a sender that is still sending does
+/// not read the answer, and one that is told 413 sends less next time, one told 503 later.
 const DISCARDED_BYTES_MAX: usize = 64 << 20;
 
 /// How patient we are with senders.
@@ -45,12 +45,6 @@ pub(crate) enum Missed {
     CutShort,
 }
 
-impl From<capture::Busy> for Missed {
-    fn from(_: capture::Busy) -> Self {
-        Self::Busy
-    }
-}
-
 pub(crate) async fn receive<'a>(
     capture: &'a Capture,
     patience: Patience,
@@ -66,7 +60,8 @@ pub(crate) async fn receive<'a>(
         return Err(Missed::TooLarge);
     }
     let deadline = Instant::now() + patience.whole;
-    let (mut bytes, mut too_large) = (0, false);
+    let mut bytes = 0;
+    let mut missed = None;
     loop {
         let patient_until = deadline.min(Instant::now() + patience.stall);
         let frame = match timeout_at(patient_until, body.frame()).await {
@@ -77,24 +72,28 @@ pub(crate) async fn receive<'a>(
         };
         let Ok(data) = frame.into_data() else { continue };
         bytes += data.len();
-        too_large |= bytes > bytes_max;
-        if too_large {
+        if bytes > bytes_max {
+            missed = Some(Missed::TooLarge);
+        } else if missed.is_none() && counted.add(data.len()).await.is_err() {
+            missed = Some(Missed::Busy);
+        }
+        if missed.is_some() {
             gathered = Gathered::Nothing;
+            counted.forget();
             if bytes > bytes_max + DISCARDED_BYTES_MAX {
                 break;
             }
-            continue;
+        } else {
+            gathered.add(data, declared);
         }
-        counted.add(data.len()).await?;
-        gathered.add(data, declared);
         if bytes == declared && bytes > 0 {
             break;
         }
     }
-    if too_large {
-        return Err(Missed::TooLarge);
+    match missed {
+        Some(missed) => Err(missed),
+        None => Ok(Received { bytes: gathered.into_bytes(), _counted: counted }),
     }
-    Ok(Received { bytes: gathered.into_bytes(), _counted: counted })
 }
 
 /// What the head says; hyper holds the sender to it. Zero when it says nothing.

@@ -181,6 +181,11 @@ impl<'a> Arriving<'a> {
         Ok(())
     }
 
+    /// Gives all of it back: the body is not kept.
+    pub fn forget(&mut self) {
+        (self.held, self.finishing) = (None, None);
+    }
+
     /// None when it may go on without room of its own.
     async fn wait(
         &mut self,

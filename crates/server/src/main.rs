@@ -10,6 +10,7 @@ mod health;
 mod http;
 mod intake;
 mod logs;
+mod memory;
 mod process;
 mod serve;
 mod settings;
@@ -18,6 +19,7 @@ mod values;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    memory::return_large_blocks();
     match cli::run(&cli::command().get_matches()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
