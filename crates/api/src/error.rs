@@ -196,6 +196,7 @@ impl From<catalog::Error> for Error {
                 Self::unavailable("The catalog cannot be reached at the moment.")
             }
             Cause::Owned
+            | Cause::OutOfStep
             | Cause::OtherKey
             | Cause::NewerSchema { .. }
             | Cause::OlderSchema { .. }

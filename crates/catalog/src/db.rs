@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use model::person::{DistinctNo, PersonNo};
 use model::{ActionId, AnnotationId, OrganizationId, ProjectId, Timestamp, UserId};
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgRow, Postgres};
 use sqlx::sqlite::{
@@ -370,12 +371,18 @@ fn uuid(text: String) -> Result<Uuid> {
     Uuid::parse_str(&text).map_err(|why| Error::corrupt("uuid", why))
 }
 
+fn number(stored: i64) -> Result<u32> {
+    u32::try_from(stored).map_err(|why| Error::corrupt("number", why))
+}
+
 read_from! {
     Timestamp: i64, |micros| Ok(Timestamp::from_micros(micros));
     ProjectId: i64, |id| Ok(ProjectId(id));
     UserId: i64, |id| Ok(UserId(id));
     ActionId: i64, |id| Ok(ActionId(id));
     AnnotationId: i64, |id| Ok(AnnotationId(id));
+    DistinctNo: i64, |no| number(no).map(DistinctNo);
+    PersonNo: i64, |no| number(no).map(PersonNo);
     Uuid: String, uuid;
     OrganizationId: String, |text| uuid(text).map(OrganizationId);
 }
@@ -408,6 +415,8 @@ value_from! {
     UserId => Int, |id| id.0;
     ActionId => Int, |id| id.0;
     AnnotationId => Int, |id| id.0;
+    DistinctNo => Int, |no| i64::from(no.0);
+    PersonNo => Int, |no| i64::from(no.0);
     Uuid => Text, |id| id.to_string();
     OrganizationId => Text, |id| id.0.to_string();
     serde_json::Value => Text, |json| json.to_string();

@@ -18,6 +18,9 @@ pub enum Error {
     /// The database cannot be reached now; trying again may help.
     #[error("the catalog is unavailable")]
     Unavailable(#[source] sqlx::Error),
+    /// A batch of the journal that does not continue where the catalog stands.
+    #[error("the catalog has applied another part of the journal")]
+    OutOfStep,
     #[error("another server owns this catalog; stop it first, or give this one its own")]
     Owned,
     #[error(

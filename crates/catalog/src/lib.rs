@@ -1,6 +1,7 @@
 //! Relational truth: organizations, projects, users, keys, and everything people edit.
 //!
-//! It stands beside the data path: capture asks it for tokens, the API reads and writes it.
+//! Capture asks it for tokens, the API reads and writes it, and the pipeline keeps persons, groups
+//! and definitions in it together with how far it has come.
 //! SQL is written once for SQLite and PostgreSQL; what differs is in `dialect.rs`. It never
 //! speaks HTTP and holds no event rows.
 
@@ -8,11 +9,14 @@ mod actions;
 mod activity;
 mod annotations;
 mod bootstrap;
+mod bulk;
 mod changes;
 mod db;
+mod dead_letters;
 mod dialect;
 mod edit;
 mod error;
+mod ingest;
 mod instance;
 mod keys;
 mod members;
@@ -34,6 +38,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use model::Clock;
+use tokio::sync::watch;
 
 pub use actions::{ActionChange, NewAction};
 pub use activity::{
@@ -42,8 +47,10 @@ pub use activity::{
 pub use annotations::{AnnotationChange, AnnotationFilter, NewAnnotation};
 pub use bootstrap::{Bootstrapped, FirstStart, Prepared};
 pub use db::{Db, Tx};
+pub use dead_letters::{DeadLetter, NewDeadLetter};
 pub use edit::Among;
 pub use error::{Error, Result};
+pub use ingest::{EventDeletion, IngestBatch, IngestRules, NextNumbers, ProjectChanges};
 pub use keys::{KeyChange, KeyKeeper, NewKey, PersonalKey};
 pub use members::{Member, Standing};
 pub use organizations::{OrganizationChange, OrganizationRow};
@@ -62,6 +69,8 @@ pub struct Catalog {
     db: Arc<Db>,
     clock: Clock,
     vault: Arc<Vault>,
+    /// The first journal position that is not applied yet, as far as this process knows.
+    applied: Arc<watch::Sender<u64>>,
 }
 
 /// Where the catalog lives.
@@ -96,7 +105,8 @@ impl Catalog {
             Location::Sqlite(file) => Db::sqlite(file).await?,
             Location::Postgres(url) => Db::postgres(url).await?,
         };
-        Ok(Self { db: Arc::new(db), clock, vault: Arc::new(vault) })
+        let applied = Arc::new(watch::Sender::new(0));
+        Ok(Self { db: Arc::new(db), clock, vault: Arc::new(vault), applied })
     }
 
     /// Sees that no other server has taken the catalog since its connection broke, and takes it

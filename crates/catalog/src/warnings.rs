@@ -70,19 +70,10 @@ impl Catalog {
     /// Keeps what `source` reports, at most [`WARNINGS_AT_ONCE_MAX`]. Warnings of projects that
     /// are gone are left out. Answers how many were kept.
     pub async fn record_warnings(&self, source: &str, warnings: &[Warning]) -> Result<usize> {
-        let taken = &warnings[..warnings.len().min(WARNINGS_AT_ONCE_MAX)];
-        if taken.len() < warnings.len() {
-            tracing::warn!(dropped = warnings.len() - taken.len(), "too many warnings at once");
-        }
         let mut tx = self.db.begin().await?;
-        let known = known_projects(&mut tx, taken).await?;
-        let kept: Vec<&Warning> =
-            taken.iter().filter(|warning| known.contains(&warning.project)).collect();
-        for rows in kept.chunks(ROWS_PER_INSERT) {
-            insert(&mut tx, source, rows).await?;
-        }
+        let kept = record(&mut tx, source, warnings).await?;
         tx.commit().await?;
-        Ok(kept.len())
+        Ok(kept)
     }
 
     /// Deletes what is too old or too much. Answers how many rows went.
@@ -131,6 +122,24 @@ impl Catalog {
             }
         }
     }
+}
+
+/// The same within a transaction.
+pub(crate) async fn record(tx: &mut Tx, source: &str, warnings: &[Warning]) -> Result<usize> {
+    if warnings.is_empty() {
+        return Ok(0);
+    }
+    let taken = &warnings[..warnings.len().min(WARNINGS_AT_ONCE_MAX)];
+    if taken.len() < warnings.len() {
+        tracing::warn!(dropped = warnings.len() - taken.len(), "too many warnings at once");
+    }
+    let known = known_projects(tx, taken).await?;
+    let kept: Vec<&Warning> =
+        taken.iter().filter(|warning| known.contains(&warning.project)).collect();
+    for rows in kept.chunks(ROWS_PER_INSERT) {
+        insert(tx, source, rows).await?;
+    }
+    Ok(kept.len())
 }
 
 async fn known_projects(tx: &mut Tx, warnings: &[Warning]) -> Result<HashSet<ProjectId>> {

@@ -26,6 +26,13 @@ impl PropertyType {
     }
 }
 
+impl PropertyType {
+    pub fn parse(text: &str) -> Option<Self> {
+        let all = [Self::DateTime, Self::String, Self::Numeric, Self::Boolean, Self::Duration];
+        all.into_iter().find(|kind| kind.as_str() == text)
+    }
+}
+
 /// Whose property it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PropertyOwner {
@@ -50,4 +57,19 @@ pub struct SeenProperty {
     pub owner: PropertyOwner,
     pub name: String,
     pub kind: Option<PropertyType>,
+}
+
+/// What a batch of events showed and the catalog may not know yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sightings {
+    pub events: Vec<SeenEvent>,
+    pub properties: Vec<SeenProperty>,
+    /// Event names and the properties they came with.
+    pub pairs: Vec<(ProjectId, String, String)>,
+}
+
+impl Sightings {
+    pub const fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.properties.is_empty() && self.pairs.is_empty()
+    }
 }

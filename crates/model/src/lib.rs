@@ -4,6 +4,7 @@ mod account;
 mod action;
 mod annotation;
 pub mod definition;
+pub mod edit;
 pub mod event;
 pub mod group;
 mod id;

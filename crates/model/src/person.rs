@@ -48,6 +48,8 @@ pub struct DistinctId {
 pub struct IdentityChanges {
     /// Every id of the first person now belongs to the second; the first is gone.
     pub moves: Vec<(PersonNo, PersonNo)>,
+    /// Gone for good; their ids stay, and are among `ids`.
+    pub deleted: Vec<PersonNo>,
     pub ids: Vec<DistinctId>,
     pub persons: Vec<Person>,
     pub next_distinct: u32,

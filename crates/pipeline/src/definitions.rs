@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use ahash::RandomState;
-use model::definition::{PropertyOwner, PropertyType, SeenEvent, SeenProperty};
-use model::{ProjectId, Timestamp};
+use model::Timestamp;
+use model::definition::{PropertyOwner, PropertyType, SeenEvent, SeenProperty, Sightings};
 use serde_json::Value;
 
 use crate::normalise::{Normalised, parse_time};
@@ -33,20 +33,6 @@ const NOT_EVENT_PROPERTIES: &[&str] = &[
     "$group_3",
     "$group_4",
 ];
-
-/// What a batch has to tell the catalog.
-#[derive(Debug, Default)]
-pub struct Sightings {
-    pub events: Vec<SeenEvent>,
-    pub properties: Vec<SeenProperty>,
-    pub pairs: Vec<(ProjectId, String, String)>,
-}
-
-impl Sightings {
-    pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.properties.is_empty() && self.pairs.is_empty()
-    }
-}
 
 /// Remembers what was told already.
 #[derive(Debug, Default)]

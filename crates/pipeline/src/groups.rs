@@ -22,8 +22,8 @@ impl GroupLedger {
 
     /// The index of a type, given to it now if one is free; a sixth type has none.
     pub fn index(&mut self, kind: &str) -> Option<u8> {
-        if let Some((_, index)) = self.types.iter().find(|(name, _)| name == kind) {
-            return Some(*index);
+        if let Some(index) = self.known_index(kind) {
+            return Some(index);
         }
         let taken = |index: &u8| self.types.iter().any(|(_, known)| known == index);
         let index = (0..GROUP_TYPES_MAX).find(|index| !taken(index))?;
@@ -61,6 +61,23 @@ impl GroupLedger {
             group.created_at = group.created_at.min(time);
             *dirty = true;
         }
+    }
+
+    /// What somebody changed by hand; it makes the group if there is none.
+    pub fn change(&mut self, index: u8, wanted: &GroupIdentify, unset: &[String], at: Timestamp) {
+        self.identify(index, wanted, at, at);
+        if let Some((group, dirty)) = self.groups.get_mut(&(index, wanted.key.clone())) {
+            let removed = unset.iter().filter(|name| group.properties.remove(*name).is_some());
+            if removed.count() > 0 {
+                group.version += 1;
+                *dirty = true;
+            }
+        }
+    }
+
+    /// The index of a type that is known.
+    pub fn known_index(&self, kind: &str) -> Option<u8> {
+        self.types.iter().find(|(name, _)| name == kind).map(|(_, index)| *index)
     }
 
     /// New types, and the groups to write.

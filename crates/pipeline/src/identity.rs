@@ -4,6 +4,8 @@
 //! before, decides without I/O, and tells afterwards what to write; one writer per project makes
 //! that safe.
 
+mod edits;
+
 use std::collections::{HashMap, HashSet};
 
 use model::WarningKind;
@@ -39,6 +41,7 @@ pub struct Ledger {
     persons: HashMap<PersonNo, Slot<Person>>,
     /// In order: every id of the first now belongs to the second.
     moves: Vec<(PersonNo, PersonNo)>,
+    deleted: Vec<PersonNo>,
     next_distinct: u32,
     next_person: u32,
 }
@@ -57,6 +60,7 @@ impl Ledger {
             ids: HashMap::new(),
             persons: HashMap::new(),
             moves: Vec::new(),
+            deleted: Vec::new(),
             next_distinct,
             next_person,
         }
@@ -102,6 +106,7 @@ impl Ledger {
             ids: dirty(self.ids.into_values()),
             persons: dirty(self.persons.into_values()),
             moves: self.moves,
+            deleted: self.deleted,
             next_distinct: self.next_distinct,
             next_person: self.next_person,
         };

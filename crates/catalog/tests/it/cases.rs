@@ -1,6 +1,7 @@
 pub mod activity;
 pub mod concurrency;
 pub mod content;
+pub mod ingest;
 pub mod keys;
 pub mod lists;
 pub mod people;

@@ -65,6 +65,12 @@ contract! {
     warnings:
         warnings_of_projects_that_are_there_are_listed_newest_first,
         old_warnings_go_and_so_do_the_oldest_of_too_many;
+    ingest:
+        a_batch_is_applied_once_and_only_where_the_catalog_stands,
+        ids_follow_their_person_through_several_merges,
+        groups_are_found_by_type_and_key,
+        definitions_keep_their_hour_and_their_first_type,
+        dead_letters_wait_to_be_sent_again_once;
     lists:
         lists_take_as_many_statements_for_many_as_for_one,
         pages_cover_a_list_once;

@@ -2,7 +2,7 @@
 //! ever added to; another layout is another version, another thing is another kind.
 //!
 //! ```text
-//! 0   kind        u8   1 = event; edits of persons and groups will be other kinds
+//! 0   kind        u8   1 = event; 2 = an edit of a person or group, see `edit`
 //! 1   version     u8   1
 //! 2   project     i64
 //! 10  bits        u32  marks, and which of the optional fields follow

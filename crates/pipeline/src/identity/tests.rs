@@ -1,3 +1,4 @@
+use model::edit::Leaving;
 use serde_json::json;
 
 use super::*;
@@ -187,4 +188,74 @@ fn an_illegal_id_is_never_merged() {
     assert_eq!(world.warnings, [WarningKind::CannotMergeWithIllegalDistinctId]);
     assert_eq!(world.facts("u"), json!({"a": 1}));
     assert!(world.person("null").is_none() && !world.person("u").unwrap().is_identified);
+}
+
+impl World {
+    fn edit(&mut self, edit: impl FnOnce(&mut Ledger)) -> &mut Self {
+        let mut ledger = Ledger::new(ProjectId(1), self.next.0, self.next.1);
+        ledger.load(self.ids.values().cloned().collect(), self.persons.values().cloned().collect());
+        edit(&mut ledger);
+        let changes = ledger.into_changes();
+        self.next = (changes.next_distinct, changes.next_person);
+        changes.deleted.iter().for_each(|gone| drop(self.persons.remove(gone)));
+        self.ids.extend(changes.ids.into_iter().map(|id| (id.text.clone(), id)));
+        self.persons.extend(changes.persons.into_iter().map(|person| (person.no, person)));
+        self
+    }
+}
+
+// contract: ingestion 110
+#[test]
+fn a_deleted_persons_id_comes_back_as_somebody_new_with_the_same_uuid() {
+    let mut world = World::default();
+    world.send("$set", "u", json!({"set": {"a": 1}}));
+    world.send("$set", "u", json!({"set": {"a": 2}}));
+    let (old, number) = (world.person("u").unwrap().clone(), world.ids["u"].no);
+    world.edit(|ledger| {
+        assert_eq!(ledger.numbers_of(&[old.no]), [number]);
+        ledger.delete(&[old.no, PersonNo(99)]);
+    });
+    assert!(world.person("u").is_none() && world.persons.is_empty());
+    world.send("e", "u", json!({"set": {"b": 1}}));
+    let new = world.person("u").unwrap();
+    assert_eq!((new.uuid, world.ids["u"].no), (old.uuid, number));
+    assert!(new.no != old.no && new.version > old.version + 100, "{new:?}");
+    assert_eq!(world.facts("u"), json!({"b": 1}));
+}
+
+#[test]
+fn a_split_gives_each_leaving_id_a_person_of_its_own() {
+    let together = || {
+        let mut world = World::default();
+        world.send("$identify", "a", json!({"anon": "b", "set": {"x": 1}}));
+        world.send("$identify", "a", json!({"anon": "c"}));
+        world
+    };
+    for (leaving, stay, uuid_of) in [
+        (Leaving::AllBut("a".into()), vec!["a"], "a"),
+        // The uuid goes with the id it was made of.
+        (Leaving::AllBut("b".into()), vec!["b"], "b"),
+        (Leaving::These(vec!["c".into(), "stranger".into()]), vec!["a", "b"], "a"),
+        // Somebody must stay.
+        (Leaving::AllBut("stranger".into()), vec!["a", "b", "c"], "a"),
+        (Leaving::These(vec!["a".into(), "b".into(), "c".into()]), vec!["a", "b", "c"], "a"),
+    ] {
+        let mut world = together();
+        let (whole, at) = (world.person("a").unwrap().clone(), Timestamp::from_micros(9));
+        world.edit(|ledger| ledger.split(whole.no, &leaving, at));
+        let kept = world.person(stay[0]).unwrap();
+        assert_eq!((kept.no, kept.uuid), (whole.no, person_uuid(ProjectId(1), uuid_of)));
+        assert_eq!(kept.properties, whole.properties, "{leaving:?}");
+        for id in ["a", "b", "c"] {
+            let person = world.person(id).unwrap();
+            assert_eq!(person.no == whole.no, stay.contains(&id), "{leaving:?}: {id}");
+            if person.no != whole.no {
+                assert_eq!(person.uuid, person_uuid(ProjectId(1), id));
+                assert_eq!(person.version, whole.version + 101);
+                assert!(person.properties.is_empty() && !person.is_identified);
+            }
+        }
+        let uuids: HashSet<Uuid> = world.persons.values().map(|person| person.uuid).collect();
+        assert_eq!(uuids.len(), world.persons.len(), "{leaving:?}");
+    }
 }

@@ -1,0 +1,187 @@
+//! What the pipeline writes: everything a batch of events changed, and how far the journal is
+//! applied, in one transaction. That is what makes a replay after a crash exact.
+
+mod definitions;
+mod groups;
+mod identity;
+
+use std::collections::HashMap;
+
+pub use identity::NextNumbers;
+use model::definition::Sightings;
+use model::group::Group;
+use model::person::{DistinctNo, IdentityChanges};
+use model::{ProjectId, ProjectSettings, Timestamp, Warning};
+
+use crate::bulk::Rows;
+use crate::db::{Tx, Value, args};
+use crate::dead_letters::{self, NewDeadLetter};
+use crate::{Catalog, Error, Result, warnings};
+
+/// Whose row of `journal_offsets` it is.
+const CONSUMER: &str = "pipeline";
+const WARNINGS_SOURCE: &str = "pipeline";
+
+/// Everything that the records from `from` up to `reach` changed.
+#[derive(Debug, Default)]
+pub struct IngestBatch {
+    pub journal: u128,
+    /// Where the catalog stands; a batch that starts elsewhere is refused.
+    pub from: u64,
+    /// The first position that is not applied afterwards.
+    pub reach: u64,
+    pub projects: Vec<ProjectChanges>,
+    pub sightings: Sightings,
+    pub warnings: Vec<Warning>,
+    pub dead_letters: Vec<NewDeadLetter>,
+    pub deletions: Vec<EventDeletion>,
+}
+
+#[derive(Debug)]
+pub struct ProjectChanges {
+    pub project: ProjectId,
+    pub identity: IdentityChanges,
+    pub group_types: Vec<(String, u8)>,
+    pub groups: Vec<Group>,
+    /// Whether this is the first event it ever got.
+    pub first_event: bool,
+}
+
+/// Events of some distinct ids that are to be deleted from the warehouse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventDeletion {
+    pub project: ProjectId,
+    /// Events from this journal position on stay.
+    pub before: u64,
+    pub distinct_nos: Vec<DistinctNo>,
+}
+
+/// What a project decided about its events.
+#[derive(Clone, Debug, Default)]
+pub struct IngestRules {
+    pub settings: ProjectSettings,
+    pub ingested_event: bool,
+}
+
+impl Catalog {
+    /// The journal that was applied, and the first position of it that was not; none before the
+    /// first batch.
+    pub async fn ingest_offset(&self) -> Result<Option<(u128, u64)>> {
+        let sql = "SELECT journal_id, position FROM journal_offsets WHERE consumer = $1";
+        let Some(row) = self.db.optional(sql, args![CONSUMER]).await? else { return Ok(None) };
+        let id: String = row.get("journal_id")?;
+        let id = u128::from_str_radix(&id, 16).map_err(|why| Error::corrupt("journal_id", why))?;
+        let position = row.get::<i64>("position")? as u64;
+        self.applied.send_replace(position);
+        Ok(Some((id, position)))
+    }
+
+    /// The rules of those projects that are there.
+    pub async fn ingest_rules(
+        &self,
+        projects: &[ProjectId],
+    ) -> Result<HashMap<ProjectId, IngestRules>> {
+        let sql = "SELECT id, settings, ingested_event FROM projects WHERE id IN {list}";
+        let rows = self.db.all_in(sql, args![], &keys(projects)).await?;
+        let rules = rows.iter().map(|row| {
+            let settings = ProjectSettings::stored(row.json("settings")?);
+            let ingested_event = row.get("ingested_event")?;
+            Ok((row.get("id")?, IngestRules { settings, ingested_event }))
+        });
+        rules.collect()
+    }
+
+    /// Writes a batch, or nothing of it.
+    pub async fn ingest(&self, batch: &IngestBatch) -> Result<()> {
+        let now = self.clock.now();
+        let mut tx = self.db.begin().await?;
+        move_offset(&mut tx, batch, now).await?;
+        for changes in &batch.projects {
+            identity::write(&mut tx, changes.project, &changes.identity).await?;
+            groups::write(&mut tx, changes, now).await?;
+            if changes.first_event {
+                let sql = "UPDATE projects SET ingested_event = $2 WHERE id = $1";
+                tx.run(sql, args![changes.project, true]).await?;
+                tx.changes_project(changes.project);
+            }
+        }
+        definitions::write(&mut tx, &batch.sightings, now).await?;
+        warnings::record(&mut tx, WARNINGS_SOURCE, &batch.warnings).await?;
+        dead_letters::insert(&mut tx, &batch.dead_letters, now).await?;
+        note_deletions(&mut tx, &batch.deletions, now).await?;
+        tx.commit().await?;
+        self.applied.send_replace(batch.reach);
+        Ok(())
+    }
+
+    /// Returns when everything before and at `position` is applied.
+    pub async fn applied(&self, position: u64) {
+        // The sender lives as long as the catalog, so waiting cannot fail.
+        let _ = self.applied.subscribe().wait_for(|applied| *applied > position).await;
+    }
+
+    /// Deletes of events that were asked for and not yet reported done, in order.
+    pub async fn event_deletions_due(&self) -> Result<Vec<EventDeletion>> {
+        let sql = "SELECT project_id, before_position, distinct_nos FROM event_deletions \
+                   WHERE done_at IS NULL ORDER BY before_position";
+        let rows = self.db.all(sql, args![]).await?;
+        let due = rows.iter().map(|row| {
+            Ok(EventDeletion {
+                project: row.get("project_id")?,
+                before: row.get::<i64>("before_position")? as u64,
+                distinct_nos: row.json("distinct_nos")?,
+            })
+        });
+        due.collect()
+    }
+
+    /// Notes that `events` events are gone for good.
+    pub async fn event_deletion_done(&self, deletion: &EventDeletion, events: u64) -> Result<()> {
+        let mut tx = self.db.begin().await?;
+        tx.run(
+            "UPDATE event_deletions SET done_at = $3, events = $4 \
+             WHERE project_id = $1 AND before_position = $2",
+            args![deletion.project, deletion.before as i64, self.clock.now(), events as i64],
+        )
+        .await?;
+        tx.commit().await
+    }
+}
+
+/// Moves the offset from where the batch begins to where it ends. It fails when the catalog is
+/// not there, such as after a commit whose answer was lost.
+async fn move_offset(tx: &mut Tx, batch: &IngestBatch, now: Timestamp) -> Result<()> {
+    let moved = tx
+        .run(
+            "INSERT INTO journal_offsets (consumer, journal_id, position, updated_at) \
+             VALUES ($1, $2, $3, $4) ON CONFLICT (consumer) DO UPDATE \
+             SET position = excluded.position, updated_at = excluded.updated_at \
+             WHERE journal_offsets.journal_id = excluded.journal_id \
+             AND journal_offsets.position = $5",
+            args![
+                CONSUMER,
+                format!("{:032x}", batch.journal),
+                batch.reach as i64,
+                now,
+                batch.from as i64
+            ],
+        )
+        .await?;
+    if moved == 0 { Err(Error::OutOfStep) } else { Ok(()) }
+}
+
+async fn note_deletions(tx: &mut Tx, deletions: &[EventDeletion], now: Timestamp) -> Result<()> {
+    let mut rows = Rows::new(4);
+    for deletion in deletions {
+        let numbers = serde_json::to_string(&deletion.distinct_nos)
+            .map_err(|why| Error::corrupt("distinct_nos", why))?;
+        rows.push(args![deletion.project, deletion.before as i64, numbers, now]);
+    }
+    let head =
+        "INSERT INTO event_deletions (project_id, before_position, distinct_nos, requested_at)";
+    tx.write(head, rows, "").await
+}
+
+fn keys<T: Copy + Into<Value>>(ids: &[T]) -> Vec<Value> {
+    ids.iter().map(|id| (*id).into()).collect()
+}

@@ -1,0 +1,202 @@
+//! Persons and the ids they are known by, as the pipeline loads and writes them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use model::ProjectId;
+use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo};
+use serde_json::{Map, Value as Json};
+
+use super::keys;
+use crate::bulk::Rows;
+use crate::db::{Row, Tx, Value, args};
+use crate::{Catalog, Error, Result};
+
+/// Numbers begin here, so that zero may mean nobody.
+const FIRST_NUMBER: u32 = 1;
+
+const ID_COLUMNS: &str = "no, distinct_id, person_no, version, version_floor";
+pub(crate) const PERSON_COLUMNS: &str =
+    "p.no, p.uuid, p.properties, p.is_identified, p.version, p.created_at";
+
+/// The next numbers of a project.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextNumbers {
+    pub distinct: u32,
+    pub person: u32,
+}
+
+fn read_id(row: &Row) -> Result<DistinctId> {
+    Ok(DistinctId {
+        no: row.get("no")?,
+        text: row.get("distinct_id")?,
+        person: row.get("person_no")?,
+        version: row.get("version")?,
+        version_floor: row.get("version_floor")?,
+    })
+}
+
+pub(crate) fn read_person(row: &Row) -> Result<Person> {
+    Ok(Person {
+        no: row.get("no")?,
+        uuid: row.get("uuid")?,
+        properties: row.json("properties")?,
+        is_identified: row.get("is_identified")?,
+        version: row.get("version")?,
+        created_at: row.get("created_at")?,
+    })
+}
+
+pub(crate) fn properties_text(properties: &Map<String, Json>) -> Result<String> {
+    serde_json::to_string(properties).map_err(|why| Error::corrupt("properties", why))
+}
+
+impl Catalog {
+    pub async fn next_numbers(
+        &self,
+        projects: &[ProjectId],
+    ) -> Result<HashMap<ProjectId, NextNumbers>> {
+        let fresh = NextNumbers { distinct: FIRST_NUMBER, person: FIRST_NUMBER };
+        let mut next: HashMap<_, _> = projects.iter().map(|project| (*project, fresh)).collect();
+        let sql = "SELECT project_id, next_distinct, next_person FROM project_numbers \
+                   WHERE project_id IN {list}";
+        for row in self.db.all_in(sql, args![], &keys(projects)).await? {
+            let DistinctNo(distinct) = row.get("next_distinct")?;
+            let PersonNo(person) = row.get("next_person")?;
+            next.insert(row.get("project_id")?, NextNumbers { distinct, person });
+        }
+        Ok(next)
+    }
+
+    /// Those of the ids that are known.
+    pub async fn distinct_ids(
+        &self,
+        project: ProjectId,
+        texts: &[&str],
+    ) -> Result<Vec<DistinctId>> {
+        let sql = format!(
+            "SELECT {ID_COLUMNS} FROM distinct_ids \
+             WHERE project_id = $1 AND distinct_id IN {{list}}"
+        );
+        let rows = self.db.all_in(&sql, args![project], &keys(texts)).await?;
+        rows.iter().map(read_id).collect()
+    }
+
+    /// Every id of these persons.
+    pub async fn distinct_ids_of(
+        &self,
+        project: ProjectId,
+        persons: &[PersonNo],
+    ) -> Result<Vec<DistinctId>> {
+        let sql = format!(
+            "SELECT {ID_COLUMNS} FROM distinct_ids \
+             WHERE project_id = $1 AND person_no IN {{list}} ORDER BY no"
+        );
+        let rows = self.db.all_in(&sql, args![project], &keys(persons)).await?;
+        rows.iter().map(read_id).collect()
+    }
+
+    /// Those of the persons that are there.
+    pub async fn persons_by_number(
+        &self,
+        project: ProjectId,
+        persons: &[PersonNo],
+    ) -> Result<Vec<Person>> {
+        let sql = format!(
+            "SELECT {PERSON_COLUMNS} FROM persons p \
+             WHERE p.project_id = $1 AND p.no IN {{list}}"
+        );
+        let rows = self.db.all_in(&sql, args![project], &keys(persons)).await?;
+        rows.iter().map(read_person).collect()
+    }
+
+    /// Known ids and their persons.
+    pub async fn identities(
+        &self,
+        project: ProjectId,
+        texts: &[&str],
+    ) -> Result<(Vec<DistinctId>, Vec<Person>)> {
+        let ids = self.distinct_ids(project, texts).await?;
+        let mut persons: Vec<PersonNo> = ids.iter().filter_map(|id| id.person).collect();
+        persons.sort();
+        persons.dedup();
+        let persons = self.persons_by_number(project, &persons).await?;
+        Ok((ids, persons))
+    }
+}
+
+pub(super) async fn write(
+    tx: &mut Tx,
+    project: ProjectId,
+    changes: &IdentityChanges,
+) -> Result<()> {
+    write_moves(tx, project, &changes.moves).await?;
+    let gone = changes.moves.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
+    let gone: Vec<Value> = gone.map(Into::into).collect();
+    let sql = "DELETE FROM persons WHERE project_id = $1 AND no IN {list}";
+    tx.run_in(sql, args![project], &gone).await?;
+    write_persons(tx, project, &changes.persons).await?;
+    write_ids(tx, project, &changes.ids).await?;
+    let sql = "INSERT INTO project_numbers (project_id, next_distinct, next_person) \
+               VALUES ($1, $2, $3) ON CONFLICT (project_id) DO UPDATE \
+               SET next_distinct = excluded.next_distinct, next_person = excluded.next_person";
+    let (distinct, person) = (changes.next_distinct, changes.next_person);
+    tx.run(sql, args![project, i64::from(distinct), i64::from(person)]).await?;
+    Ok(())
+}
+
+/// Ids that the batch did not touch itself follow their persons. Moves of one person after the
+/// other are followed to their end first, so that one statement does for many.
+async fn write_moves(
+    tx: &mut Tx,
+    project: ProjectId,
+    moves: &[(PersonNo, PersonNo)],
+) -> Result<()> {
+    let mut ends: BTreeMap<PersonNo, (PersonNo, i64)> = BTreeMap::new();
+    for (gone, into) in moves.iter().rev() {
+        let (end, hops) = ends.get(into).copied().unwrap_or((*into, 0));
+        ends.insert(*gone, (end, hops + 1));
+    }
+    let mut rows = Rows::new(4);
+    for (gone, (end, hops)) in ends {
+        rows.push(args![project, gone, end, hops]);
+    }
+    let tail = ") UPDATE distinct_ids SET person_no = moves.into_no, \
+                version = distinct_ids.version + moves.hops FROM moves \
+                WHERE distinct_ids.project_id = moves.project_id \
+                AND distinct_ids.person_no = moves.gone";
+    tx.write("WITH moves (project_id, gone, into_no, hops) AS (", rows, tail).await
+}
+
+async fn write_persons(tx: &mut Tx, project: ProjectId, persons: &[Person]) -> Result<()> {
+    let mut rows = Rows::new(7);
+    for person in persons {
+        rows.push(args![
+            project,
+            person.no,
+            person.uuid,
+            properties_text(&person.properties)?,
+            person.is_identified,
+            person.version,
+            person.created_at,
+        ]);
+    }
+    let head = "INSERT INTO persons \
+                (project_id, no, uuid, properties, is_identified, version, created_at)";
+    let tail = "ON CONFLICT (project_id, no) DO UPDATE SET uuid = excluded.uuid, \
+                properties = excluded.properties, is_identified = excluded.is_identified, \
+                version = excluded.version, created_at = excluded.created_at";
+    tx.write(head, rows, tail).await
+}
+
+async fn write_ids(tx: &mut Tx, project: ProjectId, ids: &[DistinctId]) -> Result<()> {
+    let mut rows = Rows::new(6);
+    for id in ids {
+        let text = id.text.as_str();
+        rows.push(args![project, id.no, text, id.person, id.version, id.version_floor]);
+    }
+    let head = "INSERT INTO distinct_ids \
+                (project_id, no, distinct_id, person_no, version, version_floor)";
+    let tail = "ON CONFLICT (project_id, no) DO UPDATE SET person_no = excluded.person_no, \
+                version = excluded.version, version_floor = excluded.version_floor";
+    tx.write(head, rows, tail).await
+}

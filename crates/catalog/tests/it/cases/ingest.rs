@@ -1,0 +1,243 @@
+//! What the pipeline writes: whole batches, once, in order.
+
+use catalog::{Error, EventDeletion, IngestBatch, NewDeadLetter, ProjectChanges};
+use model::definition::{PropertyOwner, PropertyType, SeenEvent, SeenProperty, Sightings};
+use model::group::Group;
+use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
+use model::{ProjectId, Timestamp};
+use serde_json::{Map, json};
+
+use crate::store::{EVERYTHING, Home, Place};
+
+const JOURNAL: u128 = 7;
+const HOUR_SECONDS: i64 = 3_600;
+
+fn person(project: ProjectId, no: u32, first: &str, at: Timestamp) -> Person {
+    Person {
+        no: PersonNo(no),
+        uuid: person_uuid(project, first),
+        properties: Map::from_iter([("first".to_owned(), json!(first))]),
+        is_identified: false,
+        version: 0,
+        created_at: at,
+    }
+}
+
+fn id(no: u32, text: &str, person: Option<u32>) -> DistinctId {
+    let person = person.map(PersonNo);
+    DistinctId { no: DistinctNo(no), text: text.into(), person, version: 0, version_floor: 0 }
+}
+
+fn changes(project: ProjectId, identity: IdentityChanges) -> ProjectChanges {
+    ProjectChanges { project, identity, group_types: vec![], groups: vec![], first_event: false }
+}
+
+fn batch(from: u64, reach: u64) -> IngestBatch {
+    IngestBatch { journal: JOURNAL, from, reach, ..IngestBatch::default() }
+}
+
+/// `count` persons, each with one id of its own: p1 has d1.
+async fn people(home: &Home, count: u32) {
+    let (project, at) = (home.project.id, home.project.created_at);
+    let identity = IdentityChanges {
+        ids: (1..=count).map(|no| id(no, &format!("d{no}"), Some(no))).collect(),
+        persons: (1..=count).map(|no| person(project, no, &format!("d{no}"), at)).collect(),
+        next_distinct: count + 1,
+        next_person: count + 1,
+        ..IdentityChanges::default()
+    };
+    let batch = IngestBatch { projects: vec![changes(project, identity)], ..batch(1, 2) };
+    home.catalog.ingest(&batch).await.unwrap();
+}
+
+pub async fn a_batch_is_applied_once_and_only_where_the_catalog_stands(place: Place) {
+    let home = place.home().await;
+    let project = home.project.id;
+    assert_eq!(home.catalog.ingest_offset().await.unwrap(), None);
+    people(&home, 300).await;
+    home.catalog.applied(1).await;
+    assert_eq!(home.catalog.ingest_offset().await.unwrap(), Some((JOURNAL, 2)));
+    let numbers = home.catalog.next_numbers(&[project, ProjectId(9)]).await.unwrap();
+    assert_eq!((numbers[&project].distinct, numbers[&project].person), (301, 301));
+    assert_eq!((numbers[&ProjectId(9)].distinct, numbers[&ProjectId(9)].person), (1, 1));
+
+    let more = IdentityChanges { persons: vec![], next_distinct: 9, ..IdentityChanges::default() };
+    for wrong in [batch(1, 2), batch(3, 4), IngestBatch { journal: 8, ..batch(2, 3) }] {
+        let projects = vec![changes(project, more.clone())];
+        let refused = home.catalog.ingest(&IngestBatch { projects, ..wrong }).await;
+        assert!(matches!(refused, Err(Error::OutOfStep)), "{refused:?}");
+    }
+    let numbers = home.catalog.next_numbers(&[project]).await.unwrap();
+    assert_eq!(numbers[&project].distinct, 301, "a refused batch leaves nothing behind");
+
+    let texts: Vec<String> = (1..=300).map(|no| format!("d{no}")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let before = home.catalog.statements();
+    let (ids, persons) = home.catalog.identities(project, &texts).await.unwrap();
+    assert_eq!((ids.len(), persons.len()), (300, 300));
+    assert_eq!(home.catalog.statements() - before, 2);
+    assert_eq!(home.catalog.identities(ProjectId(9), &texts).await.unwrap(), (vec![], vec![]));
+}
+
+pub async fn ids_follow_their_person_through_several_merges(place: Place) {
+    let home = place.home().await;
+    let project = home.project.id;
+    people(&home, 4).await;
+    // 1 into 2, 2 into 3; the batch itself knows d2 only.
+    let identity = IdentityChanges {
+        moves: vec![(PersonNo(1), PersonNo(2)), (PersonNo(2), PersonNo(3))],
+        ids: vec![DistinctId { version: 1, ..id(2, "d2", Some(3)) }],
+        persons: vec![Person {
+            is_identified: true,
+            version: 5,
+            ..person(project, 3, "d3", home.project.created_at)
+        }],
+        next_distinct: 5,
+        next_person: 5,
+        ..IdentityChanges::default()
+    };
+    let merge = IngestBatch { projects: vec![changes(project, identity)], ..batch(2, 3) };
+    home.catalog.ingest(&merge).await.unwrap();
+    let (ids, persons) = home.catalog.identities(project, &["d1", "d2", "d3", "d4"]).await.unwrap();
+    let mut found: Vec<(&str, u32, i64)> =
+        ids.iter().map(|id| (id.text.as_str(), id.person.unwrap().0, id.version)).collect();
+    found.sort();
+    assert_eq!(found, [("d1", 3, 2), ("d2", 3, 1), ("d3", 3, 0), ("d4", 4, 0)]);
+    let mut left: Vec<(u32, i64)> =
+        persons.iter().map(|person| (person.no.0, person.version)).collect();
+    left.sort();
+    assert_eq!(left, [(3, 5), (4, 0)]);
+    let of_three = home.catalog.distinct_ids_of(project, &[PersonNo(3)]).await.unwrap();
+    assert_eq!(of_three.len(), 3);
+
+    // A deleted person's ids keep their numbers.
+    let identity = IdentityChanges {
+        deleted: vec![PersonNo(4)],
+        ids: vec![DistinctId { version_floor: 100, ..id(4, "d4", None) }],
+        next_distinct: 5,
+        next_person: 5,
+        ..IdentityChanges::default()
+    };
+    let deletion = EventDeletion { project, before: 3, distinct_nos: vec![DistinctNo(4)] };
+    let delete = IngestBatch {
+        projects: vec![changes(project, identity)],
+        deletions: vec![deletion.clone()],
+        ..batch(3, 4)
+    };
+    home.catalog.ingest(&delete).await.unwrap();
+    let (ids, persons) = home.catalog.identities(project, &["d4"]).await.unwrap();
+    assert_eq!((ids[0].no.0, ids[0].person, ids[0].version_floor), (4, None, 100));
+    assert!(persons.is_empty());
+    assert_eq!(home.catalog.event_deletions_due().await.unwrap(), vec![deletion.clone()]);
+    home.catalog.event_deletion_done(&deletion, 3).await.unwrap();
+    assert!(home.catalog.event_deletions_due().await.unwrap().is_empty());
+}
+
+pub async fn groups_are_found_by_type_and_key(place: Place) {
+    let home = place.home().await;
+    let project = home.project.id;
+    let group = |index, key: &str, version| Group {
+        index,
+        key: key.into(),
+        properties: Map::from_iter([("seats".to_owned(), json!(version))]),
+        version,
+        created_at: home.project.created_at,
+    };
+    for (from, groups) in
+        [(1, vec![group(0, "acme", 1), group(1, "acme", 1)]), (2, vec![group(0, "acme", 2)])]
+    {
+        let group_types = match from {
+            1 => vec![("company".to_owned(), 0), ("team".to_owned(), 1)],
+            _ => vec![],
+        };
+        let changes = ProjectChanges {
+            group_types,
+            groups,
+            first_event: from == 1,
+            ..changes(project, IdentityChanges { next_distinct: 1, ..Default::default() })
+        };
+        let batch = IngestBatch { projects: vec![changes], ..batch(from, from + 1) };
+        home.catalog.ingest(&batch).await.unwrap();
+    }
+    let types = home.catalog.group_types_of(&[project]).await.unwrap();
+    assert_eq!(types[&project], [("company".to_owned(), 0), ("team".to_owned(), 1)]);
+    let wanted = [(0, "acme"), (0, "other"), (1, "acme")];
+    let found = home.catalog.groups_by_key(project, &wanted).await.unwrap();
+    assert_eq!(found, [group(0, "acme", 2), group(1, "acme", 1)]);
+    assert!(home.catalog.project(project).await.unwrap().ingested_event);
+    assert!(home.catalog.ingest_rules(&[project]).await.unwrap()[&project].ingested_event);
+}
+
+// contract: ingestion 123, 125
+pub async fn definitions_keep_their_hour_and_their_first_type(place: Place) {
+    let home = place.home().await;
+    let (project, start) = (home.project.id, place.clock.now());
+    let see = |from: u64, seconds: i64, kinds: Vec<Option<PropertyType>>| {
+        let event = |at| SeenEvent { project, name: "signup".into(), at };
+        let property =
+            |kind| SeenProperty { project, owner: PropertyOwner::Event, name: "n".into(), kind };
+        let at = start.plus_seconds(seconds);
+        let sightings = Sightings {
+            events: vec![event(at), event(at.plus_seconds(1))],
+            properties: kinds.into_iter().map(property).collect(),
+            pairs: vec![(project, "signup".into(), "n".into())],
+        };
+        IngestBatch { sightings, ..batch(from, from + 1) }
+    };
+    let definition = || async {
+        let sql = "SELECT CAST(created_at AS TEXT) || ' ' || CAST(last_seen_at AS TEXT) \
+                   FROM event_definitions";
+        let event = place.sql(sql).await;
+        let sql = "SELECT COALESCE(property_type, 'none') FROM property_definitions";
+        (event, place.sql(sql).await)
+    };
+    let told = |created: i64, seen: i64| {
+        let micros = |seconds| start.plus_seconds(seconds).as_micros();
+        vec![format!("{} {}", micros(created), micros(seen))]
+    };
+    let numeric = Some(PropertyType::Numeric);
+    let text = Some(PropertyType::String);
+    for (from, at, kinds, seen, kind) in [
+        (1, 0, vec![None], 0, "none"),
+        (2, 60, vec![None, numeric, text], 0, "Numeric"),
+        (3, HOUR_SECONDS, vec![text], HOUR_SECONDS, "Numeric"),
+        (4, 30, vec![], HOUR_SECONDS, "Numeric"),
+    ] {
+        home.catalog.ingest(&see(from, at, kinds)).await.unwrap();
+        assert_eq!(definition().await, (told(0, seen), vec![kind.to_owned()]), "batch {from}");
+    }
+    assert_eq!(place.sql("SELECT event || property FROM event_properties").await, ["signupn"]);
+}
+
+pub async fn dead_letters_wait_to_be_sent_again_once(place: Place) {
+    let home = place.home().await;
+    let project = home.project.id;
+    let letter = |position, project| NewDeadLetter {
+        project,
+        position,
+        step: "decode",
+        reason: "cut short".into(),
+        event: Some("e".into()),
+        distinct_id: None,
+        record: vec![1, 2, 0],
+    };
+    let dead_letters = vec![letter(1, Some(project)), letter(2, None)];
+    home.catalog.ingest(&IngestBatch { dead_letters, ..batch(1, 3) }).await.unwrap();
+    home.catalog.keep_dead_letter(letter(5, Some(project))).await.unwrap();
+    let (all, total) = home.catalog.dead_letters(None, EVERYTHING).await.unwrap();
+    assert_eq!((all.len(), total), (3, 3));
+    let (own, total) = home.catalog.dead_letters(Some(project), EVERYTHING).await.unwrap();
+    assert_eq!((own.len(), total, own[0].position), (2, 2, 5));
+    assert_eq!(home.catalog.dead_positions(2, 5).await.unwrap(), [2].into());
+    let (_, record) = home.catalog.dead_letter(Some(project), own[0].id).await.unwrap();
+    assert_eq!(record, [1, 2, 0]);
+    let strange = home.catalog.dead_letter(Some(ProjectId(99)), own[0].id).await;
+    assert!(matches!(strange, Err(Error::NotFound)));
+    assert!(home.catalog.dead_letter_replayed(own[0].id).await.unwrap());
+    assert!(!home.catalog.dead_letter_replayed(own[0].id).await.unwrap());
+    assert_eq!(home.catalog.dead_letters(Some(project), EVERYTHING).await.unwrap().1, 1);
+    assert_eq!(home.catalog.prune_dead_letters().await.unwrap(), 0);
+    place.clock.advance_seconds(31 * 24 * HOUR_SECONDS);
+    assert_eq!(home.catalog.prune_dead_letters().await.unwrap(), 1);
+    assert_eq!(home.catalog.dead_letters(None, EVERYTHING).await.unwrap().1, 2);
+}

@@ -1,0 +1,88 @@
+//! What people do to persons by hand. Such a change is applied alone, with every id of its persons
+//! loaded.
+
+use model::Timestamp;
+use model::edit::Leaving;
+use model::person::{DistinctNo, Person, PersonNo, person_uuid};
+use serde_json::Map;
+
+use super::{Ledger, Slot};
+
+/// A person that comes back under a deleted one's id must look newer to whoever kept a copy.
+const DELETED_VERSIONS: i64 = 100;
+/// The same for an id that leaves its person.
+const SPLIT_VERSIONS: i64 = 101;
+
+impl Ledger {
+    /// Takes persons away. Their ids stay without a person. Those that are gone already are left
+    /// out.
+    pub fn delete(&mut self, persons: &[PersonNo]) {
+        for no in persons {
+            let Some(gone) = self.persons.remove(no) else { continue };
+            let floor = gone.row.version + DELETED_VERSIONS;
+            for slot in self.ids.values_mut().filter(|slot| slot.row.person == Some(*no)) {
+                slot.row.person = None;
+                slot.row.version_floor = slot.row.version_floor.max(floor);
+                slot.dirty = true;
+            }
+            self.deleted.push(*no);
+        }
+    }
+
+    /// Gives ids persons of their own, without properties. Nothing happens when nobody would stay.
+    ///
+    /// A person's uuid is always that of one of its ids. If that id leaves, the uuid goes with
+    /// it and the rest gets the uuid of its oldest id: otherwise the id's next person would have
+    /// the uuid of somebody else.
+    pub fn split(&mut self, person: PersonNo, leaving: &Leaving, at: Timestamp) {
+        let mut ids: Vec<(DistinctNo, String)> = self
+            .ids
+            .values()
+            .filter(|slot| slot.row.person == Some(person))
+            .map(|slot| (slot.row.no, slot.row.text.clone()))
+            .collect();
+        ids.sort();
+        let leaves = |text: &String| match leaving {
+            Leaving::AllBut(kept) => text != kept,
+            Leaving::These(texts) => texts.contains(text),
+        };
+        let (leaving, staying): (Vec<_>, Vec<_>) =
+            ids.into_iter().map(|(_, text)| text).partition(leaves);
+        let (Some(oldest), Some(slot)) = (staying.first(), self.persons.get_mut(&person)) else {
+            return;
+        };
+        let version = slot.row.version + SPLIT_VERSIONS;
+        if leaving.iter().any(|text| person_uuid(self.project, text) == slot.row.uuid) {
+            slot.row.uuid = person_uuid(self.project, oldest);
+            slot.row.version += 1;
+            slot.dirty = true;
+        }
+        for text in leaving {
+            let no = PersonNo(self.next_person);
+            self.next_person += 1;
+            let row = Person {
+                no,
+                uuid: person_uuid(self.project, &text),
+                properties: Map::new(),
+                is_identified: false,
+                version,
+                created_at: at,
+            };
+            self.persons.insert(no, Slot { row, dirty: true });
+            if let Some(slot) = self.ids.get_mut(&text) {
+                slot.row.person = Some(no);
+                slot.row.version += SPLIT_VERSIONS;
+                slot.dirty = true;
+            }
+        }
+    }
+
+    /// The numbers of these persons' ids.
+    pub fn numbers_of(&self, persons: &[PersonNo]) -> Vec<DistinctNo> {
+        let theirs = |person: Option<PersonNo>| person.is_some_and(|no| persons.contains(&no));
+        let slots = self.ids.values().filter(|slot| theirs(slot.row.person));
+        let mut numbers: Vec<DistinctNo> = slots.map(|slot| slot.row.no).collect();
+        numbers.sort();
+        numbers
+    }
+}
