@@ -30,3 +30,16 @@ id!(UserId, i64);
 id!(OrganizationId, Uuid);
 id!(AnnotationId, i64);
 id!(ActionId, i64);
+id!(FlagId, i64);
+id!(CohortId, i64);
+
+impl CohortId {
+    /// Filters name cohorts by number, or by its digits.
+    pub fn from_json(value: &serde_json::Value) -> Option<Self> {
+        match value {
+            serde_json::Value::String(digits) => digits.parse().ok(),
+            number => number.as_i64(),
+        }
+        .map(Self)
+    }
+}

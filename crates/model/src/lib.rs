@@ -10,6 +10,7 @@ pub mod group;
 mod id;
 pub mod person;
 mod project;
+pub mod property;
 pub mod scope;
 mod settings;
 mod time;
@@ -22,7 +23,7 @@ pub use account::{
 };
 pub use action::{Action, ActionStep, StringMatching};
 pub use annotation::{Annotation, AnnotationScope, CreationType};
-pub use id::{ActionId, AnnotationId, OrganizationId, ProjectId, UserId};
+pub use id::{ActionId, AnnotationId, CohortId, FlagId, OrganizationId, ProjectId, UserId};
 pub use project::{OfProject, ProjectSettings, ProjectSettingsChange};
 pub use settings::{Refusal, Settings, SettingsChange, Table};
 pub use time::{Clock, Timestamp, is_time_zone};

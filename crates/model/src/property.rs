@@ -1,0 +1,353 @@
+//! Property filters and what they mean for a property held in memory.
+//!
+//! This is the `flag` meaning of the operators: feature flags, cohorts, and every count of persons
+//! a filter would reach use it. A filter is compiled once and asked many times.
+
+mod date;
+mod operator;
+mod semver;
+mod tree;
+
+use std::borrow::Cow;
+
+use fancy_regex::{Regex, RegexBuilder};
+use jiff::tz::TimeZone;
+use serde_json::{Map, Value};
+
+use crate::Timestamp;
+use date::Moment;
+pub use operator::Operator;
+use semver::Range;
+pub use tree::{DEPTH_MAX, Node};
+
+/// Steps a pattern with look-around may take on one value; past it the value does not match.
+const REGEX_STEPS_MAX: usize = 20_000;
+/// Bytes a compiled pattern may take.
+const REGEX_BYTES_MAX: usize = 1 << 20;
+/// Longer patterns are programs, not filters.
+pub const REGEX_CHARS_MAX: usize = 10_000;
+
+/// How a project wants `exact` and `is_not` to read "true" and "false".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Booleans {
+    /// Version 1: a filter that says true or false compares truthiness.
+    Truthiness,
+    /// Version 2: they are text like any other.
+    Text,
+}
+
+/// What gives the properties of a person or a group.
+pub trait Properties {
+    fn property(&self, key: &str) -> Option<&Value>;
+}
+
+impl Properties for Map<String, Value> {
+    fn property(&self, key: &str) -> Option<&Value> {
+        self.get(key)
+    }
+}
+
+/// What a project decides about matching.
+#[derive(Clone, Debug)]
+pub struct Dialect {
+    pub booleans: Booleans,
+    /// Of dates that name no offset.
+    pub zone: TimeZone,
+}
+
+impl Default for Dialect {
+    fn default() -> Self {
+        Self { booleans: Booleans::Truthiness, zone: TimeZone::UTC }
+    }
+}
+
+/// Why a filter makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FilterError {
+    #[error("'{0}' is not an operator.")]
+    UnknownOperator(String),
+    #[error("Operator '{0}' needs {1}.")]
+    Value(&'static str, &'static str),
+    #[error("Invalid regex: {0}")]
+    Regex(String),
+    #[error("{0}")]
+    Shape(&'static str),
+}
+
+/// One comparison, compiled.
+#[derive(Clone, Debug)]
+pub struct PropertyFilter {
+    pub key: String,
+    pub operator: Operator,
+    test: Test,
+    /// Where a missing `$initial_…` is taken from: `$…`, and the same without the sign.
+    counterpart: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+enum Test {
+    /// The filter says nothing that a value could be compared with.
+    Nothing,
+    /// It has no value at all: not even a missing property fits.
+    Absent,
+    Truthy(bool),
+    /// Lower case.
+    Texts(Vec<String>),
+    /// ASCII lower case.
+    Contains(Vec<String>),
+    Starts(String),
+    Ends(String),
+    Regex(Box<Regex>),
+    Number(f64),
+    Between(f64, f64),
+    Set,
+    Date(Moment, TimeZone),
+    Version(Range),
+}
+
+impl PropertyFilter {
+    /// Never fails: what cannot be compared matches nothing, as stored filters may be older than
+    /// the rules. [`check`] tells whether a filter is worth storing.
+    pub fn compile(key: &str, operator: Operator, value: &Value, dialect: &Dialect) -> Self {
+        let counterpart = key.strip_prefix("$initial_").map(|rest| format!("${rest}"));
+        let test = Test::compile(operator, value, dialect);
+        Self { key: key.to_owned(), operator, test, counterpart }
+    }
+
+    /// The property this filter looks at.
+    pub fn find<'p>(&self, properties: &'p (impl Properties + ?Sized)) -> Option<&'p Value> {
+        properties.property(&self.key).or_else(|| {
+            let current = self.counterpart.as_deref()?;
+            properties.property(current).or_else(|| properties.property(&current[1..]))
+        })
+    }
+
+    pub fn matches(&self, properties: &(impl Properties + ?Sized), now: Timestamp) -> bool {
+        self.accepts(self.find(properties), now)
+    }
+
+    /// Whether a value, or its absence, fits.
+    pub fn accepts(&self, value: Option<&Value>, now: Timestamp) -> bool {
+        let negative = self.operator.is_negative();
+        match (&self.test, value) {
+            (Test::Absent, _) => false,
+            (_, None) => negative,
+            // What cannot be decided is false for both an operator and its opposite.
+            (test, Some(value)) => {
+                test.decide(self.operator, value, now).is_some_and(|fits| fits != negative)
+            }
+        }
+    }
+}
+
+impl Test {
+    fn compile(operator: Operator, value: &Value, dialect: &Dialect) -> Self {
+        use Operator as O;
+        if matches!(operator, O::IsSet | O::IsNotSet) {
+            return Self::Set;
+        }
+        if value.is_null() {
+            return Self::Absent;
+        }
+        let compiled = match operator {
+            O::Exact | O::IsNot => Some(Self::exact(value, dialect.booleans)),
+            O::IContains | O::NotIContains => Some(Self::Contains(vec![lowered(value)])),
+            O::IContainsMulti | O::NotIContainsMulti => {
+                value.as_array().map(|all| Self::Contains(all.iter().map(lowered).collect()))
+            }
+            O::StartsWith | O::NotStartsWith => Some(Self::Starts(lowered(value))),
+            O::EndsWith | O::NotEndsWith => Some(Self::Ends(lowered(value))),
+            O::Regex | O::NotRegex => regex(&text(value)).ok().map(Box::new).map(Self::Regex),
+            O::Gt | O::Gte | O::Lt | O::Lte => number(value).map(Self::Number),
+            O::Between | O::NotBetween => match value.as_array().map(Vec::as_slice) {
+                Some([low, high]) => {
+                    number(low).zip(number(high)).map(|(low, high)| Self::Between(low, high))
+                }
+                _ => None,
+            },
+            O::IsDateBefore | O::IsDateAfter | O::IsDateExact => {
+                Moment::parse(&text(value), &dialect.zone)
+                    .map(|moment| Self::Date(moment, dialect.zone.clone()))
+            }
+            _ => Range::parse(operator, &text(value)).map(Self::Version),
+        };
+        compiled.unwrap_or(Self::Nothing)
+    }
+
+    fn exact(value: &Value, booleans: Booleans) -> Self {
+        let texts = match value {
+            Value::Array(all) => all.iter().map(lower).collect(),
+            one => vec![lower(one)],
+        };
+        match booleans {
+            Booleans::Truthiness if is_boolean(value) => Self::Truthy(is_truthy(value)),
+            // An empty list has no text to compare.
+            Booleans::Text if texts.is_empty() => Self::Truthy(true),
+            _ => Self::Texts(texts),
+        }
+    }
+
+    fn decide(&self, operator: Operator, value: &Value, now: Timestamp) -> Option<bool> {
+        match self {
+            Self::Nothing | Self::Absent => None,
+            Self::Set => Some(true),
+            Self::Truthy(wanted) => Some(is_truthy(value) == *wanted),
+            Self::Texts(wanted) => {
+                let text = text(value);
+                Some(wanted.iter().any(|wanted| equal_lowered(wanted, &text)))
+            }
+            Self::Contains(wanted) => {
+                let text = text(value);
+                Some(wanted.iter().any(|wanted| contains_lowered(&text, wanted)))
+            }
+            Self::Starts(wanted) => {
+                let text = text(value);
+                let head = text.as_bytes().get(..wanted.len());
+                Some(head.is_some_and(|head| head.eq_ignore_ascii_case(wanted.as_bytes())))
+            }
+            Self::Ends(wanted) => {
+                let text = text(value);
+                let tail = text.len().checked_sub(wanted.len()).map(|at| &text.as_bytes()[at..]);
+                Some(tail.is_some_and(|tail| tail.eq_ignore_ascii_case(wanted.as_bytes())))
+            }
+            Self::Regex(regex) => regex.is_match(text(value).as_ref()).ok(),
+            Self::Number(bound) => number(value).and_then(|found| {
+                let order = found.partial_cmp(bound)?;
+                Some(match operator {
+                    Operator::Gt => order.is_gt(),
+                    Operator::Gte => order.is_ge(),
+                    Operator::Lt => order.is_lt(),
+                    _ => order.is_le(),
+                })
+            }),
+            Self::Between(low, high) => number(value).map(|found| *low <= found && found <= *high),
+            Self::Date(moment, zone) => {
+                let order = date::of_property(value, zone)?.cmp(&moment.at(now, zone)?);
+                Some(match operator {
+                    Operator::IsDateBefore => order.is_lt(),
+                    Operator::IsDateAfter => order.is_gt(),
+                    _ => order.is_eq(),
+                })
+            }
+            Self::Version(range) => range.contains(&text(value)),
+        }
+    }
+}
+
+/// Whether a filter's value suits its operator.
+pub fn check(operator: Operator, value: &Value) -> Result<(), FilterError> {
+    use Operator as O;
+    let need = |fits: bool, what: &'static str| match fits {
+        true => Ok(()),
+        false => Err(FilterError::Value(operator.as_str(), what)),
+    };
+    match operator {
+        O::IsSet | O::IsNotSet => Ok(()),
+        O::Exact | O::IsNot | O::In | O::NotIn | O::FlagEvaluatesTo => {
+            need(!value.is_null(), "a value")
+        }
+        O::IContainsMulti | O::NotIContainsMulti => need(value.is_array(), "a list"),
+        O::Between | O::NotBetween => {
+            let ends = value.as_array().map(Vec::as_slice);
+            let fits = matches!(ends, Some([low, high]) if number(low) <= number(high) && number(low).is_some());
+            need(fits, "a list of two numbers, the lower one first")
+        }
+        O::Gt | O::Gte | O::Lt | O::Lte => {
+            need(value.is_string() || value.is_number(), "a number or text")
+        }
+        O::IsDateBefore | O::IsDateAfter | O::IsDateExact => {
+            let text = value.as_str();
+            let fits = text.is_some_and(|text| Moment::parse(text, &TimeZone::UTC).is_some());
+            need(fits, "a date, or a time before now such as -7d")
+        }
+        O::Regex | O::NotRegex => match value.as_str() {
+            Some(pattern) => regex(pattern).map(drop),
+            None => need(false, "text"),
+        },
+        O::IContains
+        | O::NotIContains
+        | O::StartsWith
+        | O::NotStartsWith
+        | O::EndsWith
+        | O::NotEndsWith => need(value.is_string(), "text"),
+        _ => {
+            let range = value.as_str().and_then(|text| Range::parse(operator, text));
+            need(range.is_some(), "a version such as 1.2.3")
+        }
+    }
+}
+
+fn regex(pattern: &str) -> Result<Regex, FilterError> {
+    if pattern.chars().count() > REGEX_CHARS_MAX {
+        return Err(FilterError::Regex(format!("longer than {REGEX_CHARS_MAX} characters")));
+    }
+    RegexBuilder::new(pattern)
+        .backtrack_limit(REGEX_STEPS_MAX)
+        .delegate_size_limit(REGEX_BYTES_MAX)
+        .build()
+        .map_err(|why| FilterError::Regex(why.to_string()))
+}
+
+/// A string is itself, anything else its compact JSON.
+pub fn text(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => Cow::Borrowed(text),
+        Value::Bool(true) => Cow::Borrowed("true"),
+        Value::Bool(false) => Cow::Borrowed("false"),
+        Value::Null => Cow::Borrowed("null"),
+        other => Cow::Owned(other.to_string()),
+    }
+}
+
+fn lower(value: &Value) -> String {
+    text(value).to_lowercase()
+}
+
+fn lowered(value: &Value) -> String {
+    text(value).to_ascii_lowercase()
+}
+
+fn equal_lowered(lowered: &str, text: &str) -> bool {
+    if text.is_ascii() {
+        lowered.eq_ignore_ascii_case(text)
+    } else {
+        lowered == text.to_lowercase()
+    }
+}
+
+fn contains_lowered(text: &str, needle: &str) -> bool {
+    let (text, needle) = (text.as_bytes(), needle.as_bytes());
+    needle.is_empty()
+        || text.windows(needle.len()).any(|window| window.eq_ignore_ascii_case(needle))
+}
+
+fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+fn is_boolean(value: &Value) -> bool {
+    match value {
+        Value::Bool(_) => true,
+        Value::String(text) => {
+            text.eq_ignore_ascii_case("true") || text.eq_ignore_ascii_case("false")
+        }
+        Value::Array(all) => all.iter().all(is_boolean),
+        _ => false,
+    }
+}
+
+fn is_truthy(value: &Value) -> bool {
+    match value {
+        Value::Bool(truth) => *truth,
+        Value::String(text) => text.eq_ignore_ascii_case("true"),
+        Value::Array(all) => all.iter().all(is_truthy),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;
