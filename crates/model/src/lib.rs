@@ -6,6 +6,7 @@ mod annotation;
 pub mod definition;
 pub mod edit;
 pub mod event;
+pub mod flag;
 pub mod group;
 mod id;
 pub mod person;

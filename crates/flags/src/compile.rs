@@ -1,0 +1,131 @@
+//! All flags of a project, compiled together when one of them changes.
+
+use std::collections::HashMap;
+
+use model::flag::{CohortDefinition, CohortKind, FlagDefinition};
+use model::property::{Dialect, Node};
+use model::{CohortId, FlagId};
+
+use crate::flag::Flag;
+use crate::order::{Standing, arrange};
+
+/// What a project's flags are read with.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    pub dialect: Dialect,
+    /// Every cohort that a flag reaches, however far.
+    pub cohorts: Vec<CohortDefinition>,
+}
+
+/// Flags in the order of their keys.
+#[derive(Clone, Debug, Default)]
+pub struct FlagSet {
+    pub(crate) flags: Vec<Flag>,
+    pub(crate) by_key: HashMap<String, usize>,
+    pub(crate) cohorts: HashMap<CohortId, Cohort>,
+    /// Dependencies before those that depend on them.
+    pub(crate) order: Vec<usize>,
+    pub(crate) standing: Vec<Standing>,
+    /// For each flag, the positions of its dependencies; none that do not exist.
+    pub(crate) depends: Vec<Vec<Option<usize>>>,
+    continuity: bool,
+    static_cohorts: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Cohort {
+    Static,
+    Dynamic(Node),
+    /// Its conditions cannot be evaluated here.
+    Broken,
+}
+
+impl FlagSet {
+    /// Never fails: a flag that cannot be read fails alone, when it is evaluated.
+    pub fn compile(definitions: &[FlagDefinition], environment: &Environment) -> Self {
+        let dialect = &environment.dialect;
+        let mut flags: Vec<Flag> =
+            definitions.iter().map(|definition| Flag::compile(definition, dialect)).collect();
+        flags.sort_by(|a, b| a.key.cmp(&b.key));
+        let by_id: HashMap<FlagId, usize> =
+            flags.iter().enumerate().map(|(at, flag)| (flag.id, at)).collect();
+        let depends: Vec<Vec<Option<usize>>> = flags
+            .iter()
+            .map(|flag| flag.dependencies().iter().map(|id| by_id.get(id).copied()).collect())
+            .collect();
+        let (order, standing) = arrange(&depends);
+        let cohorts: HashMap<CohortId, Cohort> = environment
+            .cohorts
+            .iter()
+            .map(|cohort| {
+                let compiled = match &cohort.kind {
+                    CohortKind::Static => Cohort::Static,
+                    CohortKind::Dynamic(tree) => {
+                        Node::parse(tree, dialect).map_or(Cohort::Broken, Cohort::Dynamic)
+                    }
+                };
+                (cohort.id, compiled)
+            })
+            .collect();
+        Self {
+            by_key: flags.iter().enumerate().map(|(at, flag)| (flag.key.clone(), at)).collect(),
+            continuity: flags.iter().any(|flag| flag.active && flag.continuity),
+            static_cohorts: cohorts.values().any(|cohort| matches!(cohort, Cohort::Static)),
+            flags,
+            cohorts,
+            order,
+            standing,
+            depends,
+        }
+    }
+
+    pub fn flags(&self) -> &[Flag] {
+        &self.flags
+    }
+
+    pub fn flag(&self, key: &str) -> Option<&Flag> {
+        self.by_key.get(key).map(|at| &self.flags[*at])
+    }
+
+    pub fn has_active(&self) -> bool {
+        self.flags.iter().any(|flag| flag.active)
+    }
+
+    /// Whether some flag keeps its experience, so that stored hash keys matter.
+    pub const fn needs_hash_keys(&self) -> bool {
+        self.continuity
+    }
+
+    pub const fn needs_static_cohorts(&self) -> bool {
+        self.static_cohorts
+    }
+
+    /// The active flags that keep their experience.
+    pub fn continuous(&self) -> impl Iterator<Item = &Flag> {
+        self.flags.iter().filter(|flag| flag.active && flag.continuity)
+    }
+
+    /// The keys that `key` depends on in the order they are evaluated, itself last; none when
+    /// one of them is missing or they wait for each other.
+    pub fn chain(&self, id: FlagId) -> Vec<&str> {
+        let Some(at) = self.flags.iter().position(|flag| flag.id == id) else { return Vec::new() };
+        if self.standing[at] != Standing::Sound {
+            return Vec::new();
+        }
+        let wanted = self.with_dependencies([at]);
+        let chain = self.order.iter().filter(|at| wanted[**at]);
+        chain.map(|at| self.flags[*at].key.as_str()).collect()
+    }
+
+    /// Marks some flags and all they depend on.
+    pub(crate) fn with_dependencies(&self, start: impl IntoIterator<Item = usize>) -> Vec<bool> {
+        let mut wanted = vec![false; self.flags.len()];
+        let mut open: Vec<usize> = start.into_iter().collect();
+        while let Some(at) = open.pop() {
+            if !std::mem::replace(&mut wanted[at], true) {
+                open.extend(self.depends[at].iter().flatten());
+            }
+        }
+        wanted
+    }
+}

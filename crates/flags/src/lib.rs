@@ -1,0 +1,22 @@
+//! Feature flags, evaluated: a pure function of the compiled flags, a context and the time.
+//!
+//! On the read path it stands between the catalog, which gives definitions, persons and groups,
+//! and the API, which answers SDKs. It never reads a store, a clock or a request.
+
+mod answer;
+mod compile;
+mod context;
+mod evaluate;
+mod flag;
+mod hash;
+mod order;
+mod select;
+mod trace;
+
+pub use answer::{Answer, Answers, Failure, Reason, ReasonCode};
+pub use compile::{Environment, FlagSet};
+pub use context::{Context, GroupSubject, HashKeys, Membership, Stored, Subject};
+pub use flag::Flag;
+pub use hash::{Prefix, bucket, holdout_bucket};
+pub use select::{RequestRuntime, Selection};
+pub use trace::{Silent, Step, Steps, Trace};

@@ -1,0 +1,320 @@
+//! One flag, one context: what is answered and why.
+
+use flags::{Failure, RequestRuntime, Selection, Step, Steps, Stored, Subject};
+use model::CohortId;
+use model::flag::{CohortDefinition, CohortKind, EvaluationRuntime};
+use serde_json::{Value, json};
+
+use crate::*;
+
+fn group(properties: Value, rollout: Value) -> Value {
+    json!({"properties": properties, "rollout_percentage": rollout})
+}
+
+fn is(key: &str, value: &str) -> Value {
+    json!({"key": key, "type": "person", "value": value, "operator": "exact"})
+}
+
+#[test]
+fn conditions_are_tried_in_order_and_the_highest_reason_is_told() {
+    let pro = person("u", json!({"plan": "pro"}));
+    let free = person("u", json!({"plan": "free"}));
+    let plan = |value: &str, rollout: i64| group(json!([is("plan", value)]), json!(rollout));
+    for (groups, context, expected) in [
+        (json!([group(json!([]), json!(100))]), &pro, (json!(true), "condition_match", Some(0))),
+        (json!([group(json!([]), json!(null))]), &pro, (json!(true), "condition_match", Some(0))),
+        (json!([{}]), &pro, (json!(true), "condition_match", Some(0))),
+        (
+            json!([group(json!([]), json!(0))]),
+            &pro,
+            (json!(false), "out_of_rollout_bound", Some(0)),
+        ),
+        (
+            json!([plan("x", 100), plan("pro", 100)]),
+            &pro,
+            (json!(true), "condition_match", Some(1)),
+        ),
+        (
+            json!([plan("pro", 0), plan("x", 100)]),
+            &pro,
+            (json!(false), "out_of_rollout_bound", Some(0)),
+        ),
+        (
+            json!([plan("x", 100), plan("y", 100)]),
+            &free,
+            (json!(false), "no_condition_match", Some(1)),
+        ),
+        (json!([]), &pro, (json!(false), "no_condition_match", None)),
+    ] {
+        assert_eq!(decided(json!({ "groups": groups }), context), expected, "{groups}");
+    }
+}
+
+// contract: flags 60-62
+#[test]
+fn the_first_match_decides_the_variant_and_only_its_payload_is_given() {
+    let variants = json!({"variants": [
+        {"key": "a", "rollout_percentage": 0}, {"key": "b", "rollout_percentage": 100}]});
+    for (groups, expected) in [
+        (json!([{}, {"variant": "a"}]), "b"),
+        (json!([{"variant": "a"}, {}]), "a"),
+        (json!([{"variant": "ghost"}]), "b"),
+    ] {
+        let filters = json!({"groups": groups, "multivariate": variants,
+            "payloads": {"a": "1", "b": "2", "true": "3"}});
+        let set = compile(&[flag(1, "f", filters)]);
+        let answers = set.evaluate(&person("u", json!({})), &everything());
+        let answer = &answers.answers[0];
+        assert_eq!(answer.variant, Some(expected), "{groups}");
+        assert_eq!(answer.payload, Some(if expected == "a" { "1" } else { "2" }));
+    }
+}
+
+#[test]
+fn groups_are_bucketed_by_their_key_and_skipped_when_absent() {
+    let filters = json!({"aggregation_group_type_index": 0, "groups": [{
+        "properties": [{"key": "tier", "type": "group", "group_type_index": 0, "value": "gold"}],
+        "rollout_percentage": 100,
+    }]});
+    let alone = person("u", json!({"tier": "gold"}));
+    assert_eq!(decided(filters.clone(), &alone), (json!(false), "no_group_type", Some(0)));
+    let gold = in_group(person("u", json!({})), 0, "acme", json!({"tier": "gold"}));
+    assert_eq!(decided(filters, &gold), (json!(true), "condition_match", Some(0)));
+    let by_key = json!({"aggregation_group_type_index": 0, "groups": [{"properties": [
+        {"key": "$group_key", "type": "group", "group_type_index": 0, "value": "acme"}]}]});
+    assert_eq!(decided(by_key, &gold).0, json!(true));
+    let half = json!({"aggregation_group_type_index": 0, "groups": [{"rollout_percentage": 50}]});
+    for user in ["a", "b", "c", "d", "e", "f"] {
+        let member = in_group(person(user, json!({})), 0, "acme", json!({}));
+        assert_eq!(decided(half.clone(), &member).0, decided(half.clone(), &gold).0, "{user}");
+    }
+}
+
+// contract: flags 81
+#[test]
+fn conditions_on_persons_and_on_groups_stand_side_by_side() {
+    let filters = json!({"groups": [
+        {"properties": [is("plan", "pro")], "aggregation_group_type_index": null},
+        {"properties": [], "rollout_percentage": 100, "aggregation_group_type_index": 0},
+    ]});
+    let acme = in_group(person("u", json!({})), 0, "acme", json!({}));
+    assert_eq!(decided(filters.clone(), &acme), (json!(true), "condition_match", Some(1)));
+    let alone = person("u", json!({}));
+    assert_eq!(decided(filters, &alone), (json!(false), "no_condition_match", Some(0)));
+}
+
+// contract: flags 78-80
+#[test]
+fn enrolment_then_holdout_then_conditions_and_early_exit_ends_them() {
+    let enrolment = json!({"feature_enrollment": true, "groups": [{}]});
+    for (properties, expected) in [
+        (json!({"$feature_enrollment/f": "true"}), (json!(true), "super_condition_value", Some(0))),
+        (json!({"$feature_enrollment/f": true}), (json!(true), "super_condition_value", Some(0))),
+        (
+            json!({"$feature_enrollment/f": "TRUE"}),
+            (json!(false), "super_condition_value", Some(0)),
+        ),
+        (
+            json!({"$feature_enrollment/f": "false"}),
+            (json!(false), "super_condition_value", Some(0)),
+        ),
+        (json!({}), (json!(true), "condition_match", Some(0))),
+    ] {
+        assert_eq!(decided(enrolment.clone(), &person("u", properties)), expected);
+    }
+    let legacy = json!({"super_groups": [{"properties": [is("beta", "yes")]}], "groups": [{}]});
+    for (properties, expected) in [
+        (json!({"beta": "yes"}), (json!(true), "super_condition_value", Some(0))),
+        (json!({"beta": "no"}), (json!(false), "super_condition_value", Some(0))),
+        (json!({}), (json!(true), "condition_match", Some(0))),
+    ] {
+        assert_eq!(decided(legacy.clone(), &person("u", properties)), expected);
+    }
+    let user = person("u", json!({}));
+    let holdout =
+        |share: i64| json!({"holdout": {"id": 3, "exclusion_percentage": share}, "groups": [{}]});
+    let held = (json!("holdout-3"), "holdout_condition_value", None);
+    assert_eq!(decided(holdout(100), &user), held);
+    assert_eq!(decided(holdout(0), &user), (json!(true), "condition_match", Some(0)));
+    let older = json!({"groups": [{}],
+        "holdout_groups": [{"rollout_percentage": 100, "variant": "holdout-3"}]});
+    assert_eq!(decided(older, &user), held);
+    let exit = |on: bool| json!({"early_exit": on, "groups": [{"rollout_percentage": 0}, {}]});
+    assert_eq!(decided(exit(true), &user), (json!(false), "out_of_rollout_bound", Some(0)));
+    assert_eq!(decided(exit(false), &user), (json!(true), "condition_match", Some(1)));
+}
+
+// contract: flags 74-75
+#[test]
+fn cohorts_are_lists_or_conditions_and_may_name_each_other() {
+    let on = |operator: &str, id: i64| {
+        json!({"groups": [{"properties": [
+            {"key": "id", "type": "cohort", "value": id, "operator": operator}]}]})
+    };
+    let tree = json!({"type": "OR", "values": [
+        {"type": "AND", "values": [is("plan", "pro")]},
+        {"type": "cohort", "key": "id", "value": 7},
+    ]});
+    let cohorts = vec![
+        CohortDefinition { id: CohortId(7), kind: CohortKind::Static },
+        CohortDefinition { id: CohortId(8), kind: CohortKind::Dynamic(tree) },
+    ];
+    let listed = [CohortId(7)].into();
+    for (operator, id, properties, member, expected) in [
+        ("in", 7, json!({}), true, true),
+        ("in", 7, json!({}), false, false),
+        ("not_in", 7, json!({}), true, false),
+        ("not_in", 7, json!({}), false, true),
+        ("in", 8, json!({"plan": "pro"}), false, true),
+        ("in", 8, json!({}), true, true),
+        ("in", 8, json!({}), false, false),
+    ] {
+        let set = with_cohorts(&[flag(1, "f", on(operator, id))], cohorts.clone());
+        let mut context = person("u", properties.clone());
+        if member {
+            context.cohorts = flags::Membership::Known(&listed);
+        }
+        let answers = set.evaluate(&context, &everything());
+        let case = format!("{operator} {id} {properties} {member}");
+        assert_eq!(answers.answers[0].enabled, expected, "{case}");
+        assert!(!answers.errors, "{case}");
+    }
+    let set =
+        with_cohorts(&[flag(1, "f", on("in", 9)), flag(2, "g", json!({"groups": [{}]}))], cohorts);
+    let answers = set.evaluate(&person("u", json!({})), &everything());
+    assert!(answers.errors, "a cohort that is gone is an error");
+    assert_eq!(answer_of(&answers, "f").failure, Some(Failure::CohortNotFound));
+    assert!(answer_of(&answers, "g").enabled, "and only its flag fails");
+}
+
+#[test]
+fn cohorts_that_name_each_other_in_a_ring_describe_nobody() {
+    let other = |id: i64| CohortKind::Dynamic(json!({"type": "cohort", "key": "id", "value": id}));
+    let ring = vec![
+        CohortDefinition { id: CohortId(1), kind: other(2) },
+        CohortDefinition { id: CohortId(2), kind: other(1) },
+    ];
+    let filters =
+        json!({"groups": [{"properties": [{"key": "id", "type": "cohort", "value": 1}]}]});
+    let set = with_cohorts(&[flag(1, "f", filters)], ring);
+    assert!(!set.evaluate(&person("u", json!({})), &everything()).answers[0].enabled);
+}
+
+// contract: flags 66-67
+#[test]
+fn what_the_request_says_lies_over_what_is_stored() {
+    let stored = object(json!({"email": "a", "plan": "pro"}));
+    let context = |overrides: Value| Context {
+        person: Subject::new(object(overrides), Stored::Known(&stored)),
+        ..Context::stranger("u", now())
+    };
+    let wants = |key: &str, value: &str| json!({"groups": [{"properties": [is(key, value)]}]});
+    assert_eq!(decided(wants("email", "b"), &context(json!({"email": "b"}))).0, json!(true));
+    assert_eq!(decided(wants("email", "b"), &context(json!({}))).0, json!(false));
+    assert_eq!(decided(wants("plan", "pro"), &context(json!({"email": "b"}))).0, json!(true));
+    let nobody = person("u", json!({"email": "b"}));
+    let unlike = json!({"groups": [{"properties": [
+        {"key": "plan", "type": "person", "operator": "is_not", "value": "pro"}]}]});
+    assert_eq!(decided(unlike, &nobody).0, json!(true));
+}
+
+#[test]
+fn without_the_store_only_flags_that_need_it_fail() {
+    let needs = json!({"groups": [{"properties": [is("plan", "pro")]}]});
+    let set = compile(&[
+        flag(1, "a", needs),
+        flag(2, "b", json!({"groups": [{}]})),
+        flag(3, "c", json!({"groups": [{"properties": [is("email", "x")]}]})),
+    ]);
+    let context = Context {
+        person: Subject::new(object(json!({"email": "x"})), Stored::Unavailable),
+        ..Context::stranger("u", now())
+    };
+    let answers = set.evaluate(&context, &everything());
+    assert!(answers.errors);
+    assert_eq!(answer_of(&answers, "a").failure, Some(Failure::DatabaseError));
+    assert!(answer_of(&answers, "b").enabled);
+    assert!(answer_of(&answers, "c").enabled, "what was sent needs no store");
+}
+
+#[test]
+fn a_flag_that_cannot_be_read_fails_alone() {
+    let set = compile(&[flag(1, "a", json!({"groups": 5})), flag(2, "b", json!({"groups": [{}]}))]);
+    let answers = set.evaluate(&person("u", json!({})), &everything());
+    assert_eq!(answer_of(&answers, "a").failure, Some(Failure::InvalidFilters));
+    assert!(answer_of(&answers, "b").enabled && answers.errors);
+}
+
+#[test]
+fn requests_choose_flags_by_key_context_and_runtime() {
+    let everyone = || json!({"groups": [{}]});
+    let mut definitions: Vec<_> = ["all", "client", "server", "web", "encrypted", "inactive"]
+        .iter()
+        .zip(1..)
+        .map(|(key, id)| flag(id, key, everyone()))
+        .collect();
+    definitions[0].evaluation_runtime = Some(EvaluationRuntime::All);
+    definitions[1].evaluation_runtime = Some(EvaluationRuntime::Client);
+    definitions[2].evaluation_runtime = Some(EvaluationRuntime::Server);
+    definitions[3].evaluation_contexts = vec!["web".into()];
+    definitions[4].has_encrypted_payloads = true;
+    definitions[5].active = false;
+    let set = compile(&definitions);
+    let runtime = |runtime| Selection { runtime, ..Selection::default() };
+    let contexts = |name: &str| Selection { contexts: vec![name.into()], ..Selection::default() };
+    let keys = |keys: &[&str]| Selection {
+        keys: Some(keys.iter().map(|key| (*key).to_owned()).collect()),
+        ..Selection::default()
+    };
+    for (selection, expected) in [
+        (everything(), vec!["all", "client", "server", "web"]),
+        (runtime(RequestRuntime::Client), vec!["all", "client", "web"]),
+        (runtime(RequestRuntime::Server), vec!["all", "server", "web"]),
+        (runtime(RequestRuntime::Unknown), vec!["all", "web"]),
+        (contexts("web"), vec!["all", "client", "server", "web"]),
+        (contexts("ios"), vec!["all", "client", "server"]),
+        (keys(&["web", "nope", "inactive"]), vec!["web"]),
+        (Selection { only_surveys: true, ..Selection::default() }, vec![]),
+    ] {
+        let answers = set.evaluate(&person("u", json!({})), &selection);
+        let found: Vec<&str> = answers.answers.iter().map(|one| one.flag.key.as_str()).collect();
+        assert_eq!(found, expected, "{selection:?}");
+    }
+}
+
+#[test]
+fn a_trace_tells_each_comparison_and_each_hash() {
+    let filters = json!({"groups": [
+        {"properties": [is("plan", "pro")], "rollout_percentage": 100},
+        {"properties": [], "rollout_percentage": 50},
+    ]});
+    let set = compile(&[flag(1, "f", filters)]);
+    let mut steps = Steps::default();
+    set.evaluate_with(&person("u", json!({"plan": "x"})), &everything(), &mut steps);
+    let value = flags::bucket("f", "u", "");
+    assert_eq!(
+        steps.into_steps(),
+        [
+            Step::Flag { key: "f".into() },
+            Step::Property {
+                key: "plan".into(),
+                operator: "exact",
+                found: Some(json!("x")),
+                fits: false,
+            },
+            Step::Condition { index: 0, result: "no_condition_match" },
+            Step::Hash { purpose: "rollout", identifier: "u".into(), value, bound: 0.5 },
+            Step::Condition {
+                index: 1,
+                result: if value <= 0.5 { "condition_match" } else { "out_of_rollout_bound" },
+            },
+        ]
+    );
+}
+
+#[test]
+fn an_empty_identifier_is_in_every_rollout() {
+    let none = json!({"groups": [{"rollout_percentage": 0}]});
+    let context = Context::stranger("", now());
+    assert_eq!(decided(none, &context).0, json!(true));
+}

@@ -1,0 +1,188 @@
+//! The grammar of a flag's `filters`: checked and brought into one form before it is stored.
+//!
+//! What refers to other objects (cohorts, flags) is only read here; whether they exist is for
+//! whoever stores the flag. Keys that mean nothing to us are kept.
+
+mod conditions;
+mod variants;
+
+use serde_json::{Map, Value, json};
+
+use crate::{CohortId, FlagId};
+
+pub type Fields = Map<String, Value>;
+
+/// Upstream's bound on the filters of one flag.
+pub const FILTERS_BYTES_MAX: usize = 512 << 10;
+/// Shown in place of payloads that are stored encrypted.
+pub const HIDDEN_PAYLOAD: &str = "********* (encrypted)";
+/// Kept by older services, meaningless since.
+const DROPPED: [&str; 2] = ["super_groups", "holdout_groups"];
+
+/// Why filters cannot be stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct Refused {
+    pub code: &'static str,
+    pub detail: String,
+}
+
+impl Refused {
+    pub fn because(detail: impl Into<String>) -> Self {
+        Self { code: "invalid_input", detail: detail.into() }
+    }
+
+    pub fn unknown_cohort() -> Self {
+        let detail = "There is no such cohort in this project.".into();
+        Self { code: "cohort_does_not_exist", detail }
+    }
+}
+
+type Result<T> = std::result::Result<T, Refused>;
+
+/// What a flag's filters are stored for.
+#[derive(Clone, Copy, Debug)]
+pub struct Purpose<'a> {
+    /// The filters before this change; none for a new flag.
+    pub stored: Option<&'a Fields>,
+    pub remote_configuration: bool,
+}
+
+/// Filters of a new flag for which none were sent.
+pub fn empty() -> Fields {
+    Fields::from_iter([("groups".to_owned(), json!([]))])
+}
+
+/// Stored filters with each key that was sent in place of its old value.
+pub fn merged(stored: &Fields, sent: &Fields) -> Fields {
+    let mut merged = stored.clone();
+    merged.extend(sent.iter().map(|(key, value)| (key.clone(), value.clone())));
+    merged
+}
+
+/// Checks merged filters and gives the form they are stored in.
+pub fn prepare(mut filters: Fields, purpose: Purpose<'_>) -> Result<Fields> {
+    if filters.contains_key("version") {
+        let detail = "The key 'version' is reserved in filters.".into();
+        return Err(Refused { code: "reserved_config_version", detail });
+    }
+    DROPPED.iter().for_each(|key| drop(filters.remove(*key)));
+    let known = purpose.stored.map(conditions::patterns).unwrap_or_default();
+    conditions::prepare(&mut filters, &known)?;
+    if purpose.remote_configuration {
+        conditions::serve_everyone(&mut filters);
+    }
+    if purpose.stored.is_none() && groups(&filters).is_empty() {
+        return Err(Refused::because("A flag needs at least one condition group."));
+    }
+    let variants = variants::check(&filters)?;
+    conditions::check_overrides(&filters, &variants)?;
+    variants::prepare_payloads(&mut filters, &variants)?;
+    check_options(&filters)?;
+    let bytes = Value::Object(filters.clone()).to_string().len();
+    if bytes > FILTERS_BYTES_MAX {
+        let detail = format!("Filters take {bytes} bytes; at most {FILTERS_BYTES_MAX} are kept.");
+        return Err(Refused::because(detail));
+    }
+    Ok(filters)
+}
+
+/// The condition groups, none when there is no list of them.
+pub fn groups(filters: &Fields) -> &[Value] {
+    filters.get("groups").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Every property of every condition group.
+pub fn properties(filters: &Fields) -> impl Iterator<Item = &Fields> {
+    groups(filters)
+        .iter()
+        .filter_map(|group| group.get("properties")?.as_array())
+        .flatten()
+        .filter_map(Value::as_object)
+}
+
+/// The same, to be changed.
+pub fn properties_mut(filters: &mut Fields) -> impl Iterator<Item = &mut Fields> {
+    let groups = filters.get_mut("groups").and_then(Value::as_array_mut);
+    groups
+        .into_iter()
+        .flatten()
+        .filter_map(|group| group.get_mut("properties")?.as_array_mut())
+        .flatten()
+        .filter_map(Value::as_object_mut)
+}
+
+/// The cohorts that the conditions name.
+pub fn cohorts(filters: &Fields) -> Vec<CohortId> {
+    let named = properties(filters).filter(|property| is_of(property, "cohort"));
+    let mut ids: Vec<CohortId> =
+        named.filter_map(|property| CohortId::from_json(property.get("value")?)).collect();
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+/// The flags that the conditions depend on.
+pub fn dependencies(filters: &Fields) -> Vec<FlagId> {
+    let named = properties(filters).filter(|property| is_of(property, "flag"));
+    let mut ids: Vec<FlagId> = named.filter_map(|property| flag_id(property.get("key")?)).collect();
+    ids.sort();
+    ids.dedup();
+    ids
+}
+
+/// A flag that a condition names by its number, or by its digits.
+pub fn flag_id(key: &Value) -> Option<FlagId> {
+    match key {
+        Value::String(digits) => digits.parse().ok(),
+        number => number.as_i64(),
+    }
+    .map(FlagId)
+}
+
+pub fn is_of(property: &Fields, kind: &str) -> bool {
+    property.get("type").and_then(Value::as_str) == Some(kind)
+}
+
+/// The variants with their shares.
+pub fn variant_shares(filters: &Fields) -> Vec<(&str, f64)> {
+    let variants = filters.get("multivariate").and_then(|all| all.get("variants")?.as_array());
+    variants
+        .into_iter()
+        .flatten()
+        .filter_map(|variant| {
+            let share = variant.get("rollout_percentage").and_then(Value::as_f64).unwrap_or(0.0);
+            Some((variant.get("key")?.as_str()?, share))
+        })
+        .collect()
+}
+
+fn check_options(filters: &Fields) -> Result<()> {
+    match filters.get("holdout") {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(holdout)) => {
+            if !holdout.get("id").is_some_and(Value::is_i64) {
+                return Err(Refused::because("holdout needs an integer id."));
+            }
+            percentage("holdout exclusion_percentage", holdout.get("exclusion_percentage"))?;
+        }
+        Some(_) => return Err(Refused::because("holdout is an object or null.")),
+    }
+    for key in ["early_exit", "feature_enrollment"] {
+        if !matches!(filters.get(key), None | Some(Value::Null | Value::Bool(_))) {
+            return Err(Refused::because(format!("{key} is true, false or null.")));
+        }
+    }
+    Ok(())
+}
+
+/// A finite number from 0 to 100; true and "50" are not numbers.
+fn percentage(what: &str, value: Option<&Value>) -> Result<f64> {
+    value
+        .and_then(Value::as_f64)
+        .filter(|share| (0.0..=100.0).contains(share))
+        .ok_or_else(|| Refused::because(format!("{what} must be a number from 0 to 100.")))
+}
+
+#[cfg(test)]
+mod tests;
