@@ -9,6 +9,7 @@ mod context;
 mod evaluate;
 mod flag;
 mod hash;
+mod local;
 mod order;
 mod select;
 mod trace;

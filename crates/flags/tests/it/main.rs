@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod agreeing;
 mod deciding;
 mod depending;
+mod generating;
 mod sticking;
 mod vectors;
 

@@ -1,0 +1,335 @@
+//! Flags and persons of every kind that may be stored, the same in every run.
+
+use model::CohortId;
+use model::flag::filters::{Purpose, groups, prepare};
+use model::flag::{BucketingIdentifier, CohortDefinition, CohortKind};
+use model::property::Operator;
+use serde_json::{Map, Value, json};
+
+use crate::*;
+
+const FLAGS: i64 = 50;
+pub const CASES: usize = 25;
+
+/// Numbers that are the same in every run.
+pub struct Dice(pub u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % sides
+    }
+
+    fn chance(&mut self, percent: usize) -> bool {
+        self.roll(100) < percent
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.roll(from.len())].clone()
+    }
+}
+
+const KEYS: [&str; 8] = ["email", "plan", "age", "version", "joined", "tags", "active", "name"];
+
+fn texts() -> Vec<Value> {
+    [
+        "",
+        "a@acme.io",
+        "B@ACME.IO",
+        "pro",
+        "Pro",
+        "true",
+        "FALSE",
+        "null",
+        "5",
+        "05",
+        "5.0",
+        "1e2",
+        "straße",
+        "STRASSE",
+        "ΣΊΣΥΦΟΣ",
+        "σίσυφος",
+        "İ",
+        "é",
+        "-7",
+        " 5",
+        "a.b",
+        "x\ny",
+        "NaN",
+    ]
+    .map(Value::from)
+    .to_vec()
+}
+
+fn numbers() -> Vec<Value> {
+    vec![
+        json!(0),
+        json!(5),
+        json!(-7),
+        json!(5.0),
+        json!(5.5),
+        json!(100),
+        json!(1_700_000_000),
+        json!(0.1),
+    ]
+}
+
+fn dates() -> Vec<Value> {
+    [
+        "2024-05-01",
+        "2024-05-01T10:00:00Z",
+        "2024-05-01 10:00:00",
+        "2024-05-01T10:00:00+02:00",
+        "2101-01-01",
+        "2001-02-03T04:05:06.789Z",
+        "2024-13-45",
+        "soon",
+    ]
+    .map(Value::from)
+    .to_vec()
+}
+
+fn versions() -> Vec<Value> {
+    [
+        "1",
+        "1.2",
+        "1.2.3",
+        "v1.2.3",
+        "1.10.0",
+        "0.2.3",
+        "0.0.3",
+        "2.0.0",
+        "1.2.3-alpha",
+        "1.2.3+5",
+        "01.2.3",
+        "one",
+        "1.2.x",
+    ]
+    .map(Value::from)
+    .to_vec()
+}
+
+fn any_value(dice: &mut Dice) -> Value {
+    match dice.roll(9) {
+        0 | 1 => dice.pick(&texts()),
+        2 => dice.pick(&numbers()),
+        3 => json!(dice.chance(50)),
+        4 => Value::Null,
+        5 => json!([dice.pick(&texts()), dice.pick(&numbers())]),
+        6 => dice.pick(&dates()),
+        7 => dice.pick(&versions()),
+        _ => json!(["true", true]),
+    }
+}
+
+/// Of every operator that the SDKs know, with a value that may be stored.
+fn any_property(dice: &mut Dice, kind: &str) -> Value {
+    let known: Vec<Operator> = Operator::ALL
+        .iter()
+        .copied()
+        .filter(|operator| {
+            !matches!(operator, Operator::In | Operator::NotIn | Operator::FlagEvaluatesTo)
+        })
+        .collect();
+    let operator = dice.pick(&known);
+    let word = operator.as_str();
+    let value = if word.starts_with("semver") {
+        match operator {
+            Operator::SemverWildcard => dice.pick(&[json!("1.*"), json!("1.2.*"), json!("0.*")]),
+            _ => dice.pick(&versions()),
+        }
+    } else if word.starts_with("is_date") {
+        dice.pick(
+            &[dates(), ["-7d", "30d", "-24h", "-2w", "-3m", "-1y"].map(Value::from).to_vec()]
+                .concat(),
+        )
+    } else if word.ends_with("regex") {
+        dice.pick(
+            &[
+                "^a",
+                "@acme\\.io$",
+                "pro|Pro",
+                "\\d+",
+                "^$",
+                "[A-Z]{2}",
+                "(?i)pro",
+                "a.b",
+                "^(?!pro)",
+                "é",
+            ]
+            .map(Value::from),
+        )
+    } else if word.ends_with("_multi") {
+        json!([dice.pick(&texts()), dice.pick(&texts())])
+    } else if word.ends_with("between") {
+        json!([0, dice.pick(&[json!(5), json!("100"), json!(5.5)])])
+    } else if ["gt", "gte", "lt", "lte"].contains(&word) {
+        dice.pick(&[numbers(), texts()].concat())
+    } else if ["exact", "is_not"].contains(&word) {
+        loop {
+            let value = any_value(dice);
+            if !value.is_null() {
+                break value;
+            }
+        }
+    } else {
+        dice.pick(&texts())
+    };
+    let mut property =
+        json!({"key": dice.pick(&KEYS), "type": kind, "value": value, "operator": word});
+    if kind == "group" {
+        property["group_type_index"] = json!(0);
+    }
+    property
+}
+
+fn any_group(dice: &mut Dice, id: i64, of_group: bool, variants: &[&str]) -> Value {
+    let kind = if of_group { "group" } else { "person" };
+    let mut properties: Vec<Value> = (0..dice.roll(3)).map(|_| any_property(dice, kind)).collect();
+    if !of_group && dice.chance(15) {
+        let operator = dice.pick(&["in", "not_in", "exact"]);
+        properties.push(json!({"key": "id", "type": "cohort", "value": dice.roll(4) as i64 + 1, "operator": operator}));
+    }
+    // Only on flags before it, which are on persons, so that the SDKs see the same properties.
+    if !of_group && id > 10 && dice.chance(15) {
+        let below = dice.roll(10) as i64 + 1;
+        let value = dice.pick(&[json!(true), json!(false), json!("b")]);
+        properties.push(json!({"key": below.to_string(), "type": "flag", "operator": "flag_evaluates_to", "value": value}));
+    }
+    let mut group = json!({"properties": properties});
+    match dice.roll(4) {
+        0 => {}
+        1 => group["rollout_percentage"] = json!(100),
+        _ => {
+            group["rollout_percentage"] =
+                dice.pick(&[json!(0), json!(12.5), json!(33.33), json!(50), json!(99.9)])
+        }
+    }
+    if !variants.is_empty() && dice.chance(30) {
+        group["variant"] = json!(dice.pick(variants));
+    }
+    group
+}
+
+fn any_flag(dice: &mut Dice, id: i64) -> FlagDefinition {
+    let of_group = id > 10 && dice.chance(15);
+    let variants: &[&str] = if dice.chance(40) { &["a", "b", "c"] } else { &[] };
+    let groups: Vec<Value> =
+        (0..=dice.roll(3)).map(|_| any_group(dice, id, of_group, variants)).collect();
+    let mut filters = json!({"groups": groups, "early_exit": dice.chance(20)});
+    if of_group {
+        filters["aggregation_group_type_index"] = json!(0);
+    }
+    if !variants.is_empty() {
+        let shares = dice.pick(&[[33.33, 33.33, 33.34], [0.0, 50.0, 50.0], [10.0, 0.0, 90.0]]);
+        let variants: Vec<Value> = variants
+            .iter()
+            .zip(shares)
+            .map(|(key, share)| json!({"key": key, "rollout_percentage": share}))
+            .collect();
+        filters["multivariate"] = json!({ "variants": variants });
+    }
+    if dice.chance(10) {
+        filters["holdout"] = json!({"id": 3, "exclusion_percentage": dice.pick(&[0, 20, 100])});
+    }
+    let mut definition = flag(id, &format!("flag-{id}"), filters);
+    definition.active = dice.chance(90);
+    if !of_group && dice.chance(10) {
+        definition.bucketing_identifier = Some(BucketingIdentifier::DeviceId);
+    }
+    definition
+}
+
+/// What passes the grammar; the rest could not have been stored.
+fn any_stored_flag(dice: &mut Dice, id: i64) -> FlagDefinition {
+    loop {
+        let mut definition = any_flag(dice, id);
+        let purpose = Purpose { stored: None, remote_configuration: false };
+        if let Ok(filters) = prepare(definition.filters.clone(), purpose) {
+            definition.filters = filters;
+            return definition;
+        }
+    }
+}
+
+fn any_cohorts(dice: &mut Dice) -> Vec<CohortDefinition> {
+    let mut cohorts = vec![CohortDefinition { id: CohortId(1), kind: CohortKind::Static }];
+    for id in 2..=4 {
+        let leaf = |dice: &mut Dice| {
+            let mut leaf = any_property(dice, "person");
+            leaf["negation"] = json!(dice.chance(20));
+            leaf
+        };
+        let (one, other) = (leaf(dice), leaf(dice));
+        let mut values = vec![json!({"type": "AND", "values": [one, other]})];
+        if id == 4 {
+            values.push(json!({"type": "AND", "values": [
+                {"type": "cohort", "key": "id", "value": 3, "negation": dice.chance(50)}]}));
+        }
+        let tree = json!({"type": dice.pick(&["AND", "OR"]), "values": values});
+        cohorts.push(CohortDefinition { id: CohortId(id), kind: CohortKind::Dynamic(tree) });
+    }
+    cohorts
+}
+
+/// Flags, and those for whom they are evaluated.
+pub struct World {
+    pub set: FlagSet,
+    /// As an SDK fetches them.
+    pub definitions: Value,
+    pub cases: Vec<Value>,
+}
+
+pub fn any_world(dice: &mut Dice) -> World {
+    let cohorts = any_cohorts(dice);
+    let mut flags: Vec<FlagDefinition> = (1..=FLAGS).map(|id| any_stored_flag(dice, id)).collect();
+    flags.extend(flags.iter().flat_map(probes).collect::<Vec<_>>());
+    let trees: Map<String, Value> = cohorts
+        .iter()
+        .filter_map(|cohort| match &cohort.kind {
+            CohortKind::Dynamic(tree) => Some((cohort.id.to_string(), tree.clone())),
+            CohortKind::Static => None,
+        })
+        .collect();
+    let set = with_cohorts(&flags, cohorts);
+    let local: Vec<FlagDefinition> = flags.iter().map(|flag| set.localised(flag)).collect();
+    let definitions = json!({"flags": local, "cohorts": trees,
+        "group_type_mapping": {"0": "company"}, "property_matching_version": 1});
+    let held = |dice: &mut Dice| -> Map<String, Value> {
+        KEYS.iter().map(|key| ((*key).to_owned(), any_value(dice))).collect()
+    };
+    let cases = (0..CASES)
+        .map(|n| {
+            let in_group = dice.chance(60);
+            json!({
+                "distinct_id": format!("user-{n}-{}", dice.roll(1_000_000)),
+                "device_id": dice.chance(50).then(|| format!("device-{}", dice.roll(1_000))),
+                "person_properties": held(dice),
+                "groups": if in_group { json!({"company": "acme"}) } else { json!({}) },
+                "group_properties": if in_group { json!({"company": held(dice)}) } else { json!({}) },
+            })
+        })
+        .collect();
+    World { set, definitions, cases }
+}
+
+/// Flags that ask an SDK only whether it can decide one condition of `definition`.
+fn probes(definition: &FlagDefinition) -> Vec<FlagDefinition> {
+    let groups = groups(&definition.filters);
+    let probe = |(n, group): (usize, &Value)| {
+        let mut probe = definition.clone();
+        probe.key = format!("probe-{}-{n}", definition.key);
+        probe.id = FlagId(definition.id.0 * 1_000 + n as i64);
+        probe.filters.insert(
+            "groups".into(),
+            json!([{
+                "properties": group["properties"],
+                "aggregation_group_type_index": group["aggregation_group_type_index"],
+            }]),
+        );
+        probe.filters.remove("holdout");
+        probe
+    };
+    groups.iter().enumerate().map(probe).collect()
+}
