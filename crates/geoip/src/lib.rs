@@ -1,28 +1,64 @@
 //! An address becomes the place it is used from.
 //!
 //! It reads MaxMind's file format with two schemas of record: MaxMind's own nested one, and the
-//! flat one of the free country files (`{"country_code":"US"}`). Without a file it finds nothing.
+//! flat one of the free country files (`{"country_code":"US"}`). One of those is built in, if
+//! `tools/fetch-assets` brought it. Without a file it finds nothing.
 
 mod countries;
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::SystemTime;
+use std::{fs, io};
 
 use maxminddb::Reader;
 use serde::Deserialize;
 use serde_json::Value;
 
+include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
+
+/// A database of cities has some 70 MB.
+const FILE_BYTES_MAX: u64 = 1 << 30;
+
 /// Cheap to clone; shared by capture's pipeline and flag evaluation.
 #[derive(Clone, Default)]
-pub struct GeoIp(Option<Arc<Reader<Vec<u8>>>>);
+pub struct GeoIp(Arc<Shared>);
+
+/// A file's bytes, or those built in.
+type Database = Reader<Cow<'static, [u8]>>;
+
+#[derive(Default)]
+struct Shared {
+    reader: RwLock<Option<Database>>,
+    file: Option<File>,
+}
+
+struct File {
+    path: PathBuf,
+    read: RwLock<Version>,
+}
+
+/// When it was written and how long it is.
+type Version = (SystemTime, u64);
 
 #[derive(Debug, thiserror::Error)]
 #[error("the GeoIP database {path} cannot be read")]
 pub struct Error {
     path: String,
     #[source]
-    cause: maxminddb::MaxMindDbError,
+    cause: Cause,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Cause {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Format(#[from] maxminddb::MaxMindDbError),
+    #[error("it has more than {FILE_BYTES_MAX} bytes")]
+    TooLarge,
 }
 
 /// Where an address is used. Names follow the event properties they become.
@@ -43,37 +79,72 @@ impl Place {
 
 impl GeoIp {
     /// Finds nothing, ever.
-    pub const fn off() -> Self {
-        Self(None)
+    pub fn off() -> Self {
+        Self::default()
     }
 
     pub fn open(path: &Path) -> Result<Self, Error> {
-        Reader::open_readfile(path)
-            .map(|reader| Self(Some(Arc::new(reader))))
-            .map_err(|cause| Error { path: path.display().to_string(), cause })
+        let (reader, version) = read(path).map_err(|cause| error(path, cause))?;
+        let file = File { path: path.to_owned(), read: RwLock::new(version) };
+        Ok(Self(Arc::new(Shared { reader: RwLock::new(Some(reader)), file: Some(file) })))
     }
 
-    /// A database that was built into the program.
-    pub fn embedded(bytes: &[u8]) -> Result<Self, Error> {
-        Reader::from_source(bytes.to_vec())
-            .map(|reader| Self(Some(Arc::new(reader))))
-            .map_err(|cause| Error { path: "(built in)".into(), cause })
+    /// The database of countries in this program; off when it was built without.
+    pub fn built_in() -> Result<Self, Error> {
+        let reader = BUILT_IN
+            .map(|bytes| Reader::from_source(Cow::Borrowed(bytes)))
+            .transpose()
+            .map_err(|cause| error(Path::new("(built in)"), cause.into()))?;
+        Ok(Self(Arc::new(Shared { reader: RwLock::new(reader), file: None })))
     }
 
-    pub const fn is_on(&self) -> bool {
-        self.0.is_some()
+    pub fn is_on(&self) -> bool {
+        self.0.reader.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Reads the file again if it was replaced, and tells whether it was. One that cannot be read
+    /// leaves what was read before.
+    pub fn refresh(&self) -> Result<bool, Error> {
+        let Some(file) = &self.0.file else { return Ok(false) };
+        let known = *file.read.read().unwrap_or_else(PoisonError::into_inner);
+        let failed = |cause| error(&file.path, cause);
+        if version(&file.path).map_err(failed)? == known {
+            return Ok(false);
+        }
+        let (reader, found) = read(&file.path).map_err(failed)?;
+        *self.0.reader.write().unwrap_or_else(PoisonError::into_inner) = Some(reader);
+        *file.read.write().unwrap_or_else(PoisonError::into_inner) = found;
+        Ok(true)
     }
 
     /// None for addresses that mean no place: private, local, documentation.
     pub fn look_up(&self, ip: IpAddr) -> Option<Place> {
-        let reader = self.0.as_ref()?;
         let ip = ip.to_canonical();
         if !is_public(ip) {
             return None;
         }
+        let reader = self.0.reader.read().unwrap_or_else(PoisonError::into_inner);
+        let reader = reader.as_ref()?;
         let record: Record = reader.lookup(ip).ok()?.decode().ok()??;
         record.place()
     }
+}
+
+fn error(path: &Path, cause: Cause) -> Error {
+    Error { path: path.display().to_string(), cause }
+}
+
+fn version(path: &Path) -> Result<Version, Cause> {
+    let found = fs::metadata(path)?;
+    Ok((found.modified()?, found.len()))
+}
+
+fn read(path: &Path) -> Result<(Database, Version), Cause> {
+    let version = version(path)?;
+    if version.1 > FILE_BYTES_MAX {
+        return Err(Cause::TooLarge);
+    }
+    Ok((Reader::from_source(Cow::Owned(fs::read(path)?))?, version))
 }
 
 fn is_public(ip: IpAddr) -> bool {

