@@ -24,6 +24,7 @@ mod migrate;
 mod organizations;
 mod projects;
 mod roles;
+mod scans;
 mod secret;
 mod select;
 mod sessions;

@@ -48,6 +48,8 @@ pub enum Predicate {
     /// The test gets `None` where the event has no such value; a property that is null gives
     /// [`Value::Null`].
     Test(Key, Arc<Test>),
+    /// By the numbers of their distinct ids.
+    Among(RoaringBitmap),
     All(Vec<Predicate>),
     Any(Vec<Predicate>),
     Not(Box<Predicate>),
@@ -73,6 +75,10 @@ impl Predicate {
                     code => values[code as usize],
                 };
                 column.codes.iter().map(keep).collect()
+            }
+            Predicate::Among(numbers) => {
+                let own = slab.distinct_nos(rows.clone())?;
+                own.iter().map(|number| numbers.contains(*number)).collect()
             }
             Predicate::All(parts) => combine(parts, slab, rows, true, |a, b| a && b)?,
             Predicate::Any(parts) => combine(parts, slab, rows, false, |a, b| a || b)?,
@@ -100,6 +106,7 @@ impl fmt::Debug for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Predicate::Test(key, _) => write!(f, "Test({key:?})"),
+            Predicate::Among(numbers) => write!(f, "Among({} numbers)", numbers.len()),
             Predicate::All(parts) => f.debug_tuple("All").field(parts).finish(),
             Predicate::Any(parts) => f.debug_tuple("Any").field(parts).finish(),
             Predicate::Not(part) => f.debug_tuple("Not").field(part).finish(),

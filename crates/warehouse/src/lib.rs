@@ -88,6 +88,8 @@ pub use faults::{Faults, Step};
 pub use filter::{Filter, Key, Predicate, Test};
 pub use list::{Cursor, Listing, Order, Window};
 pub use manifest::Selection;
+/// A set of the numbers of distinct ids.
+pub use roaring::RoaringBitmap as Numbers;
 pub use row::{EventRow, GROUP_TYPES};
 pub use settings::{Retention, Settings};
 pub use snapshot::{Snapshot, Totals, ValueCount};

@@ -70,7 +70,8 @@ contract! {
         ids_follow_their_person_through_several_merges,
         groups_are_found_by_type_and_key,
         definitions_keep_their_hour_and_their_first_type,
-        dead_letters_wait_to_be_sent_again_once;
+        dead_letters_wait_to_be_sent_again_once,
+        persons_and_their_ids_are_scanned_part_by_part;
     lists:
         lists_take_as_many_statements_for_many_as_for_one,
         pages_cover_a_list_once;

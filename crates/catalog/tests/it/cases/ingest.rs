@@ -164,6 +164,10 @@ pub async fn groups_are_found_by_type_and_key(place: Place) {
     let wanted = [(0, "acme"), (0, "other"), (1, "acme")];
     let found = home.catalog.groups_by_key(project, &wanted).await.unwrap();
     assert_eq!(found, [group(0, "acme", 2), group(1, "acme", 1)]);
+    let scanned = home.catalog.group_properties(project, 0, None, 9).await.unwrap();
+    assert_eq!(scanned, [("acme".to_owned(), group(0, "acme", 2).properties)]);
+    let behind = home.catalog.group_properties(project, 0, Some("acme"), 9).await.unwrap();
+    assert_eq!(behind, []);
     assert!(home.catalog.project(project).await.unwrap().ingested_event);
     assert!(home.catalog.ingest_rules(&[project]).await.unwrap()[&project].ingested_event);
 }
@@ -240,4 +244,26 @@ pub async fn dead_letters_wait_to_be_sent_again_once(place: Place) {
     place.clock.advance_seconds(31 * 24 * HOUR_SECONDS);
     assert_eq!(home.catalog.prune_dead_letters().await.unwrap(), 1);
     assert_eq!(home.catalog.dead_letters(None, EVERYTHING).await.unwrap().1, 2);
+}
+
+pub async fn persons_and_their_ids_are_scanned_part_by_part(place: Place) {
+    let home = place.home().await;
+    let project = home.project.id;
+    people(&home, 5).await;
+    let first = home.catalog.person_properties(project, None, 3).await.unwrap();
+    let numbers = |part: &[(PersonNo, Map<String, serde_json::Value>)]| -> Vec<u32> {
+        part.iter().map(|(no, _)| no.0).collect()
+    };
+    assert_eq!(numbers(&first), [1, 2, 3]);
+    assert_eq!(first[0].1["first"], json!("d1"));
+    let rest = home.catalog.person_properties(project, Some(PersonNo(3)), 3).await.unwrap();
+    assert_eq!(numbers(&rest), [4, 5]);
+    let ids = home.catalog.person_numbers(project, Some(DistinctNo(3)), 9).await.unwrap();
+    assert_eq!(ids, [(DistinctNo(4), PersonNo(4)), (DistinctNo(5), PersonNo(5))]);
+    let elsewhere = home.catalog.person_properties(ProjectId(9), None, 9).await.unwrap();
+    assert!(elsewhere.is_empty());
+    let known = home.catalog.person_number(project, person_uuid(project, "d2")).await.unwrap();
+    assert_eq!(known, Some(PersonNo(2)));
+    let unknown = home.catalog.person_number(project, person_uuid(project, "x")).await.unwrap();
+    assert_eq!(unknown, None);
 }

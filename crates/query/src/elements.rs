@@ -1,0 +1,131 @@
+//! Elements out of their chain: what was clicked, innermost first.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Element {
+    /// Always null; clients still expect it.
+    pub event: Option<String>,
+    pub text: Option<String>,
+    pub tag_name: Option<String>,
+    pub attr_class: Option<Vec<String>>,
+    pub href: Option<String>,
+    pub attr_id: Option<String>,
+    pub nth_child: Option<i64>,
+    pub nth_of_type: Option<i64>,
+    pub attributes: BTreeMap<String, String>,
+    pub order: usize,
+}
+
+/// Reads `tag.class:name="value"…;…`. SDKs may send the chain ready-made, so what is malformed
+/// gives what can be read of it.
+pub(crate) fn parse(chain: &str) -> Vec<Element> {
+    let links = split(chain, ';').into_iter().filter(|link| !link.is_empty());
+    links.enumerate().map(|(order, link)| element(link, order)).collect()
+}
+
+fn element(link: &str, order: usize) -> Element {
+    let mut parts = split(link, ':').into_iter();
+    let head = parts.next().unwrap_or_default();
+    let attributes = link.get(head.len() + 1..).unwrap_or_default();
+    let mut names = head.split('.');
+    let tag_name = names.next().filter(|tag| !tag.is_empty()).map(str::to_owned);
+    let classes: Vec<String> = names.filter(|class| !class.is_empty()).map(str::to_owned).collect();
+    let mut element = Element {
+        tag_name,
+        attr_class: (!classes.is_empty()).then_some(classes),
+        order,
+        ..Element::default()
+    };
+    read_attributes(attributes, |name, value| match name {
+        "text" => element.text = Some(value),
+        "href" => element.href = Some(value),
+        "attr_id" => element.attr_id = Some(value),
+        "nth-child" => element.nth_child = value.parse().ok(),
+        "nth-of-type" => element.nth_of_type = value.parse().ok(),
+        _ => drop(element.attributes.insert(name.to_owned(), value)),
+    });
+    element
+}
+
+/// Cuts at `mark`, except between quotes.
+fn split(text: &str, mark: char) -> Vec<&str> {
+    let (mut quoted, mut escaped) = (false, false);
+    let outside = |letter: char| {
+        let was_escaped = escaped;
+        escaped = letter == '\\' && !was_escaped;
+        if letter == '"' && !was_escaped {
+            quoted = !quoted;
+        }
+        letter == mark && !quoted
+    };
+    text.split(outside).collect()
+}
+
+fn read_attributes(text: &str, mut each: impl FnMut(&str, String)) {
+    let mut rest = text;
+    while let Some((name, behind)) = rest.split_once("=\"") {
+        let mut value = String::new();
+        let mut letters = behind.char_indices();
+        let mut end = behind.len();
+        while let Some((at, letter)) = letters.next() {
+            match letter {
+                '"' => {
+                    end = at + 1;
+                    break;
+                }
+                '\\' => value.extend(letters.next().map(|(_, escaped)| escaped)),
+                _ => value.push(letter),
+            }
+        }
+        each(&name.replace("\\\"", "\""), value);
+        rest = &behind[end..];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_gives_its_elements_back() {
+        let chain = r#"a.btn.btn-sm:attr__href="/x;y:z"attr_id="go"href="/x;y:z"nth-child="2"nth-of-type="1"text="Say \"hi\"; now";div:nth-child="0"nth-of-type="0""#;
+        let found = parse(chain);
+        assert_eq!(found.len(), 2);
+        assert_eq!(
+            found[0],
+            Element {
+                text: Some(r#"Say "hi"; now"#.into()),
+                tag_name: Some("a".into()),
+                attr_class: Some(vec!["btn".into(), "btn-sm".into()]),
+                href: Some("/x;y:z".into()),
+                attr_id: Some("go".into()),
+                nth_child: Some(2),
+                nth_of_type: Some(1),
+                attributes: [("attr__href".into(), "/x;y:z".into())].into(),
+                ..Element::default()
+            }
+        );
+        assert_eq!((found[1].tag_name.as_deref(), found[1].order), (Some("div"), 1));
+    }
+
+    #[test]
+    fn a_broken_chain_gives_what_can_be_read() {
+        for (chain, tags) in [
+            ("", &[][..]),
+            (";;", &[]),
+            ("a", &[Some("a")]),
+            (":text=\"x\"", &[None]),
+            ("a:text=\"never closed;b", &[Some("a")]),
+            ("a:text=\"\\", &[Some("a")]),
+            ("ä.ö:ü=\"ß\";b", &[Some("ä"), Some("b")]),
+        ] {
+            let found = parse(chain);
+            let found: Vec<_> = found.iter().map(|element| element.tag_name.as_deref()).collect();
+            assert_eq!(found, tags, "{chain}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Lists of events, single events, and the values of their properties.
+
+mod values;
+
+use std::collections::HashMap;
+
+use catalog::Catalog;
+use model::person::{Person, PersonNo};
+use model::{Clock, ProjectId, Timestamp};
+use uuid::Uuid;
+pub use warehouse::{Cursor as Mark, Order};
+use warehouse::{EventRow, Filter, Numbers, Snapshot, Warehouse, Window};
+
+use crate::Result;
+use crate::filters::Filters;
+use crate::reads::Reads;
+use crate::shape::Event;
+pub use values::{ValuesKey, ValuesOf};
+
+/// Events that are read in one go; a page is made of several.
+const ROWS_AT_ONCE: usize = 200;
+/// A page ends early when its events are this large together; the next one goes on behind it.
+const PAGE_BYTES_MAX: usize = 32 << 20;
+/// Upstream's bound on skipping; each skipped event is read.
+pub const fn offset_max() -> usize {
+    50_000
+}
+
+/// Reads events of all projects; cheap to clone.
+#[derive(Clone)]
+pub struct Events {
+    catalog: Catalog,
+    warehouse: Warehouse,
+    reads: Reads,
+    clock: Clock,
+}
+
+/// Which events; all that is given must hold.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    pub event: Option<String>,
+    pub distinct_id: Option<String>,
+    /// A person's uuid or number.
+    pub person: Option<String>,
+    /// Later than this.
+    pub after: Option<Timestamp>,
+    /// Earlier than this.
+    pub before: Option<Timestamp>,
+    pub properties: Filters,
+}
+
+/// Which part of the list.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    pub order: Order,
+    pub limit: usize,
+    pub offset: usize,
+    /// Where an earlier page ended.
+    pub mark: Option<Mark>,
+}
+
+/// Whether events show their persons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum People {
+    Shown,
+    Hidden,
+}
+
+#[derive(Debug)]
+pub struct EventPage {
+    pub events: Vec<Event>,
+    /// Where it ended, when there is more behind it.
+    pub next: Option<Mark>,
+}
+
+impl Events {
+    pub fn new(catalog: Catalog, warehouse: Warehouse, clock: Clock) -> Self {
+        Self { catalog, warehouse, reads: Reads::new(), clock }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub async fn list(
+        &self,
+        project: ProjectId,
+        wanted: &Wanted,
+        slice: Slice,
+        people: People,
+    ) -> Result<EventPage> {
+        let Some(filter) = self.filter(project, wanted).await? else {
+            return Ok(EventPage { events: Vec::new(), next: None });
+        };
+        let warehouse = self.warehouse.clone();
+        let read = move || page(&warehouse.snapshot(project), &filter, slice);
+        let (rows, next) = self.reads.run(read).await?;
+        Ok(EventPage { events: self.shown(project, rows, people).await?, next })
+    }
+
+    pub async fn get(
+        &self,
+        project: ProjectId,
+        uuid: Uuid,
+        people: People,
+    ) -> Result<Option<Event>> {
+        let warehouse = self.warehouse.clone();
+        let read = move || Ok(warehouse.snapshot(project).get(uuid)?);
+        let row = self.reads.run(read).await?;
+        Ok(self.shown(project, row.into_iter().collect(), people).await?.pop())
+    }
+
+    /// None when nothing can match.
+    async fn filter(&self, project: ProjectId, wanted: &Wanted) -> Result<Option<Filter>> {
+        let mut numbers: Option<Numbers> = None;
+        if let Some(text) = &wanted.distinct_id {
+            let ids = self.catalog.distinct_ids(project, &[text]).await?;
+            numbers = Some(ids.iter().map(|id| id.no.0).collect());
+        }
+        if let Some(person) = &wanted.person {
+            let own = self.ids_of(project, person).await?;
+            numbers = Some(match numbers {
+                Some(numbers) => numbers & own,
+                None => own,
+            });
+        }
+        if numbers.as_ref().is_some_and(Numbers::is_empty) {
+            return Ok(None);
+        }
+        let turn = match wanted.properties.scans() {
+            true => Some(self.reads.turn().await?),
+            false => None,
+        };
+        let predicate = wanted.properties.predicate(&self.catalog, project).await?;
+        drop(turn);
+        Ok(Some(Filter {
+            events: wanted.event.clone().map(|event| [event].into()),
+            distinct_nos: numbers,
+            after: wanted.after,
+            before: wanted.before,
+            predicate,
+        }))
+    }
+
+    async fn ids_of(&self, project: ProjectId, person: &str) -> Result<Numbers> {
+        let number = match (Uuid::parse_str(person), person.parse()) {
+            (Ok(uuid), _) => self.catalog.person_number(project, uuid).await?,
+            (Err(_), Ok(number)) => Some(PersonNo(number)),
+            _ => None,
+        };
+        let Some(number) = number else { return Ok(Numbers::new()) };
+        let ids = self.catalog.distinct_ids_of(project, &[number]).await?;
+        Ok(ids.iter().map(|id| id.no.0).collect())
+    }
+
+    async fn shown(
+        &self,
+        project: ProjectId,
+        rows: Vec<EventRow>,
+        people: People,
+    ) -> Result<Vec<Event>> {
+        let known = match people {
+            People::Shown => self.persons_of(project, &rows).await?,
+            People::Hidden => HashMap::new(),
+        };
+        let shown = |row: EventRow| {
+            let person = known.get(&*row.distinct_id);
+            Event::new(row, person)
+        };
+        Ok(rows.into_iter().map(shown).collect())
+    }
+
+    async fn persons_of(
+        &self,
+        project: ProjectId,
+        rows: &[EventRow],
+    ) -> Result<HashMap<String, Person>> {
+        let mut texts: Vec<&str> = rows.iter().map(|row| &*row.distinct_id).collect();
+        texts.sort_unstable();
+        texts.dedup();
+        let (ids, persons) = self.catalog.identities(project, &texts).await?;
+        let persons: HashMap<PersonNo, Person> =
+            persons.into_iter().map(|person| (person.no, person)).collect();
+        let own = |no: Option<PersonNo>| persons.get(&no?).cloned();
+        Ok(ids.into_iter().filter_map(|id| Some((id.text, own(id.person)?))).collect())
+    }
+}
+
+fn page(
+    snapshot: &Snapshot,
+    filter: &Filter,
+    slice: Slice,
+) -> Result<(Vec<EventRow>, Option<Mark>)> {
+    let Slice { order, limit, mut offset, mark: mut resume } = slice;
+    let (mut rows, mut bytes) = (Vec::new(), 0);
+    loop {
+        let part = (limit - rows.len()).min(ROWS_AT_ONCE);
+        let listing = snapshot.list(filter, &Window { order, limit: part, offset, resume })?;
+        offset = 0;
+        let size = |row: &EventRow| row.properties.len() + row.elements_chain.len();
+        bytes += listing.events.iter().map(size).sum::<usize>();
+        rows.extend(listing.events);
+        resume = listing.next;
+        if resume.is_none() || rows.len() >= limit || bytes >= PAGE_BYTES_MAX {
+            return Ok((rows, resume));
+        }
+    }
+}

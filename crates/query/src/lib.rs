@@ -1,0 +1,22 @@
+//! Answers about events: what is asked becomes a filter over the warehouse's columns, with what
+//! the catalog knows of persons put beside it.
+//!
+//! It stands on the read path between `api` and the stores. It never writes, and knows no HTTP.
+
+mod dates;
+mod elements;
+mod error;
+mod events;
+mod filters;
+mod matcher;
+mod reads;
+mod shape;
+
+pub use dates::{Zone, parse_moment};
+pub use elements::Element;
+pub use error::{Error, Result};
+pub use events::{
+    EventPage, Events, Mark, Order, People, Slice, ValuesKey, ValuesOf, Wanted, offset_max,
+};
+pub use filters::Filters;
+pub use shape::{Event, EventPerson, event_time};

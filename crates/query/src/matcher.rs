@@ -1,0 +1,269 @@
+//! The `query` meaning of the property operators, over stored values.
+//!
+//! It differs from the meaning flags have on purpose: an empty text counts as missing, texts are
+//! compared by case, and lists mean any of them.
+
+use std::borrow::Cow;
+
+use model::Timestamp;
+use model::property::{Dialect, Operator, PropertyFilter};
+use regex::{Regex, RegexBuilder};
+use serde_json::Value as Json;
+use warehouse::Value;
+
+use crate::dates::{self, Zone};
+use crate::{Error, Result};
+
+/// Alternatives of one filter.
+const VALUES_MAX: usize = 1_000;
+/// Bytes that a compiled pattern may take.
+const REGEX_BYTES_MAX: usize = 1 << 20;
+const REGEX_CHARS_MAX: usize = 10_000;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Matcher {
+    negative: bool,
+    test: Test,
+    zone: Zone,
+}
+
+#[derive(Clone, Debug)]
+enum Test {
+    /// Asks for nothing: an empty list.
+    Anything,
+    Equal(Vec<Operand>),
+    /// In lower case.
+    Contains(Vec<String>),
+    Starts(String),
+    Ends(String),
+    Regex(Vec<Regex>),
+    Compare(Comparison, Operand),
+    Between {
+        low: f64,
+        high: f64,
+        inside: bool,
+    },
+    Set,
+    Date(Comparison, Timestamp),
+    Version(Box<PropertyFilter>),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Comparison {
+    Equal,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+}
+
+/// What a stored value is compared with.
+#[derive(Clone, Debug)]
+struct Operand {
+    text: String,
+    number: Option<f64>,
+    /// It was sent as a number, so texts are read as numbers too.
+    numeric: bool,
+}
+
+/// A stored value that is there.
+struct Stored<'a> {
+    text: Cow<'a, str>,
+    is_number: bool,
+}
+
+impl<'a> Stored<'a> {
+    /// Null and the empty text are not there.
+    fn read(value: Option<Value<'a>>) -> Option<Self> {
+        let (text, is_number) = match value? {
+            Value::Null | Value::Text("") => return None,
+            Value::Bool(true) => ("true", false),
+            Value::Bool(false) => ("false", false),
+            Value::Number(literal) => (literal, true),
+            Value::Text(text) | Value::Json(text) => (text, false),
+        };
+        Some(Self { text: text.into(), is_number })
+    }
+
+    fn number(&self) -> Option<f64> {
+        self.text.trim().parse().ok().filter(|number: &f64| number.is_finite())
+    }
+}
+
+impl Operand {
+    fn new(value: &Json) -> Self {
+        let text = model::property::text(value).into_owned();
+        let number = text.trim().parse().ok().filter(|number: &f64| number.is_finite());
+        Self { text, number, numeric: value.is_number() }
+    }
+
+    fn compare(&self, stored: &Stored<'_>) -> Option<std::cmp::Ordering> {
+        if self.numeric || (stored.is_number && self.number.is_some()) {
+            return stored.number()?.partial_cmp(&self.number?);
+        }
+        Some((*stored.text).cmp(self.text.as_str()))
+    }
+}
+
+impl Comparison {
+    fn holds(self, order: std::cmp::Ordering) -> bool {
+        match self {
+            Self::Equal => order.is_eq(),
+            Self::Greater => order.is_gt(),
+            Self::GreaterOrEqual => order.is_ge(),
+            Self::Less => order.is_lt(),
+            Self::LessOrEqual => order.is_le(),
+        }
+    }
+}
+
+impl Matcher {
+    pub fn new(operator: Operator, value: &Json, now: Timestamp, zone: &Zone) -> Result<Self> {
+        use Operator as O;
+        let negative = matches!(
+            operator,
+            O::IsNot
+                | O::NotIn
+                | O::NotIContains
+                | O::NotIContainsMulti
+                | O::NotStartsWith
+                | O::NotEndsWith
+                | O::NotRegex
+                | O::IsNotSet
+        );
+        let test = Test::new(operator, value, now, zone)?;
+        Ok(Self { negative, test, zone: zone.clone() })
+    }
+
+    pub fn accepts(&self, value: Option<Value<'_>>) -> bool {
+        if matches!(self.test, Test::Anything) {
+            return true;
+        }
+        let found = Stored::read(value).is_some_and(|stored| self.test.holds(&stored, &self.zone));
+        found != self.negative
+    }
+}
+
+impl Test {
+    fn new(operator: Operator, value: &Json, now: Timestamp, zone: &Zone) -> Result<Self> {
+        use Operator as O;
+        let need = |what: &str| {
+            Error::Refused(format!("The operator '{}' needs {what}.", operator.as_str()))
+        };
+        if matches!(operator, O::IsSet | O::IsNotSet) {
+            return Ok(Self::Set);
+        }
+        let all = match value {
+            Json::Null => return Err(need("a value")),
+            Json::Array(all) => all.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        if all.len() > VALUES_MAX {
+            return Err(need(&format!("at most {VALUES_MAX} values")));
+        }
+        let compare = |comparison| match all {
+            [one] => Ok(Self::Compare(comparison, Operand::new(one))),
+            _ => Err(need("one value")),
+        };
+        let lowered = |value: &Json| model::property::text(value).to_lowercase();
+        let one = || match all {
+            [one] => Ok(lowered(one)),
+            _ => Err(need("one value")),
+        };
+        Ok(match operator {
+            O::Between | O::NotBetween => return Self::between(operator, all, &need),
+            _ if all.is_empty() => Self::Anything,
+            O::Exact | O::IsNot | O::In | O::NotIn => {
+                Self::Equal(all.iter().map(Operand::new).collect())
+            }
+            O::IContains | O::NotIContains | O::IContainsMulti | O::NotIContainsMulti => {
+                Self::Contains(all.iter().map(lowered).collect())
+            }
+            O::StartsWith | O::NotStartsWith => Self::Starts(one()?),
+            O::EndsWith | O::NotEndsWith => Self::Ends(one()?),
+            O::Regex | O::NotRegex => Self::Regex(all.iter().map(regex).collect::<Result<_>>()?),
+            O::Gt => compare(Comparison::Greater)?,
+            O::Gte => compare(Comparison::GreaterOrEqual)?,
+            O::Lt => compare(Comparison::Less)?,
+            O::Lte => compare(Comparison::LessOrEqual)?,
+            O::IsDateExact | O::IsDateBefore | O::IsDateAfter => {
+                let comparison = match operator {
+                    O::IsDateBefore => Comparison::Less,
+                    O::IsDateAfter => Comparison::Greater,
+                    _ => Comparison::Equal,
+                };
+                let [one] = all else { return Err(need("one date")) };
+                let moment = dates::parse_moment(&model::property::text(one), now, zone);
+                Self::Date(comparison, moment.ok_or_else(|| need("a date, or one such as -7d"))?)
+            }
+            O::FlagEvaluatesTo => return Err(need("a flag, which events have none of")),
+            _ => {
+                model::property::check(operator, value)
+                    .map_err(|why| Error::Refused(why.to_string()))?;
+                let filter = PropertyFilter::compile("", operator, value, &Dialect::default());
+                Self::Version(Box::new(filter))
+            }
+        })
+    }
+
+    fn between(operator: Operator, all: &[Json], need: &dyn Fn(&str) -> Error) -> Result<Self> {
+        let numbers: Vec<f64> = all.iter().filter_map(|value| Operand::new(value).number).collect();
+        match numbers.as_slice() {
+            [low, high] if all.len() == 2 && low <= high => {
+                Ok(Self::Between { low: *low, high: *high, inside: operator == Operator::Between })
+            }
+            _ => Err(need("two numbers, the lower one first")),
+        }
+    }
+
+    fn holds(&self, stored: &Stored<'_>, zone: &Zone) -> bool {
+        let text = &*stored.text;
+        match self {
+            Self::Anything | Self::Set => true,
+            Self::Equal(any) => any
+                .iter()
+                .any(|operand| operand.compare(stored).is_some_and(std::cmp::Ordering::is_eq)),
+            Self::Contains(any) => {
+                let text = text.to_lowercase();
+                any.iter().any(|part| text.contains(part.as_str()))
+            }
+            Self::Starts(part) => text.to_lowercase().starts_with(part.as_str()),
+            Self::Ends(part) => text.to_lowercase().ends_with(part.as_str()),
+            Self::Regex(any) => any.iter().any(|regex| regex.is_match(text)),
+            Self::Compare(comparison, operand) => {
+                operand.compare(stored).is_some_and(|order| comparison.holds(order))
+            }
+            Self::Between { low, high, inside } => {
+                stored.number().is_some_and(|number| (*low <= number && number <= *high) == *inside)
+            }
+            Self::Date(comparison, moment) => {
+                date(stored, zone).is_some_and(|date| comparison.holds(date.cmp(moment)))
+            }
+            Self::Version(filter) => {
+                let text = Json::String(text.to_owned());
+                filter.accepts(Some(&text), Timestamp::from_micros(0))
+            }
+        }
+    }
+}
+
+/// A stored date: ISO 8601, or seconds since 1970.
+fn date(stored: &Stored<'_>, zone: &Zone) -> Option<Timestamp> {
+    dates::absolute(&stored.text, zone).or_else(|| {
+        let micros = stored.number()? * 1e6;
+        (micros.abs() < i64::MAX as f64).then(|| Timestamp::from_micros(micros as i64))
+    })
+}
+
+fn regex(value: &Json) -> Result<Regex> {
+    let pattern = model::property::text(value);
+    let refused = |why: &str| Error::Refused(format!("Invalid regex: {why}"));
+    if pattern.chars().count() > REGEX_CHARS_MAX {
+        return Err(refused(&format!("longer than {REGEX_CHARS_MAX} characters")));
+    }
+    let built = RegexBuilder::new(&pattern).size_limit(REGEX_BYTES_MAX).build();
+    built.map_err(|why| refused(&why.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+//! Reads of the warehouse, which block, on threads of their own and few at once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::{Error, Result};
+
+/// Reads decode columns, so more of them than this would only take turns on the cores, each
+/// holding its memory.
+const READS_AT_ONCE_MAX: usize = 4;
+/// A short burst waits for its turn; a longer one is better told.
+const TURN_WAIT: Duration = Duration::from_secs(10);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Reads {
+    turns: Arc<Semaphore>,
+}
+
+impl Reads {
+    pub fn new() -> Self {
+        Self { turns: Arc::new(Semaphore::new(READS_AT_ONCE_MAX)) }
+    }
+
+    /// For work beside the warehouse that is as heavy as a read of it.
+    pub async fn turn(&self) -> Result<OwnedSemaphorePermit> {
+        let waiting = self.turns.clone().acquire_owned();
+        let turn = tokio::time::timeout(TURN_WAIT, waiting).await;
+        turn.ok().and_then(std::result::Result::ok).ok_or(Error::Busy)
+    }
+
+    /// A caller that goes away leaves its read running; the turn ends with the read.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let turn = self.turn().await?;
+        tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            read()
+        })
+        .await?
+    }
+}
