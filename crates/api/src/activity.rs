@@ -154,6 +154,8 @@ fn read_cursor(text: &str) -> Option<(Mark, Direction)> {
 pub(crate) struct ActivityPage {
     number: i64,
     limit: i64,
+    /// The parameter that was no positive number; most lists ignore it.
+    unfit: Option<&'static str>,
     base: Base,
 }
 
@@ -166,6 +168,16 @@ pub(crate) struct ActivityListing {
 }
 
 impl ActivityPage {
+    /// Refuses a bad `page` or `limit`, as flags do.
+    pub(crate) fn strictly(self) -> Result<Self> {
+        match self.unfit {
+            None => Ok(self),
+            Some(name) => {
+                Err(Error::invalid(name, "invalid_input", "A positive integer is required."))
+            }
+        }
+    }
+
     /// What happened to all objects of a kind.
     pub(crate) async fn of_all<T: Logged>(
         &self,
@@ -222,7 +234,11 @@ impl FromRequestParts<AppState> for ActivityPage {
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
         let base = Base::of(parts);
         let number = |name, default: i64| base.number(name).filter(|n| *n > 0).unwrap_or(default);
+        let is_unfit = |name: &&&str| {
+            base.value(name).is_some() && base.number(name).is_none_or(|number| number < 1)
+        };
         Ok(Self {
+            unfit: ["limit", "page"].iter().find(is_unfit).copied(),
             number: number("page", 1),
             limit: number("limit", PAGE_LINES_DEFAULT).min(LIMIT_MAX),
             base,

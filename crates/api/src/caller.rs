@@ -57,6 +57,8 @@ pub struct InProject<R, M> {
     pub user: UserRow,
     pub project: ProjectRow,
     pub level: Level,
+    /// Whether a personal key was used, rather than a browser session.
+    pub by_key: bool,
     of: PhantomData<fn() -> (R, M)>,
 }
 
@@ -131,7 +133,8 @@ where
         let credentials = auth::authenticate(parts, app).await?;
         let project = project(parts, app, &credentials).await?;
         let level = permit(app, &credentials, &project, required.object, required.access).await?;
-        Ok(Self { user: credentials.into_user(), project, level, of: PhantomData })
+        let by_key = credentials.is_key();
+        Ok(Self { user: credentials.into_user(), project, level, by_key, of: PhantomData })
     }
 }
 

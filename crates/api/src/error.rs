@@ -188,6 +188,8 @@ impl From<catalog::Error> for Error {
                 Self::invalid(field, "invalid_input", detail)
             }
             Cause::Refused { field: None, detail } => Self::refused(detail),
+            Cause::Unfit { field, code, detail } => Self::invalid(field, code, detail),
+            Cause::Stale(detail) => Self::conflict(detail),
             Cause::Taken { field, detail } => Self::invalid(field, "unique", detail),
             Cause::Forbidden(detail) => Self::forbidden(detail),
             Cause::Duplicate { .. } => Self::conflict("Another request made this first."),

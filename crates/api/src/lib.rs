@@ -13,6 +13,7 @@ mod caller;
 mod capture;
 mod doc;
 mod error;
+mod feature_flags;
 mod intake;
 mod keys;
 mod logins;

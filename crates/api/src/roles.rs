@@ -3,10 +3,10 @@
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use catalog::{RoleChange, RoleMembership, RoleRow};
-use model::{FlagAccess, Level, Timestamp, User};
+use model::{FlagAccess, FlagId, Level, Timestamp, User};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::HashMap;
 use uuid::Uuid;
 
@@ -23,16 +23,29 @@ const NAME_CHARS_MAX: usize = 200;
 
 /// A role as the API shows it.
 #[derive(Serialize, JsonSchema)]
-struct Role {
+pub(crate) struct Role {
     id: Uuid,
     name: String,
     feature_flags_access_level: FlagAccess,
     created_at: Timestamp,
-    /// Always null here: Terraform's provider cannot read an object in its place.
+    /// Null in lists of roles: Terraform's provider cannot read an object in its place.
     created_by: Option<User>,
     members: Vec<RoleMembership>,
     is_default: bool,
-    associated_flags: Vec<Value>,
+    associated_flags: Vec<AssociatedFlag>,
+}
+
+/// A flag that the role may edit.
+#[derive(Serialize, JsonSchema)]
+struct AssociatedFlag {
+    id: FlagId,
+    key: String,
+}
+
+impl Role {
+    pub(crate) fn id(&self) -> Uuid {
+        self.id
+    }
 }
 
 pub(crate) fn routes(routes: Routes) -> Routes {
@@ -193,17 +206,28 @@ async fn one(app: &AppState, row: RoleRow) -> Result<Role> {
 
 /// Rows with their members, in as many statements for a hundred as for one.
 async fn shown(app: &AppState, rows: Vec<RoleRow>) -> Result<Vec<Role>> {
+    let mut roles = embedded(app, rows).await?;
+    roles.iter_mut().for_each(|role| role.created_by = None);
+    Ok(roles)
+}
+
+/// The same inside of other objects, where authors are shown.
+pub(crate) async fn embedded(app: &AppState, rows: Vec<RoleRow>) -> Result<Vec<Role>> {
     let ids: Vec<Uuid> = rows.iter().map(|role| role.id).collect();
     let mut members = app.catalog.members_of_roles(&ids).await?;
-    let shown = rows.into_iter().map(|row| Role {
-        members: members.remove(&row.id).unwrap_or_default(),
-        id: row.id,
-        name: row.name,
-        feature_flags_access_level: row.feature_flags_access_level,
-        created_at: row.created_at,
-        created_by: None,
-        is_default: row.is_default,
-        associated_flags: Vec::new(),
+    let mut flags = app.catalog.flags_of_roles(&ids).await?;
+    let shown = rows.into_iter().map(|row| {
+        let flags = flags.remove(&row.id).unwrap_or_default().into_iter();
+        Role {
+            members: members.remove(&row.id).unwrap_or_default(),
+            id: row.id,
+            name: row.name,
+            feature_flags_access_level: row.feature_flags_access_level,
+            created_at: row.created_at,
+            created_by: row.created_by,
+            is_default: row.is_default,
+            associated_flags: flags.map(|(id, key)| AssociatedFlag { id, key }).collect(),
+        }
     });
     Ok(shown.collect())
 }

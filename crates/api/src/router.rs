@@ -20,6 +20,7 @@ const RESOURCES: &[fn(Routes) -> Routes] = &[
     crate::actions::routes,
     crate::activity::routes,
     crate::annotations::routes,
+    crate::feature_flags::routes,
     crate::keys::routes,
     crate::members::routes,
     crate::ops::routes,

@@ -63,8 +63,25 @@ fn statement(sql: &str, fixed: &[Value], list: Vec<Value>) -> (String, Vec<Value
     (sql.replace("{list}", &marks), fixed.iter().cloned().chain(list).collect())
 }
 
-impl Db {
+impl Tx {
     /// All rows of a query whose `{list}` is any of `wanted`.
+    pub(crate) async fn all_in(
+        &mut self,
+        sql: &str,
+        fixed: Vec<Value>,
+        wanted: &[Value],
+    ) -> Result<Vec<Row>> {
+        let mut found = Vec::new();
+        for list in lists(wanted) {
+            let (sql, values) = statement(sql, &fixed, list);
+            found.extend(self.all(sql, values).await?);
+        }
+        Ok(found)
+    }
+}
+
+impl Db {
+    /// The same beside a transaction.
     pub(crate) async fn all_in(
         &self,
         sql: &str,

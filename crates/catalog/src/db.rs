@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use model::person::{DistinctNo, PersonNo};
-use model::{ActionId, AnnotationId, OrganizationId, ProjectId, Timestamp, UserId};
+use model::{
+    ActionId, AnnotationId, CohortId, FlagId, OrganizationId, ProjectId, Timestamp, UserId,
+};
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgRow, Postgres};
 use sqlx::sqlite::{
     Sqlite, SqliteArguments, SqliteConnectOptions, SqliteJournalMode, SqlitePool,
@@ -381,6 +383,8 @@ read_from! {
     UserId: i64, |id| Ok(UserId(id));
     ActionId: i64, |id| Ok(ActionId(id));
     AnnotationId: i64, |id| Ok(AnnotationId(id));
+    FlagId: i64, |id| Ok(FlagId(id));
+    CohortId: i64, |id| Ok(CohortId(id));
     DistinctNo: i64, |no| number(no).map(DistinctNo);
     PersonNo: i64, |no| number(no).map(PersonNo);
     Uuid: String, uuid;
@@ -415,6 +419,8 @@ value_from! {
     UserId => Int, |id| id.0;
     ActionId => Int, |id| id.0;
     AnnotationId => Int, |id| id.0;
+    FlagId => Int, |id| id.0;
+    CohortId => Int, |id| id.0;
     DistinctNo => Int, |no| i64::from(no.0);
     PersonNo => Int, |no| i64::from(no.0);
     Uuid => Text, |id| id.to_string();

@@ -10,6 +10,12 @@ pub enum Error {
     /// A change that the rules refuse. `field` is null when no single field is to blame.
     #[error("{detail}")]
     Refused { field: Option<&'static str>, detail: String },
+    /// The same where clients tell the rules apart by a code.
+    #[error("{detail}")]
+    Unfit { field: &'static str, code: &'static str, detail: String },
+    /// Somebody else changed the same thing meanwhile.
+    #[error("{0}")]
+    Stale(String),
     /// A name that something else here has already.
     #[error("{detail}")]
     Taken { field: &'static str, detail: String },

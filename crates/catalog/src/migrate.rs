@@ -8,8 +8,11 @@ use crate::db::{Db, Tx, args};
 use crate::{Error, Result};
 
 /// Position is version: the first is 1.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_accounts.sql"), include_str!("migrations/0002_ingest.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_accounts.sql"),
+    include_str!("migrations/0002_ingest.sql"),
+    include_str!("migrations/0003_flags.sql"),
+];
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations \

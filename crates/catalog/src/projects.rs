@@ -314,7 +314,7 @@ pub(crate) async fn hide_all(tx: &mut Tx, of: OrganizationId, now: Timestamp) ->
     Ok(())
 }
 
-async fn locked(tx: &mut Tx, id: ProjectId) -> Result<ProjectRow> {
+pub(crate) async fn locked(tx: &mut Tx, id: ProjectId) -> Result<ProjectRow> {
     let lock = tx.dialect().for_update();
     let sql =
         format!("SELECT {COLUMNS} FROM projects p WHERE p.id = $1 AND p.deleted_at IS NULL{lock}");

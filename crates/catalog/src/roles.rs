@@ -112,6 +112,17 @@ impl Catalog {
         RoleRow::read(&self.db.one(sql, args![of, id]).await?)
     }
 
+    /// Several roles of an organization at once, for lists that nest them.
+    pub async fn roles_by_id(&self, of: OrganizationId, ids: &[Uuid]) -> Result<Vec<RoleRow>> {
+        let sql = format!(
+            "SELECT {COLUMNS}, {} {FROM} WHERE r.organization_id = $1 AND r.id IN {{list}}",
+            users::NESTED
+        );
+        let wanted: Vec<_> = ids.iter().map(|id| (*id).into()).collect();
+        let rows = self.db.all_in(&sql, args![of], &wanted).await?;
+        rows.iter().map(RoleRow::read).collect()
+    }
+
     /// Everybody in several roles at once, for lists that nest them.
     pub async fn members_of_roles(
         &self,

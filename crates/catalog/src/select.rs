@@ -4,6 +4,7 @@ use model::Window;
 
 use crate::Result;
 use crate::db::{Db, Row, Value, args};
+use crate::dialect::placeholders;
 
 /// What rows must fulfil.
 pub(crate) struct Condition {
@@ -24,6 +25,58 @@ impl Condition {
         self.sql += &sql.replace('?', &format!("${}", self.values.len()));
     }
 
+    /// Adds a condition in which `?` stands for a list of `values`; an empty one matches nothing.
+    pub(crate) fn and_in<T: Into<Value>>(&mut self, sql: &str, values: Vec<T>) {
+        let marks = placeholders(self.values.len() + 1, values.len());
+        self.values.extend(values.into_iter().map(Into::into));
+        self.sql += " AND ";
+        self.sql += &sql.replace('?', &marks);
+    }
+
+    /// Adds a condition without values.
+    pub(crate) fn and_that(&mut self, sql: &str) {
+        self.sql += " AND ";
+        self.sql += sql;
+    }
+
+    /// Adds a search for `needle` in several text columns, or in the tags of the objects known as
+    /// `alias`: one that holds it is enough.
+    pub(crate) fn and_found_in(
+        &mut self,
+        columns: &[&str],
+        tagged: Option<(&str, &str)>,
+        needle: &str,
+    ) {
+        self.values.extend(args![pattern(&needle.to_lowercase()), pattern(needle)]);
+        let (written, lowered) = (self.values.len(), self.values.len() - 1);
+        let mut ways: Vec<String> = columns
+            .iter()
+            .map(|column| {
+                format!(
+                    "lower({column}) LIKE ${lowered} ESCAPE '\\' \
+                     OR {column} LIKE ${written} ESCAPE '\\'"
+                )
+            })
+            .collect();
+        ways.extend(tagged.map(|(object, alias)| {
+            let tag = format!("t.tag LIKE ${lowered} ESCAPE '\\'");
+            format!("EXISTS ({} AND {tag})", taggings(object, alias))
+        }));
+        self.sql += &format!(" AND ({})", ways.join(" OR "));
+    }
+
+    /// Adds: at least one of these tags is on the object known as `alias`.
+    pub(crate) fn and_tagged(&mut self, object: &str, alias: &str, tags: &[String]) {
+        let sql = format!("EXISTS ({} AND t.tag IN ?)", taggings(object, alias));
+        self.and_in(&sql, tags.iter().map(String::as_str).collect());
+    }
+
+    /// Adds: none of these tags is on the object known as `alias`.
+    pub(crate) fn and_not_tagged(&mut self, object: &str, alias: &str, tags: &[String]) {
+        let sql = format!("NOT EXISTS ({} AND t.tag IN ?)", taggings(object, alias));
+        self.and_in(&sql, tags.iter().map(String::as_str).collect());
+    }
+
     /// Adds a search for `needle` anywhere in a text column, whatever its case. SQLite lowers
     /// only ASCII, so the other letters are also compared as they were written.
     pub(crate) fn and_contains(&mut self, column: &str, needle: &str) {
@@ -34,6 +87,13 @@ impl Condition {
             last - 1,
         );
     }
+}
+
+fn taggings(object: &str, alias: &str) -> String {
+    format!(
+        "SELECT 1 FROM taggings t WHERE t.project_id = {alias}.project_id \
+         AND t.object = '{object}' AND t.object_id = CAST({alias}.id AS TEXT)"
+    )
 }
 
 /// Finds `needle` anywhere, taken literally.

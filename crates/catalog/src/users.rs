@@ -79,17 +79,28 @@ impl UserRow {
     }
 }
 
+/// The same for a second user of one row, joined under another name.
+pub(crate) fn nested_as(alias: &str) -> String {
+    NESTED.replace("u.", &format!("{alias}.")).replace(" u_", &format!(" {alias}_"))
+}
+
 /// The nested user of a row that selected [`NESTED`]; none when the join found nobody.
 pub(crate) fn nested(row: &Row) -> Result<Option<User>> {
-    let Some(id) = row.get::<Option<UserId>>("u_id")? else { return Ok(None) };
+    nested_of(row, "u")
+}
+
+/// The nested user of a row that selected [`nested_as`].
+pub(crate) fn nested_of(row: &Row, alias: &str) -> Result<Option<User>> {
+    let name = |column: &str| format!("{alias}_{column}");
+    let Some(id) = row.get::<Option<UserId>>(&name("id"))? else { return Ok(None) };
     Ok(Some(User {
         id,
-        uuid: row.get("u_uuid")?,
-        distinct_id: row.get("u_distinct_id")?,
-        first_name: row.get("u_first_name")?,
-        last_name: row.get("u_last_name")?,
-        email: row.get("u_email")?,
-        is_email_verified: row.get("u_is_email_verified")?,
+        uuid: row.get(&name("uuid"))?,
+        distinct_id: row.get(&name("distinct_id"))?,
+        first_name: row.get(&name("first_name"))?,
+        last_name: row.get(&name("last_name"))?,
+        email: row.get(&name("email"))?,
+        is_email_verified: row.get(&name("is_email_verified"))?,
         // Settings may be large, and lists repeat their authors: only their owner sees them.
         hedgehog_config: None,
         role_at_organization: None,

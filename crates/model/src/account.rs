@@ -145,6 +145,8 @@ impl Table for OfOrganization {
         Setting::switch("members_can_invite", true),
         Setting::switch(MEMBER_KEYS, true),
         Setting::switch("allow_publicly_shared_resources", true),
+        // Below 37 only some members edit feature flags; null restricts nobody.
+        Setting::open("feature_flags_access_level", Kind::Number(&[21, 37])),
         Setting::always(
             "default_experiment_stats_method",
             Kind::Word(&["bayesian", "frequentist"]),

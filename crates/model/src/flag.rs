@@ -1,5 +1,7 @@
 //! Feature flags: what is stored of one, and the grammar of its filters.
 
+mod edit;
+mod feature;
 pub mod filters;
 
 use schemars::JsonSchema;
@@ -7,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{CohortId, FlagId, ProjectId};
+pub use edit::{Conflict, Original};
+pub use feature::{FeatureFlag, FlagStatus, STALE_SECONDS, is_fully_rolled_out};
 
 /// What evaluation needs of a flag; SDKs that evaluate locally are sent just this.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]

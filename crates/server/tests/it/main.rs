@@ -9,6 +9,8 @@ mod annotations;
 mod capture;
 mod capture_v1;
 mod configuring;
+mod flags;
+mod flags_access;
 mod harness;
 mod hostile;
 mod keys;

@@ -71,6 +71,7 @@ fn an_organization_has_every_field_clients_read(store: Store) {
         "members_can_invite": true,
         "members_can_use_personal_api_keys": true,
         "allow_publicly_shared_resources": true,
+        "feature_flags_access_level": null,
         "member_count": 1,
         "default_experiment_stats_method": "bayesian",
         "default_role_id": null,

@@ -243,6 +243,10 @@ impl World {
             "/api/projects/{project_id}/annotations/{id}" => {
                 ("id", made("/api/projects/1/annotations", json!({}), "id"))
             }
+            path if path.starts_with("/api/projects/{project_id}/feature_flags/{id}") => {
+                let key = unique.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
+                ("id", made("/api/projects/1/feature_flags", json!({ "key": key }), "id"))
+            }
             "/api/personal_api_keys/{id}" => ("id", self.narrow_id.clone()),
             "/api/users/{id}" | "/api/organizations/{organization_id}/members/{id}" => {
                 ("id", "@me".into())

@@ -1,0 +1,183 @@
+//! Feature flags as people manage them.
+
+mod fields;
+mod listing;
+mod role_access;
+
+use std::collections::HashSet;
+
+use catalog::ProjectRow;
+use model::flag::FeatureFlag;
+use model::{AccessLevel, FlagAccess, FlagId, Level};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
+use crate::caller::InProject;
+use crate::{
+    App, AppState, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Query, Reader,
+    Resource, Result, Routes, Whole, Writer,
+};
+pub(crate) use fields::FlagFields;
+use listing::Wanted;
+
+/// Set by administrators; absent, everybody edits every flag.
+const RESTRICTION: &str = "feature_flags_access_level";
+
+pub(crate) enum Flags {}
+
+impl Resource for Flags {
+    const SCOPE: &'static str = "feature_flag";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    let routes = routes
+        .get("/api/projects/{project_id}/feature_flags", list)
+        .post("/api/projects/{project_id}/feature_flags", create)
+        .get("/api/projects/{project_id}/feature_flags/{id}", read)
+        .patch("/api/projects/{project_id}/feature_flags/{id}", update)
+        .delete("/api/projects/{project_id}/feature_flags/{id}", destroy)
+        .get("/api/projects/{project_id}/feature_flags/activity", activity)
+        .get("/api/projects/{project_id}/feature_flags/{id}/activity", activity_of_one);
+    role_access::routes(routes)
+}
+
+/// A flag as one caller sees it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FeatureFlagWithAccess")]
+pub(crate) struct Shown {
+    #[serde(flatten)]
+    flag: FeatureFlag,
+    can_edit: bool,
+    user_access_level: AccessLevel,
+}
+
+/// Which flags a caller may edit.
+pub(crate) enum Rights {
+    All,
+    Some { own: model::UserId, flags: HashSet<FlagId> },
+}
+
+impl Rights {
+    pub(crate) async fn of<R, M>(app: &AppState, caller: &InProject<R, M>) -> Result<Self> {
+        if caller.level >= Level::Admin || !is_restricted(app, &caller.project).await? {
+            return Ok(Self::All);
+        }
+        let own = caller.user.user.id;
+        let (all, flags) = app.catalog.flag_rights(caller.project.organization, own).await?;
+        if all {
+            return Ok(Self::All);
+        }
+        Ok(Self::Some { own, flags: flags.into_iter().collect() })
+    }
+
+    pub(crate) fn may_edit(&self, flag: &FeatureFlag) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some { own, flags } => {
+                flags.contains(&flag.id)
+                    || flag.created_by.as_ref().is_some_and(|author| author.id == *own)
+            }
+        }
+    }
+
+    pub(crate) fn require(&self, flag: &FeatureFlag) -> Result<()> {
+        match self.may_edit(flag) {
+            true => Ok(()),
+            false => Err(Error::forbidden("You can't edit this feature flag.")),
+        }
+    }
+}
+
+async fn is_restricted(app: &AppState, project: &ProjectRow) -> Result<bool> {
+    let organization = app.catalog.organization(project.organization).await?;
+    let level = organization.settings.get(RESTRICTION).as_i64();
+    Ok(level.is_some_and(|level| level < i64::from(FlagAccess::Edit)))
+}
+
+/// Payloads that are stored encrypted are shown to keys, and to nobody in a browser.
+pub(crate) fn shown<R, M>(
+    app: &AppState,
+    caller: &InProject<R, M>,
+    rights: &Rights,
+    flag: FeatureFlag,
+) -> Result<Shown> {
+    let can_edit = rights.may_edit(&flag);
+    let user_access_level = match (can_edit, caller.administrates()) {
+        (_, true) => AccessLevel::Manager,
+        (true, false) => AccessLevel::Editor,
+        (false, false) => AccessLevel::Viewer,
+    };
+    let flag = if caller.by_key { app.catalog.revealed(flag)? } else { flag };
+    Ok(Shown { flag, can_edit, user_access_level })
+}
+
+async fn list(
+    caller: Reader<Flags>,
+    page: Page,
+    wanted: Query<Wanted>,
+    app: App,
+) -> Result<Listing<Shown>> {
+    let filter = wanted.filter()?;
+    let (found, total) = app.catalog.flags(caller.project.id, &filter, page.window).await?;
+    let rights = Rights::of(&app, &caller).await?;
+    let flags = found.into_iter().map(|flag| shown(&app, &caller, &rights, flag));
+    Ok(page.listing(flags.collect::<Result<_>>()?, total))
+}
+
+async fn create(caller: Writer<Flags>, app: App, body: Body<FlagFields>) -> Result<Created<Shown>> {
+    let new = body.read()?.validate()?;
+    if new.key.is_none() {
+        return Err(Error::required("key"));
+    }
+    let flag = app.catalog.create_flag(&caller.actor(), new).await?;
+    let rights = Rights::of(&app, &caller).await?;
+    Ok(Created(shown(&app, &caller, &rights, flag)?))
+}
+
+async fn read(caller: Reader<Flags>, id: Id, app: App) -> Result<Found<Shown>> {
+    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let rights = Rights::of(&app, &caller).await?;
+    Ok(Found(shown(&app, &caller, &rights, flag)?))
+}
+
+async fn update(
+    caller: Writer<Flags>,
+    whole: Whole,
+    id: Id,
+    app: App,
+    body: Body<FlagFields>,
+) -> Result<Found<Shown>> {
+    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let rights = Rights::of(&app, &caller).await?;
+    rights.require(&flag)?;
+    let sent = body.value()?;
+    let (change, seen) = fields::change(&body, &sent)?;
+    if whole.0 && change.key.is_none() {
+        return Err(Error::required("key"));
+    }
+    let flag = app.catalog.update_flag(&caller.actor(), flag.id, &change, seen.as_ref()).await?;
+    Ok(Found(shown(&app, &caller, &rights, flag)?))
+}
+
+async fn destroy(_: Writer<Flags>) -> Result<NeverDeleted> {
+    Ok(NeverDeleted)
+}
+
+async fn activity(
+    caller: Reader<ActivityLog>,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    page.strictly()?.of_all::<FeatureFlag>(&app, &caller.project).await
+}
+
+async fn activity_of_one(
+    caller: Reader<ActivityLog>,
+    id: Id,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    page.strictly()?.of(&app, &caller.project, &flag).await
+}

@@ -1,0 +1,135 @@
+//! Roles that may edit one flag.
+
+use std::collections::HashMap;
+
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+use catalog::RoleAccess;
+use model::flag::FeatureFlag;
+use model::{FlagId, Timestamp};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{Flags, Rights, Shown, shown};
+use crate::caller::InProject;
+use crate::doc::{Describe, Operation};
+use crate::roles::{self, Role};
+use crate::{
+    App, AppState, Body, Created, Error, Found, Gone, Id, Listing, Page, Reader, Result, Routes,
+    Writer,
+};
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/feature_flags/{id}/role_access", list)
+        .post("/api/projects/{project_id}/feature_flags/{id}/role_access", create)
+        .get("/api/projects/{project_id}/feature_flags/{id}/role_access/{access_id}", read)
+        .delete("/api/projects/{project_id}/feature_flags/{id}/role_access/{access_id}", destroy)
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FeatureFlagRoleAccess")]
+struct Access {
+    id: i64,
+    feature_flag: Shown,
+    role: Role,
+    role_id: Uuid,
+    added_at: Timestamp,
+    updated_at: Timestamp,
+}
+
+async fn list(caller: Reader<Flags>, id: Id, page: Page, app: App) -> Result<Listing<Access>> {
+    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let (found, total) = app.catalog.role_accesses(flag.id, page.window).await?;
+    Ok(page.listing(all(&app, &caller, &flag, found).await?, total))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct GrantRole {
+    role_id: Uuid,
+}
+
+async fn create(
+    caller: Writer<Flags>,
+    id: Id,
+    app: App,
+    body: Body<GrantRole>,
+) -> Result<Created<Access>> {
+    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    Rights::of(&app, &caller).await?.require(&flag)?;
+    let role = body.read()?.role_id;
+    let made = app.catalog.grant_role(&caller.actor(), flag.id, role).await?;
+    Ok(Created(one(&app, &caller, &flag, made).await?))
+}
+
+async fn read(caller: Reader<Flags>, id: Id, access: AccessId, app: App) -> Result<Found<Access>> {
+    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let found = app.catalog.role_access(flag.id, access.0).await?;
+    Ok(Found(one(&app, &caller, &flag, found).await?))
+}
+
+async fn destroy(caller: Writer<Flags>, id: Id, access: AccessId, app: App) -> Result<Gone> {
+    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    app.catalog.role_access(flag.id, access.0).await?;
+    Rights::of(&app, &caller).await?.require(&flag)?;
+    app.catalog.revoke_role(flag.id, access.0).await?;
+    Ok(Gone)
+}
+
+async fn one<M>(
+    app: &AppState,
+    caller: &InProject<Flags, M>,
+    flag: &FeatureFlag,
+    found: RoleAccess,
+) -> Result<Access> {
+    all(app, caller, flag, vec![found]).await?.pop().ok_or_else(Error::not_found)
+}
+
+/// Each with its flag and its role, in as many statements for a hundred as for one.
+async fn all<M>(
+    app: &AppState,
+    caller: &InProject<Flags, M>,
+    flag: &FeatureFlag,
+    found: Vec<RoleAccess>,
+) -> Result<Vec<Access>> {
+    let rights = Rights::of(app, caller).await?;
+    let ids: Vec<Uuid> = found.iter().map(|access| access.role).collect();
+    let rows = app.catalog.roles_by_id(caller.project.organization, &ids).await?;
+    let mut roles: HashMap<Uuid, Role> =
+        roles::embedded(app, rows).await?.into_iter().map(|role| (role.id(), role)).collect();
+    let mut accesses = Vec::with_capacity(found.len());
+    for access in found {
+        accesses.push(Access {
+            id: access.id,
+            feature_flag: shown(app, caller, &rights, flag.clone())?,
+            role: roles.remove(&access.role).ok_or_else(Error::not_found)?,
+            role_id: access.role,
+            added_at: access.added_at,
+            updated_at: access.updated_at,
+        });
+    }
+    Ok(accesses)
+}
+
+/// The `{access_id}` of a path; what is no number names nothing.
+struct AccessId(i64);
+
+impl FromRequestParts<AppState> for AccessId {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        let Path(parameters) = Path::<HashMap<String, String>>::from_request_parts(parts, &())
+            .await
+            .map_err(|_| Error::not_found())?;
+        let id = parameters.get("access_id").and_then(|text| text.parse().ok());
+        id.map(Self).ok_or_else(Error::not_found)
+    }
+}
+
+impl Describe for AccessId {
+    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+        operation.path_parameter("access_id", json!({ "type": "integer" }));
+    }
+}

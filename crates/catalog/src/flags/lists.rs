@@ -1,0 +1,174 @@
+//! Lists of flags.
+
+use model::flag::{EvaluationRuntime, FeatureFlag, STALE_SECONDS};
+use model::{FlagId, ProjectId, Timestamp, UserId, Window};
+
+use super::{OBJECT, rows};
+use crate::db::{Row, Value, args};
+use crate::select::Condition;
+use crate::{Catalog, Result, tags};
+
+/// Which flags are asked for; absent filters let everything through but archived flags.
+#[derive(Clone, Debug, Default)]
+pub struct FlagFilter {
+    pub search: Option<String>,
+    pub key: Option<String>,
+    pub active: Option<bool>,
+    pub staleness: Option<Staleness>,
+    pub archived: Option<bool>,
+    /// Whether there are variants.
+    pub multivariate: Option<bool>,
+    pub remote_configuration: Option<bool>,
+    /// Of flags with an experiment there are none yet.
+    pub with_experiment: bool,
+    pub created_by: Option<Vec<UserId>>,
+    pub tags: Option<Vec<String>>,
+    pub excluded_tags: Option<Vec<String>>,
+    pub excluded_keys: Option<Vec<String>>,
+    pub evaluation_runtime: Option<EvaluationRuntime>,
+    pub has_evaluation_contexts: Option<bool>,
+    pub eligible_for_experiment: bool,
+    pub order: FlagOrder,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Staleness {
+    Stale,
+}
+
+/// A column of [`ORDERS`] and a direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlagOrder {
+    column: &'static str,
+    descending: bool,
+}
+
+const ORDERS: [&str; 8] =
+    ["id", "key", "name", "active", "version", "created_at", "updated_at", "last_called_at"];
+
+impl Default for FlagOrder {
+    fn default() -> Self {
+        Self { column: "created_at", descending: true }
+    }
+}
+
+impl FlagOrder {
+    /// A field's name, with a minus for the other direction; none when it is no such field.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (name, descending) = match text.strip_prefix('-') {
+            Some(name) => (name, true),
+            None => (text, false),
+        };
+        let column = ORDERS.iter().find(|column| **column == name)?;
+        Some(Self { column, descending })
+    }
+}
+
+impl FlagFilter {
+    fn condition(&self, project: ProjectId, now: Timestamp) -> Condition {
+        let mut condition = Condition::new("f.project_id = $1 AND NOT f.deleted", args![project]);
+        condition.and("f.archived = ?", self.archived.unwrap_or(false));
+        if let Some(search) = &self.search {
+            condition.and_found_in(&["f.key", "f.name"], None, search);
+        }
+        if let Some(key) = &self.key {
+            condition.and("lower(f.key) = ?", key.to_lowercase());
+        }
+        if let Some(active) = self.active {
+            condition.and("f.active = ?", active);
+        }
+        if self.staleness.is_some() {
+            let since = now.plus_seconds(-STALE_SECONDS);
+            condition.and(
+                "f.active AND (f.last_called_at < ? OR (f.last_called_at IS NULL \
+                 AND f.created_at < ? AND f.fully_rolled_out))",
+                since,
+            );
+        }
+        if let Some(remote) = self.remote_configuration {
+            condition.and("f.is_remote_configuration = ?", remote);
+        }
+        if let Some(runtime) = self.evaluation_runtime {
+            condition.and("f.evaluation_runtime = ?", runtime.as_str());
+        }
+        match self.multivariate {
+            Some(true) => condition.and_that("f.variant_count > 0"),
+            Some(false) => condition.and_that("f.variant_count = 0"),
+            None => {}
+        }
+        match self.has_evaluation_contexts {
+            Some(true) => condition.and_that("f.evaluation_contexts <> '[]'"),
+            Some(false) => condition.and_that("f.evaluation_contexts = '[]'"),
+            None => {}
+        }
+        if self.eligible_for_experiment {
+            condition.and_that("f.variant_count BETWEEN 2 AND 20");
+        }
+        if self.with_experiment {
+            condition.and_that("1 = 0");
+        }
+        self.lists(&mut condition);
+        condition
+    }
+
+    fn lists(&self, condition: &mut Condition) {
+        if let Some(authors) = &self.created_by {
+            condition.and_in("f.created_by IN ?", authors.clone());
+        }
+        if let Some(tags) = &self.tags {
+            condition.and_tagged(OBJECT, "f", tags);
+        }
+        if let Some(excluded) = self.excluded_tags.as_ref().filter(|tags| !tags.is_empty()) {
+            condition.and_not_tagged(OBJECT, "f", excluded);
+        }
+        if let Some(keys) = self.excluded_keys.as_ref().filter(|keys| !keys.is_empty()) {
+            condition.and_in("f.key NOT IN ?", keys.iter().map(String::as_str).collect());
+        }
+    }
+
+    fn order(&self) -> String {
+        let FlagOrder { column, descending } = self.order;
+        let direction = if descending { "DESC" } else { "ASC" };
+        format!("f.{column} {direction}, f.id {direction}")
+    }
+}
+
+impl Catalog {
+    pub async fn flags(
+        &self,
+        project: ProjectId,
+        filter: &FlagFilter,
+        window: Window,
+    ) -> Result<(Vec<FeatureFlag>, i64)> {
+        let condition = filter.condition(project, self.clock.now());
+        let (rows, total) =
+            self.db.page(&rows::columns(), rows::FROM, condition, &filter.order(), window).await?;
+        Ok((self.with_tags(project, &rows).await?, total))
+    }
+
+    /// The flags of a project that fulfil `condition`, whose values begin with the project.
+    pub(super) async fn flags_where(
+        &self,
+        condition: &str,
+        values: Vec<Value>,
+    ) -> Result<Vec<FeatureFlag>> {
+        let sql = format!("SELECT {} WHERE f.project_id = $1 AND {condition}", rows::select());
+        let rows = self.db.all(sql, values).await?;
+        let Some(first) = rows.first() else { return Ok(Vec::new()) };
+        self.with_tags(first.get("project_id")?, &rows).await
+    }
+
+    async fn with_tags(&self, project: ProjectId, rows: &[Row]) -> Result<Vec<FeatureFlag>> {
+        let now = self.clock.now();
+        let ids = rows
+            .iter()
+            .map(|row| Ok(row.get::<FlagId>("id")?.to_string()))
+            .collect::<Result<Vec<_>>>()?;
+        let mut tags = tags::of_many(&self.db, project, OBJECT, &ids).await?;
+        let flags = rows
+            .iter()
+            .zip(&ids)
+            .map(|(row, id)| rows::read(row, tags.remove(id).unwrap_or_default(), now));
+        flags.collect()
+    }
+}

@@ -1,0 +1,51 @@
+//! Encrypted payloads: a placeholder in the filters, the text in the vault.
+
+use model::flag::FeatureFlag;
+use model::flag::filters::{Fields, HIDDEN_PAYLOAD};
+use serde_json::{Map, Value};
+
+use crate::{Catalog, Error, Result, Secret};
+
+impl Catalog {
+    /// The flag with its payloads in the clear.
+    pub fn revealed(&self, mut flag: FeatureFlag) -> Result<FeatureFlag> {
+        let mut filters = std::mem::take(&mut flag.filters);
+        self.show_payloads(&flag, &mut filters)?;
+        flag.filters = filters;
+        Ok(flag)
+    }
+
+    /// Puts what `flag` keeps sealed in place of the placeholders.
+    pub(super) fn show_payloads(&self, flag: &FeatureFlag, filters: &mut Fields) -> Result<()> {
+        let Some(sealed) = &flag.sealed_payloads else { return Ok(()) };
+        let secret = self.vault.open(sealed)?;
+        let stored: Map<String, Value> =
+            serde_json::from_str(secret.reveal()).map_err(|why| Error::corrupt("payloads", why))?;
+        let Some(Value::Object(payloads)) = filters.get_mut("payloads") else { return Ok(()) };
+        for (key, payload) in payloads {
+            if payload.as_str() == Some(HIDDEN_PAYLOAD)
+                && let Some(text) = stored.get(key)
+            {
+                *payload = text.clone();
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals payloads that were sent in the clear, if the flag asks for it.
+    pub(super) fn hide_payloads(&self, flag: &mut FeatureFlag) -> Result<()> {
+        if !flag.has_encrypted_payloads {
+            flag.sealed_payloads = None;
+            return Ok(());
+        }
+        let mut filters = std::mem::take(&mut flag.filters);
+        self.show_payloads(flag, &mut filters)?;
+        if let Some(Value::Object(payloads)) = filters.get_mut("payloads") {
+            let text = Value::Object(payloads.clone()).to_string();
+            flag.sealed_payloads = Some(self.vault.seal(&Secret::given(text))?);
+            payloads.values_mut().for_each(|payload| *payload = HIDDEN_PAYLOAD.into());
+        }
+        flag.filters = filters;
+        Ok(())
+    }
+}

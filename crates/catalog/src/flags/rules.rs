@@ -1,0 +1,201 @@
+//! What a flag must fulfil beside other flags.
+
+use std::collections::{HashMap, HashSet};
+
+use model::flag::filters::{self, Fields, Refused};
+use model::flag::{BucketingIdentifier, FeatureFlag};
+use model::{FlagId, ProjectId};
+
+use crate::db::{Tx, args};
+use crate::flags::unfit;
+use crate::{Error, Result};
+
+/// Upstream's limit on the live flags of a project.
+pub const FLAGS_MAX: i64 = 2_000;
+/// Names tried for a restored flag whose own was taken.
+const NAMES_TRIED_MAX: u32 = 1_000;
+
+fn refused(detail: impl Into<String>) -> Error {
+    Error::refused(None, detail)
+}
+
+pub(super) async fn check_room(tx: &mut Tx, project: ProjectId) -> Result<()> {
+    let sql = "SELECT COUNT(*) AS total FROM feature_flags WHERE project_id = $1 AND NOT deleted";
+    let total: i64 = tx.one(sql, args![project]).await?.get("total")?;
+    if total >= FLAGS_MAX {
+        return Err(refused(format!("A project has at most {FLAGS_MAX} feature flags.")));
+    }
+    Ok(())
+}
+
+/// The rules of the object as a whole, and those of its key.
+pub(super) async fn check(
+    tx: &mut Tx,
+    before: Option<&FeatureFlag>,
+    after: &mut FeatureFlag,
+) -> Result<()> {
+    let was = |holds: fn(&FeatureFlag) -> bool| before.is_some_and(holds);
+    let pair = |flag: &FeatureFlag| {
+        flag.ensure_experience_continuity
+            && flag.bucketing_identifier == Some(BucketingIdentifier::DeviceId)
+    };
+    if pair(after) && !was(pair) {
+        return Err(refused("A flag by device cannot also keep the experience of persons."));
+    }
+    if after.archived && after.active {
+        return Err(refused("An archived flag cannot be active: disable it first."));
+    }
+    if after.has_encrypted_payloads && !after.is_remote_configuration {
+        return Err(refused("Only remote configuration has encrypted payloads."));
+    }
+    let serves = |flag: &FeatureFlag| flag.active && !flag.deleted;
+    if was(serves) && !serves(after) {
+        check_nobody_depends(tx, after.id).await?;
+    }
+    if before.is_some() && serves(after) && !was(serves) {
+        check_dependencies_serve(tx, after).await?;
+    }
+    if was(|flag| flag.deleted) && !after.deleted {
+        restore_key(tx, after).await?;
+    }
+    let renamed = before.is_none_or(|before| before.key != after.key);
+    if renamed && !after.deleted {
+        free_key(tx, after).await?;
+    }
+    Ok(())
+}
+
+/// A key that a deleted flag still holds is freed by adding to the old one.
+async fn free_key(tx: &mut Tx, flag: &FeatureFlag) -> Result<()> {
+    tx.run(
+        "UPDATE feature_flags SET key = key || ':deleted:' || id \
+         WHERE project_id = $1 AND key = $2 AND deleted AND id <> $3",
+        args![flag.team_id, flag.key.as_str(), flag.id],
+    )
+    .await
+    .map(drop)
+}
+
+/// Gives back the key that was freed, or the next one like it.
+async fn restore_key(tx: &mut Tx, flag: &mut FeatureFlag) -> Result<()> {
+    let Some(own) = flag.key.strip_suffix(&format!(":deleted:{}", flag.id)) else { return Ok(()) };
+    let sql = "SELECT key FROM feature_flags WHERE project_id = $1 AND NOT deleted";
+    let rows = tx.all(sql, args![flag.team_id]).await?;
+    let taken: HashSet<String> = rows.iter().map(|row| row.get("key")).collect::<Result<_>>()?;
+    let free = |key: &String| !taken.contains(key);
+    let mut names = std::iter::once(own.to_owned())
+        .chain((2..=NAMES_TRIED_MAX).map(|number| format!("{own}-{number}")));
+    flag.key = names.find(free).ok_or_else(|| refused("The flag's key is taken."))?;
+    Ok(())
+}
+
+async fn check_nobody_depends(tx: &mut Tx, id: FlagId) -> Result<()> {
+    let sql = "SELECT f.key FROM feature_flag_dependencies d \
+               JOIN feature_flags f ON f.id = d.flag_id \
+               WHERE d.depends_on = $1 AND f.id <> $1 AND f.active AND NOT f.deleted LIMIT 1";
+    match tx.optional(sql, args![id]).await? {
+        None => Ok(()),
+        Some(row) => {
+            let key: String = row.get("key")?;
+            Err(refused(format!("The active feature flag '{key}' depends on this one.")))
+        }
+    }
+}
+
+async fn check_dependencies_serve(tx: &mut Tx, flag: &FeatureFlag) -> Result<()> {
+    let found = named(tx, flag.team_id, &filters::dependencies(&flag.filters)).await?;
+    match found.values().find(|named| !named.active && !named.deleted) {
+        None => Ok(()),
+        Some(named) => {
+            Err(refused(format!("It depends on the disabled feature flag '{}'.", named.key)))
+        }
+    }
+}
+
+struct Named {
+    key: String,
+    active: bool,
+    deleted: bool,
+}
+
+async fn named(tx: &mut Tx, project: ProjectId, ids: &[FlagId]) -> Result<HashMap<FlagId, Named>> {
+    let mut found = HashMap::new();
+    if ids.is_empty() {
+        return Ok(found);
+    }
+    let ids: Vec<_> = ids.iter().map(|id| (*id).into()).collect();
+    let sql = "SELECT id, key, active, deleted FROM feature_flags \
+               WHERE project_id = $1 AND id IN {list}";
+    for row in tx.all_in(sql, args![project], &ids).await? {
+        let named = Named {
+            key: row.get("key")?,
+            active: row.get("active")?,
+            deleted: row.get("deleted")?,
+        };
+        found.insert(row.get("id")?, named);
+    }
+    Ok(found)
+}
+
+/// Whether everything that the conditions name is there, and nothing waits for itself.
+pub(super) async fn check_references(
+    tx: &mut Tx,
+    project: ProjectId,
+    own: Option<FlagId>,
+    filters: &Fields,
+) -> Result<()> {
+    if !filters::cohorts(filters).is_empty() {
+        return Err(unfit(Refused::unknown_cohort()));
+    }
+    let wanted = filters::dependencies(filters);
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    if own.is_some_and(|own| wanted.contains(&own)) {
+        return Err(unfit(Refused::because("A feature flag cannot depend on itself.")));
+    }
+    let found = named(tx, project, &wanted).await?;
+    for id in &wanted {
+        match found.get(id) {
+            Some(named) if named.active && !named.deleted => {}
+            Some(named) if !named.deleted => {
+                let detail = format!("The feature flag '{}' is disabled.", named.key);
+                return Err(unfit(Refused::because(detail)));
+            }
+            _ => {
+                let detail = format!("There is no feature flag {id} in this project.");
+                return Err(unfit(Refused::because(detail)));
+            }
+        }
+    }
+    match own {
+        Some(own) => check_no_circle(tx, project, own, wanted).await,
+        None => Ok(()),
+    }
+}
+
+async fn check_no_circle(
+    tx: &mut Tx,
+    project: ProjectId,
+    own: FlagId,
+    wanted: Vec<FlagId>,
+) -> Result<()> {
+    let sql = "SELECT d.flag_id, d.depends_on FROM feature_flag_dependencies d \
+               JOIN feature_flags f ON f.id = d.flag_id \
+               WHERE f.project_id = $1 AND NOT f.deleted";
+    let mut depends: HashMap<FlagId, Vec<FlagId>> = HashMap::new();
+    for row in tx.all(sql, args![project]).await? {
+        depends.entry(row.get("flag_id")?).or_default().push(row.get("depends_on")?);
+    }
+    let (mut open, mut seen) = (wanted, HashSet::new());
+    while let Some(at) = open.pop() {
+        if at == own {
+            let detail = "The feature flags would depend on each other in a circle.";
+            return Err(unfit(Refused::because(detail)));
+        }
+        if seen.insert(at) {
+            open.extend(depends.get(&at).into_iter().flatten());
+        }
+    }
+    Ok(())
+}
