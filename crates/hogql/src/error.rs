@@ -1,0 +1,135 @@
+//! Why a statement is refused. Every message is for the person who wrote it.
+
+use std::fmt;
+
+/// Bytes of the text, from `start` up to `end`.
+///
+/// All spans are equal: two trees are equal when they say the same, wherever they say it.
+#[derive(Clone, Copy, Default)]
+pub struct Span {
+    pub start: u32,
+    pub end: u32,
+}
+
+impl Span {
+    pub fn new(start: usize, end: usize) -> Self {
+        // The text's bound is far below u32::MAX.
+        Self { start: start as u32, end: end as u32 }
+    }
+
+    /// From the beginning of this to the end of `other`.
+    pub fn to(self, other: Self) -> Self {
+        Self { start: self.start, end: other.end }
+    }
+}
+
+impl PartialEq for Span {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Span {}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.start, self.end)
+    }
+}
+
+/// A place in a text, as a person counts: lines and columns (in characters) from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    pub byte: usize,
+    pub line: usize,
+    pub column: usize,
+}
+
+impl Position {
+    pub fn of(text: &str, byte: usize) -> Self {
+        let byte = text.floor_char_boundary(byte);
+        let before = &text[..byte];
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self {
+            byte,
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// What is wrong, without where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    #[error("Syntax error: expected {expected}, found {found}")]
+    Syntax { expected: String, found: String },
+    #[error("Syntax error: {0}")]
+    Token(&'static str),
+    #[error("The query is too large: at most {max} {what}")]
+    TooLarge { what: &'static str, max: usize },
+    #[error("{0} is not supported")]
+    Unsupported(String),
+    #[error("Unknown placeholder {{{0}}}")]
+    Placeholder(String),
+    #[error("Unknown {what} '{name}'{}", hint(.near))]
+    Unknown { what: &'static str, name: String, near: Option<String> },
+    /// The contract fixes this wording (query 5.6).
+    #[error("Unsupported function call '{name}(...)'{}", hint(.near))]
+    UnknownFunction { name: String, near: Option<String> },
+    #[error("{0}")]
+    Invalid(String),
+}
+
+fn hint(near: &Option<String>) -> String {
+    near.as_ref().map_or_else(String::new, |near| format!(". Did you mean '{near}'?"))
+}
+
+/// A refusal and the place it points at.
+///
+/// The place is missing only when the cause is not in the text: a value, or a tree built by hand.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}{}", at.map_or_else(String::new, |at| format!(" (at {at})")))]
+pub struct Error {
+    pub reason: Reason,
+    pub at: Option<Position>,
+}
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A refusal as the parts of this crate hand it on; the text turns it into an [`Error`].
+///
+/// Boxed, because it is a part of every result of functions that call themselves.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault(Box<(Reason, Span)>);
+
+impl Fault {
+    pub fn new(reason: Reason, span: Span) -> Self {
+        Self(Box::new((reason, span)))
+    }
+
+    pub fn invalid(message: impl Into<String>, span: Span) -> Self {
+        Self::new(Reason::Invalid(message.into()), span)
+    }
+
+    pub fn too_large(what: &'static str, max: usize, span: Span) -> Self {
+        Self::new(Reason::TooLarge { what, max }, span)
+    }
+
+    pub fn unsupported(what: impl Into<String>, span: Span) -> Self {
+        Self::new(Reason::Unsupported(what.into()), span)
+    }
+
+    pub fn in_text(self, text: &str) -> Error {
+        let (reason, span) = *self.0;
+        let at = (!text.is_empty()).then(|| Position::of(text, span.start as usize));
+        Error { reason, at }
+    }
+}
+
+pub(crate) type Checked<T> = std::result::Result<T, Fault>;

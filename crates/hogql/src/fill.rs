@@ -1,0 +1,117 @@
+//! Values in the place of placeholders.
+//!
+//! A value becomes a literal in the tree. It never passes through text, so nothing in it can end
+//! a string or begin a clause.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::ast::{Expr, ExprKind, Literal, Name, Query, UnaryOp};
+use crate::error::{Checked, Fault, Reason, Result, Span};
+use crate::limits::{VALUE_BYTES_MAX, VALUE_NESTING_MAX, VALUE_NODES_MAX};
+use crate::walk::{exprs_of_expr, exprs_of_query};
+
+/// What `{name}` and `{variables.name}` stand for.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    pub values: BTreeMap<String, Value>,
+    /// By `code_name`.
+    pub variables: BTreeMap<String, Value>,
+}
+
+/// Replaces every placeholder but `{filters}`, whose meaning depends on the table it filters and
+/// is found when names are resolved. `text` is what `query` was parsed from.
+pub fn fill(mut query: Query, text: &str, values: &Values) -> Result<Query> {
+    let mut filler = Filler { values, nodes: 0, bytes: 0 };
+    exprs_of_query(&mut query, &mut |expr| filler.expr(expr))
+        .map_err(|fault| fault.in_text(text))?;
+    Ok(query)
+}
+
+/// The same for an expression alone.
+pub fn fill_expr(mut expr: Expr, text: &str, values: &Values) -> Result<Expr> {
+    let mut filler = Filler { values, nodes: 0, bytes: 0 };
+    filler.expr(&mut expr).map_err(|fault| fault.in_text(text))?;
+    Ok(expr)
+}
+
+pub(crate) fn is_filters(chain: &[Name]) -> bool {
+    matches!(chain, [name] if name.text == "filters")
+}
+
+struct Filler<'a> {
+    values: &'a Values,
+    /// Put into the tree so far: one value may be asked for many times.
+    nodes: usize,
+    bytes: usize,
+}
+
+impl Filler<'_> {
+    fn expr(&mut self, expr: &mut Expr) -> Checked<()> {
+        let ExprKind::Placeholder(chain) = &expr.kind else {
+            return exprs_of_expr(expr, &mut |inner| self.expr(inner));
+        };
+        if is_filters(chain) {
+            return Ok(());
+        }
+        let found = match &chain[..] {
+            [name] => self.values.values.get(&name.text),
+            [first, name] if first.text == "variables" => self.values.variables.get(&name.text),
+            _ => None,
+        };
+        let Some(value) = found else {
+            let names: Vec<&str> = chain.iter().map(|name| name.text.as_str()).collect();
+            return Err(Fault::new(Reason::Placeholder(names.join(".")), expr.span));
+        };
+        *expr = self.value(value, expr.span, 0)?;
+        Ok(())
+    }
+
+    fn value(&mut self, value: &Value, span: Span, depth: usize) -> Checked<Expr> {
+        self.nodes += 1;
+        if self.nodes > VALUE_NODES_MAX {
+            return Err(Fault::too_large("elements of values", VALUE_NODES_MAX, span));
+        }
+        let literal = match value {
+            Value::Null => Literal::Null,
+            Value::Bool(value) => Literal::Bool(*value),
+            Value::String(text) => {
+                self.bytes += text.len();
+                if self.bytes > VALUE_BYTES_MAX {
+                    return Err(Fault::too_large("bytes of values", VALUE_BYTES_MAX, span));
+                }
+                Literal::Text(text.clone())
+            }
+            Value::Number(number) => return Ok(self.number(number, span)),
+            Value::Array(items) => {
+                if depth >= VALUE_NESTING_MAX {
+                    let what = "levels of lists in a value";
+                    return Err(Fault::too_large(what, VALUE_NESTING_MAX, span));
+                }
+                let items: Checked<Vec<Expr>> =
+                    items.iter().map(|item| self.value(item, span, depth + 1)).collect();
+                return Ok(Expr { kind: ExprKind::Array(items?), span });
+            }
+            Value::Object(_) => {
+                return Err(Fault::invalid("The value of a placeholder cannot be an object", span));
+            }
+        };
+        Ok(Expr { kind: ExprKind::Literal(literal), span })
+    }
+
+    /// Literals have no sign: a negative number is a negation, as it would be if it were written.
+    fn number(&mut self, number: &serde_json::Number, span: Span) -> Expr {
+        let (literal, negative) = match (number.as_i64(), number.as_u64(), number.as_f64()) {
+            (_, Some(value), _) => (Literal::Int(value), false),
+            (Some(value), ..) => (Literal::Int(value.unsigned_abs()), true),
+            (.., Some(value)) => (Literal::Float(value.abs()), value.is_sign_negative()),
+            (None, None, None) => (Literal::Null, false),
+        };
+        let literal = Expr { kind: ExprKind::Literal(literal), span };
+        if !negative {
+            return literal;
+        }
+        Expr { kind: ExprKind::Unary(UnaryOp::Negate, Box::new(literal)), span }
+    }
+}

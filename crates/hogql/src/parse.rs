@@ -1,0 +1,276 @@
+//! Tokens to a tree, by recursive descent.
+
+mod expr;
+mod primary;
+mod select;
+
+pub(crate) use expr::Level;
+
+use crate::ast::{Expr, Name, Query};
+use crate::error::{Checked, Fault, Reason, Result, Span};
+use crate::limits::{LIST_MAX, NESTING_MAX};
+use crate::token::{Placed, Token, tokenize};
+
+/// Words that are never a name without quotes.
+pub(crate) const RESERVED: &[&str] = &[
+    "and",
+    "array",
+    "as",
+    "asc",
+    "between",
+    "by",
+    "case",
+    "cast",
+    "cross",
+    "desc",
+    "distinct",
+    "else",
+    "end",
+    "except",
+    "false",
+    "final",
+    "from",
+    "full",
+    "group",
+    "having",
+    "ilike",
+    "in",
+    "inf",
+    "inner",
+    "intersect",
+    "interval",
+    "is",
+    "join",
+    "left",
+    "like",
+    "limit",
+    "nan",
+    "not",
+    "null",
+    "offset",
+    "on",
+    "or",
+    "order",
+    "over",
+    "prewhere",
+    "right",
+    "sample",
+    "select",
+    "settings",
+    "then",
+    "true",
+    "union",
+    "using",
+    "when",
+    "where",
+    "window",
+    "with",
+];
+
+pub(crate) fn is_reserved(word: &str) -> bool {
+    RESERVED.binary_search(&word.to_ascii_lowercase().as_str()).is_ok()
+}
+
+/// A whole statement.
+pub fn parse(text: &str) -> Result<Query> {
+    Parser::run(text, |parser| {
+        let query = parser.query()?;
+        parser.eat(";");
+        Ok(query)
+    })
+}
+
+/// An expression alone, as filters, breakdowns and lists of events take them.
+pub fn parse_expr(text: &str) -> Result<Expr> {
+    Parser::run(text, Parser::expr)
+}
+
+struct Parser {
+    tokens: Vec<Placed>,
+    at: usize,
+    /// How deep the parser is in itself.
+    depth: usize,
+    /// How high the tallest tree is that the expression being read has so far.
+    height: usize,
+}
+
+impl Parser {
+    fn run<T>(text: &str, read: impl FnOnce(&mut Self) -> Checked<T>) -> Result<T> {
+        let parsed = tokenize(text).and_then(|tokens| {
+            let mut parser = Self { tokens, at: 0, depth: 0, height: 0 };
+            let parsed = read(&mut parser)?;
+            match parser.token() {
+                Token::End => Ok(parsed),
+                _ => Err(parser.unexpected("the end of the query")),
+            }
+        });
+        parsed.map_err(|fault| fault.in_text(text))
+    }
+
+    fn token(&self) -> &Token {
+        self.peek(0)
+    }
+
+    fn peek(&self, ahead: usize) -> &Token {
+        self.tokens.get(self.at + ahead).map_or(&Token::End, |placed| &placed.token)
+    }
+
+    fn span(&self) -> Span {
+        self.tokens.get(self.at).map_or_else(Span::default, |placed| placed.span)
+    }
+
+    /// Of the token read last.
+    fn last_span(&self) -> Span {
+        self.tokens[self.at.saturating_sub(1)].span
+    }
+
+    fn advance(&mut self) {
+        // The last token is the end; nothing lies behind it.
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+    }
+
+    fn unexpected(&self, expected: impl Into<String>) -> Fault {
+        const SHOWN_CHARS_MAX: usize = 40;
+        let found = match self.token() {
+            Token::Word(word) | Token::Quoted(word) => format!("'{word}'"),
+            Token::Text(_) => "a text".to_owned(),
+            Token::Int(number) => format!("'{number}'"),
+            Token::Float(number) => format!("'{number:?}'"),
+            Token::Symbol(symbol) => format!("'{symbol}'"),
+            Token::End => "the end of the query".to_owned(),
+        };
+        let found = match found.char_indices().nth(SHOWN_CHARS_MAX) {
+            Some((end, _)) => format!("{}…'", &found[..end]),
+            None => found,
+        };
+        Fault::new(Reason::Syntax { expected: expected.into(), found }, self.span())
+    }
+
+    fn is(&self, symbol: &str) -> bool {
+        matches!(self.token(), Token::Symbol(found) if *found == symbol)
+    }
+
+    fn eat(&mut self, symbol: &str) -> bool {
+        let found = self.is(symbol);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    fn expect(&mut self, symbol: &str) -> Checked<()> {
+        if self.eat(symbol) { Ok(()) } else { Err(self.unexpected(format!("'{symbol}'"))) }
+    }
+
+    fn word_ahead(&self, ahead: usize, keyword: &str) -> bool {
+        matches!(self.peek(ahead), Token::Word(word) if word.eq_ignore_ascii_case(keyword))
+    }
+
+    fn is_word(&self, keyword: &str) -> bool {
+        self.word_ahead(0, keyword)
+    }
+
+    fn eat_word(&mut self, keyword: &str) -> bool {
+        let found = self.is_word(keyword);
+        if found {
+            self.advance();
+        }
+        found
+    }
+
+    /// All of them, or none.
+    fn eat_words(&mut self, keywords: &[&str]) -> bool {
+        let found =
+            keywords.iter().enumerate().all(|(ahead, keyword)| self.word_ahead(ahead, keyword));
+        if found {
+            keywords.iter().for_each(|_| self.advance());
+        }
+        found
+    }
+
+    fn expect_word(&mut self, keyword: &str) -> Checked<()> {
+        if self.eat_word(keyword) {
+            Ok(())
+        } else {
+            Err(self.unexpected(keyword.to_ascii_uppercase()))
+        }
+    }
+
+    /// A name, if one stands here.
+    fn try_name(&mut self) -> Option<Name> {
+        let text = match self.token() {
+            Token::Word(word) if !is_reserved(word) => word.clone(),
+            Token::Quoted(name) => name.clone(),
+            _ => return None,
+        };
+        let span = self.span();
+        self.advance();
+        Some(Name { text, span })
+    }
+
+    fn name(&mut self, expected: &str) -> Checked<Name> {
+        self.try_name().ok_or_else(|| self.unexpected(expected))
+    }
+
+    /// Behind a dot every word is a name.
+    fn member(&mut self) -> Checked<Name> {
+        if let Token::Word(word) = self.token() {
+            let name = Name::new(word.clone(), self.span());
+            self.advance();
+            return Ok(name);
+        }
+        self.name("a name")
+    }
+
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Checked<T>) -> Checked<Vec<T>> {
+        let mut items = vec![item(self)?];
+        while self.eat(",") {
+            self.push(&mut items, &mut item)?;
+        }
+        Ok(items)
+    }
+
+    fn push<T>(
+        &mut self,
+        items: &mut Vec<T>,
+        item: impl FnOnce(&mut Self) -> Checked<T>,
+    ) -> Checked<()> {
+        if items.len() >= LIST_MAX {
+            return Err(Fault::too_large("items in a list", LIST_MAX, self.span()));
+        }
+        items.push(item(self)?);
+        Ok(())
+    }
+
+    /// Comma-separated expressions up to a closing symbol, possibly none.
+    fn exprs_until(&mut self, close: &str) -> Checked<Vec<Expr>> {
+        if self.eat(close) {
+            return Ok(Vec::new());
+        }
+        let items = self.list(Self::expr)?;
+        if self.eat(close) { Ok(items) } else { Err(self.unexpected(format!("',' or '{close}'"))) }
+    }
+
+    /// Reads one level deeper, and counts how high what was read is.
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Checked<T>) -> Checked<T> {
+        if self.depth >= NESTING_MAX {
+            return Err(self.too_deep());
+        }
+        self.depth += 1;
+        let before = std::mem::take(&mut self.height);
+        let parsed = read(self)?;
+        self.height = self.height.max(before);
+        self.depth -= 1;
+        Ok(parsed)
+    }
+
+    /// What was read becomes a part of a larger tree.
+    fn grow(&mut self) -> Checked<()> {
+        self.height += 1;
+        if self.height > NESTING_MAX { Err(self.too_deep()) } else { Ok(()) }
+    }
+
+    fn too_deep(&self) -> Fault {
+        Fault::too_large("levels of nesting", NESTING_MAX, self.span())
+    }
+}

@@ -1,0 +1,244 @@
+//! Operators, by precedence.
+
+use super::Parser;
+use crate::ast::{BinaryOp, Expr, ExprKind, LogicOp, Name, UnaryOp};
+use crate::error::{Checked, Fault};
+use crate::limits::LIST_MAX;
+use crate::token::Token;
+
+/// What binds tighter is greater. The order is upstream's, `??` under comparisons included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    Ternary,
+    Or,
+    And,
+    Not,
+    Coalesce,
+    Compare,
+    Add,
+    Multiply,
+    Negate,
+    Postfix,
+}
+
+impl Level {
+    /// The level of a right operand, where operators group from the left.
+    pub(crate) const fn above(self) -> Self {
+        match self {
+            Self::Ternary => Self::Or,
+            Self::Or => Self::And,
+            Self::And => Self::Not,
+            Self::Not => Self::Coalesce,
+            Self::Coalesce => Self::Compare,
+            Self::Compare => Self::Add,
+            Self::Add => Self::Multiply,
+            Self::Multiply => Self::Negate,
+            Self::Negate | Self::Postfix => Self::Postfix,
+        }
+    }
+
+    pub(crate) const fn of(op: BinaryOp) -> Self {
+        match op {
+            BinaryOp::Add | BinaryOp::Subtract | BinaryOp::Concat => Self::Add,
+            BinaryOp::Multiply | BinaryOp::Divide | BinaryOp::Modulo => Self::Multiply,
+            BinaryOp::Coalesce => Self::Coalesce,
+            _ => Self::Compare,
+        }
+    }
+}
+
+impl Parser {
+    pub(super) fn expr(&mut self) -> Checked<Expr> {
+        self.nested(|parser| match parser.lambda_params() {
+            Some(params) => {
+                let start = params.first().map_or_else(|| parser.span(), |name| name.span);
+                parser.expect("->")?;
+                let body = parser.expr()?;
+                parser.grow()?;
+                let span = start.to(body.span);
+                Ok(Expr { kind: ExprKind::Lambda(params, Box::new(body)), span })
+            }
+            None => parser.operators(Level::Ternary),
+        })
+    }
+
+    /// `x ->` or `(x, y) ->`, up to the arrow.
+    fn lambda_params(&mut self) -> Option<Vec<Name>> {
+        let start = self.at;
+        let open = self.eat("(");
+        let mut params = Vec::new();
+        while let Some(name) = self.try_name() {
+            params.push(name);
+            if !open || !self.eat(",") {
+                break;
+            }
+        }
+        let closed = !open || self.eat(")");
+        if params.is_empty() || !closed || !self.is("->") {
+            self.at = start;
+            return None;
+        }
+        Some(params)
+    }
+
+    pub(super) fn level(&mut self, level: Level) -> Checked<Expr> {
+        self.nested(|parser| parser.operators(level))
+    }
+
+    fn operators(&mut self, level: Level) -> Checked<Expr> {
+        let mut left = self.prefix(level)?;
+        loop {
+            left = match self.operator(left, level)? {
+                (wider, true) => wider,
+                (whole, false) => return Ok(whole),
+            };
+            self.grow()?;
+        }
+    }
+
+    fn prefix(&mut self, level: Level) -> Checked<Expr> {
+        let start = self.span();
+        let (op, operand) = if self.eat_word("not") {
+            (UnaryOp::Not, self.level(level.max(Level::Not))?)
+        } else if self.eat("-") {
+            (UnaryOp::Negate, self.level(Level::Negate)?)
+        } else {
+            return self.postfix();
+        };
+        self.grow()?;
+        let span = start.to(operand.span);
+        Ok(Expr { kind: ExprKind::Unary(op, Box::new(operand)), span })
+    }
+
+    /// `left` with the operator behind it and that one's operands, or `left` and false.
+    fn operator(&mut self, left: Expr, level: Level) -> Checked<(Expr, bool)> {
+        let start = left.span;
+        if level <= Level::Ternary && self.eat("?") {
+            let then = self.level(Level::Ternary)?;
+            self.expect(":")?;
+            let otherwise = self.level(Level::Ternary)?;
+            let span = start.to(otherwise.span);
+            let kind = ExprKind::Ternary(Box::new([left, then, otherwise]));
+            return Ok((Expr { kind, span }, true));
+        }
+        if level <= Level::Or && self.is_word("or") {
+            return self.logic(LogicOp::Or, left, Level::And);
+        }
+        if level <= Level::And && self.is_word("and") {
+            return self.logic(LogicOp::And, left, Level::Not);
+        }
+        if level <= Level::Compare
+            && let Some((word, negated)) = self.word_operator()
+        {
+            let kind = self.apply_word(word, left, negated)?;
+            return Ok((Expr { kind, span: start.to(self.last_span()) }, true));
+        }
+        let Some((op, tokens)) = self.binary_op().filter(|(op, _)| level <= Level::of(*op)) else {
+            return Ok((left, false));
+        };
+        (0..tokens).for_each(|_| self.advance());
+        let right = self.level(Level::of(op).above())?;
+        let span = start.to(right.span);
+        Ok((Expr { kind: ExprKind::Binary(op, Box::new(left), Box::new(right)), span }, true))
+    }
+
+    /// Long filters are wide, not deep.
+    fn logic(&mut self, op: LogicOp, first: Expr, level: Level) -> Checked<(Expr, bool)> {
+        let start = first.span;
+        let mut operands = Vec::new();
+        flatten(op, first, &mut operands);
+        let keyword = match op {
+            LogicOp::And => "and",
+            LogicOp::Or => "or",
+        };
+        while self.eat_word(keyword) {
+            if operands.len() >= LIST_MAX {
+                return Err(Fault::too_large("items in a list", LIST_MAX, self.span()));
+            }
+            flatten(op, self.level(level)?, &mut operands);
+        }
+        let span = start.to(self.last_span());
+        Ok((Expr { kind: ExprKind::Logic(op, operands), span }, true))
+    }
+
+    /// `IS`, `BETWEEN` or `IN`, if one of them stands here, and whether `NOT` stands before it.
+    fn word_operator(&mut self) -> Option<(&'static str, bool)> {
+        if self.eat_word("is") {
+            return Some(("is", false));
+        }
+        let negated = self.is_word("not");
+        let found = ["between", "in"]
+            .into_iter()
+            .find(|word| self.word_ahead(usize::from(negated), word))?;
+        (0..=usize::from(negated)).for_each(|_| self.advance());
+        Some((found, negated))
+    }
+
+    fn apply_word(&mut self, word: &str, left: Expr, negated: bool) -> Checked<ExprKind> {
+        let expr = Box::new(left);
+        if word == "is" {
+            let negated = self.eat_word("not");
+            self.expect_word("null")?;
+            return Ok(ExprKind::IsNull { expr, negated });
+        }
+        if word == "between" {
+            let low = Box::new(self.level(Level::Add)?);
+            self.expect_word("and")?;
+            let high = Box::new(self.level(Level::Add)?);
+            return Ok(ExprKind::Between { expr, low, high, negated });
+        }
+        let names_cohort =
+            matches!(self.peek(1), Token::Int(_) | Token::Text(_) | Token::Symbol("{"));
+        if self.is_word("cohort") && names_cohort {
+            self.advance();
+            let cohort = Box::new(self.level(Level::Postfix)?);
+            return Ok(ExprKind::InCohort { expr, cohort, negated });
+        }
+        let set = Box::new(self.level(Level::Add)?);
+        Ok(ExprKind::In { expr, set, negated })
+    }
+
+    /// The operator that stands here and how many tokens it has.
+    fn binary_op(&self) -> Option<(BinaryOp, usize)> {
+        if let Token::Symbol(symbol) = self.token() {
+            let op = match *symbol {
+                "+" => BinaryOp::Add,
+                "-" => BinaryOp::Subtract,
+                "*" => BinaryOp::Multiply,
+                "/" => BinaryOp::Divide,
+                "%" => BinaryOp::Modulo,
+                "||" => BinaryOp::Concat,
+                "??" => BinaryOp::Coalesce,
+                "=" | "==" => BinaryOp::Equal,
+                "!=" | "<>" => BinaryOp::NotEqual,
+                "<" => BinaryOp::Less,
+                "<=" => BinaryOp::LessOrEqual,
+                ">" => BinaryOp::Greater,
+                ">=" => BinaryOp::GreaterOrEqual,
+                "=~" => BinaryOp::Match,
+                "!~" => BinaryOp::NotMatch,
+                "=~*" => BinaryOp::IMatch,
+                "!~*" => BinaryOp::NotIMatch,
+                _ => return None,
+            };
+            return Some((op, 1));
+        }
+        let words = [
+            (["like", ""], BinaryOp::Like),
+            (["ilike", ""], BinaryOp::ILike),
+            (["not", "like"], BinaryOp::NotLike),
+            (["not", "ilike"], BinaryOp::NotILike),
+        ];
+        words.into_iter().find_map(|([first, second], op)| match second {
+            "" => self.is_word(first).then_some((op, 1)),
+            _ => (self.is_word(first) && self.word_ahead(1, second)).then_some((op, 2)),
+        })
+    }
+}
+
+fn flatten(op: LogicOp, operand: Expr, into: &mut Vec<Expr>) {
+    match operand.kind {
+        ExprKind::Logic(inner, operands) if inner == op => into.extend(operands),
+        _ => into.push(operand),
+    }
+}

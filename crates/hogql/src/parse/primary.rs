@@ -1,0 +1,344 @@
+//! What operators stand between: literals, names, calls, and what is taken out of them.
+
+use super::expr::Level;
+use super::{Parser, is_reserved};
+use crate::ast::{Call, Expr, ExprKind, Literal, Name, Over, TypeArg, TypeName, Unit};
+use crate::error::{Checked, Fault, Span};
+use crate::token::Token;
+
+/// Words that begin or divide a clause: never the name of a function, whatever follows.
+const CLAUSES: &[&str] = &[
+    "as",
+    "asc",
+    "between",
+    "by",
+    "desc",
+    "distinct",
+    "else",
+    "end",
+    "except",
+    "from",
+    "group",
+    "having",
+    "in",
+    "intersect",
+    "is",
+    "join",
+    "limit",
+    "offset",
+    "on",
+    "order",
+    "over",
+    "prewhere",
+    "select",
+    "settings",
+    "then",
+    "union",
+    "using",
+    "when",
+    "where",
+    "window",
+    "with",
+];
+
+impl Parser {
+    pub(super) fn postfix(&mut self) -> Checked<Expr> {
+        let mut base = self.primary()?;
+        loop {
+            let start = base.span;
+            let kind = if self.eat("[") {
+                let index = self.expr()?;
+                self.expect("]")?;
+                ExprKind::Index(Box::new(base), Box::new(index))
+            } else if self.eat("::") {
+                ExprKind::Cast(Box::new(base), self.type_name()?)
+            } else if self.is(".") {
+                self.advance();
+                self.dotted(base)?
+            } else {
+                return Ok(base);
+            };
+            self.grow()?;
+            base = Expr { kind, span: start.to(self.last_span()) };
+        }
+    }
+
+    fn dotted(&mut self, base: Expr) -> Checked<ExprKind> {
+        if let Token::Int(index) = *self.token() {
+            self.advance();
+            return Ok(ExprKind::Element(Box::new(base), index));
+        }
+        let name = self.member()?;
+        Ok(match base.kind {
+            ExprKind::Field(mut chain) => {
+                chain.push(name);
+                ExprKind::Field(chain)
+            }
+            _ => ExprKind::Member(Box::new(base), name),
+        })
+    }
+
+    fn primary(&mut self) -> Checked<Expr> {
+        let start = self.span();
+        let kind = match self.token().clone() {
+            Token::Int(value) => self.literal(Literal::Int(value)),
+            Token::Float(value) => self.literal(Literal::Float(value)),
+            Token::Text(value) => self.literal(Literal::Text(value)),
+            Token::Quoted(name) => {
+                self.advance();
+                ExprKind::Field(vec![Name::new(name, start)])
+            }
+            Token::Word(word) => self.word(&word, start)?,
+            Token::Symbol("(") => {
+                self.advance();
+                return self.parenthesis(start);
+            }
+            Token::Symbol("[") => {
+                self.advance();
+                ExprKind::Array(self.exprs_until("]")?)
+            }
+            Token::Symbol("{") => {
+                self.advance();
+                self.placeholder()?
+            }
+            _ => return Err(self.unexpected("an expression")),
+        };
+        self.grow()?;
+        Ok(Expr { kind, span: start.to(self.last_span()) })
+    }
+
+    fn literal(&mut self, literal: Literal) -> ExprKind {
+        self.advance();
+        ExprKind::Literal(literal)
+    }
+
+    fn placeholder(&mut self) -> Checked<ExprKind> {
+        let mut chain = vec![self.member()?];
+        while self.eat(".") {
+            self.push(&mut chain, Self::member)?;
+        }
+        self.expect("}")?;
+        Ok(ExprKind::Placeholder(chain))
+    }
+
+    /// A subquery, a tuple, or an expression in parentheses, whose `(` has been read.
+    fn parenthesis(&mut self, start: Span) -> Checked<Expr> {
+        let kind = if self.starts_query() {
+            let query = self.query()?;
+            self.expect(")")?;
+            ExprKind::Query(Box::new(query))
+        } else {
+            let first = self.expr()?;
+            if self.eat(")") {
+                return Ok(Expr { kind: first.kind, span: start.to(self.last_span()) });
+            }
+            if !self.eat(",") {
+                return Err(self.unexpected("',' or ')'"));
+            }
+            let mut items = vec![first];
+            if !self.eat(")") {
+                loop {
+                    self.push(&mut items, Self::expr)?;
+                    if !self.eat(",") {
+                        break;
+                    }
+                }
+                if !self.eat(")") {
+                    return Err(self.unexpected("',' or ')'"));
+                }
+            }
+            ExprKind::Tuple(items)
+        };
+        self.grow()?;
+        Ok(Expr { kind, span: start.to(self.last_span()) })
+    }
+
+    fn word(&mut self, word: &str, start: Span) -> Checked<ExprKind> {
+        let lower = word.to_ascii_lowercase();
+        let calls = *self.peek(1) == Token::Symbol("(");
+        match lower.as_str() {
+            "case" => return self.case(),
+            "cast" if calls => return self.cast(),
+            "interval" => return self.interval(),
+            "null" => return Ok(self.literal(Literal::Null)),
+            "true" => return Ok(self.literal(Literal::Bool(true))),
+            "false" => return Ok(self.literal(Literal::Bool(false))),
+            "inf" => return Ok(self.literal(Literal::Float(f64::INFINITY))),
+            "nan" => return Ok(self.literal(Literal::Float(f64::NAN))),
+            "date" | "timestamp" if matches!(self.peek(1), Token::Text(_)) => {
+                return Ok(self.typed_text(&lower, start));
+            }
+            _ => {}
+        }
+        if calls && CLAUSES.binary_search(&lower.as_str()).is_err() {
+            self.advance();
+            self.advance();
+            return self.call(Name::new(word, start));
+        }
+        if is_reserved(word) {
+            return Err(self.unexpected("an expression"));
+        }
+        self.advance();
+        Ok(ExprKind::Field(vec![Name::new(word, start)]))
+    }
+
+    /// `DATE '2024-01-01'` is a call.
+    fn typed_text(&mut self, word: &str, start: Span) -> ExprKind {
+        self.advance();
+        let function = if word == "date" { "toDate" } else { "toDateTime" };
+        let span = self.span();
+        let args = match self.token().clone() {
+            Token::Text(text) => vec![Expr { kind: self.literal(Literal::Text(text)), span }],
+            _ => Vec::new(),
+        };
+        ExprKind::Call(Box::new(Call {
+            name: Name::new(function, start),
+            parameters: Vec::new(),
+            distinct: false,
+            args,
+            over: None,
+        }))
+    }
+
+    /// Behind the first `(`.
+    fn call(&mut self, name: Name) -> Checked<ExprKind> {
+        let mut parameters = Vec::new();
+        let (mut distinct, mut args) = self.args()?;
+        if self.is("(") {
+            if distinct {
+                return Err(self.unexpected("no second list after DISTINCT"));
+            }
+            self.advance();
+            parameters = args;
+            (distinct, args) = self.args()?;
+        }
+        let over = if !self.eat_word("over") {
+            None
+        } else if self.is("(") {
+            Some(Over::Window(self.window()?))
+        } else {
+            Some(Over::Named(self.name("a window")?))
+        };
+        Ok(ExprKind::Call(Box::new(Call { name, parameters, distinct, args, over })))
+    }
+
+    fn args(&mut self) -> Checked<(bool, Vec<Expr>)> {
+        let distinct = self.is_word("distinct");
+        if distinct {
+            self.advance();
+        }
+        if self.is("*") && *self.peek(1) == Token::Symbol(")") {
+            let star = Expr { kind: ExprKind::Star(None), span: self.span() };
+            self.advance();
+            self.advance();
+            return Ok((distinct, vec![star]));
+        }
+        if self.starts_query() {
+            let start = self.span();
+            let query = ExprKind::Query(Box::new(self.query()?));
+            self.expect(")")?;
+            return Ok((distinct, vec![Expr { kind: query, span: start.to(self.last_span()) }]));
+        }
+        Ok((distinct, self.exprs_until(")")?))
+    }
+
+    fn case(&mut self) -> Checked<ExprKind> {
+        self.advance();
+        let operand = if self.is_word("when") { None } else { Some(Box::new(self.expr()?)) };
+        let mut branches = Vec::new();
+        while self.eat_word("when") {
+            self.push(&mut branches, |parser| {
+                let when = parser.expr()?;
+                parser.expect_word("then")?;
+                Ok((when, parser.expr()?))
+            })?;
+        }
+        if branches.is_empty() {
+            return Err(self.unexpected("WHEN"));
+        }
+        let otherwise = if self.eat_word("else") { Some(Box::new(self.expr()?)) } else { None };
+        if !self.eat_word("end") {
+            return Err(self.unexpected("WHEN, ELSE or END"));
+        }
+        Ok(ExprKind::Case { operand, branches, otherwise })
+    }
+
+    fn cast(&mut self) -> Checked<ExprKind> {
+        self.advance();
+        self.advance();
+        let expr = self.expr()?;
+        self.expect_word("as")?;
+        let to = self.type_name()?;
+        self.expect(")")?;
+        Ok(ExprKind::Cast(Box::new(expr), to))
+    }
+
+    fn type_name(&mut self) -> Checked<TypeName> {
+        self.nested(|parser| {
+            let name = match parser.token() {
+                // `Array(String)`: reserved elsewhere, a type here.
+                Token::Word(word) => Name::new(word.clone(), parser.span()),
+                _ => return Err(parser.unexpected("a type")),
+            };
+            parser.advance();
+            let mut args = Vec::new();
+            if parser.eat("(") {
+                args = parser.list(Self::type_arg)?;
+                parser.expect(")")?;
+            }
+            parser.grow()?;
+            Ok(TypeName { name, args })
+        })
+    }
+
+    fn type_arg(&mut self) -> Checked<TypeArg> {
+        let arg = match self.token() {
+            Token::Int(value) => TypeArg::Int(*value),
+            Token::Text(text) => TypeArg::Text(text.clone()),
+            _ => return self.type_name().map(TypeArg::Type),
+        };
+        self.advance();
+        Ok(arg)
+    }
+
+    /// `INTERVAL 7 DAY`, `INTERVAL '7' DAY` or `INTERVAL '7 days'`.
+    fn interval(&mut self) -> Checked<ExprKind> {
+        self.advance();
+        let start = self.span();
+        if let Token::Text(text) = self.token().clone() {
+            self.advance();
+            let mut words = text.split_whitespace();
+            let count = words.next().and_then(|word| word.parse().ok());
+            let unit = match words.next() {
+                Some(word) => Unit::parse(word),
+                None => Some(self.unit()?),
+            };
+            let (Some(count), Some(unit), None) = (count, unit, words.next()) else {
+                return Err(Fault::invalid("An interval is a number and a unit", start));
+            };
+            let count = Expr { kind: ExprKind::Literal(Literal::Int(count)), span: start };
+            return Ok(ExprKind::Interval(Box::new(count), unit));
+        }
+        let count = self.level(Level::Negate)?;
+        Ok(ExprKind::Interval(Box::new(count), self.unit()?))
+    }
+
+    fn unit(&mut self) -> Checked<Unit> {
+        let unit = match self.token() {
+            Token::Word(word) => Unit::parse(word),
+            _ => None,
+        };
+        let unit = unit.ok_or_else(|| self.unexpected("a unit of time"))?;
+        self.advance();
+        Ok(unit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn lists_of_words_are_sorted_for_look_up() {
+        assert!(super::CLAUSES.is_sorted());
+        assert!(crate::parse::RESERVED.is_sorted());
+    }
+}

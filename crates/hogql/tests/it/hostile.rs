@@ -1,0 +1,103 @@
+//! Texts meant to break the reader end with an error, on a stack smaller than any we run on.
+
+use hogql::limits::{LIST_MAX, NESTING_MAX, TEXT_BYTES_MAX, TOKENS_MAX};
+use hogql::parse;
+
+/// Less than threads get by default, without any optimisation.
+const STACK_BYTES: usize = 1536 * 1024;
+
+fn on_a_small_stack(run: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run);
+    thread.expect("a thread").join().expect("no panic");
+}
+
+/// Ways to nest, each with what goes before and behind the inside.
+const NESTS: &[(&str, &str)] = &[
+    ("(", ")"),
+    ("[", "]"),
+    ("f(", ")"),
+    ("f(1)(", ")"),
+    ("- ", ""),
+    ("not ", ""),
+    ("x -> ", ""),
+    ("(x, y) -> ", ""),
+    ("(select ", ")"),
+    ("(select 1 from (select ", "))"),
+    ("(with a as (select ", ") select 1)"),
+    ("(select 1 union all (select ", "))"),
+    ("1 + (", ")"),
+    ("case when ", " then 1 end"),
+    ("cast(", " as Int64)"),
+    ("a ? b : ", ""),
+    ("a ? ", " : b"),
+    ("interval ", " day"),
+    ("", "[1]"),
+    ("", ".1"),
+    ("f().", ""),
+    ("", "::Int64"),
+    ("", " + 1"),
+    ("", " = 1"),
+    ("", " is null"),
+    ("", " ?? 1"),
+    ("", " in 1"),
+    ("", " between 1 and 2"),
+    ("sum(x) over (order by ", ")"),
+];
+
+#[test]
+fn nesting_is_refused_past_its_bound_and_walked_safely_up_to_it() {
+    on_a_small_stack(|| {
+        for (open, close) in NESTS {
+            let nested =
+                |levels: usize| format!("select {}a{}", open.repeat(levels), close.repeat(levels));
+            let deepest = (1..=NESTING_MAX)
+                .rev()
+                .find_map(|levels| parse(&nested(levels)).ok())
+                .unwrap_or_else(|| panic!("{open} {close} never parses"));
+            let printed = deepest.to_string();
+            assert_eq!(deepest.clone(), deepest);
+            drop(deepest);
+            // A chain of names is one node, whatever its length.
+            if *open != "f()." {
+                let error = parse(&nested(NESTING_MAX * 20)).expect_err(&printed);
+                assert!(error.to_string().contains("levels of nesting"), "{open}: {error}");
+            }
+        }
+        let types = format!("select x::{}Int8{}", "Array(".repeat(5000), ")".repeat(5000));
+        assert!(parse(&types).is_err());
+    });
+}
+
+#[test]
+fn wide_statements_are_fine_up_to_their_bounds() {
+    on_a_small_stack(|| {
+        let wide = |items: usize| format!("select [{}1]", "1,".repeat(items - 1));
+        assert!(parse(&wide(LIST_MAX)).is_ok());
+        assert!(parse(&wide(LIST_MAX + 1)).is_err());
+        let logic = |operands: usize| format!("select {}b", "b or ".repeat(operands - 1));
+        assert!(parse(&logic(LIST_MAX)).is_ok());
+        assert!(parse(&logic(LIST_MAX + 1)).is_err());
+        let tokens = format!("select {}", "[],".repeat(TOKENS_MAX / 3 + 1));
+        assert!(parse(&tokens).expect_err("tokens").to_string().contains("tokens"));
+        let long = format!("select '{}'", "a".repeat(TEXT_BYTES_MAX));
+        assert!(parse(&long).expect_err("bytes").to_string().contains("bytes"));
+    });
+}
+
+#[test]
+fn torn_statements_never_panic() {
+    let text = "with t as (select 'é\\'' as \"x\", {v.a} from events e) select a.1, [x -> -1], \
+                sum(1)(2) over (rows between 1 preceding and current row), `q`, 0x1f, 1.5e-3 \
+                from t left join u on a =~* b /* c */ -- d\n limit 1 by a limit 2";
+    assert!(parse(text).is_ok(), "{:?}", parse(text));
+    for (at, _) in text.char_indices() {
+        let _ = parse(&text[..at]);
+        let _ = parse(&text[at..]);
+        for odd in ["\0", "'", "\\", "\u{feff}", "{", "😀", "9", "."] {
+            let _ = parse(&format!("{}{odd}{}", &text[..at], &text[at..]));
+        }
+    }
+    for text in ["\0", "select '\0'", "select \0", "select a\0b", "select `\0`", "\u{0}--", "/*/"] {
+        let _ = parse(text);
+    }
+}

@@ -1,0 +1,4 @@
+mod fill;
+mod hostile;
+mod parse;
+mod round_trip;
