@@ -7,6 +7,7 @@ mod identity;
 
 use std::collections::HashMap;
 
+pub(crate) use definitions::owner_columns;
 pub use identity::NextNumbers;
 use model::definition::Sightings;
 use model::group::Group;
@@ -118,6 +119,11 @@ impl Catalog {
     pub async fn applied(&self, position: u64) {
         // The sender lives as long as the catalog, so waiting cannot fail.
         let _ = self.applied.subscribe().wait_for(|applied| *applied > position).await;
+    }
+
+    /// The first journal position that is not applied, as far as this process knows.
+    pub fn applied_position(&self) -> u64 {
+        *self.applied.borrow()
     }
 
     /// Deletes of events that were asked for and not yet reported done, in order.

@@ -9,6 +9,7 @@ mod annotations;
 mod capture;
 mod capture_v1;
 mod configuring;
+mod definitions;
 mod flags;
 mod flags_access;
 mod harness;
