@@ -129,9 +129,21 @@ where
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        let token = auth::query_parameter(parts, "token").filter(|token| !token.is_empty());
+        Self::in_project_of(parts, app, token.as_deref()).await
+    }
+}
+
+impl<R: Resource, M: Mode> InProject<R, M> {
+    /// The project is that of `token`, if one is given, and that of the path otherwise.
+    pub(crate) async fn in_project_of(
+        parts: &mut Parts,
+        app: &AppState,
+        token: Option<&str>,
+    ) -> Result<Self> {
         let required = Required { object: R::SCOPE, access: M::ACCESS };
         let credentials = auth::authenticate(parts, app).await?;
-        let project = project(parts, app, &credentials).await?;
+        let project = project(parts, app, &credentials, token).await?;
         let level = permit(app, &credentials, &project, required.object, required.access).await?;
         let by_key = credentials.is_key();
         Ok(Self { user: credentials.into_user(), project, level, by_key, of: PhantomData })
@@ -178,7 +190,8 @@ pub(crate) async fn may_read(parts: &mut Parts, app: &AppState, object: &str) ->
     let credentials = auth::authenticate(parts, app).await?;
     let parameters = parameters(parts).await?;
     if parameters.contains_key("project_id") {
-        let project = project(parts, app, &credentials).await?;
+        let token = auth::query_parameter(parts, "token").filter(|token| !token.is_empty());
+        let project = project(parts, app, &credentials, token.as_deref()).await?;
         permit(app, &credentials, &project, object, Access::Read).await?;
         return Ok(());
     }
@@ -248,16 +261,17 @@ async fn project(
     parts: &mut Parts,
     app: &AppState,
     credentials: &Credentials,
+    token: Option<&str>,
 ) -> Result<ProjectRow> {
     let missing = || Error::missing("Project not found.");
     let within = match parameters(parts).await?.contains_key("organization_id") {
         true => Some(organization(parts, app, credentials).await?.id),
         false => None,
     };
-    let id = match auth::query_parameter(parts, "token").filter(|token| !token.is_empty()) {
+    let id = match token {
         Some(token) => {
             app.catalog
-                .project_by_token(&token)
+                .project_by_token(token)
                 .await?
                 .ok_or_else(|| {
                     Error::unauthorized("invalid_api_key", "The project token is not valid.")

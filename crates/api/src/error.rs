@@ -138,6 +138,11 @@ impl Error {
             .with(header::RETRY_AFTER, HeaderValue::from_static("1"))
     }
 
+    /// Whether the caller is at fault, rather than this server.
+    pub fn is_refusal(&self) -> bool {
+        self.status.is_client_error()
+    }
+
     /// Logs the cause, once and here, and shows nothing of it.
     fn internal(cause: &(dyn std::error::Error + 'static)) -> Self {
         let mut causes = cause.to_string();

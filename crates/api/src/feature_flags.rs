@@ -1,5 +1,7 @@
 //! Feature flags as people manage them.
 
+mod definitions;
+mod evaluating;
 mod fields;
 mod listing;
 mod role_access;
@@ -18,6 +20,7 @@ use crate::{
     App, AppState, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Query, Reader,
     Resource, Result, Routes, Whole, Writer,
 };
+pub(crate) use definitions::public_routes;
 pub(crate) use fields::FlagFields;
 use listing::Wanted;
 
@@ -39,7 +42,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .delete("/api/projects/{project_id}/feature_flags/{id}", destroy)
         .get("/api/projects/{project_id}/feature_flags/activity", activity)
         .get("/api/projects/{project_id}/feature_flags/{id}/activity", activity_of_one);
-    role_access::routes(routes)
+    evaluating::routes(definitions::routes(role_access::routes(routes)))
 }
 
 /// A flag as one caller sees it.

@@ -13,7 +13,7 @@ mod caller;
 mod capture;
 mod doc;
 mod error;
-mod event_definitions;
+mod evaluation;
 mod feature_flags;
 mod intake;
 mod keys;
@@ -28,7 +28,6 @@ mod page;
 mod path;
 mod prepare;
 mod projects;
-mod property_definitions;
 mod public;
 mod rate_limits;
 mod refusal;
@@ -50,6 +49,7 @@ use std::time::Duration;
 use ::capture::Capture;
 use axum::extract::State;
 use catalog::Catalog;
+use flags::Flags;
 use prometheus_client::registry::Registry;
 use schemars::SchemaGenerator;
 use tokio::sync::Semaphore;
@@ -62,7 +62,7 @@ pub(crate) use error::{Error, Result};
 pub use intake::Patience;
 pub use networks::{Networks, client_address};
 pub(crate) use page::{Base, Created, Found, Gone, Listing, NeverDeleted, Page};
-pub(crate) use path::{Id, Query, TextId, UuidId, UuidInId, Whole};
+pub(crate) use path::{Id, Query, TextId, UuidId, Whole};
 pub use router::{Service, schema, service};
 pub(crate) use routes::Routes;
 pub use tokens::Tokens;
@@ -107,6 +107,7 @@ pub struct AppState(Arc<Shared>);
 pub struct Shared {
     catalog: Catalog,
     tokens: Tokens,
+    flags: Flags,
     capture: Arc<Capture>,
     settings: Settings,
     rate_limits: rate_limits::RateLimits,
@@ -122,6 +123,7 @@ impl AppState {
     pub fn new(
         catalog: Catalog,
         tokens: Tokens,
+        flags: Flags,
         capture: Arc<Capture>,
         settings: Settings,
         metrics: Registry,
@@ -134,6 +136,7 @@ impl AppState {
             draining: AtomicBool::new(false),
             catalog,
             tokens,
+            flags,
             capture,
             settings,
         }))

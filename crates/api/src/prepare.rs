@@ -30,6 +30,7 @@ const LEGACY: &[(&str, &str)] = &[
     ("dashboard", "dashboards"),
     ("event", "events"),
     ("event_definition", "event_definitions"),
+    ("feature_flag", "feature_flags"),
     ("insight", "insights"),
     ("person", "persons"),
     ("property_definition", "property_definitions"),

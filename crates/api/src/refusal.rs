@@ -64,6 +64,16 @@ impl Refusal {
         Self::new(StatusCode::UNAUTHORIZED, "authentication_error", "invalid_api_key", detail)
     }
 
+    pub(crate) fn missing_distinct_id() -> Self {
+        let detail = "The request names nobody: send distinct_id.";
+        Self::new(StatusCode::BAD_REQUEST, "validation_error", "missing_distinct_id", detail)
+    }
+
+    pub(crate) fn unknown_content_type(media: &str) -> Self {
+        let detail = format!("Bodies of type \"{media}\" are not understood.");
+        Self::new(StatusCode::BAD_REQUEST, "validation_error", "invalid_payload", detail)
+    }
+
     pub(crate) fn cut_short() -> Self {
         let detail = "The request body ended early.";
         Self::new(StatusCode::BAD_REQUEST, "validation_error", "invalid_payload", detail)

@@ -18,7 +18,7 @@ use crate::doc::{Answer, Describe, Operation};
 use crate::refusal::Refusal;
 use crate::static_files::{JAVASCRIPT, sdk};
 use crate::tokens::Owner;
-use crate::{AppState, Found, Routes};
+use crate::{App, AppState, Found, Routes};
 
 /// Long enough for one visit, short enough for somebody who tries a setting.
 const SOON_STALE: HeaderValue = HeaderValue::from_static("public, max-age=60");
@@ -39,7 +39,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 /// `surveys` above all, whatever its value.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-struct RemoteConfig<'a> {
+pub(crate) struct RemoteConfig<'a> {
     token: &'a str,
     /// Without `gzip-js` the SDK sends JSON, and a preflight before each new path.
     supported_compression: [&'static str; 2],
@@ -75,12 +75,15 @@ enum CapturePerformance {
 }
 
 impl<'a> RemoteConfig<'a> {
-    fn of(project: &'a ProjectRow) -> Self {
+    pub(crate) async fn of(app: &AppState, project: &'a ProjectRow) -> Self {
+        // An SDK that is told false does not ask for flags at all, so doubt means true.
+        let flags = app.flags.of(project).await;
+        let has_feature_flags = flags.map_or(true, |flags| flags.set.has_active());
         let on = |name: &str| project.settings.is_on(name);
         Self {
             token: &project.api_token,
             supported_compression: ["gzip", "gzip-js"],
-            has_feature_flags: false,
+            has_feature_flags,
             capture_dead_clicks: false,
             capture_performance: match on("autocapture_web_vitals_opt_in") {
                 true => CapturePerformance::On { network_timing: false, web_vitals: true },
@@ -119,16 +122,16 @@ fn in_script(value: &Value) -> String {
         .replace('\u{2029}', "\\u2029")
 }
 
-async fn config(project: ByPath) -> ConfigJson {
-    ConfigJson(project.0)
+async fn config(project: ByPath, app: App) -> ConfigJson {
+    ConfigJson(json!(RemoteConfig::of(&app, &project.0).await))
 }
 
-async fn config_script(project: ByPath) -> JavaScript {
-    JavaScript(RemoteConfig::of(&project.0).script().into())
+async fn config_script(project: ByPath, app: App) -> JavaScript {
+    JavaScript(RemoteConfig::of(&app, &project.0).await.script().into())
 }
 
-async fn sdk_with_config(project: ByPath) -> Result<JavaScript, Refusal> {
-    let mut script = RemoteConfig::of(&project.0).script().into_bytes();
+async fn sdk_with_config(project: ByPath, app: App) -> Result<JavaScript, Refusal> {
+    let mut script = RemoteConfig::of(&app, &project.0).await.script().into_bytes();
     script.extend_from_slice(sdk()?);
     Ok(JavaScript(script))
 }
@@ -216,12 +219,11 @@ impl Describe for ByQuery {
     }
 }
 
-struct ConfigJson(Arc<ProjectRow>);
+struct ConfigJson(Value);
 
 impl IntoResponse for ConfigJson {
     fn into_response(self) -> Response {
-        let config = axum::Json(RemoteConfig::of(&self.0));
-        ([(header::CACHE_CONTROL, SOON_STALE)], config).into_response()
+        ([(header::CACHE_CONTROL, SOON_STALE)], axum::Json(self.0)).into_response()
     }
 }
 

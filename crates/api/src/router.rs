@@ -20,14 +20,12 @@ const RESOURCES: &[fn(Routes) -> Routes] = &[
     crate::actions::routes,
     crate::activity::routes,
     crate::annotations::routes,
-    crate::event_definitions::routes,
     crate::feature_flags::routes,
     crate::keys::routes,
     crate::members::routes,
     crate::ops::routes,
     crate::organizations::routes,
     crate::projects::routes,
-    crate::property_definitions::routes,
     crate::roles::routes,
     crate::session::routes,
     crate::users::routes,
@@ -35,8 +33,13 @@ const RESOURCES: &[fn(Routes) -> Routes] = &[
 ];
 
 /// The same, for those that SDKs call.
-const PUBLIC: &[fn(Routes) -> Routes] =
-    &[crate::capture::routes, crate::remote_config::routes, crate::static_files::routes];
+const PUBLIC: &[fn(Routes) -> Routes] = &[
+    crate::capture::routes,
+    crate::evaluation::routes,
+    crate::feature_flags::public_routes,
+    crate::remote_config::routes,
+    crate::static_files::routes,
+];
 
 /// The whole HTTP side as one service.
 pub type Service = Router;

@@ -21,6 +21,7 @@ use crate::{AppState, Error, caller, public};
 pub struct Routes {
     paths: Vec<Path>,
     absent: Vec<&'static str>,
+    harmless: Vec<&'static str>,
     schemas: SchemaGenerator,
     names: HashSet<String>,
     /// Of the routes that are added now.
@@ -57,6 +58,7 @@ impl Routes {
         Self {
             paths: Vec::new(),
             absent: Vec::new(),
+            harmless: Vec::new(),
             schemas: doc::schemas(),
             names: HashSet::new(),
             door: Door::Management,
@@ -76,6 +78,12 @@ impl Routes {
     /// or they would try again.
     pub(crate) fn absent(mut self, path: &'static str) -> Self {
         self.absent.push(path);
+        self
+    }
+
+    /// A public path whose GET sends nothing in, so that HEAD is answered too.
+    pub(crate) fn harmless(mut self, path: &'static str) -> Self {
+        self.harmless.push(path);
         self
     }
 
@@ -184,7 +192,8 @@ impl Routes {
             match path.door {
                 Door::Management => management = add(management, template, path.managed()),
                 Door::Public => {
-                    let methods = path.opened().layer(Open::new(metrics.answers(template)));
+                    let harmless = self.harmless.contains(&template);
+                    let methods = path.opened(harmless).layer(Open::new(metrics.answers(template)));
                     public = add(public, &format!("{template}/"), methods.clone());
                     public = add(public, template, methods);
                 }
@@ -221,10 +230,10 @@ impl Path {
         methods.fallback(move |method: Method| refuse(method, allow.clone()))
     }
 
-    fn opened(self) -> MethodRouter<AppState> {
+    fn opened(self, harmless: bool) -> MethodRouter<AppState> {
         let mut methods = self.methods.on(MethodFilter::OPTIONS, public::preflight);
         // Where events come in, GET is a way to send them and HEAD would be one too.
-        if self.allowed.contains(&"POST") {
+        if self.allowed.contains(&"POST") && !harmless {
             methods = methods.on(MethodFilter::HEAD, refuse_public);
         }
         methods.fallback(refuse_public)

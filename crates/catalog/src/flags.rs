@@ -1,5 +1,6 @@
 //! Feature flags: read, made and changed, with the rules that look at other flags.
 
+pub(crate) mod hash_keys;
 mod lists;
 mod payloads;
 mod role_access;
@@ -15,6 +16,7 @@ use crate::db::{Tx, args};
 use crate::edit::set;
 use crate::{Actor, Catalog, Error, Logged, Result, projects, users};
 
+pub use hash_keys::{FlagPerson, HashKey};
 pub use lists::{FlagFilter, FlagOrder, Staleness};
 pub use role_access::RoleAccess;
 pub use rules::FLAGS_MAX;

@@ -7,7 +7,6 @@ mod identity;
 
 use std::collections::HashMap;
 
-pub(crate) use definitions::owner_columns;
 pub use identity::NextNumbers;
 use model::definition::Sightings;
 use model::group::Group;
@@ -105,6 +104,10 @@ impl Catalog {
                 tx.run(sql, args![changes.project, true]).await?;
                 tx.changes_project(changes.project);
             }
+            // Flags name groups by their type's index.
+            if !changes.group_types.is_empty() {
+                tx.changes_project(changes.project);
+            }
         }
         definitions::write(&mut tx, &batch.sightings, now).await?;
         warnings::record(&mut tx, WARNINGS_SOURCE, &batch.warnings).await?;
@@ -115,15 +118,15 @@ impl Catalog {
         Ok(())
     }
 
+    /// Differs after every batch: what was read of persons and groups before may be stale.
+    pub fn applied_position(&self) -> u64 {
+        *self.applied.borrow()
+    }
+
     /// Returns when everything before and at `position` is applied.
     pub async fn applied(&self, position: u64) {
         // The sender lives as long as the catalog, so waiting cannot fail.
         let _ = self.applied.subscribe().wait_for(|applied| *applied > position).await;
-    }
-
-    /// The first journal position that is not applied, as far as this process knows.
-    pub fn applied_position(&self) -> u64 {
-        *self.applied.borrow()
     }
 
     /// Deletes of events that were asked for and not yet reported done, in order.

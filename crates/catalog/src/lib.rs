@@ -13,11 +13,9 @@ mod bulk;
 mod changes;
 mod db;
 mod dead_letters;
-mod definitions;
 mod dialect;
 mod edit;
 mod error;
-mod event_definitions;
 mod flags;
 mod ingest;
 mod instance;
@@ -26,7 +24,6 @@ mod members;
 mod migrate;
 mod organizations;
 mod projects;
-mod property_definitions;
 mod roles;
 mod scans;
 mod secret;
@@ -55,16 +52,14 @@ pub use db::{Db, Tx};
 pub use dead_letters::{DeadLetter, NewDeadLetter};
 pub use edit::Among;
 pub use error::{Error, Result};
-pub use event_definitions::{
-    EventDefinitionChange, EventDefinitionFilter, EventDefinitionOrder, Origin, Sense,
+pub use flags::{
+    FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, HashKey, RoleAccess, Seen, Staleness,
 };
-pub use flags::{FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, RoleAccess, Seen, Staleness};
 pub use ingest::{EventDeletion, IngestBatch, IngestRules, NextNumbers, ProjectChanges};
 pub use keys::{KeyChange, KeyKeeper, NewKey, PersonalKey};
 pub use members::{Member, Standing};
 pub use organizations::{OrganizationChange, OrganizationRow};
 pub use projects::{NewProject, ProjectChange, ProjectRow};
-pub use property_definitions::{PropertyDefinitionChange, PropertyDefinitionFilter};
 pub use roles::{RoleChange, RoleMembership, RoleRow};
 pub use secret::{NOBODYS_HASH, Secret, hash_password, sha256_mark, verify_password};
 pub use tags::{TAG_CHARS_MAX, TAGS_MAX, normalise_tags};

@@ -7,6 +7,7 @@
 
 mod events;
 mod fields;
+mod flags;
 mod form;
 mod inflate;
 mod ladder;
@@ -19,6 +20,7 @@ mod value;
 use thiserror::Error;
 
 pub use events::{Element, Elements, Payload, ProjectField, Unnamed, parse_events};
+pub use flags::{DISTINCT_ID_CHARS_MAX, FlagsBody, parse_flags};
 pub use ladder::{Parts, Strictness, Text, decode_text, decoded_bytes_hint};
 pub use outline::DEPTH_MAX;
 pub use v1::{

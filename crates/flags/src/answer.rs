@@ -1,5 +1,7 @@
 //! What comes out, and why.
 
+use std::borrow::Cow;
+
 use crate::flag::Flag;
 
 /// One flag's answer.
@@ -35,15 +37,15 @@ impl Reason {
         Self { code, condition_index, skipped_groups: false }
     }
 
-    pub fn description(&self) -> String {
+    pub fn description(&self) -> Cow<'static, str> {
         match (self.code, self.condition_index) {
             (ReasonCode::ConditionMatch, Some(index)) => {
-                format!("Matched condition set {}", index + 1)
+                format!("Matched condition set {}", index + 1).into()
             }
             (ReasonCode::NoConditionMatch, _) if self.skipped_groups => {
-                format!("{}; conditions on groups were skipped", self.code.description())
+                "No matching condition set; conditions on groups were skipped".into()
             }
-            (code, _) => code.description().to_owned(),
+            (code, _) => code.description().into(),
         }
     }
 }

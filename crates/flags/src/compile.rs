@@ -30,6 +30,8 @@ pub struct FlagSet {
     pub(crate) depends: Vec<Vec<Option<usize>>>,
     continuity: bool,
     static_cohorts: bool,
+    persons: bool,
+    groups: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -70,6 +72,8 @@ impl FlagSet {
         Self {
             by_key: flags.iter().enumerate().map(|(at, flag)| (flag.key.clone(), at)).collect(),
             continuity: flags.iter().any(|flag| flag.active && flag.continuity),
+            persons: flags.iter().any(|flag| flag.active && flag.needs_person()),
+            groups: flags.iter().any(|flag| flag.active && flag.needs_groups()),
             static_cohorts: cohorts.values().any(|cohort| matches!(cohort, Cohort::Static)),
             flags,
             cohorts,
@@ -94,6 +98,15 @@ impl FlagSet {
     /// Whether some flag keeps its experience, so that stored hash keys matter.
     pub const fn needs_hash_keys(&self) -> bool {
         self.continuity
+    }
+
+    /// Whether some answer may depend on what is stored of a person.
+    pub const fn needs_person(&self) -> bool {
+        self.persons || self.continuity || self.static_cohorts
+    }
+
+    pub const fn needs_groups(&self) -> bool {
+        self.groups
     }
 
     pub const fn needs_static_cohorts(&self) -> bool {

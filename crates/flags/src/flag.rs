@@ -60,6 +60,12 @@ pub(crate) struct Condition {
     pub aggregation: Option<u8>,
 }
 
+impl Condition {
+    fn looks_at_properties(&self) -> bool {
+        self.requirements.iter().any(|requirement| !matches!(requirement, Requirement::Flag { .. }))
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) enum Requirement {
     Property(PropertyFilter),
@@ -110,6 +116,23 @@ impl Flag {
             prefix: Prefix::of_flag(&definition.key),
             rules: Rules::compile(&definition.key, &definition.filters, dialect),
         }
+    }
+
+    /// Whether an answer may depend on what is stored of a person.
+    pub(crate) fn needs_person(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| {
+            rules.enrolment.is_some()
+                || rules.super_condition.is_some()
+                || rules.conditions.iter().any(|condition| {
+                    condition.aggregation.is_none() && condition.looks_at_properties()
+                })
+        })
+    }
+
+    pub(crate) fn needs_groups(&self) -> bool {
+        let conditions = self.rules.iter().flat_map(|rules| &rules.conditions);
+        let mut conditions = conditions.filter(|condition| condition.aggregation.is_some());
+        conditions.any(Condition::looks_at_properties)
     }
 
     pub(crate) fn dependencies(&self) -> &[FlagId] {

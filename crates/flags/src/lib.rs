@@ -1,7 +1,8 @@
 //! Feature flags, evaluated: a pure function of the compiled flags, a context and the time.
 //!
 //! On the read path it stands between the catalog, which gives definitions, persons and groups,
-//! and the API, which answers SDKs. It never reads a store, a clock or a request.
+//! and the API, which answers SDKs. Only `service` asks the catalog; whatever decides knows no
+//! store, no clock and no request.
 
 mod answer;
 mod compile;
@@ -12,6 +13,7 @@ mod hash;
 mod local;
 mod order;
 mod select;
+mod service;
 mod trace;
 
 pub use answer::{Answer, Answers, Failure, Reason, ReasonCode};
@@ -20,4 +22,5 @@ pub use context::{Context, GroupSubject, HashKeys, Membership, Stored, Subject};
 pub use flag::Flag;
 pub use hash::{Prefix, bucket, holdout_bucket};
 pub use select::{RequestRuntime, Selection};
+pub use service::{Asked, Flags, LocalEvaluation, ProjectFlags, Unavailable};
 pub use trace::{Silent, Step, Steps, Trace};

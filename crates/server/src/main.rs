@@ -8,7 +8,6 @@ mod config;
 mod folder;
 mod health;
 mod http;
-mod ingest;
 mod intake;
 mod logs;
 mod memory;

@@ -5,6 +5,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use api::{AppState, Patience};
 use catalog::{Bootstrapped, Catalog, FirstStart};
+use flags::Flags;
+use geoip::GeoIp;
 use model::Clock;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -14,7 +16,6 @@ use crate::cli::say;
 use crate::config::Effective;
 use crate::folder::{self, Folder};
 use crate::http::Http;
-use crate::ingest::Ingest;
 use crate::intake::Intake;
 use crate::logs;
 use crate::process::Process;
@@ -68,13 +69,14 @@ async fn serve(settings: &Settings) -> Result<()> {
         introduce(&made, settings).context("cannot print the first keys")?;
     }
     let intake = Intake::open(&folder.journal(), &catalog, settings).await?;
-    let ingest = Ingest::open(&folder.warehouse(), &catalog, intake.journal(), settings).await?;
     let mut metrics = Registry::default();
     metrics.register_collector(Box::new(Process { started: clock.now() }));
     intake.measure(&mut metrics);
-    ingest.measure(&mut metrics);
     let (tokens, capture) = (intake.tokens.clone(), intake.capture.clone());
-    let app = AppState::new(catalog.clone(), tokens, capture, http_settings(settings), metrics);
+    let geoip = GeoIp::built_in().context("cannot read the built-in GeoIP database")?;
+    let flags = Flags::new(catalog.clone(), geoip);
+    let app =
+        AppState::new(catalog.clone(), tokens, flags, capture, http_settings(settings), metrics);
     let mut http = Http::new(api::service(app.clone()), settings);
     // Nobody has to listen to this; the log says it too.
     let address = listener.local_addr()?;
@@ -110,7 +112,6 @@ async fn serve(settings: &Settings) -> Result<()> {
     }
     let closing = async {
         intake.close().await;
-        ingest.close().await;
         catalog.close().await;
     };
     if tokio::time::timeout(CLOSE_WAIT, closing).await.is_err() {

@@ -9,6 +9,7 @@ use serde_json::{Map, Value as Json};
 use super::keys;
 use crate::bulk::Rows;
 use crate::db::{Row, Tx, Value, args};
+use crate::flags::hash_keys;
 use crate::{Catalog, Error, Result};
 
 /// Numbers begin here, so that zero may mean nobody.
@@ -130,6 +131,7 @@ pub(super) async fn write(
     changes: &IdentityChanges,
 ) -> Result<()> {
     write_moves(tx, project, &changes.moves).await?;
+    hash_keys::follow(tx, project, &changes.moves).await?;
     let gone = changes.moves.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
     let gone: Vec<Value> = gone.map(Into::into).collect();
     let sql = "DELETE FROM persons WHERE project_id = $1 AND no IN {list}";

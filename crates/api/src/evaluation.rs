@@ -1,0 +1,189 @@
+//! `/flags` and `/decide`: what SDKs ask for at every page load.
+
+pub(crate) mod answer;
+mod request;
+
+use ::capture::Refused;
+use axum::extract::{FromRequest, Request};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use catalog::ProjectRow;
+use decode::{FlagsBody, Parts, Strictness, decode_text, parse_flags};
+use flags::Asked;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::doc::{Answer, Describe, Operation};
+use crate::intake::receive;
+use crate::refusal::Refusal;
+use crate::tokens::Owner;
+use crate::{App, AppState, Routes};
+use answer::{Envelope, Shape};
+use request::Asking;
+
+/// Requests hold a person's properties, never events.
+const BODY_BYTES_MAX: usize = 2 << 20;
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .post("/flags", evaluate)
+        .get("/flags", nothing)
+        .post("/decide", decide)
+        .get("/decide", nothing)
+        .harmless("/flags")
+        .harmless("/decide")
+}
+
+async fn evaluate(app: App, sent: Sent) -> Result<Evaluated, Refusal> {
+    answer(&app, sent, request::Endpoint::Flags).await
+}
+
+async fn decide(app: App, sent: Sent) -> Result<Evaluated, Refusal> {
+    answer(&app, sent, request::Endpoint::Decide).await
+}
+
+/// Browsers that only look get an answer without flags.
+async fn nothing(app: App) -> Evaluated {
+    let now = app.catalog.clock().now();
+    let envelope = Envelope::new(Shape::Flags, None, now);
+    Evaluated(envelope.empty())
+}
+
+async fn answer(
+    app: &AppState,
+    sent: Sent,
+    endpoint: request::Endpoint,
+) -> Result<Evaluated, Refusal> {
+    let (head, body) = sent.0.into_parts();
+    let asking = Asking::read(&head, endpoint);
+    request::check_content_type(&head)?;
+    let patience = app.settings.patience;
+    let body = receive(&app.capture, patience, &head.headers, body, BODY_BYTES_MAX).await?;
+    let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
+    let parts = Parts {
+        query: head.uri.query().unwrap_or_default(),
+        content_type: text(header::CONTENT_TYPE),
+        content_encoding: text(header::CONTENT_ENCODING),
+        body: &body.bytes,
+    };
+    let decoded = decode_text(&parts, Strictness::Lenient, BODY_BYTES_MAX)
+        .and_then(|text| parse_flags(&text))
+        .map_err(|error| Refusal::from(Refused::from(error)))?;
+    let project = match app.tokens.owner(decoded.token.as_deref().unwrap_or("").trim()).await {
+        Owner::Known(project) => project,
+        Owner::Unknown => return Err(Refusal::invalid_token()),
+        Owner::Unavailable => return Err(Refused::LookupUnavailable.into()),
+    };
+    let envelope = Envelope::new(asking.shape, asking.request_id, app.catalog.clock().now());
+    let config = match asking.config {
+        true => Some(config(app, &project, endpoint).await),
+        false => None,
+    };
+    if decoded.disable_flags {
+        return Ok(Evaluated(envelope.with_config(config).empty()));
+    }
+    let asked = asked(app, &head, &asking, decoded)?;
+    let evaluated = app.flags.with_context(&project, asked, |set, context, selection| {
+        envelope.with_config(config).of(&set.evaluate(context, selection))
+    });
+    match evaluated.await {
+        Ok(body) => Ok(Evaluated(body)),
+        Err(flags::Unavailable) => Err(Refused::LookupUnavailable.into()),
+    }
+}
+
+fn asked(
+    app: &AppState,
+    head: &axum::http::request::Parts,
+    asking: &Asking,
+    body: FlagsBody,
+) -> Result<Asked, Refusal> {
+    let address = request::forwarded_address(app, head).filter(|_| !body.geoip_disable);
+    let selection = asking.selection(head, &body);
+    Ok(Asked {
+        distinct_id: body.distinct_id.ok_or_else(Refusal::missing_distinct_id)?,
+        device_id: body.device_id,
+        anon_distinct_id: body.anon_distinct_id,
+        groups: body.groups,
+        person_properties: body.person_properties,
+        group_properties: body.group_properties,
+        address,
+        selection,
+    })
+}
+
+/// What a browser would otherwise have to ask for separately.
+async fn config(
+    app: &AppState,
+    project: &ProjectRow,
+    endpoint: request::Endpoint,
+) -> Map<String, Value> {
+    let config = crate::remote_config::RemoteConfig::of(app, project).await;
+    let mut config = match json!(config) {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    config.remove("token");
+    config.insert("config".into(), json!({ "enable_collect_everything": true }));
+    config.insert("isAuthenticated".into(), json!(false));
+    config.insert("toolbarParams".into(), json!({}));
+    if endpoint == request::Endpoint::Decide {
+        config.insert("editorParams".into(), json!({}));
+    }
+    config
+}
+
+/// A request with its body still on the way.
+struct Sent(Request);
+
+impl FromRequest<AppState> for Sent {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request(request: Request, _: &AppState) -> Result<Self, Self::Rejection> {
+        Ok(Self(request))
+    }
+}
+
+/// JSON that is written already.
+struct Evaluated(String);
+
+impl IntoResponse for Evaluated {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, "application/json")], self.0).into_response()
+    }
+}
+
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "describes what the decoder reads")]
+struct FlagsRequest {
+    /// The project's API key.
+    token: String,
+    distinct_id: Option<String>,
+    groups: Option<Map<String, Value>>,
+    person_properties: Option<Map<String, Value>>,
+    group_properties: Option<Map<String, Value>>,
+    #[serde(rename = "$anon_distinct_id")]
+    anon_distinct_id: Option<String>,
+    #[serde(rename = "$device_id")]
+    device_id: Option<String>,
+    geoip_disable: Option<bool>,
+    disable_flags: Option<bool>,
+    flag_keys: Option<Vec<String>>,
+    evaluation_contexts: Option<Vec<String>>,
+    evaluation_runtime: Option<String>,
+}
+
+impl Describe for Sent {
+    fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.body::<FlagsRequest>(schemas);
+        for name in ["v", "config", "compression", "only_evaluate_survey_feature_flags"] {
+            operation.query_parameter(name, json!({ "type": "string" }));
+        }
+    }
+}
+
+impl Answer for Evaluated {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<Map<String, Value>>(200, schemas);
+    }
+}

@@ -1,0 +1,217 @@
+//! The shapes that SDKs of every age read.
+
+use std::borrow::Cow;
+
+use flags::{Answer, Answers};
+use model::FlagId;
+use model::Timestamp;
+use serde::ser::{SerializeMap, SerializeSeq};
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+const MICROS_PER_MILLI: i64 = 1_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// The keys of what is enabled.
+    Keys,
+    /// What is enabled, with its value.
+    EnabledMap,
+    /// Everything with its value, and payloads beside it.
+    Maps { both_spellings: bool },
+    /// Everything, with reasons.
+    Flags,
+}
+
+pub(super) struct Envelope {
+    shape: Shape,
+    request_id: Uuid,
+    evaluated_at: i64,
+    config: Option<Map<String, Value>>,
+}
+
+impl Envelope {
+    pub(super) fn new(shape: Shape, request_id: Option<Uuid>, now: Timestamp) -> Self {
+        Self {
+            shape,
+            request_id: request_id.unwrap_or_else(Uuid::new_v4),
+            evaluated_at: now.as_micros() / MICROS_PER_MILLI,
+            config: None,
+        }
+    }
+
+    pub(super) fn with_config(self, config: Option<Map<String, Value>>) -> Self {
+        Self { config, ..self }
+    }
+
+    /// An answer about no flag at all.
+    pub(super) fn empty(self) -> String {
+        self.of(&Answers::default())
+    }
+
+    pub(super) fn of(self, answers: &Answers<'_>) -> String {
+        serde_json::to_string(&Body { envelope: &self, answers }).unwrap_or_default()
+    }
+}
+
+struct Body<'a> {
+    envelope: &'a Envelope,
+    answers: &'a Answers<'a>,
+}
+
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { envelope, answers } = self;
+        let mut map = serializer.serialize_map(None)?;
+        let both = matches!(
+            envelope.shape,
+            Shape::Keys | Shape::EnabledMap | Shape::Maps { both_spellings: true }
+        );
+        map.serialize_entry("errorsWhileComputingFlags", &answers.errors)?;
+        if both {
+            map.serialize_entry("errorComputingFlags", &answers.errors)?;
+        }
+        let all = &answers.answers;
+        match envelope.shape {
+            Shape::Keys => map.serialize_entry("featureFlags", &EnabledKeys(all))?,
+            Shape::EnabledMap => {
+                map.serialize_entry("featureFlags", &Values { all, only_enabled: true })?;
+            }
+            Shape::Maps { .. } => {
+                map.serialize_entry("featureFlags", &Values { all, only_enabled: false })?;
+                map.serialize_entry("featureFlagPayloads", &Payloads(all))?;
+            }
+            Shape::Flags => map.serialize_entry("flags", &Flags(all))?,
+        }
+        map.serialize_entry("requestId", &envelope.request_id)?;
+        map.serialize_entry("evaluatedAt", &envelope.evaluated_at)?;
+        for (key, value) in envelope.config.iter().flatten() {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+struct EnabledKeys<'a>(&'a [Answer<'a>]);
+
+impl Serialize for EnabledKeys<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        for answer in self.0.iter().filter(|answer| answer.enabled) {
+            list.serialize_element(&answer.flag.key)?;
+        }
+        list.end()
+    }
+}
+
+struct Values<'a> {
+    all: &'a [Answer<'a>],
+    only_enabled: bool,
+}
+
+/// A variant's key, true or false.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum FlagValue<'a> {
+    Variant(Cow<'a, str>),
+    Truth(bool),
+}
+
+impl<'a> FlagValue<'a> {
+    pub(crate) fn of(answer: &Answer<'a>) -> Self {
+        match answer.variant.filter(|_| answer.enabled) {
+            Some(variant) => Self::Variant(Cow::Borrowed(variant)),
+            None => Self::Truth(answer.enabled),
+        }
+    }
+
+    pub(crate) fn into_owned(self) -> FlagValue<'static> {
+        match self {
+            Self::Variant(key) => FlagValue::Variant(Cow::Owned(key.into_owned())),
+            Self::Truth(truth) => FlagValue::Truth(truth),
+        }
+    }
+}
+
+impl Serialize for Values<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let shown = self.all.iter().filter(|answer| answer.enabled || !self.only_enabled);
+        serializer.collect_map(shown.map(|answer| (&answer.flag.key, FlagValue::of(answer))))
+    }
+}
+
+struct Payloads<'a>(&'a [Answer<'a>]);
+
+impl Serialize for Payloads<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let paid = self.0.iter().filter_map(|answer| Some((&answer.flag.key, answer.payload?)));
+        serializer.collect_map(paid)
+    }
+}
+
+struct Flags<'a>(&'a [Answer<'a>]);
+
+#[derive(Serialize)]
+struct Detail<'a> {
+    key: &'a str,
+    enabled: bool,
+    variant: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    failed: bool,
+    reason: Reason,
+    metadata: Metadata<'a>,
+}
+
+#[derive(Serialize)]
+struct Reason {
+    code: &'static str,
+    condition_index: Option<usize>,
+    description: Cow<'static, str>,
+}
+
+#[derive(Serialize)]
+struct Metadata<'a> {
+    id: FlagId,
+    version: i64,
+    description: Option<&'a str>,
+    payload: Option<&'a str>,
+    has_experiment: bool,
+}
+
+impl<'a> Detail<'a> {
+    fn of(answer: &Answer<'a>) -> Self {
+        let reason = match answer.failure {
+            Some(failure) => Reason {
+                code: failure.as_str(),
+                condition_index: None,
+                description: "The flag could not be evaluated".into(),
+            },
+            None => Reason {
+                code: answer.reason.code.as_str(),
+                condition_index: answer.reason.condition_index,
+                description: answer.reason.description(),
+            },
+        };
+        Self {
+            key: &answer.flag.key,
+            enabled: answer.enabled,
+            variant: answer.variant,
+            failed: answer.failure.is_some(),
+            reason,
+            metadata: Metadata {
+                id: answer.flag.id,
+                version: answer.flag.version,
+                description: None,
+                payload: answer.payload,
+                has_experiment: answer.flag.has_experiment,
+            },
+        }
+    }
+}
+
+impl Serialize for Flags<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|answer| (&answer.flag.key, Detail::of(answer))))
+    }
+}

@@ -1,0 +1,229 @@
+//! Definitions for SDKs that evaluate by themselves, and configuration they fetch by key.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use catalog::ProjectRow;
+use flags::ProjectFlags;
+use model::FlagId;
+use model::flag::filters::HIDDEN_PAYLOAD;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+use super::Flags;
+use crate::auth::query_parameter;
+use crate::doc::{Answer, Describe, Operation};
+use crate::{App, AppState, Error, Found, Reader, Result, Routes, TextId};
+
+const REVALIDATE: HeaderValue = HeaderValue::from_static("private, must-revalidate");
+/// The header by which one SDK names its project.
+const PROJECT_HEADER: &str = "x-posthog-project-api-key";
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/feature_flags/local_evaluation", local_evaluation)
+        .get("/api/projects/{project_id}/feature_flags/{id}/remote_config", remote_config)
+}
+
+pub(crate) fn public_routes(routes: Routes) -> Routes {
+    routes.get("/flags/definitions", definitions)
+}
+
+/// A project's secret key, or a personal key that may read its flags.
+struct Holder {
+    project: ProjectRow,
+    by_secret: bool,
+}
+
+/// The same on a public path, where whatever is wrong with a key is 401.
+struct PublicHolder(Holder);
+
+impl Holder {
+    async fn of_secret(parts: &Parts, app: &AppState, secret: &str) -> Result<Self> {
+        let wrong = || Error::unauthorized("authentication_failed", "The secret key is not valid.");
+        let owner = app.catalog.project_by_secret(secret).await?.ok_or_else(wrong)?;
+        let project = app.catalog.project(owner.project).await?;
+        if project_token(parts).is_some_and(|token| token != project.api_token) {
+            return Err(wrong());
+        }
+        Ok(Self { project, by_secret: true })
+    }
+}
+
+/// The project that a request names beside its path.
+fn project_token(parts: &Parts) -> Option<String> {
+    let in_query = query_parameter(parts, "token").filter(|token| !token.is_empty());
+    in_query.or_else(|| Some(parts.headers.get(PROJECT_HEADER)?.to_str().ok()?.to_owned()))
+}
+
+fn bearer_secret(parts: &Parts) -> Option<String> {
+    let given = parts.headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, value) = given.split_once(' ')?;
+    let value = value.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && value.starts_with("phs_")).then(|| value.to_owned())
+}
+
+/// The number in the path, if it is one: a secret opens no other project than its own.
+async fn names_another(parts: &mut Parts, project: &ProjectRow) -> bool {
+    use axum::extract::Path;
+    use std::collections::HashMap;
+    let Ok(Path(named)) = Path::<HashMap<String, String>>::from_request_parts(parts, &()).await
+    else {
+        return false;
+    };
+    named.get("project_id").is_some_and(|id| id != "@current" && *id != project.id.to_string())
+}
+
+impl FromRequestParts<AppState> for Holder {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        if let Some(secret) = bearer_secret(parts) {
+            let holder = Self::of_secret(parts, app, &secret).await?;
+            if names_another(parts, &holder.project).await {
+                let detail = "The secret key belongs to another project.";
+                return Err(Error::unauthorized("authentication_failed", detail));
+            }
+            return Ok(holder);
+        }
+        let caller = Reader::<Flags>::from_request_parts(parts, app).await?;
+        Ok(Self { project: caller.project, by_secret: false })
+    }
+}
+
+impl FromRequestParts<AppState> for PublicHolder {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        let wrong =
+            || Error::unauthorized("authentication_failed", "The key does not open this project.");
+        if !parts.headers.contains_key(header::AUTHORIZATION) {
+            return Err(Error::unauthenticated());
+        }
+        if let Some(secret) = bearer_secret(parts) {
+            return Holder::of_secret(parts, app, &secret).await.map(Self);
+        }
+        let token = project_token(parts);
+        let caller = Reader::<Flags>::in_project_of(parts, app, token.as_deref()).await;
+        let caller = caller.map_err(|error| if error.is_refusal() { wrong() } else { error })?;
+        Ok(Self(Holder { project: caller.project, by_secret: false }))
+    }
+}
+
+async fn local_evaluation(holder: Holder, asked: IfNoneMatch, app: App) -> Result<Definitions> {
+    definitions_of(&app, &holder.project, asked).await
+}
+
+async fn definitions(holder: PublicHolder, asked: IfNoneMatch, app: App) -> Result<Definitions> {
+    definitions_of(&app, &holder.0.project, asked).await
+}
+
+async fn definitions_of(
+    app: &AppState,
+    project: &ProjectRow,
+    asked: IfNoneMatch,
+) -> Result<Definitions> {
+    let flags = app.flags.of(project).await.map_err(unavailable)?;
+    let known = asked.0.is_some_and(|tag| tag == flags.local_evaluation().tag);
+    Ok(Definitions { flags, known })
+}
+
+pub(super) fn unavailable(_: flags::Unavailable) -> Error {
+    Error::unavailable("The flags cannot be read at the moment.")
+}
+
+/// The flag's payload as the text it was stored as; null when it has none.
+async fn remote_config(holder: Holder, id: TextId, app: App) -> Result<Found<Value>> {
+    let project = holder.project.id;
+    let is_number = !id.0.is_empty() && id.0.bytes().all(|byte| byte.is_ascii_digit());
+    let flag = match id.0.parse() {
+        Ok(number) if is_number => app.catalog.flag(project, FlagId(number)).await?,
+        _ => app.catalog.flag_by_key(project, &id.0).await?,
+    };
+    if flag.deleted || !flag.is_remote_configuration {
+        return Err(Error::not_found());
+    }
+    let hidden = holder.by_secret && flag.has_encrypted_payloads;
+    let flag = app.catalog.revealed(flag)?;
+    let payload = flag.filters.get("payloads").and_then(|payloads| payloads.get("true"));
+    Ok(Found(match payload {
+        Some(_) if hidden => HIDDEN_PAYLOAD.into(),
+        Some(payload) => payload.clone(),
+        None => Value::Null,
+    }))
+}
+
+/// The tag a client has, whichever way it spells it.
+struct IfNoneMatch(Option<String>);
+
+impl FromRequestParts<AppState> for IfNoneMatch {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        let sent = parts.headers.get(header::IF_NONE_MATCH).and_then(|tag| tag.to_str().ok());
+        Ok(Self(sent.map(|tag| {
+            let tag = tag.trim();
+            tag.strip_prefix("W/").unwrap_or(tag).trim_matches('"').to_owned()
+        })))
+    }
+}
+
+struct Definitions {
+    flags: Arc<ProjectFlags>,
+    /// The client has them already.
+    known: bool,
+}
+
+impl IntoResponse for Definitions {
+    fn into_response(self) -> Response {
+        let local = self.flags.local_evaluation();
+        let tag = format!("W/\"{}\"", local.tag);
+        let headers = [(header::CACHE_CONTROL, REVALIDATE)];
+        let mut response = match self.known {
+            true => (StatusCode::NOT_MODIFIED, headers).into_response(),
+            false => {
+                let json = [(header::CONTENT_TYPE, "application/json")];
+                (headers, json, local.body.clone()).into_response()
+            }
+        };
+        if let Ok(tag) = HeaderValue::try_from(tag) {
+            response.headers_mut().insert(header::ETAG, tag);
+        }
+        response
+    }
+}
+
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "describes what is answered")]
+struct LocalEvaluation {
+    flags: Vec<model::flag::FlagDefinition>,
+    group_type_mapping: Map<String, Value>,
+    cohorts: Map<String, Value>,
+    minimal_flag_called_events: bool,
+    property_matching_version: i64,
+}
+
+impl Answer for Definitions {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<LocalEvaluation>(200, schemas);
+        operation.empty_response(304);
+    }
+}
+
+impl Describe for Holder {
+    fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        Reader::<Flags>::describe(operation, schemas);
+    }
+}
+
+impl Describe for PublicHolder {
+    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+        operation.query_parameter("token", json!({ "type": "string" }));
+    }
+}
+
+impl Describe for IfNoneMatch {
+    fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
+}

@@ -1,0 +1,213 @@
+//! What flags would answer, for people who ask.
+
+use std::collections::BTreeMap;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use flags::{Answer as FlagAnswer, Asked, Selection, Step, Steps};
+use model::FlagId;
+use model::flag::FlagDefinition;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::Flags;
+use super::definitions::unavailable;
+use crate::doc::{Describe, Operation};
+use crate::evaluation::answer::FlagValue;
+use crate::{App, AppState, Base, Error, Found, Id, Reader, Result, Routes};
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/feature_flags/evaluation_reasons", evaluation_reasons)
+        .get("/api/projects/{project_id}/feature_flags/my_flags", my_flags)
+        .get("/api/projects/{project_id}/feature_flags/{id}/explain", explain)
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Evaluation {
+    reason: String,
+    condition_index: Option<usize>,
+    description: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "FlagEvaluation")]
+struct Evaluated {
+    #[schemars(with = "Value")]
+    value: FlagValue<'static>,
+    evaluation: Evaluation,
+}
+
+impl Evaluated {
+    fn of(answer: &FlagAnswer<'_>) -> Self {
+        let evaluation = match answer.failure {
+            Some(failure) => Evaluation {
+                reason: failure.as_str().into(),
+                condition_index: None,
+                description: "The flag could not be evaluated".into(),
+            },
+            None => Evaluation {
+                reason: answer.reason.code.as_str().into(),
+                condition_index: answer.reason.condition_index,
+                description: answer.reason.description().into_owned(),
+            },
+        };
+        Self { value: FlagValue::of(answer).into_owned(), evaluation }
+    }
+
+    fn disabled() -> Self {
+        let evaluation = Evaluation {
+            reason: "disabled".into(),
+            condition_index: None,
+            description: "Feature flag is disabled".into(),
+        };
+        Self { value: FlagValue::Truth(false), evaluation }
+    }
+}
+
+/// For whom, and which flags.
+struct Wanted {
+    distinct_id: Option<String>,
+    groups: Vec<(String, String)>,
+    keys: Option<Vec<String>>,
+}
+
+impl Wanted {
+    fn asked(self, distinct_id: String) -> Asked {
+        let selection = Selection { keys: self.keys, ..Selection::default() };
+        Asked { distinct_id, groups: self.groups, selection, ..Asked::default() }
+    }
+
+    fn names(&self, key: &str) -> bool {
+        self.keys.as_ref().is_none_or(|keys| keys.iter().any(|known| known == key))
+    }
+
+    fn distinct_id(&self) -> Result<String> {
+        self.distinct_id.clone().ok_or_else(|| Error::required("distinct_id"))
+    }
+}
+
+impl FromRequestParts<AppState> for Wanted {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        let base = Base::of(parts);
+        let groups = match base.value("groups") {
+            None => Map::new(),
+            Some(text) => serde_json::from_str(text)
+                .map_err(|_| Error::invalid("groups", "invalid_input", "Must be a JSON object."))?,
+        };
+        let text = |value: Value| match value {
+            Value::String(key) => Some(key),
+            Value::Number(key) => Some(key.to_string()),
+            _ => None,
+        };
+        let keys: Vec<String> = base
+            .values("flag_keys")
+            .flat_map(|sent| serde_json::from_str(sent).unwrap_or_else(|_| vec![sent.to_owned()]))
+            .collect();
+        Ok(Self {
+            distinct_id: base.value("distinct_id").map(|id| id.replace('\0', "\u{fffd}")),
+            groups: groups
+                .into_iter()
+                .filter_map(|(kind, key)| Some((kind, text(key)?.replace('\0', "\u{fffd}"))))
+                .collect(),
+            keys: Some(keys).filter(|keys| !keys.is_empty()),
+        })
+    }
+}
+
+impl Describe for Wanted {
+    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+        for name in ["distinct_id", "groups", "flag_keys"] {
+            operation.query_parameter(name, json!({ "type": "string" }));
+        }
+    }
+}
+
+async fn evaluation_reasons(
+    caller: Reader<Flags>,
+    wanted: Wanted,
+    app: App,
+) -> Result<Found<BTreeMap<String, Evaluated>>> {
+    let distinct_id = wanted.distinct_id()?;
+    let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
+    let mut shown: BTreeMap<String, Evaluated> = flags
+        .definitions()
+        .iter()
+        .filter(|flag| !flag.active && wanted.names(&flag.key))
+        .map(|flag| (flag.key.clone(), Evaluated::disabled()))
+        .collect();
+    let asked = wanted.asked(distinct_id);
+    let evaluated = app.flags.with_context(&caller.project, asked, |set, context, selection| {
+        let answers = set.evaluate(context, selection);
+        answers
+            .answers
+            .iter()
+            .map(|answer| (answer.flag.key.clone(), Evaluated::of(answer)))
+            .collect::<Vec<_>>()
+    });
+    shown.extend(evaluated.await.map_err(unavailable)?);
+    Ok(Found(shown))
+}
+
+#[derive(Serialize, JsonSchema)]
+struct MyFlag {
+    feature_flag: FlagDefinition,
+    #[schemars(with = "Value")]
+    value: FlagValue<'static>,
+}
+
+/// Every live flag, newest first, with its value for whoever asks.
+async fn my_flags(caller: Reader<Flags>, wanted: Wanted, app: App) -> Result<Found<Vec<MyFlag>>> {
+    let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
+    let mut definitions: Vec<FlagDefinition> =
+        flags.definitions().iter().filter(|flag| wanted.names(&flag.key)).cloned().collect();
+    definitions.sort_by_key(|flag| std::cmp::Reverse(flag.id));
+    let asked = wanted.asked(caller.user.user.distinct_id.clone());
+    let values = app.flags.with_context(&caller.project, asked, |set, context, selection| {
+        let answers = set.evaluate(context, selection);
+        let values = answers.answers.iter();
+        values
+            .map(|answer| (answer.flag.key.clone(), FlagValue::of(answer).into_owned()))
+            .collect::<BTreeMap<_, _>>()
+    });
+    let mut values = values.await.map_err(unavailable)?;
+    let shown = definitions.into_iter().map(|feature_flag| MyFlag {
+        value: values.remove(&feature_flag.key).unwrap_or(FlagValue::Truth(false)),
+        feature_flag,
+    });
+    Ok(Found(shown.collect()))
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Explanation {
+    key: String,
+    #[serde(flatten)]
+    answer: Evaluated,
+    /// Every comparison and every hash, in the order they were made.
+    #[schemars(with = "Vec<Value>")]
+    steps: Vec<Step>,
+}
+
+/// Why one flag answers somebody as it does.
+async fn explain(
+    caller: Reader<Flags>,
+    id: Id,
+    wanted: Wanted,
+    app: App,
+) -> Result<Found<Explanation>> {
+    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let distinct_id = wanted.distinct_id()?;
+    let mut asked = wanted.asked(distinct_id);
+    asked.selection.keys = Some(vec![flag.key.clone()]);
+    let explained = app.flags.with_context(&caller.project, asked, |set, context, selection| {
+        let mut steps = Steps::default();
+        let answers = set.evaluate_with(context, selection, &mut steps);
+        let answer = answers.answers.iter().find(|answer| answer.flag.key == flag.key);
+        (answer.map_or_else(Evaluated::disabled, Evaluated::of), steps.into_steps())
+    });
+    let (answer, steps) = explained.await.map_err(unavailable)?;
+    Ok(Found(Explanation { key: flag.key, answer, steps }))
+}

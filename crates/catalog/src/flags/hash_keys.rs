@@ -1,0 +1,114 @@
+//! What evaluation reads of persons, and which identifier buckets them.
+
+use model::person::PersonNo;
+use model::{ProjectId, Timestamp};
+use serde_json::{Map, Value as Json};
+
+use crate::bulk::Rows;
+use crate::db::{Tx, Value, args};
+use crate::{Catalog, Result};
+
+/// A person as flags see it, by one of its ids.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlagPerson {
+    pub distinct_id: String,
+    pub no: PersonNo,
+    pub properties: Map<String, Json>,
+    pub created_at: Timestamp,
+}
+
+/// For one person and one flag, the identifier to be hashed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HashKey {
+    pub person: PersonNo,
+    pub flag_key: String,
+    pub hash_key: String,
+}
+
+impl Catalog {
+    /// The persons of those of the ids that have one.
+    pub async fn flag_persons(
+        &self,
+        project: ProjectId,
+        distinct_ids: &[&str],
+    ) -> Result<Vec<FlagPerson>> {
+        let sql = "SELECT d.distinct_id, p.no, p.properties, p.created_at FROM distinct_ids d \
+                   JOIN persons p ON p.project_id = d.project_id AND p.no = d.person_no \
+                   WHERE d.project_id = $1 AND d.distinct_id IN {list}";
+        let wanted: Vec<Value> = distinct_ids.iter().map(|id| (*id).into()).collect();
+        let rows = self.db.all_in(sql, args![project], &wanted).await?;
+        let persons = rows.iter().map(|row| {
+            Ok(FlagPerson {
+                distinct_id: row.get("distinct_id")?,
+                no: row.get("no")?,
+                properties: row.json("properties")?,
+                created_at: row.get("created_at")?,
+            })
+        });
+        persons.collect()
+    }
+
+    pub async fn hash_keys(
+        &self,
+        project: ProjectId,
+        persons: &[PersonNo],
+    ) -> Result<Vec<HashKey>> {
+        let sql = "SELECT person_no, flag_key, hash_key FROM flag_hash_keys \
+                   WHERE project_id = $1 AND person_no IN {list}";
+        let wanted: Vec<Value> = persons.iter().map(|person| (*person).into()).collect();
+        let rows = self.db.all_in(sql, args![project], &wanted).await?;
+        let keys = rows.iter().map(|row| {
+            Ok(HashKey {
+                person: row.get("person_no")?,
+                flag_key: row.get("flag_key")?,
+                hash_key: row.get("hash_key")?,
+            })
+        });
+        keys.collect()
+    }
+
+    /// Never changes what is there.
+    pub async fn add_hash_keys(&self, project: ProjectId, keys: &[HashKey]) -> Result<()> {
+        let mut rows = Rows::new(4);
+        for key in keys {
+            rows.push(args![project, key.person, key.flag_key.as_str(), key.hash_key.as_str()]);
+        }
+        let mut tx = self.db.begin().await?;
+        let head = "INSERT INTO flag_hash_keys (project_id, person_no, flag_key, hash_key)";
+        tx.write(head, rows, "ON CONFLICT (project_id, person_no, flag_key) DO NOTHING").await?;
+        tx.commit().await
+    }
+}
+
+/// Whoever was merged into somebody brings along what that one has not.
+pub(crate) async fn follow(
+    tx: &mut Tx,
+    project: ProjectId,
+    moves: &[(PersonNo, PersonNo)],
+) -> Result<()> {
+    if moves.is_empty() {
+        return Ok(());
+    }
+    let gone: Vec<Value> = moves.iter().map(|(gone, _)| (*gone).into()).collect();
+    let sql = "SELECT person_no, flag_key, hash_key FROM flag_hash_keys \
+               WHERE project_id = $1 AND person_no IN {list}";
+    let found = tx.all_in(sql, args![project], &gone).await?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    let mut rows = Rows::new(4);
+    for row in &found {
+        let mut person: PersonNo = row.get("person_no")?;
+        for (from, into) in moves {
+            if *from == person {
+                person = *into;
+            }
+        }
+        let (flag, hash): (String, String) = (row.get("flag_key")?, row.get("hash_key")?);
+        rows.push(args![project, person, flag, hash]);
+    }
+    let sql = "DELETE FROM flag_hash_keys WHERE project_id = $1 AND person_no IN {list}";
+    tx.run_in(sql, args![project], &gone).await?;
+    let head = "INSERT INTO flag_hash_keys (project_id, person_no, flag_key, hash_key)";
+    tx.write(head, rows, "ON CONFLICT (project_id, person_no, flag_key) DO NOTHING").await
+}

@@ -1,0 +1,64 @@
+//! What SDKs that evaluate by themselves are sent.
+
+use std::collections::BTreeMap;
+
+use model::flag::{CohortKind, FlagDefinition};
+use serde::Serialize;
+use serde_json::Value;
+use sha1::{Digest, Sha1};
+
+use super::ProjectFlags;
+
+/// A whole answer, and what changes whenever it does.
+#[derive(Clone, Debug)]
+pub struct LocalEvaluation {
+    pub body: String,
+    /// Without quotes.
+    pub tag: String,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    flags: Vec<FlagDefinition>,
+    group_type_mapping: BTreeMap<String, &'a str>,
+    cohorts: BTreeMap<String, &'a Value>,
+    minimal_flag_called_events: bool,
+    property_matching_version: u8,
+}
+
+impl ProjectFlags {
+    /// Made when it is first asked for, and kept as long as the flags are.
+    pub fn local_evaluation(&self) -> &LocalEvaluation {
+        self.local.get_or_init(|| {
+            let body = serde_json::to_string(&self.body()).unwrap_or_default();
+            let digest = Sha1::digest(body.as_bytes());
+            let tag = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+            LocalEvaluation { body, tag }
+        })
+    }
+
+    /// Flags are in the order of their keys, so that equal flags are equal bytes.
+    fn body(&self) -> Body<'_> {
+        let shared = self.definitions.iter().filter(|flag| !flag.has_encrypted_payloads);
+        Body {
+            flags: shared.map(|flag| self.set.localised(flag)).collect(),
+            group_type_mapping: self
+                .group_types
+                .iter()
+                .enumerate()
+                .filter_map(|(index, name)| Some((index.to_string(), name.as_deref()?)))
+                .collect(),
+            // Lists of persons stay here: the SDK asks the server then.
+            cohorts: self
+                .cohorts
+                .iter()
+                .filter_map(|cohort| match &cohort.kind {
+                    CohortKind::Dynamic(tree) => Some((cohort.id.to_string(), tree)),
+                    CohortKind::Static => None,
+                })
+                .collect(),
+            minimal_flag_called_events: false,
+            property_matching_version: 1,
+        }
+    }
+}

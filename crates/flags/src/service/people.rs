@@ -1,0 +1,120 @@
+//! What is stored of those who ask, remembered until the pipeline applies something new.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use catalog::{Catalog, FlagPerson, HashKey};
+use model::ProjectId;
+use model::person::PersonNo;
+
+use super::{Asked, ByFlag};
+use crate::FlagSet;
+
+/// A few kilobytes each. All are forgotten when there are more.
+const REMEMBERED_MAX: usize = 10_000;
+
+type Remembered = HashMap<(ProjectId, Box<str>), Option<Arc<FlagPerson>>>;
+
+/// Persons by distinct id, as they were at one position of the journal.
+#[derive(Default)]
+pub(super) struct People(RwLock<(u64, Remembered)>);
+
+/// What an answer may use.
+#[derive(Default)]
+pub(super) struct Known {
+    pub person: Option<Arc<FlagPerson>>,
+    pub hash_keys: ByFlag,
+    pub unavailable: bool,
+}
+
+impl Known {
+    pub(super) fn unavailable() -> Self {
+        Self { unavailable: true, ..Self::default() }
+    }
+}
+
+impl People {
+    pub(super) async fn find(
+        &self,
+        catalog: &Catalog,
+        project: ProjectId,
+        set: &FlagSet,
+        asked: &Asked,
+    ) -> catalog::Result<Known> {
+        let person = self.person(catalog, project, &asked.distinct_id).await?;
+        if !set.needs_hash_keys() {
+            return Ok(Known { person, ..Known::default() });
+        }
+        let anonymous = match &asked.anon_distinct_id {
+            Some(id) if *id != asked.distinct_id => self.person(catalog, project, id).await?,
+            _ => None,
+        };
+        let hash_keys =
+            hash_keys(catalog, project, set, asked, [person.as_deref(), anonymous.as_deref()])
+                .await?;
+        Ok(Known { person, hash_keys, unavailable: false })
+    }
+
+    async fn person(
+        &self,
+        catalog: &Catalog,
+        project: ProjectId,
+        distinct_id: &str,
+    ) -> catalog::Result<Option<Arc<FlagPerson>>> {
+        // Before the question: an answer that is older than a change must not outlive it.
+        let position = catalog.applied_position();
+        let key = (project, Box::from(distinct_id));
+        {
+            let remembered = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            if remembered.0 == position
+                && let Some(known) = remembered.1.get(&key)
+            {
+                return Ok(known.clone());
+            }
+        }
+        let found = catalog.flag_persons(project, &[distinct_id]).await?;
+        let found = found.into_iter().next().map(Arc::new);
+        let mut remembered = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if remembered.0 != position || remembered.1.len() >= REMEMBERED_MAX {
+            *remembered = (position, HashMap::new());
+        }
+        remembered.1.insert(key, found.clone());
+        Ok(found)
+    }
+}
+
+/// The stored keys, and new ones for an anonymous id that becomes somebody.
+async fn hash_keys(
+    catalog: &Catalog,
+    project: ProjectId,
+    set: &FlagSet,
+    asked: &Asked,
+    persons: [Option<&FlagPerson>; 2],
+) -> catalog::Result<ByFlag> {
+    let mut numbers: Vec<PersonNo> = persons.iter().flatten().map(|person| person.no).collect();
+    numbers.dedup();
+    if numbers.is_empty() {
+        return Ok(ByFlag::new());
+    }
+    let mut stored = catalog.hash_keys(project, &numbers).await?;
+    if let Some(anonymous) = &asked.anon_distinct_id {
+        let missing: Vec<HashKey> = set
+            .continuous()
+            .flat_map(|flag| numbers.iter().map(move |person| (flag, *person)))
+            .filter(|(flag, _)| !stored.iter().any(|known| known.flag_key == flag.key))
+            .map(|(flag, person)| HashKey {
+                person,
+                flag_key: flag.key.clone(),
+                hash_key: anonymous.clone(),
+            })
+            .collect();
+        if !missing.is_empty() {
+            catalog.add_hash_keys(project, &missing).await?;
+            stored = catalog.hash_keys(project, &numbers).await?;
+        }
+    }
+    // The row of whoever owns the distinct id wins, so it comes last.
+    let own = persons[0].map(|person| person.no);
+    stored.sort_by_key(|key| Some(key.person) == own);
+    Ok(stored.into_iter().map(|key| (key.flag_key, key.hash_key)).collect())
+}

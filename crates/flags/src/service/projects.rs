@@ -1,0 +1,167 @@
+//! The flags of each project, compiled once and again when something they are made of changes.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use catalog::{Catalog, ProjectRow};
+use jiff::tz::TimeZone;
+use model::ProjectId;
+use model::flag::{CohortDefinition, FlagDefinition};
+use model::group::GROUP_TYPES_MAX;
+use model::property::{Booleans, Dialect};
+use tokio::time::timeout;
+
+use super::{LocalEvaluation, Unavailable};
+use crate::{Environment, FlagSet};
+
+/// How long a changed project waits for its flags before it answers from the last good ones.
+const LOAD_WAIT: Duration = Duration::from_secs(2);
+/// After a failure the last good ones answer for this long without asking.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Projects whose flags are kept; past it the others are forgotten, which costs a query each.
+const PROJECTS_MAX: usize = 10_000;
+
+/// One project's flags.
+pub struct ProjectFlags {
+    pub set: FlagSet,
+    pub(super) definitions: Vec<FlagDefinition>,
+    pub(super) cohorts: Vec<CohortDefinition>,
+    pub(super) group_types: [Option<String>; GROUP_TYPES_MAX as usize],
+    pub(super) local: OnceLock<LocalEvaluation>,
+}
+
+impl ProjectFlags {
+    pub fn group_index(&self, kind: &str) -> Option<u8> {
+        let at = self.group_types.iter().position(|known| known.as_deref() == Some(kind))?;
+        u8::try_from(at).ok()
+    }
+
+    pub fn definitions(&self) -> &[FlagDefinition] {
+        &self.definitions
+    }
+}
+
+pub(super) struct Projects {
+    slots: Arc<RwLock<HashMap<ProjectId, Arc<Slot>>>>,
+}
+
+#[derive(Default)]
+struct Slot {
+    /// Rises with every change.
+    generation: AtomicU64,
+    loaded: RwLock<Option<(u64, Arc<ProjectFlags>)>>,
+    /// Whoever holds it loads; the others wait for the same.
+    loading: tokio::sync::Mutex<()>,
+    failed_at: Mutex<Option<Instant>>,
+}
+
+impl Projects {
+    pub(super) fn new(catalog: &Catalog) -> Self {
+        let slots: Arc<RwLock<HashMap<ProjectId, Arc<Slot>>>> = Arc::default();
+        // The catalog outlives whoever listens to it, so it must not keep them alive.
+        let listening = Arc::downgrade(&slots);
+        catalog.on_project_change(move |project| {
+            let Some(slots) = listening.upgrade() else { return };
+            let slots = slots.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(slot) = slots.get(&project) {
+                slot.generation.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        Self { slots }
+    }
+
+    pub(super) async fn get(
+        &self,
+        catalog: &Catalog,
+        project: &ProjectRow,
+    ) -> Result<Arc<ProjectFlags>, Unavailable> {
+        let slot = self.slot(project.id);
+        if let Some(fresh) = slot.fresh() {
+            return Ok(fresh);
+        }
+        if slot.is_pausing()
+            && let Some(last) = slot.last()
+        {
+            return Ok(last);
+        }
+        let _turn = slot.loading.lock().await;
+        if let Some(fresh) = slot.fresh() {
+            return Ok(fresh);
+        }
+        let generation = slot.generation.load(Ordering::SeqCst);
+        let loaded = timeout(LOAD_WAIT, load(catalog, project)).await;
+        let failure = match loaded {
+            Ok(Ok(flags)) => {
+                let flags = Arc::new(flags);
+                slot.keep(generation, flags.clone());
+                return Ok(flags);
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "it took too long".to_owned(),
+        };
+        tracing::warn!(project.id = %project.id, error = failure, "flags could not be loaded");
+        *slot.failed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        slot.last().ok_or(Unavailable)
+    }
+
+    fn slot(&self, project: ProjectId) -> Arc<Slot> {
+        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(slot) = slots.get(&project) {
+            return slot.clone();
+        }
+        drop(slots);
+        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+        if slots.len() >= PROJECTS_MAX {
+            slots.clear();
+        }
+        slots.entry(project).or_default().clone()
+    }
+}
+
+impl Slot {
+    fn fresh(&self) -> Option<Arc<ProjectFlags>> {
+        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        let (generation, flags) = loaded.as_ref()?;
+        (*generation == self.generation.load(Ordering::SeqCst)).then(|| flags.clone())
+    }
+
+    fn last(&self) -> Option<Arc<ProjectFlags>> {
+        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        loaded.as_ref().map(|(_, flags)| flags.clone())
+    }
+
+    fn is_pausing(&self) -> bool {
+        let failed = self.failed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.is_some_and(|at| at.elapsed() < RETRY_PAUSE)
+    }
+
+    fn keep(&self, generation: u64, flags: Arc<ProjectFlags>) {
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = Some((generation, flags));
+        *self.failed_at.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+async fn load(catalog: &Catalog, project: &ProjectRow) -> catalog::Result<ProjectFlags> {
+    let definitions = catalog.flag_definitions(project.id).await?;
+    let cohorts: Vec<CohortDefinition> = Vec::new();
+    let mut group_types: [Option<String>; GROUP_TYPES_MAX as usize] = Default::default();
+    for (name, index) in
+        catalog.group_types_of(&[project.id]).await?.remove(&project.id).unwrap_or_default()
+    {
+        if let Some(slot) = group_types.get_mut(usize::from(index)) {
+            *slot = Some(name);
+        }
+    }
+    let zone = TimeZone::get(&project.timezone).unwrap_or(TimeZone::UTC);
+    let dialect = Dialect { booleans: Booleans::Truthiness, zone };
+    let environment = Environment { dialect, cohorts: cohorts.clone() };
+    Ok(ProjectFlags {
+        set: FlagSet::compile(&definitions, &environment),
+        definitions,
+        cohorts,
+        group_types,
+        local: OnceLock::new(),
+    })
+}
