@@ -125,6 +125,10 @@ impl Fault {
         Self::new(Reason::Unsupported(what.into()), span)
     }
 
+    pub fn at(self, span: Span) -> Self {
+        Self::new(self.0.0, span)
+    }
+
     pub fn in_text(self, text: &str) -> Error {
         let (reason, span) = *self.0;
         let at = (!text.is_empty()).then(|| Position::of(text, span.start as usize));

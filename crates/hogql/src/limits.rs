@@ -14,7 +14,25 @@ pub const TOKENS_MAX: usize = 64 * 1024;
 pub const LIST_MAX: usize = 16 * 1024;
 
 /// Nodes of a plan. Aliases are put in place of their names, so a short text can ask for many.
-pub const PLAN_NODES_MAX: usize = 128 * 1024;
+pub const PLAN_NODES_MAX: usize = 64 * 1024;
+
+/// Levels of a plan: the text's own, and those that aliases bring.
+pub const PLAN_NESTING_MAX: usize = 80;
+
+/// Every part of a column is compared with every key.
+pub const GROUP_KEYS_MAX: usize = 64;
+
+/// Different aggregates, window functions or `arrayJoin`s of one select.
+pub const CALLS_MAX: usize = 512;
+
+/// Columns of one select: names are looked up among them one by one.
+pub const COLUMNS_MAX: usize = 2048;
+
+/// Names of one `WITH`.
+pub const WITH_MAX: usize = 256;
+
+/// Tables and subqueries of one select.
+pub const SOURCES_MAX: usize = 32;
 
 /// Elements of the values of all placeholders, nested ones included.
 pub const VALUE_NODES_MAX: usize = 64 * 1024;

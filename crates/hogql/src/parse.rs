@@ -6,7 +6,7 @@ mod select;
 
 pub(crate) use expr::Level;
 
-use crate::ast::{Expr, Name, Query};
+use crate::ast::{Expr, Name, Query, TypeName};
 use crate::error::{Checked, Fault, Reason, Result, Span};
 use crate::limits::{LIST_MAX, NESTING_MAX};
 use crate::token::{Placed, Token, tokenize};
@@ -83,6 +83,11 @@ pub fn parse(text: &str) -> Result<Query> {
 /// An expression alone, as filters, breakdowns and lists of events take them.
 pub fn parse_expr(text: &str) -> Result<Expr> {
     Parser::run(text, Parser::expr)
+}
+
+/// A type alone, as `JSONExtract` takes it in a text.
+pub(crate) fn parse_type(text: &str) -> Result<TypeName> {
+    Parser::run(text, Parser::type_name)
 }
 
 struct Parser {

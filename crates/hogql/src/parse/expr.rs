@@ -49,16 +49,16 @@ impl Level {
 
 impl Parser {
     pub(super) fn expr(&mut self) -> Checked<Expr> {
-        self.nested(|parser| match parser.lambda_params() {
-            Some(params) => {
-                let start = params.first().map_or_else(|| parser.span(), |name| name.span);
-                parser.expect("->")?;
-                let body = parser.expr()?;
-                parser.grow()?;
-                let span = start.to(body.span);
-                Ok(Expr { kind: ExprKind::Lambda(params, Box::new(body)), span })
-            }
-            None => parser.operators(Level::Ternary),
+        self.nested(|parser| {
+            let start = parser.span();
+            let Some(params) = parser.lambda_params() else {
+                return parser.operators(Level::Ternary);
+            };
+            parser.expect("->")?;
+            let body = parser.expr()?;
+            parser.grow()?;
+            let span = start.to(body.span);
+            Ok(Expr { kind: ExprKind::Lambda(params, Box::new(body)), span })
         })
     }
 

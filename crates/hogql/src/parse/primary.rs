@@ -273,7 +273,7 @@ impl Parser {
         Ok(ExprKind::Cast(Box::new(expr), to))
     }
 
-    fn type_name(&mut self) -> Checked<TypeName> {
+    pub(super) fn type_name(&mut self) -> Checked<TypeName> {
         self.nested(|parser| {
             let name = match parser.token() {
                 // `Array(String)`: reserved elsewhere, a type here.

@@ -1,7 +1,9 @@
 //! Texts meant to break the reader end with an error, on a stack smaller than any we run on.
 
 use hogql::limits::{LIST_MAX, NESTING_MAX, TEXT_BYTES_MAX, TOKENS_MAX};
-use hogql::parse;
+use hogql::{parse, resolve};
+
+use crate::resolve::project;
 
 /// Less than threads get by default, without any optimisation.
 const STACK_BYTES: usize = 1536 * 1024;
@@ -84,6 +86,77 @@ fn wide_statements_are_fine_up_to_their_bounds() {
     });
 }
 
+fn plan(text: &str) -> hogql::Result<hogql::plan::Plan> {
+    resolve(&parse(text)?, text, &project(), None)
+}
+
+#[test]
+fn what_parses_resolves_or_is_refused_on_the_same_stack() {
+    on_a_small_stack(|| {
+        let nests = NESTS.iter().copied().chain([
+            ("arrayMap(x -> ", ", [1])"),
+            ("lower(", ")"),
+            ("toString((select ", "))"),
+            ("", " || 'a'"),
+            ("if(1, 2, ", ")"),
+        ]);
+        for (open, close) in nests {
+            for levels in 1..=NESTING_MAX {
+                let nested = format!("{}event{}", open.repeat(levels), close.repeat(levels));
+                let text = format!("select {nested}, count() from events group by {nested}");
+                if let Ok(plan) = plan(&text) {
+                    assert_eq!(plan.clone().to_string(), plan.to_string());
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn aliases_cannot_blow_a_plan_up() {
+    on_a_small_stack(|| {
+        let twice: String = (1..40).map(|no| format!(", a{} + a{0} as a{no}", no - 1)).collect();
+        for (text, what) in [
+            (format!("with 1 as a0{twice} select a39"), "nodes"),
+            (format!("select 1 as a0{twice}"), "nodes"),
+            (
+                {
+                    let chain = (1..200).map(|no| format!(", a{} + 1 as a{no}", no - 1));
+                    format!("with 1 as a0{} select a199", chain.collect::<String>())
+                },
+                "levels of nesting",
+            ),
+            (format!("select 1 from events a0{}", ", numbers(9)".repeat(40)), "named 'numbers'"),
+            (
+                {
+                    let tables = (0..40).map(|no| format!(", events b{no}"));
+                    format!("select 1 from events a{}", tables.collect::<String>())
+                },
+                "joined tables",
+            ),
+            (
+                {
+                    let sums = (0..1000).map(|no| format!("sum({no}), "));
+                    format!("select {}1", sums.collect::<String>())
+                },
+                "aggregates and windows",
+            ),
+            (format!("select 1 group by {}1", "1, ".repeat(100)), "keys of GROUP BY"),
+            (format!("select {}1", "1, ".repeat(4000)), "columns"),
+            (
+                {
+                    let names = (0..300).map(|no| format!("1 as a{no}, "));
+                    format!("with {} 1 as a select 1", names.collect::<String>())
+                },
+                "names of WITH",
+            ),
+        ] {
+            let error = plan(&text).expect_err(what);
+            assert!(error.to_string().contains(what), "{what}: {error}");
+        }
+    });
+}
+
 #[test]
 fn torn_statements_never_panic() {
     let text = "with t as (select 'é\\'' as \"x\", {v.a} from events e) select a.1, [x -> -1], \
@@ -91,10 +164,10 @@ fn torn_statements_never_panic() {
                 from t left join u on a =~* b /* c */ -- d\n limit 1 by a limit 2";
     assert!(parse(text).is_ok(), "{:?}", parse(text));
     for (at, _) in text.char_indices() {
-        let _ = parse(&text[..at]);
-        let _ = parse(&text[at..]);
+        let _ = plan(&text[..at]);
+        let _ = plan(&text[at..]);
         for odd in ["\0", "'", "\\", "\u{feff}", "{", "😀", "9", "."] {
-            let _ = parse(&format!("{}{odd}{}", &text[..at], &text[at..]));
+            let _ = plan(&format!("{}{odd}{}", &text[..at], &text[at..]));
         }
     }
     for text in ["\0", "select '\0'", "select \0", "select a\0b", "select `\0`", "\u{0}--", "/*/"] {

@@ -1,4 +1,6 @@
 mod fill;
+mod functions;
 mod hostile;
 mod parse;
+mod resolve;
 mod round_trip;

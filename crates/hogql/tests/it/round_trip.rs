@@ -292,7 +292,7 @@ fn check<T: std::fmt::Debug + 'static>(
     const STACK_BYTES: usize = 64 * 1024 * 1024;
     let run = move || {
         let config =
-            ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() };
+            ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() };
         TestRunner::new(config).run(&strategy(), holds).map_err(|error| error.to_string())
     };
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run);

@@ -1,0 +1,314 @@
+//! Every function there is: one table for resolving, evaluating and documenting.
+
+mod aggregates;
+mod arrays;
+mod dates;
+mod scalars;
+mod strings;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use crate::types::{Kind, Type, bits, integer};
+
+/// What is known of a function before any call.
+#[derive(Debug)]
+pub struct Function {
+    pub name: &'static str,
+    pub aliases: &'static [&'static str],
+    pub role: Role,
+    /// How many parameters `f(parameters)(arguments)` takes, at least and at most.
+    pub parameters: (usize, usize),
+    pub lambda: Lambda,
+    /// Beside the lambda.
+    pub args: &'static [Arg],
+    /// How many of the last arguments may be left out.
+    pub optional: usize,
+    /// Whether the last argument may be given again and again.
+    pub repeats: bool,
+    pub returns: Returns,
+    pub nulls: Nulls,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Scalar,
+    /// Also takes `OVER`, and `If` behind its name with a condition as last argument.
+    Aggregate,
+    /// Only with `OVER`.
+    Window,
+}
+
+/// A lambda before the other arguments, which are then arrays that it is applied to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lambda {
+    None,
+    Optional,
+    Required,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arg {
+    Any,
+    Text,
+    Int,
+    Number,
+    Condition,
+    /// A date or a date-time.
+    Time,
+    Interval,
+    Array,
+    Map,
+    Tuple,
+    /// `'day'`, known before anything runs.
+    Unit,
+    /// The name of a time zone, known before anything runs.
+    Zone,
+    /// A text known before anything runs.
+    ConstText,
+    /// A number known before anything runs.
+    ConstInt,
+    /// A member's name or an element's number.
+    Key,
+}
+
+/// The kind of the result, by the arguments' types. With a lambda, or instead of one that was
+/// left out, its result's type comes first.
+#[derive(Clone, Copy, Debug)]
+pub enum Returns {
+    Kind(Fixed),
+    /// The type of the argument with this number.
+    Arg(usize),
+    /// The type of the elements of the argument with this number.
+    Element(usize),
+    /// An array of the type of the argument with this number.
+    ArrayOf(usize),
+    /// The type that holds the arguments from this number on.
+    Common(usize),
+    By(fn(&[Type]) -> Option<Type>),
+}
+
+/// Kinds that a constant table can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fixed {
+    Bool,
+    UInt8,
+    UInt16,
+    UInt32,
+    UInt64,
+    Int64,
+    Float,
+    Text,
+    Texts,
+    Floats,
+    Uuid,
+    Date,
+    DateTime,
+}
+
+impl Fixed {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Bool => Kind::Bool,
+            Self::UInt8 => Kind::UInt(8),
+            Self::UInt16 => Kind::UInt(16),
+            Self::UInt32 => Kind::UInt(32),
+            Self::UInt64 => Kind::UInt(64),
+            Self::Int64 => Kind::Int(64),
+            Self::Float => Kind::Float,
+            Self::Text => Kind::Text,
+            Self::Texts => Kind::Array(Box::new(Kind::Text.into())),
+            Self::Floats => Kind::Array(Box::new(Kind::Float.into())),
+            Self::Uuid => Kind::Uuid,
+            Self::Date => Kind::Date,
+            Self::DateTime => Kind::DATE_TIME,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nulls {
+    /// Null if an argument is; an array if it has one to give is empty then.
+    Strict,
+    /// As strict, and null for a text that it cannot read.
+    OrNull,
+    /// The function has its own idea of null; the result's type says whether it may be null.
+    Own,
+    /// Skips nulls; never null (0, or an empty array, of no rows).
+    SkipToZero,
+    /// Skips nulls; null of no rows.
+    SkipToNull,
+}
+
+const fn function(name: &'static str, args: &'static [Arg], returns: Returns) -> Function {
+    Function {
+        name,
+        aliases: &[],
+        role: Role::Scalar,
+        parameters: (0, 0),
+        lambda: Lambda::None,
+        args,
+        optional: 0,
+        repeats: false,
+        returns,
+        nulls: Nulls::Strict,
+    }
+}
+
+impl Function {
+    const fn also(self, aliases: &'static [&'static str]) -> Self {
+        Self { aliases, ..self }
+    }
+
+    const fn optional(self, optional: usize) -> Self {
+        Self { optional, ..self }
+    }
+
+    const fn repeats(self) -> Self {
+        Self { repeats: true, ..self }
+    }
+
+    const fn nulls(self, nulls: Nulls) -> Self {
+        Self { nulls, ..self }
+    }
+
+    const fn lambda(self, lambda: Lambda) -> Self {
+        Self { lambda, ..self }
+    }
+
+    const fn parameters(self, min: usize, max: usize) -> Self {
+        Self { parameters: (min, max), ..self }
+    }
+
+    const fn role(self, role: Role) -> Self {
+        Self { role, ..self }
+    }
+
+    /// How many arguments it takes, without a lambda; no upper bound if the last repeats.
+    pub fn arity(&self) -> (usize, Option<usize>) {
+        let max = (!self.repeats).then_some(self.args.len());
+        (self.args.len() - self.optional, max)
+    }
+
+    /// What is wanted of the argument with this number.
+    pub fn arg(&self, no: usize) -> Option<Arg> {
+        self.args.get(no).or_else(|| self.args.last().filter(|_| self.repeats)).copied()
+    }
+
+    /// The type of a call. None if these arguments do not go together.
+    pub fn result(&self, args: &[Type]) -> Option<Type> {
+        let any_null = args.iter().any(|arg| arg.nullable);
+        let plain = |index: usize| args.get(index).cloned();
+        let result = match self.returns {
+            Returns::Kind(kind) => kind.kind().into(),
+            Returns::Arg(index) => plain(index)?,
+            Returns::Element(index) => args.get(index)?.element()?.clone(),
+            Returns::ArrayOf(index) => Type::array(plain(index)?),
+            Returns::Common(from) => common(args.get(from..)?)?,
+            Returns::By(rule) => rule(args)?,
+        };
+        Some(match self.nulls {
+            Nulls::Own => result,
+            Nulls::Strict => result.or_null(any_null),
+            Nulls::OrNull => {
+                let unread = args.first().is_some_and(|arg| arg.kind.is_text());
+                result.or_null(any_null || unread)
+            }
+            Nulls::SkipToZero => not_null(result),
+            Nulls::SkipToNull => result.or_null(true),
+        })
+    }
+}
+
+/// The type that holds all of these.
+pub(crate) fn common(types: &[Type]) -> Option<Type> {
+    let (first, rest) = types.split_first()?;
+    rest.iter().try_fold(first.clone(), |common, one| common.common(one))
+}
+
+fn not_null(one: Type) -> Type {
+    Type { nullable: false, ..one }
+}
+
+/// Of `sum` and its kin: the widest of its sort, so that it does not overflow soon.
+fn widest(types: &[Type]) -> Option<Type> {
+    let kind = match &types.first()?.kind {
+        Kind::Float => Kind::Float,
+        Kind::Decimal(scale) => Kind::Decimal(*scale),
+        Kind::Null => Kind::Int(64),
+        kind if kind.is_integer() => integer(bits(kind).0, 64),
+        _ => return None,
+    };
+    Some(kind.into())
+}
+
+/// By name as written; else, where that names only one, in any case.
+pub fn function_named(name: &str) -> Option<&'static Function> {
+    let index = &*INDEX;
+    let found =
+        index.exact.get(name).or_else(|| index.folded.get(&name.to_ascii_lowercase())?.as_ref());
+    found.copied()
+}
+
+/// All of them, in the order of the table.
+pub fn functions() -> impl Iterator<Item = &'static Function> {
+    let families = [
+        aggregates::AGGREGATES,
+        aggregates::WINDOWS,
+        scalars::CONDITIONS,
+        scalars::CONVERSIONS,
+        scalars::ARITHMETIC,
+        strings::STRINGS,
+        dates::DATES,
+        strings::JSON,
+        arrays::ARRAYS,
+        strings::URLS,
+    ];
+    families.into_iter().flatten()
+}
+
+struct Index {
+    exact: HashMap<&'static str, &'static Function>,
+    /// None where two names differ only in case.
+    folded: HashMap<String, Option<&'static Function>>,
+}
+
+static INDEX: LazyLock<Index> = LazyLock::new(|| {
+    let mut index = Index { exact: HashMap::new(), folded: HashMap::new() };
+    for function in functions() {
+        for name in std::iter::once(function.name).chain(function.aliases.iter().copied()) {
+            index.exact.insert(name, function);
+            index
+                .folded
+                .entry(name.to_ascii_lowercase())
+                .and_modify(|found| {
+                    *found = found.filter(|other| std::ptr::eq(*other, function));
+                })
+                .or_insert(Some(function));
+        }
+    }
+    index
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_means_one_function_and_every_rule_fits_its_arguments() {
+        let mut names = Vec::new();
+        for function in functions() {
+            names.push(function.name);
+            names.extend(function.aliases);
+            assert!(function.optional <= function.args.len(), "{}", function.name);
+            assert!(!function.repeats || !function.args.is_empty(), "{}", function.name);
+            assert!(function.parameters.0 <= function.parameters.1, "{}", function.name);
+            let skips = matches!(function.nulls, Nulls::SkipToZero | Nulls::SkipToNull);
+            assert_eq!(skips, function.role == Role::Aggregate, "{}", function.name);
+            assert!(function_named(function.name).is_some_and(|f| std::ptr::eq(f, function)));
+        }
+        names.sort_unstable();
+        let twice: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+        assert!(twice.is_empty(), "{twice:?}");
+    }
+}

@@ -1,0 +1,150 @@
+//! Arrays, tuples and maps.
+
+use super::{Arg, Fixed, Function, Lambda, Nulls, Returns, common, function, not_null, widest};
+use crate::types::{Kind, Type};
+
+use Arg::{Any, Array, ConstInt, Int, Map, Tuple};
+
+const YES_NO: Returns = Returns::Kind(Fixed::UInt8);
+const COUNT: Returns = Returns::Kind(Fixed::UInt64);
+/// With a lambda the first type is its result's; the first array comes behind it.
+const SAME: Returns = Returns::Arg(1);
+const ONE: Returns = Returns::Element(1);
+
+/// Takes a lambda, then arrays of one length.
+const fn with(name: &'static str, lambda: Lambda, returns: Returns) -> Function {
+    function(name, &[Array], returns).repeats().lambda(lambda).nulls(Nulls::Own)
+}
+
+const fn same(name: &'static str, args: &'static [Arg]) -> Function {
+    function(name, args, Returns::Arg(0))
+}
+
+pub(super) const ARRAYS: &[Function] = &[
+    function("array", &[Any], Returns::By(array)).optional(1).repeats().nulls(Nulls::Own),
+    // A row for each element: the resolver makes a plan's `Unnest` of it.
+    function("arrayJoin", &[Array], Returns::Element(0)).nulls(Nulls::Own),
+    function("has", &[Array, Any], Returns::By(has)).nulls(Nulls::Own),
+    function("hasAny", &[Array, Array], Returns::By(alike)),
+    function("hasAll", &[Array, Array], Returns::By(alike)),
+    function("indexOf", &[Array, Any], Returns::By(index_of)).nulls(Nulls::Own),
+    with("arrayMap", Lambda::Required, Returns::ArrayOf(0)),
+    with("arrayFilter", Lambda::Required, SAME),
+    with("arrayExists", Lambda::Optional, YES_NO),
+    with("arrayAll", Lambda::Optional, YES_NO),
+    with("arrayFirst", Lambda::Required, ONE),
+    with("arrayLast", Lambda::Required, ONE),
+    with("arrayCount", Lambda::Optional, COUNT),
+    with("arraySum", Lambda::Optional, Returns::By(widest)),
+    with("arrayAvg", Lambda::Optional, Returns::Kind(Fixed::Float)),
+    with("arrayMin", Lambda::Optional, Returns::Arg(0)),
+    with("arrayMax", Lambda::Optional, Returns::Arg(0)),
+    with("arraySort", Lambda::Optional, SAME),
+    with("arrayReverseSort", Lambda::Optional, SAME),
+    same("arrayReverse", &[Array]),
+    same("arrayDistinct", &[Array]),
+    function("arrayUniq", &[Array], COUNT).repeats(),
+    function("arrayConcat", &[Array], Returns::Common(0)).repeats(),
+    same("arraySlice", &[Array, Int, Int]).optional(1),
+    function("arrayPushBack", &[Array, Any], Returns::By(push)).nulls(Nulls::Own),
+    function("arrayPushFront", &[Array, Any], Returns::By(push)).nulls(Nulls::Own),
+    same("arrayPopBack", &[Array]),
+    same("arrayPopFront", &[Array]),
+    function("arrayElement", &[Any, Any], Returns::By(element)).nulls(Nulls::Own),
+    function("arrayEnumerate", &[Array], Returns::By(|_| Some(Type::array(Kind::UInt(32).into())))),
+    function("arrayZip", &[Array], Returns::By(zip)).repeats(),
+    function("arrayFlatten", &[Array], Returns::By(flatten)),
+    function("arrayDifference", &[Array], Returns::By(differences)),
+    with("arrayCumSum", Lambda::Optional, Returns::By(|types| Some(Type::array(widest(types)?)))),
+    function("arrayIntersect", &[Array], Returns::Common(0)).repeats(),
+    same("arrayCompact", &[Array]),
+    function("range", &[Int, Int, Int], Returns::By(range)).optional(2),
+    function("tuple", &[Any], Returns::By(tuple)).optional(1).repeats().nulls(Nulls::Own),
+    // Which element it is, the resolver knows.
+    function("tupleElement", &[Tuple, ConstInt], Returns::Arg(0)).nulls(Nulls::Own),
+    function("map", &[Any], Returns::By(map)).optional(1).repeats().nulls(Nulls::Own),
+    function("mapKeys", &[Map], Returns::By(|types| Some(Type::array(pair(types)?.0.clone())))),
+    function("mapValues", &[Map], Returns::By(|types| Some(Type::array(pair(types)?.1.clone())))),
+];
+
+fn array(types: &[Type]) -> Option<Type> {
+    if types.is_empty() {
+        return Some(Type::array(Type { kind: Kind::Null, nullable: false }));
+    }
+    common(types).map(Type::array)
+}
+
+/// What is looked for must be of the elements' sort.
+fn has(types: &[Type]) -> Option<Type> {
+    push(types).map(|_| Kind::UInt(8).into())
+}
+
+fn index_of(types: &[Type]) -> Option<Type> {
+    push(types).map(|_| Kind::UInt(64).into())
+}
+
+fn alike(types: &[Type]) -> Option<Type> {
+    common(types).map(|_| Kind::UInt(8).into())
+}
+
+fn push(types: &[Type]) -> Option<Type> {
+    Some(Type::array(types.first()?.element()?.common(types.get(1)?)?))
+}
+
+/// Of an array by number, of a map by key; null where there is none.
+fn element(types: &[Type]) -> Option<Type> {
+    let [from, by] = types else { return None };
+    match &from.kind {
+        Kind::Array(element) if by.kind.is_integer() => {
+            Some((**element).clone().or_null(by.nullable))
+        }
+        Kind::Map(pair) => pair.0.common(by).map(|_| pair.1.clone()),
+        _ => None,
+    }
+}
+
+fn zip(types: &[Type]) -> Option<Type> {
+    let items: Option<Vec<Type>> = types.iter().map(|one| one.element().cloned()).collect();
+    Some(Type::array(Kind::Tuple(items?).into()))
+}
+
+fn flatten(types: &[Type]) -> Option<Type> {
+    let mut inner = types.first()?.element()?;
+    while let Some(deeper) = inner.element() {
+        inner = deeper;
+    }
+    Some(Type::array(inner.clone()))
+}
+
+fn differences(types: &[Type]) -> Option<Type> {
+    let element = types.first()?.element()?;
+    let kind = if element.kind.is_integer() { Kind::Int(64) } else { Kind::Float };
+    element.kind.is_number().then(|| Type::array(not_null(kind.into())))
+}
+
+fn range(types: &[Type]) -> Option<Type> {
+    Some(Type::array(not_null(widest(&[common(types)?])?)))
+}
+
+fn tuple(types: &[Type]) -> Option<Type> {
+    Some(Kind::Tuple(types.to_vec()).into())
+}
+
+fn map(types: &[Type]) -> Option<Type> {
+    if !types.len().is_multiple_of(2) {
+        return None;
+    }
+    if types.is_empty() {
+        return Some(Kind::Map(Box::new((Kind::Text.into(), Kind::Null.into()))).into());
+    }
+    let keys: Vec<Type> = types.iter().step_by(2).cloned().collect();
+    let values: Vec<Type> = types.iter().skip(1).step_by(2).cloned().collect();
+    Some(Kind::Map(Box::new((common(&keys)?, common(&values)?))).into())
+}
+
+fn pair(types: &[Type]) -> Option<&(Type, Type)> {
+    match &types.first()?.kind {
+        Kind::Map(pair) => Some(pair),
+        _ => None,
+    }
+}

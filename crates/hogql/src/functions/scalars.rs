@@ -1,0 +1,163 @@
+//! Conditions, conversions, arithmetic.
+
+use super::{Arg, Fixed, Function, Nulls, Returns, common, function, not_null};
+use crate::types::{Kind, Type, bits, integer};
+
+use Arg::{Any, Condition, ConstInt, Int, Number, Text, Zone};
+
+const TEXT: Returns = Returns::Kind(Fixed::Text);
+const FLOAT: Returns = Returns::Kind(Fixed::Float);
+const YES_NO: Returns = Returns::Kind(Fixed::UInt8);
+const MAYBE: Returns = Returns::By(|types| Some(types.first()?.clone().or_null(true)));
+const WHOLE: Returns = Returns::Kind(Fixed::Int64);
+
+pub(super) const CONDITIONS: &[Function] = &[
+    function("if", &[Condition, Any, Any], Returns::Common(1)).nulls(Nulls::Own),
+    function("multiIf", &[Any, Any, Any], Returns::By(multi_if)).repeats().nulls(Nulls::Own),
+    function("coalesce", &[Any], Returns::By(coalesce)).repeats().nulls(Nulls::Own),
+    function("ifNull", &[Any, Any], Returns::By(coalesce)).nulls(Nulls::Own),
+    function("nullIf", &[Any, Any], MAYBE).nulls(Nulls::Own),
+    function("isNull", &[Any], YES_NO).nulls(Nulls::Own),
+    function("isNotNull", &[Any], YES_NO).nulls(Nulls::Own),
+    function("assumeNotNull", &[Any], Returns::By(|types| Some(not_null(types.first()?.clone()))))
+        .nulls(Nulls::Own),
+    function("toNullable", &[Any], MAYBE).nulls(Nulls::Own),
+    function("greatest", &[Any, Any], Returns::Common(0)).repeats(),
+    function("least", &[Any, Any], Returns::Common(0)).repeats(),
+    function("isNaN", &[Number], YES_NO),
+    function("isFinite", &[Number], YES_NO),
+    function("ifNotFinite", &[Number, Number], Returns::Common(0)),
+    function("and", &[Condition, Condition], YES_NO).repeats(),
+    function("or", &[Condition, Condition], YES_NO).repeats(),
+];
+
+pub(super) const CONVERSIONS: &[Function] = &[
+    function("toString", &[Any], TEXT),
+    function("toInt", &[Any], WHOLE).nulls(Nulls::OrNull),
+    function("toIntOrZero", &[Any], WHOLE),
+    function("toFloat", &[Any], FLOAT).nulls(Nulls::OrNull),
+    function("toFloatOrZero", &[Any], FLOAT),
+    function("toFloatOrDefault", &[Any, Number], FLOAT).optional(1),
+    function("toDecimal", &[Any, ConstInt], Returns::Arg(0)).nulls(Nulls::OrNull),
+    function("toBool", &[Any], Returns::Kind(Fixed::Bool)),
+    function("toUUID", &[Any], Returns::Kind(Fixed::Uuid)).nulls(Nulls::OrNull),
+    function("toDate", &[Any, Zone], Returns::Kind(Fixed::Date)).optional(1).nulls(Nulls::OrNull),
+    function("toDateTime", &[Any, Zone], Returns::Kind(Fixed::DateTime))
+        .optional(1)
+        .nulls(Nulls::OrNull),
+    function("toDateTime64", &[Any, ConstInt, Zone], Returns::Kind(Fixed::DateTime))
+        .optional(1)
+        .nulls(Nulls::OrNull),
+    function("parseDateTimeBestEffort", &[Any, Zone], Returns::Kind(Fixed::DateTime))
+        .optional(1)
+        .nulls(Nulls::OrNull),
+    function("toJSONString", &[Any], TEXT).nulls(Nulls::Own),
+    function("toTypeName", &[Any], TEXT).nulls(Nulls::Own),
+    function("hex", &[Any], TEXT),
+    function("unhex", &[Text], TEXT),
+    function("cityHash64", &[Any], Returns::Kind(Fixed::UInt64)).repeats(),
+    function("MD5", &[Text], TEXT),
+];
+
+pub(super) const ARITHMETIC: &[Function] = &[
+    function("plus", &[Any, Any], Returns::By(plus)),
+    function("minus", &[Any, Any], Returns::By(minus)),
+    function("multiply", &[Number, Number], Returns::By(|types| wider(types, false))),
+    function("divide", &[Number, Number], FLOAT),
+    function("intDiv", &[Number, Number], WHOLE),
+    function("intDivOrZero", &[Number, Number], WHOLE),
+    function("modulo", &[Number, Number], Returns::Common(0)),
+    function("negate", &[Number], Returns::By(negate)),
+    function("abs", &[Number], Returns::Arg(0)),
+    function("round", &[Number, Int], Returns::Arg(0)).optional(1),
+    function("floor", &[Number, Int], Returns::Arg(0)).optional(1),
+    function("ceil", &[Number, Int], Returns::Arg(0)).optional(1),
+    function("trunc", &[Number, Int], Returns::Arg(0)).optional(1),
+    function("sqrt", &[Number], FLOAT),
+    function("pow", &[Number, Number], FLOAT).also(&["power"]),
+    function("exp", &[Number], FLOAT),
+    function("log", &[Number], FLOAT).also(&["ln"]),
+    function("log2", &[Number], FLOAT),
+    function("log10", &[Number], FLOAT),
+    function("sign", &[Number], WHOLE),
+    function("gcd", &[Int, Int], WHOLE),
+    function("lcm", &[Int, Int], WHOLE),
+    function("max2", &[Number, Number], FLOAT),
+    function("min2", &[Number, Number], FLOAT),
+    function("pi", &[], FLOAT),
+    function("e", &[], FLOAT),
+];
+
+/// Conditions and values by turns, and a value for the rest. The resolver checks the conditions.
+fn multi_if(types: &[Type]) -> Option<Type> {
+    if types.len().is_multiple_of(2) {
+        return None;
+    }
+    let (last, pairs) = types.split_last()?;
+    let values: Vec<Type> = pairs.iter().skip(1).step_by(2).chain([last]).cloned().collect();
+    common(&values)
+}
+
+/// Null only if all of them may be.
+fn coalesce(types: &[Type]) -> Option<Type> {
+    let nullable = types.iter().all(|one| one.nullable);
+    let common = common(types)?;
+    Some(Type { nullable, ..common })
+}
+
+/// One size up, as ClickHouse does, so that one operation does not overflow.
+fn wider(types: &[Type], signed: bool) -> Option<Type> {
+    let [a, b] = types else { return None };
+    let kind = match (&a.kind, &b.kind) {
+        (Kind::Null, _) | (_, Kind::Null) => Kind::Int(64),
+        (a, b) if a.is_integer() && b.is_integer() => {
+            let ((signed_a, a), (signed_b, b)) = (bits(a), bits(b));
+            integer(signed || signed_a || signed_b, a.max(b).saturating_mul(2))
+        }
+        _ => a.common(b).filter(|common| common.kind.is_number())?.kind,
+    };
+    Some(kind.into())
+}
+
+/// A moment and an interval, a date and days, two numbers.
+fn plus(types: &[Type]) -> Option<Type> {
+    let [a, b] = types else { return None };
+    match (&a.kind, &b.kind) {
+        (time, by) | (by, time) if time.is_time() && steps(by) => Some(moved(time, by)),
+        _ => wider(types, false),
+    }
+}
+
+fn minus(types: &[Type]) -> Option<Type> {
+    let [a, b] = types else { return None };
+    match (&a.kind, &b.kind) {
+        (time, by) if time.is_time() && steps(by) => Some(moved(time, by)),
+        (a, b) if a.is_time() && b.is_time() => Some(Kind::Int(64).into()),
+        _ => wider(types, true),
+    }
+}
+
+fn steps(kind: &Kind) -> bool {
+    matches!(kind, Kind::Interval(_)) || kind.is_integer()
+}
+
+/// A date moved by hours is a moment.
+pub(super) fn moved(time: &Kind, by: &Kind) -> Type {
+    use crate::ast::Unit;
+    let within_a_day = matches!(by, Kind::Interval(Unit::Second | Unit::Minute | Unit::Hour));
+    if *time == Kind::Date && within_a_day {
+        return Kind::DATE_TIME.into();
+    }
+    time.clone().into()
+}
+
+fn negate(types: &[Type]) -> Option<Type> {
+    let kind = match &types.first()?.kind {
+        kind if kind.is_integer() => {
+            let (signed, size) = bits(kind);
+            integer(true, if signed { size } else { size.saturating_mul(2) })
+        }
+        kind => kind.clone(),
+    };
+    Some(kind.into())
+}

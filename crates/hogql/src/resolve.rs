@@ -1,0 +1,188 @@
+//! Names to what they mean, and types to everything: a tree becomes a [`Plan`].
+
+mod access;
+mod call;
+mod coerce;
+mod expr;
+mod extract;
+mod near;
+mod scope;
+mod select;
+mod source;
+mod windows;
+
+use std::collections::{BTreeMap, HashMap};
+
+use model::definition::{PropertyOwner, PropertyType};
+use model::{CohortId, ProjectId, Timestamp};
+
+use crate::ast;
+use crate::error::{Checked, Fault, Result, Span};
+use crate::limits::{PLAN_NESTING_MAX, PLAN_NODES_MAX, ROWS_DEFAULT, ROWS_MAX, WITH_MAX};
+use crate::plan::{Body, Output, Page, Plan, Relation};
+use scope::{Named, Scope};
+
+/// What a statement's meaning depends on beside its text.
+#[derive(Clone, Debug)]
+pub struct Project {
+    pub id: ProjectId,
+    /// The name of its time zone.
+    pub zone: String,
+    /// Types of groups by name.
+    pub groups: BTreeMap<String, u8>,
+    /// Types of properties that are more than text.
+    pub properties: HashMap<(PropertyOwner, String), PropertyType>,
+    pub cohorts: BTreeMap<CohortId, String>,
+}
+
+/// What `{filters}` stands for.
+#[derive(Clone, Debug, Default)]
+pub struct Filters {
+    /// Both bounds belong to the range.
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+    /// In the fields of the table that is filtered.
+    pub condition: Option<ast::Expr>,
+}
+
+/// `text` is what `query` was parsed from, for the places in errors; empty if it was built by hand.
+/// Without filters, `{filters}` is true.
+pub fn resolve(
+    query: &ast::Query,
+    text: &str,
+    project: &Project,
+    filters: Option<&Filters>,
+) -> Result<Plan> {
+    let mut resolver = Resolver {
+        project,
+        filters,
+        ctes: Vec::new(),
+        named: Vec::new(),
+        scopes: Vec::new(),
+        nodes: 0,
+        depth: 0,
+    };
+    let resolved = resolver.query(query);
+    let mut root = resolved.map_err(|fault| fault.in_text(text))?;
+    let page = take_page(&mut root);
+    let zone = project.zone.clone();
+    Ok(Plan { project: project.id, zone, ctes: resolver.ctes, root, page })
+}
+
+/// The outermost limit is the answer's, with a default and a bound of its own.
+fn take_page(root: &mut Relation) -> Page {
+    let (limit, offset) = match &mut root.body {
+        Body::Select(select) => (select.limit.take(), std::mem::take(&mut select.offset)),
+        Body::Set { .. } => (None, 0),
+    };
+    Page { limit: limit.unwrap_or(ROWS_DEFAULT).min(ROWS_MAX), offset, limited: limit.is_some() }
+}
+
+struct Resolver<'a> {
+    project: &'a Project,
+    filters: Option<&'a Filters>,
+    ctes: Vec<Relation>,
+    /// What `WITH` names, innermost last.
+    named: Vec<(&'a str, Named<'a>)>,
+    /// Of the selects around; only the last one's fields can be seen.
+    scopes: Vec<Scope<'a>>,
+    nodes: usize,
+    depth: usize,
+}
+
+impl<'a> Resolver<'a> {
+    fn query(&mut self, query: &'a ast::Query) -> Checked<Relation> {
+        let outside = self.named.len();
+        if let Some(first) = query.with.get(WITH_MAX) {
+            return Err(Fault::too_large("names of WITH", WITH_MAX, first.name.span));
+        }
+        for with in &query.with {
+            let name = with.name.text.as_str();
+            if self.named[outside..].iter().any(|(other, _)| *other == name) {
+                let message = format!("'{name}' is named twice by WITH");
+                return Err(Fault::invalid(message, with.name.span));
+            }
+            let named = match &with.value {
+                ast::WithValue::Query(query) => {
+                    let relation = self.deeper(with.name.span, |one| one.query(query))?;
+                    self.ctes.push(relation);
+                    Named::Cte(self.ctes.len() - 1)
+                }
+                ast::WithValue::Scalar(expr) => Named::Scalar(expr),
+            };
+            self.named.push((name, named));
+        }
+        let relation = match &query.body {
+            ast::Body::Select(select) => self.select(select)?,
+            ast::Body::Set { first, rest } => self.set(first, rest)?,
+        };
+        self.named.truncate(outside);
+        Ok(relation)
+    }
+
+    fn set(
+        &mut self,
+        first: &'a ast::Query,
+        rest: &'a [(ast::SetOp, ast::Query)],
+    ) -> Checked<Relation> {
+        let first = self.deeper(Span::default(), |one| one.query(first))?;
+        let mut columns = first.columns.clone();
+        let mut relations = Vec::new();
+        for (op, query) in rest {
+            let span = span_of(query);
+            let relation = self.deeper(span, |one| one.query(query))?;
+            if relation.columns.len() != columns.len() {
+                let message = format!(
+                    "The parts of a union need equally many columns: {} and {}",
+                    columns.len(),
+                    relation.columns.len()
+                );
+                return Err(Fault::invalid(message, span));
+            }
+            for (column, other) in columns.iter_mut().zip(&relation.columns) {
+                let Some(ty) = column.ty.common(&other.ty) else {
+                    let (name, a, b) = (&column.name, &column.ty, &other.ty);
+                    let message = format!("Column '{name}' cannot be both {a} and {b}");
+                    return Err(Fault::invalid(message, span));
+                };
+                *column = Output { name: std::mem::take(&mut column.name), ty };
+            }
+            relations.push((*op, relation));
+        }
+        Ok(Relation { columns, body: Body::Set { first: Box::new(first), rest: relations } })
+    }
+
+    /// Counts what a plan grows by.
+    fn charge(&mut self, nodes: usize, span: Span) -> Checked<()> {
+        self.nodes = self.nodes.saturating_add(nodes);
+        if self.nodes > PLAN_NODES_MAX {
+            let what = "nodes, with aliases in their places";
+            return Err(Fault::too_large(what, PLAN_NODES_MAX, span));
+        }
+        Ok(())
+    }
+
+    /// Resolves a part of what stands at `span`, within the bounds of a plan.
+    fn deeper<T>(
+        &mut self,
+        span: Span,
+        resolve: impl FnOnce(&mut Self) -> Checked<T>,
+    ) -> Checked<T> {
+        self.charge(1, span)?;
+        if self.depth >= PLAN_NESTING_MAX {
+            let what = "levels of nesting, with aliases in their places";
+            return Err(Fault::too_large(what, PLAN_NESTING_MAX, span));
+        }
+        self.depth += 1;
+        let resolved = resolve(self)?;
+        self.depth -= 1;
+        Ok(resolved)
+    }
+}
+
+fn span_of(query: &ast::Query) -> Span {
+    match &query.body {
+        ast::Body::Select(select) => select.span,
+        ast::Body::Set { first, .. } => span_of(first),
+    }
+}

@@ -1,0 +1,263 @@
+//! Calls.
+
+use super::near::near;
+use super::scope::Clause;
+use super::{Resolver, windows};
+use crate::ast::{self, ExprKind as Ast, Literal, LogicOp, Unit};
+use crate::error::{Checked, Fault, Reason, Span};
+use crate::functions::{Arg, Function, Lambda, Role, function_named, functions};
+use crate::parse::parse_type;
+use crate::plan::{Expr, ExprKind, FunctionRef, Value};
+use crate::resolve::expr::logic;
+use crate::types::{Kind, Moment, Type, named};
+
+/// Functions whose lambda answers yes or no.
+const PREDICATES: &[&str] =
+    &["arrayAll", "arrayCount", "arrayExists", "arrayFilter", "arrayFirst", "arrayLast"];
+
+impl<'a> Resolver<'a> {
+    pub(super) fn call(&mut self, call: &'a ast::Call, span: Span) -> Checked<Expr> {
+        let (function, conditional) = named_function(&call.name)?;
+        if function.role != Role::Scalar {
+            return self.aggregate(windows::Called { function, conditional, call, span });
+        }
+        let name = function.name;
+        let refused = [
+            (call.over.is_some(), "OVER"),
+            (call.distinct, "DISTINCT"),
+            (!call.parameters.is_empty(), "parameters before its arguments"),
+        ];
+        if let Some((_, what)) = refused.into_iter().find(|(found, _)| *found) {
+            return Err(Fault::invalid(format!("{name} takes no {what}"), call.name.span));
+        }
+        if function.lambda != Lambda::None {
+            return self.with_lambda(function, call, span);
+        }
+        check_arity(function, call.args.len(), call.name.span)?;
+        let args = self.args(function, &call.args)?;
+        self.special(function, args, span)
+    }
+
+    pub(super) fn args(
+        &mut self,
+        function: &'static Function,
+        args: &'a [ast::Expr],
+    ) -> Checked<Vec<Expr>> {
+        let args = args.iter().enumerate().map(|(no, arg)| {
+            let wanted = function.arg(no).unwrap_or(Arg::Any);
+            if wanted == Arg::Unit {
+                return unit(arg);
+            }
+            let arg = self.expr(arg)?;
+            self.coerce(arg, wanted)
+        });
+        args.collect()
+    }
+
+    /// Functions whose result depends on more than the types of their arguments.
+    fn special(
+        &mut self,
+        function: &'static Function,
+        mut args: Vec<Expr>,
+        span: Span,
+    ) -> Checked<Expr> {
+        match function.name {
+            "and" => return Ok(logic(LogicOp::And, args, span)),
+            "or" => return Ok(logic(LogicOp::Or, args, span)),
+            "arrayJoin" => return self.array_join_call(args, span),
+            "tupleElement" => {
+                let index = args.pop().map(|index| index.kind);
+                if let (Some(base), Some(ExprKind::Value(Value::UInt(index)))) = (args.pop(), index)
+                {
+                    return self.element(base, index, span);
+                }
+                return Err(Fault::invalid("Elements are counted from 1", span));
+            }
+            "multiIf" => {
+                let last = args.len() - 1;
+                let conditions = args.into_iter().enumerate().map(|(no, arg)| {
+                    let wanted = if no < last && no % 2 == 0 { Arg::Condition } else { Arg::Any };
+                    self.coerce(arg, wanted)
+                });
+                args = conditions.collect::<Checked<_>>()?;
+            }
+            _ => {}
+        }
+        let override_kind = special_kind(function, &args, span)?;
+        let result = self.apply(function.name, args, span)?;
+        Ok(match override_kind {
+            Some(ty) => Expr { ty: ty.or_null(result.ty.nullable), ..result },
+            None => result,
+        })
+    }
+
+    fn array_join_call(&mut self, mut args: Vec<Expr>, span: Span) -> Checked<Expr> {
+        self.refuse_in_lambda("arrayJoin", span)?;
+        if matches!(self.scope().clause, Clause::Window | Clause::Source) {
+            return Err(Fault::invalid("arrayJoin cannot stand in a window or a join", span));
+        }
+        let array = args.pop().filter(|array| array.ty.element().is_some());
+        let Some(array) = array else {
+            return Err(Fault::invalid("arrayJoin takes an array", span));
+        };
+        let ty = array.ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
+        Ok(Expr { kind: ExprKind::Unnested { array: Box::new(array) }, ty, span })
+    }
+
+    pub(super) fn refuse_in_lambda(&mut self, name: &str, span: Span) -> Checked<()> {
+        if self.scope().params.is_empty() {
+            return Ok(());
+        }
+        Err(Fault::invalid(format!("{name} cannot stand in a lambda"), span))
+    }
+
+    fn with_lambda(
+        &mut self,
+        function: &'static Function,
+        call: &'a ast::Call,
+        span: Span,
+    ) -> Checked<Expr> {
+        let name = function.name;
+        let (lambda, arrays) = match call.args.split_first() {
+            Some((first, rest)) if matches!(first.kind, Ast::Lambda(..)) => (Some(first), rest),
+            _ => (None, &call.args[..]),
+        };
+        if lambda.is_none() && function.lambda == Lambda::Required {
+            let message = format!("{name} takes a lambda first: x -> …");
+            return Err(Fault::invalid(message, call.name.span));
+        }
+        check_arity(function, arrays.len(), call.name.span)?;
+        let arrays = self.args(function, arrays)?;
+        let elements: Vec<Type> =
+            arrays.iter().filter_map(|array| array.ty.element().cloned()).collect();
+        let mut types = vec![elements.first().cloned().unwrap_or_else(|| Kind::Null.into())];
+        let mut args = Vec::new();
+        if let Some(lambda) = lambda {
+            let lambda = self.lambda(function, lambda, elements)?;
+            types[0] = lambda.ty.clone();
+            args.push(lambda);
+        }
+        types.extend(arrays.iter().map(|array| array.ty.clone()));
+        args.extend(arrays);
+        let Some(ty) = function.result(&types) else {
+            return Err(Fault::invalid(format!("{name} cannot take these arguments"), span));
+        };
+        Ok(Expr { kind: ExprKind::Call { function: FunctionRef(function), args }, ty, span })
+    }
+
+    fn lambda(
+        &mut self,
+        function: &'static Function,
+        lambda: &'a ast::Expr,
+        elements: Vec<Type>,
+    ) -> Checked<Expr> {
+        let Ast::Lambda(names, body) = &lambda.kind else {
+            return Err(Fault::invalid("Expected a lambda", lambda.span));
+        };
+        if names.len() != elements.len() {
+            let message = format!(
+                "The lambda takes {} parameter(s) for {} array(s)",
+                names.len(),
+                elements.len()
+            );
+            return Err(Fault::invalid(message, lambda.span));
+        }
+        let mut params = Vec::new();
+        for (name, ty) in names.iter().zip(elements) {
+            let scope = self.scope();
+            // By depth: the same lambda, resolved again for an alias, is equal.
+            let id = scope.params.len();
+            params.push(id);
+            scope.params.push((&name.text, id, ty));
+        }
+        let mut body = self.expr(body)?;
+        let scope = self.scope();
+        let outside = scope.params.len() - params.len();
+        scope.params.truncate(outside);
+        if PREDICATES.contains(&function.name) {
+            body = self.coerce(body, Arg::Condition)?;
+        }
+        let ty = body.ty.clone();
+        let kind = ExprKind::Lambda { params, body: Box::new(body) };
+        Ok(Expr { kind, ty, span: lambda.span })
+    }
+}
+
+/// The function, and whether `If` stands behind its name.
+fn named_function(name: &ast::Name) -> Checked<(&'static Function, bool)> {
+    let text = name.text.as_str();
+    if let Some(function) = function_named(text) {
+        return Ok((function, false));
+    }
+    let base = text.len().checked_sub(2).filter(|at| text.is_char_boundary(*at));
+    if let Some((base, suffix)) = base.map(|at| text.split_at(at))
+        && suffix.eq_ignore_ascii_case("if")
+        && let Some(function) = function_named(base)
+        && function.role == Role::Aggregate
+    {
+        return Ok((function, true));
+    }
+    let near = near(text, functions().map(|function| function.name));
+    Err(Fault::new(Reason::UnknownFunction { name: text.to_owned(), near }, name.span))
+}
+
+pub(super) fn check_arity(function: &Function, found: usize, span: Span) -> Checked<()> {
+    let (min, max) = function.arity();
+    if found >= min && max.is_none_or(|max| found <= max) {
+        return Ok(());
+    }
+    let wanted = match max {
+        Some(max) if max == min => format!("{min}"),
+        Some(max) => format!("{min} to {max}"),
+        None => format!("at least {min}"),
+    };
+    let message = format!("{} takes {wanted} argument(s), found {found}", function.name);
+    Err(Fault::invalid(message, span))
+}
+
+/// A unit of time, as a text or as a word of its own.
+fn unit(arg: &ast::Expr) -> Checked<Expr> {
+    let word = match &arg.kind {
+        Ast::Literal(Literal::Text(text)) => Some(text.as_str()),
+        Ast::Field(chain) if chain.len() == 1 => Some(chain[0].text.as_str()),
+        _ => None,
+    };
+    let Some(unit) = word.and_then(Unit::parse) else {
+        let units: Vec<&str> = Unit::ALL.iter().map(|unit| unit.as_str()).collect();
+        let message = format!("Expected a unit of time: {}", units.join(", "));
+        return Err(Fault::invalid(message, arg.span));
+    };
+    let kind = ExprKind::Value(Value::Text(unit.as_str().to_owned()));
+    Ok(Expr { kind, ty: Kind::Text.into(), span: arg.span })
+}
+
+/// The type of a result that constant arguments decide.
+fn special_kind(function: &Function, args: &[Expr], span: Span) -> Checked<Option<Type>> {
+    let zone = |no: usize| match args.get(no).map(|arg| &arg.kind) {
+        Some(ExprKind::Value(Value::Text(zone))) => Some(zone.clone()),
+        _ => None,
+    };
+    let digits = |no: usize, max: u64| match args.get(no).map(|arg| &arg.kind) {
+        Some(ExprKind::Value(Value::UInt(digits))) if *digits <= max => Ok(*digits as u8),
+        _ => Err(Fault::invalid(format!("Expected a number of digits up to {max}"), span)),
+    };
+    let moment = |precision, zone| Some(Kind::DateTime(Moment { precision, zone }).into());
+    Ok(match function.name {
+        "now" => moment(0, zone(0)),
+        "toDateTime" | "parseDateTimeBestEffort" => moment(0, zone(1)),
+        "toDateTime64" => moment(digits(1, 9)?, zone(2)),
+        "toTimeZone" => match args.first().map(|time| &time.ty.kind) {
+            Some(Kind::DateTime(own)) => moment(own.precision, zone(1)),
+            _ => moment(0, zone(1)),
+        },
+        "toDecimal" => Some(Kind::Decimal(digits(1, 38)?).into()),
+        "JSONExtract" => {
+            let name = zone(args.len().saturating_sub(1)).and_then(|text| parse_type(&text).ok());
+            let Some(name) = name else {
+                return Err(Fault::invalid("The last argument of JSONExtract names a type", span));
+            };
+            Some(named(&name).map_err(|fault| fault.at(span))?)
+        }
+        _ => None,
+    })
+}

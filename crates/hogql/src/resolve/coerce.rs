@@ -1,0 +1,150 @@
+//! Values of one type where another is wanted.
+//!
+//! Texts that are written in a query are read as what they are compared with. Properties have the
+//! type of their definition, which may be missing: they too are read as what is wanted, and are
+//! null where that fails. Nothing else changes its type by itself.
+
+use super::Resolver;
+use super::expr::cast;
+use crate::error::{Checked, Fault, Span};
+use crate::functions::Arg;
+use crate::plan::{Expr, ExprKind, Value};
+use crate::types::{Kind, Type};
+
+impl Resolver<'_> {
+    /// Two sides that can be compared.
+    pub(super) fn align(&mut self, left: Expr, right: Expr, span: Span) -> Checked<[Expr; 2]> {
+        if left.ty.common(&right.ty).is_some() {
+            return Ok([left, right]);
+        }
+        if let Some(kind) = read_as(&left, &right) {
+            return Ok([left, reread(right, kind)]);
+        }
+        if let Some(kind) = read_as(&right, &left) {
+            return Ok([reread(left, kind), right]);
+        }
+        Err(Fault::invalid(format!("{} cannot be compared with {}", left.ty, right.ty), span))
+    }
+
+    /// An element of a list that `left` may be in: here only the element can change.
+    pub(super) fn align_item(&mut self, left: &Expr, item: Expr) -> Checked<Expr> {
+        if left.ty.common(&item.ty).is_some() {
+            return Ok(item);
+        }
+        if let Some(kind) = read_as(left, &item) {
+            return Ok(reread(item, kind));
+        }
+        let literal = matches!(item.kind, ExprKind::Value(_));
+        if left.ty.kind.is_text() && literal {
+            return Ok(cast(item, Kind::Text.into(), false));
+        }
+        Err(Fault::invalid(format!("{} cannot be in a list of {}", left.ty, item.ty), item.span))
+    }
+
+    /// An argument as its function wants it.
+    pub(super) fn coerce(&mut self, expr: Expr, wanted: Arg) -> Checked<Expr> {
+        let kind = &expr.ty.kind;
+        let fits = match wanted {
+            Arg::Any => true,
+            Arg::Text => kind.is_text(),
+            Arg::Int | Arg::Condition => kind.is_integer(),
+            Arg::Number => kind.is_number(),
+            Arg::Time => kind.is_time(),
+            Arg::Interval => matches!(kind, Kind::Interval(_)),
+            Arg::Array => matches!(kind, Kind::Array(_)),
+            Arg::Map => matches!(kind, Kind::Map(_)),
+            Arg::Tuple => matches!(kind, Kind::Tuple(_)),
+            Arg::Key => kind.is_text() || kind.is_integer(),
+            Arg::Unit | Arg::ConstText => matches!(expr.kind, ExprKind::Value(Value::Text(_))),
+            Arg::Zone => match &expr.kind {
+                ExprKind::Value(Value::Text(zone)) if model::is_time_zone(zone) => true,
+                ExprKind::Value(Value::Text(zone)) => {
+                    return Err(Fault::invalid(format!("Unknown time zone '{zone}'"), expr.span));
+                }
+                _ => false,
+            },
+            Arg::ConstInt => {
+                matches!(expr.kind, ExprKind::Value(Value::UInt(_) | Value::Int(_)))
+            }
+        };
+        let may_be_null = !matches!(
+            wanted,
+            Arg::Array
+                | Arg::Map
+                | Arg::Tuple
+                | Arg::Unit
+                | Arg::ConstText
+                | Arg::Zone
+                | Arg::ConstInt
+        );
+        if fits || (*kind == Kind::Null && may_be_null) {
+            return Ok(expr);
+        }
+        let property = matches!(expr.kind, ExprKind::Property { .. });
+        let literal = matches!(expr.kind, ExprKind::Value(Value::Text(_)));
+        let reread_as = match wanted {
+            Arg::Text if property => Some(Kind::Text),
+            Arg::Int if property => Some(Kind::Int(64)),
+            Arg::Number if property => Some(Kind::Float),
+            Arg::Condition if property => Some(Kind::Bool),
+            Arg::Time if (property || literal) && kind.is_text() => Some(Kind::TIMESTAMP),
+            _ => None,
+        };
+        match reread_as {
+            Some(kind) => Ok(cast(expr, kind.into(), property)),
+            None => {
+                let message = format!("Expected {}, found {}", wanted_name(wanted), expr.ty);
+                Err(Fault::invalid(message, expr.span))
+            }
+        }
+    }
+}
+
+fn wanted_name(wanted: Arg) -> &'static str {
+    match wanted {
+        Arg::Any => "a value",
+        Arg::Text => "a text",
+        Arg::Int => "a whole number",
+        Arg::Number => "a number",
+        Arg::Condition => "a condition",
+        Arg::Time => "a date or a date-time",
+        Arg::Interval => "an interval",
+        Arg::Array => "an array",
+        Arg::Map => "a map",
+        Arg::Tuple => "a tuple",
+        Arg::Unit => "a unit of time",
+        Arg::Zone => "the name of a time zone",
+        Arg::ConstText => "a text written in the query",
+        Arg::ConstInt => "a whole number written in the query",
+        Arg::Key => "a name or a number",
+    }
+}
+
+/// What `other` must be read as to be compared with `one`, if it can be.
+fn read_as(one: &Expr, other: &Expr) -> Option<Kind> {
+    let literal = matches!(other.kind, ExprKind::Value(Value::Text(_)));
+    let property = matches!(other.kind, ExprKind::Property { .. });
+    let one_is_property = matches!(one.kind, ExprKind::Property { .. });
+    match &one.ty.kind {
+        kind if kind.is_time() && other.ty.kind.is_text() && (literal || property) => {
+            Some(Kind::TIMESTAMP)
+        }
+        Kind::Uuid if other.ty.kind.is_text() => Some(Kind::Uuid),
+        // A flag that is not defined as one holds the text `true`.
+        kind if kind.is_text() && one_is_property && other.ty.kind == Kind::Bool => {
+            Some(Kind::Text)
+        }
+        Kind::Bool if one_is_property && literal => Some(Kind::Bool),
+        Kind::Bool => None,
+        kind if kind.is_number() && property && other.ty.kind.is_text() => Some(Kind::Float),
+        kind if kind.is_number() && one_is_property && literal => Some(Kind::Float),
+        _ => None,
+    }
+}
+
+/// A text in the query that is no time is a mistake; a property that is none is null.
+fn reread(expr: Expr, kind: Kind) -> Expr {
+    let is_literal = matches!(expr.kind, ExprKind::Value(_));
+    let or_null = !(is_literal && (kind.is_time() || kind == Kind::Text));
+    cast(expr, Type::from(kind), or_null)
+}

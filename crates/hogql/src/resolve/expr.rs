@@ -1,0 +1,416 @@
+//! Expressions.
+
+use model::CohortId;
+
+use super::Resolver;
+use super::near::near;
+use crate::ast::{self, BinaryOp, ExprKind as Ast, Literal, LogicOp, UnaryOp};
+use crate::error::{Checked, Fault, Reason, Span};
+use crate::fill::is_filters;
+use crate::functions::{Arg, function_named};
+use crate::plan::{Comparison, Expr, ExprKind, FunctionRef, Set, Value};
+use crate::types::{Kind, Type, named};
+
+impl<'a> Resolver<'a> {
+    pub(super) fn expr(&mut self, expr: &'a ast::Expr) -> Checked<Expr> {
+        self.deeper(expr.span, |one| one.by_kind(expr))
+    }
+
+    fn by_kind(&mut self, expr: &'a ast::Expr) -> Checked<Expr> {
+        let span = expr.span;
+        match &expr.kind {
+            Ast::Literal(literal) => Ok(literal_expr(literal, span)),
+            Ast::Star(_) => Err(Fault::invalid("'*' is a column, or the argument of count", span)),
+            Ast::Field(chain) => self.field(chain, expr),
+            Ast::Placeholder(chain) if is_filters(chain) => self.filters(span),
+            Ast::Placeholder(chain) => {
+                let names: Vec<&str> = chain.iter().map(|name| name.text.as_str()).collect();
+                Err(Fault::new(Reason::Placeholder(names.join(".")), span))
+            }
+            Ast::Member(base, name) => {
+                let base = self.expr(base)?;
+                self.member(base, name, span)
+            }
+            Ast::Element(base, index) => {
+                let base = self.expr(base)?;
+                self.element(base, *index, span)
+            }
+            Ast::Index(base, index) => self.index(base, index, span),
+            Ast::Unary(UnaryOp::Negate, operand) => self.negate(operand, span),
+            Ast::Unary(UnaryOp::Not, operand) => {
+                let operand = self.condition_of(operand)?;
+                let ty = truth(operand.ty.nullable);
+                Ok(Expr { kind: ExprKind::Not(Box::new(operand)), ty, span })
+            }
+            Ast::Binary(op, left, right) => self.binary(*op, left, right, span),
+            Ast::Logic(op, operands) => self.logic(*op, operands, span),
+            Ast::IsNull { expr, negated } => {
+                let expr = Box::new(self.expr(expr)?);
+                Ok(Expr {
+                    kind: ExprKind::IsNull { expr, negated: *negated },
+                    ty: truth(false),
+                    span,
+                })
+            }
+            Ast::Between { expr, low, high, negated } => {
+                self.between(expr, [low, high], *negated, span)
+            }
+            Ast::In { expr, set, negated } => self.in_set(expr, set, *negated, span),
+            Ast::InCohort { expr, cohort, negated } => {
+                let expr = self.expr(expr)?;
+                if expr.ty.kind != Kind::Uuid {
+                    let message = format!("IN COHORT takes the id of a person, found {}", expr.ty);
+                    return Err(Fault::invalid(message, expr.span));
+                }
+                let set = Set::Cohort(self.cohort(cohort)?);
+                Ok(in_expr(expr, set, *negated, span))
+            }
+            Ast::Ternary(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                self.conditional([condition, then, otherwise], span)
+            }
+            Ast::Case { operand, branches, otherwise } => {
+                self.case(operand.as_deref(), branches, otherwise.as_deref(), span)
+            }
+            Ast::Cast(inner, to) => {
+                let inner = self.expr(inner)?;
+                let ty = named(to)?;
+                if !inner.ty.casts_to(&ty) {
+                    let message = format!("{} cannot be cast to {ty}", inner.ty);
+                    return Err(Fault::invalid(message, span));
+                }
+                Ok(Expr { span, ..cast(inner, ty, false) })
+            }
+            Ast::Interval(count, unit) => {
+                let count = self.expr(count)?;
+                let count = self.coerce(count, Arg::Int)?;
+                let ty = Type::from(Kind::Interval(*unit)).or_null(count.ty.nullable);
+                Ok(Expr { kind: ExprKind::Interval(Box::new(count), *unit), ty, span })
+            }
+            Ast::Lambda(..) => Err(Fault::invalid(
+                "A lambda can only be the first argument of an array function",
+                span,
+            )),
+            Ast::Call(call) => self.call(call, span),
+            Ast::Array(items) => self.builtin("array", items, span),
+            Ast::Tuple(items) => self.builtin("tuple", items, span),
+            Ast::Query(query) => {
+                let relation = self.query(query)?;
+                let [column] = &relation.columns[..] else {
+                    return Err(Fault::invalid("A subquery used as a value has one column", span));
+                };
+                let ty = column.ty.clone().or_null(true);
+                Ok(Expr { kind: ExprKind::Query(Box::new(relation)), ty, span })
+            }
+        }
+    }
+
+    pub(super) fn condition_of(&mut self, expr: &'a ast::Expr) -> Checked<Expr> {
+        let resolved = self.expr(expr)?;
+        self.coerce(resolved, Arg::Condition)
+    }
+
+    /// A call of a function that an operator or a bracket stands for.
+    fn builtin(&mut self, name: &'static str, args: &'a [ast::Expr], span: Span) -> Checked<Expr> {
+        let args = args.iter().map(|arg| self.expr(arg)).collect::<Checked<Vec<Expr>>>()?;
+        self.apply(name, args, span)
+    }
+
+    pub(super) fn apply(&mut self, name: &str, args: Vec<Expr>, span: Span) -> Checked<Expr> {
+        let Some(function) = function_named(name) else {
+            let reason = Reason::UnknownFunction { name: name.to_owned(), near: None };
+            return Err(Fault::new(reason, span));
+        };
+        let types: Vec<Type> = args.iter().map(|arg| arg.ty.clone()).collect();
+        let Some(ty) = function.result(&types) else {
+            let types: Vec<String> = types.iter().map(Type::to_string).collect();
+            let message = format!("{name} cannot take {} together", types.join(" and "));
+            return Err(Fault::invalid(message, span));
+        };
+        Ok(Expr { kind: ExprKind::Call { function: FunctionRef(function), args }, ty, span })
+    }
+
+    fn negate(&mut self, operand: &'a ast::Expr, span: Span) -> Checked<Expr> {
+        if let Ast::Literal(literal) = &operand.kind {
+            let value = match literal {
+                Literal::Int(number) => 0i64.checked_sub_unsigned(*number).map(Value::Int),
+                Literal::Float(number) => Some(Value::Float(-number)),
+                _ => None,
+            };
+            if let Some(value) = value {
+                let kind = match value {
+                    Value::Int(number) => Kind::Int(signed_bits(number)),
+                    _ => Kind::Float,
+                };
+                return Ok(Expr { kind: ExprKind::Value(value), ty: kind.into(), span });
+            }
+        }
+        let operand = self.expr(operand)?;
+        let operand = self.coerce(operand, Arg::Number)?;
+        self.apply("negate", vec![operand], span)
+    }
+
+    fn binary(
+        &mut self,
+        op: BinaryOp,
+        left: &'a ast::Expr,
+        right: &'a ast::Expr,
+        span: Span,
+    ) -> Checked<Expr> {
+        let sides = [self.expr(left)?, self.expr(right)?];
+        match op {
+            BinaryOp::Add if sides.iter().all(|side| side.ty.kind.is_text()) => {
+                self.apply("concat", sides.into(), span)
+            }
+            BinaryOp::Add => self.arithmetic("plus", sides, span),
+            BinaryOp::Subtract => self.arithmetic("minus", sides, span),
+            BinaryOp::Multiply => self.arithmetic("multiply", sides, span),
+            BinaryOp::Divide => self.arithmetic("divide", sides, span),
+            BinaryOp::Modulo => self.arithmetic("modulo", sides, span),
+            BinaryOp::Concat => self.apply("concat", sides.into(), span),
+            BinaryOp::Coalesce => self.apply("ifNull", sides.into(), span),
+            _ => self.compare(op, sides, span),
+        }
+    }
+
+    /// Properties that are not defined as numbers are read as numbers here.
+    fn arithmetic(&mut self, name: &str, sides: [Expr; 2], span: Span) -> Checked<Expr> {
+        let fits = |one: &Expr| {
+            one.ty.kind.is_time() || matches!(one.ty.kind, Kind::Interval(_) | Kind::Null)
+        };
+        let timely = matches!(name, "plus" | "minus") && sides.iter().any(fits);
+        let [left, right] = sides;
+        let args = if timely {
+            vec![left, right]
+        } else {
+            vec![self.coerce(left, Arg::Number)?, self.coerce(right, Arg::Number)?]
+        };
+        self.apply(name, args, span)
+    }
+
+    fn compare(&mut self, op: BinaryOp, sides: [Expr; 2], span: Span) -> Checked<Expr> {
+        let comparison = comparison(op);
+        let [left, right] = sides;
+        // `a = NULL` asks whether it is.
+        let for_null = matches!(op, BinaryOp::Equal | BinaryOp::NotEqual);
+        if for_null && (is_null(&left) || is_null(&right)) {
+            let expr = Box::new(if is_null(&right) { left } else { right });
+            let kind = ExprKind::IsNull { expr, negated: op == BinaryOp::NotEqual };
+            return Ok(Expr { kind, ty: truth(false), span });
+        }
+        let sides = match comparison {
+            Comparison::Equal
+            | Comparison::NotEqual
+            | Comparison::Less
+            | Comparison::LessOrEqual
+            | Comparison::Greater
+            | Comparison::GreaterOrEqual => self.align(left, right, span)?,
+            _ => [self.coerce(left, Arg::Text)?, self.coerce(right, Arg::Text)?],
+        };
+        Ok(Expr { kind: ExprKind::Compare(comparison, Box::new(sides)), ty: truth(false), span })
+    }
+
+    fn logic(&mut self, op: LogicOp, operands: &'a [ast::Expr], span: Span) -> Checked<Expr> {
+        let operands = operands.iter().map(|operand| self.condition_of(operand));
+        Ok(logic(op, operands.collect::<Checked<_>>()?, span))
+    }
+
+    fn between(
+        &mut self,
+        expr: &'a ast::Expr,
+        bounds: [&'a ast::Expr; 2],
+        negated: bool,
+        span: Span,
+    ) -> Checked<Expr> {
+        let [low, high] = bounds;
+        let at_least = [self.expr(expr)?, self.expr(low)?];
+        let at_most = [self.expr(expr)?, self.expr(high)?];
+        let both = vec![
+            self.compare(BinaryOp::GreaterOrEqual, at_least, span)?,
+            self.compare(BinaryOp::LessOrEqual, at_most, span)?,
+        ];
+        let within = logic(LogicOp::And, both, span);
+        if !negated {
+            return Ok(within);
+        }
+        Ok(Expr { kind: ExprKind::Not(Box::new(within)), ty: truth(false), span })
+    }
+
+    fn in_set(
+        &mut self,
+        expr: &'a ast::Expr,
+        set: &'a ast::Expr,
+        negated: bool,
+        span: Span,
+    ) -> Checked<Expr> {
+        let left = self.expr(expr)?;
+        match &set.kind {
+            Ast::Query(query) => {
+                let relation = self.deeper(set.span, |one| one.query(query))?;
+                let wanted = match &left.ty.kind {
+                    Kind::Tuple(items) => &items[..],
+                    _ => std::slice::from_ref(&left.ty),
+                };
+                if relation.columns.len() != wanted.len() {
+                    let message = format!("The subquery of IN needs {} column(s)", wanted.len());
+                    return Err(Fault::invalid(message, set.span));
+                }
+                let mut pairs = wanted.iter().zip(&relation.columns);
+                if let Some((ty, column)) =
+                    pairs.find(|(ty, column)| ty.common(&column.ty).is_none())
+                {
+                    let message = format!("{ty} cannot be in a list of {}", column.ty);
+                    return Err(Fault::invalid(message, set.span));
+                }
+                Ok(in_expr(left, Set::Query(Box::new(relation)), negated, span))
+            }
+            // Of tuples, `((1, 2))` is a list of one.
+            Ast::Tuple(items) | Ast::Array(items)
+                if !matches!(left.ty.kind, Kind::Tuple(_))
+                    || items.iter().all(|item| matches!(item.kind, Ast::Tuple(_))) =>
+            {
+                let items = items.iter().map(|item| {
+                    let item = self.expr(item)?;
+                    self.align_item(&left, item)
+                });
+                let items = items.collect::<Checked<Vec<Expr>>>()?;
+                Ok(in_expr(left, Set::List(items), negated, span))
+            }
+            _ => {
+                let set = self.expr(set)?;
+                if let Kind::Array(element) = &set.ty.kind {
+                    if left.ty.common(element).is_none() {
+                        let message = format!("{} cannot be in a list of {element}", left.ty);
+                        return Err(Fault::invalid(message, set.span));
+                    }
+                    return Ok(in_expr(left, Set::Array(Box::new(set)), negated, span));
+                }
+                let item = self.align_item(&left, set)?;
+                Ok(in_expr(left, Set::List(vec![item]), negated, span))
+            }
+        }
+    }
+
+    fn cohort(&mut self, cohort: &'a ast::Expr) -> Checked<CohortId> {
+        let known = &self.project.cohorts;
+        let (name, found, near) = match &cohort.kind {
+            Ast::Literal(Literal::Int(id)) => {
+                let found = i64::try_from(*id).ok().map(CohortId);
+                (id.to_string(), found.filter(|id| known.contains_key(id)), None)
+            }
+            Ast::Literal(Literal::Text(name)) => {
+                let found = known.iter().find(|(_, other)| *other == name).map(|(id, _)| *id);
+                (name.clone(), found, near(name, known.values().map(String::as_str)))
+            }
+            _ => return Err(Fault::invalid("A cohort is named by its id or name", cohort.span)),
+        };
+        found.ok_or_else(|| Fault::new(Reason::Unknown { what: "cohort", name, near }, cohort.span))
+    }
+
+    fn conditional(&mut self, parts: [&'a ast::Expr; 3], span: Span) -> Checked<Expr> {
+        let [condition, then, otherwise] = parts;
+        let args = vec![self.condition_of(condition)?, self.expr(then)?, self.expr(otherwise)?];
+        self.apply("if", args, span)
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&'a ast::Expr>,
+        branches: &'a [(ast::Expr, ast::Expr)],
+        otherwise: Option<&'a ast::Expr>,
+        span: Span,
+    ) -> Checked<Expr> {
+        let mut args = Vec::new();
+        for (when, then) in branches {
+            args.push(match operand {
+                Some(operand) => {
+                    let sides = [self.expr(operand)?, self.expr(when)?];
+                    self.compare(BinaryOp::Equal, sides, when.span)?
+                }
+                None => self.condition_of(when)?,
+            });
+            args.push(self.expr(then)?);
+        }
+        args.push(match otherwise {
+            Some(otherwise) => self.expr(otherwise)?,
+            None => literal_expr(&Literal::Null, span),
+        });
+        self.apply("multiIf", args, span)
+    }
+}
+
+pub(super) fn literal_expr(literal: &Literal, span: Span) -> Expr {
+    let (value, kind) = match literal {
+        Literal::Null => (Value::Null, Kind::Null),
+        Literal::Bool(value) => (Value::Bool(*value), Kind::Bool),
+        Literal::Int(value) => (Value::UInt(*value), Kind::UInt(unsigned_bits(*value))),
+        Literal::Float(value) => (Value::Float(*value), Kind::Float),
+        Literal::Text(value) => (Value::Text(value.clone()), Kind::Text),
+    };
+    Expr { kind: ExprKind::Value(value), ty: kind.into(), span }
+}
+
+/// The smallest type that holds it, as in ClickHouse.
+fn unsigned_bits(value: u64) -> u8 {
+    match 64 - value.leading_zeros() {
+        0..=8 => 8,
+        9..=16 => 16,
+        17..=32 => 32,
+        _ => 64,
+    }
+}
+
+fn signed_bits(value: i64) -> u8 {
+    match value {
+        -0x80..=0x7f => 8,
+        -0x8000..=0x7fff => 16,
+        -0x8000_0000..=0x7fff_ffff => 32,
+        _ => 64,
+    }
+}
+
+pub(super) fn is_null(expr: &Expr) -> bool {
+    matches!(expr.kind, ExprKind::Value(Value::Null))
+}
+
+pub(super) fn truth(nullable: bool) -> Type {
+    Type::from(Kind::UInt(8)).or_null(nullable)
+}
+
+pub(super) fn cast(expr: Expr, ty: Type, or_null: bool) -> Expr {
+    let ty = ty.or_null(or_null || expr.ty.nullable);
+    let span = expr.span;
+    Expr { kind: ExprKind::Cast { expr: Box::new(expr), or_null }, ty, span }
+}
+
+pub(super) fn logic(op: LogicOp, operands: Vec<Expr>, span: Span) -> Expr {
+    let ty = truth(operands.iter().any(|operand| operand.ty.nullable));
+    let kind = match op {
+        LogicOp::And => ExprKind::And(operands),
+        LogicOp::Or => ExprKind::Or(operands),
+    };
+    Expr { kind, ty, span }
+}
+
+fn in_expr(expr: Expr, set: Set, negated: bool, span: Span) -> Expr {
+    Expr { kind: ExprKind::In { expr: Box::new(expr), set, negated }, ty: truth(false), span }
+}
+
+fn comparison(op: BinaryOp) -> Comparison {
+    match op {
+        BinaryOp::NotEqual => Comparison::NotEqual,
+        BinaryOp::Less => Comparison::Less,
+        BinaryOp::LessOrEqual => Comparison::LessOrEqual,
+        BinaryOp::Greater => Comparison::Greater,
+        BinaryOp::GreaterOrEqual => Comparison::GreaterOrEqual,
+        BinaryOp::Like => Comparison::Like,
+        BinaryOp::NotLike => Comparison::NotLike,
+        BinaryOp::ILike => Comparison::ILike,
+        BinaryOp::NotILike => Comparison::NotILike,
+        BinaryOp::Match => Comparison::Match,
+        BinaryOp::NotMatch => Comparison::NotMatch,
+        BinaryOp::IMatch => Comparison::IMatch,
+        BinaryOp::NotIMatch => Comparison::NotIMatch,
+        _ => Comparison::Equal,
+    }
+}

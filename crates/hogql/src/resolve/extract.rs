@@ -1,0 +1,256 @@
+//! Aggregates, window functions and `arrayJoin`s, out of the expressions that use them.
+
+use super::select::grouping;
+use crate::error::{Checked, Fault, Span};
+use crate::limits::CALLS_MAX;
+use crate::plan::{Aggregate, Expr, ExprKind, Order, Select, Set, Unnest, WindowCall};
+
+pub(super) struct Extract {
+    /// None if rows are not grouped.
+    keys: Option<Vec<Expr>>,
+    aggregates: Vec<Aggregate>,
+    windows: Vec<WindowCall>,
+    /// How many there are before the grouping.
+    early: usize,
+    late: Vec<Unnest>,
+}
+
+impl Extract {
+    pub(super) fn apply(
+        plan: &mut Select,
+        mut keys: Vec<Expr>,
+        mut having: Option<Expr>,
+    ) -> Checked<()> {
+        let mut unnests = std::mem::take(&mut plan.unnests);
+        let all = plan.filter.iter_mut().chain(&mut keys).chain(&mut having);
+        for expr in all {
+            replace(expr, |expr| unnest(expr, &mut unnests))?;
+        }
+        for expr in outputs(plan) {
+            replace(expr, |expr| unnest(expr, &mut unnests))?;
+        }
+        plan.unnests = unnests;
+
+        let is_grouped = !keys.is_empty()
+            || having.as_ref().is_some_and(has_aggregate)
+            || outputs(plan).any(|expr| has_aggregate(expr));
+        if let (Some(having), false) = (&having, is_grouped) {
+            let message = "HAVING needs GROUP BY or an aggregate";
+            return Err(Fault::invalid(message, having.span));
+        }
+        let mut extract = Self {
+            keys: is_grouped.then_some(keys),
+            aggregates: Vec::new(),
+            windows: Vec::new(),
+            early: plan.unnests.len(),
+            late: Vec::new(),
+        };
+        if let Some(having) = &mut having {
+            replace(having, |expr| extract.expr(expr))?;
+            if !extract.windows.is_empty() || !extract.late.is_empty() {
+                let message = "Windows and arrayJoin of an aggregate come after HAVING";
+                return Err(Fault::invalid(message, having.span));
+            }
+        }
+        for expr in outputs(plan) {
+            replace(expr, |expr| extract.expr(expr))?;
+        }
+        plan.grouping = extract.keys.map(|keys| {
+            let mut grouping = grouping(keys);
+            grouping.aggregates = extract.aggregates;
+            grouping.having = having;
+            grouping
+        });
+        plan.windows = extract.windows;
+        plan.late_unnests = extract.late;
+        Ok(())
+    }
+
+    fn expr(&mut self, expr: Expr) -> Checked<Expr> {
+        if let Some(keys) = &self.keys
+            && let Some(key) = keys.iter().position(|key| *key == expr)
+        {
+            return Ok(Expr { kind: ExprKind::Key(key), ..expr });
+        }
+        let Expr { kind, ty, span } = expr;
+        let kind = match kind {
+            ExprKind::AggregateCall(call) => {
+                ExprKind::Aggregate(place(&mut self.aggregates, *call, span)?)
+            }
+            ExprKind::WindowCall(window) => {
+                let window = self.window(*window)?;
+                ExprKind::Window(place(&mut self.windows, window, span)?)
+            }
+            ExprKind::Unnested { array } => {
+                let array = self.expr(*array)?;
+                let unnest = Unnest { arrays: vec![array], keep_empty: false };
+                ExprKind::Element(self.early + place(&mut self.late, unnest, span)?, 0)
+            }
+            ExprKind::Column { name, .. } if self.keys.is_some() => {
+                return Err(not_grouped(&format!("'{name}'"), span));
+            }
+            ExprKind::Output { .. } | ExprKind::Element(..) if self.keys.is_some() => {
+                return Err(not_grouped("This value", span));
+            }
+            other => each_part(other, &mut |part| self.expr(part))?,
+        };
+        Ok(Expr { kind, ty, span })
+    }
+
+    fn window(&mut self, window: WindowCall) -> Checked<WindowCall> {
+        let WindowCall { mut call, partition, order, frame } = window;
+        call.args = each(call.args, &mut |part| self.expr(part))?;
+        call.filter = call.filter.map(|filter| self.expr(filter)).transpose()?;
+        let partition = each(partition, &mut |part| self.expr(part))?;
+        let order = order.into_iter().map(|one| Ok(Order { expr: self.expr(one.expr)?, ..one }));
+        Ok(WindowCall { call, partition, order: order.collect::<Checked<_>>()?, frame })
+    }
+}
+
+fn not_grouped(what: &str, span: Span) -> Fault {
+    let message = format!("{what} must be in GROUP BY or inside an aggregate");
+    Fault::invalid(message, span)
+}
+
+/// What a select gives, after rows are grouped.
+fn outputs(plan: &mut Select) -> impl Iterator<Item = &mut Expr> {
+    let by = plan.limit_by.iter_mut().flat_map(|limit_by| &mut limit_by.by);
+    plan.columns.iter_mut().chain(plan.order.iter_mut().map(|order| &mut order.expr)).chain(by)
+}
+
+fn replace(expr: &mut Expr, change: impl FnOnce(Expr) -> Checked<Expr>) -> Checked<()> {
+    let empty = Expr {
+        kind: ExprKind::Value(crate::plan::Value::Null),
+        ty: crate::types::Kind::Null.into(),
+        span: expr.span,
+    };
+    *expr = change(std::mem::replace(expr, empty))?;
+    Ok(())
+}
+
+/// Elements of arrays that rows have before they are grouped.
+fn unnest(expr: Expr, unnests: &mut Vec<Unnest>) -> Checked<Expr> {
+    let Expr { kind, ty, span } = expr;
+    let kind = match each_part(kind, &mut |part| unnest(part, unnests))? {
+        ExprKind::Unnested { array } if !has_aggregate(&array) => {
+            let one = Unnest { arrays: vec![*array], keep_empty: false };
+            ExprKind::Element(place(unnests, one, span)?, 0)
+        }
+        other => other,
+    };
+    Ok(Expr { kind, ty, span })
+}
+
+/// The number of what is equal, or of a new place.
+fn place<T: PartialEq>(all: &mut Vec<T>, one: T, span: Span) -> Checked<usize> {
+    if let Some(found) = all.iter().position(|other| *other == one) {
+        return Ok(found);
+    }
+    if all.len() >= CALLS_MAX {
+        return Err(Fault::too_large("aggregates and windows in a select", CALLS_MAX, span));
+    }
+    all.push(one);
+    Ok(all.len() - 1)
+}
+
+fn has_aggregate(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::AggregateCall(_) => true,
+        ExprKind::Property { of: one, .. }
+        | ExprKind::Lambda { body: one, .. }
+        | ExprKind::Not(one)
+        | ExprKind::IsNull { expr: one, .. }
+        | ExprKind::Cast { expr: one, .. }
+        | ExprKind::Interval(one, _)
+        | ExprKind::Unnested { array: one } => has_aggregate(one),
+        ExprKind::Call { args: parts, .. } | ExprKind::And(parts) | ExprKind::Or(parts) => {
+            parts.iter().any(has_aggregate)
+        }
+        ExprKind::Compare(_, sides) => sides.iter().any(has_aggregate),
+        ExprKind::In { expr, set, .. } => {
+            has_aggregate(expr)
+                || match set {
+                    Set::List(items) => items.iter().any(has_aggregate),
+                    Set::Array(array) => has_aggregate(array),
+                    Set::Query(_) | Set::Cohort(_) => false,
+                }
+        }
+        ExprKind::WindowCall(window) => {
+            let order = window.order.iter().map(|order| &order.expr);
+            let parts = window.call.args.iter().chain(&window.call.filter);
+            parts.chain(&window.partition).chain(order).any(has_aggregate)
+        }
+        ExprKind::Value(_)
+        | ExprKind::Column { .. }
+        | ExprKind::Output { .. }
+        | ExprKind::Element(..)
+        | ExprKind::Key(_)
+        | ExprKind::Aggregate(_)
+        | ExprKind::Window(_)
+        | ExprKind::Param(_)
+        | ExprKind::Query(_) => false,
+    }
+}
+
+type Change<'c> = &'c mut dyn FnMut(Expr) -> Checked<Expr>;
+
+fn each(parts: Vec<Expr>, change: Change<'_>) -> Checked<Vec<Expr>> {
+    parts.into_iter().map(change).collect()
+}
+
+/// The same with other parts. Subqueries are whole by themselves.
+fn each_part(kind: ExprKind, change: Change<'_>) -> Checked<ExprKind> {
+    let boxed = |part: Box<Expr>, change: Change<'_>| change(*part).map(Box::new);
+    Ok(match kind {
+        ExprKind::Property { of, path } => ExprKind::Property { of: boxed(of, change)?, path },
+        ExprKind::Lambda { params, body } => {
+            ExprKind::Lambda { params, body: boxed(body, change)? }
+        }
+        ExprKind::Call { function, args } => ExprKind::Call { function, args: each(args, change)? },
+        ExprKind::Compare(comparison, sides) => {
+            let [left, right] = *sides;
+            ExprKind::Compare(comparison, Box::new([change(left)?, change(right)?]))
+        }
+        ExprKind::And(parts) => ExprKind::And(each(parts, change)?),
+        ExprKind::Or(parts) => ExprKind::Or(each(parts, change)?),
+        ExprKind::Not(part) => ExprKind::Not(boxed(part, change)?),
+        ExprKind::IsNull { expr, negated } => {
+            ExprKind::IsNull { expr: boxed(expr, change)?, negated }
+        }
+        ExprKind::In { expr, set, negated } => {
+            let expr = boxed(expr, change)?;
+            let set = match set {
+                Set::List(items) => Set::List(each(items, change)?),
+                Set::Array(array) => Set::Array(boxed(array, change)?),
+                whole @ (Set::Query(_) | Set::Cohort(_)) => whole,
+            };
+            ExprKind::In { expr, set, negated }
+        }
+        ExprKind::Cast { expr, or_null } => ExprKind::Cast { expr: boxed(expr, change)?, or_null },
+        ExprKind::Interval(count, unit) => ExprKind::Interval(boxed(count, change)?, unit),
+        ExprKind::Unnested { array } => ExprKind::Unnested { array: boxed(array, change)? },
+        ExprKind::AggregateCall(mut call) => {
+            call.args = each(call.args, change)?;
+            call.filter = call.filter.map(change).transpose()?;
+            ExprKind::AggregateCall(call)
+        }
+        ExprKind::WindowCall(mut window) => {
+            window.call.args = each(window.call.args, change)?;
+            window.call.filter = window.call.filter.map(&mut *change).transpose()?;
+            window.partition = each(window.partition, change)?;
+            let order = window.order.into_iter();
+            let order = order.map(|one| Ok(Order { expr: change(one.expr)?, ..one }));
+            window.order = order.collect::<Checked<_>>()?;
+            ExprKind::WindowCall(window)
+        }
+        leaf @ (ExprKind::Value(_)
+        | ExprKind::Column { .. }
+        | ExprKind::Output { .. }
+        | ExprKind::Element(..)
+        | ExprKind::Key(_)
+        | ExprKind::Aggregate(_)
+        | ExprKind::Window(_)
+        | ExprKind::Param(_)
+        | ExprKind::Query(_)) => leaf,
+    })
+}

@@ -1,0 +1,336 @@
+//! What a name can mean at a place.
+
+use std::collections::HashMap;
+
+use super::Resolver;
+use super::near::near;
+use crate::ast;
+use crate::error::{Checked, Fault, Reason};
+use crate::plan::{Expr, ExprKind, Output};
+use crate::tables::{Link, PROJECT_COLUMN, Table};
+use crate::types::{Kind, Type};
+
+#[derive(Clone, Copy)]
+pub(super) enum Named<'a> {
+    Cte(usize),
+    Scalar(&'a ast::Expr),
+}
+
+/// Of one select.
+#[derive(Default)]
+pub(super) struct Scope<'a> {
+    pub sources: Vec<ScopeSource>,
+    pub aliases: HashMap<&'a str, &'a ast::Expr>,
+    /// Aliases whose own expressions are being resolved: there, the name is a column's.
+    pub open: Vec<&'a str>,
+    pub params: Vec<(&'a str, usize, Type)>,
+    /// Of `ARRAY JOIN`: the number of the array and the type of its elements.
+    pub elements: Vec<(String, usize, Type)>,
+    pub windows: &'a [(ast::Name, ast::Window)],
+    /// Columns that joins have made one of two.
+    pub using: Vec<(&'a str, ast::JoinKind)>,
+    /// Filters see the first source and nothing else.
+    pub only_first: bool,
+    pub clause: Clause,
+}
+
+/// What may stand at a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Clause {
+    /// Joins and array joins, which make the rows.
+    #[default]
+    Source,
+    /// Rows, before they are grouped.
+    Row,
+    /// Within the arguments of an aggregate.
+    Aggregate,
+    /// Within the parts of a window.
+    Window,
+    /// Columns, `HAVING`, `ORDER BY`: everything.
+    Output,
+}
+
+pub(super) struct ScopeSource {
+    /// Its alias, or the name of its table.
+    pub name: Option<String>,
+    pub columns: Columns,
+    /// On the side of an outer join that may be missing.
+    pub nullable: bool,
+}
+
+pub(super) enum Columns {
+    Table(Table),
+    Outputs(Vec<Output>),
+}
+
+impl ScopeSource {
+    fn names(&self) -> Vec<&str> {
+        match &self.columns {
+            Columns::Table(table) => {
+                let links = ["person", "session", "pdi", "group_0"];
+                let links = links.into_iter().filter(|name| table.link(name).is_some());
+                table.columns().iter().map(|(name, _)| *name).chain(links).collect()
+            }
+            Columns::Outputs(outputs) => {
+                outputs.iter().map(|output| output.name.as_str()).collect()
+            }
+        }
+    }
+}
+
+impl<'a> Resolver<'a> {
+    pub(super) fn scope(&mut self) -> &mut Scope<'a> {
+        if self.scopes.is_empty() {
+            self.scopes.push(Scope::default());
+        }
+        let last = self.scopes.len() - 1;
+        &mut self.scopes[last]
+    }
+
+    pub(super) fn field(&mut self, chain: &'a [ast::Name], expr: &'a ast::Expr) -> Checked<Expr> {
+        let Some((first, rest)) = chain.split_first() else {
+            return Err(Fault::invalid("An empty name", expr.span));
+        };
+        if let Some((source, column, deeper)) = self.qualified(first, rest) {
+            return match self.in_source(source, column, deeper, expr)? {
+                Some(found) => Ok(found),
+                None => Err(self.unknown_field(column, Some(source))),
+            };
+        }
+        if let Some(base) = self.local(first)? {
+            return self.members(Expr { span: expr.span, ..base }, rest);
+        }
+        let scope = self.scope();
+        let sources =
+            if scope.only_first { 1.min(scope.sources.len()) } else { scope.sources.len() };
+        let mut found = None;
+        for source in 0..sources {
+            if let Some(other) = self.in_source(source, first, rest, expr)? {
+                found = Some(match found {
+                    Some(before) => self.merged(first, before, other)?,
+                    None => other,
+                });
+            }
+        }
+        found.ok_or_else(|| self.unknown_field(first, None))
+    }
+
+    /// `table.column`, unless the first name is a lambda's parameter.
+    fn qualified(
+        &mut self,
+        first: &'a ast::Name,
+        rest: &'a [ast::Name],
+    ) -> Option<(usize, &'a ast::Name, &'a [ast::Name])> {
+        let (column, deeper) = rest.split_first()?;
+        let scope = self.scope();
+        if scope.params.iter().any(|(param, ..)| *param == first.text) {
+            return None;
+        }
+        let named = |source: &ScopeSource| source.name.as_ref() == Some(&first.text);
+        let source = scope.sources.iter().position(named)?;
+        (source == 0 || !scope.only_first).then_some((source, column, deeper))
+    }
+
+    /// A name that two sources have is one column after `USING`.
+    fn merged(&mut self, name: &ast::Name, before: Expr, other: Expr) -> Checked<Expr> {
+        let using = &self.scope().using;
+        let kind =
+            using.iter().rev().find(|(column, _)| *column == name.text).map(|(_, kind)| *kind);
+        match kind {
+            Some(ast::JoinKind::Right) => Ok(other),
+            Some(ast::JoinKind::Full) => self.apply("ifNull", vec![before, other], name.span),
+            Some(_) => Ok(before),
+            None => {
+                let message = format!("'{}' is in more than one table", name.text);
+                Err(Fault::invalid(message, name.span))
+            }
+        }
+    }
+
+    /// A parameter of a lambda, an element of an array join, an alias, or a scalar of `WITH`.
+    fn local(&mut self, first: &'a ast::Name) -> Checked<Option<Expr>> {
+        let name = first.text.as_str();
+        let span = first.span;
+        let scope = self.scope();
+        if let Some((_, id, ty)) = scope.params.iter().rev().find(|(param, ..)| *param == name) {
+            let param = Expr { kind: ExprKind::Param(*id), ty: ty.clone(), span };
+            return Ok(Some(param));
+        }
+        if scope.only_first {
+            return Ok(None);
+        }
+        if let Some((_, array, ty)) = scope.elements.iter().find(|(element, ..)| element == name) {
+            let element = Expr { kind: ExprKind::Element(0, *array), ty: ty.clone(), span };
+            return Ok(Some(element));
+        }
+        if scope.open.contains(&name) {
+            return Ok(None);
+        }
+        let alias = scope.aliases.get(name).copied();
+        let scalar = || match self.named.iter().rev().find(|(other, _)| *other == name)?.1 {
+            Named::Scalar(expr) => Some(expr),
+            Named::Cte(_) => None,
+        };
+        let Some(meant) = alias.or_else(scalar) else { return Ok(None) };
+        let scope = self.scope();
+        scope.open.push(name);
+        let params = std::mem::take(&mut scope.params);
+        let resolved = self.expr(meant)?;
+        let scope = self.scope();
+        scope.params = params;
+        scope.open.pop();
+        Ok(Some(resolved))
+    }
+
+    fn in_source(
+        &mut self,
+        source: usize,
+        first: &'a ast::Name,
+        rest: &'a [ast::Name],
+        expr: &'a ast::Expr,
+    ) -> Checked<Option<Expr>> {
+        let span = expr.span;
+        let in_scope = &self.scope().sources[source];
+        let nullable = in_scope.nullable;
+        let table = match &in_scope.columns {
+            Columns::Table(table) => *table,
+            Columns::Outputs(outputs) => {
+                let same = |output: &&Output| output.name == first.text;
+                let Some(column) = outputs.iter().position(|output| same(&output)) else {
+                    return Ok(None);
+                };
+                let ty = outputs[column].ty.clone().or_null(nullable);
+                let found = Expr { kind: ExprKind::Output { source, column }, ty, span };
+                return self.members(found, rest).map(Some);
+            }
+        };
+        self.in_table(table, source, nullable, first, rest, expr)
+    }
+
+    /// Follows links up to a column.
+    fn in_table(
+        &mut self,
+        table: Table,
+        source: usize,
+        mut nullable: bool,
+        first: &'a ast::Name,
+        rest: &'a [ast::Name],
+        expr: &'a ast::Expr,
+    ) -> Checked<Option<Expr>> {
+        let (mut table, mut name, mut rest) = (table, first, rest);
+        let mut via = Vec::new();
+        while let Some(link) = self.link(table, &name.text) {
+            via.push(link);
+            table = link.table();
+            let Some((next, behind)) = rest.split_first() else {
+                let message = format!("'{}' is a table: name one of its fields", name.text);
+                return Err(Fault::invalid(message, name.span));
+            };
+            (name, rest) = (next, behind);
+        }
+        let Some((column, mut ty)) = table.column(&name.text) else {
+            if via.is_empty() {
+                return Ok(None);
+            }
+            let known = table.columns().iter().map(|(name, _)| *name);
+            return Err(unknown(name, near(&name.text, known)));
+        };
+        if let (Kind::Json(_), Some(link)) = (&ty.kind, via.last()) {
+            ty.kind = Kind::Json(link.owner());
+        }
+        nullable |= via.iter().any(|link| link.may_miss(column));
+        let kind = ExprKind::Column { source, via, name: column };
+        let found = Expr { kind, ty: ty.or_null(nullable), span: expr.span };
+        self.members(found, rest).map(Some)
+    }
+
+    fn link(&self, table: Table, name: &str) -> Option<Link> {
+        table.link(name).or_else(|| {
+            let by_name = self.project.groups.get(name).filter(|_| table == Table::Events);
+            by_name.map(|index| Link::Group(*index))
+        })
+    }
+
+    fn unknown_field(&mut self, name: &ast::Name, source: Option<usize>) -> Fault {
+        let scope = self.scope();
+        let mut known = Vec::new();
+        match source {
+            Some(source) => known.extend(scope.sources[source].names()),
+            None => {
+                known.extend(scope.sources.iter().flat_map(ScopeSource::names));
+                known.extend(scope.aliases.keys().copied());
+                known.extend(scope.params.iter().map(|(param, ..)| *param));
+            }
+        }
+        unknown(name, near(&name.text, known))
+    }
+
+    /// `*`, as names and fields.
+    pub(super) fn star(&mut self, table: Option<&'a ast::Name>) -> Checked<Vec<(String, Expr)>> {
+        let scope = self.scope();
+        let chosen: Vec<usize> = match table {
+            None => (0..scope.sources.len()).collect(),
+            Some(name) => {
+                let same = |source: &ScopeSource| source.name.as_ref() == Some(&name.text);
+                let Some(source) = scope.sources.iter().position(same) else {
+                    let known = scope.sources.iter().filter_map(|source| source.name.as_deref());
+                    let near = near(&name.text, known);
+                    let reason = Reason::Unknown { what: "table", name: name.text.clone(), near };
+                    return Err(Fault::new(reason, name.span));
+                };
+                vec![source]
+            }
+        };
+        let mut columns = Vec::new();
+        for source in chosen {
+            let one = &scope.sources[source];
+            let column = |name: &'static str, via: Vec<Link>, ty: Type| {
+                let missing = via.iter().any(|link| link.may_miss(name));
+                let ty = ty.or_null(one.nullable || missing);
+                let kind = ExprKind::Column { source, via, name };
+                Expr { kind, ty, span: Default::default() }
+            };
+            match &one.columns {
+                Columns::Table(table) => {
+                    for (name, _) in table.columns() {
+                        if let Some((name, ty)) = table.column(name) {
+                            columns.push((name.to_owned(), column(name, Vec::new(), ty)));
+                        }
+                    }
+                    for (name, [link, field]) in table.star_fields() {
+                        if let Some(link) = table.link(link)
+                            && let Some((field, ty)) = link.table().column(field)
+                        {
+                            columns.push(((*name).to_owned(), column(field, vec![link], ty)));
+                        }
+                    }
+                }
+                Columns::Outputs(outputs) => {
+                    for (no, output) in outputs.iter().enumerate() {
+                        let kind = ExprKind::Output { source, column: no };
+                        let ty = output.ty.clone().or_null(one.nullable);
+                        columns.push((
+                            output.name.clone(),
+                            Expr { kind, ty, span: Default::default() },
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(columns)
+    }
+}
+
+fn unknown(name: &ast::Name, near: Option<String>) -> Fault {
+    let reason = Reason::Unknown { what: "field", name: name.text.clone(), near };
+    Fault::new(reason, name.span)
+}
+
+/// Every table is its project's; nothing may pretend otherwise.
+pub(super) fn check_alias(alias: &ast::Name) -> Checked<()> {
+    if alias.text.eq_ignore_ascii_case(PROJECT_COLUMN) {
+        let message = format!("'{PROJECT_COLUMN}' cannot be an alias");
+        return Err(Fault::invalid(message, alias.span));
+    }
+    Ok(())
+}

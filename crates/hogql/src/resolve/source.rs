@@ -1,0 +1,155 @@
+//! `FROM`: tables, subqueries, joins.
+
+use super::Resolver;
+use super::near::near;
+use super::scope::{Columns, Named, ScopeSource, check_alias};
+use crate::ast::{self, JoinKind};
+use crate::error::{Checked, Fault, Reason};
+use crate::functions::Arg;
+use crate::limits::SOURCES_MAX;
+use crate::plan::{Comparison, Expr, ExprKind, Joined, Source};
+use crate::tables::Table;
+use crate::types::Kind;
+
+impl<'a> Resolver<'a> {
+    pub(super) fn from(&mut self, from: &'a ast::From) -> Checked<Vec<Joined>> {
+        let first = self.source(&from.first)?;
+        let mut joined = vec![Joined { source: first, kind: None, on: None }];
+        for join in &from.joins {
+            if joined.len() >= SOURCES_MAX {
+                return Err(Fault::too_large("joined tables", SOURCES_MAX, join.source.span));
+            }
+            let source = self.source(&join.source)?;
+            let on = match &join.on {
+                Some(ast::On::Condition(condition)) => {
+                    let condition = self.expr(condition)?;
+                    Some(self.coerce(condition, Arg::Condition)?)
+                }
+                Some(ast::On::Using(names)) => Some(self.using(names)?),
+                None => None,
+            };
+            if let Some(ast::On::Using(names)) = &join.on {
+                let using = names.iter().map(|name| (name.text.as_str(), join.kind));
+                self.scope().using.extend(using);
+            }
+            let last = joined.len();
+            let sources = &mut self.scope().sources;
+            if matches!(join.kind, JoinKind::Left | JoinKind::Full) {
+                sources[last].nullable = true;
+            }
+            if matches!(join.kind, JoinKind::Right | JoinKind::Full) {
+                sources[..last].iter_mut().for_each(|source| source.nullable = true);
+            }
+            joined.push(Joined { source, kind: Some(join.kind), on });
+        }
+        Ok(joined)
+    }
+
+    /// The last source's column and the one of that name before it.
+    fn using(&mut self, names: &'a [ast::Name]) -> Checked<Expr> {
+        let mut equal = Vec::new();
+        for name in names {
+            let last = self.scope().sources.len() - 1;
+            let (mut left, mut right) = (None, None);
+            for source in 0..=last {
+                let found = self.column_of(source, name)?;
+                if source == last {
+                    right = found;
+                } else {
+                    left = left.or(found);
+                }
+            }
+            let (Some(left), Some(right)) = (left, right) else {
+                let message = format!("Both sides of USING need a column '{}'", name.text);
+                return Err(Fault::invalid(message, name.span));
+            };
+            let sides = self.align(left, right, name.span)?;
+            let kind = ExprKind::Compare(Comparison::Equal, Box::new(sides));
+            equal.push(Expr { kind, ty: Kind::UInt(8).into(), span: name.span });
+        }
+        Ok(super::select::all_of(equal))
+    }
+
+    fn column_of(&mut self, source: usize, name: &'a ast::Name) -> Checked<Option<Expr>> {
+        let scope = self.scope();
+        let nullable = scope.sources[source].nullable;
+        let found = match &scope.sources[source].columns {
+            Columns::Table(table) => table
+                .column(&name.text)
+                .map(|(name, ty)| (ExprKind::Column { source, via: Vec::new(), name }, ty)),
+            Columns::Outputs(outputs) => {
+                let column = outputs.iter().position(|output| output.name == name.text);
+                column
+                    .map(|column| (ExprKind::Output { source, column }, outputs[column].ty.clone()))
+            }
+        };
+        Ok(found.map(|(kind, ty)| Expr { kind, ty: ty.or_null(nullable), span: name.span }))
+    }
+
+    fn source(&mut self, source: &'a ast::Source) -> Checked<Source> {
+        let (resolved, columns, own_name) = match &source.kind {
+            ast::SourceKind::Query(query) => {
+                let relation = self.deeper(source.span, |one| one.query(query))?;
+                let columns = Columns::Outputs(relation.columns.clone());
+                (Source::Query(Box::new(relation)), columns, None)
+            }
+            ast::SourceKind::Table(name) => {
+                let (source, columns) = self.table(name)?;
+                (source, columns, Some(name.text.clone()))
+            }
+            ast::SourceKind::Call(name, args) => {
+                let (source, columns) = self.table_function(name, args)?;
+                (source, columns, Some(name.text.clone()))
+            }
+        };
+        if let Some(alias) = &source.alias {
+            check_alias(alias)?;
+        }
+        let name = source.alias.as_ref().map(|alias| alias.text.clone()).or(own_name);
+        if let Some(name) = &name
+            && self.scope().sources.iter().any(|other| other.name.as_ref() == Some(name))
+        {
+            let message = format!("Two tables are named '{name}': give one an alias");
+            return Err(Fault::invalid(message, source.span));
+        }
+        self.scope().sources.push(ScopeSource { name, columns, nullable: false });
+        Ok(resolved)
+    }
+
+    fn table(&mut self, name: &'a ast::Name) -> Checked<(Source, Columns)> {
+        let named = self.named.iter().rev().find(|(other, _)| *other == name.text);
+        if let Some((_, Named::Cte(cte))) = named {
+            let cte = *cte;
+            let columns = self.ctes[cte].columns.clone();
+            self.charge(columns.len(), name.span)?;
+            return Ok((Source::Cte(cte), Columns::Outputs(columns)));
+        }
+        if let Some(table) = Table::named(&name.text) {
+            return Ok((Source::Table(table, self.project.id), Columns::Table(table)));
+        }
+        let ctes = self.named.iter().filter(|(_, named)| matches!(named, Named::Cte(_)));
+        let known = Table::ALL.iter().map(|table| table.name());
+        let near = near(&name.text, known.chain(ctes.map(|(name, _)| *name)));
+        let reason = Reason::Unknown { what: "table", name: name.text.clone(), near };
+        Err(Fault::new(reason, name.span))
+    }
+
+    /// `numbers(n)` is the only one: none that reads files or networks exists.
+    fn table_function(
+        &mut self,
+        name: &'a ast::Name,
+        args: &'a [ast::Expr],
+    ) -> Checked<(Source, Columns)> {
+        if !name.text.eq_ignore_ascii_case("numbers") {
+            let near = near(&name.text, ["numbers"]);
+            let reason = Reason::Unknown { what: "table function", name: name.text.clone(), near };
+            return Err(Fault::new(reason, name.span));
+        }
+        let [count] = args else {
+            return Err(Fault::invalid("numbers() takes how many", name.span));
+        };
+        let count = self.whole(count, "numbers()")?;
+        let number = crate::plan::Output { name: "number".to_owned(), ty: Kind::UInt(64).into() };
+        Ok((Source::Numbers(count), Columns::Outputs(vec![number])))
+    }
+}

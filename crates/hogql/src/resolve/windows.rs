@@ -1,0 +1,165 @@
+//! Aggregates and window functions.
+
+use super::Resolver;
+use super::call::check_arity;
+use super::scope::Clause;
+use crate::ast::{self, Bound, ExprKind as Ast, Literal, Over, UnaryOp};
+use crate::error::{Checked, Fault, Reason, Span};
+use crate::functions::{Function, Role};
+use crate::plan::{Aggregate, Expr, ExprKind, FunctionRef, Order, Value, WindowCall};
+use crate::types::Type;
+
+pub(super) struct Called<'a> {
+    pub function: &'static Function,
+    /// `sumIf`: the last argument is a condition.
+    pub conditional: bool,
+    pub call: &'a ast::Call,
+    pub span: Span,
+}
+
+impl<'a> Resolver<'a> {
+    pub(super) fn aggregate(&mut self, called: Called<'a>) -> Checked<Expr> {
+        let Called { function, call, span, .. } = called;
+        let name = &call.name.text;
+        self.refuse_in_lambda(name, span)?;
+        let outside = self.scope().clause;
+        let message = match (outside, &call.over) {
+            (Clause::Source | Clause::Row, _) => {
+                Some(format!("{name} cannot stand here: rows are not grouped yet"))
+            }
+            (Clause::Aggregate, _) => Some(format!("{name} cannot stand inside an aggregate")),
+            (Clause::Window, Some(_)) => Some(format!("{name} cannot stand inside a window")),
+            (_, None) if function.role == Role::Window => Some(format!("{name} needs OVER")),
+            _ => None,
+        };
+        if let Some(message) = message {
+            return Err(Fault::invalid(message, span));
+        }
+        self.scope().clause = if call.over.is_some() { Clause::Window } else { Clause::Aggregate };
+        let resolved = self.aggregate_call(called);
+        self.scope().clause = outside;
+        resolved
+    }
+
+    fn aggregate_call(&mut self, called: Called<'a>) -> Checked<Expr> {
+        let Called { function, conditional, call, span } = called;
+        let mut args: &[ast::Expr] = &call.args;
+        if let [ast::Expr { kind: Ast::Star(None), .. }, rest @ ..] = args
+            && function.name == "count"
+            && !call.distinct
+        {
+            args = rest;
+        }
+        let mut filter = None;
+        if conditional {
+            let Some((last, before)) = args.split_last() else {
+                let message = format!("{} takes a condition last", call.name.text);
+                return Err(Fault::invalid(message, call.name.span));
+            };
+            filter = Some(self.condition_of(last)?);
+            args = before;
+        }
+        if call.distinct && (args.is_empty() || function.role == Role::Window) {
+            return Err(Fault::invalid("DISTINCT needs something to tell apart", call.name.span));
+        }
+        check_arity(function, args.len(), call.name.span)?;
+        let args = self.args(function, args)?;
+        let types: Vec<Type> = args.iter().map(|arg| arg.ty.clone()).collect();
+        let Some(ty) = function.result(&types) else {
+            let types: Vec<String> = types.iter().map(Type::to_string).collect();
+            let message = format!("{} cannot take {}", function.name, types.join(" and "));
+            return Err(Fault::invalid(message, span));
+        };
+        let parameters = parameters(function, call)?;
+        let function = FunctionRef(function);
+        let aggregate = Aggregate { function, parameters, distinct: call.distinct, args, filter };
+        let kind = match &call.over {
+            None => ExprKind::AggregateCall(Box::new(aggregate)),
+            Some(over) => ExprKind::WindowCall(Box::new(self.window(aggregate, over)?)),
+        };
+        Ok(Expr { kind, ty, span })
+    }
+
+    fn window(&mut self, call: Aggregate, over: &'a Over) -> Checked<WindowCall> {
+        let window = match over {
+            Over::Window(window) => window,
+            Over::Named(name) => {
+                let windows = self.scope().windows;
+                let found = windows.iter().find(|(other, _)| other.text == name.text);
+                let Some((_, window)) = found else {
+                    let known = windows.iter().map(|(other, _)| other.text.as_str());
+                    let near = super::near::near(&name.text, known);
+                    let reason = Reason::Unknown { what: "window", name: name.text.clone(), near };
+                    return Err(Fault::new(reason, name.span));
+                };
+                window
+            }
+        };
+        let partition = window.partition.iter().map(|expr| self.expr(expr));
+        let partition = partition.collect::<Checked<Vec<Expr>>>()?;
+        let order: Vec<Order> = self.order(&window.order, &[])?;
+        let frame = window.frame.map(|frame| (frame.unit, frame.start, frame.end));
+        if let Some((_, start, end)) = frame
+            && !follows(start, end)
+        {
+            let span = match over {
+                Over::Named(name) => name.span,
+                Over::Window(window) => {
+                    let parts = window.partition.first();
+                    parts
+                        .or(window.order.first().map(|order| &order.expr))
+                        .map_or_else(Span::default, |expr| expr.span)
+                }
+            };
+            return Err(Fault::invalid("The frame ends before it begins", span));
+        }
+        Ok(WindowCall { call, partition, order, frame })
+    }
+}
+
+fn follows(start: Bound, end: Bound) -> bool {
+    let place = |bound: Bound| match bound {
+        Bound::UnboundedPreceding => (0, 0),
+        Bound::Preceding(rows) => (1, u64::MAX - rows),
+        Bound::CurrentRow => (2, 0),
+        Bound::Following(rows) => (3, rows),
+        Bound::UnboundedFollowing => (4, 0),
+    };
+    let possible = start != Bound::UnboundedFollowing && end != Bound::UnboundedPreceding;
+    possible && place(start) <= place(end)
+}
+
+fn parameters(function: &Function, call: &ast::Call) -> Checked<Vec<Value>> {
+    let (min, max) = function.parameters;
+    let found = call.parameters.len();
+    if found < min || found > max {
+        let message = match max {
+            0 => format!("{} takes no parameters before its arguments", function.name),
+            _ => format!("{} takes {min} to {max} parameter(s): {0}(…)(…)", function.name),
+        };
+        return Err(Fault::invalid(message, call.name.span));
+    }
+    call.parameters.iter().map(|parameter| self::parameter(function, parameter)).collect()
+}
+
+/// Levels lie between 0 and 1; other parameters count something.
+fn parameter(function: &Function, parameter: &ast::Expr) -> Checked<Value> {
+    let levels = matches!(function.name, "quantile" | "quantiles");
+    match &parameter.kind {
+        Ast::Literal(Literal::Float(level)) if levels && (0.0..=1.0).contains(level) => {
+            Ok(Value::Float(*level))
+        }
+        Ast::Literal(Literal::Int(level)) if levels && *level <= 1 => {
+            Ok(Value::Float(*level as f64))
+        }
+        Ast::Literal(Literal::Int(count)) if !levels && *count > 0 => Ok(Value::UInt(*count)),
+        Ast::Literal(_) | Ast::Unary(UnaryOp::Negate, _) if levels => {
+            Err(Fault::invalid("A level lies between 0 and 1", parameter.span))
+        }
+        _ => {
+            let wanted = if levels { "a level" } else { "a whole number above 0" };
+            let message = format!("{} takes {wanted} before its arguments", function.name);
+            Err(Fault::invalid(message, parameter.span))
+        }
+    }
+}
