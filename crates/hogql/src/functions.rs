@@ -3,7 +3,7 @@
 mod aggregates;
 mod arrays;
 mod dates;
-mod scalars;
+pub(crate) mod scalars;
 mod strings;
 
 use std::collections::HashMap;
@@ -92,6 +92,8 @@ pub enum Returns {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fixed {
     Bool,
+    Int8,
+    Int32,
     UInt8,
     UInt16,
     UInt32,
@@ -110,6 +112,8 @@ impl Fixed {
     fn kind(self) -> Kind {
         match self {
             Self::Bool => Kind::Bool,
+            Self::Int8 => Kind::Int(8),
+            Self::Int32 => Kind::Int(32),
             Self::UInt8 => Kind::UInt(8),
             Self::UInt16 => Kind::UInt(16),
             Self::UInt32 => Kind::UInt(32),

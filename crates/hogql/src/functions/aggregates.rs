@@ -69,17 +69,21 @@ pub(super) const WINDOWS: &[Function] = &[
 ];
 
 fn sum_map(types: &[Type]) -> Option<Type> {
-    let one = types.first()?;
-    let numbers = |value: &Type| value.kind.is_number();
-    let fits = match &one.kind {
-        Kind::Map(pair) => numbers(&pair.1),
+    let sum = |value: &Type| widest(std::slice::from_ref(value));
+    match &types.first()?.kind {
+        Kind::Map(pair) => {
+            let (keys, values) = &**pair;
+            Some(Kind::Map(Box::new((keys.clone(), sum(values)?))).into())
+        }
         Kind::Tuple(items) => match &items[..] {
-            [keys, values] => keys.element().is_some() && values.element().is_some_and(numbers),
-            _ => false,
+            [keys, values] if keys.element().is_some() => {
+                let sums = Type::array(sum(values.element()?)?);
+                Some(Kind::Tuple(vec![keys.clone(), sums]).into())
+            }
+            _ => None,
         },
-        _ => false,
-    };
-    fits.then(|| one.clone())
+        _ => None,
+    }
 }
 
 /// Null beyond the first and the last row, unless a default is given.

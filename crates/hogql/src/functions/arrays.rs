@@ -1,12 +1,12 @@
 //! Arrays, tuples and maps.
 
 use super::{Arg, Fixed, Function, Lambda, Nulls, Returns, common, function, not_null, widest};
-use crate::types::{Kind, Type};
+use crate::types::{Kind, Type, bits, integer};
 
 use Arg::{Any, Array, ConstInt, Int, Map, Tuple};
 
 const YES_NO: Returns = Returns::Kind(Fixed::UInt8);
-const COUNT: Returns = Returns::Kind(Fixed::UInt64);
+const SIZE: Returns = Returns::Kind(Fixed::UInt32);
 /// With a lambda the first type is its result's; the first array comes behind it.
 const SAME: Returns = Returns::Arg(1);
 const ONE: Returns = Returns::Element(1);
@@ -34,7 +34,7 @@ pub(super) const ARRAYS: &[Function] = &[
     with("arrayAll", Lambda::Optional, YES_NO),
     with("arrayFirst", Lambda::Required, ONE),
     with("arrayLast", Lambda::Required, ONE),
-    with("arrayCount", Lambda::Optional, COUNT),
+    with("arrayCount", Lambda::Optional, SIZE),
     with("arraySum", Lambda::Optional, Returns::By(widest)),
     with("arrayAvg", Lambda::Optional, Returns::Kind(Fixed::Float)),
     with("arrayMin", Lambda::Optional, Returns::Arg(0)),
@@ -43,7 +43,7 @@ pub(super) const ARRAYS: &[Function] = &[
     with("arrayReverseSort", Lambda::Optional, SAME),
     same("arrayReverse", &[Array]),
     same("arrayDistinct", &[Array]),
-    function("arrayUniq", &[Array], COUNT).repeats(),
+    function("arrayUniq", &[Array], SIZE).repeats(),
     function("arrayConcat", &[Array], Returns::Common(0)).repeats(),
     same("arraySlice", &[Array, Int, Int]).optional(1),
     function("arrayPushBack", &[Array, Any], Returns::By(push)).nulls(Nulls::Own),
@@ -118,12 +118,16 @@ fn flatten(types: &[Type]) -> Option<Type> {
 
 fn differences(types: &[Type]) -> Option<Type> {
     let element = types.first()?.element()?;
-    let kind = if element.kind.is_integer() { Kind::Int(64) } else { Kind::Float };
-    element.kind.is_number().then(|| Type::array(not_null(kind.into())))
+    let kind = match &element.kind {
+        kind if kind.is_integer() => integer(true, bits(kind).1.saturating_mul(2)),
+        Kind::Float | Kind::Decimal(_) => Kind::Float,
+        _ => return None,
+    };
+    Some(Type::array(kind.into()))
 }
 
 fn range(types: &[Type]) -> Option<Type> {
-    Some(Type::array(not_null(widest(&[common(types)?])?)))
+    Some(Type::array(not_null(common(types)?)))
 }
 
 fn tuple(types: &[Type]) -> Option<Type> {
@@ -135,7 +139,8 @@ fn map(types: &[Type]) -> Option<Type> {
         return None;
     }
     if types.is_empty() {
-        return Some(Kind::Map(Box::new((Kind::Text.into(), Kind::Null.into()))).into());
+        let nothing = Type { kind: Kind::Null, nullable: false };
+        return Some(Kind::Map(Box::new((nothing.clone(), nothing))).into());
     }
     let keys: Vec<Type> = types.iter().step_by(2).cloned().collect();
     let values: Vec<Type> = types.iter().skip(1).step_by(2).cloned().collect();

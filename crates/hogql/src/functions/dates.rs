@@ -67,7 +67,7 @@ pub(super) const DATES: &[Function] = &[
     part("toISOWeek", Fixed::UInt8),
     part("toYYYYMM", Fixed::UInt32),
     part("toYYYYMMDD", Fixed::UInt32),
-    function("dateTrunc", &[UnitName, Time], Returns::By(|types| start(&types[1..])))
+    function("dateTrunc", &[UnitName, Time], Returns::By(|types| start(types.get(1..)?)))
         .also(&["date_trunc"]),
     function("dateDiff", &[UnitName, Time, Time], Returns::Kind(Fixed::Int64)).also(&["date_diff"]),
     function("age", &[UnitName, Time, Time], Returns::Kind(Fixed::Int64)),
@@ -126,8 +126,7 @@ fn start_of_interval(types: &[Type]) -> Option<Type> {
     }
 }
 
-/// A date moved by hours would be a moment; which unit it is, only its text says.
+/// The resolver knows the unit, and that a date moved by hours is a moment.
 fn date_add(types: &[Type]) -> Option<Type> {
-    let time = &types.get(2)?.kind;
-    Some(if *time == Kind::Date { Kind::DATE_TIME.into() } else { time.clone().into() })
+    Some(types.get(2)?.kind.clone().into())
 }

@@ -64,11 +64,11 @@ pub(super) const ARITHMETIC: &[Function] = &[
     function("minus", &[Any, Any], Returns::By(minus)),
     function("multiply", &[Number, Number], Returns::By(|types| wider(types, false))),
     function("divide", &[Number, Number], FLOAT),
-    function("intDiv", &[Number, Number], WHOLE),
-    function("intDivOrZero", &[Number, Number], WHOLE),
+    function("intDiv", &[Number, Number], Returns::By(int_div)),
+    function("intDivOrZero", &[Number, Number], Returns::By(int_div)),
     function("modulo", &[Number, Number], Returns::Common(0)),
     function("negate", &[Number], Returns::By(negate)),
-    function("abs", &[Number], Returns::Arg(0)),
+    function("abs", &[Number], Returns::By(abs)),
     function("round", &[Number, Int], Returns::Arg(0)).optional(1),
     function("floor", &[Number, Int], Returns::Arg(0)).optional(1),
     function("ceil", &[Number, Int], Returns::Arg(0)).optional(1),
@@ -79,9 +79,9 @@ pub(super) const ARITHMETIC: &[Function] = &[
     function("log", &[Number], FLOAT).also(&["ln"]),
     function("log2", &[Number], FLOAT),
     function("log10", &[Number], FLOAT),
-    function("sign", &[Number], WHOLE),
-    function("gcd", &[Int, Int], WHOLE),
-    function("lcm", &[Int, Int], WHOLE),
+    function("sign", &[Number], Returns::Kind(Fixed::Int8)),
+    function("gcd", &[Int, Int], Returns::By(|types| wider(types, false))),
+    function("lcm", &[Int, Int], Returns::By(|types| wider(types, false))),
     function("max2", &[Number, Number], FLOAT),
     function("min2", &[Number, Number], FLOAT),
     function("pi", &[], FLOAT),
@@ -137,12 +137,30 @@ fn minus(types: &[Type]) -> Option<Type> {
     }
 }
 
+/// No larger than what is divided.
+fn int_div(types: &[Type]) -> Option<Type> {
+    let [a, b] = types else { return None };
+    if !a.kind.is_integer() || !b.kind.is_integer() {
+        return Some(Kind::Int(64).into());
+    }
+    let ((signed_a, size), (signed_b, _)) = (bits(&a.kind), bits(&b.kind));
+    Some(integer(signed_a || signed_b, size).into())
+}
+
+fn abs(types: &[Type]) -> Option<Type> {
+    let kind = match &types.first()?.kind {
+        kind if kind.is_integer() => integer(false, bits(kind).1),
+        kind => kind.clone(),
+    };
+    Some(kind.into())
+}
+
 fn steps(kind: &Kind) -> bool {
     matches!(kind, Kind::Interval(_)) || kind.is_integer()
 }
 
 /// A date moved by hours is a moment.
-pub(super) fn moved(time: &Kind, by: &Kind) -> Type {
+pub(crate) fn moved(time: &Kind, by: &Kind) -> Type {
     use crate::ast::Unit;
     let within_a_day = matches!(by, Kind::Interval(Unit::Second | Unit::Minute | Unit::Hour));
     if *time == Kind::Date && within_a_day {

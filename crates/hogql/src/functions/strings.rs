@@ -54,7 +54,7 @@ pub(super) const STRINGS: &[Function] = &[
     function("multiSearchAny", &[Text, Array], YES_NO),
     function("multiSearchAnyCaseInsensitive", &[Text, Array], YES_NO),
     function("countSubstrings", &[Text, Text], COUNT),
-    function("ascii", &[Text], Returns::Kind(Fixed::Int64)),
+    function("ascii", &[Text], Returns::Kind(Fixed::Int32)),
 ];
 
 /// Where nothing is found the answer is the type's default, so nothing but a null text gives null.

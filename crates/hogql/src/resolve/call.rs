@@ -5,6 +5,7 @@ use super::scope::Clause;
 use super::{Resolver, windows};
 use crate::ast::{self, ExprKind as Ast, Literal, LogicOp, Unit};
 use crate::error::{Checked, Fault, Reason, Span};
+use crate::functions::scalars::moved;
 use crate::functions::{Arg, Function, Lambda, Role, function_named, functions};
 use crate::parse::parse_type;
 use crate::plan::{Expr, ExprKind, FunctionRef, Value};
@@ -233,8 +234,8 @@ fn unit(arg: &ast::Expr) -> Checked<Expr> {
 
 /// The type of a result that constant arguments decide.
 fn special_kind(function: &Function, args: &[Expr], span: Span) -> Checked<Option<Type>> {
-    let zone = |no: usize| match args.get(no).map(|arg| &arg.kind) {
-        Some(ExprKind::Value(Value::Text(zone))) => Some(zone.clone()),
+    let text = |no: usize| match args.get(no).map(|arg| &arg.kind) {
+        Some(ExprKind::Value(Value::Text(text))) => Some(text.clone()),
         _ => None,
     };
     let digits = |no: usize, max: u64| match args.get(no).map(|arg| &arg.kind) {
@@ -243,16 +244,24 @@ fn special_kind(function: &Function, args: &[Expr], span: Span) -> Checked<Optio
     };
     let moment = |precision, zone| Some(Kind::DateTime(Moment { precision, zone }).into());
     Ok(match function.name {
-        "now" => moment(0, zone(0)),
-        "toDateTime" | "parseDateTimeBestEffort" => moment(0, zone(1)),
-        "toDateTime64" => moment(digits(1, 9)?, zone(2)),
+        "now" => moment(0, text(0)),
+        "dateTrunc" => match text(0).as_deref().and_then(Unit::parse) {
+            Some(Unit::Week | Unit::Month | Unit::Quarter | Unit::Year) => Some(Kind::Date.into()),
+            _ => None,
+        },
+        "dateAdd" | "dateSub" => {
+            let unit = text(0).as_deref().and_then(Unit::parse);
+            unit.zip(args.get(2)).map(|(unit, time)| moved(&time.ty.kind, &Kind::Interval(unit)))
+        }
+        "toDateTime" | "parseDateTimeBestEffort" => moment(0, text(1)),
+        "toDateTime64" => moment(digits(1, 9)?, text(2)),
         "toTimeZone" => match args.first().map(|time| &time.ty.kind) {
-            Some(Kind::DateTime(own)) => moment(own.precision, zone(1)),
-            _ => moment(0, zone(1)),
+            Some(Kind::DateTime(own)) => moment(own.precision, text(1)),
+            _ => moment(0, text(1)),
         },
         "toDecimal" => Some(Kind::Decimal(digits(1, 38)?).into()),
         "JSONExtract" => {
-            let name = zone(args.len().saturating_sub(1)).and_then(|text| parse_type(&text).ok());
+            let name = text(args.len().saturating_sub(1)).and_then(|name| parse_type(&name).ok());
             let Some(name) = name else {
                 return Err(Fault::invalid("The last argument of JSONExtract names a type", span));
             };

@@ -39,7 +39,7 @@ impl<'a> Resolver<'a> {
             Ast::Unary(UnaryOp::Negate, operand) => self.negate(operand, span),
             Ast::Unary(UnaryOp::Not, operand) => {
                 let operand = self.condition_of(operand)?;
-                let ty = truth(operand.ty.nullable);
+                let ty = logic_type(std::slice::from_ref(&operand));
                 Ok(Expr { kind: ExprKind::Not(Box::new(operand)), ty, span })
             }
             Ast::Binary(op, left, right) => self.binary(*op, left, right, span),
@@ -384,12 +384,19 @@ pub(super) fn cast(expr: Expr, ty: Type, or_null: bool) -> Expr {
 }
 
 pub(super) fn logic(op: LogicOp, operands: Vec<Expr>, span: Span) -> Expr {
-    let ty = truth(operands.iter().any(|operand| operand.ty.nullable));
+    let ty = logic_type(&operands);
     let kind = match op {
         LogicOp::And => ExprKind::And(operands),
         LogicOp::Or => ExprKind::Or(operands),
     };
     Expr { kind, ty, span }
+}
+
+/// Of flags a flag, of anything else a number.
+fn logic_type(operands: &[Expr]) -> Type {
+    let all_bool = operands.iter().all(|operand| operand.ty.kind == Kind::Bool);
+    let kind = if all_bool { Kind::Bool } else { Kind::UInt(8) };
+    Type::from(kind).or_null(operands.iter().any(|operand| operand.ty.nullable))
 }
 
 fn in_expr(expr: Expr, set: Set, negated: bool, span: Span) -> Expr {

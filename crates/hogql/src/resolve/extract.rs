@@ -72,9 +72,13 @@ impl Extract {
         {
             return Ok(Expr { kind: ExprKind::Key(key), ..expr });
         }
-        let Expr { kind, ty, span } = expr;
+        let Expr { kind, mut ty, span } = expr;
         let kind = match kind {
             ExprKind::AggregateCall(call) => {
+                // A group has rows; only a condition or nulls can leave none of them.
+                let has_keys = self.keys.as_ref().is_some_and(|keys| !keys.is_empty());
+                let sure = call.filter.is_none() && call.args.iter().all(|arg| !arg.ty.nullable);
+                ty.nullable &= !(has_keys && sure);
                 ExprKind::Aggregate(place(&mut self.aggregates, *call, span)?)
             }
             ExprKind::WindowCall(window) => {

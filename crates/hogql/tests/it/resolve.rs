@@ -161,7 +161,7 @@ fn nulls_and_types_of_comparisons_follow_the_language() {
             ("event =~* 'a'", "UInt8 = (#0.event =~* \"a\")"),
             ("person_id in cohort 5", "UInt8 = (#0.person_id in cohort 5)"),
             ("person_id not in cohort 'beta users'", "UInt8 = (#0.person_id not in cohort 5)"),
-            ("not properties.paid", "Nullable(UInt8) = not #0.properties->paid:Nullable(Bool)"),
+            ("not properties.paid", "Nullable(Bool) = not #0.properties->paid:Nullable(Bool)"),
             ("event between 'a' and 'b'", "UInt8 = ((#0.event >= \"a\") and (#0.event <= \"b\"))"),
             ("1 = 2 or event = 'x'", "UInt8 = ((1 = 2) or (#0.event = \"x\"))"),
         ],
@@ -200,6 +200,9 @@ fn values_have_clickhouses_types() {
                 "dateDiff('day', toDateTime('2024-01-01'), now())",
                 "Nullable(Int64) = dateDiff(\"day\", toDateTime(\"2024-01-01\"), now())",
             ),
+            ("dateAdd(hour, 1, today())", "DateTime = dateAdd(\"hour\", 1, today())"),
+            ("dateTrunc('month', now())", "Date = dateTrunc(\"month\", now())"),
+            ("true and not false", "Bool = (true and not false)"),
             ("dateAdd(day, 1, now())", "DateTime = dateAdd(\"day\", 1, now())"),
             (
                 "toStartOfMonth('2024-01-05')",
@@ -290,6 +293,12 @@ fn aggregates_windows_and_unnests_stand_in_lists_of_their_own() {
             "select 1 as x union all select -1 except select null",
             "(x UInt8 = 1) UnionAll (-1 Int8 = -1) Except (NULL Nullable(Nothing) = null) \
              | page 100",
+        ),
+        (
+            "select min(event), minIf(event, 1), max($session_id) from events group by uuid",
+            "events@7 | group [#0.uuid] [min(#0.event), min(#0.event) if 1, max(#0.$session_id)] \
+             | min(event) String = agg0, minIf(event, 1) Nullable(String) = agg1, \
+             max($session_id) Nullable(String) = agg2 | page 100",
         ),
         (
             "select arrayMap(x -> x || 'a', elements_chain_ids) as ids, count() from events \
