@@ -45,6 +45,19 @@ impl Page {
         Listing { count, next, previous, results }
     }
 
+    /// For lists where a bad `limit` or `offset` is an error.
+    pub fn refuse_bad_window(&self) -> Result<()> {
+        for (name, least) in [("limit", 1), ("offset", 0)] {
+            let sent = self.base.values(name).last();
+            let fits = |text: &str| text.parse::<i64>().is_ok_and(|number| number >= least);
+            if sent.is_some_and(|text| !text.is_empty() && !fits(text)) {
+                let detail = format!("Ensure this value is an integer of at least {least}.");
+                return Err(Error::invalid(name, "invalid_input", detail));
+            }
+        }
+        Ok(())
+    }
+
     fn link(&self, offset: Option<i64>) -> String {
         let offset = offset.map(|offset| offset.to_string());
         self.base

@@ -24,6 +24,9 @@ pub struct TextId(pub String);
 /// The uuid `{uuid}` of a path.
 pub struct UuidId(pub Uuid);
 
+/// The uuid `{id}` of a path; what is no uuid names nothing.
+pub struct UuidInId(pub Uuid);
+
 /// Known query parameters; unknown ones are ignored, and of repeated ones the last counts.
 pub struct Query<T>(pub T);
 
@@ -61,6 +64,43 @@ pub fn search(text: Option<&String>) -> Result<Option<String>> {
     let Some(text) = given(text) else { return Ok(None) };
     max_chars("search", text, SEARCH_CHARS_MAX)?;
     Ok(Some(text.to_owned()))
+}
+
+/// A switch in a query string; what is neither on nor off counts as left out.
+pub fn switch(text: Option<&String>) -> Option<bool> {
+    match given(text)?.to_ascii_lowercase().as_str() {
+        "true" | "1" => Some(true),
+        "false" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// Names in a list; more would only keep the database busy.
+const NAMES_MAX: usize = 1_000;
+
+/// A JSON array of texts in a query string.
+pub fn names(attr: &str, text: Option<&String>) -> Result<Vec<String>> {
+    let Some(text) = given(text) else { return Ok(Vec::new()) };
+    let names: Vec<String> = serde_json::from_str(text).map_err(|_| {
+        Error::invalid(attr, "invalid_input", "It must be a JSON array of strings.")
+    })?;
+    if names.len() > NAMES_MAX {
+        let detail = format!("Ensure this field has no more than {NAMES_MAX} elements.");
+        return Err(Error::invalid(attr, "max_length", detail));
+    }
+    if names.iter().any(|name| name.contains('\0')) {
+        return Err(Error::invalid(attr, "invalid_input", "Null characters are not allowed."));
+    }
+    Ok(names)
+}
+
+impl FromRequestParts<AppState> for UuidInId {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        let text = parameter(parts, "id").await?;
+        Uuid::parse_str(&text).map(Self).map_err(|_| Error::not_found())
+    }
 }
 
 impl FromRequestParts<AppState> for Id {
@@ -128,6 +168,12 @@ impl<T> Deref for Query<T> {
 impl Describe for Id {
     fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
         operation.path_parameter("id", json!({ "type": "integer" }));
+    }
+}
+
+impl Describe for UuidInId {
+    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+        operation.path_parameter("id", json!({ "type": "string", "format": "uuid" }));
     }
 }
 

@@ -55,6 +55,7 @@ fn details(event: &RawEvent<'_>) -> WarningDetails {
         distinct_id: event.distinct_id.as_deref().map(|id| cut(id, DISTINCT_ID_CHARS_MAX).into()),
         event: event.name.as_deref().map(|name| cut(name, NAME_CHARS_MAX).into()),
         bytes: Some(event.bytes),
+        message: None,
     }
 }
 

@@ -21,6 +21,8 @@ pub struct Actor {
 /// An object whose changes are logged, by the fields of its public form.
 pub trait Logged: Serialize {
     const SCOPE: &'static str;
+    /// The log's word for a change.
+    const UPDATED: &'static str = "updated";
     /// Fields that change by themselves, or must not be shown.
     const UNLOGGED: &'static [&'static str] = &[];
 
@@ -177,7 +179,7 @@ impl Tx {
         let activity = match flipped.and_then(|change| change.after.as_ref()) {
             Some(Value::Bool(true)) => "deleted",
             Some(Value::Bool(false)) => "restored",
-            _ => "updated",
+            _ => T::UPDATED,
         };
         self.log(actor, activity, after, changes, now).await
     }

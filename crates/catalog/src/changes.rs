@@ -13,6 +13,7 @@ type Listener = Box<dyn Fn(ProjectId) + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct Changes {
     version: AtomicU64,
+    definitions: AtomicU64,
     listeners: RwLock<Vec<Listener>>,
 }
 
@@ -21,20 +22,28 @@ pub(crate) struct Changes {
 pub(crate) struct Announcement {
     changes: Arc<Changes>,
     projects: Vec<ProjectId>,
+    definitions: bool,
 }
 
 impl Announcement {
     pub(crate) fn of(changes: Arc<Changes>) -> Self {
-        Self { changes, projects: Vec::new() }
+        Self { changes, projects: Vec::new(), definitions: false }
     }
 
     pub(crate) fn add(&mut self, project: ProjectId) {
         self.projects.push(project);
     }
+
+    pub(crate) fn add_definitions(&mut self) {
+        self.definitions = true;
+    }
 }
 
 impl Drop for Announcement {
     fn drop(&mut self) {
+        if self.definitions {
+            self.changes.definitions.fetch_add(1, Ordering::SeqCst);
+        }
         if self.projects.is_empty() {
             return;
         }
@@ -53,6 +62,11 @@ impl Catalog {
         let changes = self.db.changes();
         let mut listeners = changes.listeners.write().unwrap_or_else(PoisonError::into_inner);
         listeners.push(Box::new(listener));
+    }
+
+    /// Differs after a definition was deleted: it comes back when its event is seen again.
+    pub fn definitions_version(&self) -> u64 {
+        self.db.changes().definitions.load(Ordering::SeqCst)
     }
 
     /// Differs after every change: what was read under another version may be stale.

@@ -269,6 +269,11 @@ impl Tx {
         self.announcement.add(project);
     }
 
+    /// A definition is gone, and comes back when it is seen again.
+    pub(crate) fn changes_definitions(&mut self) {
+        self.announcement.add_definitions();
+    }
+
     pub async fn commit(self) -> Result<()> {
         match self.inner {
             TxInner::Sqlite(tx) => tx.commit().await?,

@@ -7,6 +7,7 @@ mod identity;
 
 use std::collections::HashMap;
 
+pub(crate) use definitions::owner_columns;
 pub use identity::NextNumbers;
 use model::definition::Sightings;
 use model::group::Group;
@@ -118,7 +119,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Differs after every batch: what was read of persons and groups before may be stale.
+    /// The first journal position that is not applied, as far as this process knows. It differs
+    /// after every batch: what was read of persons and groups before may be stale.
     pub fn applied_position(&self) -> u64 {
         *self.applied.borrow()
     }

@@ -13,9 +13,11 @@ mod bulk;
 mod changes;
 mod db;
 mod dead_letters;
+mod definitions;
 mod dialect;
 mod edit;
 mod error;
+mod event_definitions;
 mod flags;
 mod ingest;
 mod instance;
@@ -24,6 +26,7 @@ mod members;
 mod migrate;
 mod organizations;
 mod projects;
+mod property_definitions;
 mod roles;
 mod scans;
 mod secret;
@@ -52,6 +55,9 @@ pub use db::{Db, Tx};
 pub use dead_letters::{DeadLetter, NewDeadLetter};
 pub use edit::Among;
 pub use error::{Error, Result};
+pub use event_definitions::{
+    EventDefinitionChange, EventDefinitionFilter, EventDefinitionOrder, Origin, Sense,
+};
 pub use flags::{
     FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, HashKey, RoleAccess, Seen, Staleness,
 };
@@ -60,6 +66,7 @@ pub use keys::{KeyChange, KeyKeeper, NewKey, PersonalKey};
 pub use members::{Member, Standing};
 pub use organizations::{OrganizationChange, OrganizationRow};
 pub use projects::{NewProject, ProjectChange, ProjectRow};
+pub use property_definitions::{PropertyDefinitionChange, PropertyDefinitionFilter};
 pub use roles::{RoleChange, RoleMembership, RoleRow};
 pub use secret::{NOBODYS_HASH, Secret, hash_password, sha256_mark, verify_password};
 pub use tags::{TAG_CHARS_MAX, TAGS_MAX, normalise_tags};

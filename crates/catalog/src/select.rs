@@ -77,6 +77,13 @@ impl Condition {
         self.and_in(&sql, tags.iter().map(String::as_str).collect());
     }
 
+    /// Takes values for a list that is used elsewhere in the statement, and answers their places.
+    pub(crate) fn hold(&mut self, values: &[String]) -> String {
+        let marks = placeholders(self.values.len() + 1, values.len());
+        self.values.extend(values.iter().map(|value| Value::from(value.as_str())));
+        marks
+    }
+
     /// Adds a search for `needle` anywhere in a text column, whatever its case. SQLite lowers
     /// only ASCII, so the other letters are also compared as they were written.
     pub(crate) fn and_contains(&mut self, column: &str, needle: &str) {

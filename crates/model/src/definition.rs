@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ProjectId, Timestamp};
+use uuid::Uuid;
+
+use crate::{ProjectId, Timestamp, User};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum PropertyType {
@@ -72,4 +74,79 @@ impl Sightings {
     pub const fn is_empty(&self) -> bool {
         self.events.is_empty() && self.properties.is_empty() && self.pairs.is_empty()
     }
+}
+
+/// What is known of an event by its name, as the API shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct EventDefinition {
+    pub id: Uuid,
+    pub name: String,
+    pub owner: Option<User>,
+    pub description: Option<String>,
+    pub tags: Vec<String>,
+    /// When it was first seen.
+    pub created_at: Option<Timestamp>,
+    pub updated_at: Timestamp,
+    pub updated_by: Option<User>,
+    /// To the hour.
+    pub last_seen_at: Option<Timestamp>,
+    pub last_updated_at: Timestamp,
+    pub verified: bool,
+    pub verified_at: Option<Timestamp>,
+    pub verified_by: Option<User>,
+    pub hidden: bool,
+    pub enforcement_mode: EnforcementMode,
+    pub primary_property: Option<String>,
+    pub is_action: bool,
+    pub action_id: Option<i64>,
+    pub is_calculating: bool,
+    pub last_calculated_at: Option<Timestamp>,
+    /// Null unless somebody made it by hand.
+    pub created_by: Option<User>,
+    pub post_to_slack: bool,
+    pub default_columns: Vec<String>,
+    pub media_preview_urls: Vec<String>,
+    pub volume_30_day: Option<i64>,
+    pub query_usage_30_day: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EnforcementMode {
+    #[default]
+    Allow,
+    Reject,
+}
+
+impl EnforcementMode {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Reject => "reject",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Allow, Self::Reject].into_iter().find(|mode| mode.as_str() == text)
+    }
+}
+
+/// What is known of a property by its name, as the API shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct PropertyDefinition {
+    pub id: Uuid,
+    pub name: String,
+    pub description: Option<String>,
+    pub tags: Vec<String>,
+    pub is_numerical: bool,
+    pub property_type: Option<PropertyType>,
+    /// Null unless events were named to look at.
+    pub is_seen_on_filtered_events: Option<bool>,
+    pub updated_at: Timestamp,
+    pub updated_by: Option<User>,
+    pub verified: bool,
+    pub verified_at: Option<Timestamp>,
+    pub verified_by: Option<User>,
+    pub hidden: bool,
+    pub query_usage_30_day: Option<i64>,
 }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::{ProjectId, Timestamp};
 
-pub use record::{KIND_EVENT, RecordError};
+pub use record::{KIND_EVENT, RecordError, project_of};
 
 /// One event as an SDK sent it: fields gathered from every place where they may stand,
 /// nothing judged yet. Made by `decode`.

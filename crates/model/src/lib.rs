@@ -28,5 +28,5 @@ pub use id::{ActionId, AnnotationId, CohortId, FlagId, OrganizationId, ProjectId
 pub use project::{OfProject, ProjectSettings, ProjectSettingsChange};
 pub use settings::{Refusal, Settings, SettingsChange, Table};
 pub use time::{Clock, Timestamp, is_time_zone};
-pub use warning::{Warning, WarningDetails, WarningKind};
+pub use warning::{Throttle, Warning, WarningDetails, WarningKind};
 pub use window::{LIMIT_DEFAULT, LIMIT_MAX, Window};

@@ -13,6 +13,8 @@ impl Table for OfProject {
         Setting::open("product_description", Kind::Text),
         Setting::always("app_urls", Kind::Texts, Default::Texts(&[])),
         Setting::switch("anonymize_ips", false),
+        Setting::open("person_processing_opt_out", Kind::Bool),
+        Setting::open("drop_events_older_than_seconds", Kind::Integer),
         Setting::switch("completed_snippet_onboarding", true),
         Setting::always("test_account_filters", Kind::Objects, Default::Texts(&[])),
         Setting::open("test_account_filters_default_checked", Kind::Bool),

@@ -1,5 +1,8 @@
 //! Ingestion warnings: what a project should know about the events it sent.
 
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher as _, RandomState};
+
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -72,6 +75,57 @@ impl WarningKind {
     }
 }
 
+impl WarningKind {
+    /// Whether it is told every time, and not once an hour.
+    pub const fn is_always(self) -> bool {
+        matches!(
+            self,
+            Self::CannotMergeWithIllegalDistinctId
+                | Self::CannotMergeAlreadyIdentified
+                | Self::InvalidEventWhenProcessPersonProfileIsFalse
+                | Self::ClientIngestionWarning
+        )
+    }
+}
+
+/// Lets a warning pass once an hour for its project, kind and event name.
+#[derive(Default)]
+pub struct Throttle {
+    hasher: RandomState,
+    /// When each key last warned, by the hash of the key.
+    last: HashMap<u64, Timestamp>,
+    order: VecDeque<u64>,
+}
+
+const PERIOD_SECONDS: i64 = 3_600;
+/// About 300 kB. When it is full the oldest key is forgotten, and may warn again early.
+const KEYS_MAX: usize = 10_000;
+
+impl Throttle {
+    pub fn allows(&self, warning: &Warning) -> bool {
+        let last = self.last.get(&self.key(warning));
+        warning.kind.is_always()
+            || last.is_none_or(|last| warning.timestamp.seconds_since(*last) >= PERIOD_SECONDS)
+    }
+
+    /// Notes that the warning was told.
+    pub fn remember(&mut self, warning: &Warning) {
+        let key = self.key(warning);
+        if self.last.insert(key, warning.timestamp).is_none() {
+            self.order.push_back(key);
+        }
+        if self.order.len() > KEYS_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.last.remove(&oldest);
+        }
+    }
+
+    fn key(&self, warning: &Warning) -> u64 {
+        self.hasher.hash_one((warning.project, warning.kind, &warning.details.event))
+    }
+}
+
 /// What is known of the event, as the warning's `details` object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -84,4 +138,33 @@ pub struct WarningDetails {
     pub event: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<usize>,
+    /// What the sender itself had to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_throttle_never_outgrows_its_bound() {
+        let mut throttle = Throttle::default();
+        let warning = |key: usize, kind| Warning {
+            project: ProjectId(1),
+            kind,
+            timestamp: Timestamp::from_micros(0),
+            details: WarningDetails { event: Some(key.to_string()), ..Default::default() },
+        };
+        for key in 0..=KEYS_MAX {
+            throttle.remember(&warning(key, WarningKind::InvalidEvent));
+            throttle.remember(&warning(key, WarningKind::InvalidEvent));
+        }
+        assert_eq!((throttle.last.len(), throttle.order.len()), (KEYS_MAX, KEYS_MAX));
+        assert!(throttle.allows(&warning(0, WarningKind::InvalidEvent)));
+        assert!(!throttle.allows(&warning(1, WarningKind::InvalidEvent)));
+        assert!(throttle.allows(&warning(1, WarningKind::MissingEventName)));
+        throttle.remember(&warning(1, WarningKind::ClientIngestionWarning));
+        assert!(throttle.allows(&warning(1, WarningKind::ClientIngestionWarning)));
+    }
 }

@@ -1,5 +1,6 @@
 //! Which events and properties a project uses, and what its values look like.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -21,6 +22,9 @@ const RECENT_SECONDS: u64 = 15_768_000;
 /// Past the bound everything is forgotten, and written once more.
 const REMEMBERED_MAX: usize = 1_000_000;
 
+const UNTYPED: i64 = 0;
+const TYPED: i64 = 1;
+
 /// Keys that are instructions to us, not facts about the event.
 const NOT_EVENT_PROPERTIES: &[&str] = &[
     "$set",
@@ -38,7 +42,8 @@ const NOT_EVENT_PROPERTIES: &[&str] = &[
 #[derive(Debug, Default)]
 pub struct Definitions {
     hasher: RandomState,
-    /// Hash of the sighting, and for events the hour of the last one.
+    /// Hash of the sighting, and for events the hour of the last one, for properties whether a
+    /// type was found.
     told: HashMap<u64, i64>,
 }
 
@@ -71,34 +76,43 @@ impl Definitions {
             if NOT_EVENT_PROPERTIES.contains(&name) {
                 continue;
             }
-            let value = serde_json::from_str(json).unwrap_or(Value::Null);
-            self.property(event, PropertyOwner::Event, name, &value, sightings);
+            let value = || Cow::Owned(serde_json::from_str(json).unwrap_or(Value::Null));
+            self.property(event, PropertyOwner::Event, name, value, sightings);
         }
         for (name, value) in persons {
-            self.property(event, PropertyOwner::Person, name, value, sightings);
+            self.property(event, PropertyOwner::Person, name, || Cow::Borrowed(value), sightings);
         }
         if let (Some(identify), Some(index)) = (&event.group_identify, group_index) {
             for (name, value) in &identify.set {
-                self.property(event, PropertyOwner::Group(index), name, value, sightings);
+                let owner = PropertyOwner::Group(index);
+                self.property(event, owner, name, || Cow::Borrowed(value), sightings);
             }
         }
     }
 
-    fn property(
+    /// `value` is only asked for while no type is known: the first one that is found stays.
+    fn property<'v>(
         &mut self,
         event: &Normalised<'_>,
         owner: PropertyOwner,
         name: &str,
-        value: &Value,
+        value: impl FnOnce() -> Cow<'v, Value>,
         sightings: &mut Sightings,
     ) {
         if name.len() > NAME_BYTES_MAX {
             return;
         }
         let project = event.project;
-        let kind = infer(name, value, event.received_at);
-        if self.is_news((project, owner, name, kind), 0) {
-            sightings.properties.push(SeenProperty { project, owner, name: name.to_owned(), kind });
+        let key = self.hasher.hash_one((project, owner, name));
+        let told = self.told.get(&key).copied();
+        if told != Some(TYPED) {
+            let kind = infer(name, &value(), event.received_at);
+            let state = if kind.is_some() { TYPED } else { UNTYPED };
+            if told != Some(state) {
+                self.told.insert(key, state);
+                let name = name.to_owned();
+                sightings.properties.push(SeenProperty { project, owner, name, kind });
+            }
         }
         if owner == PropertyOwner::Event && self.is_news((project, event.name, name), 0) {
             sightings.pairs.push((project, event.name.to_owned(), name.to_owned()));

@@ -14,6 +14,7 @@ const LOCK: &str = "lock";
 const SECRET_KEY: &str = "secret.key";
 const CATALOG: &str = "catalog.sqlite";
 const JOURNAL: &str = "journal";
+const WAREHOUSE: &str = "warehouse";
 const FOLDER_MODE: u32 = 0o700;
 const SECRET_MODE: u32 = 0o600;
 /// Nothing that the process makes is for others, whatever the folder's own mode.
@@ -126,6 +127,10 @@ impl Folder {
 
     pub(crate) fn journal(&self) -> PathBuf {
         self.path.join(JOURNAL)
+    }
+
+    pub(crate) fn warehouse(&self) -> PathBuf {
+        self.path.join(WAREHOUSE)
     }
 
     fn shown(&self) -> std::path::Display<'_> {

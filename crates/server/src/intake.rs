@@ -81,6 +81,10 @@ impl Intake {
         Ok(Self { capture: Arc::new(capture), tokens, journal, warnings, stop })
     }
 
+    pub(crate) const fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
     pub(crate) fn measure(&self, registry: &mut Registry) {
         let (capture, journal) = (self.capture.clone(), self.journal.clone());
         registry.register_collector(Box::new(Measured { capture, journal }));

@@ -8,6 +8,7 @@ mod config;
 mod folder;
 mod health;
 mod http;
+mod ingest;
 mod intake;
 mod logs;
 mod memory;

@@ -16,6 +16,7 @@ use crate::cli::say;
 use crate::config::Effective;
 use crate::folder::{self, Folder};
 use crate::http::Http;
+use crate::ingest::Ingest;
 use crate::intake::Intake;
 use crate::logs;
 use crate::process::Process;
@@ -69,9 +70,11 @@ async fn serve(settings: &Settings) -> Result<()> {
         introduce(&made, settings).context("cannot print the first keys")?;
     }
     let intake = Intake::open(&folder.journal(), &catalog, settings).await?;
+    let ingest = Ingest::open(&folder.warehouse(), &catalog, intake.journal(), settings).await?;
     let mut metrics = Registry::default();
     metrics.register_collector(Box::new(Process { started: clock.now() }));
     intake.measure(&mut metrics);
+    ingest.measure(&mut metrics);
     let (tokens, capture) = (intake.tokens.clone(), intake.capture.clone());
     let geoip = GeoIp::built_in().context("cannot read the built-in GeoIP database")?;
     let flags = Flags::new(catalog.clone(), geoip);
@@ -112,6 +115,7 @@ async fn serve(settings: &Settings) -> Result<()> {
     }
     let closing = async {
         intake.close().await;
+        ingest.close().await;
         catalog.close().await;
     };
     if tokio::time::timeout(CLOSE_WAIT, closing).await.is_err() {

@@ -8,7 +8,7 @@ use api::Networks;
 use catalog::Secret;
 
 use crate::values::{
-    Durability, Email, LogFilter, LogFormat, Password, PostgresUrl, ProjectKey, Size, Switch,
+    Durability, Email, File, LogFilter, LogFormat, Password, PostgresUrl, ProjectKey, Size, Switch,
     Value, Whole,
 };
 
@@ -132,6 +132,10 @@ settings! {
             "Size of a journal file";
         journal_disk_bytes_max: Size<{ 1 << 20 }, { 1 << 50 }> = Some("16 GiB"),
             "Events that wait on disk to be stored; past it capture answers 503";
+    }
+    "Events" {
+        geoip_db: Option<File> = None,
+            "MaxMind-format database that says where events come from; without it, the one built in";
     }
     "Logs" {
         log_format: LogFormat = Some("pretty"),

@@ -48,6 +48,16 @@ impl Value for PathBuf {
     }
 }
 
+pub(crate) struct File(pub PathBuf);
+
+impl Value for File {
+    const NAME: &'static str = "FILE";
+
+    fn parse(text: &str) -> Parsed<Self> {
+        Ok(Self(text.into()))
+    }
+}
+
 impl Value for Networks {
     const NAME: &'static str = "RANGES";
 

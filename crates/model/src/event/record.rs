@@ -65,6 +65,12 @@ pub enum RecordError {
     Damaged(&'static str),
 }
 
+/// The project of a record of any kind.
+pub fn project_of(record: &[u8]) -> Option<ProjectId> {
+    let number = record.get(2..10)?.try_into().ok()?;
+    Some(ProjectId(i64::from_le_bytes(number)))
+}
+
 impl<'a> AcceptedEvent<'a> {
     /// Appends the record to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {

@@ -66,29 +66,38 @@ impl<'a> Properties<'a> {
         }
     }
 
-    pub fn set_text(&mut self, name: &str, text: &str) {
-        self.set_value(name, &Value::from(text));
-    }
-
     /// An upper bound of the text that [`Self::to_json`] writes.
     pub(super) fn json_bytes(&self) -> usize {
         self.0.iter().map(|(name, json)| name.len() + json.len() + 4).sum::<usize>() + 2
     }
 
-    pub fn to_json(&self) -> Vec<u8> {
-        let mut text = Vec::with_capacity(self.json_bytes());
-        text.push(b'{');
-        for (index, (name, json)) in self.0.iter().enumerate() {
-            if index > 0 {
-                text.push(b',');
+    /// The whole object, with the keys of the event's groups in place of those that were sent.
+    pub fn to_json(&self, groups: &[(u8, &str)]) -> String {
+        let names: Vec<(String, &str)> =
+            groups.iter().map(|(index, key)| (format!("$group_{index}"), *key)).collect();
+        let mut text = String::with_capacity(self.json_bytes() + 32 * groups.len());
+        let mut member = |name: &str, json: &str| {
+            text.push(if text.is_empty() { '{' } else { ',' });
+            text.push_str(&quoted(name));
+            text.push(':');
+            text.push_str(json);
+        };
+        for (name, json) in self.iter() {
+            if !names.iter().any(|(own, _)| own == name) {
+                member(name, json);
             }
-            serde_json::to_writer(&mut text, name).expect("text is always JSON");
-            text.push(b':');
-            text.extend_from_slice(json.as_bytes());
         }
-        text.push(b'}');
+        names.iter().for_each(|(name, key)| member(name, &quoted(key)));
+        if text.is_empty() {
+            text.push('{');
+        }
+        text.push('}');
         text
     }
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
 }
 
 struct Members;

@@ -342,6 +342,26 @@ impl Server {
         self.call("DELETE", path).send()
     }
 
+    /// Sends events of the first project and waits until they are applied.
+    pub fn ingest(&self, events: &[Value]) {
+        let body = json!({ "api_key": PROJECT_KEY, "batch": events });
+        self.call("POST", "/batch").no_key().json(body).send().expect(200);
+        self.settle();
+    }
+
+    /// Waits until the pipeline has applied everything that the journal has.
+    pub fn settle(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let metrics = self.call("GET", "/metrics").no_key().send().expect(200).text();
+            if metrics.lines().any(|line| line == "hedgerow_pipeline_lag_records 0") {
+                return;
+            }
+            assert!(Instant::now() < deadline, "events are not applied:\n{}", self.output());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// A new personal key with these scopes.
     pub fn key(&self, scopes: &[&str]) -> String {
         let body = json!({ "label": "test", "scopes": scopes });

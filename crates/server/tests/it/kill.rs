@@ -8,8 +8,11 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use journal::Inspection;
+use model::{Clock, ProjectId};
 use serde_json::json;
 use uuid::Uuid;
+use warehouse::{Filter, Warehouse, Window};
 
 use crate::harness::{PROJECT_KEY, Place, Store};
 use crate::stored::stored_in;
@@ -25,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SEGMENT_BYTES: &str = "8192";
 
 #[test]
-fn every_acknowledged_event_is_in_the_journal_after_each_of_many_kills() {
+fn every_acknowledged_event_survives_many_kills_and_is_stored_once() {
     let mut place = Place::new(Store::Sqlite);
     place.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", SEGMENT_BYTES);
     let mut acknowledged = HashSet::new();
@@ -63,10 +66,20 @@ fn every_acknowledged_event_is_in_the_journal_after_each_of_many_kills() {
     assert!(lives_with_events > ROUNDS / 2, "only {lives_with_events} lives took events");
     let segments = std::fs::read_dir(place.folder.path().join("journal")).unwrap().count();
     assert!(segments > ROUNDS, "segments never rolled: {segments} files");
-    // And it still starts and takes events.
+    // And it still starts, takes events, and has stored each of them once.
     let server = place.serve();
-    let event = json!({ "token": PROJECT_KEY, "event": "last", "distinct_id": "d" });
-    server.call("POST", "/e").no_key().json(event).send().expect(200);
+    server.ingest(&[json!({ "event": "last", "distinct_id": "d" })]);
+    let (status, output, place) = server.stop();
+    assert!(status.success(), "{output}");
+    let (journal, warehouse) = (place.folder.path().join("journal"), "warehouse");
+    let id = Inspection::open(&journal).unwrap().id().unwrap().as_u128();
+    let folder = place.folder.path().join(warehouse);
+    let stored = Warehouse::open(&folder, id, Default::default(), Clock::system()).unwrap();
+    let window = Window { limit: 1 << 20, ..Window::default() };
+    let stored = stored.snapshot(ProjectId(1)).list(&Filter::default(), &window).unwrap().events;
+    let uuids: HashSet<Uuid> = stored.iter().map(|row| row.uuid).collect();
+    assert_eq!(uuids.len(), stored.len(), "some are stored twice");
+    assert!(acknowledged.is_subset(&uuids), "some are missing");
 }
 
 /// Batches of one to five events over one connection, noting those that were answered 200.

@@ -9,6 +9,7 @@ mod annotations;
 mod capture;
 mod capture_v1;
 mod configuring;
+mod definitions;
 mod flag_answers;
 mod flag_definitions;
 mod flags;

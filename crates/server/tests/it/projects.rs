@@ -27,6 +27,8 @@ fn settings() -> Vec<(&'static str, Value, Value)> {
         ("product_description", json!(null), json!("hedges")),
         ("app_urls", json!([]), json!(["https://example.com"])),
         ("anonymize_ips", json!(false), json!(true)),
+        ("person_processing_opt_out", json!(null), json!(true)),
+        ("drop_events_older_than_seconds", json!(null), json!(3_600)),
         ("completed_snippet_onboarding", json!(true), json!(false)),
         ("test_account_filters", json!([]), json!([{ "key": "email", "value": "@example.com" }])),
         ("test_account_filters_default_checked", json!(null), json!(true)),

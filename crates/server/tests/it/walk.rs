@@ -16,6 +16,11 @@ both! {
 
 /// A scope that no route asks for.
 const USELESS: &str = "webhook:write";
+/// Reads that say nothing without a parameter of their query.
+const NEED_A_QUERY: &[&str] = &[
+    "/api/projects/{project_id}/event_definitions/by_name",
+    "/api/projects/{project_id}/feature_flags/evaluation_reasons",
+];
 /// What is wrong with it is only said to whom may say something here.
 const BROKEN_JSON: &[u8] = b"{\"name\": ";
 
@@ -213,9 +218,8 @@ impl World {
             refused(call(&[]), status, code, detail);
         }
         if operation.method == "GET" && !operation.has_object() {
-            // One list cannot be read without saying for whom.
-            let needs_more = operation.path.ends_with("/evaluation_reasons");
-            call(&[]).send().expect(if needs_more { 400 } else { 200 });
+            let bare = NEED_A_QUERY.contains(&operation.path.as_str());
+            call(&[]).send().expect(if bare { 400 } else { 200 });
         }
         if !operation.has_body {
             return;
@@ -248,6 +252,19 @@ impl World {
             path if path.starts_with("/api/projects/{project_id}/feature_flags/{id}") => {
                 let key = unique.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
                 ("id", made("/api/projects/1/feature_flags", json!({ "key": key }), "id"))
+            }
+            "/api/projects/{project_id}/event_definitions/{id}" => {
+                ("id", made("/api/projects/1/event_definitions", json!({ "name": unique }), "id"))
+            }
+            "/api/projects/{project_id}/property_definitions/{id}" => {
+                let properties = json!({ &unique: 1 });
+                self.server.ingest(&[
+                    json!({ "event": "walk", "distinct_id": "w", "properties": properties }),
+                ]);
+                let known = self.server.get("/api/projects/1/property_definitions").json();
+                let known = known["results"].as_array().unwrap().clone();
+                let own = known.iter().find(|one| one["name"] == json!(unique)).unwrap();
+                ("id", word(&own["id"]))
             }
             "/api/personal_api_keys/{id}" => ("id", self.narrow_id.clone()),
             "/api/users/{id}" | "/api/organizations/{organization_id}/members/{id}" => {

@@ -1,0 +1,198 @@
+//! One batch of events: load what it touches, decide, write everything in one transaction.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use catalog::{Catalog, IngestBatch, NextNumbers, ProjectChanges};
+use model::ProjectId;
+use model::group::Group;
+use model::person::{DistinctId, DistinctNo, Person};
+use warehouse::EventRow;
+
+use crate::definitions::Definitions;
+use crate::groups::GroupLedger;
+use crate::identity::{Ledger, Request};
+use crate::normalise::{Finding, Normalised};
+use crate::prepare::{Item, Meaning, Subject};
+use crate::rows::{group_columns, row};
+
+/// Why a batch was not written.
+pub(crate) enum Failure {
+    /// Something in it cannot be written, now or later.
+    Fault(String),
+    /// Nothing is wrong with the batch.
+    Later(crate::Error),
+}
+
+impl From<catalog::Error> for Failure {
+    fn from(error: catalog::Error) -> Self {
+        use catalog::Error as Cause;
+        match error {
+            Cause::Unavailable(_) | Cause::Owned | Cause::OutOfStep => Self::Later(error.into()),
+            other => Self::Fault(causes(&other)),
+        }
+    }
+}
+
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text = format!("{text}: {source}");
+        next = source.source();
+    }
+    text
+}
+
+/// What the catalog knows about the ids and groups that one project's events name.
+struct Known {
+    next: NextNumbers,
+    ids: Vec<DistinctId>,
+    persons: Vec<Person>,
+    group_types: Vec<(String, u8)>,
+    groups: Vec<Group>,
+}
+
+/// The events of a batch by project, in order.
+type ByProject<'i, 'a> = BTreeMap<ProjectId, Vec<(u64, &'i Normalised<'a>)>>;
+
+pub(crate) fn by_project<'i, 'a>(items: &'i [Item<'a>]) -> ByProject<'i, 'a> {
+    let mut all = ByProject::new();
+    for item in items {
+        if let Some(event) = item.event() {
+            all.entry(event.project).or_default().push((item.position, event));
+        }
+    }
+    all
+}
+
+/// Every id that the events name, each once.
+pub(crate) fn ids_named<'i>(events: &[(u64, &'i Normalised<'_>)]) -> Vec<&'i str> {
+    let mut seen = HashSet::new();
+    let own = events.iter().map(|(_, event)| event.distinct_id);
+    let others = events.iter().filter_map(|(_, event)| Some(event.merge.as_ref()?.other.as_str()));
+    own.chain(others).filter(|id| seen.insert(*id)).collect()
+}
+
+/// What deciding a batch gave: the changes to write, and the rows that follow from them.
+pub(crate) struct Decided {
+    pub batch: IngestBatch,
+    pub rows: Vec<EventRow>,
+}
+
+/// Decides what `items` change, without writing anything.
+pub(crate) async fn decide(
+    catalog: &Catalog,
+    items: &[Item<'_>],
+    is_new: impl Fn(ProjectId) -> bool,
+    definitions: &mut Definitions,
+) -> Result<Decided, Failure> {
+    let events = by_project(items);
+    let mut known = load(catalog, &events).await?;
+    let work = || {
+        let mut decided = Decided { batch: IngestBatch::default(), rows: Vec::new() };
+        for (project, events) in &events {
+            if let Some(known) = known.remove(project) {
+                let mut changes =
+                    decide_project(*project, events, known, definitions, &mut decided);
+                changes.first_event = is_new(*project);
+                decided.batch.projects.push(changes);
+            }
+        }
+        decided.rows.sort_by_key(|row| row.position);
+        for item in items {
+            match &item.meaning {
+                Meaning::Dropped(warnings) => decided.batch.warnings.extend_from_slice(warnings),
+                Meaning::Dead { step, reason } => {
+                    decided.batch.dead_letters.push(item.dead_letter(step, reason.clone()));
+                }
+                Meaning::Event(_) | Meaning::Edit(_) => {}
+            }
+        }
+        decided
+    };
+    tokio::task::block_in_place(|| catch_unwind(AssertUnwindSafe(work)))
+        .map_err(|_| Failure::Fault("applying it panicked".into()))
+}
+
+async fn load(
+    catalog: &Catalog,
+    events: &ByProject<'_, '_>,
+) -> Result<HashMap<ProjectId, Known>, Failure> {
+    let projects: Vec<ProjectId> = events.keys().copied().collect();
+    let next = catalog.next_numbers(&projects).await?;
+    let mut types = catalog.group_types_of(&projects).await?;
+    let mut known = HashMap::new();
+    for (project, events) in events {
+        let (ids, persons) = catalog.identities(*project, &ids_named(events)).await?;
+        let group_types = types.remove(project).unwrap_or_default();
+        // A type that is new has no groups yet.
+        let keys: HashSet<(u8, &str)> = events
+            .iter()
+            .filter_map(|(_, event)| event.group_identify.as_ref())
+            .filter_map(|wanted| {
+                let kind = group_types.iter().find(|(name, _)| *name == wanted.kind)?;
+                Some((kind.1, wanted.key.as_str()))
+            })
+            .collect();
+        let keys: Vec<(u8, &str)> = keys.into_iter().collect();
+        let groups = catalog.groups_by_key(*project, &keys).await?;
+        let Some(next) = next.get(project).copied() else { continue };
+        known.insert(*project, Known { next, ids, persons, group_types, groups });
+    }
+    Ok(known)
+}
+
+fn decide_project(
+    project: ProjectId,
+    events: &[(u64, &Normalised<'_>)],
+    known: Known,
+    definitions: &mut Definitions,
+    decided: &mut Decided,
+) -> ProjectChanges {
+    let mut ledger = Ledger::new(project, known.next.distinct, known.next.person);
+    ledger.load(known.ids, known.persons);
+    let mut groups = GroupLedger::new(known.group_types);
+    known.groups.into_iter().for_each(|group| groups.load(group));
+    for (position, event) in events {
+        let (number, findings) = apply(&mut ledger, event);
+        let columns = group_columns(event, |kind| groups.index(kind));
+        let index = event.group_identify.as_ref().and_then(|wanted| {
+            let index = groups.index(&wanted.kind)?;
+            groups.identify(index, wanted, event.time, event.received_at);
+            Some(index)
+        });
+        definitions.see(event, index, &mut decided.batch.sightings);
+        warn(event, findings, decided);
+        decided.rows.push(row(event, *position, number, &columns));
+    }
+    let (group_types, groups) = groups.into_changes();
+    let identity = ledger.into_changes();
+    ProjectChanges { project, identity, group_types, groups, first_event: false }
+}
+
+fn apply(ledger: &mut Ledger, event: &Normalised<'_>) -> (DistinctNo, Vec<model::WarningKind>) {
+    ledger.apply(&Request {
+        event: event.name,
+        event_uuid: event.uuid,
+        distinct_id: event.distinct_id,
+        time: event.time,
+        person: event.person,
+        merge: event.merge.as_ref(),
+        set: &event.set,
+        set_once: &event.set_once,
+        unset: &event.unset,
+    })
+}
+
+fn warn(event: &Normalised<'_>, findings: Vec<model::WarningKind>, decided: &mut Decided) {
+    let subject = Subject {
+        project: event.project,
+        at: event.received_at,
+        uuid: Some(event.uuid),
+        event: event.name,
+        distinct_id: event.distinct_id,
+    };
+    let all = event.warnings.iter().cloned().chain(findings.into_iter().map(Finding::from));
+    decided.batch.warnings.extend(all.map(|finding| subject.warn(finding)));
+}

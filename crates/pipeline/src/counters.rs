@@ -1,0 +1,44 @@
+//! What the pipeline did since it started.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// Shared with whoever shows them.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub(crate) batches: AtomicU64,
+    pub(crate) records: AtomicU64,
+    pub(crate) events: AtomicU64,
+    pub(crate) dead_letters: AtomicU64,
+    pub(crate) failures: AtomicU64,
+    pub(crate) applied: AtomicU64,
+    pub(crate) applied_received_at: AtomicI64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    pub batches: u64,
+    pub records: u64,
+    /// Rows handed to the warehouse.
+    pub events: u64,
+    pub dead_letters: u64,
+    /// Batches that could not be written and were tried again.
+    pub failures: u64,
+    /// The first position that is in neither store.
+    pub applied: u64,
+    /// When the last applied record was received, in microseconds.
+    pub applied_received_at: i64,
+}
+
+impl Counters {
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            batches: self.batches.load(Relaxed),
+            records: self.records.load(Relaxed),
+            events: self.events.load(Relaxed),
+            dead_letters: self.dead_letters.load(Relaxed),
+            failures: self.failures.load(Relaxed),
+            applied: self.applied.load(Relaxed),
+            applied_received_at: self.applied_received_at.load(Relaxed),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! One edit by hand: load what it touches, decide, and say what to write.
+
+use catalog::{Catalog, EventDeletion, IngestBatch, ProjectChanges};
+use model::edit::{Edit, EditRecord};
+use model::person::{IdentityChanges, PersonNo};
+
+use crate::commit::Failure;
+use crate::groups::GroupLedger;
+use crate::identity::Ledger;
+use crate::normalise::GroupIdentify;
+
+pub(crate) async fn decide(
+    catalog: &Catalog,
+    position: u64,
+    record: &EditRecord,
+) -> Result<IngestBatch, Failure> {
+    let project = record.project;
+    let mut changes = ProjectChanges {
+        project,
+        identity: IdentityChanges::default(),
+        group_types: Vec::new(),
+        groups: Vec::new(),
+        first_event: false,
+    };
+    let mut batch = IngestBatch::default();
+    let mut ledger = match &record.edit {
+        Edit::DeletePersons { persons, .. } => load(catalog, record, persons).await?,
+        Edit::SplitPerson { person, .. } => load(catalog, record, &[*person]).await?,
+        Edit::ChangeGroup { .. } => load(catalog, record, &[]).await?,
+    };
+    match &record.edit {
+        Edit::DeletePersons { persons, what } => {
+            if what.has_events() {
+                let distinct_nos = ledger.numbers_of(persons);
+                batch.deletions.push(EventDeletion { project, before: position, distinct_nos });
+            }
+            if what.has_person() {
+                ledger.delete(persons);
+            }
+        }
+        Edit::SplitPerson { person, leaving } => ledger.split(*person, leaving, record.at),
+        Edit::ChangeGroup { index, key, set, unset } => {
+            let mut groups = GroupLedger::default();
+            let known = catalog.groups_by_key(project, &[(*index, key)]).await?;
+            known.into_iter().for_each(|group| groups.load(group));
+            let kind = String::new();
+            let wanted = GroupIdentify { kind, key: key.clone(), set: set.clone() };
+            groups.change(*index, &wanted, unset, record.at);
+            changes.groups = groups.into_changes().1;
+        }
+    }
+    changes.identity = ledger.into_changes();
+    batch.projects.push(changes);
+    Ok(batch)
+}
+
+async fn load(
+    catalog: &Catalog,
+    record: &EditRecord,
+    persons: &[PersonNo],
+) -> Result<Ledger, Failure> {
+    let project = record.project;
+    let next = catalog.next_numbers(&[project]).await?[&project];
+    let mut ledger = Ledger::new(project, next.distinct, next.person);
+    let ids = catalog.distinct_ids_of(project, persons).await?;
+    ledger.load(ids, catalog.persons_by_number(project, persons).await?);
+    Ok(ledger)
+}

@@ -1,0 +1,354 @@
+//! Keeps the two stores in step with the journal.
+//!
+//! The catalog is written first, together with the offset; the warehouse's own position follows
+//! when it flushes. So the warehouse is never ahead, and after a crash the records between the
+//! two positions are read once more: those the catalog has only give their rows again, from the
+//! numbers that the catalog now knows. A row is a pure function of its record and such numbers.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use catalog::{Catalog, EventDeletion, IngestBatch, IngestRules, NewDeadLetter};
+use geoip::GeoIp;
+use journal::{JournalId, Position, Records};
+use model::event::project_of;
+use model::{ProjectId, Throttle};
+use warehouse::{EventRow, Selection, Warehouse};
+
+use crate::commit::{Decided, Failure, by_project, decide, ids_named};
+use crate::definitions::Definitions;
+use crate::groups::GroupLedger;
+use crate::normalise::Rules;
+use crate::prepare::{Item, Meaning};
+use crate::rows::{group_columns, row};
+use crate::{Counters, Error, Result, edit};
+
+/// How often a single record is tried before it is set aside, and the pause between.
+const ATTEMPTS_MAX: usize = 3;
+const ATTEMPT_PAUSE: Duration = Duration::from_millis(50);
+/// Projects whose rules are remembered; past it all are asked again.
+const RULES_MAX: usize = 10_000;
+
+/// What a pipeline works on.
+pub struct Parts {
+    pub catalog: Catalog,
+    pub warehouse: Warehouse,
+    pub journal: JournalId,
+    pub geoip: GeoIp,
+}
+
+pub struct Pipeline {
+    catalog: Catalog,
+    warehouse: Warehouse,
+    journal: JournalId,
+    geoip: GeoIp,
+    /// Where the catalog stands; asked again after a failure.
+    stand: Option<u64>,
+    /// None of a project that is not there.
+    rules: HashMap<ProjectId, Option<(Rules, bool)>>,
+    rules_version: u64,
+    definitions: Definitions,
+    definitions_version: u64,
+    throttle: Throttle,
+    counters: Arc<Counters>,
+}
+
+impl Pipeline {
+    /// Checks that the stores belong to the journal and to each other, and finishes deletes that
+    /// were interrupted.
+    pub async fn open(parts: Parts) -> Result<Self> {
+        let Parts { catalog, warehouse, journal, geoip } = parts;
+        let stand = match catalog.ingest_offset().await? {
+            Some((stored, _)) if stored != journal.as_u128() => {
+                let stored = JournalId::from_u128(stored);
+                return Err(Error::OtherJournal { stored, given: journal });
+            }
+            Some((_, position)) => position,
+            None => Position::START.as_u64(),
+        };
+        let durable = warehouse.durable_position();
+        if stand < durable {
+            return Err(Error::CatalogBehind { catalog: stand, warehouse: durable });
+        }
+        let mut pipeline = Self {
+            catalog,
+            warehouse,
+            journal,
+            geoip,
+            stand: Some(stand),
+            rules: HashMap::new(),
+            rules_version: 0,
+            definitions: Definitions::default(),
+            definitions_version: 0,
+            throttle: Throttle::default(),
+            counters: Arc::default(),
+        };
+        pipeline.delete_due().await?;
+        pipeline.counters.applied.store(pipeline.start().as_u64(), Relaxed);
+        Ok(pipeline)
+    }
+
+    /// Where to read the journal from.
+    pub fn start(&self) -> Position {
+        Position::from_u64(self.warehouse.durable_position()).max(Position::START)
+    }
+
+    /// Records before this are in both stores for good.
+    pub fn releasable(catalog: &Catalog, warehouse: &Warehouse) -> Position {
+        Position::from_u64(catalog.applied_position().min(warehouse.durable_position()))
+    }
+
+    pub fn counters(&self) -> Arc<Counters> {
+        self.counters.clone()
+    }
+
+    /// Applies records that follow on those before. After an error the same records are given
+    /// again; what was applied of them already is not applied twice.
+    pub async fn apply(&mut self, records: &Records) -> Result<()> {
+        let outcome = self.try_apply(records).await;
+        if outcome.is_err() {
+            self.stand = None;
+            self.definitions.forget();
+            self.counters.failures.fetch_add(1, Relaxed);
+        }
+        outcome
+    }
+
+    async fn try_apply(&mut self, records: &Records) -> Result<()> {
+        let stand = match self.stand {
+            Some(stand) => stand,
+            None => {
+                let stored = self.catalog.ingest_offset().await?;
+                self.delete_due().await?;
+                *self.stand.insert(stored.map_or(Position::START.as_u64(), |(_, at)| at))
+            }
+        };
+        self.refresh(records).await?;
+        let rules: HashMap<ProjectId, Option<Rules>> = self
+            .rules
+            .iter()
+            .map(|(project, known)| (*project, known.as_ref().map(|(rules, _)| rules.clone())))
+            .collect();
+        let geoip = &self.geoip;
+        let items: Vec<Item<'_>> = tokio::task::block_in_place(|| {
+            records.iter().map(|record| Item::read(record, &rules, geoip)).collect()
+        });
+        let (old, new) = items.split_at(items.partition_point(|item| item.position < stand));
+        if !old.is_empty() {
+            self.rebuild(old).await?;
+        }
+        for run in new.chunk_by(|a, b| !a.is_edit() && !b.is_edit()) {
+            self.store(run).await?;
+        }
+        self.counters.batches.fetch_add(1, Relaxed);
+        self.counters.records.fetch_add(records.len() as u64, Relaxed);
+        Ok(())
+    }
+
+    /// Rules change when projects do, and what was told of definitions is told again when one was
+    /// deleted.
+    async fn refresh(&mut self, records: &Records) -> Result<()> {
+        let version = self.catalog.projects_version();
+        if version != self.rules_version || self.rules.len() > RULES_MAX {
+            self.rules.clear();
+            self.rules_version = version;
+        }
+        let version = self.catalog.definitions_version();
+        if version != self.definitions_version {
+            self.definitions.forget();
+            self.definitions_version = version;
+        }
+        let named = records.iter().filter_map(|record| project_of(record.bytes));
+        let unknown: BTreeSet<ProjectId> =
+            named.filter(|project| !self.rules.contains_key(project)).collect();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let unknown: Vec<ProjectId> = unknown.into_iter().collect();
+        let mut found = self.catalog.ingest_rules(&unknown).await?;
+        for project in unknown {
+            let known = found.remove(&project).map(|found| (rules(&found), found.ingested_event));
+            self.rules.insert(project, known);
+        }
+        Ok(())
+    }
+
+    /// Rows of records that the catalog has; nothing else of them is applied again.
+    async fn rebuild(&mut self, items: &[Item<'_>]) -> Result<()> {
+        let (Some(first), Some(last)) = (items.first(), items.last()) else { return Ok(()) };
+        let dead = self.catalog.dead_positions(first.position, last.position + 1).await?;
+        let mut events = by_project(items);
+        events.values_mut().for_each(|own| own.retain(|(position, _)| !dead.contains(position)));
+        let projects: Vec<ProjectId> = events.keys().copied().collect();
+        let mut types = self.catalog.group_types_of(&projects).await?;
+        let mut rows = Vec::new();
+        for (project, events) in &events {
+            let ids = self.catalog.distinct_ids(*project, &ids_named(events)).await?;
+            let numbers: HashMap<&str, _> =
+                ids.iter().map(|id| (id.text.as_str(), id.no)).collect();
+            let groups = GroupLedger::new(types.remove(project).unwrap_or_default());
+            for (position, event) in events {
+                // An id without a number was never stored.
+                let Some(number) = numbers.get(event.distinct_id) else { continue };
+                let columns = group_columns(event, |kind| groups.known_index(kind));
+                rows.push(row(event, *position, *number, &columns));
+            }
+        }
+        rows.sort_by_key(|row| row.position);
+        self.append(rows, items).await
+    }
+
+    /// Applies a run that is one edit or none. What fails for its own sake is taken apart until
+    /// the record to blame is found, and that one is set aside.
+    async fn store(&mut self, run: &[Item<'_>]) -> Result<()> {
+        let mut parts = vec![run];
+        let mut attempts = 0;
+        while let Some(part) = parts.pop() {
+            let reason = match self.commit(part).await {
+                Ok(rows) => {
+                    attempts = 0;
+                    self.append(rows, part).await?;
+                    continue;
+                }
+                Err(Failure::Later(error)) => return Err(error),
+                Err(Failure::Fault(reason)) => reason,
+            };
+            self.definitions.forget();
+            if let [item] = part {
+                attempts += 1;
+                if attempts < ATTEMPTS_MAX {
+                    tokio::time::sleep(ATTEMPT_PAUSE).await;
+                    parts.push(part);
+                    continue;
+                }
+                attempts = 0;
+                self.set_aside(item, reason).await?;
+                self.append(Vec::new(), part).await?;
+            } else {
+                let (front, back) = part.split_at(part.len() / 2);
+                parts.extend([back, front]);
+            }
+        }
+        Ok(())
+    }
+
+    async fn commit(&mut self, part: &[Item<'_>]) -> Result<Vec<EventRow>, Failure> {
+        let (mut batch, rows) = match part {
+            [Item { position, meaning: Meaning::Edit(record), .. }] => {
+                (edit::decide(&self.catalog, *position, record).await?, Vec::new())
+            }
+            events => {
+                let known = &self.rules;
+                let is_new = |project| matches!(known.get(&project), Some(Some((_, false))));
+                let Decided { batch, rows } =
+                    decide(&self.catalog, events, is_new, &mut self.definitions).await?;
+                (batch, rows)
+            }
+        };
+        let mut told = Vec::new();
+        for warning in std::mem::take(&mut batch.warnings) {
+            if self.throttle.allows(&warning) {
+                self.throttle.remember(&warning);
+                told.push(warning);
+            }
+        }
+        batch.warnings = told;
+        let dead = batch.dead_letters.len() as u64;
+        let deletes = !batch.deletions.is_empty();
+        if let Err(failure) = self.ingest(batch, part).await {
+            // Told again with the batch.
+            self.throttle = Throttle::default();
+            return Err(failure);
+        }
+        self.counters.dead_letters.fetch_add(dead, Relaxed);
+        if deletes {
+            self.delete_due().await.map_err(Failure::Later)?;
+        }
+        Ok(rows)
+    }
+
+    async fn ingest(&mut self, batch: IngestBatch, part: &[Item<'_>]) -> Result<(), Failure> {
+        let from = self.stand.unwrap_or_default();
+        let batch =
+            IngestBatch { journal: self.journal.as_u128(), from, reach: reach(part), ..batch };
+        self.catalog.ingest(&batch).await?;
+        self.stand = Some(batch.reach);
+        Ok(())
+    }
+
+    /// Keeps a record that cannot be applied where people find it, and goes on behind it.
+    async fn set_aside(&mut self, item: &Item<'_>, reason: String) -> Result<()> {
+        tracing::error!(journal.position = item.position, reason, "set a record aside");
+        let dead_letters = vec![item.dead_letter("apply", reason)];
+        let batch = IngestBatch { dead_letters, ..IngestBatch::default() };
+        let kept = self.ingest(batch, std::slice::from_ref(item)).await;
+        self.counters.dead_letters.fetch_add(1, Relaxed);
+        kept.map_err(|failure| match failure {
+            Failure::Later(error) => error,
+            // Not even a dead letter can be written: the catalog itself is in trouble.
+            Failure::Fault(reason) => {
+                Error::Catalog(catalog::Error::Corrupt { what: "a dead letter", why: reason })
+            }
+        })
+    }
+
+    /// Hands rows to the warehouse. One that it refuses for good becomes a dead letter.
+    async fn append(&mut self, mut rows: Vec<EventRow>, part: &[Item<'_>]) -> Result<()> {
+        loop {
+            let appended =
+                tokio::task::block_in_place(|| self.warehouse.append(&rows, reach(part)));
+            let (position, why) = match appended {
+                Ok(()) => break,
+                Err(warehouse::Error::Invalid { position, why }) => (position, why),
+                Err(error) => return Err(error.into()),
+            };
+            let refused = part.iter().find(|item| item.position == position);
+            if let Some(item) = refused {
+                let letter: NewDeadLetter = item.dead_letter("store", why.to_owned());
+                self.catalog.keep_dead_letter(letter).await?;
+                self.counters.dead_letters.fetch_add(1, Relaxed);
+            }
+            let before = rows.len();
+            rows.retain(|row| row.position != position);
+            if rows.len() == before {
+                return Err(warehouse::Error::Invalid { position, why }.into());
+            }
+        }
+        self.counters.events.fetch_add(rows.len() as u64, Relaxed);
+        self.counters.applied.store(reach(part), Relaxed);
+        if let Some(event) = part.iter().rev().find_map(Item::event) {
+            self.counters.applied_received_at.store(event.received_at.as_micros(), Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Deletes from the warehouse what the catalog was told to. Repeating one does no harm.
+    async fn delete_due(&mut self) -> Result<()> {
+        for deletion in self.catalog.event_deletions_due().await? {
+            let EventDeletion { project, before, distinct_nos } = &deletion;
+            let numbers = distinct_nos.iter().map(|number| number.0).collect();
+            let receipt = tokio::task::block_in_place(|| {
+                self.warehouse.delete(*project, &Selection::DistinctNos(numbers), *before)
+            })?;
+            tracing::info!(project.id = %project, events = receipt.events, "deleted events");
+            self.catalog.event_deletion_done(&deletion, receipt.events).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The first position behind a part.
+fn reach(part: &[Item<'_>]) -> u64 {
+    part.last().map_or(0, |last| last.position + 1)
+}
+
+fn rules(found: &IngestRules) -> Rules {
+    let settings = &found.settings;
+    Rules {
+        anonymize_ips: settings.is_on("anonymize_ips"),
+        person_processing_opt_out: settings.is_on("person_processing_opt_out"),
+        drop_events_older_than_seconds: settings.get("drop_events_older_than_seconds").as_i64(),
+    }
+}

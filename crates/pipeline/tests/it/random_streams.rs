@@ -1,0 +1,197 @@
+//! Random streams of everything that changes persons, with and without crashes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::edit::{Doomed, Edit, Leaving};
+use serde_json::{Map, Value, json};
+
+use crate::model_of_persons::{MergeKind, Model, Step};
+use crate::world::{Database, Sent, World, event};
+
+const STEPS: usize = 160;
+const IDS: usize = 8;
+const SEEDS: std::ops::Range<u64> = 1..5;
+/// More than applying the largest batch takes.
+const POLLS_MAX: usize = 80;
+
+/// The same numbers for the same seed, everywhere.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        // xorshift64
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % sides as u64) as usize
+    }
+
+    fn id(&mut self) -> String {
+        format!("d{}", self.roll(IDS))
+    }
+
+    fn properties(&mut self) -> Map<String, Value> {
+        let count = self.roll(3);
+        (0..count).map(|_| (format!("p{}", self.roll(4)), json!(self.roll(100)))).collect()
+    }
+
+    fn step(&mut self) -> Step {
+        match self.roll(20) {
+            0..8 => Step::Set {
+                id: self.id(),
+                set: self.properties(),
+                once: self.properties(),
+                unset: (self.roll(4) == 0).then(|| format!("p{}", self.roll(4))),
+            },
+            8..10 => Step::Personless { id: self.id() },
+            10..16 => Step::Merge {
+                into: self.id(),
+                other: self.id(),
+                kind: match self.roll(4) {
+                    0 => MergeKind::Dangerously,
+                    1 => MergeKind::Alias,
+                    _ => MergeKind::Identify,
+                },
+            },
+            16..18 => Step::Group {
+                id: self.id(),
+                key: format!("g{}", self.roll(3)),
+                set: self.properties(),
+            },
+            18 => {
+                let (person, events) = [(true, false), (true, true), (false, true)][self.roll(3)];
+                Step::Delete { id: self.id(), person, events }
+            }
+            _ => Step::Split { id: self.id() },
+        }
+    }
+}
+
+/// The record of a step. An edit names its person by number, as the API does when it is asked.
+async fn record(world: &World, step: &Step) -> Option<Sent> {
+    Some(match step {
+        Step::Set { id, set, once, unset } => {
+            let unset: Vec<&String> = unset.iter().collect();
+            event("e", id, json!({ "$set": set, "$set_once": once, "$unset": unset, "v": 1 }))
+        }
+        Step::Personless { id } => event("p", id, json!({ "$process_person_profile": false })),
+        Step::Merge { into, other, kind } => match kind {
+            MergeKind::Identify => event("$identify", into, json!({ "$anon_distinct_id": other })),
+            MergeKind::Alias => event("$create_alias", into, json!({ "alias": other })),
+            MergeKind::Dangerously => event("$merge_dangerously", into, json!({ "alias": other })),
+        },
+        Step::Group { id, key, set } => event(
+            "$groupidentify",
+            id,
+            json!({ "$group_type": "company", "$group_key": key, "$group_set": set }),
+        ),
+        Step::Delete { id, person, events } => {
+            let what = match (person, events) {
+                (true, true) => Doomed::Both,
+                (true, false) => Doomed::Person,
+                _ => Doomed::Events,
+            };
+            let persons = vec![world.person(id).await?.no];
+            Sent::Edit(Edit::DeletePersons { persons, what })
+        }
+        Step::Split { id } => {
+            let person = world.person(id).await?.no;
+            Sent::Edit(Edit::SplitPerson { person, leaving: Leaving::AllBut(id.clone()) })
+        }
+    })
+}
+
+/// What the stores say, in the model's words.
+async fn told(world: &World) -> BTreeSet<String> {
+    let texts: Vec<String> = (0..IDS).map(|n| format!("d{n}")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let (ids, persons) = world.catalog.identities(world.project, &texts).await.unwrap();
+    let mut events: BTreeMap<u32, usize> = BTreeMap::new();
+    world.rows().iter().for_each(|row| *events.entry(row.distinct_no).or_default() += 1);
+    let count = |no: u32| events.get(&no).copied().unwrap_or(0);
+    let mut told = BTreeSet::new();
+    for person in persons {
+        let mut own: Vec<_> = ids.iter().filter(|id| id.person == Some(person.no)).collect();
+        own.sort_by(|a, b| a.text.cmp(&b.text));
+        let events: usize = own.iter().map(|id| count(id.no.0)).sum();
+        let own: Vec<&String> = own.iter().map(|id| &id.text).collect();
+        let mut properties = person.properties.clone();
+        properties.remove("$creator_event_uuid");
+        let properties = Value::Object(properties);
+        told.insert(format!("{own:?} {properties} {} {events}", person.is_identified));
+    }
+    for id in ids.iter().filter(|id| id.person.is_none()) {
+        told.insert(format!("{} {}", id.text, count(id.no.0)));
+    }
+    let keys: Vec<(u8, &str)> = vec![(0, "g0"), (0, "g1"), (0, "g2")];
+    for group in world.catalog.groups_by_key(world.project, &keys).await.unwrap() {
+        told.insert(format!("group {} {}", group.key, Value::Object(group.properties)));
+    }
+    told
+}
+
+// contract: ingestion 97-102, 105-110
+pub async fn any_stream_gives_what_the_model_says(database: Database) {
+    let mut next = Some(database);
+    for seed in SEEDS {
+        let database = next.take().unwrap();
+        next = Some(database.another().await);
+        let mut world = World::new(database).await;
+        let (mut dice, mut model) = (Dice(seed * 7_919), Model::default());
+        for number in 0..STEPS {
+            let step = dice.step();
+            // Edits are asked for by people who see what is applied; events come in between.
+            if matches!(step, Step::Delete { .. } | Step::Split { .. }) {
+                world.catch_up(1 + dice.roll(40)).await;
+            }
+            let Some(record) = record(&world, &step).await else { continue };
+            model.apply(&step);
+            world.send(&[record]).await;
+            if dice.roll(10) == 0 {
+                world.catch_up(1 + dice.roll(40)).await;
+                assert_eq!(told(&world).await, model.told(), "seed {seed}, step {number}");
+            }
+            if dice.roll(25) == 0 {
+                world.flush();
+            }
+        }
+        world.catch_up(64).await;
+        assert_eq!(told(&world).await, model.told(), "seed {seed}");
+        assert!(model.persons.len() > 1 && !world.rows().is_empty());
+    }
+}
+
+pub async fn a_run_with_crashes_equals_one_without(database: Database) {
+    let mut whole = World::new(database.another().await).await;
+    let mut broken = World::new(database).await;
+    let mut dice = Dice(104_729);
+    let (mut crashes, mut sent) = (0, 0);
+    while sent < STEPS {
+        let mut records = Vec::new();
+        for _ in 0..=dice.roll(12) {
+            let step = dice.step();
+            if let Some(record) = record(&whole, &step).await {
+                records.push(record);
+            }
+        }
+        sent += records.len();
+        whole.send(&records).await;
+        broken.send(&records).await;
+        whole.catch_up(100).await;
+        // Die up to three times on the way; some records are then read again and again.
+        for _ in 0..dice.roll(4) {
+            let (most, polls) = (1 + dice.roll(30), dice.roll(POLLS_MAX));
+            crashes += usize::from(broken.crash_within(most, polls).await);
+        }
+        broken.catch_up(1 + dice.roll(30)).await;
+        if dice.roll(6) == 0 {
+            broken.flush();
+        }
+    }
+    assert!(crashes > 10, "only {crashes} crashes");
+    let (expected, found) = (whole.facts().await, broken.facts().await);
+    for (what, expected) in &expected {
+        assert_eq!(&found[what], expected, "{what} after {crashes} crashes");
+    }
+    assert!(!expected["rows"].is_empty() && !expected["persons"].is_empty());
+}

@@ -1,0 +1,306 @@
+//! A journal, a catalog, a warehouse, and the pipeline between them.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::Poll;
+
+use catalog::{Catalog, FirstStart, Location, Secret, Vault};
+use geoip::GeoIp;
+use journal::{Batch, Journal, Position, Records};
+use model::edit::{Edit, EditRecord};
+use model::event::{AcceptedEvent, EventUuid};
+use model::person::Person;
+use model::{Clock, ProjectId, Timestamp};
+use pipeline::{Parts, Pipeline};
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, SqliteConnection};
+use tempfile::TempDir;
+use uuid::Uuid;
+use warehouse::{EventRow, Filter, Warehouse, Window};
+
+const POSTGRES_URL: &str = "HEDGEROW_TEST_POSTGRES_URL";
+/// A Friday in March 2024, on the hour.
+pub const START_MICROS: i64 = 1_709_287_200_000_000;
+
+pub enum Database {
+    Sqlite(TempDir),
+    Postgres { url: String },
+}
+
+impl Database {
+    pub fn sqlite() -> Self {
+        Self::Sqlite(tempfile::tempdir().unwrap())
+    }
+
+    /// None on a laptop without a server, where the test says so and passes.
+    pub async fn postgres() -> Option<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let Ok(server) = std::env::var(POSTGRES_URL) else {
+            let ci = std::env::var_os("CI").is_some_and(|ci| ci == "true");
+            assert!(!ci, "{POSTGRES_URL} is not set; run the tests under tools/with-postgres");
+            println!("skipped: {POSTGRES_URL} is not set (tools/with-postgres sets it)");
+            return None;
+        };
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("pipeline_{}_{number}", std::process::id());
+        let mut connection = PgConnection::connect(&server).await.unwrap();
+        let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        sqlx::raw_sql(create).execute(&mut connection).await.unwrap();
+        let (cluster, _) = server.rsplit_once('/').unwrap();
+        Some(Self::Postgres { url: format!("{cluster}/{name}") })
+    }
+
+    /// Another empty one of the same engine.
+    pub async fn another(&self) -> Self {
+        match self {
+            Self::Sqlite(_) => Self::sqlite(),
+            Self::Postgres { .. } => Self::postgres().await.unwrap(),
+        }
+    }
+
+    async fn open(&self, clock: Clock) -> Catalog {
+        let vault = Vault::new(&Secret::given("secret"));
+        let file;
+        let location = match self {
+            Self::Sqlite(folder) => {
+                file = folder.path().join("catalog.sqlite");
+                Location::Sqlite(&file)
+            }
+            Self::Postgres { url } => Location::Postgres(url),
+        };
+        Catalog::open(location, vault, clock).await.unwrap()
+    }
+
+    /// The first column of a statement that goes around the catalog, as text.
+    pub async fn sql(&self, sql: &str) -> Vec<String> {
+        let sql = AssertSqlSafe(sql.to_owned());
+        match self {
+            Self::Sqlite(folder) => {
+                let url = format!("sqlite://{}", folder.path().join("catalog.sqlite").display());
+                let mut connection = SqliteConnection::connect(&url).await.unwrap();
+                let rows = sqlx::query(sql).fetch_all(&mut connection).await.unwrap();
+                rows.iter().map(|row| row.get(0)).collect()
+            }
+            Self::Postgres { url } => {
+                let mut connection = PgConnection::connect(url).await.unwrap();
+                let rows = sqlx::query(sql).fetch_all(&mut connection).await.unwrap();
+                rows.iter().map(|row| row.get(0)).collect()
+            }
+        }
+    }
+}
+
+pub struct World {
+    pub database: Database,
+    pub catalog: Catalog,
+    pub project: ProjectId,
+    journal: Journal,
+    stores: TempDir,
+    clock: Clock,
+    /// Gone while the pipeline is down.
+    pub running: Option<Running>,
+}
+
+pub struct Running {
+    pub pipeline: Pipeline,
+    pub warehouse: Warehouse,
+    position: Position,
+}
+
+/// Something to put into the journal.
+#[derive(Clone, Debug)]
+pub enum Sent {
+    Event { name: String, distinct_id: String, uuid: Uuid, properties: Value },
+    Edit(Edit),
+    Bytes(Vec<u8>),
+}
+
+pub fn event(name: &str, distinct_id: &str, properties: Value) -> Sent {
+    let (name, distinct_id) = (name.to_owned(), distinct_id.to_owned());
+    Sent::Event { name, distinct_id, uuid: Uuid::new_v4(), properties }
+}
+
+impl World {
+    pub async fn new(database: Database) -> Self {
+        let stores = tempfile::tempdir().unwrap();
+        let clock = Clock::at(Timestamp::from_micros(START_MICROS));
+        let catalog = database.open(clock.clone()).await;
+        let first = FirstStart {
+            project_api_key: Some(Secret::given("phc_test")),
+            personal_api_key: Some(Secret::given("phx_test")),
+            admin_email: Some("admin@example.com".into()),
+            admin_password: Some(Secret::given("correct horse battery")),
+        };
+        let made = catalog.bootstrap(first).await.unwrap().unwrap();
+        let settings = journal::Settings { segment_bytes: 1 << 20, ..Default::default() };
+        let journal = Journal::open(stores.path().join("journal"), settings).await.unwrap();
+        let project = made.project;
+        let mut world = Self { database, catalog, project, journal, stores, clock, running: None };
+        world.start().await;
+        world
+    }
+
+    /// Opens the warehouse and the pipeline again, from what is on disk.
+    pub async fn start(&mut self) {
+        self.running = None;
+        self.running = Some(self.try_start().await.unwrap());
+    }
+
+    pub async fn try_start(&self) -> pipeline::Result<Running> {
+        let folder = self.stores.path().join("warehouse");
+        let id = self.journal.id();
+        let clock = self.clock.clone();
+        let warehouse =
+            Warehouse::open(&folder, id.as_u128(), warehouse::Settings::default(), clock)?;
+        let parts = Parts {
+            catalog: self.catalog.clone(),
+            warehouse: warehouse.clone(),
+            journal: id,
+            geoip: GeoIp::off(),
+        };
+        let pipeline = Pipeline::open(parts).await?;
+        let position = pipeline.start();
+        Ok(Running { pipeline, warehouse, position })
+    }
+
+    /// Another journal in place of this one, as if its folder had been lost.
+    pub async fn lose_journal(&mut self) {
+        self.running = None;
+        self.journal.close().await;
+        std::fs::remove_dir_all(self.stores.path()).unwrap();
+        let settings = journal::Settings { segment_bytes: 1 << 20, ..Default::default() };
+        self.journal = Journal::open(self.stores.path().join("journal"), settings).await.unwrap();
+    }
+
+    /// Appends to the journal; each record is received a second after the one before.
+    pub async fn send(&self, all: &[Sent]) {
+        let mut batch = Batch::new();
+        for sent in all {
+            let at = self.clock.now();
+            self.clock.advance_seconds(1);
+            let mut record = Vec::new();
+            match sent {
+                Sent::Bytes(bytes) => record.clone_from(bytes),
+                Sent::Edit(edit) => {
+                    let edit = edit.clone();
+                    EditRecord { project: self.project, at, edit }.encode(&mut record);
+                }
+                Sent::Event { name, distinct_id, uuid, properties } => AcceptedEvent {
+                    project: self.project,
+                    received_at: at,
+                    client_ip: None,
+                    sent_at: None,
+                    historical_migration: false,
+                    uuid: EventUuid::Given(*uuid),
+                    name,
+                    distinct_id,
+                    timestamp: None,
+                    offset_ms: None,
+                    properties: &properties.to_string(),
+                    set: None,
+                    set_once: None,
+                    unset: None,
+                    v1: None,
+                }
+                .encode(&mut record),
+            }
+            batch.push(&record);
+        }
+        self.journal.append(batch).await.unwrap();
+    }
+
+    /// The next records, or none when all were applied.
+    async fn next(&self, records_max: usize) -> Option<Records> {
+        let running = self.running.as_ref().unwrap();
+        if running.position >= self.journal.stats().next {
+            return None;
+        }
+        let mut reader = self.journal.reader(running.position).unwrap();
+        Some(reader.next_batch(records_max, 1 << 20).await.unwrap())
+    }
+
+    /// Applies everything that waits, in batches of at most `records_max`.
+    pub async fn catch_up(&mut self, records_max: usize) {
+        while let Some(records) = self.next(records_max).await {
+            let running = self.running.as_mut().unwrap();
+            running.pipeline.apply(&records).await.unwrap();
+            running.position = records.iter().last().unwrap().position.next();
+        }
+    }
+
+    /// Applies one batch and dies in the middle, after its future was polled `polls` times. Tells
+    /// whether anything is left to apply.
+    pub async fn crash_within(&mut self, records_max: usize, mut polls: usize) -> bool {
+        let Some(records) = self.next(records_max).await else { return false };
+        let mut running = self.running.take().unwrap();
+        {
+            let mut applying = pin!(running.pipeline.apply(&records));
+            poll_fn(|context| {
+                if polls == 0 {
+                    return Poll::Ready(());
+                }
+                polls -= 1;
+                applying.as_mut().poll(context).map(|outcome| outcome.unwrap())
+            })
+            .await;
+        }
+        drop(running);
+        self.start().await;
+        true
+    }
+
+    pub fn flush(&self) {
+        self.running.as_ref().unwrap().warehouse.flush().unwrap();
+    }
+
+    /// All stored events, oldest first.
+    pub fn rows(&self) -> Vec<EventRow> {
+        let snapshot = self.running.as_ref().unwrap().warehouse.snapshot(self.project);
+        let window = Window { limit: 100_000, ..Window::default() };
+        let mut events = snapshot.list(&Filter::default(), &window).unwrap().events;
+        events.sort_by_key(|row| row.position);
+        events
+    }
+
+    pub async fn person(&self, distinct_id: &str) -> Option<Person> {
+        let (_, persons) = self.catalog.identities(self.project, &[distinct_id]).await.unwrap();
+        persons.into_iter().next()
+    }
+
+    /// Everything that is known, in a form that two worlds can be compared by.
+    pub async fn facts(&self) -> BTreeMap<&'static str, Vec<String>> {
+        let rows = self.rows().into_iter().map(|row| {
+            let properties: Value = serde_json::from_str(&row.properties).unwrap();
+            let properties = properties.to_string();
+            format!("{:?}", EventRow { properties, ..row })
+        });
+        let mut facts = BTreeMap::from([("rows", rows.collect::<Vec<_>>())]);
+        for (name, columns, from) in [
+            ("ids", "no, distinct_id, person_no, version, version_floor", "distinct_ids"),
+            ("persons", "no, uuid, properties, is_identified, version, created_at", "persons"),
+            ("numbers", "next_distinct, next_person", "project_numbers"),
+            ("types", "type_index, name", "group_types"),
+            ("groups", "type_index, group_key, properties, version, created_at", "groups"),
+            ("events", "name, created_at, last_seen_at", "event_definitions"),
+            ("properties", "owner, type_index, name, property_type", "property_definitions"),
+            ("pairs", "event, property", "event_properties"),
+            ("dead", "position, step, reason", "dead_letters"),
+        ] {
+            let shown: Vec<String> = columns
+                .split(", ")
+                .map(|column| format!("COALESCE(CAST({column} AS TEXT), '-')"))
+                .collect();
+            let sql = format!("SELECT {} FROM {from}", shown.join(" || ' | ' || "));
+            let mut found = self.database.sql(&sql).await;
+            found.sort();
+            facts.insert(name, found);
+        }
+        facts
+    }
+}
+
+pub fn set(properties: Value) -> Value {
+    json!({ "$set": properties })
+}
