@@ -97,6 +97,14 @@ impl Capture {
         Ok(Accepted { quota_limited: &[], beacon })
     }
 
+    /// Appends one record that was made elsewhere in this server; answers its position.
+    pub async fn record(&self, record: &[u8]) -> Result<u64, Refused> {
+        let mut batch = Batch::new();
+        batch.push(record);
+        let position = self.journal.append(batch).await.map_err(Refused::JournalUnavailable)?;
+        Ok(position.as_u64())
+    }
+
     /// Appends the records; only then are drops counted and warnings told, since a request that
     /// fails here will be sent again.
     pub(crate) async fn keep(

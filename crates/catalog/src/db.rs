@@ -120,6 +120,13 @@ impl Db {
         }
     }
 
+    pub(crate) const fn dialect(&self) -> Dialect {
+        match self.engine {
+            Engine::Sqlite { .. } => Dialect::Sqlite,
+            Engine::Postgres { .. } => Dialect::Postgres,
+        }
+    }
+
     /// Takes the catalog for this server alone, or sees that it still has it. SQLite's folder has
     /// a lock file of its own.
     pub(crate) async fn own(&self) -> Result<()> {

@@ -119,6 +119,38 @@ impl Catalog {
         Ok(first)
     }
 
+    /// Asks the server, this one or the next, to send letters again: one, or all that wait.
+    /// Answers how many.
+    pub async fn want_replay(&self, id: Option<Uuid>) -> Result<u64> {
+        let mut sql = "UPDATE dead_letters SET replay_wanted_at = $1 \
+                       WHERE replayed_at IS NULL"
+            .to_owned();
+        let mut values = args![self.clock.now()];
+        if let Some(id) = id {
+            sql += " AND id = $2";
+            values.extend(args![id]);
+        }
+        let mut tx = self.db.begin().await?;
+        let wanted = tx.run(sql, values).await?;
+        tx.commit().await?;
+        Ok(wanted)
+    }
+
+    /// A few of the letters that somebody wants to be sent again, with their records.
+    pub async fn replays_wanted(&self, limit: i64) -> Result<Vec<(Uuid, Vec<u8>)>> {
+        let sql = "SELECT id, record FROM dead_letters WHERE replay_wanted_at IS NOT NULL \
+                   AND replayed_at IS NULL ORDER BY position LIMIT $1";
+        let rows = self.db.all(sql, args![limit]).await?;
+        rows.iter().map(|row| Ok((row.get("id")?, row.get("record")?))).collect()
+    }
+
+    /// Takes the note back, when the journal did not take the record.
+    pub async fn dead_letter_not_replayed(&self, id: Uuid) -> Result<()> {
+        let mut tx = self.db.begin().await?;
+        tx.run("UPDATE dead_letters SET replayed_at = NULL WHERE id = $1", args![id]).await?;
+        tx.commit().await
+    }
+
     /// Deletes what was sent again long ago, and the oldest of too many. Answers how many went.
     pub async fn prune_dead_letters(&self) -> Result<u64> {
         let oldest = self.clock.now().plus_seconds(-REPLAYED_DAYS_MAX * 24 * 3_600);

@@ -31,6 +31,14 @@ impl Dialect {
         }
     }
 
+    /// A member of a JSON object in a text column, as text. `name` is ours, never a caller's.
+    pub(crate) fn json_text(self, column: &str, name: &'static str) -> String {
+        match self {
+            Self::Sqlite => format!("({column} ->> '{name}')"),
+            Self::Postgres => format!("(CAST({column} AS JSON) ->> '{name}')"),
+        }
+    }
+
     /// The same for one table of a join; an outer join cannot be locked whole.
     pub(crate) fn for_update_of(self, alias: &str) -> String {
         match self {

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 pub(crate) use definitions::owner_columns;
 pub use identity::NextNumbers;
+pub(crate) use identity::{PERSON_COLUMNS, read_person};
 use model::definition::Sightings;
 use model::group::Group;
 use model::person::{DistinctNo, IdentityChanges};

@@ -25,6 +25,7 @@ mod keys;
 mod members;
 mod migrate;
 mod organizations;
+mod persons;
 mod projects;
 mod property_definitions;
 mod roles;
@@ -65,6 +66,7 @@ pub use ingest::{EventDeletion, IngestBatch, IngestRules, NextNumbers, ProjectCh
 pub use keys::{KeyChange, KeyKeeper, NewKey, PersonalKey};
 pub use members::{Member, Standing};
 pub use organizations::{OrganizationChange, OrganizationRow};
+pub use persons::{PersonFilter, PersonKey, PersonWithIds};
 pub use projects::{NewProject, ProjectChange, ProjectRow};
 pub use property_definitions::{PropertyDefinitionChange, PropertyDefinitionFilter};
 pub use roles::{RoleChange, RoleMembership, RoleRow};

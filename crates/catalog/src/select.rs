@@ -7,6 +7,7 @@ use crate::db::{Db, Row, Value, args};
 use crate::dialect::placeholders;
 
 /// What rows must fulfil.
+#[derive(Clone)]
 pub(crate) struct Condition {
     sql: String,
     values: Vec<Value>,
@@ -77,6 +78,32 @@ impl Condition {
         self.and_in(&sql, tags.iter().map(String::as_str).collect());
     }
 
+    /// Adds a search for `needle` in several text columns, or what `other` says of it, where `?`
+    /// stands for the whole of it.
+    pub(crate) fn and_found_or(&mut self, columns: &[&str], needle: &str, other: &str) {
+        self.values.extend(args![pattern(&needle.to_lowercase()), pattern(needle), needle]);
+        let whole = self.values.len();
+        let (written, lowered) = (whole - 1, whole - 2);
+        let mut ways: Vec<String> = columns
+            .iter()
+            .map(|column| {
+                format!(
+                    "lower({column}) LIKE ${lowered} ESCAPE '\\' \
+                     OR {column} LIKE ${written} ESCAPE '\\'"
+                )
+            })
+            .collect();
+        ways.push(other.replace('?', &format!("${whole}")));
+        self.sql += &format!(" AND ({})", ways.join(" OR "));
+    }
+
+    /// Adds: the row stands before this one in a list that both columns order.
+    pub(crate) fn and_before(&mut self, first: (&str, Value), second: (&str, Value)) {
+        self.values.extend([first.1, second.1]);
+        let last = self.values.len();
+        self.sql += &format!(" AND ({}, {}) < (${}, ${last})", first.0, second.0, last - 1);
+    }
+
     /// Takes values for a list that is used elsewhere in the statement, and answers their places.
     pub(crate) fn hold(&mut self, values: &[String]) -> String {
         let marks = placeholders(self.values.len() + 1, values.len());
@@ -127,15 +154,33 @@ impl Db {
         order: &str,
         window: Window,
     ) -> Result<(Vec<Row>, i64)> {
-        let Condition { sql, mut values } = condition;
+        let total = self.count(from, condition.clone()).await?;
+        Ok((self.slice(columns, from, condition, order, window).await?, total))
+    }
+
+    /// How long the whole list is.
+    pub(crate) async fn count(&self, from: &str, condition: Condition) -> Result<i64> {
+        let Condition { sql, values } = condition;
         let count = format!("SELECT COUNT(*) AS total FROM {from} WHERE {sql}");
-        let total = self.one(count, values.clone()).await?.get("total")?;
+        self.one(count, values).await?.get("total")
+    }
+
+    /// One slice of a list that is not counted.
+    pub(crate) async fn slice(
+        &self,
+        columns: &str,
+        from: &str,
+        condition: Condition,
+        order: &str,
+        window: Window,
+    ) -> Result<Vec<Row>> {
+        let Condition { sql, mut values } = condition;
         let next = values.len() + 1;
         let page = format!(
             "SELECT {columns} FROM {from} WHERE {sql} ORDER BY {order} LIMIT ${next} OFFSET ${}",
             next + 1,
         );
         values.extend(args![window.limit, window.offset]);
-        Ok((self.all(page, values).await?, total))
+        self.all(page, values).await
     }
 }

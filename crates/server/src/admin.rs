@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use catalog::{
     Actor, Catalog, KeyKeeper, NewKey, NewPassword, NewUser, Secret, UserChange, UserRow,
     hash_password,
@@ -19,6 +19,8 @@ use crate::values::{Email, Password, Value as _};
 const PASSWORD_BYTES_MAX: u64 = 8 << 10;
 /// More keys than anybody reads; `--email` narrows the list.
 const KEYS_LISTED_MAX: i64 = 10_000;
+/// The newest; the total is told beside them.
+const DEAD_LETTERS_LISTED_MAX: i64 = 1_000;
 
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn run(name: &str, given: &ArgMatches, settings: &Settings) -> Result<()> {
@@ -32,6 +34,8 @@ pub(crate) async fn run(name: &str, given: &ArgMatches, settings: &Settings) -> 
         "create-user" => create_user(&catalog, given).await,
         "reset-password" => reset_password(&catalog, given).await,
         "create-key" => create_key(&catalog, given).await,
+        "list-dead-letters" => list_dead_letters(&catalog).await,
+        "replay-dead-letters" => replay_dead_letters(&catalog, given).await,
         _ => list_keys(&catalog, given).await,
     };
     catalog.close().await;
@@ -104,6 +108,28 @@ async fn list_keys(catalog: &Catalog, given: &ArgMatches) -> Result<()> {
         say(&format!("{id}  {mask}  {email}  {label:?}  {scopes}  last used {used}\n"))?;
     }
     Ok(())
+}
+
+async fn list_dead_letters(catalog: &Catalog) -> Result<()> {
+    let window = Window { limit: DEAD_LETTERS_LISTED_MAX, offset: 0 };
+    let (letters, total) = catalog.dead_letters(None, window).await?;
+    for letter in letters {
+        let project = letter.team_id.map_or_else(|| "-".into(), |id| id.to_string());
+        let (id, at, step, reason) = (letter.id, letter.timestamp, letter.step, letter.reason);
+        let event = letter.event.unwrap_or_default();
+        say(&format!("{id}  {at}  project {project}  {event:?}  {step}: {reason}\n"))?;
+    }
+    say(&format!("{total} dead letters\n"))
+}
+
+async fn replay_dead_letters(catalog: &Catalog, given: &ArgMatches) -> Result<()> {
+    let id = given.get_one::<String>("id").map(|id| id.parse());
+    let id = id.transpose().context("an id of a dead letter is a uuid")?;
+    let wanted = catalog.want_replay(id).await?;
+    if id.is_some() && wanted == 0 {
+        bail!("there is no such dead letter that waits");
+    }
+    say(&format!("{wanted} dead letters will be sent again\n"))
 }
 
 async fn user(catalog: &Catalog, given: &ArgMatches) -> Result<UserRow> {

@@ -83,6 +83,10 @@ fn administration() -> Command {
                     .help("Such as feature_flag:read,query:read"),
             ),
         Command::new("list-keys").about("Lists personal API keys, masked").arg(email),
+        Command::new("list-dead-letters").about("Lists records that could not be applied, and why"),
+        Command::new("replay-dead-letters")
+            .about("Has the server send dead letters again, within seconds or at its next start")
+            .arg(Arg::new("id").long("id").value_name("ID").help("Only this one")),
     ];
     Command::new("admin")
         .about("Changes users and keys, beside a running server")

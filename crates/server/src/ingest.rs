@@ -34,6 +34,8 @@ const PAUSE_LONGEST: Duration = Duration::from_secs(10);
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 /// How often old things are thrown away.
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
+/// Dead letters sent again in one round.
+const REPLAYS_AT_ONCE_MAX: i64 = 100;
 /// Merges done in a row before the journal is looked after again.
 const MERGES_AT_ONCE_MAX: usize = 16;
 
@@ -181,6 +183,7 @@ impl Chores {
             let warehouse = self.warehouse.clone();
             self.blocking("flush", move || warehouse.flush_due()).await;
             self.release().await;
+            self.replay().await;
             let geoip = self.geoip.clone();
             match tokio::task::spawn_blocking(move || geoip.refresh()).await {
                 Ok(Ok(true)) => tracing::info!("read the GeoIP database again"),
@@ -207,6 +210,31 @@ impl Chores {
         let before = Pipeline::releasable(&self.catalog, &self.warehouse);
         if let Err(error) = self.journal.release(before).await {
             tracing::warn!(%error, "the journal could not be shortened");
+        }
+    }
+
+    /// Sends dead letters again that an operator asked for.
+    async fn replay(&self) {
+        let wanted = match self.catalog.replays_wanted(REPLAYS_AT_ONCE_MAX).await {
+            Ok(wanted) => wanted,
+            Err(error) => {
+                tracing::warn!(%error, "cannot look for dead letters to send again");
+                return;
+            }
+        };
+        for (id, record) in wanted {
+            let mut batch = journal::Batch::new();
+            batch.push(&record);
+            if let Err(error) = self.journal.append(batch).await {
+                tracing::warn!(%error, "a dead letter could not be sent again");
+                return;
+            }
+            // One that is sent twice for want of this note is the same event once more.
+            if let Err(error) = self.catalog.dead_letter_replayed(id).await {
+                tracing::warn!(%error, "a dead letter is sent again, but not noted");
+                return;
+            }
+            tracing::info!(dead_letter.id = %id, "sent a dead letter again");
         }
     }
 

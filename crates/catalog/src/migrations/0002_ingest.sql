@@ -135,6 +135,8 @@ CREATE TABLE dead_letters (
     distinct_id TEXT,
     record {bytes} NOT NULL,
     created_at BIGINT NOT NULL,
+    -- Set by who cannot reach the journal; the server sends the record again.
+    replay_wanted_at BIGINT,
     replayed_at BIGINT
 );
 CREATE INDEX dead_letters_by_project ON dead_letters (project_id, created_at, id);

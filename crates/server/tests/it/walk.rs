@@ -253,6 +253,11 @@ impl World {
                 let key = unique.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");
                 ("id", made("/api/projects/1/feature_flags", json!({ "key": key }), "id"))
             }
+            path if path.starts_with("/api/projects/{project_id}/persons/{id}") => {
+                self.server.ingest(&[json!({ "event": "walk", "distinct_id": "walker" })]);
+                let found = self.server.get("/api/projects/1/persons?distinct_id=walker").json();
+                ("id", word(&found["results"][0]["uuid"]))
+            }
             "/api/projects/{project_id}/event_definitions/{id}" => {
                 ("id", made("/api/projects/1/event_definitions", json!({ "name": unique }), "id"))
             }

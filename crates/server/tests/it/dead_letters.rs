@@ -1,0 +1,93 @@
+//! Dead letters are listed, and sent again by API or command.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use catalog::{Catalog, Location, NewDeadLetter, Secret, Vault};
+use model::event::{AcceptedEvent, EventUuid};
+use model::{Clock, ProjectId};
+use uuid::Uuid;
+
+use crate::harness::{Server, Store};
+
+const LETTERS: &str = "/api/projects/1/dead_letters/";
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Keeps a letter beside the running server, whose record can be applied by now.
+fn keep(server: &Server, distinct_id: &str) {
+    let mut record = Vec::new();
+    AcceptedEvent {
+        project: ProjectId(1),
+        received_at: Clock::system().now(),
+        client_ip: None,
+        sent_at: None,
+        historical_migration: false,
+        uuid: EventUuid::Given(Uuid::new_v4()),
+        name: "late",
+        distinct_id,
+        timestamp: None,
+        offset_ms: None,
+        properties: "{}",
+        set: None,
+        set_once: None,
+        unset: None,
+        v1: None,
+    }
+    .encode(&mut record);
+    let letter = NewDeadLetter {
+        project: Some(ProjectId(1)),
+        position: 0,
+        step: "apply",
+        reason: "it failed then".into(),
+        event: Some("late".into()),
+        distinct_id: Some(distinct_id.into()),
+        record,
+    };
+    let secret = std::fs::read_to_string(server.file("secret.key")).unwrap();
+    let file = server.file("catalog.sqlite");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let vault = Vault::new(&Secret::given(secret.trim()));
+        let catalog = Catalog::join(Location::Sqlite(&file), vault, Clock::system()).await.unwrap();
+        catalog.keep_dead_letter(letter).await.unwrap();
+        catalog.close().await;
+    });
+}
+
+fn is_known(server: &Server, distinct_id: &str) -> bool {
+    let found = server.get(&format!("/api/projects/1/persons/?distinct_id={distinct_id}")).json();
+    !found["results"].as_array().unwrap().is_empty()
+}
+
+#[test]
+fn a_dead_letter_is_sent_again_by_api_and_by_command() {
+    let server = Server::start(Store::Sqlite);
+    keep(&server, "u1");
+    let listed = server.get(LETTERS).expect(200).json();
+    let letter = &listed["results"][0];
+    assert_eq!((&listed["count"], letter["reason"].as_str()), (&1.into(), Some("it failed then")));
+    assert!(!is_known(&server, "u1"));
+    let replay = format!("{LETTERS}{}/replay/", letter["id"].as_str().unwrap());
+    let done = server.post(&replay, serde_json::json!({})).expect(200).json();
+    assert!(done["replayed_at"].is_string());
+    server.settle();
+    assert!(is_known(&server, "u1"));
+    assert_eq!(server.get(LETTERS).json()["count"], 0);
+    server.post(&replay, serde_json::json!({})).expect(409);
+    let missing = format!("{LETTERS}00000000-0000-0000-0000-000000000000/replay/");
+    server.post(&missing, serde_json::json!({})).expect(404);
+
+    keep(&server, "u2");
+    let (ok, printed, complaint) = server.place().run(&["admin", "list-dead-letters"]);
+    assert!(ok && printed.contains("it failed then"), "{printed}{complaint}");
+    let (ok, printed, complaint) = server.place().run(&["admin", "replay-dead-letters"]);
+    assert!(ok && printed.contains("1 dead letters"), "{printed}{complaint}");
+    let deadline = Instant::now() + PATIENCE;
+    while !is_known(&server, "u2") {
+        assert!(Instant::now() < deadline, "{}", server.output());
+        thread::sleep(Duration::from_millis(50));
+    }
+    let unknown = ["admin", "replay-dead-letters", "--id", "00000000-0000-0000-0000-000000000000"];
+    let (ok, _, complaint) = server.place().run(&unknown);
+    assert!(!ok && complaint.contains("no such dead letter"), "{complaint}");
+}
