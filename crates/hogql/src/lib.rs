@@ -44,4 +44,15 @@ mod walk;
 pub use error::{Error, Position, Reason, Result, Span};
 pub use fill::{Values, fill, fill_expr};
 pub use parse::{parse, parse_expr};
-pub use resolve::{Filters, Project, resolve};
+pub use resolve::{Filters, Project, has_aggregate, resolve};
+
+/// All three steps.
+pub fn plan(
+    text: &str,
+    values: &Values,
+    project: &Project,
+    filters: Option<&Filters>,
+) -> Result<plan::Plan> {
+    let query = fill(parse(text)?, text, values)?;
+    resolve(&query, text, project, filters)
+}

@@ -22,6 +22,8 @@ use crate::limits::{PLAN_NESTING_MAX, PLAN_NODES_MAX, ROWS_DEFAULT, ROWS_MAX, WI
 use crate::plan::{Body, Output, Page, Plan, Relation};
 use scope::{Named, Scope};
 
+pub use call::has_aggregate;
+
 /// What a statement's meaning depends on beside its text.
 #[derive(Clone, Debug)]
 pub struct Project {
@@ -98,6 +100,7 @@ impl<'a> Resolver<'a> {
         }
         for with in &query.with {
             let name = with.name.text.as_str();
+            scope::check_alias(&with.name)?;
             if self.named[outside..].iter().any(|(other, _)| *other == name) {
                 let message = format!("'{name}' is named twice by WITH");
                 return Err(Fault::invalid(message, with.name.span));

@@ -11,6 +11,7 @@ use crate::parse::parse_type;
 use crate::plan::{Expr, ExprKind, FunctionRef, Value};
 use crate::resolve::expr::logic;
 use crate::types::{Kind, Moment, Type, named};
+use crate::walk::exprs_of_expr;
 
 /// Functions whose lambda answers yes or no.
 const PREDICATES: &[&str] =
@@ -182,6 +183,22 @@ impl<'a> Resolver<'a> {
         let kind = ExprKind::Lambda { params, body: Box::new(body) };
         Ok(Expr { kind, ty, span: lambda.span })
     }
+}
+
+/// Whether an expression needs its rows grouped: in a list of conditions, such ones go to `HAVING`.
+pub fn has_aggregate(expr: &ast::Expr) -> bool {
+    fn visit(expr: &mut ast::Expr) -> Result<(), ()> {
+        match &expr.kind {
+            Ast::Query(_) => Ok(()),
+            Ast::Call(call) if call.over.is_none() && is_aggregate(&call.name) => Err(()),
+            _ => exprs_of_expr(expr, &mut visit),
+        }
+    }
+    visit(&mut expr.clone()).is_err()
+}
+
+fn is_aggregate(name: &ast::Name) -> bool {
+    named_function(name).is_ok_and(|(function, _)| function.role == Role::Aggregate)
 }
 
 /// The function, and whether `If` stands behind its name.

@@ -244,9 +244,11 @@ impl<'a> Resolver<'a> {
         self.members(found, rest).map(Some)
     }
 
+    /// People name their groups as they like: a column of that name goes first.
     fn link(&self, table: Table, name: &str) -> Option<Link> {
         table.link(name).or_else(|| {
-            let by_name = self.project.groups.get(name).filter(|_| table == Table::Events);
+            let is_free = table == Table::Events && table.column(name).is_none();
+            let by_name = self.project.groups.get(name).filter(|_| is_free);
             by_name.map(|index| Link::Group(*index))
         })
     }

@@ -143,6 +143,10 @@ fn aliases_cannot_blow_a_plan_up() {
             ),
             (format!("select 1 group by {}1", "1, ".repeat(100)), "keys of GROUP BY"),
             (format!("select {}1", "1, ".repeat(4000)), "columns"),
+            ("with (select x) as x select x".to_owned(), "levels of nesting"),
+            ("with (select [f(x)]) as f, f + 1 as x select f".to_owned(), "'f(...)'"),
+            ("with (select 1 from (select x)) as x select x".to_owned(), "levels of nesting"),
+            ("with (select 1 where 1 in (x)) as x select x".to_owned(), "levels of nesting"),
             (
                 {
                     let names = (0..300).map(|no| format!("1 as a{no}, "));

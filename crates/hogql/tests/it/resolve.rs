@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use hogql::plan::Plan;
-use hogql::{Filters, Project, Values, fill, parse, parse_expr, resolve};
+use hogql::{Filters, Project, Values, has_aggregate, parse, parse_expr, resolve};
 use model::definition::{PropertyOwner, PropertyType};
 use model::{CohortId, ProjectId, Timestamp};
 
@@ -12,7 +12,7 @@ pub(crate) fn project() -> Project {
     Project {
         id: ProjectId(7),
         zone: "Europe/Berlin".to_owned(),
-        groups: BTreeMap::from([("company".to_owned(), 0)]),
+        groups: BTreeMap::from([("company".to_owned(), 0), ("event".to_owned(), 1)]),
         properties: HashMap::from([
             property(PropertyOwner::Event, "amount", PropertyType::Numeric),
             property(PropertyOwner::Event, "paid", PropertyType::Boolean),
@@ -25,8 +25,7 @@ pub(crate) fn project() -> Project {
 }
 
 fn plan(text: &str) -> hogql::Result<Plan> {
-    let query = fill(parse(text)?, text, &Values::default())?;
-    resolve(&query, text, &project(), None)
+    hogql::plan(text, &Values::default(), &project(), None)
 }
 
 fn check(cases: &[(&str, &str)]) {
@@ -372,6 +371,7 @@ fn what_has_no_meaning_is_refused_where_it_stands() {
         ("select quantile(1)", "quantile takes 1 to 1 parameter(s)", 7),
         ("select sum(1)(2)", "takes no parameters", 7),
         ("select event as team_id from events", "'team_id' cannot be an alias", 16),
+        ("with 8 as team_id select 1 from events", "'team_id' cannot be an alias", 10),
         ("select 1 as a, 2 as a", "Two columns have the alias 'a'", 20),
         ("select 1 from events, events", "Two tables are named 'events'", 22),
         ("select event from events a, events b", "'event' is in more than one table", 7),
@@ -461,6 +461,22 @@ fn filters_bind_to_the_time_of_the_first_table() {
     let text = "select 1 from events where {filters}";
     let error = plan(text, Some(&unknown)).expect_err(text);
     assert_eq!(error.at.map(|at| at.byte), Some(27), "{error}");
+}
+
+#[test]
+fn aggregates_are_seen_before_anything_is_resolved() {
+    for (text, aggregates) in [
+        ("count() > 2", true),
+        ("event = 'a' and sumIf(1, 2) > 3", true),
+        ("arrayMap(x -> x, groupArray(event))", true),
+        ("event = 'a'", false),
+        ("sum(1) over ()", false),
+        ("sum(count()) over ()", true),
+        ("1 in (select count() from events)", false),
+        ("nope(1)", false),
+    ] {
+        assert_eq!(has_aggregate(&parse_expr(text).unwrap()), aggregates, "{text}");
+    }
 }
 
 #[test]
