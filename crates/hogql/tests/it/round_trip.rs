@@ -285,14 +285,13 @@ fn any_expr() -> BoxedStrategy<Expr> {
 }
 
 /// On a stack for the generators, which nest far deeper than what they make.
-fn check<T: std::fmt::Debug + 'static>(
+pub(crate) fn check<T: std::fmt::Debug + 'static>(
     strategy: fn() -> BoxedStrategy<T>,
     holds: fn(T) -> Result<(), TestCaseError>,
 ) {
     const STACK_BYTES: usize = 64 * 1024 * 1024;
     let run = move || {
-        let config =
-            ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() };
+        let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
         TestRunner::new(config).run(&strategy(), holds).map_err(|error| error.to_string())
     };
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run);
