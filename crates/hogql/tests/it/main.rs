@@ -5,3 +5,4 @@ mod mutations;
 mod parse;
 mod resolve;
 mod round_trip;
+mod samples;
