@@ -184,7 +184,7 @@ impl ActivityPage {
         app: &AppState,
         project: &ProjectRow,
     ) -> Result<Found<ActivityListing>> {
-        self.read::<T>(app, project, None).await
+        self.of_scope(app, project, T::SCOPE, None).await
     }
 
     /// What happened to one object, which the caller of this has found.
@@ -194,19 +194,21 @@ impl ActivityPage {
         project: &ProjectRow,
         item: &T,
     ) -> Result<Found<ActivityListing>> {
-        self.read::<T>(app, project, Some(item.item_id())).await
+        self.of_scope(app, project, T::SCOPE, Some(item.item_id())).await
     }
 
-    async fn read<T: Logged>(
+    /// The same for a kind that is known by its name in the log.
+    pub(crate) async fn of_scope(
         &self,
         app: &AppState,
         project: &ProjectRow,
+        scope: &str,
         item_id: Option<String>,
     ) -> Result<Found<ActivityListing>> {
         let filter = ActivityFilter {
             organization: project.organization,
             project: project.id,
-            scopes: vec![T::SCOPE.into()],
+            scopes: vec![scope.into()],
             item_id,
             user: None,
         };

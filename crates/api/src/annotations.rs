@@ -1,7 +1,9 @@
 //! Annotations: dated notes drawn over charts.
 
-use catalog::{Among, AnnotationChange, AnnotationFilter, NewAnnotation};
-use model::{Annotation, AnnotationId, AnnotationScope, CreationType, Timestamp};
+use catalog::{Among, AnnotationChange, AnnotationFilter, InsightName, NewAnnotation, ProjectRow};
+use model::{
+    Annotation, AnnotationId, AnnotationScope, CreationType, DashboardId, InsightId, Timestamp,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -9,8 +11,8 @@ use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::body::{lenient_bool, max_chars, present};
 use crate::path::{given, instant, search};
 use crate::{
-    App, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Query, Reader,
-    Resource, Result, Routes, Writer,
+    App, AppState, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Query,
+    Reader, Resource, Result, Routes, Writer,
 };
 
 /// Upstream's length of a note.
@@ -51,20 +53,22 @@ async fn list(
     query: Query<ListQuery>,
     app: App,
 ) -> Result<Listing<Annotation>> {
-    // There are no insights yet, so no annotation is on one.
-    if given(query.dashboard_item_id.as_ref()).is_some() {
-        return Ok(page.listing(Vec::new(), 0));
-    }
     let scope = given(query.scope.as_ref()).map(|text| {
         AnnotationScope::parse(text).ok_or_else(|| {
             let detail = format!("\"{text}\" is not a valid choice.");
             Error::invalid("scope", "invalid_choice", detail)
         })
     });
+    let item = given(query.dashboard_item_id.as_ref()).map(|text| {
+        let detail = "A valid integer is required.";
+        text.parse().map_err(|_| Error::invalid("dashboardItemId", "invalid_input", detail))
+    });
+    let item = item.transpose()?;
     let filter = AnnotationFilter {
         created_before: instant("before", query.before.as_ref())?,
         created_after: instant("after", query.after.as_ref())?,
         scope: scope.transpose()?,
+        dashboard_item: item.map(InsightId),
         search: search(query.search.as_ref())?,
     };
     let (found, total) = app.catalog.annotations(caller.project.id, &filter, page.window).await?;
@@ -96,13 +100,25 @@ async fn create(
     body: Body<AnnotationFields>,
 ) -> Result<Created<Annotation>> {
     let fields = body.read()?.validate()?;
+    check_place(&app, &caller.project, &fields).await?;
     let new = NewAnnotation {
         content: fields.content.flatten(),
         date_marker: fields.date_marker.flatten(),
         creation_type: fields.creation_type.unwrap_or_default(),
         scope: fields.scope.unwrap_or(AnnotationScope::Project),
+        dashboard_item: fields.dashboard_item.flatten(),
+        dashboard_id: fields.dashboard_id.flatten(),
         deleted: fields.deleted.unwrap_or(false),
     };
+    match new.scope {
+        AnnotationScope::DashboardItem if new.dashboard_item.is_none() => {
+            return Err(Error::required("dashboard_item"));
+        }
+        AnnotationScope::Dashboard if new.dashboard_id.is_none() => {
+            return Err(Error::required("dashboard_id"));
+        }
+        _ => {}
+    }
     Ok(Created(app.catalog.create_annotation(&caller.actor(), new).await?))
 }
 
@@ -120,6 +136,7 @@ async fn update(
     let id = AnnotationId(id.0);
     app.catalog.annotation(caller.project.id, id, body.among()).await?;
     let change = body.read()?.validate()?;
+    check_place(&app, &caller.project, &change).await?;
     Ok(Found(app.catalog.update_annotation(&caller.actor(), id, change).await?))
 }
 
@@ -151,29 +168,38 @@ impl AnnotationFields {
         if let Patch::Value(content) = &self.content {
             max_chars("content", content, CONTENT_CHARS_MAX)?;
         }
-        self.check_place()?;
         Ok(AnnotationChange {
             content: self.content.nullable(),
             date_marker: self.date_marker.nullable(),
             creation_type: self.creation_type,
             scope: self.scope,
+            dashboard_item: self.dashboard_item.nullable().map(|id| id.map(InsightId)),
+            dashboard_id: self.dashboard_id.nullable().map(|id| id.map(DashboardId)),
             deleted: self.deleted,
         })
     }
+}
 
-    /// There are no dashboards and insights yet, so none can be named.
-    fn check_place(&self) -> Result<()> {
-        if let Patch::Value(id) = self.dashboard_item {
-            let detail = format!("Invalid pk \"{id}\" - object does not exist.");
-            return Err(Error::invalid("dashboard_item", "does_not_exist", detail));
+/// An insight or a dashboard that is named must be there.
+async fn check_place(
+    app: &AppState,
+    project: &ProjectRow,
+    change: &AnnotationChange,
+) -> Result<()> {
+    let gone = |attr: &'static str, detail: String| {
+        move |error| match error {
+            catalog::Error::NotFound => Error::invalid(attr, "does_not_exist", detail),
+            other => other.into(),
         }
-        if let Patch::Value(_) = self.dashboard_id {
-            return Err(Error::invalid("dashboard_id", "does_not_exist", "Dashboard not found."));
-        }
-        match self.scope {
-            Some(AnnotationScope::DashboardItem) => Err(Error::required("dashboard_item")),
-            Some(AnnotationScope::Dashboard) => Err(Error::required("dashboard_id")),
-            Some(AnnotationScope::Project | AnnotationScope::Organization) | None => Ok(()),
-        }
+    };
+    if let Some(Some(id)) = change.dashboard_item {
+        let found = app.catalog.insight(project.id, &InsightName::Id(id), None, Among::Live).await;
+        let detail = format!("Invalid pk \"{id}\" - object does not exist.");
+        found.map_err(gone("dashboard_item", detail))?;
     }
+    if let Some(Some(id)) = change.dashboard_id {
+        let found = app.catalog.dashboard(project.id, id, None, Among::Live).await;
+        found.map_err(gone("dashboard_id", "Dashboard not found.".into()))?;
+    }
+    Ok(())
 }

@@ -81,6 +81,33 @@ impl<T> Body<T> {
     }
 }
 
+/// A body whose fields are two sets: those that every operation takes, and its own.
+pub struct Both<A, B> {
+    expects: PhantomData<fn() -> (A, B)>,
+}
+
+impl<A: DeserializeOwned, B: DeserializeOwned> Body<Both<A, B>> {
+    pub fn read_both(&self) -> Result<(A, B)> {
+        let sent = self.value()?;
+        Ok((typed(&sent)?, typed(&sent)?))
+    }
+}
+
+impl<A: JsonSchema, B: JsonSchema> JsonSchema for Both<A, B> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        format!("{}And{}", A::schema_name(), B::schema_name()).into()
+    }
+
+    fn json_schema(schemas: &mut SchemaGenerator) -> Schema {
+        let parts = [schemas.subschema_for::<A>(), schemas.subschema_for::<B>()];
+        schemars::json_schema!({ "allOf": parts })
+    }
+}
+
 /// A body whose fields are kept in two places: some by name, the others in a table of settings.
 pub struct WithSettings<T, K> {
     pub fields: T,
@@ -260,6 +287,13 @@ impl<T> Patch<T> {
     }
 }
 
+impl<T> Patch<T> {
+    /// For a field of a new object, where null and nothing are the same.
+    pub fn given(self) -> Option<T> {
+        self.nullable().flatten()
+    }
+}
+
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Patch<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         Ok(Option::<T>::deserialize(deserializer)?.map_or(Self::Null, Self::Value))
@@ -311,6 +345,15 @@ fn leniently(value: &Value) -> Option<bool> {
 pub fn max_chars(attr: &str, text: &str, max: usize) -> Result<()> {
     if text.chars().count() > max {
         let detail = format!("Ensure this field has no more than {max} characters.");
+        return Err(Error::invalid(attr, "max_length", detail));
+    }
+    Ok(())
+}
+
+/// Size of something that is kept as it was sent.
+pub fn max_bytes(attr: &str, sent: &impl serde::Serialize, max: usize) -> Result<()> {
+    if serde_json::to_string(sent).map_or(usize::MAX, |text| text.len()) > max {
+        let detail = format!("Ensure this field has no more than {max} bytes.");
         return Err(Error::invalid(attr, "max_length", detail));
     }
     Ok(())

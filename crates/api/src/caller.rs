@@ -11,7 +11,7 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use catalog::{Actor, OrganizationRow, PersonalKey, ProjectRow, Secret, UserRow};
 use model::scope::{Access, Required};
-use model::{Level, OrganizationId, ProjectId};
+use model::{Level, OrganizationId, ProjectId, Viewer};
 use schemars::SchemaGenerator;
 use uuid::Uuid;
 
@@ -85,6 +85,11 @@ impl<R, M> InProject<R, M> {
             organization: self.project.organization,
             project: Some(self.project.id),
         }
+    }
+
+    /// The caller as dashboards see them.
+    pub fn viewer(&self) -> Viewer {
+        Viewer { user: self.user.user.id, administrates: self.administrates() }
     }
 
     /// An organization's owners and administrators administer its projects; members work in them.

@@ -11,6 +11,8 @@ mod auth;
 mod body;
 mod caller;
 mod capture;
+mod collaborators;
+mod dashboards;
 mod dead_letters;
 mod doc;
 mod edits;
@@ -18,6 +20,7 @@ mod error;
 mod evaluation;
 mod event_definitions;
 mod feature_flags;
+mod insights;
 mod intake;
 mod keys;
 mod logins;
@@ -41,6 +44,8 @@ mod roles;
 mod router;
 mod routes;
 mod session;
+mod shared_pages;
+mod sharing;
 mod static_files;
 mod tokens;
 mod users;
@@ -80,6 +85,8 @@ pub struct Settings {
     pub request_seconds_max: u64,
     pub requests_at_once_max: usize,
     pub rate_limits: bool,
+    /// How long a sharing token is good after it was replaced.
+    pub sharing_grace_seconds: i64,
     /// Whose word about a client's address is taken.
     pub trusted_proxies: Networks,
     /// With the bodies of public requests.
@@ -93,6 +100,7 @@ impl Default for Settings {
             request_seconds_max: 60,
             requests_at_once_max: 512,
             rate_limits: false,
+            sharing_grace_seconds: 300,
             trusted_proxies: Networks::default(),
             patience: Patience::default(),
         }

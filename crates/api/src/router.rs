@@ -23,6 +23,9 @@ const RESOURCES: &[fn(Routes) -> Routes] = &[
     crate::dead_letters::routes,
     crate::event_definitions::routes,
     crate::feature_flags::routes,
+    crate::collaborators::routes,
+    crate::dashboards::routes,
+    crate::insights::routes,
     crate::keys::routes,
     crate::members::routes,
     crate::ops::routes,
@@ -32,6 +35,8 @@ const RESOURCES: &[fn(Routes) -> Routes] = &[
     crate::property_definitions::routes,
     crate::roles::routes,
     crate::session::routes,
+    crate::shared_pages::routes,
+    crate::sharing::routes,
     crate::users::routes,
     crate::warnings::routes,
 ];

@@ -10,7 +10,7 @@ use crate::db::{Row, Tx, args};
 use crate::{Catalog, Error, Result, users};
 
 /// Who acts, and where the change is shown.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Actor {
     /// None when the server itself acts.
     pub user: Option<UserId>,
@@ -28,6 +28,16 @@ pub trait Logged: Serialize {
 
     fn item_id(&self) -> String;
     fn item_name(&self) -> Option<String>;
+
+    /// The name that links to it use, if it has one.
+    fn short_id(&self) -> Option<String> {
+        None
+    }
+
+    /// Changes that its fields do not tell of.
+    fn further_changes(_before: &Self, _after: &Self) -> Vec<Change> {
+        Vec::new()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -171,7 +181,8 @@ impl Tx {
         after: &T,
         now: Timestamp,
     ) -> Result<()> {
-        let changes = changes_between(before, after)?;
+        let mut changes = changes_between(before, after)?;
+        changes.extend(T::further_changes(before, after));
         if changes.is_empty() {
             return Ok(());
         }
@@ -224,7 +235,7 @@ impl Tx {
             id: None,
             changes,
             name: object.item_name(),
-            short_id: None,
+            short_id: object.short_id(),
             trigger: None,
             kind: None,
         };

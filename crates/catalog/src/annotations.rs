@@ -1,7 +1,8 @@
 //! Annotations, shown in their own project or throughout the organization.
 
 use model::{
-    Annotation, AnnotationId, AnnotationScope, CreationType, ProjectId, Timestamp, Window,
+    Annotation, AnnotationId, AnnotationScope, CreationType, DashboardId, InsightId, ProjectId,
+    Timestamp, Window,
 };
 
 use crate::db::{Row, Tx, args};
@@ -14,6 +15,8 @@ pub struct NewAnnotation {
     pub date_marker: Option<Timestamp>,
     pub creation_type: CreationType,
     pub scope: AnnotationScope,
+    pub dashboard_item: Option<InsightId>,
+    pub dashboard_id: Option<DashboardId>,
     pub deleted: bool,
 }
 
@@ -24,6 +27,8 @@ pub struct AnnotationChange {
     pub date_marker: Option<Option<Timestamp>>,
     pub creation_type: Option<CreationType>,
     pub scope: Option<AnnotationScope>,
+    pub dashboard_item: Option<Option<InsightId>>,
+    pub dashboard_id: Option<Option<DashboardId>>,
     pub deleted: Option<bool>,
 }
 
@@ -33,13 +38,18 @@ pub struct AnnotationFilter {
     pub created_before: Option<Timestamp>,
     pub created_after: Option<Timestamp>,
     pub scope: Option<AnnotationScope>,
+    pub dashboard_item: Option<InsightId>,
     pub search: Option<String>,
 }
 
 const COLUMNS: &str = "a.id, a.project_id, a.content, a.date_marker, a.creation_type, a.scope, \
-     a.created_at, a.updated_at, a.deleted";
+     a.created_at, a.updated_at, a.deleted, a.insight_id, a.dashboard_id, \
+     d.name AS dashboard_name, i.short_id AS insight_short_id, i.name AS insight_name, \
+     i.derived_name AS insight_derived_name";
 const FROM: &str = "annotations a JOIN projects p ON p.id = a.project_id \
-     LEFT JOIN users u ON u.id = a.created_by";
+     LEFT JOIN users u ON u.id = a.created_by \
+     LEFT JOIN dashboards d ON d.id = a.dashboard_id \
+     LEFT JOIN insights i ON i.id = a.insight_id";
 /// A project's own, and what its siblings show to the whole organization.
 const VISIBLE: &str = "p.deleted_at IS NULL AND (a.project_id = $1 \
      OR (a.scope = 'organization' AND a.organization_id = \
@@ -54,12 +64,12 @@ fn read(row: &Row) -> Result<Annotation> {
         date_marker: row.get("date_marker")?,
         creation_type: CreationType::parse(&creation_type)
             .ok_or_else(|| Error::corrupt("creation_type", &creation_type))?,
-        dashboard_item: None,
-        dashboard_id: None,
-        dashboard_name: None,
-        insight_short_id: None,
-        insight_name: None,
-        insight_derived_name: None,
+        dashboard_item: row.get("insight_id")?,
+        dashboard_id: row.get("dashboard_id")?,
+        dashboard_name: row.get("dashboard_name")?,
+        insight_short_id: row.get("insight_short_id")?,
+        insight_name: row.get("insight_name")?,
+        insight_derived_name: row.get("insight_derived_name")?,
         created_by: users::nested(row)?,
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
@@ -97,7 +107,8 @@ impl Editable for Annotation {
     async fn save(&self, tx: &mut Tx, _: &Self) -> Result<()> {
         tx.run(
             "UPDATE annotations SET content = $2, date_marker = $3, creation_type = $4, \
-             scope = $5, deleted = $6, updated_at = $7 WHERE id = $1",
+             scope = $5, deleted = $6, updated_at = $7, insight_id = $8, dashboard_id = $9 \
+             WHERE id = $1",
             args![
                 self.id,
                 self.content.as_deref(),
@@ -106,6 +117,8 @@ impl Editable for Annotation {
                 self.scope.as_str(),
                 self.deleted,
                 self.updated_at,
+                self.dashboard_item,
+                self.dashboard_id,
             ],
         )
         .await?;
@@ -123,6 +136,16 @@ impl Editable for Annotation {
     fn set_updated_at(&mut self, now: Timestamp) {
         self.updated_at = now;
     }
+}
+
+/// What is drawn on one insight or dashboard names it.
+fn check_place(annotation: &Annotation) -> Result<()> {
+    let missing = match annotation.scope {
+        AnnotationScope::DashboardItem if annotation.dashboard_item.is_none() => "dashboard_item",
+        AnnotationScope::Dashboard if annotation.dashboard_id.is_none() => "dashboard_id",
+        _ => return Ok(()),
+    };
+    Err(Error::refused(Some(missing), "This scope needs an object to be drawn on."))
 }
 
 impl Catalog {
@@ -143,6 +166,9 @@ impl Catalog {
         }
         if let Some(scope) = filter.scope {
             condition.and("a.scope = ?", scope.as_str());
+        }
+        if let Some(insight) = filter.dashboard_item {
+            condition.and("a.insight_id = ?", insight);
         }
         if let Some(search) = &filter.search {
             condition.and_contains("a.content", search);
@@ -173,8 +199,9 @@ impl Catalog {
         let id = tx
             .one(
                 "INSERT INTO annotations (project_id, organization_id, content, date_marker, \
-                 creation_type, scope, deleted, created_by, created_at, updated_at) \
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9) RETURNING id",
+                 creation_type, scope, deleted, created_by, created_at, updated_at, insight_id, \
+                 dashboard_id) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10, $11) \
+                 RETURNING id",
                 args![
                     actor.project,
                     actor.organization,
@@ -185,6 +212,8 @@ impl Catalog {
                     new.deleted,
                     actor.user,
                     now,
+                    new.dashboard_item,
+                    new.dashboard_id,
                 ],
             )
             .await?
@@ -201,13 +230,22 @@ impl Catalog {
         id: AnnotationId,
         change: AnnotationChange,
     ) -> Result<Annotation> {
-        self.edit(actor, id, |annotation: &mut Annotation, _| {
+        let mut tx = self.db.begin().await?;
+        let apply = |annotation: &mut Annotation, _| {
             set(&mut annotation.content, change.content);
             set(&mut annotation.date_marker, change.date_marker);
             set(&mut annotation.creation_type, change.creation_type);
             set(&mut annotation.scope, change.scope);
+            set(&mut annotation.dashboard_item, change.dashboard_item);
+            set(&mut annotation.dashboard_id, change.dashboard_id);
             set(&mut annotation.deleted, change.deleted);
-        })
-        .await
+            check_place(annotation)
+        };
+        let edited = self.edit_in(&mut tx, actor, id, apply).await?;
+        // Once more, for the names of where it is now; it may be seen only at home by now.
+        let home = Actor { project: Some(edited.project), ..*actor };
+        let annotation = Annotation::lock(&mut tx, &home, id).await?;
+        tx.commit().await?;
+        Ok(annotation)
     }
 }

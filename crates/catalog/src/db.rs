@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use model::person::{DistinctNo, PersonNo};
 use model::{
-    ActionId, AnnotationId, CohortId, FlagId, OrganizationId, ProjectId, Timestamp, UserId,
+    ActionId, AnnotationId, ButtonId, CohortId, DashboardId, FlagId, InsightId, NoteId,
+    OrganizationId, ProjectId, TileId, Timestamp, UserId,
 };
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPool, PgPoolOptions, PgRow, Postgres};
 use sqlx::sqlite::{
@@ -348,6 +349,16 @@ impl Row {
         let text: String = self.get(name)?;
         serde_json::from_str(&text).map_err(|why| Error::corrupt(name, why))
     }
+
+    /// A JSON column that may be empty.
+    pub(crate) fn optional_json<T: serde::de::DeserializeOwned>(
+        &self,
+        name: &'static str,
+    ) -> Result<Option<T>> {
+        let text: Option<String> = self.get(name)?;
+        let read = |text: String| serde_json::from_str(&text);
+        text.map(read).transpose().map_err(|why| Error::corrupt(name, why))
+    }
 }
 
 macro_rules! stored_as {
@@ -399,6 +410,11 @@ read_from! {
     CohortId: i64, |id| Ok(CohortId(id));
     DistinctNo: i64, |no| number(no).map(DistinctNo);
     PersonNo: i64, |no| number(no).map(PersonNo);
+    DashboardId: i64, |id| Ok(DashboardId(id));
+    TileId: i64, |id| Ok(TileId(id));
+    NoteId: i64, |id| Ok(NoteId(id));
+    ButtonId: i64, |id| Ok(ButtonId(id));
+    InsightId: i64, |id| Ok(InsightId(id));
     Uuid: String, uuid;
     OrganizationId: String, |text| uuid(text).map(OrganizationId);
 }
@@ -435,6 +451,11 @@ value_from! {
     CohortId => Int, |id| id.0;
     DistinctNo => Int, |no| i64::from(no.0);
     PersonNo => Int, |no| i64::from(no.0);
+    DashboardId => Int, |id| id.0;
+    TileId => Int, |id| id.0;
+    NoteId => Int, |id| id.0;
+    ButtonId => Int, |id| id.0;
+    InsightId => Int, |id| id.0;
     Uuid => Text, |id| id.to_string();
     OrganizationId => Text, |id| id.0.to_string();
     serde_json::Value => Text, |json| json.to_string();

@@ -60,11 +60,28 @@ impl Catalog {
         apply: impl FnOnce(&mut T, Timestamp),
     ) -> Result<T> {
         let mut tx = self.db.begin().await?;
-        let before = T::lock(&mut tx, actor, id).await?;
+        let apply = |object: &mut T, now| {
+            apply(object, now);
+            Ok(())
+        };
+        let edited = self.edit_in(&mut tx, actor, id, apply).await?;
+        tx.commit().await?;
+        Ok(edited)
+    }
+
+    /// The same as a part of a larger change, and for changes that the object may refuse.
+    pub(crate) async fn edit_in<T: Editable>(
+        &self,
+        tx: &mut Tx,
+        actor: &Actor,
+        id: T::Id,
+        apply: impl FnOnce(&mut T, Timestamp) -> Result<()>,
+    ) -> Result<T> {
+        let before = T::lock(tx, actor, id).await?;
         // Not before the row is ours: the log is read in the order of its times.
         let now = self.clock.now();
         let mut after = before.clone();
-        apply(&mut after, now);
+        apply(&mut after, now)?;
         if before.is_deleted() && after.is_deleted() {
             return Err(Error::NotFound);
         }
@@ -72,10 +89,9 @@ impl Catalog {
             return Ok(before);
         }
         after.set_updated_at(now);
-        after.save(&mut tx, &before).await?;
+        after.save(tx, &before).await?;
         let actor = Actor { project: Some(after.project()), ..*actor };
         tx.log_updated(&actor, &before, &after, now).await?;
-        tx.commit().await?;
         Ok(after)
     }
 }

@@ -1,8 +1,8 @@
 //! Projects, their tokens and their settings.
 
 use model::{
-    Level, OrganizationId, ProjectId, ProjectSettings, ProjectSettingsChange, Timestamp, UserId,
-    Window,
+    DashboardId, Level, OrganizationId, ProjectId, ProjectSettings, ProjectSettingsChange,
+    Timestamp, UserId, Window,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -312,6 +312,23 @@ pub(crate) async fn hide_all(tx: &mut Tx, of: OrganizationId, now: Timestamp) ->
         tx.changes_project(row.get("id")?);
     }
     Ok(())
+}
+
+/// A dashboard that goes away is nobody's first page any more.
+pub(crate) async fn forget_dashboard(
+    tx: &mut Tx,
+    id: ProjectId,
+    dashboard: DashboardId,
+) -> Result<()> {
+    const PRIMARY: &str = "primary_dashboard";
+    let mut settings = locked(tx, id).await?.settings.changed().clone();
+    if settings.get(PRIMARY).and_then(Value::as_i64) != Some(dashboard.0) {
+        return Ok(());
+    }
+    settings.remove(PRIMARY);
+    tx.changes_project(id);
+    let sql = "UPDATE projects SET settings = $2 WHERE id = $1";
+    tx.run(sql, args![id, Value::Object(settings)]).await.map(drop)
 }
 
 pub(crate) async fn locked(tx: &mut Tx, id: ProjectId) -> Result<ProjectRow> {

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use argon2::{Argon2, PasswordHasher, PasswordVerifier, password_hash::phc::PasswordHash};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use sha2::{Digest, Sha256};
@@ -25,18 +27,14 @@ impl Secret {
 
     /// `prefix` followed by base-62 text of the system's randomness.
     pub fn random(prefix: &str) -> Self {
-        let mut value = String::with_capacity(prefix.len() + SECRET_CHARS);
-        value.push_str(prefix);
-        let mut bytes = [0_u8; 64];
-        while value.len() < prefix.len() + SECRET_CHARS {
-            SysRng.try_fill_bytes(&mut bytes).expect("the system's randomness answers");
-            // Bytes past the last whole multiple of 62 would favour some letters.
-            for byte in bytes.iter().filter(|byte| **byte < 248) {
-                value.push(BASE62[usize::from(byte % 62)] as char);
-            }
-        }
-        value.truncate(prefix.len() + SECRET_CHARS);
-        Self(value)
+        Self(format!("{prefix}{}", base62(SECRET_CHARS)))
+    }
+
+    /// Random bytes as URL-safe base64 without padding.
+    pub(crate) fn random_base64(bytes: usize) -> Self {
+        let mut random = vec![0_u8; bytes];
+        SysRng.try_fill_bytes(&mut random).expect("the system's randomness answers");
+        Self(URL_SAFE_NO_PAD.encode(random))
     }
 
     pub fn reveal(&self) -> &str {
@@ -56,6 +54,30 @@ impl Secret {
 
     pub fn hash(&self) -> String {
         sha256_mark(&self.0)
+    }
+}
+
+fn base62(chars: usize) -> String {
+    let mut text = String::with_capacity(chars + 64);
+    let mut bytes = [0_u8; 64];
+    while text.len() < chars {
+        SysRng.try_fill_bytes(&mut bytes).expect("the system's randomness answers");
+        // Bytes past the last whole multiple of 62 would favour some letters.
+        for byte in bytes.iter().filter(|byte| **byte < 248) {
+            text.push(BASE62[usize::from(byte % 62)] as char);
+        }
+    }
+    text.truncate(chars);
+    text
+}
+
+/// A random name that is never taken for a number.
+pub(crate) fn short_name(chars: usize) -> String {
+    loop {
+        let name = base62(chars);
+        if name.bytes().any(|byte| byte.is_ascii_alphabetic()) {
+            return name;
+        }
     }
 }
 

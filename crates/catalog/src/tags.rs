@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use model::ProjectId;
 
-use crate::Result;
+use crate::ask::Ask;
 use crate::db::{Db, Row, Tx, Value, args};
 use crate::dialect::placeholders;
+use crate::{Error, Result};
 
 /// Upstream's length of a tag.
 pub const TAG_CHARS_MAX: usize = 255;
@@ -36,6 +37,27 @@ pub(crate) async fn of_many(
     let (sql, values) = select(project, object, ids);
     for row in db.all(sql, values).await? {
         found.entry(row.get("object_id")?).or_default().push(row.get("tag")?);
+    }
+    Ok(found)
+}
+
+/// The same for objects with numbers, beside a transaction or inside one.
+pub(crate) async fn of_numbered(
+    ask: &mut impl Ask,
+    project: ProjectId,
+    object: &str,
+    ids: &[i64],
+) -> Result<HashMap<i64, Vec<String>>> {
+    let mut found: HashMap<i64, Vec<String>> = HashMap::new();
+    if ids.is_empty() {
+        return Ok(found);
+    }
+    let texts: Vec<String> = ids.iter().map(ToString::to_string).collect();
+    let (sql, values) = select(project, object, &texts);
+    for row in ask.ask(sql, values).await? {
+        let id: String = row.get("object_id")?;
+        let id = id.parse().map_err(|why| Error::corrupt("object_id", why))?;
+        found.entry(id).or_default().push(row.get("tag")?);
     }
     Ok(found)
 }

@@ -1,10 +1,14 @@
 //! Users: who they are and where they are working.
 
+use std::collections::{BTreeSet, HashMap};
+
 use model::{OrganizationId, ProjectId, Timestamp, User, UserId, UserSettings, UserSettingsChange};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::ask::Ask;
 use crate::db::{Row, Tx, args};
+use crate::dialect::placeholders;
 use crate::{Catalog, Error, Result, Secret};
 
 /// Columns of a nested user, for a table joined as `u`; read by [`nested`].
@@ -105,6 +109,22 @@ pub(crate) fn nested_of(row: &Row, alias: &str) -> Result<Option<User>> {
         hedgehog_config: None,
         role_at_organization: None,
     }))
+}
+
+/// Several users as objects show their authors, in one query.
+pub(crate) async fn of_many(
+    ask: &mut impl Ask,
+    ids: impl IntoIterator<Item = UserId>,
+) -> Result<HashMap<UserId, User>> {
+    let ids: BTreeSet<UserId> = ids.into_iter().collect();
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let marks = placeholders(1, ids.len());
+    let sql = format!("SELECT {NESTED} FROM users u WHERE u.id IN {marks}");
+    let rows = ask.ask(sql, ids.into_iter().map(Into::into).collect()).await?;
+    let users = rows.iter().filter_map(|row| nested(row).transpose());
+    users.map(|user| user.map(|user| (user.id, user))).collect()
 }
 
 impl Catalog {

@@ -3,18 +3,18 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AnnotationId, ProjectId, Timestamp, User};
+use crate::{AnnotationId, DashboardId, InsightId, ProjectId, Timestamp, User};
 
-/// An annotation as the API shows it. The fields of dashboards and insights stay null until
-/// those exist.
+/// An annotation as the API shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Annotation {
     pub id: AnnotationId,
     pub content: Option<String>,
     pub date_marker: Option<Timestamp>,
     pub creation_type: CreationType,
-    pub dashboard_item: Option<i64>,
-    pub dashboard_id: Option<i64>,
+    /// The insight it is drawn on.
+    pub dashboard_item: Option<InsightId>,
+    pub dashboard_id: Option<DashboardId>,
     pub dashboard_name: Option<String>,
     pub insight_short_id: Option<String>,
     pub insight_name: Option<String>,

@@ -43,3 +43,16 @@ impl CohortId {
         .map(Self)
     }
 }
+id!(DashboardId, i64);
+id!(TileId, i64);
+id!(
+    /// A note on a dashboard; several tiles may show it.
+    NoteId,
+    i64
+);
+id!(
+    /// A link on a dashboard.
+    ButtonId,
+    i64
+);
+id!(InsightId, i64);

@@ -3,12 +3,14 @@
 mod account;
 mod action;
 mod annotation;
+mod dashboard;
 pub mod definition;
 pub mod edit;
 pub mod event;
 pub mod flag;
 pub mod group;
 mod id;
+mod insight;
 pub mod person;
 mod project;
 pub mod property;
@@ -24,7 +26,15 @@ pub use account::{
 };
 pub use action::{Action, ActionStep, StringMatching};
 pub use annotation::{Annotation, AnnotationScope, CreationType};
-pub use id::{ActionId, AnnotationId, CohortId, FlagId, OrganizationId, ProjectId, UserId};
+pub use dashboard::{
+    Button, ButtonPlacement, ButtonStyle, CreationMode, Dashboard, DashboardHead, DashboardLook,
+    Guard, Note, Privilege, Restriction, Rights, Shows, Tile, TileLook, TilePlace, Viewer,
+};
+pub use id::{
+    ActionId, AnnotationId, ButtonId, CohortId, DashboardId, FlagId, InsightId, NoteId,
+    OrganizationId, ProjectId, TileId, UserId,
+};
+pub use insight::{Insight, InsightKind, Place};
 pub use project::{OfProject, ProjectSettings, ProjectSettingsChange};
 pub use settings::{Refusal, Settings, SettingsChange, Table};
 pub use time::{Clock, Timestamp, is_time_zone};

@@ -152,6 +152,7 @@ fn http_settings(settings: &Settings) -> api::Settings {
         request_seconds_max: settings.request_seconds_max.0,
         requests_at_once_max: settings.requests_at_once_max.0 as usize,
         rate_limits: settings.rate_limits == Switch::On,
+        sharing_grace_seconds: settings.sharing_grace_seconds.0.cast_signed(),
         trusted_proxies: settings.trusted_proxies.clone(),
         patience: Patience {
             stall: Duration::from_secs(settings.capture_stall_seconds_max.0),

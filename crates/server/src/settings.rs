@@ -86,6 +86,8 @@ settings! {
             "Key that seals what must be shown again; without it, a file in the data folder";
         rate_limits: Switch = Some("off"),
             "Whether personal API keys have rate limits";
+        sharing_grace_seconds: Whole<0, 86_400> = Some("300"),
+            "How long the link of a shared page works after its token was replaced";
         trusted_proxies: Networks = Some(""),
             "Proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8, 192.0.2.7";
     }

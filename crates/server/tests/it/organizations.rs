@@ -372,7 +372,7 @@ fn lists_ask_as_much_for_many_as_for_one(store: Store) {
 }
 
 /// How many statements the catalog ran for one list.
-fn cost(server: &Server, path: &str) -> u64 {
+pub fn cost(server: &Server, path: &str) -> u64 {
     let before = statements(server);
     server.get(path).expect(200);
     let after = statements(server);

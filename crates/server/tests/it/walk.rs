@@ -271,6 +271,12 @@ impl World {
                 let own = known.iter().find(|one| one["name"] == json!(unique)).unwrap();
                 ("id", word(&own["id"]))
             }
+            path if path.starts_with("/api/projects/{project_id}/dashboards/{id}") => {
+                ("id", made("/api/projects/1/dashboards", json!({}), "id"))
+            }
+            path if path.starts_with("/api/projects/{project_id}/insights/{id}") => {
+                ("id", made("/api/projects/1/insights", json!({}), "id"))
+            }
             "/api/personal_api_keys/{id}" => ("id", self.narrow_id.clone()),
             "/api/users/{id}" | "/api/organizations/{organization_id}/members/{id}" => {
                 ("id", "@me".into())

@@ -1,0 +1,243 @@
+//! Dashboards: insights, notes and links on one page.
+
+mod body;
+pub(crate) mod shape;
+mod templates;
+mod tiles;
+
+use catalog::{Among, Contents, Copies, DashboardFilter, NewDashboard};
+use model::{CreationMode, DashboardId, Restriction};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+
+use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
+use crate::body::{Both, lenient_bool};
+use crate::caller::InProject;
+use crate::doc::{Describe, Operation};
+use crate::path::{given, search};
+use crate::{
+    App, AppState, Base, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch,
+    Query, Reader, Resource, Result, Routes, Writer,
+};
+use body::{DashboardFields, IntoNew as _};
+use shape::{Detail, Listed};
+use tiles::TileListFields;
+
+pub(crate) enum Dashboards {}
+
+impl Resource for Dashboards {
+    const SCOPE: &'static str = "dashboard";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    let routes = routes
+        .get("/api/projects/{project_id}/dashboards", list)
+        .post("/api/projects/{project_id}/dashboards", create)
+        .get("/api/projects/{project_id}/dashboards/{id}", read)
+        .patch("/api/projects/{project_id}/dashboards/{id}", update)
+        .delete("/api/projects/{project_id}/dashboards/{id}", destroy)
+        .get("/api/projects/{project_id}/dashboards/activity", activity)
+        .get("/api/projects/{project_id}/dashboards/{id}/activity", activity_of_one);
+    templates::routes(tiles::routes(routes))
+}
+
+/// Which dashboards a list is asked for.
+struct Wanted(DashboardFilter);
+
+impl FromRequestParts<AppState> for Wanted {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        let base = Base::of(parts);
+        let creation_mode = base.value("creation_mode").map(|text| {
+            CreationMode::parse(text).ok_or_else(|| {
+                let detail = format!("\"{text}\" is not a valid choice.");
+                Error::invalid("creation_mode", "invalid_choice", detail)
+            })
+        });
+        let tags: Vec<String> = base.values("tags").map(str::to_owned).collect();
+        let wanted = base.value("search").map(str::to_owned);
+        if base.values("search").chain(base.values("tags")).any(|text| text.contains('\0')) {
+            return Err(Error::refused("Null characters are not allowed."));
+        }
+        Ok(Self(DashboardFilter {
+            creation_mode: creation_mode.transpose()?,
+            tags: crate::body::tags(&tags)?,
+            exclude_generated: base.value("exclude_generated") == Some("true"),
+            search: search(wanted.as_ref())?,
+        }))
+    }
+}
+
+impl Describe for Wanted {
+    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+        let text = || json!({ "type": "string" });
+        operation.query_parameter("creation_mode", text());
+        operation.query_parameter("tags", json!({ "type": "array", "items": text() }));
+        operation.query_parameter("exclude_generated", json!({ "type": "boolean" }));
+        operation.query_parameter("search", text());
+    }
+}
+
+async fn list(
+    caller: Reader<Dashboards>,
+    page: Page,
+    wanted: Wanted,
+    app: App,
+) -> Result<Listing<Listed>> {
+    let (user, viewer) = (caller.user.user.id, caller.viewer());
+    let found = app.catalog.dashboards(caller.project.id, user, &wanted.0, page.window).await?;
+    let shown = found.0.into_iter().map(|head| Listed::new(head, viewer)).collect();
+    Ok(page.listing(shown, found.1))
+}
+
+/// What only a new dashboard takes.
+#[derive(Deserialize, JsonSchema)]
+struct CreateFields {
+    #[serde(default)]
+    use_template: Patch<String>,
+    #[serde(default)]
+    use_dashboard: Patch<i64>,
+    /// Whether insights and texts are copied with the dashboard.
+    #[serde(default, deserialize_with = "lenient_bool")]
+    duplicate_tiles: Option<bool>,
+}
+
+async fn create(
+    caller: Writer<Dashboards>,
+    app: App,
+    body: Body<Both<DashboardFields, CreateFields>>,
+) -> Result<Created<Detail>> {
+    let (fields, create) = body.read_both()?;
+    let mut new = fields.validate()?.into_new();
+    let template = create.use_template.given().filter(|name| !name.is_empty());
+    match (template, create.use_dashboard.given()) {
+        (Some(_), Some(_)) => {
+            let detail = "`use_dashboard` and `use_template` cannot be used together";
+            return Err(Error::refused(detail));
+        }
+        (Some(name), None) => {
+            new.creation_mode = CreationMode::Template;
+            templates::built_in(&name)?.apply(&mut new);
+        }
+        (None, Some(source)) => {
+            let copies = match create.duplicate_tiles {
+                Some(true) => Copies::Everything,
+                _ => Copies::Tiles,
+            };
+            new.creation_mode = CreationMode::Duplicate;
+            new.contents = Contents::Of(DashboardId(source), copies);
+        }
+        (None, None) => {}
+    }
+    let id = app.catalog.create_dashboard(&caller.actor(), new).await?;
+    Ok(Created(shown(&app, &caller, id).await?))
+}
+
+/// How a dashboard is looked at.
+#[derive(Default, Deserialize, JsonSchema)]
+struct ReadQuery {
+    /// JSON that stands in for the dashboard's own filters.
+    filters_override: Option<String>,
+    /// JSON that stands in for the dashboard's own variables.
+    variables_override: Option<String>,
+    /// The screen by which tiles are ordered, `sm` or `xs`.
+    #[serde(rename = "layoutSize")]
+    layout_size: Option<String>,
+}
+
+impl ReadQuery {
+    fn object(attr: &str, text: Option<&String>) -> Result<Option<Map<String, Value>>> {
+        let Some(text) = given(text) else { return Ok(None) };
+        let read = serde_json::from_str(text).ok();
+        let refused = || Error::invalid(attr, "invalid_input", "Expected a JSON object.");
+        read.ok_or_else(refused).map(Some)
+    }
+}
+
+async fn read(
+    caller: Reader<Dashboards>,
+    id: Id,
+    query: Query<ReadQuery>,
+    app: App,
+) -> Result<Found<Detail>> {
+    let user = Some(caller.user.user.id);
+    let found = app.catalog.dashboard(caller.project.id, DashboardId(id.0), user, Among::Live);
+    let mut dashboard = found.await?;
+    let filters = ReadQuery::object("filters_override", query.filters_override.as_ref())?;
+    let variables = ReadQuery::object("variables_override", query.variables_override.as_ref())?;
+    app.catalog.note_access(&mut dashboard).await?;
+    let view = app.catalog.dashboard_view(dashboard, user).await?;
+    let size = query.layout_size.as_deref().filter(|size| *size == "xs").unwrap_or("sm");
+    Ok(Found(Detail::new(view, caller.viewer(), size).overridden(filters, variables)))
+}
+
+async fn update(
+    caller: Writer<Dashboards>,
+    id: Id,
+    app: App,
+    body: Body<Both<DashboardFields, TileListFields>>,
+) -> Result<Found<Detail>> {
+    let id = DashboardId(id.0);
+    let viewer = caller.viewer();
+    app.catalog.editable_dashboard(caller.project.id, id, viewer, body.among()).await?;
+    let (fields, rest) = body.read_both()?;
+    let mut change = fields.validate()?;
+    rest.apply(&mut change)?;
+    app.catalog.update_dashboard(&caller.actor(), viewer, id, change).await?;
+    Ok(Found(shown(&app, &caller, id).await?))
+}
+
+async fn destroy(_: Writer<Dashboards>) -> Result<NeverDeleted> {
+    Ok(NeverDeleted)
+}
+
+async fn activity(
+    caller: Reader<ActivityLog>,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    page.of_scope(&app, &caller.project, "Dashboard", None).await
+}
+
+async fn activity_of_one(
+    caller: Reader<ActivityLog>,
+    id: Id,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    let id = DashboardId(id.0);
+    app.catalog.dashboard(caller.project.id, id, None, Among::Live).await?;
+    page.of_scope(&app, &caller.project, "Dashboard", Some(id.to_string())).await
+}
+
+/// A dashboard after it was written, deleted or not.
+pub(super) async fn shown<R, M>(
+    app: &AppState,
+    caller: &InProject<R, M>,
+    id: DashboardId,
+) -> Result<Detail> {
+    let user = Some(caller.user.user.id);
+    let found = app.catalog.dashboard(caller.project.id, id, user, Among::Everything).await?;
+    let view = app.catalog.dashboard_view(found, user).await?;
+    Ok(Detail::new(view, caller.viewer(), "sm"))
+}
+
+/// An empty dashboard as a request that says nothing makes it.
+fn blank() -> NewDashboard {
+    NewDashboard {
+        name: None,
+        description: String::new(),
+        pinned: false,
+        tags: Vec::new(),
+        restriction_level: Restriction::Everyone,
+        look: Default::default(),
+        deleted: false,
+        creation_mode: CreationMode::Default,
+        contents: Contents::Tiles(Vec::new()),
+    }
+}

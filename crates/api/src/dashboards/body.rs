@@ -1,0 +1,112 @@
+//! The fields that new and changed dashboards share.
+
+use catalog::{DashboardChange, NewDashboard};
+use model::{DashboardLook, Restriction};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::blank;
+use crate::body::{lenient_bool, max_bytes, max_chars, present, tags};
+use crate::{Error, Patch, Result};
+
+/// Upstream's length of a name.
+pub(super) const NAME_CHARS_MAX: usize = 400;
+/// Ours: a list shows up to a thousand dashboards, so each stays small.
+const DESCRIPTION_CHARS_MAX: usize = 16_384;
+/// What is kept as it was sent, each.
+pub(super) const LOOK_BYTES_MAX: usize = 64 << 10;
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct DashboardFields {
+    #[serde(default)]
+    name: Patch<String>,
+    #[serde(default, deserialize_with = "present")]
+    description: Option<String>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    pinned: Option<bool>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    deleted: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    tags: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "present")]
+    restriction_level: Option<Restriction>,
+    /// An object; null empties it.
+    #[serde(default)]
+    filters: Patch<Value>,
+    #[serde(default)]
+    variables: Patch<Map<String, Value>>,
+    #[serde(default)]
+    breakdown_colors: Patch<Vec<Value>>,
+    #[serde(default)]
+    data_color_theme_id: Patch<i64>,
+    #[serde(default)]
+    quick_filter_ids: Patch<Vec<Value>>,
+}
+
+impl DashboardFields {
+    pub(super) fn validate(self) -> Result<DashboardChange> {
+        if let Patch::Value(name) = &self.name {
+            max_chars("name", name, NAME_CHARS_MAX)?;
+        }
+        if let Some(description) = &self.description {
+            max_chars("description", description, DESCRIPTION_CHARS_MAX)?;
+        }
+        let filters = match self.filters {
+            Patch::Absent => None,
+            Patch::Null => Some(Map::new()),
+            Patch::Value(Value::Object(filters)) => Some(filters),
+            Patch::Value(_) => {
+                let detail = "Filters must be a dictionary";
+                return Err(Error::invalid("filters", "invalid_input", detail));
+            }
+        };
+        let (variables, colors) = (self.variables.nullable(), self.breakdown_colors.nullable());
+        let quick_filters = self.quick_filter_ids.nullable();
+        max_bytes("filters", &filters, LOOK_BYTES_MAX)?;
+        max_bytes("variables", &variables, LOOK_BYTES_MAX)?;
+        max_bytes("breakdown_colors", &colors, LOOK_BYTES_MAX)?;
+        max_bytes("quick_filter_ids", &quick_filters, LOOK_BYTES_MAX)?;
+        Ok(DashboardChange {
+            name: self.name.nullable(),
+            description: self.description,
+            pinned: self.pinned,
+            deleted: self.deleted,
+            tags: self.tags.as_deref().map(tags).transpose()?,
+            restriction_level: self.restriction_level,
+            filters,
+            variables,
+            breakdown_colors: colors.map(Option::unwrap_or_default),
+            data_color_theme_id: self.data_color_theme_id.nullable(),
+            quick_filter_ids: quick_filters.map(Option::unwrap_or_default),
+            ..Default::default()
+        })
+    }
+}
+
+/// What was sent, on top of what a dashboard is without it.
+pub(super) trait IntoNew {
+    fn into_new(self) -> NewDashboard;
+}
+
+impl IntoNew for DashboardChange {
+    fn into_new(self) -> NewDashboard {
+        let blank = blank();
+        NewDashboard {
+            name: self.name.flatten(),
+            description: self.description.unwrap_or(blank.description),
+            pinned: self.pinned.unwrap_or(blank.pinned),
+            tags: self.tags.unwrap_or(blank.tags),
+            restriction_level: self.restriction_level.unwrap_or(blank.restriction_level),
+            look: DashboardLook {
+                filters: self.filters.unwrap_or_default(),
+                variables: self.variables.flatten(),
+                breakdown_colors: self.breakdown_colors.unwrap_or_default(),
+                data_color_theme_id: self.data_color_theme_id.flatten(),
+                quick_filter_ids: self.quick_filter_ids.unwrap_or_default(),
+            },
+            deleted: self.deleted.unwrap_or(blank.deleted),
+            ..blank
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! How dashboards and their tiles are shown.
+
+use catalog::DashboardView;
+use model::{
+    AccessLevel, Button, ButtonId, DashboardHead, DashboardId, Insight, Note, Privilege,
+    Restriction, Rights, Shows, Tile, TileId, TileLook, Timestamp, Viewer,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::insights::shape::ShownInsight;
+
+/// What the one who asked may do.
+#[derive(Clone, Copy, Serialize, JsonSchema)]
+pub(crate) struct Effective {
+    effective_restriction_level: Restriction,
+    effective_privilege_level: Privilege,
+    user_access_level: AccessLevel,
+}
+
+impl From<Rights> for Effective {
+    fn from(rights: Rights) -> Self {
+        Self {
+            effective_restriction_level: rights.restriction,
+            effective_privilege_level: rights.privilege,
+            user_access_level: rights.access_level(),
+        }
+    }
+}
+
+/// A dashboard in a list.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DashboardBasic")]
+pub(crate) struct Listed {
+    #[serde(flatten)]
+    head: DashboardHead,
+    #[serde(flatten)]
+    effective: Effective,
+    access_control_version: &'static str,
+}
+
+impl Listed {
+    pub(super) fn new(head: DashboardHead, viewer: Viewer) -> Self {
+        let rights = head.guard().rights(viewer);
+        Self::with(head, rights)
+    }
+
+    fn with(head: DashboardHead, rights: Rights) -> Self {
+        let access_control_version = match head.restriction_level {
+            Restriction::Everyone => "v2",
+            Restriction::Collaborators => "v1",
+        };
+        Self { head, effective: rights.into(), access_control_version }
+    }
+}
+
+/// A dashboard with everything on it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Dashboard")]
+pub(crate) struct Detail {
+    #[serde(flatten)]
+    listed: Listed,
+    filters: Map<String, Value>,
+    variables: Option<Map<String, Value>>,
+    /// The stored ones, whatever this look was asked to use instead.
+    persisted_filters: Option<Map<String, Value>>,
+    persisted_variables: Option<Map<String, Value>>,
+    breakdown_colors: Vec<Value>,
+    data_color_theme_id: Option<i64>,
+    quick_filter_ids: Vec<Value>,
+    tiles: Vec<ShownTile>,
+    /// Taken in requests only.
+    use_template: &'static str,
+    use_dashboard: Option<DashboardId>,
+    delete_insights: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Tile")]
+pub(crate) struct ShownTile {
+    id: TileId,
+    #[serde(flatten)]
+    look: TileLook,
+    insight: Option<ShownInsight>,
+    text: Option<Note>,
+    button_tile: Option<ShownButton>,
+    order: usize,
+    last_refresh: Option<Timestamp>,
+    is_cached: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ButtonTile")]
+pub(crate) struct ShownButton {
+    id: ButtonId,
+    #[serde(flatten)]
+    button: Button,
+}
+
+impl Detail {
+    /// `size` is the screen by which tiles are ordered.
+    pub(super) fn new(view: DashboardView, viewer: Viewer, size: &str) -> Self {
+        let rights = view.dashboard.head.guard().rights(viewer);
+        let of_insight = |insight: &Insight| insight.rights(viewer);
+        Self::with(view, rights, of_insight, size)
+    }
+
+    /// As whoever has a link sees it: nobody's name, and nothing of other dashboards.
+    pub(crate) fn public(mut view: DashboardView) -> Self {
+        let own = view.dashboard.head.id;
+        view.dashboard.head.created_by = None;
+        for tile in &mut view.tiles {
+            if let Shows::Note(note) = &mut tile.shows {
+                (note.created_by, note.last_modified_by) = (None, None);
+                note.dashboard_tiles.retain(|place| place.dashboard_id == own);
+            }
+        }
+        for insight in view.insights.values_mut() {
+            crate::insights::shape::anonymise(insight, Some(own));
+        }
+        Self::with(view, Rights::PUBLIC, |_| Rights::PUBLIC, "sm")
+    }
+
+    fn with(
+        view: DashboardView,
+        rights: Rights,
+        of_insight: impl Fn(&Insight) -> Rights,
+        size: &str,
+    ) -> Self {
+        let DashboardView { dashboard, mut tiles, mut insights } = view;
+        tiles.sort_by(|one, other| {
+            let ((y, x), (other_y, other_x)) = (one.look.place(size), other.look.place(size));
+            y.total_cmp(&other_y).then(x.total_cmp(&other_x)).then(one.id.cmp(&other.id))
+        });
+        let mut shown = Vec::with_capacity(tiles.len());
+        for Tile { id, look, shows } in tiles {
+            let (insight, text, button_tile) = match shows {
+                Shows::Insight(id) => {
+                    // One that was deleted since the tiles were read.
+                    let Some(insight) = insights.remove(&id) else { continue };
+                    let rights = of_insight(&insight);
+                    (Some(ShownInsight::new(insight, rights)), None, None)
+                }
+                Shows::Note(note) => (None, Some(*note), None),
+                Shows::Button(id, button) => (None, None, Some(ShownButton { id, button })),
+            };
+            let order = shown.len();
+            shown.push(ShownTile {
+                id,
+                look,
+                insight,
+                text,
+                button_tile,
+                order,
+                last_refresh: None,
+                is_cached: false,
+            });
+        }
+        let look = dashboard.look;
+        let stored = |map: &Map<String, Value>| (!map.is_empty()).then(|| map.clone());
+        Self {
+            listed: Listed::with(dashboard.head, rights),
+            persisted_filters: stored(&look.filters),
+            persisted_variables: look.variables.as_ref().and_then(stored),
+            filters: look.filters,
+            variables: look.variables,
+            breakdown_colors: look.breakdown_colors,
+            data_color_theme_id: look.data_color_theme_id,
+            quick_filter_ids: look.quick_filter_ids,
+            tiles: shown,
+            use_template: "",
+            use_dashboard: None,
+            delete_insights: false,
+        }
+    }
+
+    pub(super) fn overridden(
+        mut self,
+        filters: Option<Map<String, Value>>,
+        variables: Option<Map<String, Value>>,
+    ) -> Self {
+        self.filters = filters.unwrap_or(self.filters);
+        self.variables = variables.or(self.variables);
+        self
+    }
+
+    pub(crate) fn title(&self) -> Option<&str> {
+        self.listed.head.name.as_deref()
+    }
+
+    pub(crate) fn description(&self) -> &str {
+        &self.listed.head.description
+    }
+
+    pub(crate) fn tiles(&self) -> &[ShownTile] {
+        &self.tiles
+    }
+}
+
+/// What a page prints of a tile.
+pub(crate) enum Printed<'a> {
+    Insight(&'a ShownInsight),
+    Note(&'a str),
+    Button(&'a Button),
+}
+
+impl ShownTile {
+    pub(crate) fn printed(&self) -> Option<Printed<'_>> {
+        let insight = self.insight.as_ref().map(Printed::Insight);
+        let note = || self.text.as_ref().map(|note| Printed::Note(&note.body));
+        let button = || self.button_tile.as_ref().map(|shown| Printed::Button(&shown.button));
+        insight.or_else(note).or_else(button)
+    }
+}

@@ -1,0 +1,255 @@
+//! Templates: dashboards to start from, ours and those that clients bring.
+
+use catalog::{Contents, NewContent, NewDashboard, NewInsight, NewTile};
+use model::{CreationMode, InsightKind, TileLook};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::body::{DashboardFields, IntoNew as _, LOOK_BYTES_MAX, NAME_CHARS_MAX};
+use super::shape::Detail;
+use super::tiles::{ButtonFields, check_layouts, check_note};
+use super::{Dashboards, shown};
+use crate::body::{Both, max_bytes, max_chars, tags};
+use crate::insights::QUERY_BYTES_MAX;
+use crate::{App, Body, Error, Found, Patch, Result, Routes, Writer};
+
+/// Ours, by the names that requests give them.
+const BUILT_IN: &[(&[&str], &str)] = &[
+    (&["DEFAULT_APP", "Product analytics"], include_str!("templates/product_analytics.json")),
+    (&["WEBSITE_TRAFFIC", "Website traffic"], include_str!("templates/website_traffic.json")),
+    (&["FLAG_USAGE", "Feature flag usage"], include_str!("templates/flag_usage.json")),
+];
+const TILES_MAX: usize = 100;
+const VARIABLES_MAX: usize = 100;
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    let path = "/api/projects/{project_id}/dashboards/create_from_template_json";
+    routes.post(path, create_from_template)
+}
+
+/// A template that was found to be one.
+pub(super) struct Template {
+    name: String,
+    description: String,
+    filters: Map<String, Value>,
+    tags: Vec<String>,
+    tiles: Vec<NewTile>,
+}
+
+impl Template {
+    /// The name stays if there is one; description and filters are the template's.
+    pub(super) fn apply(self, to: &mut NewDashboard) {
+        to.name = to.name.take().filter(|name| !name.is_empty()).or(Some(self.name));
+        to.description = self.description;
+        to.look.filters = self.filters;
+        to.tags.extend(self.tags);
+        to.tags.sort();
+        to.tags.dedup();
+        to.contents = Contents::Tiles(self.tiles);
+    }
+}
+
+pub(super) fn built_in(name: &str) -> Result<Template> {
+    let known = BUILT_IN.iter().find(|(names, _)| names.contains(&name));
+    let Some((_, text)) = known else {
+        let detail = format!("Invalid template provided: {name}");
+        return Err(Error::invalid("use_template", "invalid_input", detail));
+    };
+    let template = serde_json::from_str(text).map_err(|why| Error::parse(why.to_string()))?;
+    TemplateFields::read(template)?.validate()
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct FromTemplate {
+    /// The dashboard to make, as templates describe one.
+    #[serde(default)]
+    template: Patch<Value>,
+    /// One of ours, when there is no `template`.
+    #[serde(default)]
+    use_template: Patch<String>,
+}
+
+async fn create_from_template(
+    caller: Writer<Dashboards>,
+    app: App,
+    body: Body<Both<DashboardFields, FromTemplate>>,
+) -> Result<Found<Detail>> {
+    let (fields, from) = body.read_both()?;
+    let mut new = super::blank();
+    let named = from.use_template.given().filter(|name| !name.is_empty());
+    match (from.template, named) {
+        (Patch::Value(template), _) => {
+            TemplateFields::read(template)?.validate()?.apply(&mut new);
+        }
+        (_, Some(name)) => {
+            // What the request says lies on top of the template.
+            let sent = fields.validate()?;
+            let (description, filters) = (sent.description.clone(), sent.filters.clone());
+            new = sent.into_new();
+            new.creation_mode = CreationMode::Template;
+            built_in(&name)?.apply(&mut new);
+            new.description = description.unwrap_or(new.description);
+            new.look.filters = filters.unwrap_or(new.look.filters);
+        }
+        (_, None) => return Err(Error::required("template")),
+    }
+    let id = app.catalog.create_dashboard(&caller.actor(), new).await?;
+    Ok(Found(shown(&app, &caller, id).await?))
+}
+
+#[derive(Deserialize)]
+struct TemplateFields {
+    template_name: String,
+    dashboard_description: String,
+    dashboard_filters: Map<String, Value>,
+    tiles: Vec<TemplateTile>,
+    #[serde(default)]
+    tags: Option<Vec<String>>,
+    #[serde(default)]
+    variables: Option<Vec<Variable>>,
+}
+
+/// What a client fills in before it sends the template; only its shape is looked at.
+#[derive(Deserialize)]
+struct Variable {
+    #[serde(rename = "id")]
+    _id: String,
+    #[serde(rename = "name")]
+    _name: String,
+    #[serde(rename = "type")]
+    _kind: VariableKind,
+    #[serde(rename = "default")]
+    _default: Map<String, Value>,
+    #[serde(rename = "description")]
+    _description: String,
+    #[serde(rename = "required")]
+    _required: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum VariableKind {
+    Event,
+}
+
+#[derive(Deserialize)]
+struct TemplateTile {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(default)]
+    color: Option<String>,
+    #[serde(default)]
+    layouts: Option<Map<String, Value>>,
+    #[serde(default)]
+    show_description: Option<bool>,
+    #[serde(default)]
+    query: Option<Map<String, Value>>,
+    #[serde(default)]
+    filters: Option<Map<String, Value>>,
+    #[serde(default)]
+    body: Option<String>,
+    #[serde(default)]
+    button_tile: Option<ButtonFields>,
+}
+
+impl TemplateFields {
+    fn read(template: Value) -> Result<Self> {
+        serde_path_to_error::deserialize(template)
+            .map_err(|why| Error::parse(format!("template.{}: {}", why.path(), why.inner())))
+    }
+
+    fn validate(self) -> Result<Template> {
+        if self.tiles.is_empty() || self.tiles.len() > TILES_MAX {
+            let detail = format!("template.tiles: expected 1 to {TILES_MAX} tiles");
+            return Err(Error::parse(detail));
+        }
+        if self.variables.is_some_and(|variables| variables.len() > VARIABLES_MAX) {
+            let detail = format!("template.variables: expected at most {VARIABLES_MAX}");
+            return Err(Error::parse(detail));
+        }
+        max_chars("template__template_name", &self.template_name, NAME_CHARS_MAX)?;
+        max_bytes("template__dashboard_filters", &self.dashboard_filters, LOOK_BYTES_MAX)?;
+        max_bytes("template__dashboard_description", &self.dashboard_description, LOOK_BYTES_MAX)?;
+        let mut tiles = Vec::with_capacity(self.tiles.len());
+        for (index, tile) in self.tiles.into_iter().enumerate() {
+            tiles.extend(tile.validate(&format!("template__tiles__{index}"))?);
+        }
+        Ok(Template {
+            name: self.template_name,
+            description: self.dashboard_description,
+            filters: self.dashboard_filters,
+            tags: tags(&self.tags.unwrap_or_default())?,
+            tiles,
+        })
+    }
+}
+
+impl TemplateTile {
+    /// None for a kind of tile that is not known here.
+    fn validate(self, attr: &str) -> Result<Option<NewTile>> {
+        let layouts = self.layouts.unwrap_or_default();
+        check_layouts(&format!("{attr}__layouts"), &layouts)?;
+        let look = TileLook {
+            layouts,
+            color: self.color,
+            show_description: self.show_description,
+            ..Default::default()
+        };
+        let shows = match self.kind.as_str() {
+            "INSIGHT" => {
+                if let Some(query) = &self.query {
+                    max_bytes(&format!("{attr}__query"), query, QUERY_BYTES_MAX)?;
+                    InsightKind::of_query(query).map_err(Error::parse)?;
+                }
+                let filters = self.filters.filter(|_| self.query.is_none()).unwrap_or_default();
+                max_bytes(&format!("{attr}__filters"), &filters, QUERY_BYTES_MAX)?;
+                if let Some(name) = &self.name {
+                    max_chars(&format!("{attr}__name"), name, NAME_CHARS_MAX)?;
+                }
+                NewContent::NewInsight(Box::new(NewInsight {
+                    name: self.name,
+                    description: self.description,
+                    query: self.query,
+                    filters,
+                    saved: true,
+                    is_sample: true,
+                    ..Default::default()
+                }))
+            }
+            "TEXT" => {
+                let body = self.body.unwrap_or_default();
+                check_note(&format!("{attr}__body"), &body)?;
+                NewContent::Note(body)
+            }
+            "BUTTON" => {
+                let button = self.button_tile;
+                let button = button.ok_or_else(|| Error::required(format!("{attr}__button_tile")));
+                NewContent::Button(button?.button(&format!("{attr}__button_tile"))?)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(NewTile { look, shows }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_template_is_one_and_has_four_insights() {
+        for (names, _) in BUILT_IN {
+            for name in *names {
+                let template = built_in(name).unwrap_or_else(|why| panic!("{name}: {why:?}"));
+                let is_insight = |tile: &&NewTile| matches!(tile.shows, NewContent::NewInsight(_));
+                assert!(template.tiles.iter().filter(is_insight).count() >= 4, "{name}");
+            }
+        }
+        assert!(built_in("nope").is_err());
+    }
+}

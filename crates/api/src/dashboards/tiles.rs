@@ -1,0 +1,336 @@
+//! Tiles: what may be sent about them, and how they are moved around.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use catalog::{ContentChange, DashboardChange, TILES_MAX, TileChange, TileCopy};
+use model::{Button, ButtonPlacement, ButtonStyle, DashboardId, NoteId, TileId};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::body::LOOK_BYTES_MAX;
+use super::shape::Detail;
+use super::{Dashboards, shown};
+use crate::body::{lenient_bool, max_bytes, max_chars, present};
+use crate::doc::{Answer, Operation};
+use crate::{App, Body, Error, Found, Id, Patch, Result, Routes, Writer};
+
+/// Upstream's lengths.
+const NOTE_CHARS_MAX: usize = 4_000;
+const URL_CHARS_MAX: usize = 2_000;
+const LABEL_CHARS_MAX: usize = 200;
+const COLOR_CHARS_MAX: usize = 400;
+/// Ours: two places on a grid and what a front-end keeps beside them.
+const LAYOUTS_BYTES_MAX: usize = 4 << 10;
+/// No grid is larger.
+const GRID_MAX: f64 = 10_000.0;
+/// Each tile may be named twice.
+const TILES_SENT_MAX: usize = 2 * TILES_MAX;
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    routes
+        .patch("/api/projects/{project_id}/dashboards/{id}/move_tile", move_tile)
+        .post("/api/projects/{project_id}/dashboards/{id}/copy_tile", copy_tile)
+        .post("/api/projects/{project_id}/dashboards/{id}/reorder_tiles", reorder)
+}
+
+/// What only a dashboard that is there takes.
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct TileListFields {
+    /// Tiles that are not listed stay as they are.
+    #[serde(default, deserialize_with = "present")]
+    tiles: Option<Vec<TileFields>>,
+    /// Tiles of which there shall be another one.
+    #[serde(default, deserialize_with = "present")]
+    duplicate_tiles: Option<Vec<CopyFields>>,
+    /// With `deleted`: insights that are on no other dashboard go too.
+    #[serde(default, deserialize_with = "lenient_bool")]
+    delete_insights: Option<bool>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct CopyFields {
+    id: i64,
+    #[serde(default, deserialize_with = "present")]
+    layouts: Option<Map<String, Value>>,
+}
+
+/// Insights come and go through their own list of dashboards, so `insight` is not read here.
+#[derive(Deserialize, JsonSchema)]
+struct TileFields {
+    #[serde(default)]
+    id: Patch<i64>,
+    #[serde(default)]
+    text: Patch<NoteFields>,
+    #[serde(default)]
+    button_tile: Patch<ButtonFields>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    deleted: Option<bool>,
+    #[serde(default)]
+    color: Patch<String>,
+    #[serde(default, deserialize_with = "present")]
+    layouts: Option<Map<String, Value>>,
+    #[serde(default)]
+    filters_overrides: Patch<Map<String, Value>>,
+    #[serde(default)]
+    show_description: Patch<bool>,
+    #[serde(default)]
+    transparent_background: Patch<bool>,
+}
+
+/// A text; without its id a new one, in the place of what the tile showed.
+#[derive(Deserialize, JsonSchema)]
+struct NoteFields {
+    #[serde(default)]
+    id: Patch<i64>,
+    #[serde(default, deserialize_with = "present")]
+    body: Option<String>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ButtonFields {
+    #[serde(default, deserialize_with = "present")]
+    url: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    text: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    placement: Option<ButtonPlacement>,
+    #[serde(default, deserialize_with = "present")]
+    style: Option<ButtonStyle>,
+}
+
+impl TileListFields {
+    pub(super) fn apply(self, change: &mut DashboardChange) -> Result<()> {
+        let (tiles, copies) =
+            (self.tiles.unwrap_or_default(), self.duplicate_tiles.unwrap_or_default());
+        for (attr, count) in [("tiles", tiles.len()), ("duplicate_tiles", copies.len())] {
+            if count > TILES_SENT_MAX {
+                let detail =
+                    format!("Ensure this field has no more than {TILES_SENT_MAX} elements.");
+                return Err(Error::invalid(attr, "max_length", detail));
+            }
+        }
+        for (index, tile) in tiles.into_iter().enumerate() {
+            change.tiles.extend(tile.validate(&format!("tiles__{index}"))?);
+        }
+        for (index, CopyFields { id, layouts }) in copies.into_iter().enumerate() {
+            if let Some(layouts) = &layouts {
+                check_layouts(&format!("duplicate_tiles__{index}__layouts"), layouts)?;
+            }
+            change.copied_tiles.push(TileCopy { id: TileId(id), layouts });
+        }
+        change.delete_insights = self.delete_insights.unwrap_or(false);
+        Ok(())
+    }
+}
+
+impl TileFields {
+    /// None for an item that asks for nothing.
+    fn validate(self, attr: &str) -> Result<Option<TileChange>> {
+        if let Some(layouts) = &self.layouts {
+            check_layouts(&format!("{attr}__layouts"), layouts)?;
+        }
+        let color = self.color.nullable();
+        if let Some(Some(color)) = &color {
+            max_chars(&format!("{attr}__color"), color, COLOR_CHARS_MAX)?;
+        }
+        let filters = self.filters_overrides.nullable().map(Option::unwrap_or_default);
+        max_bytes(&format!("{attr}__filters_overrides"), &filters, LOOK_BYTES_MAX)?;
+        let content = match (self.text, self.button_tile) {
+            (Patch::Value(note), _) => note.validate(attr)?,
+            (_, Patch::Value(button)) => button.validate(&format!("{attr}__button_tile"))?,
+            _ => None,
+        };
+        let is_new = content.is_some();
+        let change = TileChange {
+            id: self.id.given().map(TileId),
+            content: content.unwrap_or_default(),
+            deleted: self.deleted,
+            layouts: self.layouts,
+            color,
+            filters_overrides: filters,
+            show_description: self.show_description.nullable(),
+            transparent_background: self.transparent_background.nullable(),
+        };
+        let changes = change.deleted.is_some()
+            || change.layouts.is_some()
+            || change.color.is_some()
+            || change.filters_overrides.is_some()
+            || change.show_description.is_some()
+            || change.transparent_background.is_some();
+        match (is_new, changes, change.id) {
+            (false, false, _) => Ok(None),
+            (false, true, None) => Err(Error::required(format!("{attr}__id"))),
+            _ => Ok(Some(change)),
+        }
+    }
+}
+
+impl NoteFields {
+    fn validate(self, attr: &str) -> Result<Option<ContentChange>> {
+        if let Some(body) = &self.body {
+            check_note(&format!("{attr}__text__body"), body)?;
+        }
+        Ok(match (self.id.given(), self.body) {
+            (Some(id), body) => Some(ContentChange::Note(NoteId(id), body)),
+            (None, Some(body)) => Some(ContentChange::NewNote(body)),
+            (None, None) => None,
+        })
+    }
+}
+
+impl ButtonFields {
+    fn validate(self, attr: &str) -> Result<Option<ContentChange>> {
+        if self.url.is_none() && self.text.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(ContentChange::Button(self.button(attr)?)))
+    }
+
+    pub(super) fn button(self, attr: &str) -> Result<Button> {
+        let url = self.url.ok_or_else(|| Error::required(format!("{attr}__url")))?;
+        let text = self.text.ok_or_else(|| Error::required(format!("{attr}__text")))?;
+        max_chars(&format!("{attr}__url"), &url, URL_CHARS_MAX)?;
+        max_chars(&format!("{attr}__text"), &text, LABEL_CHARS_MAX)?;
+        // Anything else, such as javascript:, would run where the link is clicked.
+        let starts = ["http://", "https://", "/"];
+        let lower = url.to_ascii_lowercase();
+        if !starts.iter().any(|start| lower.starts_with(start)) || lower.starts_with("//") {
+            let detail = "Enter a valid URL: http, https, or a path that starts with a slash.";
+            return Err(Error::invalid(format!("{attr}__url"), "invalid_input", detail));
+        }
+        let (placement, style) =
+            (self.placement.unwrap_or_default(), self.style.unwrap_or_default());
+        Ok(Button { url, text, placement, style })
+    }
+}
+
+pub(super) fn check_note(attr: &str, body: &str) -> Result<()> {
+    if body.chars().count() > NOTE_CHARS_MAX {
+        let detail = format!("Text body cannot exceed {NOTE_CHARS_MAX} characters");
+        return Err(Error::invalid(attr, "max_length", detail));
+    }
+    Ok(())
+}
+
+/// A place for each size of screen; beyond its numbers nothing is read.
+pub(super) fn check_layouts(attr: &str, layouts: &Map<String, Value>) -> Result<()> {
+    max_bytes(attr, layouts, LAYOUTS_BYTES_MAX)?;
+    for (size, place) in layouts {
+        let attr = format!("{attr}__{size}");
+        let Value::Object(place) = place else {
+            return Err(Error::invalid(attr, "invalid_input", "Expected a dictionary of items."));
+        };
+        for axis in ["x", "y", "w", "h"] {
+            let on_grid = |value: &Value| {
+                value.as_f64().is_some_and(|number| (0.0..=GRID_MAX).contains(&number))
+            };
+            if place.get(axis).is_some_and(|value| !on_grid(value)) {
+                let detail = format!("Ensure this value is a number from 0 to {GRID_MAX}.");
+                return Err(Error::invalid(format!("{attr}__{axis}"), "invalid_input", detail));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct MoveTile {
+    tile: TileRef,
+    #[serde(rename = "toDashboard")]
+    to_dashboard: i64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct TileRef {
+    id: i64,
+}
+
+async fn move_tile(
+    caller: Writer<Dashboards>,
+    id: Id,
+    app: App,
+    body: Body<MoveTile>,
+) -> Result<Found<Detail>> {
+    let (from, viewer) = (DashboardId(id.0), caller.viewer());
+    app.catalog.editable_dashboard(caller.project.id, from, viewer, body.among()).await?;
+    let MoveTile { tile, to_dashboard } = body.read()?;
+    let way = (from, DashboardId(to_dashboard));
+    app.catalog.move_tile(&caller.actor(), viewer, way, TileId(tile.id)).await?;
+    Ok(Found(shown(&app, &caller, from).await?))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct CopyTile {
+    from_dashboard_id: i64,
+    tile_id: i64,
+}
+
+async fn copy_tile(
+    caller: Writer<Dashboards>,
+    id: Id,
+    app: App,
+    body: Body<CopyTile>,
+) -> Result<Found<Detail>> {
+    let (to, viewer) = (DashboardId(id.0), caller.viewer());
+    app.catalog.editable_dashboard(caller.project.id, to, viewer, body.among()).await?;
+    let CopyTile { from_dashboard_id, tile_id } = body.read()?;
+    let way = (DashboardId(from_dashboard_id), to);
+    app.catalog.copy_tile(&caller.actor(), viewer, way, TileId(tile_id)).await?;
+    Ok(Found(shown(&app, &caller, to).await?))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ReorderTiles {
+    tile_order: Vec<i64>,
+}
+
+/// Clients of this one read nothing but `detail`.
+enum Reordered {
+    Done(Box<Detail>),
+    Refused(StatusCode, &'static str),
+}
+
+async fn reorder(
+    caller: Writer<Dashboards>,
+    id: Id,
+    app: App,
+    body: Body<ReorderTiles>,
+) -> Result<Reordered> {
+    let (id, viewer) = (DashboardId(id.0), caller.viewer());
+    app.catalog.editable_dashboard(caller.project.id, id, viewer, body.among()).await?;
+    let order: Vec<TileId> = body.read()?.tile_order.into_iter().map(TileId).collect();
+    let mut once = order.clone();
+    once.sort_unstable();
+    once.dedup();
+    if once.len() < order.len() || order.len() > TILES_MAX {
+        let detail = "tile_order must name each tile once";
+        return Ok(Reordered::Refused(StatusCode::BAD_REQUEST, detail));
+    }
+    match app.catalog.reorder_tiles(&caller.actor(), viewer, id, &order).await {
+        Err(catalog::Error::NotFound) => {
+            let detail = "tile_order names a tile that is not on this dashboard";
+            Ok(Reordered::Refused(StatusCode::NOT_FOUND, detail))
+        }
+        Err(other) => Err(other.into()),
+        Ok(()) => Ok(Reordered::Done(Box::new(shown(&app, &caller, id).await?))),
+    }
+}
+
+impl IntoResponse for Reordered {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Done(detail) => axum::Json(detail).into_response(),
+            Self::Refused(status, detail) => {
+                (status, axum::Json(json!({ "detail": detail }))).into_response()
+            }
+        }
+    }
+}
+
+impl Answer for Reordered {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<Detail>(200, schemas);
+    }
+}

@@ -1,0 +1,238 @@
+//! Insights as stored objects: questions with a name, on dashboards or not.
+
+mod list;
+pub(crate) mod shape;
+
+use catalog::{Among, INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
+use model::{DashboardId, Insight, InsightId, InsightKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
+use crate::body::{lenient_bool, max_bytes, max_chars, present, tags};
+use crate::caller::InProject;
+use crate::{
+    App, AppState, Body, Created, Error, Found, NeverDeleted, Patch, Reader, Resource, Result,
+    Routes, TextId, Writer,
+};
+use shape::ShownInsight;
+
+/// Ours: a list shows up to a thousand insights, so each stays small.
+const DESCRIPTION_CHARS_MAX: usize = 16_384;
+pub(crate) const QUERY_BYTES_MAX: usize = 64 << 10;
+const DASHBOARDS_MAX: usize = 100;
+const VIEWED_AT_ONCE_MAX: usize = 1_000;
+/// Upstream's length of the list of insights that one looked at last.
+const LAST_VIEWED: i64 = 5;
+
+pub(crate) enum Insights {}
+
+impl Resource for Insights {
+    const SCOPE: &'static str = "insight";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/insights", list::list)
+        .post("/api/projects/{project_id}/insights", create)
+        .get("/api/projects/{project_id}/insights/{id}", read)
+        .patch("/api/projects/{project_id}/insights/{id}", update)
+        .delete("/api/projects/{project_id}/insights/{id}", destroy)
+        .post("/api/projects/{project_id}/insights/viewed", viewed)
+        .get("/api/projects/{project_id}/insights/my_last_viewed", my_last_viewed)
+        .get("/api/projects/{project_id}/insights/activity", activity)
+        .get("/api/projects/{project_id}/insights/{id}/activity", activity_of_one)
+}
+
+/// A number, or the short name that links use; short names are never numbers.
+pub(crate) fn name(text: &str) -> InsightName {
+    match text.parse() {
+        Ok(id) => InsightName::Id(InsightId(id)),
+        Err(_) => InsightName::Short(text.to_owned()),
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct InsightFields {
+    #[serde(default)]
+    name: Patch<String>,
+    #[serde(default)]
+    derived_name: Patch<String>,
+    #[serde(default)]
+    description: Patch<String>,
+    /// Kept as it is sent.
+    #[serde(default)]
+    query: Patch<Value>,
+    /// The old way to ask; not kept beside a query.
+    #[serde(default)]
+    filters: Patch<Map<String, Value>>,
+    #[serde(default)]
+    order: Patch<i64>,
+    /// All the dashboards it is on from now on.
+    #[serde(default)]
+    dashboards: Patch<Vec<i64>>,
+    #[serde(default, deserialize_with = "present")]
+    tags: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    saved: Option<bool>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    favorited: Option<bool>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    deleted: Option<bool>,
+}
+
+async fn create(
+    caller: Writer<Insights>,
+    app: App,
+    body: Body<InsightFields>,
+) -> Result<Created<ShownInsight>> {
+    let fields = body.read()?.validate()?;
+    let query = fields.query.flatten();
+    let new = NewInsight {
+        name: fields.name.flatten(),
+        derived_name: fields.derived_name.flatten(),
+        description: fields.description.flatten(),
+        filters: fields.filters.filter(|_| query.is_none()).unwrap_or_default(),
+        query,
+        order: fields.order.flatten(),
+        favorited: fields.favorited.unwrap_or(false),
+        saved: fields.saved.unwrap_or(false),
+        is_sample: false,
+        deleted: fields.deleted.unwrap_or(false),
+        tags: fields.tags.unwrap_or_default(),
+    };
+    let (actor, on) = (caller.actor(), fields.dashboards.unwrap_or_default());
+    let id = app.catalog.create_insight(&actor, caller.viewer(), new, &on).await?;
+    Ok(Created(shown(&app, &caller, id).await?))
+}
+
+async fn read(caller: Reader<Insights>, id: TextId, app: App) -> Result<Found<ShownInsight>> {
+    let (project, user) = (caller.project.id, Some(caller.user.user.id));
+    let insight = app.catalog.insight(project, &name(&id.0), user, Among::Live).await?;
+    let rights = insight.rights(caller.viewer());
+    Ok(Found(ShownInsight::new(insight, rights)))
+}
+
+async fn update(
+    caller: Writer<Insights>,
+    id: TextId,
+    app: App,
+    body: Body<InsightFields>,
+) -> Result<Found<ShownInsight>> {
+    let (project, viewer) = (caller.project.id, caller.viewer());
+    let found = app.catalog.editable_insight(project, &name(&id.0), viewer, body.among()).await?;
+    let change = body.read()?.validate()?;
+    app.catalog.update_insight(&caller.actor(), viewer, found.id, change).await?;
+    Ok(Found(shown(&app, &caller, found.id).await?))
+}
+
+async fn destroy(_: Writer<Insights>) -> Result<NeverDeleted> {
+    Ok(NeverDeleted)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Viewed {
+    insight_ids: Vec<i64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Noted {
+    success: bool,
+}
+
+/// Whoever may read insights may say that they did.
+async fn viewed(caller: Reader<Insights>, app: App, body: Body<Viewed>) -> Result<Created<Noted>> {
+    let ids: Vec<InsightId> = body.read()?.insight_ids.into_iter().map(InsightId).collect();
+    if ids.len() > VIEWED_AT_ONCE_MAX {
+        let detail = format!("Ensure this field has no more than {VIEWED_AT_ONCE_MAX} elements.");
+        return Err(Error::invalid("insight_ids", "max_length", detail));
+    }
+    app.catalog.note_views(caller.project.id, caller.user.user.id, &ids).await?;
+    Ok(Created(Noted { success: true }))
+}
+
+async fn my_last_viewed(caller: Reader<Insights>, app: App) -> Result<Found<Vec<ShownInsight>>> {
+    let (project, user) = (caller.project.id, caller.user.user.id);
+    let found = app.catalog.insights_viewed(project, user, LAST_VIEWED).await?;
+    let viewer = caller.viewer();
+    let show = |insight: Insight| {
+        let rights = insight.rights(viewer);
+        ShownInsight::new(insight, rights)
+    };
+    Ok(Found(found.into_iter().map(show).collect()))
+}
+
+async fn activity(
+    caller: Reader<ActivityLog>,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    page.of_all::<Insight>(&app, &caller.project).await
+}
+
+async fn activity_of_one(
+    caller: Reader<ActivityLog>,
+    id: TextId,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    let project = caller.project.id;
+    let insight = app.catalog.insight(project, &name(&id.0), None, Among::Live).await?;
+    page.of(&app, &caller.project, &insight).await
+}
+
+/// An insight after it was written, deleted or not.
+async fn shown<R, M>(
+    app: &AppState,
+    caller: &InProject<R, M>,
+    id: InsightId,
+) -> Result<ShownInsight> {
+    let (project, user) = (caller.project.id, Some(caller.user.user.id));
+    let found = app.catalog.insight(project, &InsightName::Id(id), user, Among::Everything).await?;
+    let rights = found.rights(caller.viewer());
+    Ok(ShownInsight::new(found, rights))
+}
+
+impl InsightFields {
+    fn validate(self) -> Result<InsightChange> {
+        for (attr, name) in [("name", &self.name), ("derived_name", &self.derived_name)] {
+            if let Patch::Value(name) = name {
+                max_chars(attr, name, INSIGHT_NAME_CHARS_MAX)?;
+            }
+        }
+        if let Patch::Value(description) = &self.description {
+            max_chars("description", description, DESCRIPTION_CHARS_MAX)?;
+        }
+        let dashboards = self.dashboards.nullable().map(Option::unwrap_or_default);
+        if dashboards.as_ref().is_some_and(|ids| ids.len() > DASHBOARDS_MAX) {
+            let detail = format!("Ensure this field has no more than {DASHBOARDS_MAX} elements.");
+            return Err(Error::invalid("dashboards", "max_length", detail));
+        }
+        let filters = self.filters.nullable().map(Option::unwrap_or_default);
+        max_bytes("filters", &filters, QUERY_BYTES_MAX)?;
+        Ok(InsightChange {
+            name: self.name.nullable(),
+            derived_name: self.derived_name.nullable(),
+            description: self.description.nullable(),
+            query: self.query.nullable().map(|sent| sent.map(query).transpose()).transpose()?,
+            filters,
+            order: self.order.nullable(),
+            favorited: self.favorited,
+            saved: self.saved,
+            deleted: self.deleted,
+            tags: self.tags.as_deref().map(tags).transpose()?,
+            dashboards: dashboards.map(|ids| ids.into_iter().map(DashboardId).collect()),
+        })
+    }
+}
+
+/// A query of a kind that is known; what is inside is judged when it runs.
+fn query(sent: Value) -> Result<Map<String, Value>> {
+    let Value::Object(query) = sent else {
+        return Err(Error::parse("query: Input should be a valid dictionary"));
+    };
+    max_bytes("query", &query, QUERY_BYTES_MAX)?;
+    InsightKind::of_query(&query).map_err(|why| Error::parse(format!("query.{why}")))?;
+    Ok(query)
+}

@@ -1,0 +1,138 @@
+//! Which insights a list is asked for.
+
+use std::collections::BTreeSet;
+
+use catalog::{InsightFilter, InsightOrder};
+use model::{DashboardId, Insight, InsightKind, Timestamp, UserId};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::Insights;
+use super::shape::ShownInsight;
+use crate::body::tags;
+use crate::path::{given, instant, search};
+use crate::{App, Error, Listing, Page, Query, Reader, Result};
+
+/// More values than this in one parameter ask for nothing sensible.
+const VALUES_MAX: usize = 100;
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ListQuery {
+    short_id: Option<String>,
+    /// In the name, the description or a tag.
+    search: Option<String>,
+    saved: Option<String>,
+    favorited: Option<String>,
+    /// Given with any value: only one's own.
+    user: Option<String>,
+    /// A user's number, or a JSON array of them.
+    created_by: Option<String>,
+    /// Changed since: a date, or a span before now such as `-7d`.
+    date_from: Option<String>,
+    /// Changed until.
+    date_to: Option<String>,
+    /// TRENDS, FUNNELS, RETENTION, PATHS, STICKINESS, LIFECYCLE, SQL or JSON.
+    insight: Option<String>,
+    /// A JSON array of dashboards that all hold it.
+    dashboards: Option<String>,
+    /// A JSON array of tags, one of which it has.
+    tags: Option<String>,
+    /// A JSON array of events that it asks about.
+    events: Option<String>,
+    /// A field, after `-` to go backwards.
+    order: Option<String>,
+}
+
+pub(super) async fn list(
+    caller: Reader<Insights>,
+    page: Page,
+    query: Query<ListQuery>,
+    app: App,
+) -> Result<Listing<ShownInsight>> {
+    let (user, viewer) = (caller.user.user.id, caller.viewer());
+    let filter = query.filter(user, app.catalog.clock().now())?;
+    let (found, total) =
+        app.catalog.insights(caller.project.id, user, &filter, page.window).await?;
+    let show = |insight: Insight| {
+        let rights = insight.rights(viewer);
+        ShownInsight::new(insight, rights)
+    };
+    Ok(page.listing(found.into_iter().map(show).collect(), total))
+}
+
+impl ListQuery {
+    fn filter(&self, user: UserId, now: Timestamp) -> Result<InsightFilter> {
+        let kind = given(self.insight.as_ref()).map(|text| {
+            InsightKind::parse(text).ok_or_else(|| {
+                let detail = format!("\"{text}\" is not a valid choice.");
+                Error::invalid("insight", "invalid_choice", detail)
+            })
+        });
+        let mut created_by: Vec<UserId> = match given(self.created_by.as_ref()) {
+            Some(text) if !text.starts_with('[') => {
+                array("created_by", Some(&format!("[{text}]")))?
+            }
+            _ => array("created_by", self.created_by.as_ref())?,
+        };
+        if self.user.is_some() {
+            created_by = vec![user];
+        }
+        let dashboards: Vec<DashboardId> = array("dashboards", self.dashboards.as_ref())?;
+        Ok(InsightFilter {
+            short_id: given(self.short_id.as_ref()).map(str::to_owned),
+            search: search(self.search.as_ref())?,
+            saved: switch("saved", self.saved.as_ref())?,
+            favorited: switch("favorited", self.favorited.as_ref())?,
+            created_by,
+            modified_from: moment("date_from", self.date_from.as_ref(), now)?,
+            modified_to: moment("date_to", self.date_to.as_ref(), now)?,
+            kind: kind.transpose()?,
+            dashboards: dashboards.into_iter().collect::<BTreeSet<_>>(),
+            tags: tags(&array::<String>("tags", self.tags.as_ref())?)?,
+            events: array("events", self.events.as_ref())?,
+            order: given(self.order.as_ref()).and_then(InsightOrder::parse).unwrap_or_default(),
+        })
+    }
+}
+
+fn array<T: DeserializeOwned>(attr: &str, text: Option<&String>) -> Result<Vec<T>> {
+    let Some(text) = given(text) else { return Ok(Vec::new()) };
+    let read: Vec<T> = serde_json::from_str(text)
+        .map_err(|_| Error::invalid(attr, "invalid_input", "Expected a JSON array."))?;
+    if read.len() > VALUES_MAX {
+        let detail = format!("Ensure this field has no more than {VALUES_MAX} elements.");
+        return Err(Error::invalid(attr, "max_length", detail));
+    }
+    Ok(read)
+}
+
+fn switch(attr: &str, text: Option<&String>) -> Result<Option<bool>> {
+    match given(text).map(str::to_ascii_lowercase).as_deref() {
+        None => Ok(None),
+        Some("true" | "1") => Ok(Some(true)),
+        Some("false" | "0") => Ok(Some(false)),
+        Some(_) => Err(Error::invalid(attr, "invalid_input", "Must be a valid boolean.")),
+    }
+}
+
+/// An instant, or so many hours, days, weeks, months or years before now.
+fn moment(attr: &str, text: Option<&String>, now: Timestamp) -> Result<Option<Timestamp>> {
+    const HOUR: i64 = 3_600;
+    let span = given(text).and_then(|text| {
+        let (number, unit) = text.strip_prefix('-')?.split_at_checked(text.len() - 2)?;
+        let hours = match unit {
+            "h" => 1,
+            "d" => 24,
+            "w" => 7 * 24,
+            "m" => 30 * 24,
+            "y" => 365 * 24,
+            _ => return None,
+        };
+        number.parse::<u32>().ok().map(|number| i64::from(number) * hours * HOUR)
+    });
+    match span {
+        Some(seconds) => Ok(Some(now.plus_seconds(-seconds))),
+        None => instant(attr, text),
+    }
+}

@@ -1,0 +1,196 @@
+//! Links to dashboards and insights that anybody may open: switched on, off, and renewed.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use catalog::{Among, Shareable, Sharing, SharingChange};
+use model::{DashboardId, Timestamp};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::body::lenient_bool;
+use crate::caller::InProject;
+use crate::doc::{Answer, Operation};
+use crate::insights::name;
+use crate::{
+    App, AppState, Body, Error, Found, Id, Patch, Reader, Resource, Result, Routes, TextId, Writer,
+};
+
+enum Sharings {}
+
+impl Resource for Sharings {
+    const SCOPE: &'static str = "sharing_configuration";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/dashboards/{id}/sharing", of_dashboard)
+        .patch("/api/projects/{project_id}/dashboards/{id}/sharing", change_of_dashboard)
+        .post("/api/projects/{project_id}/dashboards/{id}/sharing/refresh", renew_of_dashboard)
+        .get("/api/projects/{project_id}/insights/{id}/sharing", of_insight)
+        .patch("/api/projects/{project_id}/insights/{id}/sharing", change_of_insight)
+        .post("/api/projects/{project_id}/insights/{id}/sharing/refresh", renew_of_insight)
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SharingConfiguration")]
+struct Shown {
+    created_at: Timestamp,
+    enabled: bool,
+    access_token: String,
+    settings: Option<Map<String, Value>>,
+    /// Links have no passwords here.
+    password_required: bool,
+    share_passwords: Vec<Value>,
+}
+
+impl From<Sharing> for Shown {
+    fn from(sharing: Sharing) -> Self {
+        Self {
+            created_at: sharing.created_at,
+            enabled: sharing.enabled,
+            access_token: sharing.access_token.reveal().to_owned(),
+            settings: sharing.settings,
+            password_required: false,
+            share_passwords: Vec::new(),
+        }
+    }
+}
+
+/// Who changes something: they must be allowed to edit it.
+async fn editable<M>(
+    app: &AppState,
+    caller: &InProject<Sharings, M>,
+    target: Target,
+) -> Result<Shareable> {
+    let (project, viewer) = (caller.project.id, caller.viewer());
+    Ok(match target {
+        Target::Dashboard(id) => {
+            app.catalog.editable_dashboard(project, id, viewer, Among::Live).await?;
+            Shareable::Dashboard(id)
+        }
+        Target::Insight(text) => {
+            let name = name(&text);
+            let found = app.catalog.editable_insight(project, &name, viewer, Among::Live).await?;
+            Shareable::Insight(found.id)
+        }
+    })
+}
+
+/// What a path names.
+enum Target {
+    Dashboard(DashboardId),
+    Insight(String),
+}
+
+async fn of_dashboard(caller: Reader<Sharings>, id: Id, app: App) -> Result<Found<Shown>> {
+    let (project, id) = (caller.project.id, DashboardId(id.0));
+    app.catalog.dashboard(project, id, None, Among::Live).await?;
+    Ok(Found(app.catalog.sharing(project, Shareable::Dashboard(id)).await?.into()))
+}
+
+async fn of_insight(caller: Reader<Sharings>, id: TextId, app: App) -> Result<Found<Shown>> {
+    let project = caller.project.id;
+    let found = app.catalog.insight(project, &name(&id.0), None, Among::Live).await?;
+    Ok(Found(app.catalog.sharing(project, Shareable::Insight(found.id)).await?.into()))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct SharingFields {
+    #[serde(default, deserialize_with = "lenient_bool")]
+    enabled: Option<bool>,
+    #[serde(default)]
+    settings: Patch<Value>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    password_required: Option<bool>,
+}
+
+enum Changed {
+    Done(Shown),
+    /// Clients of this one read `error`.
+    NoPasswords,
+}
+
+async fn change_of_dashboard(
+    caller: Writer<Sharings>,
+    id: Id,
+    app: App,
+    body: Body<SharingFields>,
+) -> Result<Changed> {
+    change(caller, &app, Target::Dashboard(DashboardId(id.0)), body).await
+}
+
+async fn change_of_insight(
+    caller: Writer<Sharings>,
+    id: TextId,
+    app: App,
+    body: Body<SharingFields>,
+) -> Result<Changed> {
+    change(caller, &app, Target::Insight(id.0), body).await
+}
+
+async fn change(
+    caller: Writer<Sharings>,
+    app: &AppState,
+    target: Target,
+    body: Body<SharingFields>,
+) -> Result<Changed> {
+    let target = editable(app, &caller, target).await?;
+    let fields = body.read()?;
+    if fields.password_required == Some(true) {
+        return Ok(Changed::NoPasswords);
+    }
+    let settings = fields.settings.nullable().map(|sent| sent.map(known).transpose());
+    let change = SharingChange { enabled: fields.enabled, settings: settings.transpose()? };
+    let (actor, viewer) = (caller.actor(), caller.viewer());
+    Ok(Changed::Done(app.catalog.update_sharing(&actor, viewer, target, change).await?.into()))
+}
+
+async fn renew_of_dashboard(caller: Writer<Sharings>, id: Id, app: App) -> Result<Found<Shown>> {
+    renew(caller, &app, Target::Dashboard(DashboardId(id.0))).await
+}
+
+async fn renew_of_insight(caller: Writer<Sharings>, id: TextId, app: App) -> Result<Found<Shown>> {
+    renew(caller, &app, Target::Insight(id.0)).await
+}
+
+async fn renew(caller: Writer<Sharings>, app: &AppState, target: Target) -> Result<Found<Shown>> {
+    let target = editable(app, &caller, target).await?;
+    let (actor, viewer) = (caller.actor(), caller.viewer());
+    let grace = app.settings.sharing_grace_seconds;
+    Ok(Found(app.catalog.refresh_sharing(&actor, viewer, target, grace).await?.into()))
+}
+
+/// The settings that pages know; others are dropped.
+fn known(sent: Value) -> Result<Map<String, Value>> {
+    const SWITCHES: [&str; 6] =
+        ["whitelabel", "noHeader", "showInspector", "legend", "detailed", "hideExtraDetails"];
+    const THEMES: [&str; 3] = ["light", "dark", "system"];
+    let refused = || Error::invalid("settings", "invalid_input", "Invalid settings format");
+    let Value::Object(sent) = sent else { return Err(refused()) };
+    let fits = |name: &str, value: &Value| match name {
+        "theme" => value.as_str().is_some_and(|theme| THEMES.contains(&theme)),
+        _ => value.is_boolean(),
+    };
+    let is_known = |name: &str| name == "theme" || SWITCHES.contains(&name);
+    let kept: Map<String, Value> = sent.into_iter().filter(|(name, _)| is_known(name)).collect();
+    if kept.iter().all(|(name, value)| fits(name, value)) { Ok(kept) } else { Err(refused()) }
+}
+
+impl IntoResponse for Changed {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Done(shown) => axum::Json(shown).into_response(),
+            Self::NoPasswords => {
+                let error = "Sharing with password requires the Advanced Permissions feature";
+                (StatusCode::FORBIDDEN, axum::Json(json!({ "error": error }))).into_response()
+            }
+        }
+    }
+}
+
+impl Answer for Changed {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<Shown>(200, schemas);
+    }
+}

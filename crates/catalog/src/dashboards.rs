@@ -1,0 +1,243 @@
+//! Dashboards as rows: how they are listed and read. What lies on them is in `tiles.rs`, how they
+//! change in `boards.rs`.
+
+use std::collections::HashMap;
+
+use model::{
+    CreationMode, Dashboard, DashboardHead, DashboardId, DashboardLook, Guard, Insight, InsightId,
+    ProjectId, Restriction, Shows, Tile, Timestamp, UserId, Viewer, Window,
+};
+
+use crate::ask::Ask;
+use crate::boards::CANNOT_EDIT;
+use crate::db::{Row, Tx, args};
+use crate::dialect::placeholders;
+use crate::edit::Among;
+use crate::select::Condition;
+use crate::{Catalog, Error, Result, insights, tags, tiles, users};
+
+/// Which dashboards are asked for; absent filters let everything through.
+#[derive(Default)]
+pub struct DashboardFilter {
+    pub creation_mode: Option<CreationMode>,
+    /// Any of them is enough.
+    pub tags: Vec<String>,
+    /// Leaves out those that were made for something else.
+    pub exclude_generated: bool,
+    pub search: Option<String>,
+}
+
+/// A dashboard with everything that is on it.
+pub struct DashboardView {
+    pub dashboard: Dashboard,
+    pub tiles: Vec<Tile>,
+    /// Those that the tiles show.
+    pub insights: HashMap<InsightId, Insight>,
+}
+
+/// How `taggings` names these objects.
+pub(crate) const OBJECT: &str = "dashboard";
+/// Looking at a dashboard is noted once in this time, or every look would be a write.
+const ACCESS_NOTED_SECONDS: i64 = 60;
+
+const HEAD: &str = "d.id, d.project_id, d.name, d.description, d.pinned, d.creation_mode, \
+     d.restriction_level, d.created_at, d.last_accessed_at, d.deleted, \
+     c.user_id IS NOT NULL AS collaborates, EXISTS (SELECT 1 FROM sharing_configurations s \
+     WHERE s.dashboard_id = d.id AND s.enabled) AS is_shared";
+const LOOK: &str = "d.filters, d.variables, d.breakdown_colors, d.data_color_theme_id, \
+     d.quick_filter_ids";
+/// `$2` is the one who looks.
+const FROM: &str = "dashboards d LEFT JOIN users u ON u.id = d.created_by \
+     LEFT JOIN dashboard_collaborators c ON c.dashboard_id = d.id AND c.user_id = $2";
+
+fn read_head(row: &Row, tags: Vec<String>) -> Result<DashboardHead> {
+    let mode: String = row.get("creation_mode")?;
+    Ok(DashboardHead {
+        id: row.get("id")?,
+        name: row.get("name")?,
+        description: row.get("description")?,
+        pinned: row.get("pinned")?,
+        created_at: row.get("created_at")?,
+        created_by: users::nested(row)?,
+        last_accessed_at: row.get("last_accessed_at")?,
+        last_viewed_at: None,
+        is_shared: row.get("is_shared")?,
+        deleted: row.get("deleted")?,
+        creation_mode: CreationMode::parse(&mode)
+            .ok_or_else(|| Error::corrupt("creation_mode", &mode))?,
+        tags,
+        restriction_level: restriction(row)?,
+        last_refresh: None,
+        team_id: row.get("project_id")?,
+        collaborates: row.get("collaborates")?,
+    })
+}
+
+pub(crate) fn restriction(row: &Row) -> Result<Restriction> {
+    Restriction::try_from(row.get::<i64>("restriction_level")?)
+        .map_err(|why| Error::corrupt("restriction_level", why))
+}
+
+fn read(row: &Row, tags: Vec<String>) -> Result<Dashboard> {
+    let look = DashboardLook {
+        filters: row.json("filters")?,
+        variables: row.optional_json("variables")?,
+        breakdown_colors: row.json("breakdown_colors")?,
+        data_color_theme_id: row.get("data_color_theme_id")?,
+        quick_filter_ids: row.json("quick_filter_ids")?,
+    };
+    Ok(Dashboard { head: read_head(row, tags)?, look })
+}
+
+/// One dashboard; `lock` is what the dialect adds to hold its row.
+async fn find(
+    ask: &mut impl Ask,
+    (project, id): (ProjectId, DashboardId),
+    viewer: Option<UserId>,
+    rest: String,
+) -> Result<Dashboard> {
+    let sql = format!(
+        "SELECT {HEAD}, {LOOK}, {} FROM {FROM} WHERE d.project_id = $1 AND d.id = $3{rest}",
+        users::NESTED,
+    );
+    let rows = ask.ask(sql, args![project, viewer, id]).await?;
+    let row = rows.first().ok_or(Error::NotFound)?;
+    let mut tags = tags::of_numbered(ask, project, OBJECT, &[id.0]).await?;
+    read(row, tags.remove(&id.0).unwrap_or_default())
+}
+
+/// The dashboard, deleted or not, with its row held until the transaction ends.
+pub(crate) async fn lock(
+    tx: &mut Tx,
+    project: ProjectId,
+    id: DashboardId,
+    viewer: Option<UserId>,
+) -> Result<Dashboard> {
+    let rest = tx.dialect().for_update_of("d");
+    find(tx, (project, id), viewer, rest).await
+}
+
+/// What decides who may edit each of these dashboards; those that are not there are left out.
+pub(crate) async fn guards(
+    tx: &mut Tx,
+    project: ProjectId,
+    viewer: Option<UserId>,
+    ids: &[DashboardId],
+) -> Result<HashMap<DashboardId, Guard>> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let mut values = args![project, viewer];
+    let marks = placeholders(values.len() + 1, ids.len());
+    values.extend(ids.iter().map(|id| (*id).into()));
+    let sql = format!(
+        "SELECT d.id, d.restriction_level, d.created_by, c.user_id IS NOT NULL AS collaborates \
+         FROM {FROM} WHERE d.project_id = $1 AND d.id IN {marks} AND NOT d.deleted"
+    );
+    let rows = tx.all(sql, values).await?;
+    rows.iter().map(|row| Ok((row.get("id")?, guard(row)?))).collect()
+}
+
+/// From `restriction_level`, `created_by` and `collaborates`.
+pub(crate) fn guard(row: &Row) -> Result<Guard> {
+    Ok(Guard {
+        restriction: restriction(row)?,
+        author: row.get("created_by")?,
+        collaborates: row.get("collaborates")?,
+    })
+}
+
+impl Catalog {
+    /// Pinned ones first, then by name.
+    pub async fn dashboards(
+        &self,
+        project: ProjectId,
+        viewer: UserId,
+        filter: &DashboardFilter,
+        window: Window,
+    ) -> Result<(Vec<DashboardHead>, i64)> {
+        let which = "d.project_id = $1 AND NOT d.deleted AND d.creation_mode <> 'unlisted'";
+        let mut condition = Condition::new(which, args![project, viewer]);
+        if let Some(mode) = filter.creation_mode {
+            condition.and("d.creation_mode = ?", mode.as_str());
+        }
+        if filter.exclude_generated {
+            condition.and_that("(d.name IS NULL OR d.name NOT LIKE 'Generated Dashboard:%')");
+        }
+        if !filter.tags.is_empty() {
+            condition.and_tagged(OBJECT, "d", &filter.tags);
+        }
+        if let Some(search) = &filter.search {
+            condition.and_found_in(&["d.name", "d.description"], None, search);
+        }
+        let columns = format!("{HEAD}, {}", users::NESTED);
+        let order = "d.pinned DESC, COALESCE(d.name, ''), d.id";
+        let (rows, total) = self.db.page(&columns, FROM, condition, order, window).await?;
+        let ids: Vec<i64> = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
+        let mut tags = tags::of_numbered(&mut &*self.db, project, OBJECT, &ids).await?;
+        let dashboards = rows
+            .iter()
+            .zip(&ids)
+            .map(|(row, id)| read_head(row, tags.remove(id).unwrap_or_default()))
+            .collect::<Result<_>>()?;
+        Ok((dashboards, total))
+    }
+
+    pub async fn dashboard(
+        &self,
+        project: ProjectId,
+        id: DashboardId,
+        viewer: Option<UserId>,
+        among: Among,
+    ) -> Result<Dashboard> {
+        find(&mut &*self.db, (project, id), viewer, among.condition("d")).await
+    }
+
+    /// The same for somebody who is about to change it.
+    pub async fn editable_dashboard(
+        &self,
+        project: ProjectId,
+        id: DashboardId,
+        viewer: Viewer,
+        among: Among,
+    ) -> Result<Dashboard> {
+        let dashboard = self.dashboard(project, id, Some(viewer.user), among).await?;
+        match dashboard.head.guard().rights(viewer).can_edit() {
+            true => Ok(dashboard),
+            false => Err(Error::Forbidden(CANNOT_EDIT)),
+        }
+    }
+
+    /// What lies on a dashboard that was found before; as many statements for any number of tiles.
+    pub async fn dashboard_view(
+        &self,
+        dashboard: Dashboard,
+        viewer: Option<UserId>,
+    ) -> Result<DashboardView> {
+        let ask = &mut &*self.db;
+        let project = dashboard.head.team_id;
+        let tiles = tiles::shown(ask, project, dashboard.head.id).await?;
+        let shown = tiles.iter().filter_map(|tile| match tile.shows {
+            Shows::Insight(id) => Some(id),
+            Shows::Note(_) | Shows::Button(..) => None,
+        });
+        let insights = insights::by_ids(ask, project, viewer, shown.collect()).await?;
+        let insights = insights.into_iter().map(|insight| (insight.id, insight)).collect();
+        Ok(DashboardView { dashboard, tiles, insights })
+    }
+
+    /// Notes that somebody looks at a dashboard now.
+    pub async fn note_access(&self, dashboard: &mut Dashboard) -> Result<()> {
+        let now = self.clock.now();
+        let noted = |at: Timestamp| now.seconds_since(at) < ACCESS_NOTED_SECONDS;
+        if dashboard.head.last_accessed_at.is_some_and(noted) {
+            return Ok(());
+        }
+        let mut tx = self.db.begin().await?;
+        let sql = "UPDATE dashboards SET last_accessed_at = $2 WHERE id = $1";
+        tx.run(sql, args![dashboard.head.id, now]).await?;
+        tx.commit().await?;
+        dashboard.head.last_accessed_at = Some(now);
+        Ok(())
+    }
+}

@@ -1,0 +1,255 @@
+//! Links that show a dashboard or an insight to whoever has them.
+
+use model::{DashboardId, Insight, InsightId, OrganizationSettings, ProjectId, Timestamp, Viewer};
+use serde_json::{Map, Value};
+
+use crate::activity::{Change, ChangeAction};
+use crate::boards::{self, Board, CANNOT_EDIT, project_of};
+use crate::db::{Row, Tx, args};
+use crate::edit::Editable;
+use crate::{Actor, Catalog, Error, Logged, Result, Secret, insights};
+
+/// What a link may show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shareable {
+    Dashboard(DashboardId),
+    Insight(InsightId),
+}
+
+/// The link of one thing, switched on or not.
+#[derive(Clone, Debug)]
+pub struct Sharing {
+    pub created_at: Timestamp,
+    pub enabled: bool,
+    pub access_token: Secret,
+    pub settings: Option<Map<String, Value>>,
+}
+
+/// What may change; absent fields stay.
+#[derive(Default)]
+pub struct SharingChange {
+    pub enabled: Option<bool>,
+    pub settings: Option<Option<Map<String, Value>>>,
+}
+
+/// What a token that is good shows.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    pub project: ProjectId,
+    pub target: Shareable,
+    pub settings: Map<String, Value>,
+}
+
+/// Upstream's: 30 characters, 176 bits.
+const TOKEN_BYTES: usize = 22;
+pub(crate) const SHARING_ALLOWED: &str = "allow_publicly_shared_resources";
+const COLUMNS: &str = "created_at, enabled, settings, token_sealed";
+const DISABLED: &str = "Public sharing is disabled for this organization.";
+
+impl Shareable {
+    fn column(self) -> (&'static str, i64) {
+        match self {
+            Self::Dashboard(id) => ("dashboard_id", id.0),
+            Self::Insight(id) => ("insight_id", id.0),
+        }
+    }
+}
+
+/// The thing itself, held until the transaction ends, for its log.
+enum Held {
+    Board(Box<Board>),
+    Insight(Box<Insight>),
+}
+
+impl Held {
+    async fn take(tx: &mut Tx, actor: &Actor, viewer: Viewer, target: Shareable) -> Result<Self> {
+        match target {
+            Shareable::Dashboard(id) => {
+                let board = boards::live(tx, actor, id).await?;
+                board.check_may_edit(viewer, CANNOT_EDIT)?;
+                Ok(Self::Board(Box::new(board)))
+            }
+            Shareable::Insight(id) => {
+                let insight = Insight::lock(tx, actor, id).await?;
+                if insight.deleted {
+                    return Err(Error::NotFound);
+                }
+                if !insight.rights(viewer).can_edit() {
+                    return Err(Error::Forbidden(insights::CANNOT_EDIT));
+                }
+                Ok(Self::Insight(Box::new(insight)))
+            }
+        }
+    }
+
+    async fn log(
+        &self,
+        tx: &mut Tx,
+        actor: &Actor,
+        activity: &str,
+        change: Option<(&str, Option<Value>, Option<Value>)>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let scope = match self {
+            Self::Board(_) => Board::SCOPE,
+            Self::Insight(_) => Insight::SCOPE,
+        };
+        let changes = change.into_iter().map(|(field, before, after)| Change {
+            scope: scope.into(),
+            action: ChangeAction::Changed,
+            field: Some(field.into()),
+            before,
+            after,
+        });
+        match self {
+            Self::Board(board) => tx.log(actor, activity, &**board, changes.collect(), now).await,
+            Self::Insight(one) => tx.log(actor, activity, &**one, changes.collect(), now).await,
+        }
+    }
+}
+
+impl Catalog {
+    fn read_sharing(&self, row: &Row) -> Result<Sharing> {
+        Ok(Sharing {
+            created_at: row.get("created_at")?,
+            enabled: row.get("enabled")?,
+            access_token: self.vault.open(&row.get::<Vec<u8>>("token_sealed")?)?,
+            settings: row.optional_json("settings")?,
+        })
+    }
+
+    async fn find_sharing(&self, target: Shareable) -> Result<Option<Sharing>> {
+        let (column, id) = target.column();
+        let sql = format!("SELECT {COLUMNS} FROM sharing_configurations WHERE {column} = $1");
+        let row = self.db.optional(sql, args![id]).await?;
+        row.as_ref().map(|row| self.read_sharing(row)).transpose()
+    }
+
+    /// Makes the row if there is none, and holds it.
+    async fn hold_sharing(
+        &self,
+        tx: &mut Tx,
+        project: ProjectId,
+        target: Shareable,
+        now: Timestamp,
+    ) -> Result<Sharing> {
+        let (column, id) = target.column();
+        let token = Secret::random_base64(TOKEN_BYTES);
+        let sql = format!(
+            "INSERT INTO sharing_configurations (project_id, {column}, enabled, token_hash, \
+             token_sealed, created_at) VALUES ($1, $2, FALSE, $3, $4, $5) \
+             ON CONFLICT ({column}) DO NOTHING"
+        );
+        let sealed = self.vault.seal(&token)?;
+        tx.run(sql, args![project, id, token.hash(), sealed, now]).await?;
+        let lock = tx.dialect().for_update();
+        let sql = format!("SELECT {COLUMNS} FROM sharing_configurations WHERE {column} = $1{lock}");
+        self.read_sharing(&tx.one(sql, args![id]).await?)
+    }
+
+    /// The link of a thing that was found before. It is made at the first look, so that it is the
+    /// same at the next.
+    pub async fn sharing(&self, project: ProjectId, target: Shareable) -> Result<Sharing> {
+        if let Some(known) = self.find_sharing(target).await? {
+            return Ok(known);
+        }
+        let mut tx = self.db.begin().await?;
+        let made = self.hold_sharing(&mut tx, project, target, self.clock.now()).await?;
+        tx.commit().await?;
+        Ok(made)
+    }
+
+    pub async fn update_sharing(
+        &self,
+        actor: &Actor,
+        viewer: Viewer,
+        target: Shareable,
+        change: SharingChange,
+    ) -> Result<Sharing> {
+        let project = project_of(actor)?;
+        let mut tx = self.db.begin().await?;
+        let held = Held::take(&mut tx, actor, viewer, target).await?;
+        let now = self.clock.now();
+        let before = self.hold_sharing(&mut tx, project, target, now).await?;
+        let mut after = before.clone();
+        after.enabled = change.enabled.unwrap_or(after.enabled);
+        after.settings = change.settings.unwrap_or(after.settings);
+        if after.enabled && !before.enabled {
+            let sql = "SELECT settings FROM organizations WHERE id = $1";
+            let row = tx.one(sql, args![actor.organization]).await?;
+            if !OrganizationSettings::stored(row.json("settings")?).is_on(SHARING_ALLOWED) {
+                return Err(Error::Forbidden(DISABLED));
+            }
+        }
+        let (column, id) = target.column();
+        let settings = |sharing: &Sharing| sharing.settings.clone().map(Value::Object);
+        let sql = format!(
+            "UPDATE sharing_configurations SET enabled = $2, settings = $3 WHERE {column} = $1"
+        );
+        tx.run(sql, args![id, after.enabled, settings(&after)]).await?;
+        if after.enabled != before.enabled {
+            let activity = if after.enabled { "sharing enabled" } else { "sharing disabled" };
+            let values = (Some(before.enabled.into()), Some(after.enabled.into()));
+            let change = Some(("is_shared", values.0, values.1));
+            held.log(&mut tx, actor, activity, change, now).await?;
+        }
+        if after.settings != before.settings {
+            let change = Some(("sharing_settings", settings(&before), settings(&after)));
+            held.log(&mut tx, actor, "updated", change, now).await?;
+        }
+        tx.commit().await?;
+        Ok(after)
+    }
+
+    /// A new token; the one before it is good for a while, so that pages can follow.
+    pub async fn refresh_sharing(
+        &self,
+        actor: &Actor,
+        viewer: Viewer,
+        target: Shareable,
+        grace_seconds: i64,
+    ) -> Result<Sharing> {
+        let project = project_of(actor)?;
+        let mut tx = self.db.begin().await?;
+        let held = Held::take(&mut tx, actor, viewer, target).await?;
+        let now = self.clock.now();
+        let mut sharing = self.hold_sharing(&mut tx, project, target, now).await?;
+        sharing.access_token = Secret::random_base64(TOKEN_BYTES);
+        let (column, id) = target.column();
+        let sql = format!(
+            "UPDATE sharing_configurations SET previous_hash = token_hash, \
+             previous_expires_at = $2, token_hash = $3, token_sealed = $4 WHERE {column} = $1"
+        );
+        let token = &sharing.access_token;
+        let sealed = self.vault.seal(token)?;
+        let expires_at = now.plus_seconds(grace_seconds);
+        tx.run(sql, args![id, expires_at, token.hash(), sealed]).await?;
+        held.log(&mut tx, actor, "access token refreshed", None, now).await?;
+        tx.commit().await?;
+        Ok(sharing)
+    }
+
+    /// What a token shows: nothing when it is unknown, switched off, too old, or its project or
+    /// organization does not share any more.
+    pub async fn shared(&self, token: &str) -> Result<Option<Shared>> {
+        let sql = "SELECT s.project_id, s.dashboard_id, s.insight_id, s.settings, \
+                   o.settings AS organization_settings FROM sharing_configurations s \
+                   JOIN projects p ON p.id = s.project_id \
+                   JOIN organizations o ON o.id = p.organization_id \
+                   WHERE s.enabled AND p.deleted_at IS NULL AND o.deleted_at IS NULL \
+                   AND (s.token_hash = $1 OR (s.previous_hash = $1 AND s.previous_expires_at > $2))";
+        let hash = Secret::given(token).hash();
+        let Some(row) = self.db.optional(sql, args![hash, self.clock.now()]).await? else {
+            return Ok(None);
+        };
+        let allowed = OrganizationSettings::stored(row.json("organization_settings")?);
+        let target = match (row.get("dashboard_id")?, row.get("insight_id")?) {
+            (Some(id), _) => Shareable::Dashboard(id),
+            (None, Some(id)) => Shareable::Insight(id),
+            (None, None) => return Ok(None),
+        };
+        let settings = row.optional_json("settings")?.unwrap_or_default();
+        let project = row.get("project_id")?;
+        Ok(allowed.is_on(SHARING_ALLOWED).then_some(Shared { project, target, settings }))
+    }
+}

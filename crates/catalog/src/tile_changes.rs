@@ -1,0 +1,161 @@
+//! What may happen to the tiles of one dashboard.
+
+use model::{Button, InsightId, NoteId, TileId, TileLook};
+use serde_json::{Map, Value};
+
+use crate::boards::Board;
+use crate::edit::set;
+use crate::tiles::{Content, TileState};
+use crate::{Error, NewInsight, Result};
+
+/// A tile of a new dashboard.
+pub struct NewTile {
+    pub look: TileLook,
+    pub shows: NewContent,
+}
+
+pub enum NewContent {
+    Insight(InsightId),
+    NewInsight(Box<NewInsight>),
+    Note(String),
+    Button(Button),
+}
+
+/// A change to one tile, or a new note or link; absent fields stay.
+#[derive(Default)]
+pub struct TileChange {
+    pub id: Option<TileId>,
+    pub content: ContentChange,
+    pub deleted: Option<bool>,
+    pub layouts: Option<Map<String, Value>>,
+    pub color: Option<Option<String>>,
+    pub filters_overrides: Option<Map<String, Value>>,
+    pub show_description: Option<Option<bool>>,
+    pub transparent_background: Option<Option<bool>>,
+}
+
+#[derive(Default)]
+pub enum ContentChange {
+    #[default]
+    Same,
+    /// A note that is on the dashboard already.
+    Note(NoteId, Option<String>),
+    /// A new note, in the place of the one that the tile shows.
+    NewNote(String),
+    Button(Button),
+}
+
+/// A copy of a tile on its own dashboard.
+pub struct TileCopy {
+    pub id: TileId,
+    pub layouts: Option<Map<String, Value>>,
+}
+
+impl NewTile {
+    pub(crate) fn into_state(self) -> TileState {
+        let content = match self.shows {
+            NewContent::Insight(id) => Content::Insight(id),
+            NewContent::NewInsight(new) => Content::NewInsight(new),
+            NewContent::Note(body) => Content::Note(None, body),
+            NewContent::Button(button) => Content::Button(None, button),
+        };
+        TileState { id: None, look: self.look, content, deleted: false }
+    }
+}
+
+impl Board {
+    pub(crate) fn change_tile(&mut self, change: TileChange) -> Result<()> {
+        let tile = match change.content {
+            ContentChange::Same => {
+                let id = change.id.ok_or_else(|| Error::refused(Some("tiles"), NO_TILE))?;
+                self.tile(id)?
+            }
+            ContentChange::Note(id, body) => self.change_note(id, change.id, body)?,
+            ContentChange::NewNote(body) => match change.id {
+                None => self.push(Content::Note(None, body)),
+                Some(id) => {
+                    let tile = self.tile(id)?;
+                    if !matches!(tile.content, Content::Note(..)) {
+                        return Err(Error::refused(Some("text"), "This tile shows no text."));
+                    }
+                    tile.content = Content::Note(None, body);
+                    tile
+                }
+            },
+            ContentChange::Button(button) => match change.id {
+                None => self.push(Content::Button(None, button)),
+                Some(id) => {
+                    let tile = self.tile(id)?;
+                    let Content::Button(known, _) = tile.content else {
+                        let detail = "This tile shows no button.";
+                        return Err(Error::refused(Some("button_tile"), detail));
+                    };
+                    tile.content = Content::Button(known, button);
+                    tile
+                }
+            },
+        };
+        set(&mut tile.deleted, change.deleted);
+        set(&mut tile.look.layouts, change.layouts);
+        set(&mut tile.look.color, change.color);
+        set(&mut tile.look.filters_overrides, change.filters_overrides);
+        set(&mut tile.look.show_description, change.show_description);
+        set(&mut tile.look.transparent_background, change.transparent_background);
+        Ok(())
+    }
+
+    fn tile(&mut self, id: TileId) -> Result<&mut TileState> {
+        let found = self.tiles.iter_mut().find(|tile| tile.id == Some(id));
+        found.ok_or_else(|| {
+            let detail = format!("There is no tile {id} on this dashboard.");
+            Error::refused(Some("tiles"), detail)
+        })
+    }
+
+    fn change_note(
+        &mut self,
+        note: NoteId,
+        on: Option<TileId>,
+        body: Option<String>,
+    ) -> Result<&mut TileState> {
+        let shows =
+            |tile: &TileState| matches!(tile.content, Content::Note(Some(id), _) if id == note);
+        let found = self
+            .tiles
+            .iter_mut()
+            .find(|tile| shows(tile) && on.is_none_or(|on| tile.id == Some(on)));
+        let Some(tile) = found else {
+            let detail = format!("There is no text {note} on this dashboard.");
+            return Err(Error::refused(Some("text"), detail));
+        };
+        if let (Content::Note(_, known), Some(body)) = (&mut tile.content, body) {
+            *known = body;
+        }
+        Ok(tile)
+    }
+
+    fn push(&mut self, content: Content) -> &mut TileState {
+        let look = TileLook::default();
+        self.tiles.push(TileState { id: None, look, content, deleted: false });
+        let last = self.tiles.len() - 1;
+        &mut self.tiles[last]
+    }
+
+    /// An insight lies on a dashboard once, so its copy would need one of its own.
+    pub(crate) fn copy_within(&mut self, copy: TileCopy) -> Result<()> {
+        let mut tile = self.tile(copy.id)?.clone();
+        match &mut tile.content {
+            Content::Note(id, _) => *id = None,
+            Content::Button(id, _) => *id = None,
+            Content::Insight(_) | Content::NewInsight(_) => {
+                let detail = "An insight is on a dashboard only once; duplicate the insight.";
+                return Err(Error::refused(Some("duplicate_tiles"), detail));
+            }
+        }
+        set(&mut tile.look.layouts, copy.layouts);
+        self.tiles.push(TileState { id: None, deleted: false, ..tile });
+        Ok(())
+    }
+}
+
+const NO_TILE: &str = "A tile that shows something else than text needs its id.";

@@ -1,0 +1,329 @@
+//! Dashboards: insights, notes and links laid out on a grid, and who may change them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    AccessLevel, ButtonId, DashboardId, InsightId, NoteId, ProjectId, TileId, Timestamp, User,
+    UserId,
+};
+
+/// An enumeration whose numbers are on the wire.
+macro_rules! numbered {
+    ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $variant:ident = $number:literal),+ }) => {
+        $(#[$doc])*
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+        )]
+        #[serde(into = "i64", try_from = "i64")]
+        #[schemars(with = "i64")]
+        pub enum $name {
+            $($(#[$about])* $variant = $number),+
+        }
+
+        impl From<$name> for i64 {
+            fn from(value: $name) -> Self {
+                value as Self
+            }
+        }
+
+        impl TryFrom<i64> for $name {
+            type Error = String;
+
+            fn try_from(number: i64) -> Result<Self, String> {
+                match number {
+                    $($number => Ok(Self::$variant),)+
+                    other => Err(format!("\"{other}\" is not a valid choice.")),
+                }
+            }
+        }
+    };
+}
+
+numbered!(
+    /// Who may edit a dashboard.
+    Restriction {
+        /// Everybody in the project.
+        Everyone = 21,
+        /// Its author, administrators, and those who were added.
+        Collaborators = 37
+    }
+);
+numbered!(
+    /// What somebody may do with a dashboard.
+    Privilege { View = 21, Edit = 37 }
+);
+
+/// How a dashboard came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CreationMode {
+    Default,
+    Template,
+    Duplicate,
+    /// Belongs to something else and is in no list.
+    Unlisted,
+}
+
+impl CreationMode {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::Template => "template",
+            Self::Duplicate => "duplicate",
+            Self::Unlisted => "unlisted",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Default, Self::Template, Self::Duplicate, Self::Unlisted]
+            .into_iter()
+            .find(|mode| mode.as_str() == text)
+    }
+}
+
+/// Who looks at a dashboard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Viewer {
+    pub user: UserId,
+    /// Administrators of the project may restrict and edit everything in it.
+    pub administrates: bool,
+}
+
+/// What decides about a viewer's rights to one dashboard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guard {
+    pub restriction: Restriction,
+    pub author: Option<UserId>,
+    /// Whether the viewer was added to it by name.
+    pub collaborates: bool,
+}
+
+/// What a viewer may do with one dashboard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rights {
+    pub restriction: Restriction,
+    pub privilege: Privilege,
+    /// May say who else edits it.
+    pub can_restrict: bool,
+}
+
+impl Guard {
+    pub fn rights(self, viewer: Viewer) -> Rights {
+        let can_restrict = viewer.administrates || self.author == Some(viewer.user);
+        let open = self.restriction == Restriction::Everyone;
+        let privilege = match open || can_restrict || self.collaborates {
+            true => Privilege::Edit,
+            false => Privilege::View,
+        };
+        Rights { restriction: self.restriction, privilege, can_restrict }
+    }
+}
+
+impl Rights {
+    /// Those of whoever opens a shared page.
+    pub const PUBLIC: Self = Self {
+        restriction: Restriction::Collaborators,
+        privilege: Privilege::View,
+        can_restrict: false,
+    };
+
+    pub fn can_edit(self) -> bool {
+        self.privilege == Privilege::Edit
+    }
+
+    pub fn access_level(self) -> AccessLevel {
+        match (self.can_restrict, self.can_edit()) {
+            (true, _) => AccessLevel::Manager,
+            (false, true) => AccessLevel::Editor,
+            (false, false) => AccessLevel::Viewer,
+        }
+    }
+}
+
+/// What lists show of a dashboard.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct DashboardHead {
+    pub id: DashboardId,
+    pub name: Option<String>,
+    pub description: String,
+    pub pinned: bool,
+    pub created_at: Timestamp,
+    pub created_by: Option<User>,
+    pub last_accessed_at: Option<Timestamp>,
+    pub last_viewed_at: Option<Timestamp>,
+    pub is_shared: bool,
+    pub deleted: bool,
+    pub creation_mode: CreationMode,
+    pub tags: Vec<String>,
+    pub restriction_level: Restriction,
+    pub last_refresh: Option<Timestamp>,
+    pub team_id: ProjectId,
+    /// Whether the one who asked was added by name.
+    #[serde(skip)]
+    pub collaborates: bool,
+}
+
+impl DashboardHead {
+    pub fn guard(&self) -> Guard {
+        Guard {
+            restriction: self.restriction_level,
+            author: self.created_by.as_ref().map(|author| author.id),
+            collaborates: self.collaborates,
+        }
+    }
+}
+
+/// What applies to all tiles of a dashboard; nothing here looks inside.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct DashboardLook {
+    pub filters: Map<String, Value>,
+    pub variables: Option<Map<String, Value>>,
+    pub breakdown_colors: Vec<Value>,
+    pub data_color_theme_id: Option<i64>,
+    pub quick_filter_ids: Vec<Value>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Dashboard {
+    #[serde(flatten)]
+    pub head: DashboardHead,
+    #[serde(flatten)]
+    pub look: DashboardLook,
+}
+
+/// How a tile is shown, whatever it shows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct TileLook {
+    /// A place and a size for each width of the screen.
+    pub layouts: Map<String, Value>,
+    pub color: Option<String>,
+    pub filters_overrides: Map<String, Value>,
+    pub show_description: Option<bool>,
+    pub transparent_background: Option<bool>,
+}
+
+/// Where a tile without a place goes: after all that have one.
+const NOWHERE: f64 = 100.0;
+
+impl TileLook {
+    /// Row, then column, on a screen of this size.
+    pub fn place(&self, size: &str) -> (f64, f64) {
+        let at = |axis: &str| self.layouts.get(size)?.get(axis)?.as_f64();
+        (at("y").unwrap_or(NOWHERE), at("x").unwrap_or(NOWHERE))
+    }
+}
+
+/// A tile and what it shows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tile {
+    pub id: TileId,
+    pub look: TileLook,
+    pub shows: Shows,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shows {
+    Insight(InsightId),
+    Note(Box<Note>),
+    Button(ButtonId, Button),
+}
+
+/// A text on a dashboard.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Note {
+    pub id: NoteId,
+    pub body: String,
+    pub created_by: Option<User>,
+    pub last_modified_by: Option<User>,
+    pub last_modified_at: Timestamp,
+    pub team: ProjectId,
+    pub dashboard_tiles: Vec<TilePlace>,
+}
+
+/// One of the tiles that show a thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct TilePlace {
+    pub id: TileId,
+    pub dashboard_id: DashboardId,
+    pub deleted: bool,
+}
+
+/// A link on a dashboard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Button {
+    pub url: String,
+    pub text: String,
+    pub placement: ButtonPlacement,
+    pub style: ButtonStyle,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ButtonPlacement {
+    #[default]
+    Left,
+    Right,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ButtonStyle {
+    #[default]
+    Primary,
+    Secondary,
+}
+
+impl ButtonPlacement {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Left => "left",
+            Self::Right => "right",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Left, Self::Right].into_iter().find(|one| one.as_str() == text)
+    }
+}
+
+impl ButtonStyle {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Secondary => "secondary",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Primary, Self::Secondary].into_iter().find(|one| one.as_str() == text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rights_follow_from_restriction_authorship_rank_and_invitation() {
+        use Privilege::{Edit, View};
+        use Restriction::{Collaborators, Everyone};
+        // restriction, own, administrates, collaborates -> privilege, may restrict
+        for (restriction, own, administrates, collaborates, privilege, can_restrict) in [
+            (Everyone, false, false, false, Edit, false),
+            (Everyone, true, false, false, Edit, true),
+            (Everyone, false, true, false, Edit, true),
+            (Collaborators, false, false, false, View, false),
+            (Collaborators, false, false, true, Edit, false),
+            (Collaborators, true, false, false, Edit, true),
+            (Collaborators, false, true, false, Edit, true),
+        ] {
+            let author = Some(UserId(if own { 1 } else { 2 }));
+            let guard = Guard { restriction, author, collaborates };
+            let rights = guard.rights(Viewer { user: UserId(1), administrates });
+            assert_eq!(rights, Rights { restriction, privilege, can_restrict }, "{guard:?}");
+        }
+        assert!(!Rights::PUBLIC.can_edit());
+    }
+}

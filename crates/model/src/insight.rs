@@ -1,0 +1,198 @@
+//! Insights as stored objects: a question, its name, and the dashboards it is on.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::{DashboardId, Guard, InsightId, ProjectId, TileId, Timestamp, User, Viewer};
+use crate::{Privilege, Restriction, Rights};
+
+/// What was asked; its answer is computed elsewhere.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Insight {
+    pub id: InsightId,
+    pub short_id: String,
+    pub name: Option<String>,
+    pub derived_name: Option<String>,
+    /// The old way to ask; empty when there is a `query`.
+    pub filters: Map<String, Value>,
+    /// As it was sent.
+    pub query: Option<Map<String, Value>>,
+    pub order: Option<i64>,
+    pub deleted: bool,
+    pub dashboards: Vec<DashboardId>,
+    pub created_at: Timestamp,
+    pub created_by: Option<User>,
+    pub description: Option<String>,
+    pub updated_at: Timestamp,
+    pub tags: Vec<String>,
+    pub favorited: bool,
+    pub saved: bool,
+    pub last_modified_at: Timestamp,
+    pub last_modified_by: Option<User>,
+    pub is_sample: bool,
+    /// By the one who asked.
+    pub last_viewed_at: Option<Timestamp>,
+    #[serde(skip)]
+    pub team_id: ProjectId,
+    /// The live tiles that show it.
+    #[serde(skip)]
+    pub places: Vec<Place>,
+}
+
+/// A dashboard that an insight is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub tile: TileId,
+    pub dashboard: DashboardId,
+    pub guard: Guard,
+}
+
+impl Insight {
+    /// As restricted as the most restricted of its dashboards; whoever may edit one of them may
+    /// edit it.
+    pub fn rights(&self, viewer: Viewer) -> Rights {
+        let own = self.created_by.as_ref().is_some_and(|author| author.id == viewer.user);
+        let can_restrict = viewer.administrates || own;
+        let on = || self.places.iter().map(|place| place.guard.rights(viewer));
+        let restriction = on().map(|rights| rights.restriction).max();
+        let privilege = on().map(|rights| rights.privilege).max();
+        Rights {
+            restriction: restriction.unwrap_or(Restriction::Everyone),
+            privilege: privilege.unwrap_or(Privilege::Edit),
+            can_restrict: can_restrict && privilege != Some(Privilege::View),
+        }
+    }
+}
+
+/// What lists of insights are filtered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InsightKind {
+    Trends,
+    Funnels,
+    Retention,
+    Paths,
+    Stickiness,
+    Lifecycle,
+    Sql,
+    Json,
+}
+
+impl InsightKind {
+    const ALL: [Self; 8] = [
+        Self::Trends,
+        Self::Funnels,
+        Self::Retention,
+        Self::Paths,
+        Self::Stickiness,
+        Self::Lifecycle,
+        Self::Sql,
+        Self::Json,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Trends => "TRENDS",
+            Self::Funnels => "FUNNELS",
+            Self::Retention => "RETENTION",
+            Self::Paths => "PATHS",
+            Self::Stickiness => "STICKINESS",
+            Self::Lifecycle => "LIFECYCLE",
+            Self::Sql => "SQL",
+            Self::Json => "JSON",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(text))
+    }
+
+    /// The kind of a stored question.
+    pub fn of(query: Option<&Map<String, Value>>, filters: &Map<String, Value>) -> Option<Self> {
+        match query {
+            Some(query) => Self::of_query(query).ok(),
+            None => Self::parse(filters.get("insight")?.as_str()?),
+        }
+    }
+
+    /// What a query asks for, inside whatever it is wrapped in; otherwise why it asks nothing.
+    pub fn of_query(query: &Map<String, Value>) -> Result<Self, String> {
+        let source = || match query.get("source") {
+            Some(Value::Object(source)) => Self::of_source(source),
+            Some(_) => Err("source: Input should be a valid dictionary".into()),
+            None => Err("source: Field required".into()),
+        };
+        match kind(query)? {
+            "InsightVizNode" | "DataVisualizationNode" => source(),
+            // A table shows rows, whatever they are rows of.
+            "DataTableNode" => source().map(|_| Self::Json),
+            "SavedInsightNode" => Ok(Self::Json),
+            _ => Self::of_source(query),
+        }
+    }
+
+    fn of_source(source: &Map<String, Value>) -> Result<Self, String> {
+        Ok(match kind(source)? {
+            "TrendsQuery" => Self::Trends,
+            "FunnelsQuery" => Self::Funnels,
+            "RetentionQuery" => Self::Retention,
+            "PathsQuery" => Self::Paths,
+            "StickinessQuery" => Self::Stickiness,
+            "LifecycleQuery" => Self::Lifecycle,
+            "HogQLQuery" => Self::Sql,
+            "EventsQuery"
+            | "EventsNode"
+            | "ActionsNode"
+            | "PersonsNode"
+            | "ActorsQuery"
+            | "InsightActorsQuery"
+            | "FunnelsActorsQuery"
+            | "FunnelCorrelationQuery"
+            | "GroupsQuery" => Self::Json,
+            other => return Err(format!("kind: \"{other}\" is not a kind of query")),
+        })
+    }
+}
+
+fn kind(query: &Map<String, Value>) -> Result<&str, String> {
+    match query.get("kind") {
+        Some(Value::String(kind)) => Ok(kind),
+        Some(_) => Err("kind: Input should be a valid string".into()),
+        None => Err("kind: Field required".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_query_is_known_by_its_kind_or_that_of_its_source() {
+        for (query, expected) in [
+            (json!({ "kind": "TrendsQuery" }), Some("TRENDS")),
+            (
+                json!({ "kind": "InsightVizNode", "source": { "kind": "PathsQuery" } }),
+                Some("PATHS"),
+            ),
+            (
+                json!({ "kind": "DataVisualizationNode", "source": { "kind": "HogQLQuery" } }),
+                Some("SQL"),
+            ),
+            (json!({ "kind": "DataTableNode", "source": { "kind": "HogQLQuery" } }), Some("JSON")),
+            (json!({ "kind": "SavedInsightNode", "shortId": "x" }), Some("JSON")),
+            (json!({ "kind": "InsightVizNode" }), None),
+            (json!({ "kind": "InsightVizNode", "source": [] }), None),
+            (json!({ "kind": "InsightVizNode", "source": { "kind": "Nope" } }), None),
+            (json!({ "kind": 5 }), None),
+            (json!({}), None),
+        ] {
+            let found = InsightKind::of_query(query.as_object().unwrap());
+            assert_eq!(found.ok().map(InsightKind::as_str), expected, "{query}");
+        }
+        let legacy = json!({ "insight": "FUNNELS" });
+        let kind = InsightKind::of(None, legacy.as_object().unwrap());
+        assert_eq!(kind, Some(InsightKind::Funnels));
+    }
+}

@@ -1,0 +1,232 @@
+//! Who may see, edit, restrict and share a dashboard, and whom they may add.
+
+use serde_json::{Value, json};
+
+use crate::dashboards::{create, insight_on, path};
+use crate::harness::{PERSONAL_KEY, Server, Store, both};
+use crate::people;
+
+both! {
+    what_a_dashboard_says_of_rights_is_what_happens,
+    collaborators_are_checked_in_order,
+    collaborators_edit_what_others_only_see,
+}
+
+struct People {
+    server: Server,
+    /// Keys by name: the administrator of the instance, another one, the author, an outsider.
+    keys: Vec<(&'static str, String)>,
+    member: String,
+    other: String,
+}
+
+impl People {
+    fn new(store: Store) -> Self {
+        let server = Server::start(store);
+        people::add(&server, "admin2@example.com", 8);
+        let author = people::add(&server, "author@example.com", 1);
+        let member = people::add(&server, "member@example.com", 1);
+        let other = people::add(&server, "other@example.com", 1);
+        let key = |email: &str| people::key_of(&server, email, &["*"]);
+        let keys = vec![
+            ("owner", PERSONAL_KEY.to_owned()),
+            ("admin", key("admin2@example.com")),
+            ("author", key("author@example.com")),
+            ("member", key("member@example.com")),
+            ("collaborator", key("other@example.com")),
+        ];
+        assert_ne!(author, member);
+        Self { server, keys, member, other }
+    }
+
+    fn key(&self, name: &str) -> &str {
+        &self.keys.iter().find(|(known, _)| *known == name).unwrap().1
+    }
+
+    fn send(&self, who: &str, method: &str, path: &str, body: Value) -> crate::harness::Answer {
+        self.server.call(method, path).key(self.key(who)).json(body).send()
+    }
+
+    /// A dashboard of the author's at this level, with one collaborator where there may be one.
+    fn dashboard(&self, level: i64) -> Value {
+        let body = json!({ "name": "d", "restriction_level": 37 });
+        let made =
+            self.send("author", "POST", crate::dashboards::DASHBOARDS, body).expect(201).json();
+        let added = json!({ "user_uuid": self.other });
+        self.send("author", "POST", &format!("{}collaborators", path(&made)), added).expect(201);
+        let body = json!({ "restriction_level": level });
+        self.send("author", "PATCH", &path(&made), body).expect(200).json()
+    }
+}
+
+// contract: management 57-59
+fn what_a_dashboard_says_of_rights_is_what_happens(store: Store) {
+    let world = People::new(store);
+    // who, level -> may edit, may restrict, what they are
+    for (who, level, edits, restricts, access) in [
+        ("owner", 21, true, true, "manager"),
+        ("admin", 21, true, true, "manager"),
+        ("author", 21, true, true, "manager"),
+        ("member", 21, true, false, "editor"),
+        ("collaborator", 21, true, false, "editor"),
+        ("owner", 37, true, true, "manager"),
+        ("admin", 37, true, true, "manager"),
+        ("author", 37, true, true, "manager"),
+        ("member", 37, false, false, "viewer"),
+        ("collaborator", 37, true, false, "editor"),
+    ] {
+        let case = format!("{who} {level}");
+        let made = world.dashboard(level);
+        let at = path(&made);
+        let insight = insight_on(&world.server, "i", &[&made]);
+        let insight_at = format!("/api/projects/1/insights/{}", insight["id"]);
+        let read = |path: &str| {
+            world.server.call("GET", path).key(world.key(who)).send().expect(200).json()
+        };
+        let (shown, shown_insight) = (read(&at), read(&insight_at));
+        let listing = read(crate::dashboards::DASHBOARDS);
+        let listed = listing["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["id"] == made["id"])
+            .unwrap();
+        for shown in [&shown, listed] {
+            assert_eq!(shown["effective_restriction_level"], level, "{case}");
+            assert_eq!(shown["effective_privilege_level"], if edits { 37 } else { 21 }, "{case}");
+            assert_eq!(shown["user_access_level"], access, "{case}");
+        }
+        assert_eq!(shown_insight["effective_restriction_level"], level, "{case}");
+        assert_eq!(
+            shown_insight["effective_privilege_level"],
+            if edits { 37 } else { 21 },
+            "{case}"
+        );
+
+        let may = |allowed: bool| if allowed { 200 } else { 403 };
+        let text = json!({ "tiles": [{ "text": { "body": "x" } }] });
+        let tile = &shown["tiles"][0]["id"];
+        let moving = json!({ "tile": { "id": tile }, "toDashboard": 999_999 });
+        for (method, at, body, expected) in [
+            ("PATCH", at.clone(), json!({ "name": case }), may(edits)),
+            ("PATCH", at.clone(), text, may(edits)),
+            ("PATCH", format!("{at}move_tile"), moving, if edits { 404 } else { 403 }),
+            ("POST", format!("{at}reorder_tiles"), json!({ "tile_order": [tile] }), may(edits)),
+            ("PATCH", format!("{at}sharing"), json!({ "enabled": false }), may(edits)),
+            ("POST", format!("{at}sharing/refresh"), json!({}), may(edits)),
+            ("PATCH", insight_at.clone(), json!({ "name": case }), may(edits)),
+            ("PATCH", insight_at.clone(), json!({ "dashboards": [] }), may(edits)),
+            ("PATCH", at.clone(), json!({ "restriction_level": 58 - level }), may(restricts)),
+        ] {
+            let answer = world.send(who, method, &at, body.clone());
+            assert_eq!(answer.status, expected, "{case}: {method} {at} {body}: {}", answer.text());
+        }
+        let after = world.server.get(&at).json();
+        assert_eq!(after["name"], if edits { json!(case) } else { json!("d") });
+        assert_eq!(after["restriction_level"], if restricts { 58 - level } else { level });
+    }
+    let made = world.dashboard(37);
+    let refused = world.send("member", "PATCH", &path(&made), json!({ "name": "x" })).expect(403);
+    assert_eq!(refused.json()["detail"], "You don't have edit permissions for this dashboard.");
+    let made = world.dashboard(21);
+    let refused =
+        world.send("member", "PATCH", &path(&made), json!({ "restriction_level": 37 })).expect(403);
+    let detail = "Only the dashboard owner and project admins have the restriction rights required \
+                  to change the dashboard's restriction level.";
+    assert_eq!(refused.json()["detail"], detail);
+}
+
+// contract: management 60-65
+fn collaborators_are_checked_in_order(store: Store) {
+    let world = People::new(store);
+    let author = world.server.call("GET", "/api/users/@me/").key(world.key("author")).send().json();
+    let owner = world.server.get("/api/users/@me/").json();
+    let open = world.dashboard(21);
+    let closed = world.dashboard(37);
+    let unknown = "0192f0c1-2345-7000-8000-000000000000";
+    let inherent = "Cannot add collaborators that already have inherent access \
+                    (the dashboard owner or a project admins).";
+    for (dashboard, body, expected, detail) in [
+        (&closed, json!({}), "required user_uuid", "This field is required."),
+        (&closed, json!({ "user_uuid": "x" }), "invalid_input user_uuid", "Must be a valid UUID."),
+        (
+            &open,
+            json!({ "user_uuid": world.member }),
+            "invalid_input -",
+            "Cannot add collaborators to a dashboard on the lowest restriction level.",
+        ),
+        (
+            &closed,
+            json!({ "user_uuid": world.member, "level": 21 }),
+            "invalid_input -",
+            "Only edit access can be explicitly specified currently.",
+        ),
+        (
+            &closed,
+            json!({ "user_uuid": world.member, "level": 5 }),
+            "invalid_choice level",
+            "\"5\" is not a valid choice.",
+        ),
+        (&closed, json!({ "user_uuid": unknown }), "invalid_input -", "User does not exist."),
+        (&closed, json!({ "user_uuid": author["uuid"] }), "invalid_input -", inherent),
+        (&closed, json!({ "user_uuid": owner["uuid"] }), "invalid_input -", inherent),
+        (
+            &closed,
+            json!({ "user_uuid": world.other, "level": 37 }),
+            "invalid_input -",
+            "User already is a collaborator.",
+        ),
+    ] {
+        let refused =
+            world.send("author", "POST", &format!("{}collaborators", path(dashboard)), body);
+        let refused = refused.expect(400);
+        assert_eq!(refused.error(), format!("validation_error {expected}"));
+        assert_eq!(refused.json()["detail"], detail);
+    }
+    let nowhere = world.server.post("/api/projects/1/dashboards/999999/collaborators", json!({}));
+    assert_eq!(nowhere.expect(404).json()["detail"], "Dashboard not found.");
+    let body = json!({ "user_uuid": world.member });
+    world.send("member", "POST", &format!("{}collaborators", path(&closed)), body).expect(403);
+}
+
+// contract: management 61, 66-68
+fn collaborators_edit_what_others_only_see(store: Store) {
+    let world = People::new(store);
+    let made = create(&world.server, json!({ "restriction_level": 37 }));
+    let at = format!("{}collaborators", path(&made));
+    let added = world
+        .server
+        .post(&at, json!({ "user_uuid": world.member, "level": 37 }))
+        .expect(201)
+        .json();
+    assert_eq!((&added["level"], &added["dashboard_id"]), (&json!(37), &made["id"]));
+    assert_eq!(
+        (&added["user_uuid"], &added["user"]["uuid"]),
+        (&json!(world.member), &json!(world.member))
+    );
+    assert!(
+        added["id"].is_string() && added["added_at"].is_string() && added["updated_at"].is_string()
+    );
+    assert_eq!(world.server.get(&at).expect(200).json(), json!([added]));
+    let named = || world.send("member", "PATCH", &path(&made), json!({ "name": "x" })).status;
+    assert_eq!(named(), 200);
+    // Lowered and raised again, the list is in force as it was.
+    let level = |level: i64| {
+        world.server.patch(&path(&made), json!({ "restriction_level": level })).expect(200)
+    };
+    let own = format!("{at}/{}", world.member);
+    level(21);
+    let refused = world.server.delete(&own).expect(400);
+    let detail = "Cannot remove collaborators from a dashboard on the lowest restriction level.";
+    assert_eq!(refused.json()["detail"], detail);
+    level(37);
+    assert_eq!(named(), 200);
+    people::set_active(&world.server, "member@example.com", false);
+    assert_eq!(world.server.get(&at).expect(200).json(), json!([]), "nobody who is gone");
+    people::set_active(&world.server, "member@example.com", true);
+    assert_eq!(world.server.delete(&own).expect(204).text(), "");
+    world.server.delete(&own).expect(404);
+    assert_eq!(named(), 403);
+    let log = world.server.get(&format!("{}activity", path(&made))).json();
+    assert_eq!(log["results"][0]["detail"]["changes"][0]["field"], "collaborators");
+}
