@@ -142,7 +142,7 @@ impl<T: JsonSchema, K: Table> JsonSchema for WithSettings<T, K> {
     }
 }
 
-fn typed<T: DeserializeOwned>(sent: &Value) -> Result<T> {
+pub(crate) fn typed<T: DeserializeOwned>(sent: &Value) -> Result<T> {
     serde_path_to_error::deserialize(sent).map_err(|error| field_error(&error, sent))
 }
 

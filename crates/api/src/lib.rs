@@ -11,6 +11,7 @@ mod auth;
 mod body;
 mod caller;
 mod capture;
+mod cohorts;
 mod collaborators;
 mod dashboards;
 mod dead_letters;

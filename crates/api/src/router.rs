@@ -23,6 +23,7 @@ const RESOURCES: &[fn(Routes) -> Routes] = &[
     crate::dead_letters::routes,
     crate::event_definitions::routes,
     crate::feature_flags::routes,
+    crate::cohorts::routes,
     crate::collaborators::routes,
     crate::dashboards::routes,
     crate::insights::routes,

@@ -13,6 +13,8 @@ mod boards;
 mod bootstrap;
 mod bulk;
 mod changes;
+mod cohort_members;
+mod cohorts;
 mod collaborators;
 mod dashboards;
 mod db;
@@ -54,7 +56,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use model::Clock;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 pub use actions::{ActionChange, NewAction};
 pub use activity::{
@@ -63,6 +65,8 @@ pub use activity::{
 pub use annotations::{AnnotationChange, AnnotationFilter, NewAnnotation};
 pub use boards::{Contents, Copies, DashboardChange, NewDashboard};
 pub use bootstrap::{Bootstrapped, FirstStart, Prepared};
+pub use cohort_members::{CohortMember, NamedBy};
+pub use cohorts::{CohortChange, CohortFilter, NewCohort, NewCohortKind};
 pub use collaborators::Collaborator;
 pub use dashboards::{DashboardFilter, DashboardView};
 pub use db::{Db, Tx};
@@ -103,6 +107,8 @@ pub struct Catalog {
     vault: Arc<Vault>,
     /// The first journal position that is not applied yet, as far as this process knows.
     applied: Arc<watch::Sender<u64>>,
+    /// Told when a cohort is to be calculated.
+    cohorts_wanted: Arc<Notify>,
 }
 
 /// Where the catalog lives.
@@ -138,7 +144,8 @@ impl Catalog {
             Location::Postgres(url) => Db::postgres(url).await?,
         };
         let applied = Arc::new(watch::Sender::new(0));
-        Ok(Self { db: Arc::new(db), clock, vault: Arc::new(vault), applied })
+        let (db, vault, cohorts_wanted) = (Arc::new(db), Arc::new(vault), Arc::default());
+        Ok(Self { db, clock, vault, applied, cohorts_wanted })
     }
 
     /// Sees that no other server has taken the catalog since its connection broke, and takes it

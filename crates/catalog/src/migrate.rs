@@ -13,6 +13,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_ingest.sql"),
     include_str!("migrations/0003_flags.sql"),
     include_str!("migrations/0004_boards.sql"),
+    include_str!("migrations/0005_cohorts.sql"),
 ];
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 

@@ -3,6 +3,7 @@
 mod account;
 mod action;
 mod annotation;
+mod cohort;
 mod dashboard;
 pub mod definition;
 pub mod edit;
@@ -26,6 +27,7 @@ pub use account::{
 };
 pub use action::{Action, ActionStep, StringMatching};
 pub use annotation::{Annotation, AnnotationScope, CreationType};
+pub use cohort::{Cohort, CohortType, cohort_tree, filters_of_groups};
 pub use dashboard::{
     Button, ButtonPlacement, ButtonStyle, CreationMode, Dashboard, DashboardHead, DashboardLook,
     Guard, Note, Privilege, Restriction, Rights, Shows, Tile, TileLook, TilePlace, Viewer,

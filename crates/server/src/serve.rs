@@ -27,6 +27,8 @@ use crate::values::Switch;
 const BLOCKING_THREADS_MAX: usize = 64;
 /// How long two servers may believe that they own one PostgreSQL, after a connection broke.
 const OWNERSHIP_CHECK: Duration = Duration::from_secs(5);
+/// How often old cohorts are looked for, and failures of the catalog are tried again.
+const COHORT_CHECK: Duration = Duration::from_secs(60);
 /// A statement that hangs must not keep the process from ending.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
@@ -81,6 +83,7 @@ async fn serve(settings: &Settings) -> Result<()> {
     let app =
         AppState::new(catalog.clone(), tokens, flags, capture, http_settings(settings), metrics);
     let mut http = Http::new(api::service(app.clone()), settings);
+    let chores = tokio::spawn(calculate_cohorts(catalog.clone()));
     // Nobody has to listen to this; the log says it too.
     let address = listener.local_addr()?;
     let _ = say(&format!("listening on http://{address}\n"));
@@ -113,6 +116,7 @@ async fn serve(settings: &Settings) -> Result<()> {
     if !drained {
         tracing::warn!("stopped before every request was answered");
     }
+    chores.abort();
     let closing = async {
         intake.close().await;
         ingest.close().await;
@@ -123,6 +127,19 @@ async fn serve(settings: &Settings) -> Result<()> {
     }
     tracing::info!("stopped");
     lost.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Keeps cohorts current: at once when somebody changed one, and again when they have grown old.
+async fn calculate_cohorts(catalog: Catalog) {
+    loop {
+        match catalog.calculate_due_cohort().await {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => tracing::warn!(%error, "cannot calculate a cohort"),
+        }
+        // Nobody wanting one for a while is as good a reason to look.
+        let _ = tokio::time::timeout(COHORT_CHECK, catalog.cohort_wanted()).await;
+    }
 }
 
 /// Waits until another server has the catalog. While it cannot be reached, nobody has it.

@@ -8,7 +8,7 @@ use model::{FlagId, ProjectId};
 
 use crate::db::{Tx, args};
 use crate::flags::unfit;
-use crate::{Error, Result};
+use crate::{Error, Result, cohorts};
 
 /// Upstream's limit on the live flags of a project.
 pub const FLAGS_MAX: i64 = 2_000;
@@ -144,7 +144,7 @@ pub(super) async fn check_references(
     own: Option<FlagId>,
     filters: &Fields,
 ) -> Result<()> {
-    if !filters::cohorts(filters).is_empty() {
+    if !cohorts::are_there(tx, project, &filters::cohorts(filters)).await? {
         return Err(unfit(Refused::unknown_cohort()));
     }
     let wanted = filters::dependencies(filters);

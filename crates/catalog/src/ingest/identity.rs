@@ -10,7 +10,7 @@ use super::keys;
 use crate::bulk::Rows;
 use crate::db::{Row, Tx, Value, args};
 use crate::flags::hash_keys;
-use crate::{Catalog, Error, Result};
+use crate::{Catalog, Error, Result, cohort_members};
 
 /// Numbers begin here, so that zero may mean nobody.
 const FIRST_NUMBER: u32 = 1;
@@ -158,6 +158,8 @@ async fn write_moves(
         let (end, hops) = ends.get(into).copied().unwrap_or((*into, 0));
         ends.insert(*gone, (end, hops + 1));
     }
+    let lists = ends.iter().map(|(gone, (end, _))| (*gone, *end)).collect();
+    cohort_members::follow(tx, project, &lists).await?;
     let mut rows = Rows::new(4);
     for (gone, (end, hops)) in ends {
         rows.push(args![project, gone, end, hops]);

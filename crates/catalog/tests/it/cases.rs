@@ -1,4 +1,5 @@
 pub mod activity;
+pub mod cohorts;
 pub mod concurrency;
 pub mod content;
 pub mod ingest;

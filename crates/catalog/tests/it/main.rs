@@ -72,6 +72,10 @@ contract! {
         definitions_keep_their_hour_and_their_first_type,
         dead_letters_wait_to_be_sent_again_once,
         persons_and_their_ids_are_scanned_part_by_part;
+    cohorts:
+        a_cohort_is_who_fits_its_conditions,
+        lists_are_filled_by_any_name_and_follow_who_is_merged,
+        cohorts_that_are_needed_or_would_need_themselves_are_refused;
     lists:
         lists_take_as_many_statements_for_many_as_for_one,
         pages_cover_a_list_once;

@@ -362,6 +362,20 @@ impl Server {
         }
     }
 
+    /// Reads until what is there is `right`, which is a hang when it never is.
+    #[track_caller]
+    pub fn wait_until(&self, path: &str, right: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let read = self.get(path).expect(200).json();
+            if right(&read) {
+                return read;
+            }
+            assert!(Instant::now() < deadline, "{path} is still {read}");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// A new personal key with these scopes.
     pub fn key(&self, scopes: &[&str]) -> String {
         let body = json!({ "label": "test", "scopes": scopes });

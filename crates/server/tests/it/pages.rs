@@ -1,6 +1,7 @@
 //! Lists come in pages.
 
 use serde_json::{Value, json};
+use sqlx::Connection as _;
 
 use crate::harness::{Server, Store, both};
 
@@ -8,6 +9,7 @@ both! {
     a_long_list_is_read_page_by_page,
     a_bad_limit_or_offset_counts_as_none,
     links_keep_what_was_asked_and_where,
+    links_lead_past_five_thousand_dashboards_once_each,
 }
 
 fn with_notes(store: Store, count: usize) -> Server {
@@ -17,6 +19,25 @@ fn with_notes(store: Store, count: usize) -> Server {
         server.post("/api/projects/1/annotations", body).expect(201);
     }
     server
+}
+
+/// Goes around the server, which would take long to make so many.
+fn write(server: &Server, sql: &'static str) {
+    let url = server.place().database.as_ref().map(|database| database.url.clone());
+    let file = format!("sqlite://{}", server.file("catalog.sqlite").display());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        match url {
+            Some(url) => {
+                let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
+                sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+            }
+            None => {
+                let mut connection = sqlx::SqliteConnection::connect(&file).await.unwrap();
+                sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+            }
+        }
+    });
 }
 
 fn ids(page: &Value) -> Vec<i64> {
@@ -98,4 +119,31 @@ fn links_keep_what_was_asked_and_where(store: Store) {
     let page = ask(1, "gopher", "");
     assert_eq!(page["next"], "http://inside/api/annotation?limit=1&offset=2");
     assert_eq!(page["previous"], "http://inside/api/annotation?limit=1");
+}
+
+fn links_lead_past_five_thousand_dashboards_once_each(store: Store) {
+    let server = Server::start(store);
+    // Few names, so that pages end among equals.
+    write(
+        &server,
+        "INSERT INTO dashboards (project_id, name, description, pinned, creation_mode, \
+         restriction_level, filters, breakdown_colors, quick_filter_ids, created_at, deleted) \
+         WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) \
+         SELECT 1, 'd' || CAST(i % 7 AS TEXT), '', i % 11 = 0, 'default', 21, '{}', '[]', '[]', 0, \
+         FALSE FROM n",
+    );
+    let origin = format!("http://{}", server.address());
+    let mut seen = Vec::new();
+    let mut next = Some("/api/projects/1/dashboards/?limit=300".to_owned());
+    while let Some(path) = next {
+        let page = server.get(&path).expect(200).json();
+        assert_eq!(page["count"], 5_000);
+        seen.extend(ids(&page));
+        let link = page["next"].as_str().map(|link| link.strip_prefix(&origin).unwrap());
+        next = link.map(str::to_owned);
+    }
+    assert_eq!(seen.len(), 5_000);
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 5_000, "each once");
 }

@@ -274,6 +274,9 @@ impl World {
             path if path.starts_with("/api/projects/{project_id}/dashboards/{id}") => {
                 ("id", made("/api/projects/1/dashboards", json!({}), "id"))
             }
+            path if path.starts_with("/api/projects/{project_id}/cohorts/{id}") => {
+                ("id", made("/api/projects/1/cohorts", json!({ "is_static": true }), "id"))
+            }
             path if path.starts_with("/api/projects/{project_id}/insights/{id}") => {
                 ("id", made("/api/projects/1/insights", json!({}), "id"))
             }

@@ -1,0 +1,266 @@
+//! Cohorts: sets of persons, described by their properties or listed.
+
+mod csv;
+mod members;
+mod upload;
+
+use catalog::{Among, CohortChange, CohortFilter, NamedBy, NewCohort, NewCohortKind};
+use model::{Cohort, CohortId, UserId, cohort_tree, filters_of_groups};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
+use crate::body::{lenient_bool, max_bytes, max_chars, present};
+use crate::path::{given, search};
+use crate::{
+    App, AppState, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Query, Reader,
+    Resource, Result, Routes, Writer,
+};
+use upload::Upload;
+
+/// Upstream's lengths.
+const NAME_CHARS_MAX: usize = 400;
+const DESCRIPTION_CHARS_MAX: usize = 1_000;
+/// Ours: a list shows up to a thousand cohorts, so each stays small.
+const FILTERS_BYTES_MAX: usize = 64 << 10;
+/// Persons that one JSON request may name; files may name more.
+const PERSONS_SENT_MAX: usize = 10_000;
+
+pub(crate) enum Cohorts {}
+
+impl Resource for Cohorts {
+    const SCOPE: &'static str = "cohort";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    let routes = routes
+        .get("/api/projects/{project_id}/cohorts", list)
+        .post("/api/projects/{project_id}/cohorts", create)
+        .get("/api/projects/{project_id}/cohorts/{id}", read)
+        .patch("/api/projects/{project_id}/cohorts/{id}", update)
+        .delete("/api/projects/{project_id}/cohorts/{id}", destroy)
+        .post("/api/projects/{project_id}/cohorts/{id}/calculate", calculate)
+        .post("/api/projects/{project_id}/cohorts/{id}/duplicate_as_static_cohort", duplicate)
+        .get("/api/projects/{project_id}/cohorts/activity", activity)
+        .get("/api/projects/{project_id}/cohorts/{id}/activity", activity_of_one);
+    members::routes(routes)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    search: Option<String>,
+    /// `static` or `dynamic`.
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    created_by_id: Option<String>,
+}
+
+async fn list(
+    caller: Reader<Cohorts>,
+    page: Page,
+    query: Query<ListQuery>,
+    app: App,
+) -> Result<Listing<Cohort>> {
+    let is_static = match given(query.kind.as_ref()) {
+        None => None,
+        Some("static") => Some(true),
+        Some("dynamic") => Some(false),
+        Some(other) => {
+            let detail = format!("\"{other}\" is not a valid choice.");
+            return Err(Error::invalid("type", "invalid_choice", detail));
+        }
+    };
+    let author = given(query.created_by_id.as_ref()).map(|text| {
+        let detail = "A valid integer is required.";
+        text.parse().map_err(|_| Error::invalid("created_by_id", "invalid_input", detail))
+    });
+    let filter = CohortFilter {
+        search: search(query.search.as_ref())?,
+        is_static,
+        created_by: author.transpose()?.map(UserId),
+    };
+    let (found, total) = app.catalog.cohorts(caller.project.id, &filter, page.window).await?;
+    Ok(page.listing(found, total))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct CohortFields {
+    #[serde(default)]
+    name: Patch<String>,
+    #[serde(default, deserialize_with = "present")]
+    description: Option<String>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    is_static: Option<bool>,
+    #[serde(default)]
+    filters: Patch<Map<String, Value>>,
+    /// The old way to describe one.
+    #[serde(default)]
+    groups: Patch<Vec<Value>>,
+    /// Members of a new list.
+    #[serde(default, rename = "_create_static_person_ids")]
+    person_ids: Patch<Vec<Uuid>>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    deleted: Option<bool>,
+}
+
+async fn create(
+    caller: Writer<Cohorts>,
+    app: App,
+    sent: Upload<CohortFields>,
+) -> Result<Created<Cohort>> {
+    let (fields, file) = sent.read()?;
+    let is_static = fields.is_static.unwrap_or(false);
+    let persons = fields.person_ids.clone().given().unwrap_or_default();
+    check_persons("_create_static_person_ids", &persons)?;
+    let change = fields.validate()?;
+    let kind = match (is_static, change.filters) {
+        (true, _) => NewCohortKind::Static,
+        (false, Some(filters)) => NewCohortKind::Dynamic(filters),
+        (false, None) => return Err(Error::required("filters")),
+    };
+    if !is_static && (file.is_some() || !persons.is_empty()) {
+        return Err(Error::invalid(
+            "is_static",
+            "invalid_input",
+            "Only static cohorts are listed.",
+        ));
+    }
+    let named = file.map(|file| csv::names(&file)).transpose()?;
+    let new = NewCohort {
+        name: change.name.flatten(),
+        description: change.description.unwrap_or_default(),
+        deleted: change.deleted.unwrap_or(false),
+        kind,
+    };
+    let actor = caller.actor();
+    let mut cohort = app.catalog.create_cohort(&actor, new).await?;
+    if let Some((by, names)) = named {
+        cohort = app.catalog.add_to_cohort(&actor, cohort.id, by, &names).await?;
+    }
+    if !persons.is_empty() {
+        let names = texts(&persons);
+        cohort = app.catalog.add_to_cohort(&actor, cohort.id, NamedBy::PersonUuid, &names).await?;
+    }
+    Ok(Created(cohort))
+}
+
+async fn read(caller: Reader<Cohorts>, id: Id, app: App) -> Result<Found<Cohort>> {
+    Ok(Found(app.catalog.cohort(caller.project.id, CohortId(id.0), Among::Live).await?))
+}
+
+async fn update(
+    caller: Writer<Cohorts>,
+    id: Id,
+    app: App,
+    sent: Upload<CohortFields>,
+) -> Result<Found<Cohort>> {
+    let id = CohortId(id.0);
+    let known = app.catalog.cohort(caller.project.id, id, sent.among()).await?;
+    let (fields, file) = sent.read()?;
+    if fields.is_static.is_some_and(|is_static| is_static != known.is_static) {
+        let detail = "A cohort stays what it is; duplicate it as a static one.";
+        return Err(Error::invalid("is_static", "invalid_input", detail));
+    }
+    if file.is_some() && !known.is_static {
+        return Err(Error::invalid("csv", "invalid_input", "Only static cohorts are listed."));
+    }
+    let change = fields.validate()?;
+    let named = file.map(|file| csv::names(&file)).transpose()?;
+    let actor = caller.actor();
+    let mut cohort = app.catalog.update_cohort(&actor, id, change).await?;
+    if let Some((by, names)) = named {
+        cohort = app.catalog.add_to_cohort(&actor, id, by, &names).await?;
+    }
+    Ok(Found(cohort))
+}
+
+async fn destroy(_: Writer<Cohorts>) -> Result<NeverDeleted> {
+    Ok(NeverDeleted)
+}
+
+async fn calculate(caller: Writer<Cohorts>, id: Id, app: App) -> Result<Found<Cohort>> {
+    let id = live(&app, &caller.project, id).await?.id;
+    Ok(Found(app.catalog.recalculate_cohort(&caller.actor(), id).await?))
+}
+
+/// A list of whoever belongs to a cohort now.
+async fn duplicate(caller: Writer<Cohorts>, id: Id, app: App) -> Result<Created<Cohort>> {
+    let source = live(&app, &caller.project, id).await?;
+    let named = |name: &String| {
+        let suffix = " (static copy)";
+        name.chars().take(NAME_CHARS_MAX - suffix.len()).chain(suffix.chars()).collect()
+    };
+    let new = NewCohort {
+        name: source.name.as_ref().map(named),
+        description: source.description.clone(),
+        deleted: false,
+        kind: NewCohortKind::Static,
+    };
+    let actor = caller.actor();
+    let made = app.catalog.create_cohort(&actor, new).await?;
+    Ok(Created(app.catalog.copy_members(&actor, &source, made.id).await?))
+}
+
+async fn activity(
+    caller: Reader<ActivityLog>,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    page.of_all::<Cohort>(&app, &caller.project).await
+}
+
+async fn activity_of_one(
+    caller: Reader<ActivityLog>,
+    id: Id,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    let cohort = live(&app, &caller.project, id).await?;
+    page.of(&app, &caller.project, &cohort).await
+}
+
+async fn live(app: &AppState, project: &catalog::ProjectRow, id: Id) -> Result<Cohort> {
+    Ok(app.catalog.cohort(project.id, CohortId(id.0), Among::Live).await?)
+}
+
+fn texts(persons: &[Uuid]) -> Vec<String> {
+    persons.iter().map(ToString::to_string).collect()
+}
+
+fn check_persons(attr: &str, persons: &[Uuid]) -> Result<()> {
+    if persons.len() > PERSONS_SENT_MAX {
+        let detail = format!("Ensure this field has no more than {PERSONS_SENT_MAX} elements.");
+        return Err(Error::invalid(attr, "max_length", detail));
+    }
+    Ok(())
+}
+
+impl CohortFields {
+    fn validate(self) -> Result<CohortChange> {
+        if let Patch::Value(name) = &self.name {
+            max_chars("name", name, NAME_CHARS_MAX)?;
+        }
+        if let Some(description) = &self.description {
+            max_chars("description", description, DESCRIPTION_CHARS_MAX)?;
+        }
+        let old = self.groups.given().filter(|groups| !groups.is_empty());
+        let filters = self.filters.given().or_else(|| old.map(|groups| filters_of_groups(&groups)));
+        if let Some(filters) = &filters
+            && self.is_static != Some(true)
+        {
+            max_bytes("filters", filters, FILTERS_BYTES_MAX)?;
+            let refused = |why: model::property::FilterError| {
+                Error::invalid("filters", "invalid_input", why.to_string())
+            };
+            cohort_tree(filters).map_err(refused)?;
+        }
+        Ok(CohortChange {
+            name: self.name.nullable(),
+            description: self.description,
+            filters,
+            deleted: self.deleted,
+        })
+    }
+}

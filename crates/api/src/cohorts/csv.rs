@@ -1,0 +1,106 @@
+//! Files that list persons: one column tells who.
+
+use catalog::NamedBy;
+
+use crate::{Error, Result};
+
+/// Header cells that say what a column holds, the better ones first.
+const KNOWN: [(&str, NamedBy); 4] = [
+    ("person_id", NamedBy::PersonUuid),
+    ("distinct_id", NamedBy::DistinctId),
+    ("distinct-id", NamedBy::DistinctId),
+    ("email", NamedBy::Email),
+];
+
+/// The names in a file, and what kind of names they are.
+pub(super) fn names(file: &[u8]) -> Result<(NamedBy, Vec<String>)> {
+    let refused = |detail: &str| Error::invalid("csv", "invalid_input", detail);
+    let text = std::str::from_utf8(file).map_err(|_| refused("The file is not UTF-8 text."))?;
+    let rows = rows(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let Some(first) = rows.first() else { return Err(refused("The file is empty.")) };
+    if text.contains('\0') {
+        return Err(refused("Null characters are not allowed."));
+    }
+    let header = KNOWN.iter().find_map(|(name, by)| {
+        let column = first.iter().position(|cell| cell.trim().eq_ignore_ascii_case(name))?;
+        Some((column, *by))
+    });
+    let (column, by, rows) = match header {
+        Some((column, by)) => (column, by, &rows[1..]),
+        None if first.len() == 1 => (0, NamedBy::DistinctId, &rows[..]),
+        None => {
+            let detail = "One column must be called person_id, distinct_id or email.";
+            return Err(refused(detail));
+        }
+    };
+    let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.trim());
+    let names = cells.filter(|cell| !cell.is_empty());
+    let names = names.map(|cell| match by {
+        // As they are stored.
+        NamedBy::PersonUuid => cell.to_ascii_lowercase(),
+        NamedBy::DistinctId | NamedBy::Email => cell.to_owned(),
+    });
+    Ok((by, names.collect()))
+}
+
+/// Cells by RFC 4180; rows without anything are left out.
+fn rows(text: &str) -> Vec<Vec<String>> {
+    let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
+    let mut quoted = false;
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match (letter, quoted) {
+            ('"', true) if letters.peek() == Some(&'"') => {
+                cell.push('"');
+                letters.next();
+            }
+            ('"', true) => quoted = false,
+            ('"', false) if cell.is_empty() => quoted = true,
+            (',', false) => row.push(std::mem::take(&mut cell)),
+            ('\r', false) => {}
+            ('\n', false) => end_row(&mut rows, &mut row, &mut cell),
+            (other, _) => cell.push(other),
+        }
+    }
+    end_row(&mut rows, &mut row, &mut cell);
+    rows
+}
+
+fn end_row(rows: &mut Vec<Vec<String>>, row: &mut Vec<String>, cell: &mut String) {
+    row.push(std::mem::take(cell));
+    let row = std::mem::take(row);
+    if row.iter().any(|cell| !cell.trim().is_empty()) {
+        rows.push(row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_or_a_lonely_column_tells_who_is_named() {
+        use NamedBy::{DistinctId, Email, PersonUuid};
+        for (file, expected) in [
+            ("distinct_id\nu1\n\nu2\r\n", Some((DistinctId, vec!["u1", "u2"]))),
+            ("u1\nu2", Some((DistinctId, vec!["u1", "u2"]))),
+            (
+                "name,Distinct-ID\nA,u1\n\"B, C\",\"u\"\"2\"\nshort",
+                Some((DistinctId, vec!["u1", "u\"2"])),
+            ),
+            ("\u{feff}email,distinct_id,person_id\na@b,u1,AB\n", Some((PersonUuid, vec!["ab"]))),
+            ("Email\na@b\n", Some((Email, vec!["a@b"]))),
+            ("email,distinct_id\na@b,u1\n", Some((DistinctId, vec!["u1"]))),
+            ("distinct_id\n", Some((DistinctId, vec![]))),
+            ("a,b\n1,2\n", None),
+            ("", None),
+            ("\n\n", None),
+            ("distinct_id\nu\0", None),
+        ] {
+            let expected = expected
+                .map(|(by, names)| (by, names.into_iter().map(str::to_owned).collect::<Vec<_>>()));
+            assert_eq!(names(file.as_bytes()).ok(), expected, "{file:?}");
+        }
+        assert!(names(b"\xff\xfe").is_err());
+    }
+}

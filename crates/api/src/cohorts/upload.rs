@@ -1,0 +1,144 @@
+//! Bodies that are JSON, or a form with a file beside its fields.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::header;
+use axum::http::request::Parts;
+use catalog::Among;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::body::{self, Received};
+use crate::doc::{Describe, Operation};
+use crate::{AppState, Body, Error, Result};
+
+/// Fields of a form; more are not read by anybody.
+const PARTS_MAX: usize = 100;
+const FILE: &str = "csv";
+
+pub(super) struct Upload<T> {
+    json: Body<T>,
+    received: Arc<Received>,
+    /// Of a form.
+    boundary: Option<String>,
+    expects: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> Upload<T> {
+    /// The fields, and the file if there is one.
+    pub(super) fn read(&self) -> Result<(T, Option<Vec<u8>>)> {
+        let Some(boundary) = &self.boundary else { return Ok((self.json.read()?, None)) };
+        let bytes = match &*self.received {
+            Received::Whole(bytes) => bytes,
+            Received::TooLarge { limit_bytes } => return Err(Error::too_large(*limit_bytes)),
+            Received::Broken => return Err(Error::parse("The request body ended early.")),
+        };
+        let malformed = || Error::parse("Multipart form parse error");
+        let (mut fields, mut file) = (Map::new(), None);
+        for (name, content) in parts(bytes, boundary).ok_or_else(malformed)? {
+            if name == FILE {
+                file = Some(content.to_vec());
+                continue;
+            }
+            let text = std::str::from_utf8(content).map_err(|_| malformed())?;
+            if text.contains('\0') || name.contains('\0') {
+                return Err(Error::refused("Null characters are not allowed."));
+            }
+            fields.insert(name, form_value(text));
+        }
+        Ok((body::typed(&Value::Object(fields))?, file))
+    }
+
+    pub(super) fn among(&self) -> Among {
+        if self.boundary.is_some() { Among::Live } else { self.json.among() }
+    }
+}
+
+/// Forms have only text; what looks like an object or a list is meant as one.
+fn form_value(text: &str) -> Value {
+    let structured = text.starts_with(['{', '[']).then(|| serde_json::from_str(text).ok());
+    structured.flatten().unwrap_or_else(|| text.into())
+}
+
+/// The name and content of every part; none when it is no such form.
+fn parts<'b>(bytes: &'b [u8], boundary: &str) -> Option<Vec<(String, &'b [u8])>> {
+    let marker = format!("--{boundary}");
+    let mut rest = &bytes[find(bytes, marker.as_bytes())? + marker.len()..];
+    let mut found = Vec::new();
+    while !rest.starts_with(b"--") {
+        let part = rest.strip_prefix(b"\r\n")?;
+        let end = find(part, format!("\r\n{marker}").as_bytes())?;
+        let head_end = find(&part[..end], b"\r\n\r\n")?;
+        let head = std::str::from_utf8(&part[..head_end]).ok()?;
+        found.push((name_in(head)?, &part[head_end + 4..end]));
+        if found.len() > PARTS_MAX {
+            return None;
+        }
+        rest = &part[end + 2 + marker.len()..];
+    }
+    Some(found)
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
+fn name_in(head: &str) -> Option<String> {
+    let line = head.split("\r\n").find(|line| {
+        line.get(..20).is_some_and(|start| start.eq_ignore_ascii_case("content-disposition:"))
+    })?;
+    let named = line.split(';').find_map(|field| field.trim().strip_prefix("name="))?;
+    Some(named.trim_matches('"').to_owned())
+}
+
+fn boundary(content_type: &str) -> Option<String> {
+    let (media, rest) = content_type.split_once(';')?;
+    if !media.trim().eq_ignore_ascii_case("multipart/form-data") {
+        return None;
+    }
+    let value = rest.split(';').find_map(|field| field.trim().strip_prefix("boundary="))?;
+    Some(value.trim_matches('"').to_owned()).filter(|boundary| !boundary.is_empty())
+}
+
+impl<T: Send> FromRequestParts<AppState> for Upload<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        let given = parts.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let boundary = given.and_then(boundary);
+        let received = body::received(parts);
+        let json = Body::from_request_parts(parts, app).await?;
+        Ok(Self { json, received, boundary, expects: PhantomData })
+    }
+}
+
+impl<T: JsonSchema> Describe for Upload<T> {
+    fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.body::<T>(schemas);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_is_read_part_by_part_or_not_at_all() {
+        let form = b"preamble--b\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\nA\r\n--b\r\n\
+                     content-disposition: form-data; name=csv; filename=\"x\"\r\nContent-Type: text/csv\
+                     \r\n\r\nu1\r\nu2\r\n--b--\r\n";
+        let read = parts(form, "b").unwrap();
+        let expected: [(String, &[u8]); 2] = [("name".into(), b"A"), ("csv".into(), b"u1\r\nu2")];
+        assert_eq!(read, expected);
+        for cut in 0..form.len() - 4 {
+            // Whatever is missing, nothing is made up.
+            assert!(parts(&form[..cut], "b").is_none_or(|read| read.is_empty()), "{cut}");
+        }
+        assert!(parts(form, "c").is_none());
+        assert_eq!(boundary("multipart/form-data; boundary=\"x\"").as_deref(), Some("x"));
+        assert_eq!(boundary("application/json"), None);
+    }
+}

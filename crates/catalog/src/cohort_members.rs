@@ -1,0 +1,416 @@
+//! Who belongs to a cohort: listed by people, or found by looking at every person.
+//!
+//! A calculation writes the members of a new version beside those of the old one, part by part,
+//! and then makes it the one that counts: readers see either, and no transaction is long.
+
+use std::collections::{HashMap, HashSet};
+
+use model::flag::{CohortDefinition, CohortKind};
+use model::person::{Person, PersonNo};
+use model::property::{DEPTH_MAX, Node};
+use model::{Cohort, CohortId, ProjectId, Timestamp, Window, cohort_tree};
+use serde_json::{Map, Value as Json};
+use uuid::Uuid;
+
+use crate::bulk::Rows;
+use crate::db::{Tx, Value, args};
+use crate::edit::Editable;
+use crate::ingest::{PERSON_COLUMNS, read_person};
+use crate::select::Condition;
+use crate::{Actor, Catalog, Error, Result};
+
+/// Persons that are looked at before others get a turn.
+const PERSONS_AT_ONCE: i64 = 1_000;
+/// Persons come and go and their properties change; a cohort is looked through again after this.
+const STALE_SECONDS: i64 = 24 * 3_600;
+/// Members of a list are all of this version.
+const LISTED: i64 = 0;
+
+/// How somebody names the members of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedBy {
+    PersonUuid,
+    DistinctId,
+    Email,
+}
+
+/// A member of a cohort with the ids it is known by.
+pub struct CohortMember {
+    pub person: Person,
+    pub distinct_ids: Vec<String>,
+}
+
+/// Cohorts that a calculation looks into.
+struct Trees {
+    trees: HashMap<CohortId, Node>,
+    /// Which of the persons at hand each list names.
+    listed: HashMap<CohortId, HashSet<PersonNo>>,
+}
+
+impl Trees {
+    fn holds(
+        &self,
+        id: CohortId,
+        properties: &Map<String, Json>,
+        now: Timestamp,
+        no: PersonNo,
+        depth: usize,
+    ) -> bool {
+        if let Some(listed) = self.listed.get(&id) {
+            return listed.contains(&no);
+        }
+        let Some(tree) = self.trees.get(&id).filter(|_| depth <= DEPTH_MAX) else { return false };
+        let mut is_member =
+            |other: CohortId| -> std::result::Result<bool, std::convert::Infallible> {
+                Ok(self.holds(other, properties, now, no, depth + 1))
+            };
+        let Ok(holds) = tree.matches(properties, now, &mut is_member);
+        holds
+    }
+}
+
+impl Catalog {
+    pub(crate) fn wake_cohorts(&self) {
+        self.cohorts_wanted.notify_one();
+    }
+
+    /// Returns when somebody wants a cohort calculated.
+    pub async fn cohort_wanted(&self) {
+        self.cohorts_wanted.notified().await;
+    }
+
+    /// Calculates one cohort that is due; false when none is.
+    pub async fn calculate_due_cohort(&self) -> Result<bool> {
+        let stale = self.clock.now().plus_seconds(-STALE_SECONDS);
+        let sql = "SELECT h.id, h.project_id FROM cohorts h JOIN projects p ON p.id = h.project_id \
+                   WHERE NOT h.deleted AND NOT h.is_static AND p.deleted_at IS NULL \
+                   AND (h.is_calculating OR h.last_calculation < $1) \
+                   ORDER BY COALESCE(h.last_calculation, 0), h.id LIMIT 1";
+        let Some(row) = self.db.optional(sql, args![stale]).await? else { return Ok(false) };
+        let (id, project): (CohortId, ProjectId) = (row.get("id")?, row.get("project_id")?);
+        match self.calculate_cohort(project, id).await {
+            Ok(()) => Ok(true),
+            Err(error @ Error::Unavailable(_)) => Err(error),
+            // One that cannot be calculated must not keep the others waiting.
+            Err(error) => {
+                tracing::warn!(cohort.id = %id, %error, "cannot calculate a cohort");
+                self.failed(id, "The cohort could not be calculated.").await?;
+                Ok(true)
+            }
+        }
+    }
+
+    async fn calculate_cohort(&self, project: ProjectId, id: CohortId) -> Result<()> {
+        let sql = "SELECT COALESCE(pending_version, COALESCE(version, 0) + 1) AS next, \
+                   COALESCE(version, 0) AS version FROM cohorts WHERE id = $1";
+        let row = self.db.one(sql, args![id]).await?;
+        // A version that was begun once may have left members behind.
+        let next = row.get::<i64>("next")?.max(row.get::<i64>("version")? + 1);
+        let trees = match self.trees(project, id).await {
+            Err(Error::Refused { detail, .. }) => return self.failed(id, &detail).await,
+            other => other?,
+        };
+        let mut tx = self.db.begin().await?;
+        let sql = "DELETE FROM cohort_people WHERE cohort_id = $1 AND version = $2";
+        tx.run(sql, args![id, next]).await?;
+        tx.commit().await?;
+        let (mut after, mut count) = (None, 0);
+        let mut trees = trees;
+        loop {
+            let persons = self.person_properties(project, after, PERSONS_AT_ONCE).await?;
+            let (Some(first), Some(last)) = (persons.first(), persons.last()) else { break };
+            let reach = (first.0, last.0);
+            after = Some(last.0);
+            self.read_listed(&mut trees, reach).await?;
+            let now = self.clock.now();
+            let found = persons.iter().filter(|(no, fields)| trees.holds(id, fields, now, *no, 0));
+            let found: Vec<PersonNo> = found.map(|(no, _)| *no).collect();
+            count += found.len() as i64;
+            let mut tx = self.db.begin().await?;
+            write_members(&mut tx, project, id, next, &found).await?;
+            tx.commit().await?;
+        }
+        self.finish(id, next, count).await
+    }
+
+    /// Every cohort that this one reaches.
+    async fn trees(&self, project: ProjectId, id: CohortId) -> Result<Trees> {
+        let mut trees = Trees { trees: HashMap::new(), listed: HashMap::new() };
+        let mut wanted = vec![id];
+        while !wanted.is_empty() {
+            let ids: Vec<Value> = wanted.drain(..).map(Into::into).collect();
+            let sql = "SELECT id, is_static, filters FROM cohorts \
+                       WHERE project_id = $1 AND NOT deleted AND id IN {list}";
+            for row in self.db.all_in(sql, args![project], &ids).await? {
+                let id: CohortId = row.get("id")?;
+                if row.get("is_static")? {
+                    trees.listed.insert(id, HashSet::new());
+                    continue;
+                }
+                let filters: Option<Map<String, Json>> = row.optional_json("filters")?;
+                let tree = cohort_tree(&filters.unwrap_or_default())
+                    .map_err(|why| Error::refused(Some("filters"), why.to_string()))?;
+                tree.cohorts(&mut wanted);
+                trees.trees.insert(id, tree);
+            }
+            wanted.retain(|id| !trees.trees.contains_key(id) && !trees.listed.contains_key(id));
+        }
+        Ok(trees)
+    }
+
+    async fn read_listed(&self, trees: &mut Trees, reach: (PersonNo, PersonNo)) -> Result<()> {
+        let ids: Vec<Value> = trees.listed.keys().map(|id| (*id).into()).collect();
+        trees.listed.values_mut().for_each(HashSet::clear);
+        let sql = "SELECT cohort_id, person_no FROM cohort_people \
+                   WHERE version = $1 AND person_no BETWEEN $2 AND $3 AND cohort_id IN {list}";
+        for row in self.db.all_in(sql, args![LISTED, reach.0, reach.1], &ids).await? {
+            if let Some(listed) = trees.listed.get_mut(&row.get("cohort_id")?) {
+                listed.insert(row.get("person_no")?);
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish(&self, id: CohortId, version: i64, count: i64) -> Result<()> {
+        let mut tx = self.db.begin().await?;
+        tx.run(
+            "UPDATE cohorts SET version = $2, count = $3, last_calculation = $4, \
+             errors_calculating = 0, last_error_message = NULL, \
+             is_calculating = COALESCE(pending_version, 0) > $2, \
+             pending_version = CASE WHEN COALESCE(pending_version, 0) > $2 \
+             THEN pending_version ELSE $2 END WHERE id = $1",
+            args![id, version, count, self.clock.now()],
+        )
+        .await?;
+        let sql = "DELETE FROM cohort_people WHERE cohort_id = $1 AND version < $2";
+        tx.run(sql, args![id, version]).await?;
+        tx.commit().await
+    }
+
+    async fn failed(&self, id: CohortId, why: &str) -> Result<()> {
+        let mut tx = self.db.begin().await?;
+        tx.run(
+            "UPDATE cohorts SET is_calculating = FALSE, last_calculation = $2, \
+             errors_calculating = errors_calculating + 1, last_error_message = $3 WHERE id = $1",
+            args![id, self.clock.now(), why],
+        )
+        .await?;
+        tx.commit().await
+    }
+
+    /// The members of a cohort that was found before, by their numbers.
+    pub async fn cohort_members(
+        &self,
+        cohort: &Cohort,
+        search: Option<&str>,
+        window: Window,
+    ) -> Result<(Vec<CohortMember>, i64)> {
+        let which = "m.cohort_id = $1 AND m.version = $2 AND p.project_id = $3";
+        let version = cohort.version.unwrap_or(LISTED);
+        let mut condition = Condition::new(which, args![cohort.id, version, cohort.team_id]);
+        if let Some(search) = search {
+            condition.and_contains("p.properties", search);
+        }
+        let from = "cohort_people m JOIN persons p \
+                    ON p.project_id = m.project_id AND p.no = m.person_no";
+        let (rows, total) = self.db.page(PERSON_COLUMNS, from, condition, "p.no", window).await?;
+        let mut members = Vec::with_capacity(rows.len());
+        for row in &rows {
+            members.push(CohortMember { person: read_person(row)?, distinct_ids: Vec::new() });
+        }
+        let nos: Vec<Value> = members.iter().map(|member| member.person.no.into()).collect();
+        let sql = "SELECT person_no, distinct_id FROM distinct_ids \
+                   WHERE project_id = $1 AND person_no IN {list} ORDER BY no";
+        let mut ids: HashMap<PersonNo, Vec<String>> = HashMap::new();
+        for row in self.db.all_in(sql, args![cohort.team_id], &nos).await? {
+            ids.entry(row.get("person_no")?).or_default().push(row.get("distinct_id")?);
+        }
+        for member in &mut members {
+            member.distinct_ids = ids.remove(&member.person.no).unwrap_or_default();
+        }
+        Ok((members, total))
+    }
+
+    /// Puts persons on a list; names that nobody has are passed over.
+    pub async fn add_to_cohort(
+        &self,
+        actor: &Actor,
+        id: CohortId,
+        by: NamedBy,
+        names: &[String],
+    ) -> Result<Cohort> {
+        let project = crate::boards::project_of(actor)?;
+        let found = self.persons_named(project, by, names).await?;
+        let mut tx = self.db.begin().await?;
+        let cohort = list(&mut tx, actor, id).await?;
+        write_members(&mut tx, project, id, LISTED, &found).await?;
+        let cohort = self.recount(&mut tx, actor, cohort).await?;
+        tx.commit().await?;
+        Ok(cohort)
+    }
+
+    /// Takes a person off a list; [`Error::NotFound`] when it is not on it.
+    pub async fn remove_from_cohort(&self, actor: &Actor, id: CohortId, uuid: Uuid) -> Result<()> {
+        let mut tx = self.db.begin().await?;
+        let cohort = list(&mut tx, actor, id).await?;
+        let sql = "DELETE FROM cohort_people WHERE cohort_id = $1 AND version = $2 AND person_no = \
+                   (SELECT no FROM persons WHERE project_id = $3 AND uuid = $4)";
+        if tx.run(sql, args![id, LISTED, cohort.team_id, uuid]).await? == 0 {
+            return Err(Error::NotFound);
+        }
+        self.recount(&mut tx, actor, cohort).await?;
+        tx.commit().await
+    }
+
+    /// Fills a new list with whoever belongs to another cohort now.
+    pub async fn copy_members(&self, actor: &Actor, from: &Cohort, to: CohortId) -> Result<Cohort> {
+        let mut tx = self.db.begin().await?;
+        let cohort = list(&mut tx, actor, to).await?;
+        tx.run(
+            "INSERT INTO cohort_people (cohort_id, version, person_no, project_id) \
+             SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), person_no, project_id \
+             FROM cohort_people WHERE cohort_id = $3 AND version = $4",
+            args![to, LISTED, from.id, from.version.unwrap_or(LISTED)],
+        )
+        .await?;
+        let cohort = self.recount(&mut tx, actor, cohort).await?;
+        tx.commit().await?;
+        Ok(cohort)
+    }
+
+    async fn recount(&self, tx: &mut Tx, actor: &Actor, cohort: Cohort) -> Result<Cohort> {
+        let sql = "UPDATE cohorts SET last_calculation = $2, count = (SELECT COUNT(*) \
+                   FROM cohort_people WHERE cohort_id = $1 AND version = $3) WHERE id = $1";
+        tx.run(sql, args![cohort.id, self.clock.now(), LISTED]).await?;
+        Cohort::lock(tx, actor, cohort.id).await
+    }
+
+    async fn persons_named(
+        &self,
+        project: ProjectId,
+        by: NamedBy,
+        names: &[String],
+    ) -> Result<Vec<PersonNo>> {
+        let wanted: Vec<Value> = names.iter().map(|name| name.as_str().into()).collect();
+        let sql = match by {
+            NamedBy::PersonUuid => {
+                "SELECT no FROM persons WHERE project_id = $1 AND uuid IN {list}"
+            }
+            NamedBy::DistinctId => {
+                "SELECT person_no AS no FROM distinct_ids \
+                 WHERE project_id = $1 AND person_no IS NOT NULL AND distinct_id IN {list}"
+            }
+            NamedBy::Email => return self.persons_with_email(project, names).await,
+        };
+        let rows = self.db.all_in(sql, args![project], &wanted).await?;
+        let mut found: Vec<PersonNo> =
+            rows.iter().map(|row| row.get("no")).collect::<Result<_>>()?;
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// Properties have no index, so everybody is looked at.
+    async fn persons_with_email(
+        &self,
+        project: ProjectId,
+        names: &[String],
+    ) -> Result<Vec<PersonNo>> {
+        let wanted: HashSet<&str> = names.iter().map(String::as_str).collect();
+        let (mut after, mut found) = (None, Vec::new());
+        loop {
+            let persons = self.person_properties(project, after, PERSONS_AT_ONCE).await?;
+            let Some((last, _)) = persons.last() else { return Ok(found) };
+            after = Some(*last);
+            let named = persons.iter().filter(|(_, fields)| {
+                fields
+                    .get("email")
+                    .and_then(Json::as_str)
+                    .is_some_and(|email| wanted.contains(email))
+            });
+            found.extend(named.map(|(no, _)| *no));
+        }
+    }
+
+    /// Every live cohort of a project, as flags look at them.
+    pub async fn cohort_definitions(&self, project: ProjectId) -> Result<Vec<CohortDefinition>> {
+        let sql =
+            "SELECT id, is_static, filters FROM cohorts WHERE project_id = $1 AND NOT deleted";
+        let rows = self.db.all(sql, args![project]).await?;
+        let read = |row: &crate::db::Row| {
+            let filters: Option<Map<String, Json>> = row.optional_json("filters")?;
+            let tree = filters.and_then(|mut filters| filters.remove("properties"));
+            let kind = match row.get("is_static")? {
+                true => CohortKind::Static,
+                false => CohortKind::Dynamic(tree.unwrap_or_default()),
+            };
+            Ok(CohortDefinition { id: row.get("id")?, kind })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// The lists that a person is on.
+    pub async fn static_cohorts_of(
+        &self,
+        project: ProjectId,
+        person: PersonNo,
+    ) -> Result<HashSet<CohortId>> {
+        let sql = "SELECT m.cohort_id FROM cohort_people m JOIN cohorts h ON h.id = m.cohort_id \
+                   WHERE m.project_id = $1 AND m.person_no = $2 AND h.is_static AND NOT h.deleted";
+        let rows = self.db.all(sql, args![project, person]).await?;
+        rows.iter().map(|row| row.get("cohort_id")).collect()
+    }
+}
+
+/// A list that is there, held until the transaction ends.
+async fn list(tx: &mut Tx, actor: &Actor, id: CohortId) -> Result<Cohort> {
+    let cohort = Cohort::lock(tx, actor, id).await?;
+    match (cohort.deleted, cohort.is_static) {
+        (true, _) => Err(Error::NotFound),
+        (false, false) => Err(Error::refused(None, "Only static cohorts are lists of persons.")),
+        (false, true) => Ok(cohort),
+    }
+}
+
+async fn write_members(
+    tx: &mut Tx,
+    project: ProjectId,
+    cohort: CohortId,
+    version: i64,
+    persons: &[PersonNo],
+) -> Result<()> {
+    let mut rows = Rows::new(4);
+    for person in persons {
+        rows.push(args![cohort, version, *person, project]);
+    }
+    let head = "INSERT INTO cohort_people (cohort_id, version, person_no, project_id)";
+    tx.write(head, rows, "ON CONFLICT (cohort_id, version, person_no) DO NOTHING").await
+}
+
+/// Lists follow persons that became another one. Other cohorts look at everybody again anyway.
+pub(crate) async fn follow(
+    tx: &mut Tx,
+    project: ProjectId,
+    ends: &HashMap<PersonNo, PersonNo>,
+) -> Result<()> {
+    let gone: Vec<Value> = ends.keys().map(|gone| (*gone).into()).collect();
+    let sql = "SELECT cohort_id, person_no FROM cohort_people \
+               WHERE project_id = $1 AND version = $2 AND person_no IN {list}";
+    let found = tx.all_in(sql, args![project, LISTED], &gone).await?;
+    let mut moved: Vec<(CohortId, PersonNo)> = Vec::with_capacity(found.len());
+    for row in &found {
+        let person: PersonNo = row.get("person_no")?;
+        moved.push((row.get("cohort_id")?, ends.get(&person).copied().unwrap_or(person)));
+    }
+    // In one order, as everybody writes them: nobody waits in a circle.
+    moved.sort_unstable();
+    let mut rows = Rows::new(4);
+    for (cohort, person) in moved {
+        rows.push(args![cohort, LISTED, person, project]);
+    }
+    let head = "INSERT INTO cohort_people (cohort_id, version, person_no, project_id)";
+    tx.write(head, rows, "ON CONFLICT (cohort_id, version, person_no) DO NOTHING").await?;
+    let sql = "DELETE FROM cohort_people WHERE project_id = $1 AND version = $2 \
+               AND person_no IN {list}";
+    tx.run_in(sql, args![project, LISTED], &gone).await
+}

@@ -1,0 +1,349 @@
+//! Cohorts as rows: how they are described, found and changed. Who belongs to one is in
+//! `cohort_members.rs`.
+
+use std::collections::BTreeSet;
+
+use model::property::DEPTH_MAX;
+use model::{Cohort, CohortId, CohortType, ProjectId, Timestamp, UserId, Window, cohort_tree};
+use serde_json::{Map, Value};
+
+use crate::boards::{project_of, take_turn};
+use crate::db::{Row, Tx, args};
+use crate::edit::{Among, Editable, set};
+use crate::select::Condition;
+use crate::{Actor, Catalog, Error, Logged, Result, users};
+
+pub struct NewCohort {
+    pub name: Option<String>,
+    pub description: String,
+    pub deleted: bool,
+    pub kind: NewCohortKind,
+}
+
+pub enum NewCohortKind {
+    /// A list, filled afterwards.
+    Static,
+    /// Checked by [`model::cohort_tree`].
+    Dynamic(Map<String, Value>),
+}
+
+/// What may change; absent fields stay.
+#[derive(Default)]
+pub struct CohortChange {
+    pub name: Option<Option<String>>,
+    pub description: Option<String>,
+    pub filters: Option<Map<String, Value>>,
+    pub deleted: Option<bool>,
+}
+
+/// Which cohorts are asked for; absent filters let everything through.
+#[derive(Default)]
+pub struct CohortFilter {
+    pub search: Option<String>,
+    pub is_static: Option<bool>,
+    pub created_by: Option<UserId>,
+}
+
+const COLUMNS: &str = "h.id, h.project_id, h.name, h.description, h.is_static, h.filters, \
+     h.version, h.pending_version, h.is_calculating, h.last_calculation, h.errors_calculating, \
+     h.last_error_message, h.count, h.created_at, h.deleted";
+const FROM: &str = "cohorts h LEFT JOIN users u ON u.id = h.created_by";
+
+fn read(row: &Row) -> Result<Cohort> {
+    let is_static: bool = row.get("is_static")?;
+    Ok(Cohort {
+        id: row.get("id")?,
+        name: row.get("name")?,
+        description: row.get("description")?,
+        groups: Vec::new(),
+        filters: row.optional_json("filters")?,
+        query: None,
+        version: row.get("version")?,
+        pending_version: row.get("pending_version")?,
+        is_calculating: row.get("is_calculating")?,
+        created_by: users::nested(row)?,
+        created_at: row.get("created_at")?,
+        last_calculation: row.get("last_calculation")?,
+        errors_calculating: row.get("errors_calculating")?,
+        last_error_message: row.get("last_error_message")?,
+        count: row.get("count")?,
+        is_static,
+        cohort_type: Some(match is_static {
+            true => CohortType::Static,
+            false => CohortType::PersonProperty,
+        }),
+        experiment_set: Vec::new(),
+        deleted: row.get("deleted")?,
+        team_id: row.get("project_id")?,
+    })
+}
+
+impl Logged for Cohort {
+    const SCOPE: &'static str = "Cohort";
+    /// What calculating changes, people did not.
+    const UNLOGGED: &'static [&'static str] = &[
+        "version",
+        "pending_version",
+        "is_calculating",
+        "last_calculation",
+        "errors_calculating",
+        "last_error_message",
+        "count",
+    ];
+
+    fn item_id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn item_name(&self) -> Option<String> {
+        self.name.clone()
+    }
+}
+
+impl Editable for Cohort {
+    type Id = CohortId;
+
+    async fn lock(tx: &mut Tx, actor: &Actor, id: CohortId) -> Result<Self> {
+        let project = project_of(actor)?;
+        take_turn(tx, project).await?;
+        let sql = format!(
+            "SELECT {COLUMNS}, {} FROM {FROM} WHERE h.project_id = $1 AND h.id = $2{}",
+            users::NESTED,
+            tx.dialect().for_update_of("h"),
+        );
+        read(&tx.one(sql, args![project, id]).await?)
+    }
+
+    async fn save(&self, tx: &mut Tx, _: &Self) -> Result<()> {
+        tx.run(
+            "UPDATE cohorts SET name = $2, description = $3, filters = $4, deleted = $5, \
+             is_calculating = $6, pending_version = $7 WHERE id = $1",
+            args![
+                self.id,
+                self.name.as_deref(),
+                self.description.as_str(),
+                self.filters.clone().map(Value::Object),
+                self.deleted,
+                self.is_calculating,
+                self.pending_version,
+            ],
+        )
+        .await?;
+        Ok(())
+    }
+
+    fn project(&self) -> ProjectId {
+        self.team_id
+    }
+
+    fn is_deleted(&self) -> bool {
+        self.deleted
+    }
+
+    /// Nothing shows when a cohort was changed.
+    fn set_updated_at(&mut self, _: Timestamp) {}
+}
+
+/// Asks for a calculation that has not begun.
+pub(crate) fn want_calculation(cohort: &mut Cohort) {
+    cohort.is_calculating = true;
+    cohort.pending_version = Some(cohort.pending_version.or(cohort.version).unwrap_or(0) + 1);
+}
+
+impl Catalog {
+    /// Newest first.
+    pub async fn cohorts(
+        &self,
+        project: ProjectId,
+        filter: &CohortFilter,
+        window: Window,
+    ) -> Result<(Vec<Cohort>, i64)> {
+        let which = "h.project_id = $1 AND NOT h.deleted";
+        let mut condition = Condition::new(which, args![project]);
+        if let Some(search) = &filter.search {
+            condition.and_found_in(&["h.name", "h.description"], None, search);
+        }
+        if let Some(is_static) = filter.is_static {
+            condition.and("h.is_static = ?", is_static);
+        }
+        if let Some(author) = filter.created_by {
+            condition.and("h.created_by = ?", author);
+        }
+        let columns = format!("{COLUMNS}, {}", users::NESTED);
+        let order = "h.created_at DESC, h.id DESC";
+        let (rows, total) = self.db.page(&columns, FROM, condition, order, window).await?;
+        Ok((rows.iter().map(read).collect::<Result<_>>()?, total))
+    }
+
+    pub async fn cohort(&self, project: ProjectId, id: CohortId, among: Among) -> Result<Cohort> {
+        let sql = format!(
+            "SELECT {COLUMNS}, {} FROM {FROM} WHERE h.project_id = $1 AND h.id = $2{}",
+            users::NESTED,
+            among.condition("h"),
+        );
+        read(&self.db.one(sql, args![project, id]).await?)
+    }
+
+    pub async fn create_cohort(&self, actor: &Actor, new: NewCohort) -> Result<Cohort> {
+        let project = project_of(actor)?;
+        let now = self.clock.now();
+        let mut tx = self.db.begin().await?;
+        take_turn(&mut tx, project).await?;
+        let (is_static, filters) = match new.kind {
+            NewCohortKind::Static => (true, None),
+            NewCohortKind::Dynamic(filters) => {
+                check_references(&mut tx, project, None, &filters).await?;
+                (false, Some(Value::Object(filters)))
+            }
+        };
+        let id = tx
+            .one(
+                "INSERT INTO cohorts (project_id, name, description, is_static, filters, version, \
+                 pending_version, is_calculating, errors_calculating, count, created_by, \
+                 created_at, deleted) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11, \
+                 $12) RETURNING id",
+                args![
+                    project,
+                    new.name,
+                    new.description,
+                    is_static,
+                    filters,
+                    is_static.then_some(0_i64),
+                    (!is_static).then_some(1_i64),
+                    !is_static,
+                    is_static.then_some(0_i64),
+                    actor.user,
+                    now,
+                    new.deleted,
+                ],
+            )
+            .await?
+            .get("id")?;
+        let cohort = Cohort::lock(&mut tx, actor, id).await?;
+        tx.log_created(actor, &cohort, now).await?;
+        tx.changes_project(project);
+        tx.commit().await?;
+        self.wake_cohorts();
+        Ok(cohort)
+    }
+
+    pub async fn update_cohort(
+        &self,
+        actor: &Actor,
+        id: CohortId,
+        change: CohortChange,
+    ) -> Result<Cohort> {
+        let project = project_of(actor)?;
+        let mut tx = self.db.begin().await?;
+        take_turn(&mut tx, project).await?;
+        if let Some(filters) = &change.filters {
+            check_references(&mut tx, project, Some(id), filters).await?;
+        }
+        if change.deleted == Some(true) {
+            check_unused(&mut tx, id).await?;
+        }
+        let apply = |cohort: &mut Cohort, _| {
+            set(&mut cohort.name, change.name);
+            set(&mut cohort.description, change.description);
+            let was_deleted = cohort.deleted;
+            set(&mut cohort.deleted, change.deleted);
+            let filters = change.filters.filter(|_| !cohort.is_static);
+            let changes = filters.is_some() && filters != cohort.filters;
+            if changes {
+                cohort.filters = filters;
+            }
+            if !cohort.is_static && (changes || (was_deleted && !cohort.deleted)) {
+                want_calculation(cohort);
+            }
+            Ok(())
+        };
+        let cohort = self.edit_in(&mut tx, actor, id, apply).await?;
+        tx.changes_project(project);
+        tx.commit().await?;
+        self.wake_cohorts();
+        Ok(cohort)
+    }
+
+    /// Calculates a cohort anew, soon; a list is what it is.
+    pub async fn recalculate_cohort(&self, actor: &Actor, id: CohortId) -> Result<Cohort> {
+        let mut tx = self.db.begin().await?;
+        let apply = |cohort: &mut Cohort, _| {
+            if !cohort.is_static && !cohort.is_calculating {
+                want_calculation(cohort);
+            }
+            Ok(())
+        };
+        let cohort = self.edit_in(&mut tx, actor, id, apply).await?;
+        tx.commit().await?;
+        self.wake_cohorts();
+        Ok(cohort)
+    }
+}
+
+/// Cohorts that are named must be there and must not lead back here.
+async fn check_references(
+    tx: &mut Tx,
+    project: ProjectId,
+    own: Option<CohortId>,
+    filters: &Map<String, Value>,
+) -> Result<()> {
+    let refused = |detail: &str| Err(Error::refused(Some("filters"), detail));
+    let mut wanted = references(filters)?;
+    let mut seen: Vec<CohortId> = Vec::new();
+    for _ in 0..=DEPTH_MAX {
+        if own.is_some_and(|own| wanted.contains(&own)) {
+            return refused("Cohorts cannot reference other cohorts in a loop.");
+        }
+        wanted.retain(|id| !seen.contains(id));
+        wanted.sort_unstable();
+        wanted.dedup();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
+        let sql = "SELECT id, filters FROM cohorts \
+                   WHERE project_id = $1 AND NOT deleted AND id IN {list}";
+        let rows = tx.all_in(sql, args![project], &ids).await?;
+        let known: Vec<CohortId> = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
+        if !wanted.iter().all(|id| known.contains(id)) {
+            return refused("There is no such cohort in this project.");
+        }
+        seen.append(&mut wanted);
+        for row in &rows {
+            if let Some(filters) = row.optional_json("filters")? {
+                wanted.extend(references(&filters)?);
+            }
+        }
+    }
+    refused("Cohorts reference each other too deeply.")
+}
+
+fn references(filters: &Map<String, Value>) -> Result<Vec<CohortId>> {
+    let mut found = Vec::new();
+    let tree = cohort_tree(filters);
+    tree.map_err(|why| Error::refused(Some("filters"), why.to_string()))?.cohorts(&mut found);
+    Ok(found)
+}
+
+/// Whether all of these cohorts are live ones of the project.
+pub(crate) async fn are_there(tx: &mut Tx, project: ProjectId, ids: &[CohortId]) -> Result<bool> {
+    let wanted: BTreeSet<CohortId> = ids.iter().copied().collect();
+    let list: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
+    let sql = "SELECT id FROM cohorts WHERE project_id = $1 AND NOT deleted AND id IN {list}";
+    let rows = tx.all_in(sql, args![project], &list).await?;
+    let found: BTreeSet<CohortId> = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
+    Ok(found == wanted)
+}
+
+/// A flag that asks for a cohort would go on asking.
+async fn check_unused(tx: &mut Tx, id: CohortId) -> Result<()> {
+    let sql = "SELECT f.key FROM feature_flag_cohorts c JOIN feature_flags f ON f.id = c.flag_id \
+               WHERE c.cohort_id = $1 AND NOT f.deleted ORDER BY f.key";
+    let rows = tx.all(sql, args![id]).await?;
+    let keys: Vec<String> = rows.iter().map(|row| row.get("key")).collect::<Result<_>>()?;
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let detail = format!("This cohort is used by feature flags: {}", keys.join(", "));
+    Err(Error::refused(Some("deleted"), detail))
+}

@@ -1,0 +1,225 @@
+//! Cohorts: who belongs to one, and what may be said about others.
+
+use catalog::{
+    Actor, CohortChange, Error, FlagChange, IngestBatch, NamedBy, NewCohort, NewCohortKind,
+    ProjectChanges,
+};
+use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
+use model::{Cohort, CohortId, Window};
+use serde_json::{Map, Value, json};
+
+use crate::store::{EVERYTHING, Home, Place};
+
+/// More than are looked at in one go.
+const PEOPLE: u32 = 1_100;
+
+fn actor(home: &Home) -> Actor {
+    Actor { project: Some(home.project.id), ..home.actor() }
+}
+
+async fn ingest(home: &Home, from: u64, identity: IdentityChanges) {
+    let project = home.project.id;
+    let projects = vec![ProjectChanges {
+        project,
+        identity,
+        group_types: vec![],
+        groups: vec![],
+        first_event: false,
+    }];
+    let batch =
+        IngestBatch { journal: 7, from, reach: from + 1, projects, ..IngestBatch::default() };
+    home.catalog.ingest(&batch).await.unwrap();
+}
+
+/// Person `n` is known as `dn`; every third is on the plan "pro".
+async fn people(home: &Home) {
+    let project = home.project.id;
+    let id = |no: u32| DistinctId {
+        no: DistinctNo(no),
+        text: format!("d{no}"),
+        person: Some(PersonNo(no)),
+        version: 0,
+        version_floor: 0,
+    };
+    let person = |no: u32| Person {
+        no: PersonNo(no),
+        uuid: person_uuid(project, &format!("d{no}")),
+        properties: Map::from_iter([
+            ("email".to_owned(), json!(format!("p{no}@example.com"))),
+            ("plan".to_owned(), json!(if no.is_multiple_of(3) { "pro" } else { "free" })),
+        ]),
+        is_identified: true,
+        version: 0,
+        created_at: home.project.created_at,
+    };
+    let identity = IdentityChanges {
+        ids: (1..=PEOPLE).map(id).collect(),
+        persons: (1..=PEOPLE).map(person).collect(),
+        next_distinct: PEOPLE + 1,
+        next_person: PEOPLE + 1,
+        ..IdentityChanges::default()
+    };
+    ingest(home, 1, identity).await;
+}
+
+fn filters(leaves: Value) -> Map<String, Value> {
+    let filters = json!({ "properties": { "type": "AND", "values": leaves } });
+    filters.as_object().unwrap().clone()
+}
+
+async fn create(home: &Home, kind: NewCohortKind) -> Cohort {
+    let new =
+        NewCohort { name: Some("c".into()), description: String::new(), deleted: false, kind };
+    home.catalog.create_cohort(&actor(home), new).await.unwrap()
+}
+
+async fn dynamic(home: &Home, leaves: Value) -> Cohort {
+    create(home, NewCohortKind::Dynamic(filters(leaves))).await
+}
+
+async fn calculate(home: &Home, id: CohortId) -> Cohort {
+    while home.catalog.calculate_due_cohort().await.unwrap() {}
+    home.catalog.cohort(home.project.id, id, catalog::Among::Live).await.unwrap()
+}
+
+async fn members(home: &Home, cohort: &Cohort) -> Vec<u32> {
+    let (members, total) = home.catalog.cohort_members(cohort, None, EVERYTHING).await.unwrap();
+    assert_eq!(Some(total), cohort.count);
+    members.iter().map(|member| member.person.no.0).collect()
+}
+
+pub async fn a_cohort_is_who_fits_its_conditions(place: Place) {
+    let home = place.home().await;
+    people(&home).await;
+    let pro = dynamic(&home, json!([{ "type": "person", "key": "plan", "value": "pro" }])).await;
+    assert!(pro.is_calculating && pro.version.is_none() && pro.count.is_none());
+    let pro = calculate(&home, pro.id).await;
+    assert_eq!((pro.is_calculating, pro.version, pro.count), (false, Some(1), Some(366)));
+    assert!(members(&home, &pro).await.iter().all(|no| no.is_multiple_of(3)));
+
+    let names = ["d3", "d4", "d6", "nobody"].map(str::to_owned);
+    let list = create(&home, NewCohortKind::Static).await;
+    let list = home
+        .catalog
+        .add_to_cohort(&actor(&home), list.id, NamedBy::DistinctId, &names)
+        .await
+        .unwrap();
+    assert_eq!(members(&home, &list).await, [3, 4, 6]);
+    for (leaves, expected) in [
+        (
+            json!([{ "type": "cohort", "key": "id", "value": pro.id }, { "type": "cohort", "key": "id", "value": list.id }]),
+            vec![3, 6],
+        ),
+        (
+            json!([{ "type": "cohort", "key": "id", "value": list.id }, { "type": "cohort", "key": "id", "value": pro.id, "negation": true }]),
+            vec![4],
+        ),
+        (json!([{ "key": "email", "operator": "regex", "value": "^p110[0-9]@" }]), vec![1_100]),
+    ] {
+        let cohort = dynamic(&home, leaves).await;
+        let cohort = calculate(&home, cohort.id).await;
+        assert_eq!(members(&home, &cohort).await, expected);
+    }
+
+    let change = CohortChange {
+        filters: Some(filters(json!([{ "key": "plan", "value": "free" }]))),
+        ..Default::default()
+    };
+    let changed = home.catalog.update_cohort(&actor(&home), pro.id, change).await.unwrap();
+    assert_eq!(
+        (changed.is_calculating, changed.count, changed.version),
+        (true, Some(366), Some(1)),
+        "until the new one is there"
+    );
+    let changed = calculate(&home, pro.id).await;
+    assert_eq!((changed.count, changed.version), (Some(734), Some(2)));
+    let left = place.sql("SELECT CAST(COUNT(DISTINCT version) AS TEXT) FROM cohort_people").await;
+    assert_eq!(left, ["3"], "lists, first and second versions that count");
+    let before = home.catalog.statements();
+    let window = Window { limit: 100, offset: 0 };
+    home.catalog.cohort_members(&changed, None, window).await.unwrap();
+    assert_eq!(home.catalog.statements() - before, 3);
+
+    // A day later everybody is looked at again.
+    assert!(!home.catalog.calculate_due_cohort().await.unwrap());
+    place.clock.advance_seconds(25 * 3_600);
+    assert!(home.catalog.calculate_due_cohort().await.unwrap());
+}
+
+pub async fn lists_are_filled_by_any_name_and_follow_who_is_merged(place: Place) {
+    let home = place.home().await;
+    people(&home).await;
+    let actor = actor(&home);
+    let list = create(&home, NewCohortKind::Static).await;
+    let uuid = person_uuid(home.project.id, "d9").to_string();
+    for (by, name) in [
+        (NamedBy::DistinctId, "d1"),
+        (NamedBy::Email, "p5@example.com"),
+        (NamedBy::PersonUuid, &uuid),
+    ] {
+        let names = [name.to_owned(), "nobody".to_owned()];
+        home.catalog.add_to_cohort(&actor, list.id, by, &names).await.unwrap();
+    }
+    let read =
+        async || home.catalog.cohort(home.project.id, list.id, catalog::Among::Live).await.unwrap();
+    assert_eq!(members(&home, &read().await).await, [1, 5, 9]);
+    let identity = IdentityChanges {
+        moves: vec![
+            (PersonNo(1), PersonNo(2)),
+            (PersonNo(2), PersonNo(5)),
+            (PersonNo(9), PersonNo(10)),
+        ],
+        next_distinct: PEOPLE + 1,
+        next_person: PEOPLE + 1,
+        ..IdentityChanges::default()
+    };
+    ingest(&home, 2, identity).await;
+    let of = async |no| {
+        home.catalog.static_cohorts_of(home.project.id, PersonNo(no)).await.unwrap().len()
+    };
+    assert_eq!((of(1).await, of(5).await, of(9).await, of(10).await), (0, 1, 0, 1));
+    let uuid = person_uuid(home.project.id, "d10");
+    home.catalog.remove_from_cohort(&actor, list.id, uuid).await.unwrap();
+    assert_eq!(members(&home, &read().await).await, [5]);
+    let again = home.catalog.remove_from_cohort(&actor, list.id, uuid).await;
+    assert!(matches!(again, Err(Error::NotFound)));
+
+    let pro = dynamic(&home, json!([{ "key": "plan", "value": "pro" }])).await;
+    let pro = calculate(&home, pro.id).await;
+    let refused = home.catalog.add_to_cohort(&actor, pro.id, NamedBy::DistinctId, &[]).await;
+    assert!(matches!(refused, Err(Error::Refused { .. })));
+    let copy = create(&home, NewCohortKind::Static).await;
+    let copy = home.catalog.copy_members(&actor, &pro, copy.id).await.unwrap();
+    assert_eq!(copy.count, pro.count);
+    let definitions = home.catalog.cohort_definitions(home.project.id).await.unwrap();
+    assert_eq!(definitions.len(), 3);
+}
+
+pub async fn cohorts_that_are_needed_or_would_need_themselves_are_refused(place: Place) {
+    let home = place.home().await;
+    let actor = actor(&home);
+    let leaf = json!({ "key": "plan", "value": "pro" });
+    let on = |id: CohortId| json!([{ "type": "cohort", "key": "id", "value": id }]);
+    let first = dynamic(&home, json!([leaf])).await;
+    let second = dynamic(&home, on(first.id)).await;
+    for (id, leaves, expected) in [
+        (first.id, on(first.id), "Cohorts cannot reference other cohorts in a loop."),
+        (first.id, on(second.id), "Cohorts cannot reference other cohorts in a loop."),
+        (first.id, on(CohortId(99)), "There is no such cohort in this project."),
+    ] {
+        let change = CohortChange { filters: Some(filters(leaves)), ..Default::default() };
+        let refused = home.catalog.update_cohort(&actor, id, change).await.unwrap_err();
+        assert_eq!(refused.to_string(), expected);
+    }
+    let asks = |id: CohortId| FlagChange {
+        key: Some("uses-it".into()),
+        filters: json!({ "groups": [{ "properties": on(id) }] }).as_object().cloned(),
+        ..Default::default()
+    };
+    home.catalog.create_flag(&actor, asks(CohortId(99))).await.unwrap_err();
+    home.catalog.create_flag(&actor, asks(first.id)).await.unwrap();
+    let delete = || CohortChange { deleted: Some(true), ..Default::default() };
+    let refused = home.catalog.update_cohort(&actor, first.id, delete()).await.unwrap_err();
+    assert!(refused.to_string().ends_with("uses-it"), "{refused}");
+    home.catalog.update_cohort(&actor, second.id, delete()).await.unwrap();
+}

@@ -1,0 +1,145 @@
+//! Cohorts: sets of persons, described by their properties or listed.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::property::{self, DEPTH_MAX, Dialect, FilterError, Node, Operator};
+use crate::{CohortId, ProjectId, Timestamp, User};
+
+/// A cohort as the API shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Cohort {
+    pub id: CohortId,
+    pub name: Option<String>,
+    pub description: String,
+    /// The old way to describe one; read, and kept as `filters`.
+    pub groups: Vec<Value>,
+    pub filters: Option<Map<String, Value>>,
+    pub query: Option<Value>,
+    /// The version whose members are known.
+    pub version: Option<i64>,
+    pub pending_version: Option<i64>,
+    pub is_calculating: bool,
+    pub created_by: Option<User>,
+    pub created_at: Timestamp,
+    pub last_calculation: Option<Timestamp>,
+    pub errors_calculating: i64,
+    pub last_error_message: Option<String>,
+    pub count: Option<i64>,
+    pub is_static: bool,
+    pub cohort_type: Option<CohortType>,
+    pub experiment_set: Vec<i64>,
+    pub deleted: bool,
+    #[serde(skip)]
+    pub team_id: ProjectId,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CohortType {
+    Static,
+    PersonProperty,
+}
+
+/// Conditions of one cohort; more would be a program.
+const CONDITIONS_MAX: usize = 500;
+
+/// The tree of conditions that filters hold, compiled; or why they hold none.
+pub fn cohort_tree(filters: &Map<String, Value>) -> Result<Node, FilterError> {
+    let shape = FilterError::Shape;
+    let tree = filters.get("properties").filter(|tree| tree.is_object());
+    let tree = tree.ok_or(shape("Filters need an object of properties."))?;
+    let mut conditions = 0;
+    check(tree, 0, &mut conditions)?;
+    match conditions {
+        0 => Err(shape("A cohort needs at least one condition.")),
+        count if count > CONDITIONS_MAX => Err(shape("A cohort has too many conditions.")),
+        _ => Node::parse(tree, &Dialect::default()),
+    }
+}
+
+/// Looks at every leaf: stored filters must be worth evaluating.
+fn check(tree: &Value, depth: usize, conditions: &mut usize) -> Result<(), FilterError> {
+    if depth > DEPTH_MAX {
+        return Err(FilterError::Shape("Conditions are nested too deeply."));
+    }
+    let kind = tree.get("type").and_then(Value::as_str).unwrap_or("person");
+    match kind {
+        "AND" | "OR" => {
+            let values = tree.get("values").and_then(Value::as_array);
+            let values = values.ok_or(FilterError::Shape("AND and OR need a list of values."))?;
+            values.iter().try_for_each(|value| check(value, depth + 1, conditions))
+        }
+        "behavioral" => Err(FilterError::Shape(
+            "Conditions on what people did (behavioral) cannot be evaluated; use person \
+             properties and cohorts.",
+        )),
+        _ => {
+            *conditions += 1;
+            let operator = match tree.get("operator").and_then(Value::as_str) {
+                Some(word) => Operator::parse(word)?,
+                None => Operator::Exact,
+            };
+            property::check(operator, tree.get("value").unwrap_or(&Value::Null))
+        }
+    }
+}
+
+/// The old form, `[{"properties": […]}, …]`: any of the groups, all properties of one.
+pub fn filters_of_groups(groups: &[Value]) -> Map<String, Value> {
+    let all = |group: &Value| {
+        let leaves = group.get("properties").and_then(Value::as_array).cloned().unwrap_or_default();
+        json!({ "type": "AND", "values": leaves })
+    };
+    let any: Vec<Value> = groups.iter().map(all).collect();
+    let mut filters = Map::new();
+    filters.insert("properties".into(), json!({ "type": "OR", "values": any }));
+    filters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_are_a_tree_of_conditions_that_can_be_evaluated() {
+        let leaf =
+            json!({ "type": "person", "key": "email", "operator": "icontains", "value": "@x" });
+        let deep =
+            (0..30).fold(leaf.clone(), |below, _| json!({ "type": "AND", "values": [below] }));
+        for (tree, expected) in [
+            (json!({ "type": "OR", "values": [{ "type": "AND", "values": [leaf] }] }), true),
+            (
+                json!({ "type": "OR", "values": [{ "type": "cohort", "key": "id", "value": 3 }] }),
+                true,
+            ),
+            (json!({ "type": "OR", "values": [] }), false),
+            (json!({ "type": "OR" }), false),
+            (json!({ "type": "OR", "values": [{ "type": "behavioral", "key": "x" }] }), false),
+            (
+                json!({ "type": "OR", "values": [{ "type": "person", "key": "x", "operator": "like" }] }),
+                false,
+            ),
+            (
+                json!({ "type": "OR", "values": [{ "key": "x", "operator": "regex", "value": "(" }] }),
+                false,
+            ),
+            (
+                json!({ "type": "OR", "values": [{ "type": "cohort", "key": "id", "value": "x" }] }),
+                false,
+            ),
+            (json!({ "type": "AND", "values": vec![leaf.clone(); 501] }), false),
+            (deep, false),
+            (json!([]), false),
+        ] {
+            let filters = json!({ "properties": tree });
+            let found = cohort_tree(filters.as_object().unwrap());
+            assert_eq!(found.is_ok(), expected, "{filters}: {found:?}");
+        }
+        assert!(cohort_tree(&Map::new()).is_err());
+        let old = filters_of_groups(&[json!({ "properties": [leaf] })]);
+        assert!(cohort_tree(&old).is_ok());
+        assert!(cohort_tree(&filters_of_groups(&[])).is_err());
+    }
+}

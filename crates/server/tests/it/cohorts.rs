@@ -1,0 +1,289 @@
+//! Cohorts over HTTP: described, listed from files, copied, and refused.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Answer, Server, Store, both};
+
+const COHORTS: &str = "/api/projects/1/cohorts/";
+
+both! {
+    a_cohort_has_every_field_that_clients_read,
+    bad_cohorts_name_their_field_and_change_nothing,
+    lists_are_read_from_files,
+    deleting_hides_a_cohort_until_it_is_restored,
+    lists_of_cohorts_are_filtered,
+    persons_belong_by_what_is_known_of_them,
+}
+
+fn create(server: &Server, body: Value) -> Value {
+    server.post(COHORTS, body).expect(201).json()
+}
+
+fn path(cohort: &Value) -> String {
+    format!("{COHORTS}{}/", cohort["id"])
+}
+
+fn filters(leaf: Value) -> Value {
+    json!({ "properties": { "type": "OR", "values": [{ "type": "AND", "values": [leaf] }] } })
+}
+
+fn pro() -> Value {
+    filters(
+        json!({ "type": "person", "key": "plan", "operator": "exact", "value": "pro", "negation": false }),
+    )
+}
+
+/// A form as browsers send one.
+fn form(server: &Server, method: &str, path: &str, fields: &[(&str, &str)], csv: &[u8]) -> Answer {
+    let mut body = Vec::new();
+    for (name, value) in fields {
+        body.extend(
+            format!("--x\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+                .bytes(),
+        );
+    }
+    let head = "--x\r\nContent-Disposition: form-data; name=\"csv\"; filename=\"a.csv\"\r\n\
+                Content-Type: text/csv\r\n\r\n";
+    body.extend(head.bytes());
+    body.extend(csv);
+    body.extend(b"\r\n--x--\r\n");
+    let call = server.call(method, path).header("Content-Type", "multipart/form-data; boundary=x");
+    call.bytes(body).send()
+}
+
+// contract: management 106
+fn a_cohort_has_every_field_that_clients_read(store: Store) {
+    let server = Server::start(store);
+    let made = create(&server, json!({ "name": "Pro", "filters": pro() }));
+    for (field, expected) in [
+        ("name", json!("Pro")),
+        ("description", json!("")),
+        ("groups", json!([])),
+        ("filters", pro()),
+        ("query", json!(null)),
+        ("is_calculating", json!(true)),
+        ("errors_calculating", json!(0)),
+        ("last_error_message", json!(null)),
+        ("is_static", json!(false)),
+        ("cohort_type", json!("person_property")),
+        ("experiment_set", json!([])),
+        ("deleted", json!(false)),
+    ] {
+        assert_eq!(made.get(field), Some(&expected), "{field}");
+    }
+    assert_eq!(made["created_by"]["email"], "admin@example.com");
+    let done = server.wait_until(&path(&made), |cohort| cohort["is_calculating"] == json!(false));
+    assert_eq!((&done["count"], &done["version"]), (&json!(0), &json!(1)));
+    assert!(done["last_calculation"].is_string());
+    let persons = server.get(&format!("{}persons", path(&made))).expect(200).json();
+    assert_eq!(persons, json!({ "results": [], "next": null, "previous": null }));
+    assert_eq!(server.delete(&path(&made)).expect(405).text(), "");
+    server.delete(&format!("{COHORTS}999999")).expect(405);
+    let again = server.post(&format!("{}calculate", path(&made)), json!({})).expect(200).json();
+    assert_eq!(again["is_calculating"], json!(true));
+    server.wait_until(&path(&made), |cohort| cohort["version"] == json!(2));
+    let old = json!({ "groups": [{ "properties": [{ "key": "plan", "value": "pro" }] }] });
+    let old = create(&server, old);
+    assert_eq!(old["filters"]["properties"]["values"][0]["values"][0]["key"], "plan");
+    let copy = server
+        .post(&format!("{}duplicate_as_static_cohort", path(&made)), json!({}))
+        .expect(201)
+        .json();
+    assert_eq!((&copy["name"], &copy["is_static"]), (&json!("Pro (static copy)"), &json!(true)));
+}
+
+// contract: management 108
+fn bad_cohorts_name_their_field_and_change_nothing(store: Store) {
+    let server = Server::start(store);
+    let known = create(&server, json!({ "filters": pro() }));
+    let own = json!({ "type": "cohort", "key": "id", "value": known["id"] });
+    let refused = server.patch(&path(&known), json!({ "filters": filters(own) })).expect(400);
+    assert_eq!(refused.error(), "validation_error invalid_input filters");
+    assert_eq!(refused.json()["detail"], "Cohorts cannot reference other cohorts in a loop.");
+    let did = json!({ "type": "behavioral", "key": "x", "value": "performed_event", "event_type": "events" });
+    for (body, expected) in [
+        (json!({ "filters": {} }), "invalid_input filters"),
+        (json!({ "filters": [] }), "invalid_input filters"),
+        (
+            json!({ "filters": { "properties": { "type": "OR", "values": [] } } }),
+            "invalid_input filters",
+        ),
+        (json!({ "filters": filters(did) }), "invalid_input filters"),
+        (
+            json!({ "filters": filters(json!({ "key": "x", "operator": "like", "value": 1 })) }),
+            "invalid_input filters",
+        ),
+        (
+            json!({ "filters": filters(json!({ "type": "cohort", "key": "id", "value": 99 })) }),
+            "invalid_input filters",
+        ),
+        (
+            json!({ "filters": filters(json!({ "key": "x", "value": "y".repeat(65_536) })) }),
+            "max_length filters",
+        ),
+        (json!({ "filters": pro(), "name": "x".repeat(401) }), "max_length name"),
+        (json!({ "filters": pro(), "description": "x".repeat(1_001) }), "max_length description"),
+        (json!({ "filters": pro(), "is_static": "maybe" }), "invalid_input is_static"),
+    ] {
+        for refused in [server.post(COHORTS, body.clone()), server.patch(&path(&known), body)] {
+            assert_eq!(refused.expect(400).error(), format!("validation_error {expected}"));
+        }
+    }
+    let nothing = server.post(COHORTS, json!({ "name": "x" })).expect(400);
+    assert_eq!(nothing.error(), "validation_error required filters");
+    let list = create(&server, json!({ "is_static": true }));
+    let refused = server.patch(&path(&list), json!({ "is_static": false })).expect(400);
+    assert_eq!(refused.error(), "validation_error invalid_input is_static");
+    let add = |cohort: &Value, body: Value| {
+        server.patch(&format!("{}add_persons_to_static_cohort", path(cohort)), body)
+    };
+    assert_eq!(
+        add(&known, json!({ "person_ids": [] })).expect(400).error(),
+        "validation_error invalid_input -"
+    );
+    assert_eq!(
+        add(&list, json!({ "person_ids": ["x"] })).expect(400).error(),
+        "validation_error invalid_input person_ids__0"
+    );
+    assert_eq!(server.get(COHORTS).json()["count"], 2);
+}
+
+// contract: management 107
+fn lists_are_read_from_files(store: Store) {
+    let server = Server::start(store);
+    let fields = [("name", "Listed"), ("is_static", "true")];
+    let made = form(&server, "POST", COHORTS, &fields, b"distinct_id\nnobody\n").expect(201).json();
+    assert_eq!(
+        (&made["name"], &made["is_static"], &made["count"]),
+        (&json!("Listed"), &json!(true), &json!(0))
+    );
+    assert_eq!((&made["cohort_type"], &made["is_calculating"]), (&json!("static"), &json!(false)));
+    form(&server, "PATCH", &path(&made), &[], b"nobody\n").expect(200);
+    for csv in [&b"a,b\n1,2\n"[..], b"", b"\xff\xfe", b"distinct_id\n\0"] {
+        let refused = form(&server, "POST", COHORTS, &fields, csv).expect(400);
+        assert_eq!(refused.error(), "validation_error invalid_input csv");
+    }
+    let refused = form(&server, "POST", COHORTS, &[("name", "x")], b"u1").expect(400);
+    assert_eq!(refused.error(), "validation_error required filters");
+    let dynamic = create(&server, json!({ "filters": pro() }));
+    let refused = form(&server, "PATCH", &path(&dynamic), &[], b"u1").expect(400);
+    assert_eq!(refused.error(), "validation_error invalid_input csv");
+    let broken =
+        server.call("POST", COHORTS).header("Content-Type", "multipart/form-data; boundary=x");
+    let refused = broken.bytes(b"--x\r\nnonsense".to_vec()).send().expect(400);
+    assert_eq!(refused.error(), "invalid_request parse_error -");
+    assert_eq!(server.get(COHORTS).json()["count"], 2, "nothing is left behind");
+}
+
+fn deleting_hides_a_cohort_until_it_is_restored(store: Store) {
+    let server = Server::start(store);
+    let made = create(&server, json!({ "name": "a", "filters": pro() }));
+    let key = json!({ "key": "f", "filters": { "groups": [{ "properties": [
+        { "type": "cohort", "key": "id", "value": made["id"] },
+    ] }] } });
+    let flag = server.post("/api/projects/1/feature_flags/", key).expect(201).json();
+    let refused = server.patch(&path(&made), json!({ "deleted": true })).expect(400);
+    assert_eq!(refused.error(), "validation_error invalid_input deleted");
+    assert_eq!(refused.json()["detail"], "This cohort is used by feature flags: f");
+    let flag = format!("/api/projects/1/feature_flags/{}/", flag["id"]);
+    server.patch(&flag, json!({ "deleted": true })).expect(200);
+    server.patch(&path(&made), json!({ "deleted": true })).expect(200);
+    server.get(&path(&made)).expect(404);
+    server.get(&format!("{}persons", path(&made))).expect(404);
+    assert_eq!(server.get(COHORTS).json()["count"], 0);
+    let back = server.patch(&path(&made), json!({ "deleted": false })).expect(200).json();
+    assert_eq!((&back["name"], &back["is_calculating"]), (&json!("a"), &json!(true)));
+    let log = server.get(&format!("{}activity", path(&made))).expect(200).json();
+    let told: Vec<&str> = log["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["activity"].as_str().unwrap())
+        .collect();
+    assert_eq!(told, ["restored", "deleted", "created"]);
+    assert_eq!(server.get(&format!("{COHORTS}activity")).expect(200).json()["total_count"], 3);
+}
+
+fn lists_of_cohorts_are_filtered(store: Store) {
+    let server = Server::start(store);
+    create(&server, json!({ "name": "one", "filters": pro() }));
+    create(&server, json!({ "name": "two", "description": "of ONE", "is_static": true }));
+    create(&server, json!({ "name": "three", "is_static": true }));
+    for (query, expected) in [
+        ("", &["three", "two", "one"][..]),
+        ("search=one", &["two", "one"]),
+        ("type=static", &["three", "two"]),
+        ("type=dynamic", &["one"]),
+        ("created_by_id=1", &["three", "two", "one"]),
+        ("created_by_id=99", &[]),
+        ("limit=1&offset=1", &["two"]),
+    ] {
+        let listing = server.get(&format!("{COHORTS}?{query}")).expect(200).json();
+        let results = listing["results"].as_array().unwrap();
+        let names: Vec<&str> = results.iter().map(|one| one["name"].as_str().unwrap()).collect();
+        assert_eq!(names, expected, "{query}");
+    }
+    for (query, expected) in
+        [("type=x", "invalid_choice type"), ("created_by_id=x", "invalid_input created_by_id")]
+    {
+        let refused = server.get(&format!("{COHORTS}?{query}")).expect(400);
+        assert_eq!(refused.error(), format!("validation_error {expected}"));
+    }
+}
+
+// contract: management 106, 107
+fn persons_belong_by_what_is_known_of_them(store: Store) {
+    let server = Server::start(store);
+    let identify = |id: &str, plan: &str| {
+        let set = json!({ "plan": plan, "email": format!("{id}@example.com") });
+        json!({ "event": "$identify", "distinct_id": id, "properties": { "$set": set } })
+    };
+    server.ingest(&[identify("u1", "pro"), identify("u2", "free"), identify("u3", "pro")]);
+    let emails = |cohort: &Value, query: &str| -> Vec<String> {
+        let persons = server.get(&format!("{}persons?{query}", path(cohort))).expect(200).json();
+        let named = |person: &Value| person["name"].as_str().unwrap().to_owned();
+        persons["results"].as_array().unwrap().iter().map(named).collect()
+    };
+    let made = create(&server, json!({ "filters": pro() }));
+    let calculated = |cohort: &Value| {
+        server.wait_until(&path(cohort), |cohort| cohort["is_calculating"] == json!(false))
+    };
+    assert_eq!(calculated(&made)["count"], 2);
+    assert_eq!(emails(&made, ""), ["u1@example.com", "u3@example.com"]);
+    assert_eq!(emails(&made, "search=u3"), ["u3@example.com"]);
+    assert_eq!(emails(&made, "limit=1&offset=1"), ["u3@example.com"]);
+    let person = server.get(&format!("{}persons?limit=1", path(&made))).expect(200).json();
+    assert!(person["next"].as_str().unwrap().ends_with("limit=1&offset=1"));
+    let person = &person["results"][0];
+    assert_eq!((&person["type"], &person["distinct_ids"]), (&json!("person"), &json!(["u1"])));
+    assert_eq!(person["id"], person["uuid"]);
+
+    let copy = server.post(&format!("{}duplicate_as_static_cohort", path(&made)), json!({}));
+    let copy = copy.expect(201).json();
+    assert_eq!(copy["count"], 2);
+    server.ingest(&[identify("u1", "free")]);
+    server.post(&format!("{}calculate", path(&made)), json!({})).expect(200);
+    assert_eq!(calculated(&made)["count"], 1);
+    assert_eq!(emails(&copy, ""), ["u1@example.com", "u3@example.com"], "a list stays");
+
+    let fields = [("name", "Listed"), ("is_static", "true")];
+    let csv = b"Email,Distinct_ID\nx,u2\ny,unknown\n";
+    let list = form(&server, "POST", COHORTS, &fields, csv).expect(201).json();
+    assert_eq!(list["count"], 1);
+    let more = form(&server, "PATCH", &path(&list), &[], b"email\nu3@example.com\n").expect(200);
+    assert_eq!(more.json()["count"], 2);
+    assert_eq!(emails(&list, ""), ["u2@example.com", "u3@example.com"]);
+    let send = |action: &str, body: Value| server.patch(&format!("{}{action}", path(&list)), body);
+    let one = json!({ "person_ids": [person["uuid"], "0192f0c1-2345-7000-8000-000000000000"] });
+    assert_eq!(send("add_persons_to_static_cohort", one).expect(200).json()["count"], 3);
+    let gone = json!({ "person_id": person["uuid"] });
+    let removed = send("remove_person_from_static_cohort", gone.clone()).expect(200).json();
+    assert_eq!(removed, json!({ "success": true }));
+    send("remove_person_from_static_cohort", gone).expect(404);
+    // Who becomes somebody else is on the list as that one.
+    let merge =
+        json!({ "event": "$create_alias", "distinct_id": "u4", "properties": { "alias": "u9" } });
+    server.ingest(&[identify("u9", "free"), merge]);
+    let nine = form(&server, "POST", COHORTS, &fields, b"u9\n").expect(201).json();
+    assert_eq!(nine["count"], 1);
+}

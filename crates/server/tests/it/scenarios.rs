@@ -1,0 +1,98 @@
+//! The files in `compat/`: what known clients send, step by step, and what they read from it.
+//!
+//! A step does a request, and may send a body. `keep` names parts of the answer, by JSON pointer,
+//! for later steps to use in braces; `see` says what parts must be, or that they are absent.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::harness::{Server, Store, both};
+
+both! {
+    terraform_finds_what_it_left,
+    the_mcp_server_finds_what_it_left,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Step {
+    #[serde(rename = "do")]
+    request: String,
+    send: Option<Value>,
+    status: u16,
+    #[serde(default)]
+    keep: HashMap<String, String>,
+    #[serde(default)]
+    see: Map<String, Value>,
+}
+
+/// What earlier steps kept.
+#[derive(Default)]
+struct Kept(HashMap<String, Value>);
+
+impl Kept {
+    fn in_text(&self, text: &str) -> String {
+        self.0.iter().fold(text.to_owned(), |text, (name, value)| {
+            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            text.replace(&format!("{{{name}}}"), &shown)
+        })
+    }
+
+    fn in_value(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => {
+                let name = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+                let kept = name.and_then(|name| self.0.get(name));
+                kept.cloned().unwrap_or_else(|| value.clone())
+            }
+            Value::Array(items) => items.iter().map(|item| self.in_value(item)).collect(),
+            Value::Object(fields) => {
+                fields.iter().map(|(name, field)| (name.clone(), self.in_value(field))).collect()
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+fn run(store: Store, file: &str, header: (&str, &str)) {
+    let server = Server::start(store);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../compat").join(file);
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut kept = Kept::default();
+    for line in text.lines().skip(1) {
+        let step: Step = serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}"));
+        let (method, path) = step.request.split_once(' ').unwrap();
+        let call = server.call(method, &kept.in_text(path)).header(header.0, header.1);
+        let answer = match &step.send {
+            Some(body) => call.json(kept.in_value(body)).send(),
+            None => call.send(),
+        };
+        let answer = answer.expect(step.status);
+        if step.keep.is_empty() && step.see.is_empty() {
+            continue;
+        }
+        let read = answer.json();
+        for (name, pointer) in step.keep {
+            let found =
+                read.pointer(&pointer).unwrap_or_else(|| panic!("{line}: no {pointer} in {read}"));
+            kept.0.insert(name, found.clone());
+        }
+        for (pointer, expected) in step.see {
+            match expected.as_str() {
+                Some("absent") => assert_eq!(read.pointer(&pointer), None, "{line}"),
+                _ => assert_eq!(read.pointer(&pointer), Some(&kept.in_value(&expected)), "{line}"),
+            }
+        }
+    }
+}
+
+fn terraform_finds_what_it_left(store: Store) {
+    run(store, "terraform.jsonl", ("User-Agent", "posthog/terraform-provider"));
+}
+
+fn the_mcp_server_finds_what_it_left(store: Store) {
+    run(store, "mcp.jsonl", ("X-PostHog-Client", "mcp"));
+}
