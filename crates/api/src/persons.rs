@@ -71,7 +71,7 @@ struct PersonNumber(u32);
 /// In lists the id is the uuid, as clients of upstream know it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PersonItem")]
-struct Item {
+pub(crate) struct Item {
     id: Uuid,
     #[serde(rename = "type")]
     kind: &'static str,
@@ -118,7 +118,16 @@ fn is_anonymous(id: &str) -> bool {
     Uuid::parse_str(id).is_ok()
 }
 
-fn display_names<M>(caller: &crate::caller::InProject<Persons, M>) -> Vec<String> {
+impl Item {
+    pub(crate) fn of(found: PersonWithIds, display: &[String]) -> Self {
+        let fields = PersonFields::of(found, display);
+        let (id, matched_recordings) = (fields.uuid, Vec::new());
+        Self { id, kind: "person", fields, matched_recordings, value_at_data_point: None }
+    }
+}
+
+/// What persons are called by in the caller's project.
+pub(crate) fn display_names<R, M>(caller: &crate::caller::InProject<R, M>) -> Vec<String> {
     let chosen = caller.project.settings.get("person_display_name_properties");
     let chosen: Vec<String> = serde_json::from_value(chosen).unwrap_or_default();
     match chosen.is_empty() {
@@ -165,15 +174,10 @@ async fn list(
         base.link(&[("limit", Some(&limit)), ("offset", Some(&offset))])
     };
     let display = display_names(&caller);
-    let item = |found: PersonWithIds| {
-        let fields = PersonFields::of(found, &display);
-        let (id, matched_recordings) = (fields.uuid, Vec::new());
-        Item { id, kind: "person", fields, matched_recordings, value_at_data_point: None }
-    };
     Ok(Found(PersonListing {
         next: more.then(|| link(window.offset + window.limit)),
         previous: (window.offset >= window.limit).then(|| link(window.offset - window.limit)),
-        results: found.into_iter().map(item).collect(),
+        results: found.into_iter().map(|found| Item::of(found, &display)).collect(),
         count,
     }))
 }

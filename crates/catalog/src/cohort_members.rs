@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 use model::flag::{CohortDefinition, CohortKind};
-use model::person::{Person, PersonNo};
+use model::person::PersonNo;
 use model::property::{DEPTH_MAX, Node};
 use model::{Cohort, CohortId, ProjectId, Timestamp, Window, cohort_tree};
 use serde_json::{Map, Value as Json};
@@ -17,7 +17,7 @@ use crate::db::{Tx, Value, args};
 use crate::edit::Editable;
 use crate::ingest::{PERSON_COLUMNS, read_person};
 use crate::select::Condition;
-use crate::{Actor, Catalog, Error, Result};
+use crate::{Actor, Catalog, Error, PersonWithIds, Result};
 
 /// Persons that are looked at before others get a turn.
 const PERSONS_AT_ONCE: i64 = 1_000;
@@ -32,12 +32,6 @@ pub enum NamedBy {
     PersonUuid,
     DistinctId,
     Email,
-}
-
-/// A member of a cohort with the ids it is known by.
-pub struct CohortMember {
-    pub person: Person,
-    pub distinct_ids: Vec<String>,
 }
 
 /// Cohorts that a calculation looks into.
@@ -204,7 +198,7 @@ impl Catalog {
         cohort: &Cohort,
         search: Option<&str>,
         window: Window,
-    ) -> Result<(Vec<CohortMember>, i64)> {
+    ) -> Result<(Vec<PersonWithIds>, i64)> {
         let which = "m.cohort_id = $1 AND m.version = $2 AND p.project_id = $3";
         let version = cohort.version.unwrap_or(LISTED);
         let mut condition = Condition::new(which, args![cohort.id, version, cohort.team_id]);
@@ -216,7 +210,7 @@ impl Catalog {
         let (rows, total) = self.db.page(PERSON_COLUMNS, from, condition, "p.no", window).await?;
         let mut members = Vec::with_capacity(rows.len());
         for row in &rows {
-            members.push(CohortMember { person: read_person(row)?, distinct_ids: Vec::new() });
+            members.push(PersonWithIds { person: read_person(row)?, distinct_ids: Vec::new() });
         }
         let nos: Vec<Value> = members.iter().map(|member| member.person.no.into()).collect();
         let sql = "SELECT person_no, distinct_id FROM distinct_ids \

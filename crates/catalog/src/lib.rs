@@ -65,7 +65,7 @@ pub use activity::{
 pub use annotations::{AnnotationChange, AnnotationFilter, NewAnnotation};
 pub use boards::{Contents, Copies, DashboardChange, NewDashboard};
 pub use bootstrap::{Bootstrapped, FirstStart, Prepared};
-pub use cohort_members::{CohortMember, NamedBy};
+pub use cohort_members::NamedBy;
 pub use cohorts::{CohortChange, CohortFilter, NewCohort, NewCohortKind};
 pub use collaborators::Collaborator;
 pub use dashboards::{DashboardFilter, DashboardView};

@@ -170,7 +170,10 @@ fn context<'a>(
         anon_distinct_id: asked.anon_distinct_id.as_deref(),
         person: Subject::new(overrides, stored),
         created_at: known.person.as_ref().map(|person| person.created_at.to_string().into()),
-        cohorts: Membership::None,
+        cohorts: match known.unavailable {
+            true => Membership::Unavailable,
+            false => Membership::Known(&known.static_cohorts),
+        },
         hash_keys: match known.unavailable {
             true => HashKeys::Unavailable,
             false => HashKeys::Known(&known.hash_keys),

@@ -1,11 +1,11 @@
 //! What is stored of those who ask, remembered until the pipeline applies something new.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use catalog::{Catalog, FlagPerson, HashKey};
-use model::ProjectId;
 use model::person::PersonNo;
+use model::{CohortId, ProjectId};
 
 use super::{Asked, ByFlag};
 use crate::FlagSet;
@@ -24,6 +24,7 @@ pub(super) struct People(RwLock<(u64, Remembered)>);
 pub(super) struct Known {
     pub person: Option<Arc<FlagPerson>>,
     pub hash_keys: ByFlag,
+    pub static_cohorts: HashSet<CohortId>,
     pub unavailable: bool,
 }
 
@@ -42,8 +43,14 @@ impl People {
         asked: &Asked,
     ) -> catalog::Result<Known> {
         let person = self.person(catalog, project, &asked.distinct_id).await?;
+        let static_cohorts = match &person {
+            Some(person) if set.needs_static_cohorts() => {
+                catalog.static_cohorts_of(project, person.no).await?
+            }
+            _ => HashSet::new(),
+        };
         if !set.needs_hash_keys() {
-            return Ok(Known { person, ..Known::default() });
+            return Ok(Known { person, static_cohorts, ..Known::default() });
         }
         let anonymous = match &asked.anon_distinct_id {
             Some(id) if *id != asked.distinct_id => self.person(catalog, project, id).await?,
@@ -52,7 +59,7 @@ impl People {
         let hash_keys =
             hash_keys(catalog, project, set, asked, [person.as_deref(), anonymous.as_deref()])
                 .await?;
-        Ok(Known { person, hash_keys, unavailable: false })
+        Ok(Known { person, hash_keys, static_cohorts, unavailable: false })
     }
 
     async fn person(

@@ -145,7 +145,7 @@ impl Slot {
 
 async fn load(catalog: &Catalog, project: &ProjectRow) -> catalog::Result<ProjectFlags> {
     let definitions = catalog.flag_definitions(project.id).await?;
-    let cohorts: Vec<CohortDefinition> = Vec::new();
+    let cohorts = catalog.cohort_definitions(project.id).await?;
     let mut group_types: [Option<String>; GROUP_TYPES_MAX as usize] = Default::default();
     for (name, index) in
         catalog.group_types_of(&[project.id]).await?.remove(&project.id).unwrap_or_default()

@@ -280,6 +280,20 @@ fn persons_belong_by_what_is_known_of_them(store: Store) {
     let removed = send("remove_person_from_static_cohort", gone.clone()).expect(200).json();
     assert_eq!(removed, json!({ "success": true }));
     send("remove_person_from_static_cohort", gone).expect(404);
+    // Flags ask for both kinds.
+    for (key, cohort) in [("listed", &list), ("pro", &made)] {
+        let asks = json!([{ "type": "cohort", "key": "id", "value": cohort["id"] }]);
+        let filters = json!({ "groups": [{ "properties": asks, "rollout_percentage": 100 }] });
+        let body = json!({ "key": key, "filters": filters });
+        server.post("/api/projects/1/feature_flags/", body).expect(201);
+    }
+    for (id, listed, pro) in [("u1", false, false), ("u2", true, false), ("u3", true, true)] {
+        let body = json!({ "api_key": crate::harness::PROJECT_KEY, "distinct_id": id });
+        let call = server.call("POST", "/decide?v=3").no_key();
+        let flags = call.json(body).send().expect(200).json()["featureFlags"].clone();
+        let is_on = |key: &str| flags.get(key) == Some(&json!(true));
+        assert_eq!((is_on("listed"), is_on("pro")), (listed, pro), "{id}: {flags}");
+    }
     // Who becomes somebody else is on the list as that one.
     let merge =
         json!({ "event": "$create_alias", "distinct_id": "u4", "properties": { "alias": "u9" } });
