@@ -25,7 +25,9 @@ pub struct ErrorBody {
     kind: &'static str,
     code: Cow<'static, str>,
     detail: String,
-    attr: Option<String>,
+    /// Left out where upstream's hand-made bodies have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attr: Option<Option<String>>,
 }
 
 impl Error {
@@ -36,6 +38,7 @@ impl Error {
         detail: impl Into<String>,
         attr: Option<String>,
     ) -> Self {
+        let attr = Some(attr);
         let body = ErrorBody { kind, code: code.into(), detail: detail.into(), attr };
         Self { status, body, header: None }
     }
@@ -53,6 +56,13 @@ impl Error {
     /// 400 that no single field is to blame for.
     pub fn refused(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "validation_error", "invalid_input", detail, None)
+    }
+
+    /// 400 without `attr`, as a few of upstream's endpoints answer.
+    pub fn bare(code: &'static str, detail: impl Into<String>) -> Self {
+        let mut error = Self::new(StatusCode::BAD_REQUEST, "validation_error", code, detail, None);
+        error.body.attr = None;
+        error
     }
 
     pub fn required(attr: impl Into<String>) -> Self {
@@ -210,6 +220,18 @@ impl From<catalog::Error> for Error {
             | Cause::Migration { .. }
             | Cause::Corrupt { .. }
             | Cause::Backend(_) => Self::internal(&error),
+        }
+    }
+}
+
+impl From<query::Error> for Error {
+    fn from(error: query::Error) -> Self {
+        use query::Error as Cause;
+        match error {
+            Cause::Refused(detail) => Self::refused(detail),
+            Cause::Busy => Self::unavailable("Too many are reading events. Try again in a moment."),
+            Cause::Catalog(error) => error.into(),
+            Cause::Warehouse(_) | Cause::Broken(_) => Self::internal(&error),
         }
     }
 }

@@ -13,6 +13,7 @@ mod caller;
 mod capture;
 mod cohorts;
 mod collaborators;
+mod csv;
 mod dashboards;
 mod dead_letters;
 mod doc;
@@ -20,6 +21,7 @@ mod edits;
 mod error;
 mod evaluation;
 mod event_definitions;
+mod events;
 mod feature_flags;
 mod insights;
 mod intake;
@@ -123,6 +125,7 @@ pub struct Shared {
     tokens: Tokens,
     flags: Flags,
     capture: Arc<Capture>,
+    events: query::Events,
     settings: Settings,
     rate_limits: rate_limits::RateLimits,
     logins: logins::Logins,
@@ -139,6 +142,7 @@ impl AppState {
         tokens: Tokens,
         flags: Flags,
         capture: Arc<Capture>,
+        events: query::Events,
         settings: Settings,
         metrics: Registry,
     ) -> Self {
@@ -152,6 +156,7 @@ impl AppState {
             tokens,
             flags,
             capture,
+            events,
             settings,
         }))
     }

@@ -76,6 +76,13 @@ impl Base {
         self.parameters.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
+    /// Names and values of parameters whose names begin with `prefix`, without it.
+    pub fn prefixed(&self, prefix: &'static str) -> impl Iterator<Item = (&str, &str)> {
+        self.parameters
+            .iter()
+            .filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
+    }
+
     /// The value that counts when a parameter is repeated: the last; an empty one is none.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.values(name).last().filter(|value| !value.is_empty())

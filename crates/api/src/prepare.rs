@@ -121,16 +121,20 @@ async fn receive(mut body: Body, limit_bytes: usize) -> Received {
     Received::Whole(whole.freeze())
 }
 
-/// Answers 406 to whoever will not take JSON, the one form that answers have here.
+/// Answers 406 to whoever will not take JSON, the one form that answers have here; only events
+/// have others.
 pub(crate) async fn acceptable(request: Request, next: Next) -> Response {
     let accepts = request.headers().get_all(header::ACCEPT);
     let mut ranges = accepts.iter().flat_map(|value| value.to_str().unwrap_or("*/*").split(','));
-    let takes_json = |range: &str| {
+    let is_events = request.uri().path().contains("/events");
+    let fits = |range: &str| {
         let media = range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        matches!(media.as_str(), "" | "*/*" | "*" | "application/*") || is_json(&media)
+        let other =
+            is_events && matches!(media.as_str(), "text/csv" | "text/event-stream" | "text/*");
+        other || matches!(media.as_str(), "" | "*/*" | "*" | "application/*") || is_json(&media)
     };
     let unbound = accepts.iter().next().is_none() || !is_management(request.uri().path());
-    if unbound || ranges.any(takes_json) {
+    if unbound || ranges.any(fits) {
         return next.run(request).await;
     }
     Error::not_acceptable().into_response()

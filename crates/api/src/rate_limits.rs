@@ -22,12 +22,17 @@ const HOUR: i64 = 3_600;
 enum Bucket {
     Management,
     PersonDeletes,
+    /// What computes.
+    Analytics,
+    EventValues,
 }
 
 impl Bucket {
     const fn limits(self) -> [(u32, i64); 2] {
         match self {
             Self::Management | Self::PersonDeletes => [(480, MINUTE), (4_800, HOUR)],
+            Self::Analytics => [(240, MINUTE), (1_200, HOUR)],
+            Self::EventValues => [(60, MINUTE), (300, HOUR)],
         }
     }
 }
@@ -99,7 +104,15 @@ impl RateLimits {
 fn bucket(parts: &Parts) -> Bucket {
     let path = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let deletes = parts.method == axum::http::Method::DELETE || path.ends_with("/bulk_delete");
-    if deletes && path.contains("/persons") { Bucket::PersonDeletes } else { Bucket::Management }
+    if deletes && path.contains("/persons") {
+        Bucket::PersonDeletes
+    } else if path.ends_with("/events/values") {
+        Bucket::EventValues
+    } else if path.ends_with("/events") {
+        Bucket::Analytics
+    } else {
+        Bucket::Management
+    }
 }
 
 #[cfg(test)]

@@ -9,10 +9,12 @@ use model::person::{Person, PersonNo};
 use model::{Clock, ProjectId, Timestamp};
 use uuid::Uuid;
 pub use warehouse::{Cursor as Mark, Order};
-use warehouse::{EventRow, Filter, Numbers, Snapshot, Warehouse, Window};
+use warehouse::{EventRow, Filter, Numbers, Predicate, Snapshot, Warehouse, Window};
 
 use crate::Result;
+use crate::actions::ActionTest;
 use crate::filters::Filters;
+use crate::live::{Live, Watch, Watched};
 use crate::reads::Reads;
 use crate::shape::Event;
 pub use values::{ValuesKey, ValuesOf};
@@ -33,6 +35,7 @@ pub struct Events {
     warehouse: Warehouse,
     reads: Reads,
     clock: Clock,
+    live: Live,
 }
 
 /// Which events; all that is given must hold.
@@ -47,6 +50,7 @@ pub struct Wanted {
     /// Earlier than this.
     pub before: Option<Timestamp>,
     pub properties: Filters,
+    pub action: Option<ActionTest>,
 }
 
 /// Which part of the list.
@@ -75,7 +79,20 @@ pub struct EventPage {
 
 impl Events {
     pub fn new(catalog: Catalog, warehouse: Warehouse, clock: Clock) -> Self {
-        Self { catalog, warehouse, reads: Reads::new(), clock }
+        let live = Live::new();
+        let publisher = live.clone();
+        warehouse.on_append(move |rows| publisher.publish(rows));
+        Self { catalog, warehouse, reads: Reads::new(), clock, live }
+    }
+
+    /// Events that come from now on.
+    pub fn watch(&self, watched: Watched) -> Result<Watch> {
+        self.live.watch(watched)
+    }
+
+    /// Ends every watch, so that the server can stop.
+    pub fn stop_watching(&self) {
+        self.live.close();
     }
 
     pub fn now(&self) -> Timestamp {
@@ -127,12 +144,10 @@ impl Events {
         if numbers.as_ref().is_some_and(Numbers::is_empty) {
             return Ok(None);
         }
-        let turn = match wanted.properties.scans() {
-            true => Some(self.reads.turn().await?),
-            false => None,
-        };
-        let predicate = wanted.properties.predicate(&self.catalog, project).await?;
-        drop(turn);
+        if wanted.action.as_ref().is_some_and(ActionTest::is_empty) {
+            return Ok(None);
+        }
+        let predicate = self.predicate(project, wanted).await?;
         Ok(Some(Filter {
             events: wanted.event.clone().map(|event| [event].into()),
             distinct_nos: numbers,
@@ -140,6 +155,21 @@ impl Events {
             before: wanted.before,
             predicate,
         }))
+    }
+
+    async fn predicate(&self, project: ProjectId, wanted: &Wanted) -> Result<Option<Predicate>> {
+        let Wanted { properties, action, .. } = wanted;
+        let scans = properties.scans() || action.as_ref().is_some_and(ActionTest::scans);
+        let _turn = if scans { Some(self.reads.turn().await?) } else { None };
+        let properties = properties.predicate(&self.catalog, project).await?;
+        let action = match action {
+            Some(action) => Some(action.predicate(&self.catalog, project).await?),
+            None => None,
+        };
+        Ok(match (properties, action) {
+            (Some(properties), Some(action)) => Some(Predicate::All(vec![properties, action])),
+            (properties, action) => properties.or(action),
+        })
     }
 
     async fn ids_of(&self, project: ProjectId, person: &str) -> Result<Numbers> {

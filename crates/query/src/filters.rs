@@ -61,6 +61,13 @@ impl Filters {
         }
     }
 
+    /// Filters as a list, all of which must hold.
+    pub(crate) fn of(filters: &[Fields], now: Timestamp, zone: &Zone) -> Result<Self> {
+        let mut parser = Parser { now, zone, left: FILTERS_MAX };
+        let filters: Vec<Json> = filters.iter().cloned().map(Json::Object).collect();
+        Ok(Self(Tree::All(parser.list(&filters, 0)?)))
+    }
+
     /// What events must pass; none when every event does.
     pub(crate) async fn predicate(
         &self,

@@ -256,12 +256,15 @@ fn date(stored: &Stored<'_>, zone: &Zone) -> Option<Timestamp> {
 }
 
 fn regex(value: &Json) -> Result<Regex> {
-    let pattern = model::property::text(value);
+    compile(&model::property::text(value))
+}
+
+pub(crate) fn compile(pattern: &str) -> Result<Regex> {
     let refused = |why: &str| Error::Refused(format!("Invalid regex: {why}"));
     if pattern.chars().count() > REGEX_CHARS_MAX {
         return Err(refused(&format!("longer than {REGEX_CHARS_MAX} characters")));
     }
-    let built = RegexBuilder::new(&pattern).size_limit(REGEX_BYTES_MAX).build();
+    let built = RegexBuilder::new(pattern).size_limit(REGEX_BYTES_MAX).build();
     built.map_err(|why| refused(&why.to_string()))
 }
 

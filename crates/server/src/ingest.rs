@@ -92,6 +92,10 @@ impl Ingest {
         Ok(Self { warehouse, journal, counters, clock, stop, applying, upkeep })
     }
 
+    pub(crate) fn warehouse(&self) -> Warehouse {
+        self.warehouse.clone()
+    }
+
     pub(crate) fn measure(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(Measured {
             counters: self.counters.clone(),

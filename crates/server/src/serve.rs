@@ -80,8 +80,10 @@ async fn serve(settings: &Settings) -> Result<()> {
     let (tokens, capture) = (intake.tokens.clone(), intake.capture.clone());
     let geoip = GeoIp::built_in().context("cannot read the built-in GeoIP database")?;
     let flags = Flags::new(catalog.clone(), geoip);
+    let events = query::Events::new(catalog.clone(), ingest.warehouse(), clock.clone());
+    let http_settings = http_settings(settings);
     let app =
-        AppState::new(catalog.clone(), tokens, flags, capture, http_settings(settings), metrics);
+        AppState::new(catalog.clone(), tokens, flags, capture, events, http_settings, metrics);
     let mut http = Http::new(api::service(app.clone()), settings);
     let chores = tokio::spawn(calculate_cohorts(catalog.clone()));
     // Nobody has to listen to this; the log says it too.

@@ -1,9 +1,10 @@
 //! The warehouse itself: opening, appending, and what it says about itself.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use model::{Clock, ProjectId, Timestamp};
 
@@ -38,9 +39,21 @@ pub struct Warehouse {
     pub(crate) inner: Arc<Inner>,
 }
 
+type Told = dyn Fn(&[&EventRow]) + Send + Sync;
+
+struct Listener(Box<Told>);
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listener")
+    }
+}
+
 /// Locks are taken in the order of the fields.
 #[derive(Debug)]
 pub(crate) struct Inner {
+    /// Told of new rows once they are visible.
+    listener: OnceLock<Listener>,
     pub settings: Settings,
     pub clock: Clock,
     pub folder: Folder,
@@ -120,6 +133,7 @@ impl Warehouse {
         }
         Ok(Warehouse {
             inner: Arc::new(Inner {
+                listener: OnceLock::new(),
                 settings,
                 clock,
                 folder,
@@ -180,6 +194,12 @@ impl Warehouse {
         }
     }
 
+    /// From now on `listener` is told of rows that were appended and are visible, also of those
+    /// that a replay brings again. It must be quick; only the first one is taken.
+    pub fn on_append(&self, listener: impl Fn(&[&EventRow]) + Send + Sync + 'static) {
+        let _ = self.inner.listener.set(Listener(Box::new(listener)));
+    }
+
     fn make_room(&self) -> Result<()> {
         let (rows, bytes) = lock(&self.inner.state).memory_size();
         let settings = &self.inner.settings;
@@ -196,15 +216,26 @@ impl Warehouse {
         for row in rows.iter().filter(|row| row.position >= applied) {
             projects.entry(row.project).or_default().push(row);
         }
+        let mut new = Vec::new();
         for (project, rows) in projects {
-            self.append_to(project, &rows, &writer.manifest.masks)?;
+            new.extend(self.append_to(project, &rows, &writer.manifest.masks)?);
         }
         self.reached(&writer, reach);
+        drop(writer);
+        if let Some(listener) = self.inner.listener.get().filter(|_| !new.is_empty()) {
+            (listener.0)(&new);
+        }
         Ok(())
     }
 
-    /// The writer is held, so only this changes the project meanwhile.
-    fn append_to(&self, project: ProjectId, rows: &[&EventRow], masks: &[Mask]) -> Result<()> {
+    /// The writer is held, so only this changes the project meanwhile. Returns the rows that were
+    /// not there before.
+    fn append_to<'a>(
+        &self,
+        project: ProjectId,
+        rows: &[&'a EventRow],
+        masks: &[Mask],
+    ) -> Result<Vec<&'a EventRow>> {
         let identities: Vec<Identity> = rows.iter().map(|row| row.identity()).collect();
         let segments = lock(&self.inner.state).segments(project);
         let stored = dedup::find(&segments, &identities)?;
@@ -213,6 +244,7 @@ impl Warehouse {
         // Rows that stay behind a refused one wait too.
         self.inner.waiting_since.fetch_min(self.now().as_micros(), Ordering::Relaxed);
         let mut state = lock(&self.inner.state);
+        let mut new = Vec::with_capacity(rows.len());
         for (at, row) in rows.iter().enumerate() {
             let identity = &identities[at];
             let deleted = masks.iter().any(|mask| matches_row(mask, row));
@@ -226,13 +258,14 @@ impl Warehouse {
             // A copy that was deleted since still replaces the ones before it.
             if !deleted {
                 state.project(project).memory.push(row)?;
+                new.push(*row);
             }
             state.replace(project, identity, stored[at]);
             if deleted {
                 state.project(project).memory.forget(identity);
             }
         }
-        Ok(())
+        Ok(new)
     }
 
     /// The first journal position that a crash would lose from here: where to replay from.

@@ -19,6 +19,7 @@ mod flag_answers;
 mod flag_definitions;
 mod flags;
 mod flags_access;
+mod events;
 mod harness;
 mod hostile;
 mod insights;

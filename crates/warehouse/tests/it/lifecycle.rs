@@ -1,6 +1,7 @@
 //! Opening, files, snapshots.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::model::Timestamp;
@@ -181,6 +182,23 @@ fn an_equal_copy_is_dropped_and_another_one_replaces_wherever_the_first_is() {
             check(&store.reopen());
         }
     }
+}
+
+#[test]
+fn a_listener_hears_of_rows_that_are_new() {
+    let store = Store::new();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let (ears, warehouse) = (heard.clone(), store.warehouse.clone());
+    store.warehouse.on_append(move |rows| {
+        // They are visible by then.
+        assert!(
+            rows.iter().all(|row| warehouse.snapshot(PROJECT).get(row.uuid).unwrap().is_some())
+        );
+        ears.lock().unwrap().extend(rows.iter().map(|row| row.uuid.as_u128()));
+    });
+    store.append(&mut [at(1, 0), at(2, 0)]);
+    store.append(&mut [at(2, 0), at(3, 0)]);
+    assert_eq!(*heard.lock().unwrap(), [1, 2, 3]);
 }
 
 #[test]

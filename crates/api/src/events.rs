@@ -1,0 +1,275 @@
+//! Events: the list, one of them, and the values of their properties.
+
+mod live;
+mod values;
+
+use model::{ActionId, Timestamp};
+use query::{
+    ActionTest, Event, EventPage, Filters, Mark, Order, People, Slice, Wanted, Zone, event_time,
+    offset_max, parse_moment,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::csv::{self, Cells, Format, Shown};
+use crate::path::given;
+use crate::{App, Base, Error, Query, Reader, Resource, Result, Routes, TextId};
+
+const LIMIT_DEFAULT: usize = 100;
+const LIMIT_MAX: usize = 1_000;
+/// A client's clock may be ahead by so much.
+const AHEAD_SECONDS: i64 = 5;
+
+enum Events {}
+
+/// Events are read by asking, as queries are.
+impl Resource for Events {
+    const SCOPE: &'static str = "query";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/events", list)
+        .get("/api/projects/{project_id}/events/{id}", read)
+        .get("/api/projects/{project_id}/events/values", values::list)
+        .get("/api/projects/{project_id}/events/live", live::watch)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Later than this: ISO 8601, or relative such as -24h.
+    after: Option<String>,
+    /// Earlier than this.
+    before: Option<String>,
+    distinct_id: Option<String>,
+    event: Option<String>,
+    limit: Option<String>,
+    offset: Option<String>,
+    /// A person's uuid or number.
+    person_id: Option<String>,
+    action_id: Option<String>,
+    /// JSON array of property filters, or one group of them.
+    properties: Option<String>,
+    /// JSON array; anything but ["-timestamp"] means the oldest first.
+    #[serde(rename = "orderBy")]
+    order_by: Option<String>,
+    include_person: Option<String>,
+    /// Where the page before ended; `next` carries it.
+    cursor: Option<String>,
+    select: Option<String>,
+    #[serde(rename = "where")]
+    conditions: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct EventListing {
+    next: Option<String>,
+    results: Vec<Event>,
+}
+
+async fn list(
+    caller: Reader<Events>,
+    base: Base,
+    query: Query<ListQuery>,
+    format: Format,
+    app: App,
+) -> Result<Shown<EventListing>> {
+    let zone = Zone::named(&caller.project.timezone);
+    let now = app.events.now();
+    let slice = query.slice(format)?;
+    let mut wanted = query.wanted(now, &zone)?;
+    if let Some(id) = given(query.action_id.as_ref()) {
+        wanted.action = Some(action(&app, &caller, id, now, &zone).await?);
+    }
+    let people = query.people();
+    let (mark, order) = (slice.mark.clone(), slice.order);
+    query.resume(&mut wanted, mark.as_ref(), order);
+    let page = app.events.list(caller.project.id, &wanted, slice, people).await?;
+    Ok(match format {
+        Format::Json => Shown::Json(listing(&base, page, order)),
+        Format::Csv => Shown::Csv(table(&page.events)?),
+    })
+}
+
+/// Unknown actions mean nothing, as those without steps.
+async fn action(
+    app: &App,
+    caller: &Reader<Events>,
+    id: &str,
+    now: Timestamp,
+    zone: &Zone,
+) -> Result<ActionTest> {
+    let number = id.parse().map_err(|_| {
+        Error::invalid("action_id", "invalid_input", "A valid integer is required.")
+    })?;
+    let found = app.catalog.action(caller.project.id, ActionId(number), catalog::Among::Live).await;
+    let steps = match found {
+        Ok(action) => action.steps,
+        Err(catalog::Error::NotFound) => Vec::new(),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(ActionTest::new(&steps, now, zone)?)
+}
+
+/// The next page begins behind the last event: its time, and its place among those of that time.
+fn listing(base: &Base, page: EventPage, order: Order) -> EventListing {
+    let next = page.next.map(|mark| {
+        let time = event_time(mark.timestamp());
+        let bound = bound_of(order);
+        base.link(&[(bound, Some(&time)), ("cursor", Some(&mark.to_string())), ("offset", None)])
+    });
+    EventListing { next, results: page.events }
+}
+
+const fn bound_of(order: Order) -> &'static str {
+    match order {
+        Order::NewestFirst => "before",
+        Order::OldestFirst => "after",
+    }
+}
+
+impl ListQuery {
+    fn slice(&self, format: Format) -> Result<Slice> {
+        for (name, text) in [("select", &self.select), ("where", &self.conditions)] {
+            if given(text.as_ref()).is_some() {
+                let detail =
+                    format!("\"{name}\" is not supported yet: it needs the query language.");
+                return Err(Error::invalid(name, "invalid_input", detail));
+            }
+        }
+        let number = |text: &Option<String>| text.as_deref()?.parse::<i64>().ok();
+        let default = match format {
+            Format::Json => LIMIT_DEFAULT,
+            Format::Csv => LIMIT_MAX,
+        };
+        let limit = number(&self.limit).and_then(|limit| usize::try_from(limit).ok());
+        let limit = limit.filter(|limit| *limit > 0).unwrap_or(default).min(LIMIT_MAX);
+        let offset = number(&self.offset).and_then(|offset| usize::try_from(offset).ok());
+        let offset = offset.unwrap_or(0);
+        if offset > offset_max() {
+            let most = offset_max();
+            let detail = format!("Offset is deprecated. Max supported offset value is {most}");
+            return Err(Error::invalid("offset", "invalid_input", detail));
+        }
+        let mark = given(self.cursor.as_ref()).map(|text| {
+            text.parse::<Mark>().map_err(|_| {
+                let detail = "The cursor is not one that this server gave.";
+                Error::invalid("cursor", "invalid_input", detail)
+            })
+        });
+        Ok(Slice { order: self.order()?, limit, offset, mark: mark.transpose()? })
+    }
+
+    fn order(&self) -> Result<Order> {
+        let Some(text) = given(self.order_by.as_ref()) else { return Ok(Order::NewestFirst) };
+        let columns: Vec<String> = serde_json::from_str(text).map_err(|_| {
+            let detail = "Must be a JSON array of columns, such as [\"-timestamp\"].";
+            Error::invalid("orderBy", "invalid_input", detail)
+        })?;
+        Ok(match columns.as_slice() {
+            [only] if only == "-timestamp" => Order::NewestFirst,
+            _ => Order::OldestFirst,
+        })
+    }
+
+    fn wanted(&self, now: Timestamp, zone: &Zone) -> Result<Wanted> {
+        let moment = |name: &str, text: &Option<String>| {
+            let Some(text) = given(text.as_ref()) else { return Ok(None) };
+            parse_moment(text, now, zone).map(Some).ok_or_else(|| {
+                let detail =
+                    "Must be ISO 8601, as in 2024-03-01T10:00:00Z, or relative, as in -24h.";
+                Error::invalid(name, "invalid_input", detail)
+            })
+        };
+        let text = |text: &Option<String>| given(text.as_ref()).map(str::to_owned);
+        let before = moment("before", &self.before)?;
+        Ok(Wanted {
+            event: text(&self.event),
+            distinct_id: text(&self.distinct_id),
+            person: text(&self.person_id),
+            after: moment("after", &self.after)?,
+            before: before.or(Some(now.plus_seconds(AHEAD_SECONDS))),
+            properties: match given(self.properties.as_ref()) {
+                Some(text) => Filters::parse(text, now, zone)?,
+                None => Filters::default(),
+            },
+            action: None,
+        })
+    }
+
+    /// A cursor stands for the bound that is sent with it, and goes further: behind one of the
+    /// events of that time. With another bound the cursor is from somewhere else, and the bound
+    /// counts.
+    fn resume(&self, wanted: &mut Wanted, mark: Option<&Mark>, order: Order) {
+        let bound = match order {
+            Order::NewestFirst => &mut wanted.before,
+            Order::OldestFirst => &mut wanted.after,
+        };
+        if mark.is_some_and(|mark| *bound == Some(mark.timestamp())) {
+            *bound = None;
+        }
+    }
+
+    fn people(&self) -> People {
+        people(self.include_person.as_ref())
+    }
+}
+
+fn people(include_person: Option<&String>) -> People {
+    match given(include_person) {
+        Some("true" | "True" | "1") => People::Shown,
+        _ => People::Hidden,
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ReadQuery {
+    include_person: Option<String>,
+}
+
+async fn read(
+    caller: Reader<Events>,
+    id: TextId,
+    query: Query<ReadQuery>,
+    format: Format,
+    app: App,
+) -> Result<Shown<Event>> {
+    let uuid = Uuid::parse_str(&id.0).map_err(|_| Error::bare("invalid", "Invalid UUID"))?;
+    let people = people(query.include_person.as_ref());
+    let event = app
+        .events
+        .get(caller.project.id, uuid, people)
+        .await?
+        .ok_or_else(|| Error::missing(format!("No events exist for event UUID {}", id.0)))?;
+    Ok(match format {
+        Format::Json => Shown::Json(event),
+        Format::Csv => Shown::Csv(table(std::slice::from_ref(&event))?),
+    })
+}
+
+fn table(events: &[Event]) -> Result<String> {
+    let rows: Vec<Cells> = events.iter().map(cells).collect();
+    csv::table(&rows)
+}
+
+fn cells(event: &Event) -> Cells {
+    let mut cells = Cells::from([
+        ("id".into(), event.id.to_string()),
+        ("distinct_id".into(), event.distinct_id.clone()),
+        ("event".into(), event.event.clone()),
+        ("timestamp".into(), event.timestamp.clone()),
+        ("elements_chain".into(), event.elements_chain.clone()),
+    ]);
+    for (name, value) in &event.properties {
+        csv::spread_raw(&format!("properties.{name}"), value, &mut cells);
+    }
+    let mut nested = |name: &str, value: serde_json::Result<serde_json::Value>| {
+        if let Ok(value) = value {
+            csv::spread(name, &value, &mut cells);
+        }
+    };
+    nested("person", serde_json::to_value(&event.person));
+    nested("elements", serde_json::to_value(&event.elements));
+    cells
+}

@@ -1,0 +1,77 @@
+//! Events as they come, as server-sent events.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+use query::{News, Watch, Watched};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Deserialize;
+use tokio::time::{Instant, timeout_at};
+
+use super::Events;
+use crate::doc::{Answer, Operation};
+use crate::path::given;
+use crate::{App, Query, Reader, Result};
+
+/// A stream ends after this long. Browsers come again by themselves, and then their credentials
+/// are looked at again.
+const STREAM_SECONDS_MAX: u64 = 600;
+/// Proxies close what is silent for longer.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct LiveQuery {
+    event: Option<String>,
+    distinct_id: Option<String>,
+}
+
+pub(super) struct Stream(Watch);
+
+pub(super) async fn watch(
+    caller: Reader<Events>,
+    query: Query<LiveQuery>,
+    app: App,
+) -> Result<Stream> {
+    let text = |text: &Option<String>| given(text.as_ref()).map(str::to_owned);
+    let watched = Watched {
+        project: caller.project.id,
+        event: text(&query.event),
+        distinct_id: text(&query.distinct_id),
+    };
+    Ok(Stream(app.events.watch(watched)?))
+}
+
+impl IntoResponse for Stream {
+    fn into_response(self) -> Response {
+        let end = Instant::now() + Duration::from_secs(STREAM_SECONDS_MAX);
+        // A first line at once, so that the client knows that it is heard.
+        let begun = stream::once(async { Ok(sse::Event::default().comment("watching")) });
+        let news = stream::unfold(self.0, move |mut watch| async move {
+            let news = timeout_at(end, watch.next()).await.ok()??;
+            Some((stream::iter(lines(news)), watch))
+        });
+        let all = stream::StreamExt::chain(begun, stream::StreamExt::flatten(news));
+        Sse::new(all).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+    }
+}
+
+impl Answer for Stream {
+    fn answer(operation: &mut Operation, _: &mut SchemaGenerator) {
+        operation.response_of(200, "text/event-stream");
+    }
+}
+
+/// `event` lines carry an event as the list shows it; `missed` says how many were left out.
+fn lines(news: News) -> Vec<std::result::Result<sse::Event, Infallible>> {
+    let line = |kind: &str, data: String| Ok(sse::Event::default().event(kind).data(data));
+    match news {
+        News::Missed(count) => vec![line("missed", format!("{{\"count\":{count}}}"))],
+        News::Events(events) => {
+            let json = events.iter().filter_map(|event| serde_json::to_string(event).ok());
+            json.map(|json| line("event", json)).collect()
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Values that a property has, for whoever fills in a filter.
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use query::{ValuesKey, ValuesOf, Zone};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Events;
+use crate::csv::{self, Cells, Format, Shown};
+use crate::doc::{Answer, Operation};
+use crate::path::given;
+use crate::{App, Base, Error, Query, Reader, Result};
+
+/// Events that may be named, and properties that may be asked for beside the key.
+const NAMES_MAX: usize = 100;
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ValuesQuery {
+    /// A property, or `custom_event` for names of events that are not built in.
+    key: Option<String>,
+    /// Only values with this text in them.
+    value: Option<String>,
+    /// May be repeated; a personal API key must name one.
+    #[allow(dead_code, reason = "it is read where repeated ones are seen")]
+    event_name: Option<String>,
+    /// The key is a column: `event` or `distinct_id`.
+    is_column: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ValueListing {
+    results: Vec<Named>,
+    /// Always false: values are counted when they are asked for.
+    refreshing: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Named {
+    name: String,
+}
+
+/// Values change slowly; whoever types asks often.
+pub(super) struct Brief(Shown<ValueListing>);
+
+impl IntoResponse for Brief {
+    fn into_response(self) -> Response {
+        ([(header::CACHE_CONTROL, "max-age=10")], self.0).into_response()
+    }
+}
+
+impl Answer for Brief {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        Shown::<ValueListing>::answer(operation, schemas);
+    }
+}
+
+pub(super) async fn list(
+    caller: Reader<Events>,
+    base: Base,
+    query: Query<ValuesQuery>,
+    format: Format,
+    app: App,
+) -> Result<Brief> {
+    let Some(key) = given(query.key.as_ref()) else {
+        return Err(Error::refused("You must provide a key"));
+    };
+    let events: Vec<&str> = base.values("event_name").filter(|name| !name.is_empty()).collect();
+    if events.is_empty() && caller.by_key {
+        return Err(Error::refused("You must provide an event_name with a personal API key"));
+    }
+    let equal: Vec<(String, Value)> = base.prefixed("properties_").map(equal).collect();
+    if events.len() > NAMES_MAX || equal.len() > NAMES_MAX {
+        return Err(Error::refused(format!("No more than {NAMES_MAX} names may be given.")));
+    }
+    let is_column = matches!(given(query.is_column.as_ref()), Some("true" | "True" | "1"));
+    let asked = ValuesOf {
+        key: key_of(key, is_column)?,
+        containing: given(query.value.as_ref()).map(str::to_owned),
+        events: events.into_iter().map(str::to_owned).collect(),
+        equal,
+    };
+    let zone = Zone::named(&caller.project.timezone);
+    let names = app.events.values(caller.project.id, asked, &zone).await?;
+    Ok(Brief(match format {
+        Format::Json => {
+            let results = names.into_iter().map(|name| Named { name }).collect();
+            Shown::Json(ValueListing { results, refreshing: false })
+        }
+        Format::Csv => {
+            let row = |name: String| Cells::from([("name".to_owned(), name)]);
+            Shown::Csv(csv::table(&names.into_iter().map(row).collect::<Vec<_>>())?)
+        }
+    }))
+}
+
+fn key_of(key: &str, is_column: bool) -> Result<ValuesKey> {
+    match (key, is_column) {
+        ("custom_event", false) => Ok(ValuesKey::CustomEvents),
+        (name, false) => Ok(ValuesKey::Property(name.to_owned())),
+        ("event", true) => Ok(ValuesKey::Event),
+        ("distinct_id", true) => Ok(ValuesKey::DistinctId),
+        (_, true) => {
+            let detail = "Columns with values are \"event\" and \"distinct_id\".";
+            Err(Error::invalid("key", "invalid_choice", detail))
+        }
+    }
+}
+
+/// JSON, or the text itself.
+fn equal((name, text): (&str, &str)) -> (String, Value) {
+    let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+    (name.to_owned(), value)
+}

@@ -1,0 +1,138 @@
+//! Which events an action means.
+
+use model::{ActionStep, StringMatching, Timestamp};
+use regex::Regex;
+use warehouse::{Key, Predicate, Value};
+
+use crate::dates::Zone;
+use crate::elements::{self, Element};
+use crate::filters::Filters;
+use crate::matcher;
+use crate::{Error, Result};
+
+/// What the steps of an action ask of an event's own columns, and the property filters beside
+/// them. An event of the action passes one of the steps.
+#[derive(Clone, Debug)]
+pub struct ActionTest {
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    columns: Vec<Predicate>,
+    properties: Filters,
+}
+
+impl ActionTest {
+    pub fn new(steps: &[ActionStep], now: Timestamp, zone: &Zone) -> Result<Self> {
+        let steps = steps.iter().map(|step| Step::new(step, now, zone));
+        Ok(Self { steps: steps.collect::<Result<_>>()? })
+    }
+
+    /// Without steps no event is meant.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    pub(crate) fn scans(&self) -> bool {
+        self.steps.iter().any(|step| step.properties.scans())
+    }
+
+    pub(crate) async fn predicate(
+        &self,
+        catalog: &catalog::Catalog,
+        project: model::ProjectId,
+    ) -> Result<Predicate> {
+        let mut any = Vec::with_capacity(self.steps.len());
+        for step in &self.steps {
+            let mut all = step.columns.clone();
+            all.extend(step.properties.predicate(catalog, project).await?);
+            any.push(Predicate::All(all));
+        }
+        Ok(Predicate::Any(any))
+    }
+}
+
+/// A text that must fit in one of the ways people choose from.
+#[derive(Clone, Debug)]
+enum Pattern {
+    Exact(String),
+    Contains(String),
+    Regex(Regex),
+}
+
+impl Pattern {
+    fn new(text: &str, matching: StringMatching) -> Result<Self> {
+        Ok(match matching {
+            StringMatching::Exact => Self::Exact(text.to_owned()),
+            StringMatching::Contains => Self::Contains(text.to_owned()),
+            StringMatching::Regex => Self::Regex(matcher::compile(text)?),
+        })
+    }
+
+    fn fits(&self, text: &str) -> bool {
+        match self {
+            Self::Exact(wanted) => text == wanted,
+            Self::Contains(part) => text.contains(part.as_str()),
+            Self::Regex(regex) => regex.is_match(text),
+        }
+    }
+}
+
+fn given(text: &Option<String>) -> Option<&str> {
+    text.as_deref().filter(|text| !text.is_empty())
+}
+
+impl Step {
+    fn new(step: &ActionStep, now: Timestamp, zone: &Zone) -> Result<Self> {
+        if given(&step.selector).is_some() {
+            let detail = "This action has a step with a selector, which cannot be matched yet.";
+            return Err(Error::Refused(detail.into()));
+        }
+        let mut columns = Vec::new();
+        if let Some(event) = given(&step.event) {
+            let event = event.to_owned();
+            let is_it = move |value: Option<Value<'_>>| value == Some(Value::Text(&event));
+            columns.push(Predicate::test(Key::Event, is_it));
+        }
+        if let Some(url) = given(&step.url) {
+            let matching = step.url_matching.unwrap_or(StringMatching::Contains);
+            let url = Pattern::new(url, matching)?;
+            let fits = move |value: Option<Value<'_>>| match value {
+                Some(Value::Text(text)) => url.fits(text),
+                _ => false,
+            };
+            columns.push(Predicate::test(Key::Property("$current_url".into()), fits));
+        }
+        columns.extend(element_test(step)?);
+        let properties = match &step.properties {
+            Some(filters) => Filters::of(filters, now, zone)?,
+            None => Filters::default(),
+        };
+        Ok(Self { columns, properties })
+    }
+}
+
+/// One element of the chain must have all that is asked of elements.
+fn element_test(step: &ActionStep) -> Result<Option<Predicate>> {
+    let pattern = |text: &Option<String>, matching: Option<StringMatching>| {
+        let matching = matching.unwrap_or(StringMatching::Exact);
+        given(text).map(|text| Pattern::new(text, matching)).transpose()
+    };
+    let tag = pattern(&step.tag_name, None)?;
+    let text = pattern(&step.text, step.text_matching)?;
+    let href = pattern(&step.href, step.href_matching)?;
+    if tag.is_none() && text.is_none() && href.is_none() {
+        return Ok(None);
+    }
+    let fits = |wanted: &Option<Pattern>, found: &Option<String>| {
+        wanted.as_ref().is_none_or(|wanted| found.as_ref().is_some_and(|text| wanted.fits(text)))
+    };
+    let is_it = move |element: &Element| {
+        fits(&tag, &element.tag_name) && fits(&text, &element.text) && fits(&href, &element.href)
+    };
+    Ok(Some(Predicate::test(Key::ElementsChain, move |value| match value {
+        Some(Value::Text(chain)) => elements::parse(chain).iter().any(&is_it),
+        _ => false,
+    })))
+}
