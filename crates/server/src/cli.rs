@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::config::{self, Effective};
 use crate::settings::{Setting, TABLE};
-use crate::{admin, health, serve};
+use crate::{admin, export, health, import, serve};
 
 /// What finds and opens the catalog.
 const CATALOG: [&str; 3] = ["data_dir", "catalog_url", "secret_key"];
@@ -43,6 +43,45 @@ pub(crate) fn command() -> Command {
             |setting| setting.key == "listen",
         ))
         .subcommand(administration())
+        .subcommands(events().map(|command| with(command, |x| CATALOG.contains(&x.key))))
+}
+
+/// Commands about events.
+fn events() -> [Command; 3] {
+    let project = Arg::new("project")
+        .long("project")
+        .value_name("NUMBER")
+        .value_parser(clap::value_parser!(i64))
+        .default_value("1");
+    [
+        Command::new("files")
+            .about("Lists the Parquet files that are a project's events")
+            .arg(project.clone())
+            .arg(
+                Arg::new("json")
+                    .long("json")
+                    .action(ArgAction::SetTrue)
+                    .help("With rows, bytes, and where deleted rows are listed"),
+            ),
+        Command::new("export")
+            .about("Writes a project's events as lines of JSON, the oldest first")
+            .arg(project.clone())
+            .arg(
+                Arg::new("output")
+                    .long("output")
+                    .value_name("FILE")
+                    .help("A new file; standard output unless given"),
+            ),
+        Command::new("import")
+            .about("Takes in events from lines of JSON; the server must not run meanwhile")
+            .arg(
+                Arg::new("file")
+                    .value_name("FILE")
+                    .required(true)
+                    .help("Such as events.jsonl or events.jsonl.gz"),
+            )
+            .arg(project),
+    ]
 }
 
 const PRECEDENCE: &str = "Each setting is taken from its flag, else its environment variable, else \
@@ -136,6 +175,9 @@ pub(crate) fn run(given: &ArgMatches) -> Result<()> {
             Some((name, flags)) => admin::run(name, flags, &gather(flags)?.settings()?),
             None => bail!("admin does nothing by itself"),
         },
+        Some(("files", flags)) => export::files(flags, &gather(flags)?.settings()?),
+        Some(("export", flags)) => export::export(flags, &gather(flags)?.settings()?),
+        Some(("import", flags)) => import::run(flags, &gather(flags)?.settings()?),
         _ => bail!("there is no such command"),
     }
 }

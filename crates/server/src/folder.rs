@@ -15,6 +15,7 @@ const SECRET_KEY: &str = "secret.key";
 const CATALOG: &str = "catalog.sqlite";
 const JOURNAL: &str = "journal";
 const WAREHOUSE: &str = "warehouse";
+const IMPORTS: &str = "imports";
 const FOLDER_MODE: u32 = 0o700;
 const SECRET_MODE: u32 = 0o600;
 /// Nothing that the process makes is for others, whatever the folder's own mode.
@@ -131,6 +132,11 @@ impl Folder {
 
     pub(crate) fn warehouse(&self) -> PathBuf {
         self.path.join(WAREHOUSE)
+    }
+
+    /// How far imports came.
+    pub(crate) fn imports(&self) -> PathBuf {
+        self.path.join(IMPORTS)
     }
 
     fn shown(&self) -> std::path::Display<'_> {

@@ -96,6 +96,10 @@ impl Ingest {
         self.warehouse.clone()
     }
 
+    pub(crate) fn counters(&self) -> pipeline::Snapshot {
+        self.counters.snapshot()
+    }
+
     pub(crate) fn measure(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(Measured {
             counters: self.counters.clone(),

@@ -5,9 +5,11 @@
 mod admin;
 mod cli;
 mod config;
+mod export;
 mod folder;
 mod health;
 mod http;
+mod import;
 mod ingest;
 mod intake;
 mod logs;

@@ -105,9 +105,7 @@ impl Folder {
     }
 
     pub fn read_dead(&self, file: &str) -> Result<RoaringBitmap> {
-        let path = self.path(file);
-        let bytes = fs::read(&path).map_err(Error::io("read a list of dead rows"))?;
-        RoaringBitmap::deserialize_from(&bytes[..]).map_err(|error| Error::corrupt(&path, error))
+        read_dead(&self.path(file))
     }
 
     /// Removes whatever a crash left behind: files that no manifest names.
@@ -144,6 +142,11 @@ impl Folder {
             _ => self.step(Step::RetiredRemoved),
         }
     }
+}
+
+pub(crate) fn read_dead(path: &Path) -> Result<RoaringBitmap> {
+    let bytes = fs::read(path).map_err(Error::io("read a list of dead rows"))?;
+    RoaringBitmap::deserialize_from(&bytes[..]).map_err(|error| Error::corrupt(path, error))
 }
 
 /// Files that count for nothing before a manifest names them. Dropped before that, they go.

@@ -52,6 +52,7 @@
 //! typed only if each literal comes back unchanged. The key `hedgerow` of the footer says which kind
 //! each column is, and lists every row group's events with their rows and times.
 
+mod archive;
 mod block;
 mod cache;
 mod change;
@@ -81,6 +82,7 @@ mod upkeep;
 mod value;
 mod warehouse;
 
+pub use archive::Archive;
 pub use compact::{Compacted, Effort};
 pub use delete::Receipt;
 pub use error::{Error, Result};

@@ -286,17 +286,7 @@ impl Warehouse {
 
     /// The durable files of a project, for readers of the open format.
     pub fn files(&self, project: ProjectId) -> Files {
-        let writer = lock(&self.inner.writer);
-        let own = writer.manifest.segments.iter().filter(|entry| entry.project == project);
-        let path = |file: &str| self.inner.folder.path(file);
-        let files = own.map(|entry| LiveFile {
-            path: path(&entry.file),
-            rows: entry.rows,
-            bytes: entry.bytes,
-            dead: entry.dead.as_ref().map(|dead| path(&dead.file)),
-            dead_rows: entry.dead.as_ref().map_or(0, |dead| dead.rows),
-        });
-        Files { files: files.collect(), position: writer.manifest.position }
+        files_of(&lock(&self.inner.writer).manifest, &self.inner.folder.path(""), project)
     }
 
     pub(crate) fn take_id(&self) -> u64 {
@@ -311,6 +301,18 @@ impl Warehouse {
         let path = self.inner.folder.path(&entry.file);
         Arc::new(Segment::new(entry.clone(), path, self.inner.cache.clone()))
     }
+}
+
+pub(crate) fn files_of(manifest: &Manifest, dir: &Path, project: ProjectId) -> Files {
+    let own = manifest.segments.iter().filter(|entry| entry.project == project);
+    let files = own.map(|entry| LiveFile {
+        path: dir.join(&entry.file),
+        rows: entry.rows,
+        bytes: entry.bytes,
+        dead: entry.dead.as_ref().map(|dead| dir.join(&dead.file)),
+        dead_rows: entry.dead.as_ref().map_or(0, |dead| dead.rows),
+    });
+    Files { files: files.collect(), position: manifest.position }
 }
 
 /// How many of the rows are taken at once: a block's worth, within [`APPEND_BYTES_MAX`].

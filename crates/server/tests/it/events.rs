@@ -1,16 +1,14 @@
-//! Events as they are listed: filters, pages, single ones, values, tables, and the live tail.
+//! Events as they are listed: filters, pages, single ones.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::harness::{PROJECT_KEY, Server, Store, both};
 
-const EVENTS: &str = "/api/projects/1/events/";
+pub const EVENTS: &str = "/api/projects/1/events/";
 /// An event that is not listed by then never will be.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 both! {
     an_event_is_listed_with_every_field_that_clients_read,
@@ -21,28 +19,25 @@ both! {
     an_action_means_the_union_of_its_steps,
     one_event_is_found_by_its_uuid,
     a_copy_of_an_event_replaces_it_and_another_name_is_another_event,
-    values_come_most_frequent_first,
-    tables_have_sorted_columns,
     bad_questions_are_told_why,
     a_key_needs_the_scope_of_queries,
     events_outlive_a_restart,
-    whoever_watches_sees_events_come,
 }
 
-fn send(server: &Server, events: Value) {
+pub fn send(server: &Server, events: Value) {
     let body = json!({ "api_key": PROJECT_KEY, "batch": events });
     server.call("POST", "/batch/").no_key().json(body).send().expect(200);
 }
 
 /// `number` makes the uuid, and the time in seconds after noon.
-fn event(number: u32, name: &str, distinct_id: &str, properties: Value) -> Value {
+pub fn event(number: u32, name: &str, distinct_id: &str, properties: Value) -> Value {
     json!({
         "event": name, "distinct_id": distinct_id, "properties": properties,
         "uuid": uuid(number), "timestamp": format!("2024-03-01T12:{:02}:{:02}Z", number / 60, number % 60),
     })
 }
 
-fn uuid(number: u32) -> String {
+pub fn uuid(number: u32) -> String {
     format!("018dfa00-0000-7000-8000-{number:012}")
 }
 
@@ -57,7 +52,7 @@ fn numbers(listing: &Value) -> Vec<u32> {
 }
 
 /// Waits until so many events are listed.
-fn wait_for(server: &Server, count: usize) {
+pub fn wait_for(server: &Server, count: usize) {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let listing = list(server, "limit=1000");
@@ -70,7 +65,7 @@ fn wait_for(server: &Server, count: usize) {
     }
 }
 
-fn with_events(store: Store, events: Value) -> Server {
+pub fn with_events(store: Store, events: Value) -> Server {
     let server = Server::start(store);
     let count = events.as_array().unwrap().len();
     send(&server, events);
@@ -147,7 +142,8 @@ fn pages_follow_each_other_without_gap_or_overlap(store: Store) {
     let server = Server::start(store);
     // Several events share each time; half have another name.
     let one = |number: u32| {
-        let mut event = event(number, if number % 2 == 0 { "a" } else { "b" }, "ann", json!({}));
+        let mut event =
+            event(number, if number.is_multiple_of(2) { "a" } else { "b" }, "ann", json!({}));
         event["timestamp"] = json!(format!("2024-03-01T12:00:{:02}.000123Z", number / 20));
         event
     };
@@ -176,7 +172,10 @@ fn pages_follow_each_other_without_gap_or_overlap(store: Store) {
             times.is_sorted()
         });
         seen.sort();
-        assert_eq!(seen, (0..300).filter(|number| number % 2 == 0).collect::<Vec<_>>());
+        assert_eq!(
+            seen,
+            (0..300).filter(|number: &u32| number.is_multiple_of(2)).collect::<Vec<_>>()
+        );
     }
     let skipped = list(&server, "limit=10&offset=290");
     assert_eq!(skipped["results"].as_array().unwrap().len(), 10);
@@ -384,91 +383,6 @@ fn a_copy_of_an_event_replaces_it_and_another_name_is_another_event(store: Store
     assert_eq!(numbers(&list(&server, "event=b")), [1]);
 }
 
-// contract: management 98, 99
-fn values_come_most_frequent_first(store: Store) {
-    let server = Server::start(store);
-    // Values are of the last days, so these events are of now.
-    let now = |name: &str, properties: Value| json!({ "event": name, "distinct_id": "ann", "properties": properties });
-    send(
-        &server,
-        json!([
-            now("a", json!({ "browser": "Chrome", "tags": ["x", "long"], "ok": true })),
-            now("a", json!({ "browser": "Firefox", "tags": ["x"] })),
-            now("a", json!({ "browser": "Firefox", "os": "linux" })),
-            now("b", json!({ "browser": "Safari" })),
-            now("$pageview", json!({ "browser": "Firefox Mobile" })),
-        ]),
-    );
-    wait_for(&server, 5);
-    let path = format!("{EVENTS}values/");
-    let names = |query: &str| -> Vec<String> {
-        let answer = server.get(&format!("{path}?{query}")).expect(200);
-        assert_eq!(answer.header("cache-control"), Some("max-age=10"));
-        let body = answer.json();
-        assert_eq!(body["refreshing"], json!(false));
-        let results = body["results"].as_array().unwrap().clone();
-        results.iter().map(|value| value["name"].as_str().unwrap().to_owned()).collect()
-    };
-    for (query, expected) in [
-        ("key=browser&event_name=a", &["Firefox", "Chrome"][..]),
-        (
-            "key=browser&event_name=a&event_name=%24pageview&value=FOX",
-            &["Firefox", "Firefox Mobile"],
-        ),
-        ("key=browser&event_name=a&properties_os=linux", &["Firefox"]),
-        ("key=browser&event_name=a&properties_ok=true", &["Chrome"]),
-        ("key=tags&event_name=a&value=o", &["long"]),
-        ("key=ok&event_name=a", &["true"]),
-        ("key=nothing&event_name=a", &[]),
-        ("key=event&is_column=true&event_name=b", &["b"]),
-        ("key=distinct_id&is_column=true&event_name=b", &["ann"]),
-        ("key=custom_event&event_name=x", &["a", "b"]),
-    ] {
-        assert_eq!(names(query), expected, "{query}");
-    }
-    let table = server.get(&format!("{path}?key=ok&event_name=a&format=csv")).expect(200);
-    assert_eq!(table.text(), "name\r\ntrue\r\n");
-    for query in ["", "key=&event_name=a", "key=browser"] {
-        let answer = server.get(&format!("{path}?{query}")).expect(400);
-        assert_eq!(answer.error(), "validation_error invalid_input -", "{query}");
-    }
-    let answer = server.get(&format!("{path}?key=x&is_column=true&event_name=a")).expect(400);
-    assert_eq!(answer.error(), "validation_error invalid_choice key");
-}
-
-// contract: management 95
-fn tables_have_sorted_columns(store: Store) {
-    let server = with_events(
-        store,
-        json!([
-            event(
-                1,
-                "a",
-                "ann",
-                json!({ "plan": "pro, yearly", "$ip": "1.2.3.4", "$geoip_disable": true })
-            ),
-            event(2, "b", "bob", json!({ "list": [1, { "deep": "\"x\"" }] })),
-        ]),
-    );
-    for (query, accept) in [("format=csv", "*/*"), ("", "text/csv")] {
-        let call = server.call("GET", &format!("{EVENTS}?{query}")).header("Accept", accept);
-        let table = call.send().expect(200);
-        assert_eq!(table.header("content-type"), Some("text/csv; charset=utf-8"));
-        let text = table.text();
-        let lines: Vec<&str> = text.split("\r\n").collect();
-        let columns: Vec<&str> = lines[0].split(',').collect();
-        assert!(columns.is_sorted() && columns.contains(&"properties.plan"), "{columns:?}");
-        assert!(columns.contains(&"properties.list.1.deep"), "{columns:?}");
-        assert!(lines[1].contains("bob") && lines[1].contains("\"\"\"x\"\"\""), "{text}");
-        assert!(lines[2].contains("\"pro, yearly\""), "{text}");
-        assert_eq!(lines.len(), 4);
-    }
-    let one = server.get(&format!("{EVENTS}{}/?format=csv", uuid(1))).expect(200).text();
-    assert_eq!(one.lines().count(), 2);
-    let other = server.call("GET", "/api/projects/1/annotations/").header("Accept", "text/csv");
-    other.send().expect(406);
-}
-
 // contract: management 91
 fn bad_questions_are_told_why(store: Store) {
     let server = Server::start(store);
@@ -521,33 +435,4 @@ fn events_outlive_a_restart(store: Store) {
     let server = server.kill().serve();
     wait_for(&server, 2);
     assert_eq!(numbers(&list(&server, "distinct_id=ann")), [2, 1]);
-}
-
-/// Reads lines until one begins with `start`.
-fn line(lines: &mut impl Iterator<Item = std::io::Result<String>>, start: &str) -> String {
-    lines.map(Result::unwrap).find(|line| line.starts_with(start)).unwrap()
-}
-
-fn whoever_watches_sees_events_come(store: Store) {
-    let server = Server::start(store);
-    let mut stream = TcpStream::connect(server.address()).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    let call =
-        server.call("GET", &format!("{EVENTS}live/?event=b")).header("Accept", "text/event-stream");
-    stream.write_all(&call.to_bytes()).unwrap();
-    let mut lines = BufReader::new(stream).lines();
-    assert!(line(&mut lines, "HTTP/1.1").contains("200"));
-    assert!(line(&mut lines, "content-type").contains("text/event-stream"));
-    line(&mut lines, ": watching");
-    send(
-        &server,
-        json!([event(1, "a", "ann", json!({})), event(2, "b", "ann", json!({ "x": 1 }))]),
-    );
-    line(&mut lines, "event: event");
-    let data = line(&mut lines, "data: ");
-    let event: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
-    assert_eq!((&event["id"], &event["properties"]["x"]), (&json!(uuid(2)), &json!(1)));
-    // A watcher that stays does not keep the server from stopping.
-    let (status, output, _) = server.stop();
-    assert!(status.success() && !output.contains("before every request"), "{output}");
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::model::Timestamp;
-use warehouse::{Effort, Error, EventRow, Settings, Warehouse};
+use warehouse::{Archive, Effort, Error, EventRow, Selection, Settings, Warehouse};
 
 use crate::support::{JOURNAL, PROJECT, Store, all, at, small, uuids};
 
@@ -182,6 +182,24 @@ fn an_equal_copy_is_dropped_and_another_one_replaces_wherever_the_first_is() {
             check(&store.reopen());
         }
     }
+}
+
+#[test]
+fn an_archive_reads_what_is_durable_beside_the_writer() {
+    let store = Store::new();
+    store.append(&mut [at(1, 0), at(2, 1), at(3, 2)]);
+    store.warehouse.flush().unwrap();
+    let doomed = Selection::Uuids([at(2, 0).uuid].into());
+    store.warehouse.delete(PROJECT, &doomed, 3).unwrap();
+    store.append(&mut [at(4, 3)]);
+    let archive = Archive::open(store.dir.path()).unwrap();
+    assert_eq!(archive.projects(), [PROJECT].into());
+    assert_eq!(archive.files(PROJECT), store.warehouse.files(PROJECT));
+    assert_eq!(uuids(&all(&archive.snapshot(PROJECT))), [1, 3]);
+    // What was replaced since stays readable for a while.
+    store.compact_fully();
+    assert_eq!(uuids(&all(&archive.snapshot(PROJECT))), [1, 3]);
+    assert!(Archive::open(&store.dir.path().join("nowhere")).is_err());
 }
 
 #[test]

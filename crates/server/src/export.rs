@@ -1,0 +1,150 @@
+//! `hedgerow files` and `hedgerow export`: events for other programs, beside a running server.
+//!
+//! Both read what is durable. Events of the last minute may still be in the server's memory.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail};
+use catalog::Catalog;
+use clap::ArgMatches;
+use model::{Clock, ProjectId};
+use serde::Serialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+use warehouse::{Archive, Cursor, EventRow, Filter, Order, Window};
+
+use crate::cli::say;
+use crate::folder::{self, Folder};
+use crate::settings::Settings;
+
+/// Events that are read and written in one go.
+const EVENTS_AT_ONCE: usize = 1_000;
+
+/// One line of an export. Import reads it back.
+#[derive(Serialize)]
+struct Line<'a> {
+    uuid: Uuid,
+    event: &'a str,
+    distinct_id: &'a str,
+    timestamp: String,
+    created_at: String,
+    properties: &'a RawValue,
+    elements_chain: &'a str,
+    /// The person it belongs to now.
+    person_id: Option<Uuid>,
+    team_id: ProjectId,
+}
+
+fn project(given: &ArgMatches) -> ProjectId {
+    ProjectId(given.get_one::<i64>("project").copied().unwrap_or(1))
+}
+
+fn archive(folder: &Folder) -> Result<Archive> {
+    let path = folder.warehouse();
+    if !path.is_dir() {
+        bail!("there are no events in {}; start the server once", path.display());
+    }
+    Archive::open(&path).with_context(|| format!("cannot read the events in {}", path.display()))
+}
+
+/// Prints the files that are a project's events.
+pub(crate) fn files(given: &ArgMatches, settings: &Settings) -> Result<()> {
+    let folder = Folder::join(settings)?;
+    let found = archive(&folder)?.files(project(given));
+    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if given.get_flag("json") {
+        let file = |file: &warehouse::LiveFile| {
+            json!({
+                "path": whole(&file.path), "rows": file.rows, "bytes": file.bytes,
+                "dead": file.dead.as_deref().map(whole), "dead_rows": file.dead_rows,
+            })
+        };
+        let files: Vec<_> = found.files.iter().map(file).collect();
+        return say(&format!("{}\n", json!({ "position": found.position, "files": files })));
+    }
+    for file in &found.files {
+        say(&format!("{}\n", whole(&file.path).display()))?;
+    }
+    let dead: u64 = found.files.iter().map(|file| file.dead_rows).sum();
+    if dead > 0 {
+        eprintln!("hedgerow: {dead} rows in these files are deleted; --json says where");
+    }
+    Ok(())
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn export(given: &ArgMatches, settings: &Settings) -> Result<()> {
+    let folder = Folder::join(settings)?;
+    let vault = folder.vault(settings)?;
+    let file = folder.catalog_file();
+    let catalog = Catalog::join(folder::location(settings, &file), vault, Clock::system())
+        .await
+        .context("cannot open the catalog")?;
+    let outcome = write(given, &folder, &catalog).await;
+    catalog.close().await;
+    let (events, position) = outcome?;
+    eprintln!("hedgerow: exported {events} events, all before position {position} of the journal");
+    Ok(())
+}
+
+async fn write(given: &ArgMatches, folder: &Folder, catalog: &Catalog) -> Result<(u64, u64)> {
+    let project = project(given);
+    let snapshot = archive(folder)?.snapshot(project);
+    let mut out: Box<dyn Write> = match given.get_one::<String>("output") {
+        Some(path) => {
+            Box::new(File::create_new(path).with_context(|| format!("cannot make {path}"))?)
+        }
+        None => Box::new(io::stdout().lock()),
+    };
+    let mut out = BufWriter::new(&mut out);
+    let (mut events, mut resume) = (0, None::<Cursor>);
+    loop {
+        let order = Order::OldestFirst;
+        let window = Window { order, limit: EVENTS_AT_ONCE, offset: 0, resume };
+        let listing = snapshot.list(&Filter::default(), &window)?;
+        let persons = persons(catalog, project, &listing.events).await?;
+        for row in &listing.events {
+            serde_json::to_writer(&mut out, &line(row, &persons)?)?;
+            out.write_all(b"\n")?;
+        }
+        events += listing.events.len() as u64;
+        match listing.next {
+            Some(next) => resume = Some(next),
+            None => break,
+        }
+    }
+    out.flush()?;
+    Ok((events, snapshot.position()))
+}
+
+async fn persons(
+    catalog: &Catalog,
+    project: ProjectId,
+    rows: &[EventRow],
+) -> Result<HashMap<String, Uuid>> {
+    let mut texts: Vec<&str> = rows.iter().map(|row| &*row.distinct_id).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    let (ids, persons) = catalog.identities(project, &texts).await?;
+    let uuids: HashMap<_, _> = persons.iter().map(|person| (person.no, person.uuid)).collect();
+    let own = |id: model::person::DistinctId| Some((id.text, *uuids.get(&id.person?)?));
+    Ok(ids.into_iter().filter_map(own).collect())
+}
+
+fn line<'a>(row: &'a EventRow, persons: &HashMap<String, Uuid>) -> Result<Line<'a>> {
+    Ok(Line {
+        uuid: row.uuid,
+        event: &row.event,
+        distinct_id: &row.distinct_id,
+        timestamp: row.timestamp.to_string(),
+        created_at: row.created_at.to_string(),
+        properties: serde_json::from_str(&row.properties)?,
+        elements_chain: &row.elements_chain,
+        person_id: persons.get(&*row.distinct_id).copied(),
+        team_id: row.project,
+    })
+}

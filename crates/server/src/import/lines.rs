@@ -1,0 +1,162 @@
+//! The lines of a file as events that capture can read.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context as _, Result};
+use flate2::bufread::MultiGzDecoder;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+use uuid::Uuid;
+
+/// Longer lines hold no event that could be stored.
+const LINE_BYTES_MAX: u64 = 4 << 20;
+const BUFFER_BYTES: usize = 256 << 10;
+/// Of uuids that are made for lines without one.
+const NAMESPACE: Uuid = Uuid::from_u128(0x5b0e_6d1c_7c0f_4a52_9d0e_0c7f_3b1e_8a44);
+
+pub(super) struct Lines {
+    source: Box<dyn BufRead + Send>,
+    /// Bytes of the file that were read so far.
+    read: Arc<AtomicU64>,
+    bytes: u64,
+    number: u64,
+}
+
+pub(super) enum Next {
+    /// As JSON.
+    Event(String),
+    Refused(&'static str),
+    End,
+}
+
+struct Counted {
+    file: File,
+    read: Arc<AtomicU64>,
+}
+
+impl std::io::Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read(buffer)?;
+        self.read.fetch_add(read as u64, Ordering::Relaxed);
+        Ok(read)
+    }
+}
+
+/// The members of a line that mean something here; others are ignored.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(default)]
+    uuid: Option<Uuid>,
+    event: String,
+    distinct_id: String,
+    #[serde(default)]
+    timestamp: Option<String>,
+    #[serde(default, borrow)]
+    properties: Option<&'a RawValue>,
+    #[serde(default)]
+    elements_chain: Option<String>,
+}
+
+impl Lines {
+    pub fn open(path: &Path) -> Result<Self> {
+        let cannot = || format!("cannot read {}", path.display());
+        let file = File::open(path).with_context(cannot)?;
+        let bytes = file.metadata().with_context(cannot)?.len();
+        let read = Arc::new(AtomicU64::new(0));
+        let counted = Counted { file, read: read.clone() };
+        let plain = BufReader::with_capacity(BUFFER_BYTES, counted);
+        let source: Box<dyn BufRead + Send> = match path.extension() {
+            Some(ending) if ending == "gz" => {
+                Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(plain)))
+            }
+            _ => Box::new(plain),
+        };
+        Ok(Self { source, read, bytes, number: 0 })
+    }
+
+    /// How many lines were read.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub fn percent(&self) -> u64 {
+        100 * self.read.load(Ordering::Relaxed) / self.bytes.max(1)
+    }
+
+    pub fn skip(&mut self, lines: u64) -> Result<()> {
+        let mut line = Vec::new();
+        while self.number < lines && self.line(&mut line)?.is_some() {}
+        Ok(())
+    }
+
+    pub fn next(&mut self) -> Result<Next> {
+        let mut line = Vec::new();
+        let Some(whole) = self.line(&mut line)? else { return Ok(Next::End) };
+        if !whole {
+            return Ok(Next::Refused("it is too long"));
+        }
+        Ok(match event(&line, self.number) {
+            Ok(event) => Next::Event(event),
+            Err(why) => Next::Refused(why),
+        })
+    }
+
+    /// Reads the next line; none at the end, false when it is too long to be kept.
+    fn line(&mut self, line: &mut Vec<u8>) -> Result<Option<bool>> {
+        line.clear();
+        let mut within = (&mut self.source).take(LINE_BYTES_MAX);
+        let read = within.read_until(b'\n', line).context("the file cannot be read on")?;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        let whole = line.ends_with(b"\n") || (read as u64) < LINE_BYTES_MAX;
+        if !whole {
+            self.source.skip_until(b'\n').context("the file cannot be read on")?;
+        }
+        Ok(Some(whole))
+    }
+}
+
+fn event(line: &[u8], number: u64) -> Result<String, &'static str> {
+    let text = str::from_utf8(line).map_err(|_| "it is no UTF-8")?.trim();
+    if text.is_empty() {
+        return Err("it is empty");
+    }
+    let read: Line<'_> =
+        serde_json::from_str(text).map_err(|_| "it is no JSON object of an event")?;
+    // The same line of the same file always gets the same one.
+    let made = || Uuid::new_v5(&NAMESPACE, format!("{number}:{text}").as_bytes());
+    let event = json!({
+        "uuid": read.uuid.unwrap_or_else(made),
+        "event": read.event,
+        "distinct_id": read.distinct_id,
+        "timestamp": read.timestamp,
+    });
+    let properties = properties(read.properties, read.elements_chain)?;
+    let mut text = event.to_string();
+    // Properties go in as they are: reading them would change the literals of numbers.
+    text.truncate(text.len() - 1);
+    Ok(format!("{text},\"properties\":{properties}}}"))
+}
+
+/// An object, or one as JSON in a text, as some exports have it.
+fn properties(sent: Option<&RawValue>, chain: Option<String>) -> Result<String, &'static str> {
+    let wrong = "its properties are no JSON object";
+    let text = match sent.map(RawValue::get) {
+        None | Some("null") => "{}".to_owned(),
+        Some(text) if text.starts_with('"') => serde_json::from_str(text).map_err(|_| wrong)?,
+        Some(text) => text.to_owned(),
+    };
+    let mut members: BTreeMap<String, Box<RawValue>> =
+        serde_json::from_str(&text).map_err(|_| wrong)?;
+    let Some(chain) = chain.filter(|chain| !chain.is_empty()) else { return Ok(text) };
+    members.insert("$elements_chain".into(), to_raw_value(&chain).map_err(|_| wrong)?);
+    serde_json::to_string(&members).map_err(|_| wrong)
+}
