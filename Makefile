@@ -28,3 +28,4 @@ bench:
 	cargo build --release --locked -p server -p bench
 	cargo run --release --locked -p bench --bin bench
 	cargo run --release --locked -p bench --bin capture
+	cargo run --release --locked -p bench --bin flags

@@ -4,6 +4,7 @@ mod definitions;
 mod evaluating;
 mod fields;
 mod listing;
+mod reach;
 mod role_access;
 
 use std::collections::HashSet;
@@ -42,7 +43,9 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .delete("/api/projects/{project_id}/feature_flags/{id}", destroy)
         .get("/api/projects/{project_id}/feature_flags/activity", activity)
         .get("/api/projects/{project_id}/feature_flags/{id}/activity", activity_of_one);
-    evaluating::routes(definitions::routes(role_access::routes(routes)))
+    [definitions::routes, evaluating::routes, reach::routes, role_access::routes]
+        .into_iter()
+        .fold(routes, |routes, add| add(routes))
 }
 
 /// A flag as one caller sees it.

@@ -6,6 +6,7 @@ mod payloads;
 mod role_access;
 mod rows;
 mod rules;
+mod scan;
 
 use model::flag::filters::{self, Fields, Purpose};
 use model::flag::{BucketingIdentifier, EvaluationRuntime, FeatureFlag, FlagDefinition, Original};
@@ -20,6 +21,7 @@ pub use hash_keys::{FlagPerson, HashKey};
 pub use lists::{FlagFilter, FlagOrder, Staleness};
 pub use role_access::RoleAccess;
 pub use rules::FLAGS_MAX;
+pub use scan::ScannedPerson;
 
 /// How `taggings` names these objects.
 const OBJECT: &str = "feature_flag";

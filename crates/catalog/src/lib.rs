@@ -77,7 +77,8 @@ pub use event_definitions::{
     EventDefinitionChange, EventDefinitionFilter, EventDefinitionOrder, Origin, Sense,
 };
 pub use flags::{
-    FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, HashKey, RoleAccess, Seen, Staleness,
+    FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, HashKey, RoleAccess, ScannedPerson,
+    Seen, Staleness,
 };
 pub use ingest::{EventDeletion, IngestBatch, IngestRules, NextNumbers, ProjectChanges};
 pub use insight_lists::{InsightFilter, InsightOrder};

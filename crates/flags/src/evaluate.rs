@@ -13,15 +13,25 @@ use crate::order::Standing;
 use crate::select::Selection;
 use crate::trace::{Silent, Trace};
 
-/// What a flag came to, as far as others depend on it.
+/// Where among the answers a flag's is.
 #[derive(Clone, Copy)]
-struct Outcome<'s> {
-    enabled: bool,
-    variant: Option<&'s str>,
+struct Slot(u32);
+
+impl Slot {
+    const EMPTY: Self = Self(u32::MAX);
 }
 
-impl Outcome<'_> {
-    const OFF: Self = Self { enabled: false, variant: None };
+/// The answers that were given already.
+#[derive(Clone, Copy)]
+struct Given<'g, 's> {
+    slots: &'g [Slot],
+    answers: &'g [Answer<'s>],
+}
+
+impl<'g, 's> Given<'g, 's> {
+    fn answer(&self, flag: usize) -> Option<&'g Answer<'s>> {
+        self.answers.get(self.slots[flag].0 as usize)
+    }
 }
 
 impl FlagSet {
@@ -39,29 +49,33 @@ impl FlagSet {
         let asked = selection.keys.as_ref().map(|keys| {
             self.with_dependencies(keys.iter().filter_map(|key| self.by_key.get(key).copied()))
         });
-        let mut slots: Vec<Option<Answer<'s>>> = vec![None; self.flags.len()];
+        // Small entries beside the answers: a project may have thousands of flags.
+        let mut slots: Vec<Slot> = vec![Slot::EMPTY; self.flags.len()];
+        let mut answers = Vec::with_capacity(self.flags.len());
+        let mut errors = false;
         for at in &self.order {
             let flag = &self.flags[*at];
             let wanted = asked.as_ref().is_none_or(|asked| asked[*at]) && selection.admits(flag);
             if wanted {
                 trace.flag(&flag.key);
-                let answer = self.answer(*at, context, &slots, trace);
-                slots[*at] = Some(answer);
+                let answer =
+                    self.answer(*at, context, Given { slots: &slots, answers: &answers }, trace);
+                errors |= answer.failure.is_some() || self.standing[*at] == Standing::Cyclic;
+                slots[*at] = Slot(answers.len() as u32);
+                answers.push(answer);
             }
         }
-        let mut errors = false;
-        for (at, slot) in slots.iter().enumerate() {
-            let Some(answer) = slot else { continue };
-            errors |= answer.failure.is_some() || self.standing[at] == Standing::Cyclic;
+        if !self.order.is_sorted() {
+            answers.sort_unstable_by(|a, b| a.flag.key.cmp(&b.flag.key));
         }
-        Answers { answers: slots.into_iter().flatten().collect(), errors }
+        Answers { answers, errors }
     }
 
     fn answer<'s>(
         &'s self,
         at: usize,
         context: &Context<'_>,
-        slots: &[Option<Answer<'s>>],
+        given: Given<'_, 's>,
         trace: &mut impl Trace,
     ) -> Answer<'s> {
         let flag = &self.flags[at];
@@ -69,7 +83,7 @@ impl FlagSet {
         if self.standing[at] != Standing::Sound {
             return off(flag, Reason::new(ReasonCode::MissingDependency, None));
         }
-        let mut run = Run { set: self, at, flag, rules, context, slots, trace };
+        let mut run = Run { set: self, at, flag, rules, context, given, trace };
         // What an earlier flag missed is not this one's failure.
         run.missed();
         match run.decide() {
@@ -96,7 +110,7 @@ struct Run<'r, 's, T> {
     flag: &'s Flag,
     rules: &'s Rules,
     context: &'r Context<'r>,
-    slots: &'r [Option<Answer<'s>>],
+    given: Given<'r, 's>,
     trace: &'r mut T,
 }
 
@@ -253,15 +267,14 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
     /// A dependency that is not evaluated counts as off.
     fn depends(&mut self, dependency: usize, expected: &Expected) -> bool {
         let below = self.set.depends[self.at].get(dependency).copied().flatten();
-        let answer = below.and_then(|at| self.slots[at].as_ref());
-        let value = answer.map_or(Outcome::OFF, |answer| Outcome {
-            enabled: answer.enabled,
-            variant: answer.variant,
-        });
+        let answer = below.and_then(|at| self.given.answer(at));
+        let enabled = answer.is_some_and(|answer| answer.enabled);
         let fits = match expected {
-            Expected::On => value.enabled,
-            Expected::Off => !value.enabled,
-            Expected::Variant(key) => value.enabled && value.variant == Some(key.as_str()),
+            Expected::On => enabled,
+            Expected::Off => !enabled,
+            Expected::Variant(key) => {
+                enabled && answer.and_then(|answer| answer.variant) == Some(key.as_str())
+            }
         };
         if let Some(below) = below {
             self.trace.dependency(self.set.flags[below].id.0, fits);

@@ -13,6 +13,7 @@ mod hash;
 mod local;
 mod order;
 mod select;
+#[cfg(feature = "service")]
 mod service;
 mod trace;
 
@@ -22,5 +23,9 @@ pub use context::{Context, GroupSubject, HashKeys, Membership, Stored, Subject};
 pub use flag::Flag;
 pub use hash::{Prefix, bucket, holdout_bucket};
 pub use select::{RequestRuntime, Selection};
-pub use service::{Asked, Flags, LocalEvaluation, ProjectFlags, Unavailable};
+#[cfg(feature = "service")]
+pub use service::{
+    Asked, Cell, Comparison, EXAMPLES_MAX, Everybody, Flags, LocalEvaluation, ProjectFlags,
+    Unavailable,
+};
 pub use trace::{Silent, Step, Steps, Trace};

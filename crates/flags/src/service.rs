@@ -4,6 +4,7 @@
 mod definitions;
 mod people;
 mod projects;
+mod scan;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -21,6 +22,7 @@ pub use definitions::LocalEvaluation;
 use people::{Known, People};
 pub use projects::ProjectFlags;
 use projects::Projects;
+pub use scan::{Cell, Comparison, EXAMPLES_MAX, Everybody};
 
 /// How long an answer waits for what is stored, before it is given without.
 const STORED_WAIT: Duration = Duration::from_secs(2);

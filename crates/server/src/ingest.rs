@@ -44,6 +44,8 @@ pub(crate) struct Ingest {
     journal: Journal,
     counters: Arc<Counters>,
     clock: Clock,
+    /// Shared with flags.
+    pub geoip: GeoIp,
     stop: watch::Sender<bool>,
     applying: JoinHandle<()>,
     upkeep: JoinHandle<()>,
@@ -85,11 +87,11 @@ impl Ingest {
             catalog: catalog.clone(),
             warehouse: warehouse.clone(),
             journal: journal.clone(),
-            geoip,
+            geoip: geoip.clone(),
         };
         let upkeep = tokio::spawn(chores.run(stopped));
         let journal = journal.clone();
-        Ok(Self { warehouse, journal, counters, clock, stop, applying, upkeep })
+        Ok(Self { warehouse, journal, counters, clock, geoip, stop, applying, upkeep })
     }
 
     pub(crate) fn warehouse(&self) -> Warehouse {

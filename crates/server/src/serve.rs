@@ -6,7 +6,6 @@ use anyhow::{Context as _, Result};
 use api::{AppState, Patience};
 use catalog::{Bootstrapped, Catalog, FirstStart};
 use flags::Flags;
-use geoip::GeoIp;
 use model::Clock;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -78,8 +77,7 @@ async fn serve(settings: &Settings) -> Result<()> {
     intake.measure(&mut metrics);
     ingest.measure(&mut metrics);
     let (tokens, capture) = (intake.tokens.clone(), intake.capture.clone());
-    let geoip = GeoIp::built_in().context("cannot read the built-in GeoIP database")?;
-    let flags = Flags::new(catalog.clone(), geoip);
+    let flags = Flags::new(catalog.clone(), ingest.geoip.clone());
     let events = query::Events::new(catalog.clone(), ingest.warehouse(), clock.clone());
     let http_settings = http_settings(settings);
     let app =

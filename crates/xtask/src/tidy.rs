@@ -46,7 +46,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "api",
         ],
     ),
-    ("bench", &["model", "journal"]),
+    ("bench", &["model", "journal", "flags"]),
     ("xtask", &[]),
 ];
 

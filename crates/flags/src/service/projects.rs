@@ -28,6 +28,7 @@ pub struct ProjectFlags {
     pub set: FlagSet,
     pub(super) definitions: Vec<FlagDefinition>,
     pub(super) cohorts: Vec<CohortDefinition>,
+    dialect: Dialect,
     pub(super) group_types: [Option<String>; GROUP_TYPES_MAX as usize],
     pub(super) local: OnceLock<LocalEvaluation>,
 }
@@ -36,6 +37,11 @@ impl ProjectFlags {
     pub fn group_index(&self, kind: &str) -> Option<u8> {
         let at = self.group_types.iter().position(|known| known.as_deref() == Some(kind))?;
         u8::try_from(at).ok()
+    }
+
+    /// What other flags of the project would be read with.
+    pub fn environment(&self) -> Environment {
+        Environment { dialect: self.dialect.clone(), cohorts: self.cohorts.clone() }
     }
 
     pub fn definitions(&self) -> &[FlagDefinition] {
@@ -156,11 +162,12 @@ async fn load(catalog: &Catalog, project: &ProjectRow) -> catalog::Result<Projec
     }
     let zone = TimeZone::get(&project.timezone).unwrap_or(TimeZone::UTC);
     let dialect = Dialect { booleans: Booleans::Truthiness, zone };
-    let environment = Environment { dialect, cohorts: cohorts.clone() };
+    let environment = Environment { dialect: dialect.clone(), cohorts: cohorts.clone() };
     Ok(ProjectFlags {
         set: FlagSet::compile(&definitions, &environment),
         definitions,
         cohorts,
+        dialect,
         group_types,
         local: OnceLock::new(),
     })

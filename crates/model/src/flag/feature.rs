@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::filters::{self, Fields};
-use super::{BucketingIdentifier, EvaluationRuntime};
+use super::{BucketingIdentifier, EvaluationRuntime, FlagDefinition};
 use crate::{FlagId, ProjectId, Timestamp, User};
 
 /// A flag that was called, or made, longer ago than this may be stale.
@@ -82,6 +82,26 @@ impl FeatureFlag {
         self.is_eligible_for_experiment =
             EXPERIMENT_VARIANTS.contains(&filters::variant_shares(&self.filters).len());
         self.status = self.status_at(now);
+    }
+
+    /// What evaluation needs of it.
+    pub fn definition(&self) -> FlagDefinition {
+        FlagDefinition {
+            id: self.id,
+            team_id: self.team_id,
+            name: self.name.clone(),
+            key: self.key.clone(),
+            filters: self.filters.clone(),
+            deleted: self.deleted,
+            active: self.active,
+            ensure_experience_continuity: self.ensure_experience_continuity,
+            version: self.version,
+            evaluation_runtime: self.evaluation_runtime,
+            bucketing_identifier: self.bucketing_identifier,
+            evaluation_contexts: self.evaluation_contexts.clone(),
+            has_experiment: !self.experiment_set.is_empty(),
+            has_encrypted_payloads: self.has_encrypted_payloads,
+        }
     }
 
     fn status_at(&self, now: Timestamp) -> FlagStatus {

@@ -19,6 +19,7 @@ mod event_forms;
 mod events;
 mod flag_answers;
 mod flag_definitions;
+mod flag_people;
 mod flags;
 mod flags_access;
 mod harness;

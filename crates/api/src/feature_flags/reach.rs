@@ -1,0 +1,206 @@
+//! Whom a condition reaches, and what a change would change for them.
+
+use std::time::Duration;
+
+use catalog::FlagChange;
+use flags::{Cell, Comparison, Environment, Everybody, FlagSet, Selection};
+use model::flag::filters::{self, Fields, Purpose};
+use model::flag::{FeatureFlag, FlagDefinition};
+use model::group::GROUP_TYPES_MAX;
+use model::{FlagId, ProjectId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::definitions::unavailable;
+use super::{FlagFields, Flags, Rights};
+use crate::{App, Body, Error, Found, Id, Reader, Result, Routes, Writer};
+
+/// Counting everybody may take this long; a request has a little more.
+const COUNT_WAIT: Duration = Duration::from_secs(50);
+/// A preview is better early than whole.
+const DRY_RUN_WAIT: Duration = Duration::from_secs(20);
+/// The condition as a flag; no flag of people's can be called so.
+const PROBE: &str = "\u{1}probe";
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    routes
+        .post("/api/projects/{project_id}/feature_flags/user_blast_radius", user_blast_radius)
+        .post("/api/projects/{project_id}/feature_flags/{id}/dry_run", dry_run)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct BlastRadiusFields {
+    /// Properties; a rollout is ignored.
+    condition: Option<Fields>,
+    group_type_index: Option<u8>,
+    /// Instead of a condition: whoever any of the groups reaches.
+    filters: Option<Fields>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct BlastRadius {
+    affected: u64,
+    total: u64,
+    users_affected: u64,
+    total_users: u64,
+}
+
+async fn user_blast_radius(
+    caller: Reader<Flags>,
+    app: App,
+    body: Body<BlastRadiusFields>,
+) -> Result<Found<BlastRadius>> {
+    let fields = body.read()?;
+    let everybody = match fields.group_type_index {
+        None => Everybody::Persons,
+        Some(index) if index < GROUP_TYPES_MAX => Everybody::Groups(index),
+        Some(_) => {
+            let detail = "There is no such type of group.";
+            return Err(Error::invalid("group_type_index", "invalid_input", detail));
+        }
+    };
+    let groups = match (fields.condition, fields.filters) {
+        (Some(condition), _) => vec![Value::Object(condition)],
+        (None, Some(sent)) if sent.contains_key("groups") => filters::groups(&sent).to_vec(),
+        _ => return Err(Error::refused("A condition is required.")),
+    };
+    let probe = probe(caller.project.id, groups, fields.group_type_index)?;
+    let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
+    let mut definitions = flags.definitions().to_vec();
+    definitions.push(probe);
+    let set = FlagSet::compile(&definitions, &flags.environment());
+    let selection = Selection { keys: Some(vec![PROBE.to_owned()]), ..Selection::default() };
+    let (mut affected, mut total, mut failed) = (0, 0, false);
+    let see = |_: &str, context: &flags::Context<'_>| {
+        let answers = set.evaluate(context, &selection);
+        let answer = answers.answers.iter().find(|answer| answer.flag.key == PROBE);
+        total += 1;
+        affected += u64::from(answer.is_some_and(|answer| answer.enabled));
+        failed |= answer.is_some_and(|answer| answer.failure.is_some());
+    };
+    let complete = app.flags.scan(&caller.project, everybody, &[&set], COUNT_WAIT, see).await?;
+    if failed {
+        let detail = "The condition cannot be evaluated.";
+        return Err(Error::invalid("filters", "invalid_input", detail));
+    }
+    if !complete {
+        return Err(Error::timed_out());
+    }
+    Ok(Found(BlastRadius { affected, total, users_affected: affected, total_users: total }))
+}
+
+/// A flag that is on for whoever fulfils one of the conditions.
+fn probe(
+    project: ProjectId,
+    mut groups: Vec<Value>,
+    group_type_index: Option<u8>,
+) -> Result<FlagDefinition> {
+    for group in &mut groups {
+        let Some(fields) = group.as_object_mut() else { continue };
+        fields.insert("rollout_percentage".into(), json!(100));
+        fields.insert("aggregation_group_type_index".into(), json!(group_type_index));
+        fields.remove("variant");
+    }
+    let sent = Fields::from_iter([("groups".to_owned(), Value::Array(groups))]);
+    let purpose = Purpose { stored: None, remote_configuration: false };
+    let filters = filters::prepare(sent, purpose)
+        .map_err(|refused| Error::invalid("filters", refused.code, refused.detail))?;
+    Ok(FlagDefinition {
+        id: FlagId(0),
+        team_id: project,
+        name: String::new(),
+        key: PROBE.to_owned(),
+        filters,
+        deleted: false,
+        active: true,
+        ensure_experience_continuity: false,
+        version: 1,
+        evaluation_runtime: None,
+        bucketing_identifier: None,
+        evaluation_contexts: Vec::new(),
+        has_experiment: false,
+        has_encrypted_payloads: false,
+    })
+}
+
+#[derive(Serialize, JsonSchema)]
+struct DryRun {
+    /// How many persons, or groups, were looked at.
+    subjects: u64,
+    /// False when time ran out before everybody was looked at.
+    complete: bool,
+    /// How many would get another value.
+    changed: u64,
+    matrix: Vec<Change>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "DryRunChange")]
+struct Change {
+    from: String,
+    to: String,
+    count: u64,
+    /// Some of them, by distinct id or group key.
+    examples: Vec<String>,
+}
+
+/// What a PATCH with the same body would change for whom; nothing is stored.
+async fn dry_run(
+    caller: Writer<Flags>,
+    id: Id,
+    app: App,
+    body: Body<FlagFields>,
+) -> Result<Found<DryRun>> {
+    let before = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    Rights::of(&app, &caller).await?.require(&before)?;
+    let change: FlagChange = body.read()?.validate()?;
+    let after = app.catalog.preview_flag(&caller.actor(), before.id, &change).await?;
+    let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
+    let environment = flags.environment();
+    let old = with(flags.definitions(), &before, &environment);
+    let new = with(flags.definitions(), &after, &environment);
+    let everybody = match after.filters.get("aggregation_group_type_index").and_then(Value::as_u64)
+    {
+        Some(index) => Everybody::Groups(index as u8),
+        None => Everybody::Persons,
+    };
+    let selection = |flag: &FeatureFlag| Selection {
+        keys: Some(vec![flag.key.clone()]),
+        ..Selection::default()
+    };
+    let (was, becomes) = (selection(&before), selection(&after));
+    let value = |set: &FlagSet, context: &flags::Context<'_>| {
+        let (flag, selection) =
+            if std::ptr::eq(set, &old) { (&before, &was) } else { (&after, &becomes) };
+        let answers = set.evaluate(context, selection);
+        let answer = answers.answers.iter().find(|answer| answer.flag.id == flag.id);
+        match answer {
+            Some(answer) if answer.enabled => answer.variant.unwrap_or("true").to_owned(),
+            _ => "false".to_owned(),
+        }
+    };
+    let compared =
+        app.flags.compare(&caller.project, everybody, (&old, &new), DRY_RUN_WAIT, value).await?;
+    Ok(Found(shown(compared)))
+}
+
+/// All flags, with this one as it is given.
+fn with(all: &[FlagDefinition], flag: &FeatureFlag, environment: &Environment) -> FlagSet {
+    let mut definitions: Vec<FlagDefinition> =
+        all.iter().filter(|known| known.id != flag.id).cloned().collect();
+    if !flag.deleted {
+        definitions.push(flag.definition());
+    }
+    FlagSet::compile(&definitions, environment)
+}
+
+fn shown(compared: Comparison) -> DryRun {
+    let matrix: Vec<Change> = compared
+        .cells
+        .into_iter()
+        .map(|((from, to), Cell { count, examples })| Change { from, to, count, examples })
+        .collect();
+    let changed = matrix.iter().filter(|cell| cell.from != cell.to).map(|cell| cell.count).sum();
+    DryRun { subjects: compared.subjects, complete: compared.complete, changed, matrix }
+}
