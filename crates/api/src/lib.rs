@@ -23,6 +23,7 @@ mod evaluation;
 mod event_definitions;
 mod events;
 mod feature_flags;
+mod groups;
 mod insights;
 mod intake;
 mod keys;

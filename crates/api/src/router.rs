@@ -27,6 +27,7 @@ const RESOURCES: &[fn(Routes) -> Routes] = &[
     crate::event_definitions::routes,
     crate::events::routes,
     crate::feature_flags::routes,
+    crate::groups::routes,
     crate::insights::routes,
     crate::keys::routes,
     crate::members::routes,

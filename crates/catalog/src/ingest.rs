@@ -8,7 +8,7 @@ mod identity;
 use std::collections::HashMap;
 
 pub(crate) use definitions::owner_columns;
-pub(crate) use groups::read_group;
+pub(crate) use groups::{read_group, type_index};
 pub use identity::NextNumbers;
 pub(crate) use identity::{PERSON_COLUMNS, read_person};
 use model::definition::Sightings;

@@ -25,6 +25,7 @@ mod edit;
 mod error;
 mod event_definitions;
 mod flags;
+mod groups;
 mod ingest;
 mod insight_lists;
 mod insight_making;
@@ -80,6 +81,7 @@ pub use flags::{
     FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, HashKey, RoleAccess, ScannedPerson,
     Seen, Staleness,
 };
+pub use groups::{GroupFilter, GroupType};
 pub use ingest::{EventDeletion, IngestBatch, IngestRules, NextNumbers, ProjectChanges};
 pub use insight_lists::{InsightFilter, InsightOrder};
 pub use insights::{INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};

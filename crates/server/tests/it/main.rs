@@ -22,6 +22,7 @@ mod flag_definitions;
 mod flag_people;
 mod flags;
 mod flags_access;
+mod groups;
 mod harness;
 mod hostile;
 mod insights;

@@ -21,6 +21,8 @@ const NEED_A_QUERY: &[&str] = &[
     "/api/projects/{project_id}/event_definitions/by_name",
     "/api/projects/{project_id}/events/values",
     "/api/projects/{project_id}/feature_flags/evaluation_reasons",
+    "/api/projects/{project_id}/groups",
+    "/api/projects/{project_id}/groups/find",
 ];
 /// Its answer has no end.
 const ENDLESS: &str = "/api/projects/{project_id}/events/live";

@@ -1,0 +1,246 @@
+//! Groups: companies, teams, and whatever else people belong to. Changes by hand go through the
+//! journal, like those of persons.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use catalog::{GroupFilter, GroupType};
+use model::edit::Edit;
+use model::group::{GROUP_TYPES_MAX, Group};
+use model::{ProjectId, Timestamp};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::body::{max_chars, not_blank};
+use crate::edits::change;
+use crate::path::{given, search};
+use crate::{
+    App, AppState, Base, Body, Created, Error, Found, Query, Reader, Resource, Result, Routes,
+    Writer,
+};
+
+/// Upstream's page, which cannot be chosen.
+const PAGE: usize = 100;
+/// The same bound that events have.
+const KEY_CHARS_MAX: usize = 400;
+
+enum Groups {}
+
+impl Resource for Groups {
+    const SCOPE: &'static str = "group";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/groups_types", types)
+        .get("/api/projects/{project_id}/groups", list)
+        .post("/api/projects/{project_id}/groups", create)
+        .get("/api/projects/{project_id}/groups/find", find)
+        .post("/api/projects/{project_id}/groups/update_property", update_property)
+        .post("/api/projects/{project_id}/groups/delete_property", delete_property)
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "GroupType")]
+struct TypeItem {
+    group_type: String,
+    group_type_index: u8,
+    name_singular: Option<String>,
+    name_plural: Option<String>,
+    detail_dashboard: Option<i64>,
+    default_columns: Option<Vec<String>>,
+    created_at: Timestamp,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Group")]
+struct GroupItem {
+    group_type_index: u8,
+    group_key: String,
+    group_properties: Map<String, Value>,
+    created_at: Timestamp,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct GroupListing {
+    next: Option<String>,
+    previous: Option<String>,
+    results: Vec<GroupItem>,
+}
+
+impl From<Group> for GroupItem {
+    fn from(group: Group) -> Self {
+        Self {
+            group_type_index: group.index,
+            group_key: group.key,
+            group_properties: group.properties,
+            created_at: group.created_at,
+        }
+    }
+}
+
+async fn types(caller: Reader<Groups>, app: App) -> Result<Found<Vec<TypeItem>>> {
+    let item = |kind: GroupType| TypeItem {
+        group_type: kind.name,
+        group_type_index: kind.index,
+        name_singular: kind.name_singular,
+        name_plural: kind.name_plural,
+        detail_dashboard: None,
+        default_columns: None,
+        created_at: kind.created_at,
+    };
+    let types = app.catalog.group_types(caller.project.id).await?;
+    Ok(Found(types.into_iter().map(item).collect()))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    group_type_index: Option<String>,
+    group_key: Option<String>,
+    /// Part of the key or of the name.
+    search: Option<String>,
+    /// From `next` of the page before.
+    cursor: Option<String>,
+}
+
+fn index(text: Option<&String>) -> Result<u8> {
+    let text = given(text).ok_or_else(|| Error::required("group_type_index"))?;
+    let index = text.parse().ok().filter(|index| *index < GROUP_TYPES_MAX);
+    index.ok_or_else(|| {
+        let detail = "A valid index of a group type is required.";
+        Error::invalid("group_type_index", "invalid_input", detail)
+    })
+}
+
+async fn list(
+    caller: Reader<Groups>,
+    base: Base,
+    query: Query<ListQuery>,
+    app: App,
+) -> Result<Found<GroupListing>> {
+    let index = index(query.group_type_index.as_ref())?;
+    let filter = GroupFilter {
+        key: given(query.group_key.as_ref()).map(str::to_owned),
+        search: search(query.search.as_ref())?,
+        behind: given(query.cursor.as_ref()).map(place).transpose()?,
+    };
+    let limit = PAGE as i64 + 1;
+    let mut found = app.catalog.groups(caller.project.id, index, &filter, limit).await?;
+    let more = found.len() > PAGE;
+    found.truncate(PAGE);
+    let last = found.last().filter(|_| more).map(cursor);
+    let next = last.map(|cursor| base.link(&[("cursor", Some(&cursor))]));
+    let results = found.into_iter().map(Into::into).collect();
+    Ok(Found(GroupListing { next, previous: None, results }))
+}
+
+fn cursor(last: &Group) -> String {
+    URL_SAFE_NO_PAD.encode(format!("{}:{}", last.created_at.as_micros(), last.key))
+}
+
+fn place(cursor: &str) -> Result<(Timestamp, String)> {
+    let read = || {
+        let text = String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()?;
+        let (micros, key) = text.split_once(':')?;
+        let key = Some(key).filter(|key| !key.contains('\0'))?;
+        Some((Timestamp::from_micros(micros.parse().ok()?), key.to_owned()))
+    };
+    read().ok_or_else(|| Error::invalid("cursor", "invalid_input", "Invalid cursor"))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct OneQuery {
+    group_type_index: Option<String>,
+    group_key: Option<String>,
+}
+
+async fn one(app: &AppState, project: ProjectId, query: &OneQuery) -> Result<Group> {
+    let index = index(query.group_type_index.as_ref())?;
+    let key = given(query.group_key.as_ref()).ok_or_else(|| Error::required("group_key"))?;
+    let found = app.catalog.groups_by_key(project, &[(index, key)]).await?;
+    found.into_iter().next().ok_or_else(Error::not_found)
+}
+
+async fn find(
+    caller: Reader<Groups>,
+    query: Query<OneQuery>,
+    app: App,
+) -> Result<Found<GroupItem>> {
+    Ok(Found(one(&app, caller.project.id, &query).await?.into()))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct NewGroup {
+    group_type_index: u32,
+    group_key: String,
+    #[serde(default)]
+    group_properties: Map<String, Value>,
+}
+
+async fn create(
+    caller: Writer<Groups>,
+    app: App,
+    body: Body<NewGroup>,
+) -> Result<Created<GroupItem>> {
+    let NewGroup { group_type_index, group_key: key, group_properties: set } = body.read()?;
+    not_blank("group_key", &key)?;
+    max_chars("group_key", &key, KEY_CHARS_MAX)?;
+    let project = caller.project.id;
+    let types = app.catalog.group_types(project).await?;
+    let kind = types.into_iter().find(|kind| u32::from(kind.index) == group_type_index);
+    let index = kind.map(|kind| kind.index).ok_or_else(|| {
+        let detail = "The project has no such group type.";
+        Error::invalid("group_type_index", "does_not_exist", detail)
+    })?;
+    if !app.catalog.groups_by_key(project, &[(index, &key)]).await?.is_empty() {
+        let detail = "A group with this key already exists";
+        return Err(Error::invalid("group_key", "unique", detail));
+    }
+    let created_at = app.catalog.clock().now();
+    let (group_key, group_properties) = (key.clone(), set.clone());
+    change(&app, project, Edit::ChangeGroup { index, key, set, unset: Vec::new() }).await?;
+    Ok(Created(GroupItem { group_type_index: index, group_key, group_properties, created_at }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct NewValue {
+    key: String,
+    value: Value,
+}
+
+async fn update_property(
+    caller: Writer<Groups>,
+    query: Query<OneQuery>,
+    app: App,
+    body: Body<NewValue>,
+) -> Result<Found<GroupItem>> {
+    let NewValue { key, value } = body.read()?;
+    let mut group = one(&app, caller.project.id, &query).await?;
+    let set = Map::from_iter([(key, value)]);
+    group.properties.extend(set.clone());
+    let (index, key) = (group.index, group.key.clone());
+    let edit = Edit::ChangeGroup { index, key, set, unset: Vec::new() };
+    change(&app, caller.project.id, edit).await?;
+    Ok(Found(group.into()))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Unset {
+    #[serde(rename = "$unset")]
+    unset: String,
+}
+
+async fn delete_property(
+    caller: Writer<Groups>,
+    query: Query<OneQuery>,
+    app: App,
+    body: Body<Unset>,
+) -> Result<Found<GroupItem>> {
+    let Unset { unset } = body.read()?;
+    let mut group = one(&app, caller.project.id, &query).await?;
+    group.properties.remove(&unset);
+    let (index, key) = (group.index, group.key.clone());
+    let edit = Edit::ChangeGroup { index, key, set: Map::new(), unset: vec![unset] };
+    change(&app, caller.project.id, edit).await?;
+    Ok(Found(group.into()))
+}
