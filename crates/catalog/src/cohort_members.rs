@@ -349,10 +349,26 @@ impl Catalog {
         project: ProjectId,
         person: PersonNo,
     ) -> Result<HashSet<CohortId>> {
-        let sql = "SELECT m.cohort_id FROM cohort_people m JOIN cohorts h ON h.id = m.cohort_id \
-                   WHERE m.project_id = $1 AND m.person_no = $2 AND h.is_static AND NOT h.deleted";
-        let rows = self.db.all(sql, args![project, person]).await?;
-        rows.iter().map(|row| row.get("cohort_id")).collect()
+        let mut found = self.static_cohorts_among(project, person, person).await?;
+        Ok(found.remove(&person).unwrap_or_default())
+    }
+
+    /// The lists that persons are on, from one number to another.
+    pub async fn static_cohorts_among(
+        &self,
+        project: ProjectId,
+        first: PersonNo,
+        last: PersonNo,
+    ) -> Result<HashMap<PersonNo, HashSet<CohortId>>> {
+        let sql = "SELECT m.person_no, m.cohort_id FROM cohort_people m \
+                   JOIN cohorts h ON h.id = m.cohort_id \
+                   WHERE m.project_id = $1 AND m.person_no >= $2 AND m.person_no <= $3 \
+                   AND h.is_static AND NOT h.deleted";
+        let mut found: HashMap<PersonNo, HashSet<CohortId>> = HashMap::new();
+        for row in self.db.all(sql, args![project, first, last]).await? {
+            found.entry(row.get("person_no")?).or_default().insert(row.get("cohort_id")?);
+        }
+        Ok(found)
     }
 }
 

@@ -9,7 +9,7 @@ use model::person::PersonNo;
 use serde_json::{Map, Value};
 
 use super::{ByFlag, Flags};
-use crate::{Context, FlagSet, GroupSubject, HashKeys, Stored, Subject};
+use crate::{Context, FlagSet, GroupSubject, HashKeys, Membership, Stored, Subject};
 
 /// Looked at before others get a turn.
 const AT_ONCE: i64 = 1_000;
@@ -101,8 +101,12 @@ async fn scan_persons(
     let mut after = None;
     loop {
         let persons = catalog.scan_persons(project.id, after, AT_ONCE).await?;
-        let Some(last) = persons.last() else { return Ok(true) };
+        let (Some(first), Some(last)) = (persons.first(), persons.last()) else { return Ok(true) };
         after = Some(last.no);
+        let mut lists = match sets.iter().any(|set| set.needs_static_cohorts()) {
+            true => catalog.static_cohorts_among(project.id, first.no, last.no).await?,
+            false => HashMap::new(),
+        };
         let mut keys = match sets.iter().any(|set| set.needs_hash_keys()) {
             true => hash_keys(catalog, project, &persons).await?,
             false => HashMap::new(),
@@ -110,10 +114,12 @@ async fn scan_persons(
         let now = catalog.clock().now();
         for person in &persons {
             let keys = keys.remove(&person.no).unwrap_or_default();
+            let lists = lists.remove(&person.no).unwrap_or_default();
             let context = Context {
                 person: Subject::new(Map::new(), Stored::Known(&person.properties)),
                 created_at: Some(Value::String(person.created_at.to_string())),
                 hash_keys: HashKeys::Known(&keys),
+                cohorts: Membership::Known(&lists),
                 ..Context::stranger(&person.distinct_id, now)
             };
             see(&person.distinct_id, &context);

@@ -181,6 +181,12 @@ fn a_condition_is_counted_over_everybody(store: Store) {
     assert_eq!(count(json!({ "condition": { "properties": [] } })).expect(200).json(), counted(10));
     let either = json!({ "filters": { "groups": [plan("pro"), plan("free")] } });
     assert_eq!(count(either).expect(200).json(), counted(10));
+    let uuids = [2, 7, 9].map(uuid::Uuid::from_u128);
+    let list = json!({ "is_static": true, "_create_static_person_ids": uuids });
+    let list = server.post("/api/projects/1/cohorts/", list).expect(201).json();
+    let listed = json!([{ "type": "cohort", "key": "id", "value": list["id"] }]);
+    let listed = json!({ "condition": { "properties": listed } });
+    assert_eq!(count(listed).expect(200).json(), counted(3));
     assert_eq!(count(json!({})).expect(400).error(), "validation_error invalid_input -");
     let bad = json!({ "condition": { "properties": [{ "key": "p", "type": "person", "operator": "foo" }] } });
     assert_eq!(count(bad).expect(400).error(), "validation_error invalid_input filters");

@@ -15,7 +15,6 @@ use uuid::Uuid;
 use warehouse::{Filter, Warehouse, Window};
 
 use crate::harness::{PROJECT_KEY, Place, Store};
-use crate::stored::stored_in;
 
 const ROUNDS: usize = 30;
 const SENDERS: usize = 4;
@@ -33,7 +32,7 @@ fn every_acknowledged_event_survives_many_kills_and_is_stored_once() {
     place.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", SEGMENT_BYTES);
     let mut acknowledged = HashSet::new();
     let mut lives_with_events = 0;
-    for round in 0..ROUNDS {
+    for _ in 0..ROUNDS {
         let server = place.serve();
         let (address, told, stop) =
             (server.address(), Arc::<Mutex<Vec<Uuid>>>::default(), Arc::<AtomicBool>::default());
@@ -56,16 +55,10 @@ fn every_acknowledged_event_survives_many_kills_and_is_stored_once() {
         let told = std::mem::take(&mut *told.lock().unwrap());
         lives_with_events += usize::from(!told.is_empty());
         acknowledged.extend(told);
-
-        let journal = place.folder.path().join("journal");
-        let kept: HashSet<Uuid> =
-            stored_in(&journal).into_iter().filter_map(|event| event.uuid).collect();
-        let lost: Vec<&Uuid> = acknowledged.difference(&kept).collect();
-        assert!(lost.is_empty(), "after kill {round}: {} of {} are lost", lost.len(), kept.len());
     }
     assert!(lives_with_events > ROUNDS / 2, "only {lives_with_events} lives took events");
-    let segments = std::fs::read_dir(place.folder.path().join("journal")).unwrap().count();
-    assert!(segments > ROUNDS, "segments never rolled: {segments} files");
+    let segments = last_segment(&place);
+    assert!(segments > ROUNDS, "segments never rolled: {segments}");
     // And it still starts, takes events, and has stored each of them once.
     let server = place.serve();
     server.ingest(&[json!({ "event": "last", "distinct_id": "d" })]);
@@ -80,6 +73,13 @@ fn every_acknowledged_event_survives_many_kills_and_is_stored_once() {
     let uuids: HashSet<Uuid> = stored.iter().map(|row| row.uuid).collect();
     assert_eq!(uuids.len(), stored.len(), "some are stored twice");
     assert!(acknowledged.is_subset(&uuids), "some are missing");
+}
+
+/// Segments are numbered; those that the stores no longer need are gone.
+fn last_segment(place: &Place) -> usize {
+    let files = std::fs::read_dir(place.folder.path().join("journal")).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    names.filter_map(|name| name.split_once('.')?.0.parse().ok()).max().unwrap()
 }
 
 /// Batches of one to five events over one connection, noting those that were answered 200.
