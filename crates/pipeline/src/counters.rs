@@ -1,6 +1,6 @@
 //! What the pipeline did since it started.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
 /// Shared with whoever shows them.
 #[derive(Debug, Default)]
@@ -31,13 +31,14 @@ pub struct Snapshot {
 
 impl Counters {
     pub fn snapshot(&self) -> Snapshot {
+        let applied = self.applied.load(Acquire);
         Snapshot {
             batches: self.batches.load(Relaxed),
             records: self.records.load(Relaxed),
             events: self.events.load(Relaxed),
             dead_letters: self.dead_letters.load(Relaxed),
             failures: self.failures.load(Relaxed),
-            applied: self.applied.load(Relaxed),
+            applied,
             applied_received_at: self.applied_received_at.load(Relaxed),
         }
     }

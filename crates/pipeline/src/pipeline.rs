@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
 use catalog::{Catalog, EventDeletion, IngestBatch, IngestRules, NewDeadLetter};
@@ -144,6 +144,8 @@ impl Pipeline {
         }
         self.counters.batches.fetch_add(1, Relaxed);
         self.counters.records.fetch_add(records.len() as u64, Relaxed);
+        // Last: whoever sees it sees the counts as well.
+        self.counters.applied.store(reach(&items), Release);
         Ok(())
     }
 
@@ -317,7 +319,6 @@ impl Pipeline {
             }
         }
         self.counters.events.fetch_add(rows.len() as u64, Relaxed);
-        self.counters.applied.store(reach(part), Relaxed);
         if let Some(event) = part.iter().rev().find_map(Item::event) {
             self.counters.applied_received_at.store(event.received_at.as_micros(), Relaxed);
         }

@@ -127,9 +127,7 @@ impl Import {
     /// Waits until both stores have what the journal has.
     async fn applied(&self) {
         let reach = self.intake.journal().stats().next.as_u64();
-        let warehouse = self.ingest.warehouse();
-        // A warehouse that never had a row stands before the journal's first position.
-        while warehouse.applied_position().max(journal::Position::START.as_u64()) < reach {
+        while self.ingest.counters().applied < reach {
             tokio::time::sleep(APPLIED_PAUSE).await;
         }
     }
