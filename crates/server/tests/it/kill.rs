@@ -15,6 +15,7 @@ use uuid::Uuid;
 use warehouse::{Filter, Warehouse, Window};
 
 use crate::harness::{PROJECT_KEY, Place, Store};
+use crate::stored::stored_in;
 
 const ROUNDS: usize = 30;
 const SENDERS: usize = 4;
@@ -32,7 +33,7 @@ fn every_acknowledged_event_survives_many_kills_and_is_stored_once() {
     place.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", SEGMENT_BYTES);
     let mut acknowledged = HashSet::new();
     let mut lives_with_events = 0;
-    for _ in 0..ROUNDS {
+    for round in 0..ROUNDS {
         let server = place.serve();
         let (address, told, stop) =
             (server.address(), Arc::<Mutex<Vec<Uuid>>>::default(), Arc::<AtomicBool>::default());
@@ -55,6 +56,14 @@ fn every_acknowledged_event_survives_many_kills_and_is_stored_once() {
         let told = std::mem::take(&mut *told.lock().unwrap());
         lives_with_events += usize::from(!told.is_empty());
         acknowledged.extend(told);
+
+        // The journal lets go of what the warehouse has for good.
+        let journal = place.folder.path().join("journal");
+        let mut kept: HashSet<Uuid> =
+            stored_in(&journal).into_iter().filter_map(|event| event.uuid).collect();
+        kept.extend(in_warehouse(&place));
+        let lost: Vec<&Uuid> = acknowledged.difference(&kept).collect();
+        assert!(lost.is_empty(), "after kill {round}: {} of {} are lost", lost.len(), kept.len());
     }
     assert!(lives_with_events > ROUNDS / 2, "only {lives_with_events} lives took events");
     let segments = last_segment(&place);
@@ -64,15 +73,21 @@ fn every_acknowledged_event_survives_many_kills_and_is_stored_once() {
     server.ingest(&[json!({ "event": "last", "distinct_id": "d" })]);
     let (status, output, place) = server.stop();
     assert!(status.success(), "{output}");
-    let (journal, warehouse) = (place.folder.path().join("journal"), "warehouse");
-    let id = Inspection::open(&journal).unwrap().id().unwrap().as_u128();
-    let folder = place.folder.path().join(warehouse);
-    let stored = Warehouse::open(&folder, id, Default::default(), Clock::system()).unwrap();
-    let window = Window { limit: 1 << 20, ..Window::default() };
-    let stored = stored.snapshot(ProjectId(1)).list(&Filter::default(), &window).unwrap().events;
-    let uuids: HashSet<Uuid> = stored.iter().map(|row| row.uuid).collect();
+    let stored = in_warehouse(&place);
+    let uuids: HashSet<Uuid> = stored.iter().copied().collect();
     assert_eq!(uuids.len(), stored.len(), "some are stored twice");
     assert!(acknowledged.is_subset(&uuids), "some are missing");
+}
+
+/// The events that are stored for good, while no server runs.
+fn in_warehouse(place: &Place) -> Vec<Uuid> {
+    let folder = place.folder.path();
+    let id = Inspection::open(&folder.join("journal")).unwrap().id().unwrap().as_u128();
+    let folder = folder.join("warehouse");
+    let warehouse = Warehouse::open(&folder, id, Default::default(), Clock::system()).unwrap();
+    let window = Window { limit: 1 << 20, ..Window::default() };
+    let rows = warehouse.snapshot(ProjectId(1)).list(&Filter::default(), &window).unwrap().events;
+    rows.iter().map(|row| row.uuid).collect()
 }
 
 /// Segments are numbered; those that the stores no longer need are gone.
