@@ -1,0 +1,6 @@
+//! x
+mod aggregates;
+mod apply;
+mod error;
+mod steps;
+mod stop;
