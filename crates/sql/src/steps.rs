@@ -1,6 +1,7 @@
 //! Steps of a query that the engine does not have, or has with another meaning.
 
 pub(crate) mod explode;
+pub(crate) mod filter;
 pub(crate) mod first;
 pub(crate) mod member;
 pub(crate) mod rows;
