@@ -85,7 +85,7 @@ async fn list(
     let people = query.people();
     let (mark, order) = (slice.mark.clone(), slice.order);
     query.resume(&mut wanted, mark.as_ref(), order);
-    let page = app.events.list(caller.project.id, &wanted, slice, people).await?;
+    let page = app.events.list(&caller.project, &wanted, slice, people).await?;
     Ok(match format {
         Format::Json => Shown::Json(listing(&base, page, order)),
         Format::Csv => Shown::Csv(table(&page.events)?),
@@ -109,7 +109,7 @@ async fn action(
         Err(catalog::Error::NotFound) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
-    Ok(ActionTest::new(&steps, now, zone)?)
+    Ok(ActionTest::new(&steps, now, zone).map_err(query::Error::from)?)
 }
 
 /// The next page begins behind the last event: its time, and its place among those of that time.
@@ -191,7 +191,7 @@ impl ListQuery {
             after: moment("after", &self.after)?,
             before: before.or(Some(now.plus_seconds(AHEAD_SECONDS))),
             properties: match given(self.properties.as_ref()) {
-                Some(text) => Filters::parse(text, now, zone)?,
+                Some(text) => Filters::parse(text, now, zone).map_err(query::Error::from)?,
                 None => Filters::default(),
             },
             action: None,

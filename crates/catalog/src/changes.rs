@@ -5,9 +5,18 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use model::ProjectId;
 
-use crate::Catalog;
+use crate::{Catalog, ProjectChanges};
 
 type Listener = Box<dyn Fn(ProjectId) + Send + Sync>;
+type IngestListener = Box<dyn Fn(Ingested<'_>) + Send + Sync>;
+
+/// What the pipeline wrote about persons and groups.
+#[derive(Clone, Copy, Debug)]
+pub enum Ingested<'a> {
+    Changes(&'a [ProjectChanges]),
+    /// It may have been written or not: what is remembered must be read again.
+    Unsure,
+}
 
 /// Changes of projects, as this process makes them.
 #[derive(Default)]
@@ -15,6 +24,7 @@ pub(crate) struct Changes {
     version: AtomicU64,
     definitions: AtomicU64,
     listeners: RwLock<Vec<Listener>>,
+    ingest: RwLock<Vec<IngestListener>>,
 }
 
 /// What a transaction will have changed. Told when it is dropped, since a commit whose caller went
@@ -62,6 +72,20 @@ impl Catalog {
         let changes = self.db.changes();
         let mut listeners = changes.listeners.write().unwrap_or_else(PoisonError::into_inner);
         listeners.push(Box::new(listener));
+    }
+
+    /// `listener` hears of every batch of the pipeline, in their order, before its events can be
+    /// read.
+    pub fn on_ingest(&self, listener: impl Fn(Ingested<'_>) + Send + Sync + 'static) {
+        let mut listeners =
+            self.db.changes().ingest.write().unwrap_or_else(PoisonError::into_inner);
+        listeners.push(Box::new(listener));
+    }
+
+    pub(crate) fn tell_ingested(&self, ingested: Ingested<'_>) {
+        let changes = self.db.changes();
+        let listeners = changes.ingest.read().unwrap_or_else(PoisonError::into_inner);
+        listeners.iter().for_each(|listener| listener(ingested));
     }
 
     /// Differs after a definition was deleted: it comes back when its event is seen again.

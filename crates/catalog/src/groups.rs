@@ -28,7 +28,7 @@ pub struct GroupFilter {
     pub behind: Option<(Timestamp, String)>,
 }
 
-const COLUMNS: &str = "g.type_index, g.group_key, g.properties, g.version, g.created_at";
+pub(crate) const COLUMNS: &str = "g.type_index, g.group_key, g.properties, g.version, g.created_at";
 
 impl Catalog {
     pub async fn group_types(&self, project: ProjectId) -> Result<Vec<GroupType>> {

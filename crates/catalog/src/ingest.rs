@@ -17,6 +17,7 @@ use model::person::{DistinctNo, IdentityChanges};
 use model::{ProjectId, ProjectSettings, Timestamp, Warning};
 
 use crate::bulk::Rows;
+use crate::changes::Ingested;
 use crate::db::{Tx, Value, args};
 use crate::dead_letters::{self, NewDeadLetter};
 use crate::{Catalog, Error, Result, warnings};
@@ -116,7 +117,11 @@ impl Catalog {
         warnings::record(&mut tx, WARNINGS_SOURCE, &batch.warnings).await?;
         dead_letters::insert(&mut tx, &batch.dead_letters, now).await?;
         note_deletions(&mut tx, &batch.deletions, now).await?;
-        tx.commit().await?;
+        if let Err(error) = tx.commit().await {
+            self.tell_ingested(Ingested::Unsure);
+            return Err(error);
+        }
+        self.tell_ingested(Ingested::Changes(&batch.projects));
         self.applied.send_replace(batch.reach);
         Ok(())
     }

@@ -66,6 +66,7 @@ pub use activity::{
 pub use annotations::{AnnotationChange, AnnotationFilter, NewAnnotation};
 pub use boards::{Contents, Copies, DashboardChange, NewDashboard};
 pub use bootstrap::{Bootstrapped, FirstStart, Prepared};
+pub use changes::Ingested;
 pub use cohort_members::NamedBy;
 pub use cohorts::{CohortChange, CohortFilter, NewCohort, NewCohortKind};
 pub use collaborators::Collaborator;

@@ -1,11 +1,14 @@
 //! Properties of all persons or groups of a project, part by part, for whoever must look at each.
 
-use model::ProjectId;
-use model::person::{DistinctNo, PersonNo};
+use model::group::Group;
+use model::person::{DistinctNo, Person, PersonNo};
+use model::{CohortId, ProjectId};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::db::args;
+use crate::db::{Row, args};
+use crate::groups::COLUMNS as GROUP_COLUMNS;
+use crate::ingest::{PERSON_COLUMNS, read_group, read_person};
 use crate::{Catalog, Result};
 
 type Properties = Map<String, Value>;
@@ -31,34 +34,78 @@ impl Catalog {
         rows.iter().map(|row| Ok((row.get("no")?, row.json("properties")?))).collect()
     }
 
-    /// Distinct ids behind `after` that belong to a person, in the order of their numbers.
-    pub async fn person_numbers(
+    /// Persons behind `after`, in the order of their numbers.
+    pub async fn all_persons(
+        &self,
+        project: ProjectId,
+        after: Option<PersonNo>,
+        limit: i64,
+    ) -> Result<Vec<Person>> {
+        let sql = format!(
+            "SELECT {PERSON_COLUMNS} FROM persons p \
+             WHERE p.project_id = $1 AND p.no > $2 ORDER BY p.no LIMIT $3"
+        );
+        let after = after.map_or(-1, |no| i64::from(no.0));
+        let rows = self.db.all(&sql, args![project, after, limit]).await?;
+        rows.iter().map(read_person).collect()
+    }
+
+    /// Distinct ids behind `after` and their persons, in the order of their numbers.
+    pub async fn all_distinct_ids(
         &self,
         project: ProjectId,
         after: Option<DistinctNo>,
         limit: i64,
-    ) -> Result<Vec<(DistinctNo, PersonNo)>> {
-        let sql = "SELECT no, person_no FROM distinct_ids \
-                   WHERE project_id = $1 AND no > $2 AND person_no IS NOT NULL \
-                   ORDER BY no LIMIT $3";
+    ) -> Result<Vec<(DistinctNo, String, Option<PersonNo>)>> {
+        let sql = "SELECT no, distinct_id, person_no FROM distinct_ids \
+                   WHERE project_id = $1 AND no > $2 ORDER BY no LIMIT $3";
         let after = after.map_or(-1, |no| i64::from(no.0));
         let rows = self.db.all(sql, args![project, after, limit]).await?;
-        rows.iter().map(|row| Ok((row.get("no")?, row.get("person_no")?))).collect()
+        let id = |row: &Row| Ok((row.get("no")?, row.get("distinct_id")?, row.get("person_no")?));
+        rows.iter().map(id).collect()
     }
 
     /// Groups of a type behind the key `after`, in the order of their keys.
-    pub async fn group_properties(
+    pub async fn all_groups(
         &self,
         project: ProjectId,
         index: u8,
         after: Option<&str>,
         limit: i64,
-    ) -> Result<Vec<(String, Properties)>> {
-        let sql = "SELECT group_key, properties FROM groups \
-                   WHERE project_id = $1 AND type_index = $2 AND group_key > $3 \
-                   ORDER BY group_key LIMIT $4";
+    ) -> Result<Vec<Group>> {
+        let sql = format!(
+            "SELECT {GROUP_COLUMNS} FROM groups g \
+             WHERE g.project_id = $1 AND g.type_index = $2 AND g.group_key > $3 \
+             ORDER BY g.group_key LIMIT $4"
+        );
         let after = after.unwrap_or_default();
-        let rows = self.db.all(sql, args![project, i64::from(index), after, limit]).await?;
-        rows.iter().map(|row| Ok((row.get("group_key")?, row.json("properties")?))).collect()
+        let rows = self.db.all(&sql, args![project, i64::from(index), after, limit]).await?;
+        rows.iter().map(read_group).collect()
+    }
+
+    /// The live cohorts of a project: number, name, whether they are lists.
+    pub async fn cohort_names(&self, project: ProjectId) -> Result<Vec<(CohortId, String, bool)>> {
+        let sql = "SELECT id, name, is_static FROM cohorts WHERE project_id = $1 AND NOT deleted";
+        let rows = self.db.all(sql, args![project]).await?;
+        let cohort = |row: &Row| {
+            let name: Option<String> = row.get("name")?;
+            Ok((row.get("id")?, name.unwrap_or_default(), row.get("is_static")?))
+        };
+        rows.iter().map(cohort).collect()
+    }
+
+    /// Members of a cohort behind `after`, as far as it was calculated.
+    pub async fn cohort_numbers(
+        &self,
+        cohort: CohortId,
+        after: Option<PersonNo>,
+        limit: i64,
+    ) -> Result<Vec<PersonNo>> {
+        let sql = "SELECT m.person_no FROM cohort_people m JOIN cohorts h ON h.id = m.cohort_id \
+                   WHERE m.cohort_id = $1 AND m.version = COALESCE(h.version, 0) \
+                   AND m.person_no > $2 ORDER BY m.person_no LIMIT $3";
+        let after = after.map_or(-1, |no| i64::from(no.0));
+        let rows = self.db.all(sql, args![cohort, after, limit]).await?;
+        rows.iter().map(|row| row.get("person_no")).collect()
     }
 }

@@ -15,3 +15,12 @@ pub enum Error {
     #[error("a read of events ended half-way")]
     Broken(#[from] tokio::task::JoinError),
 }
+
+impl From<facts::Error> for Error {
+    fn from(error: facts::Error) -> Self {
+        match error {
+            facts::Error::Refused(why) => Self::Refused(why),
+            facts::Error::Warehouse(error) => Self::Warehouse(error),
+        }
+    }
+}

@@ -3,8 +3,10 @@
 mod values;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use catalog::Catalog;
+use catalog::{Catalog, ProjectRow};
+use facts::{ActionTest, Filters, Needs};
 use model::person::{Person, PersonNo};
 use model::{Clock, ProjectId, Timestamp};
 use uuid::Uuid;
@@ -12,11 +14,11 @@ pub use warehouse::{Cursor as Mark, Order};
 use warehouse::{EventRow, Filter, Numbers, Predicate, Snapshot, Warehouse, Window};
 
 use crate::Result;
-use crate::actions::ActionTest;
-use crate::filters::Filters;
+use crate::expressions::Hogql;
 use crate::live::{Live, Watch, Watched};
 use crate::reads::Reads;
 use crate::shape::Event;
+use crate::worlds::Worlds;
 pub use values::{ValuesKey, ValuesOf};
 
 /// Events that are read in one go; a page is made of several.
@@ -36,6 +38,7 @@ pub struct Events {
     reads: Reads,
     clock: Clock,
     live: Live,
+    worlds: Worlds,
 }
 
 /// Which events; all that is given must hold.
@@ -82,7 +85,8 @@ impl Events {
         let live = Live::new();
         let publisher = live.clone();
         warehouse.on_append(move |rows| publisher.publish(rows));
-        Self { catalog, warehouse, reads: Reads::new(), clock, live }
+        let worlds = Worlds::new(catalog.clone(), warehouse.clone(), Arc::new(Hogql));
+        Self { catalog, warehouse, reads: Reads::new(), clock, live, worlds }
     }
 
     /// Events that come from now on.
@@ -101,7 +105,7 @@ impl Events {
 
     pub async fn list(
         &self,
-        project: ProjectId,
+        project: &ProjectRow,
         wanted: &Wanted,
         slice: Slice,
         people: People,
@@ -109,6 +113,7 @@ impl Events {
         let Some(filter) = self.filter(project, wanted).await? else {
             return Ok(EventPage { events: Vec::new(), next: None });
         };
+        let project = project.id;
         let warehouse = self.warehouse.clone();
         let read = move || page(&warehouse.snapshot(project), &filter, slice);
         let (rows, next) = self.reads.run(read).await?;
@@ -128,14 +133,14 @@ impl Events {
     }
 
     /// None when nothing can match.
-    async fn filter(&self, project: ProjectId, wanted: &Wanted) -> Result<Option<Filter>> {
+    async fn filter(&self, project: &ProjectRow, wanted: &Wanted) -> Result<Option<Filter>> {
         let mut numbers: Option<Numbers> = None;
         if let Some(text) = &wanted.distinct_id {
-            let ids = self.catalog.distinct_ids(project, &[text]).await?;
+            let ids = self.catalog.distinct_ids(project.id, &[text]).await?;
             numbers = Some(ids.iter().map(|id| id.no.0).collect());
         }
         if let Some(person) = &wanted.person {
-            let own = self.ids_of(project, person).await?;
+            let own = self.ids_of(project.id, person).await?;
             numbers = Some(match numbers {
                 Some(numbers) => numbers & own,
                 None => own,
@@ -157,15 +162,20 @@ impl Events {
         }))
     }
 
-    async fn predicate(&self, project: ProjectId, wanted: &Wanted) -> Result<Option<Predicate>> {
+    async fn predicate(&self, project: &ProjectRow, wanted: &Wanted) -> Result<Option<Predicate>> {
         let Wanted { properties, action, .. } = wanted;
-        let scans = properties.scans() || action.as_ref().is_some_and(ActionTest::scans);
-        let _turn = if scans { Some(self.reads.turn().await?) } else { None };
-        let properties = properties.predicate(&self.catalog, project).await?;
-        let action = match action {
-            Some(action) => Some(action.predicate(&self.catalog, project).await?),
-            None => None,
+        let beyond = properties.looks_beyond_events()
+            || action.as_ref().is_some_and(ActionTest::looks_beyond_events);
+        let world = if beyond {
+            let mut needs = Needs::default();
+            properties.needs(&mut needs);
+            action.iter().for_each(|action| action.needs(&mut needs));
+            self.worlds.world(project, &needs).await?
+        } else {
+            self.worlds.of_events(project)
         };
+        let properties = properties.predicate(&world)?;
+        let action = action.as_ref().map(|action| action.predicate(&world)).transpose()?;
         Ok(match (properties, action) {
             (Some(properties), Some(action)) => Some(Predicate::All(vec![properties, action])),
             (properties, action) => properties.or(action),

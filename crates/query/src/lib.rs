@@ -3,24 +3,18 @@
 //!
 //! It stands on the read path between `api` and the stores. It never writes, and knows no HTTP.
 
-mod actions;
-mod dates;
-mod elements;
 mod error;
 mod events;
-mod filters;
+mod expressions;
 mod live;
-mod matcher;
 mod reads;
 mod shape;
+mod worlds;
 
-pub use actions::ActionTest;
-pub use dates::{Zone, parse_moment};
-pub use elements::Element;
 pub use error::{Error, Result};
 pub use events::{
     EventPage, Events, Mark, Order, People, Slice, ValuesKey, ValuesOf, Wanted, offset_max,
 };
-pub use filters::Filters;
+pub use facts::{ActionTest, Element, Filters, Zone, parse_moment};
 pub use live::{News, Watch, Watched};
 pub use shape::{Event, EventPerson, event_time};

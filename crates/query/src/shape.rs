@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use facts::{Element, parse_elements};
 use model::Timestamp;
 use model::person::Person;
 use schemars::JsonSchema;
@@ -10,8 +11,6 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 use warehouse::EventRow;
-
-use crate::elements::{self, Element};
 
 /// Properties of a person that are shown with an event.
 const PERSON_PROPERTIES: [&str; 3] = ["email", "name", "username"];
@@ -53,7 +52,7 @@ impl Event {
             id: row.uuid,
             properties: properties(&row.properties),
             timestamp: event_time(row.timestamp),
-            elements: elements::parse(&row.elements_chain),
+            elements: parse_elements(&row.elements_chain),
             distinct_id: row.distinct_id.to_string(),
             event: row.event.to_string(),
             elements_chain: row.elements_chain,

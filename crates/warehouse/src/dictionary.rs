@@ -8,11 +8,11 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use crate::value::{Tag, Value};
 
 /// The code of a row without a value.
-pub(crate) const ABSENT: u32 = u32::MAX;
+pub const ABSENT: u32 = u32::MAX;
 
 /// Values by code. An entry may stand twice: unique texts are stored without a look-up.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Dictionary {
+pub struct Dictionary {
     tags: Vec<Tag>,
     ends: Vec<u32>,
     text: String,
@@ -21,6 +21,10 @@ pub(crate) struct Dictionary {
 impl Dictionary {
     pub fn len(&self) -> usize {
         self.tags.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.tags.is_empty()
     }
 
     /// # Panics
@@ -35,7 +39,7 @@ impl Dictionary {
         (0..self.len() as u32).map(|code| self.get(code))
     }
 
-    pub(crate) fn push(&mut self, value: Value<'_>) -> u32 {
+    pub fn push(&mut self, value: Value<'_>) -> u32 {
         let code = self.tags.len() as u32;
         self.tags.push(value.tag());
         self.text.push_str(value.text());
@@ -43,20 +47,21 @@ impl Dictionary {
         code
     }
 
-    pub(crate) fn memory_bytes(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         self.tags.len() * 5 + self.text.len()
     }
 }
 
 /// One column of some rows.
 #[derive(Clone, Debug)]
-pub(crate) struct Column {
+pub struct Column {
     pub codes: Vec<u32>,
     pub dictionary: Arc<Dictionary>,
 }
 
 impl Column {
-    pub(crate) fn absent(rows: usize) -> Column {
+    /// Of rows without values.
+    pub fn absent(rows: usize) -> Column {
         Column { codes: vec![ABSENT; rows], dictionary: Arc::default() }
     }
 
@@ -71,7 +76,7 @@ impl Column {
 
 /// A dictionary under construction: equal values get one code.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Interner {
+pub struct Interner {
     pub dictionary: Dictionary,
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,

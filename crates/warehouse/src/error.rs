@@ -33,6 +33,9 @@ pub enum Error {
     Invalid { position: u64, why: &'static str },
     #[error("warehouse setting {name} {why}")]
     Setting { name: &'static str, why: &'static str },
+    /// A condition of the reader cannot be decided.
+    #[error("{0}")]
+    Condition(String),
     /// A text that is not a cursor this warehouse gave out.
     #[error("not a cursor of an event list")]
     Cursor,

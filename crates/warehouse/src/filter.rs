@@ -8,12 +8,13 @@ use std::sync::Arc;
 use model::Timestamp;
 use roaring::RoaringBitmap;
 
-use crate::Result;
 use crate::dictionary::{ABSENT, Column};
 use crate::fields::{Field, Number};
 use crate::manifest::SegmentEntry;
+use crate::scan::{Batch, RowTest};
 use crate::slab::Slab;
 use crate::value::Value;
+use crate::{Error, Result};
 
 /// Events must pass every part that is set.
 #[derive(Clone, Debug, Default)]
@@ -50,6 +51,8 @@ pub enum Predicate {
     Test(Key, Arc<Test>),
     /// By the numbers of their distinct ids.
     Among(RoaringBitmap),
+    /// Asked of rows as a whole.
+    Rows(Arc<dyn RowTest>),
     All(Vec<Predicate>),
     Any(Vec<Predicate>),
     Not(Box<Predicate>),
@@ -80,6 +83,11 @@ impl Predicate {
                 let own = slab.distinct_nos(rows.clone())?;
                 own.iter().map(|number| numbers.contains(*number)).collect()
             }
+            Predicate::Rows(test) => {
+                let every: Vec<usize> = (0..rows.len()).collect();
+                let batch = Batch::read(slab, rows, test.columns(), &every)?;
+                test.keep(&batch).map_err(Error::Condition)?
+            }
             Predicate::All(parts) => combine(parts, slab, rows, true, |a, b| a && b)?,
             Predicate::Any(parts) => combine(parts, slab, rows, false, |a, b| a || b)?,
             Predicate::Not(part) => part.keep(slab, rows)?.into_iter().map(|keep| !keep).collect(),
@@ -107,6 +115,7 @@ impl fmt::Debug for Predicate {
         match self {
             Predicate::Test(key, _) => write!(f, "Test({key:?})"),
             Predicate::Among(numbers) => write!(f, "Among({} numbers)", numbers.len()),
+            Predicate::Rows(test) => write!(f, "Rows({test:?})"),
             Predicate::All(parts) => f.debug_tuple("All").field(parts).finish(),
             Predicate::Any(parts) => f.debug_tuple("Any").field(parts).finish(),
             Predicate::Not(part) => f.debug_tuple("Not").field(part).finish(),

@@ -10,7 +10,7 @@ use crate::value::{Value, write_json_string};
 
 /// Calls `each` with every member in order. A name that stands twice is given twice; the last one
 /// counts, as everywhere in JSON.
-pub(crate) fn members<'a>(
+pub fn members<'a>(
     object: &'a str,
     each: impl FnMut(&str, Value<'_>),
 ) -> Result<(), serde_json::Error> {

@@ -12,7 +12,7 @@
 //! - `block`, `memory`: rows in memory, taken apart into dictionary columns when they are appended.
 //! - `segment`: one Parquet file; `merge`: the one way in which segments are made.
 //! - `manifest`, `change`, `folder`: which files count, changed in one atomic step.
-//! - `slab`, `filter`, `list`, `snapshot`: reading, over codes and dictionaries.
+//! - `slab`, `filter`, `list`, `scan`, `snapshot`: reading, over codes and dictionaries.
 //! - `dedup`: an event is one row for good; `delete`, `compact`, `upkeep`: how rows go.
 //!
 //! # Why nothing is lost or counted twice
@@ -73,6 +73,7 @@ mod memory;
 mod merge;
 mod month;
 mod row;
+mod scan;
 mod segment;
 mod settings;
 mod slab;
@@ -85,14 +86,17 @@ mod warehouse;
 pub use archive::Archive;
 pub use compact::{Compacted, Effort};
 pub use delete::Receipt;
+pub use dictionary::{ABSENT, Column, Dictionary, Interner};
 pub use error::{Error, Result};
 pub use faults::{Faults, Step};
 pub use filter::{Filter, Key, Predicate, Test};
+pub use json::members;
 pub use list::{Cursor, Listing, Order, Window};
 pub use manifest::Selection;
 /// A set of the numbers of distinct ids.
 pub use roaring::RoaringBitmap as Numbers;
 pub use row::{EventRow, GROUP_TYPES};
+pub use scan::{Batch, Columns, Part, RowTest};
 pub use settings::{Retention, Settings};
 pub use snapshot::{Snapshot, Totals, ValueCount};
 pub use value::Value;

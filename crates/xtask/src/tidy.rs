@@ -25,8 +25,11 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("warehouse", &["model"]),
     ("pipeline", &["model", "journal", "catalog", "warehouse", "geoip"]),
     ("flags", &["model", "catalog", "geoip"]),
-    ("sql", &["model", "warehouse", "hogql"]),
-    ("query", &["model", "catalog", "warehouse", "hogql", "sql"]),
+    ("facts", &["model", "warehouse"]),
+    ("eval", &["model", "hogql"]),
+    ("sql", &["model", "warehouse", "hogql", "facts", "eval"]),
+    ("insights", &["model", "warehouse", "facts", "hogql", "eval"]),
+    ("query", &["model", "catalog", "warehouse", "facts", "hogql", "eval", "sql", "insights"]),
     ("api", &["model", "decode", "capture", "catalog", "flags", "query"]),
     (
         "server",

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use facts::{Matcher, Zone};
 use model::ProjectId;
 use model::property::Operator;
 use serde_json::Value as Json;
@@ -9,8 +10,6 @@ use warehouse::{Filter, Key, Predicate, Value};
 
 use super::Events;
 use crate::Result;
-use crate::dates::Zone;
-use crate::matcher::Matcher;
 
 /// How far back values are looked for, as upstream.
 const DAYS: i64 = 7;

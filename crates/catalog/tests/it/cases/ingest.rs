@@ -164,9 +164,9 @@ pub async fn groups_are_found_by_type_and_key(place: Place) {
     let wanted = [(0, "acme"), (0, "other"), (1, "acme")];
     let found = home.catalog.groups_by_key(project, &wanted).await.unwrap();
     assert_eq!(found, [group(0, "acme", 2), group(1, "acme", 1)]);
-    let scanned = home.catalog.group_properties(project, 0, None, 9).await.unwrap();
-    assert_eq!(scanned, [("acme".to_owned(), group(0, "acme", 2).properties)]);
-    let behind = home.catalog.group_properties(project, 0, Some("acme"), 9).await.unwrap();
+    let scanned = home.catalog.all_groups(project, 0, None, 9).await.unwrap();
+    assert_eq!(scanned, [group(0, "acme", 2)]);
+    let behind = home.catalog.all_groups(project, 0, Some("acme"), 9).await.unwrap();
     assert_eq!(behind, []);
     assert!(home.catalog.project(project).await.unwrap().ingested_event);
     assert!(home.catalog.ingest_rules(&[project]).await.unwrap()[&project].ingested_event);
@@ -258,8 +258,11 @@ pub async fn persons_and_their_ids_are_scanned_part_by_part(place: Place) {
     assert_eq!(first[0].1["first"], json!("d1"));
     let rest = home.catalog.person_properties(project, Some(PersonNo(3)), 3).await.unwrap();
     assert_eq!(numbers(&rest), [4, 5]);
-    let ids = home.catalog.person_numbers(project, Some(DistinctNo(3)), 9).await.unwrap();
-    assert_eq!(ids, [(DistinctNo(4), PersonNo(4)), (DistinctNo(5), PersonNo(5))]);
+    let ids = home.catalog.all_distinct_ids(project, Some(DistinctNo(3)), 9).await.unwrap();
+    let id = |no: u32| (DistinctNo(no), format!("d{no}"), Some(PersonNo(no)));
+    assert_eq!(ids, [id(4), id(5)]);
+    let whole = home.catalog.all_persons(project, Some(PersonNo(4)), 9).await.unwrap();
+    assert_eq!(whole[0].uuid, person_uuid(project, "d5"));
     let elsewhere = home.catalog.person_properties(ProjectId(9), None, 9).await.unwrap();
     assert!(elsewhere.is_empty());
     let known = home.catalog.person_number(project, person_uuid(project, "d2")).await.unwrap();

@@ -22,7 +22,7 @@ pub struct Element {
 
 /// Reads `tag.class:name="value"…;…`. SDKs may send the chain ready-made, so what is malformed
 /// gives what can be read of it.
-pub(crate) fn parse(chain: &str) -> Vec<Element> {
+pub fn parse(chain: &str) -> Vec<Element> {
     let links = split(chain, ';').into_iter().filter(|link| !link.is_empty());
     links.enumerate().map(|(order, link)| element(link, order)).collect()
 }

@@ -21,7 +21,7 @@ const REGEX_BYTES_MAX: usize = 1 << 20;
 const REGEX_CHARS_MAX: usize = 10_000;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Matcher {
+pub struct Matcher {
     negative: bool,
     test: Test,
     zone: Zone,

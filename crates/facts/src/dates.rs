@@ -18,6 +18,10 @@ impl Zone {
         Self(TimeZone::get(name).unwrap_or(TimeZone::UTC))
     }
 
+    pub fn time_zone(&self) -> &TimeZone {
+        &self.0
+    }
+
     fn local(&self, at: Timestamp) -> Option<Zoned> {
         let at = jiff::Timestamp::from_microsecond(at.as_micros()).ok()?;
         Some(at.to_zoned(self.0.clone()))

@@ -2,12 +2,14 @@
 
 use model::{ActionStep, StringMatching, Timestamp};
 use regex::Regex;
+use serde_json::Value as Json;
 use warehouse::{Key, Predicate, Value};
 
 use crate::dates::Zone;
 use crate::elements::{self, Element};
 use crate::filters::Filters;
 use crate::matcher;
+use crate::world::{Needs, World};
 use crate::{Error, Result};
 
 /// What the steps of an action ask of an event's own columns, and the property filters beside
@@ -30,26 +32,25 @@ impl ActionTest {
     }
 
     /// Without steps no event is meant.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    pub(crate) fn scans(&self) -> bool {
-        self.steps.iter().any(|step| step.properties.scans())
+    pub fn looks_beyond_events(&self) -> bool {
+        self.steps.iter().any(|step| step.properties.looks_beyond_events())
     }
 
-    pub(crate) async fn predicate(
-        &self,
-        catalog: &catalog::Catalog,
-        project: model::ProjectId,
-    ) -> Result<Predicate> {
-        let mut any = Vec::with_capacity(self.steps.len());
-        for step in &self.steps {
+    pub fn needs(&self, needs: &mut Needs) {
+        self.steps.iter().for_each(|step| step.properties.needs(needs));
+    }
+
+    pub fn predicate(&self, world: &World) -> Result<Predicate> {
+        let step = |step: &Step| {
             let mut all = step.columns.clone();
-            all.extend(step.properties.predicate(catalog, project).await?);
-            any.push(Predicate::All(all));
-        }
-        Ok(Predicate::Any(any))
+            all.extend(step.properties.predicate(world)?);
+            Ok(Predicate::All(all))
+        };
+        Ok(Predicate::Any(self.steps.iter().map(step).collect::<Result<_>>()?))
     }
 }
 
@@ -106,7 +107,10 @@ impl Step {
         }
         columns.extend(element_test(step)?);
         let properties = match &step.properties {
-            Some(filters) => Filters::of(filters, now, zone)?,
+            Some(filters) => {
+                let filters = filters.iter().cloned().map(Json::Object).collect();
+                Filters::read(&Json::Array(filters), now, zone)?
+            }
             None => Filters::default(),
         };
         Ok(Self { columns, properties })

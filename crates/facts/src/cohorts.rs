@@ -1,0 +1,34 @@
+//! Cohorts, as far as a question names them.
+
+use std::collections::HashMap;
+
+use model::CohortId;
+use warehouse::Numbers;
+
+#[derive(Clone, Debug, Default)]
+pub struct CohortFacts {
+    pub name: String,
+    pub is_static: bool,
+    /// The numbers of its persons.
+    pub members: Numbers,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Cohorts(HashMap<CohortId, CohortFacts>);
+
+impl Cohorts {
+    /// None for a cohort that is not there, or that the question did not need.
+    pub fn get(&self, id: CohortId) -> Option<&CohortFacts> {
+        self.0.get(&id)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (CohortId, &CohortFacts)> {
+        self.0.iter().map(|(id, cohort)| (*id, cohort))
+    }
+}
+
+impl FromIterator<(CohortId, CohortFacts)> for Cohorts {
+    fn from_iter<I: IntoIterator<Item = (CohortId, CohortFacts)>>(cohorts: I) -> Self {
+        Self(cohorts.into_iter().collect())
+    }
+}

@@ -1,0 +1,422 @@
+//! Property filters as clients send them, and what they ask of events, persons and groups.
+
+use std::collections::HashSet;
+
+use model::property::{DEPTH_MAX, Operator};
+use model::{CohortId, Timestamp};
+use serde_json::{Map, Value as Json};
+use warehouse::{ABSENT, GROUP_TYPES, Key, Numbers, Predicate, Value};
+
+use crate::dates::Zone;
+use crate::elements::{self, Element};
+use crate::matcher::Matcher;
+use crate::world::{Needs, World};
+use crate::{Error, Result};
+
+/// Filters of one question, in all its groups.
+const FILTERS_MAX: usize = 100;
+
+/// Filters that were read and make sense.
+#[derive(Clone, Debug, Default)]
+pub struct Filters(Tree);
+
+#[derive(Clone, Debug)]
+enum Tree {
+    All(Vec<Tree>),
+    Any(Vec<Tree>),
+    Event(Key, Matcher),
+    Element(ElementPart, Matcher),
+    Person(String, Matcher),
+    /// By its uuid.
+    PersonId(Matcher),
+    Group(usize, String, Matcher),
+    Cohort {
+        id: CohortId,
+        outside: bool,
+    },
+    Hogql(String),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ElementPart {
+    Text,
+    Href,
+    TagName,
+}
+
+impl ElementPart {
+    fn of(self, element: &Element) -> Option<&str> {
+        match self {
+            Self::Text => element.text.as_deref(),
+            Self::Href => element.href.as_deref(),
+            Self::TagName => element.tag_name.as_deref(),
+        }
+    }
+}
+
+impl Default for Tree {
+    fn default() -> Self {
+        Self::All(Vec::new())
+    }
+}
+
+type Fields = Map<String, Json>;
+
+fn unparsable() -> Error {
+    Error::Refused("Properties are unparsable!".into())
+}
+
+struct Parser<'a> {
+    now: Timestamp,
+    zone: &'a Zone,
+    left: usize,
+}
+
+impl Filters {
+    /// Reads a JSON array of filters, all of which must hold, or one group.
+    pub fn parse(text: &str, now: Timestamp, zone: &Zone) -> Result<Self> {
+        let json: Json = serde_json::from_str(text).map_err(|_| unparsable())?;
+        match &json {
+            Json::Array(_) | Json::Object(_) => Self::read(&json, now, zone),
+            _ => Err(unparsable()),
+        }
+    }
+
+    /// As [`Filters::parse`]; null asks for nothing.
+    pub fn read(json: &Json, now: Timestamp, zone: &Zone) -> Result<Self> {
+        let mut parser = Parser { now, zone, left: FILTERS_MAX };
+        match json {
+            Json::Array(all) => Ok(Self(Tree::All(parser.list(all, 0)?))),
+            Json::Object(group) if group.contains_key("values") => {
+                Ok(Self(parser.group(group, 0)?))
+            }
+            Json::Object(empty) if empty.is_empty() => Ok(Self::default()),
+            Json::Null => Ok(Self::default()),
+            _ => Err(unparsable()),
+        }
+    }
+
+    /// Both must hold.
+    pub fn and(self, other: Self) -> Self {
+        Self(Tree::All(vec![self.0, other.0]))
+    }
+
+    /// What events must pass; none when every event does.
+    pub fn predicate(&self, world: &World) -> Result<Option<Predicate>> {
+        if self.0.asks_nothing() { Ok(None) } else { lower(&self.0, world).map(Some) }
+    }
+
+    /// Adds what must be known to answer.
+    pub fn needs(&self, needs: &mut Needs) {
+        self.0.needs(needs);
+    }
+
+    /// Whether more than the event itself must be known.
+    pub fn looks_beyond_events(&self) -> bool {
+        self.0.looks_beyond_events()
+    }
+}
+
+impl Tree {
+    fn asks_nothing(&self) -> bool {
+        matches!(self, Self::All(all) if all.iter().all(Self::asks_nothing))
+    }
+
+    fn needs(&self, needs: &mut Needs) {
+        match self {
+            Self::All(all) | Self::Any(all) => all.iter().for_each(|tree| tree.needs(needs)),
+            Self::Group(..) => needs.groups = true,
+            Self::Cohort { id, .. } => drop(needs.cohorts.insert(*id)),
+            // What an expression names is only known where it is read.
+            Self::Hogql(_) => (needs.groups, needs.all_cohorts) = (true, true),
+            Self::Event(..) | Self::Element(..) | Self::Person(..) | Self::PersonId(_) => {}
+        }
+    }
+
+    fn looks_beyond_events(&self) -> bool {
+        match self {
+            Self::All(all) | Self::Any(all) => all.iter().any(Self::looks_beyond_events),
+            Self::Event(..) | Self::Element(..) => false,
+            _ => true,
+        }
+    }
+}
+
+impl Parser<'_> {
+    fn list(&mut self, all: &[Json], depth: usize) -> Result<Vec<Tree>> {
+        let mut trees = Vec::new();
+        for one in all {
+            let Json::Object(fields) = one else { return Err(unparsable()) };
+            if fields.contains_key("values") {
+                trees.push(self.group(fields, depth + 1)?);
+            } else if let Some(tree) = self.filter(fields)? {
+                trees.push(tree);
+            }
+        }
+        Ok(trees)
+    }
+
+    fn group(&mut self, fields: &Fields, depth: usize) -> Result<Tree> {
+        if depth > DEPTH_MAX {
+            return Err(Error::Refused("Property filters are nested too deeply.".into()));
+        }
+        let Some(Json::Array(values)) = fields.get("values") else { return Err(unparsable()) };
+        let trees = self.list(values, depth)?;
+        match fields.get("type").and_then(Json::as_str).unwrap_or("AND") {
+            "AND" => Ok(Tree::All(trees)),
+            // Of no alternatives nothing is asked.
+            "OR" if trees.is_empty() => Ok(Tree::default()),
+            "OR" => Ok(Tree::Any(trees)),
+            _ => Err(unparsable()),
+        }
+    }
+
+    /// One filter; none when it names nothing, which asks for nothing.
+    fn filter(&mut self, fields: &Fields) -> Result<Option<Tree>> {
+        self.left = self.left.checked_sub(1).ok_or_else(|| {
+            Error::Refused(format!("There are more than {FILTERS_MAX} property filters."))
+        })?;
+        let key = match fields.get("key") {
+            Some(Json::String(key)) if !key.is_empty() => key.clone(),
+            Some(Json::Number(key)) => key.to_string(),
+            _ => return Ok(None),
+        };
+        let matcher = || self.matcher(fields);
+        let kind = fields.get("type").and_then(Json::as_str).unwrap_or("event");
+        Ok(Some(match kind {
+            "event" => Tree::Event(Key::Property(key), matcher()?),
+            "feature" => {
+                let key =
+                    if key.starts_with("$feature/") { key } else { format!("$feature/{key}") };
+                Tree::Event(Key::Property(key), matcher()?)
+            }
+            "event_metadata" if key == "person_id" => Tree::PersonId(matcher()?),
+            "event_metadata" => Tree::Event(column(&key)?, matcher()?),
+            "element" => Tree::Element(element_part(&key, fields)?, matcher()?),
+            "cohort" | "static-cohort" => cohort(fields)?,
+            "hogql" => Tree::Hogql(key),
+            "person" => Tree::Person(key, matcher()?),
+            "group" => Tree::Group(group_index(fields)?, key, matcher()?),
+            // It concerns flags, and is true of every event.
+            "flag" => return Ok(None),
+            other => {
+                let kinds =
+                    "event, feature, event_metadata, element, person, group, cohort and hogql";
+                let detail =
+                    format!("Filters of type '{other}' cannot be used here; only {kinds} can.");
+                return Err(Error::Refused(detail));
+            }
+        }))
+    }
+
+    fn matcher(&self, fields: &Fields) -> Result<Matcher> {
+        let operator = match fields.get("operator") {
+            None | Some(Json::Null) => Operator::Exact,
+            Some(Json::String(word)) => {
+                Operator::parse(word).map_err(|why| Error::Refused(why.to_string()))?
+            }
+            Some(_) => return Err(unparsable()),
+        };
+        let value = fields.get("value").unwrap_or(&Json::Null);
+        Matcher::new(operator, value, self.now, self.zone)
+    }
+}
+
+fn column(name: &str) -> Result<Key> {
+    let group = name.strip_prefix("$group_").and_then(|index| index.parse().ok());
+    match name {
+        "event" => Ok(Key::Event),
+        "distinct_id" => Ok(Key::DistinctId),
+        "elements_chain" => Ok(Key::ElementsChain),
+        "$session_id" | "$window_id" => Ok(Key::Property(name.to_owned())),
+        _ => match group {
+            Some(index) if index < GROUP_TYPES => Ok(Key::Group(index)),
+            _ => Err(Error::Refused(format!("Events cannot be filtered by their '{name}' here."))),
+        },
+    }
+}
+
+fn element_part(key: &str, fields: &Fields) -> Result<ElementPart> {
+    let plain =
+        matches!(fields.get("operator").and_then(Json::as_str), None | Some("exact" | "is_not"));
+    match key {
+        "text" => Ok(ElementPart::Text),
+        "href" => Ok(ElementPart::Href),
+        "tag_name" if plain => Ok(ElementPart::TagName),
+        "tag_name" => {
+            Err(Error::Refused("tag_name can only be compared with exact or is_not.".into()))
+        }
+        _ => Err(Error::Refused(format!("Elements cannot be filtered by their '{key}' here."))),
+    }
+}
+
+fn cohort(fields: &Fields) -> Result<Tree> {
+    let id = match fields.get("value") {
+        Some(Json::Number(id)) => id.as_i64(),
+        Some(Json::String(id)) => id.trim().parse().ok(),
+        Some(Json::Array(one)) if one.len() == 1 => one[0].as_i64(),
+        _ => None,
+    };
+    let id = id.ok_or_else(|| Error::Refused("A cohort is named by its number.".into()))?;
+    let outside = match fields.get("operator").and_then(Json::as_str) {
+        None | Some("in" | "exact") => false,
+        Some("not_in" | "is_not") => true,
+        Some(other) => {
+            let detail = format!("The operator '{other}' cannot be used with a cohort.");
+            return Err(Error::Refused(detail));
+        }
+    };
+    Ok(Tree::Cohort { id: CohortId(id), outside })
+}
+
+fn group_index(fields: &Fields) -> Result<usize> {
+    let index = fields.get("group_type_index").and_then(Json::as_u64);
+    index.map(|index| index as usize).filter(|index| *index < GROUP_TYPES).ok_or_else(|| {
+        Error::Refused("A filter of type 'group' needs a group_type_index from 0 to 4.".into())
+    })
+}
+
+fn lower(tree: &Tree, world: &World) -> Result<Predicate> {
+    let all = |trees: &[Tree]| -> Result<Vec<Predicate>> {
+        trees.iter().map(|tree| lower(tree, world)).collect()
+    };
+    Ok(match tree {
+        Tree::All(trees) => Predicate::All(all(trees)?),
+        Tree::Any(trees) => Predicate::Any(all(trees)?),
+        Tree::Event(key, matcher) => {
+            let matcher = matcher.clone();
+            Predicate::test(key.clone(), move |value| matcher.accepts(value))
+        }
+        Tree::Element(part, matcher) => of_elements(*part, matcher),
+        Tree::Person(key, matcher) if key == "distinct_id" => of_ids(matcher, world),
+        Tree::Person(key, matcher) => of_persons(key, matcher, world),
+        Tree::PersonId(matcher) => {
+            let fits =
+                |actor| matcher.accepts(Some(Value::Text(&world.people.uuid(actor).to_string())));
+            Predicate::Among(world.people.ids_of(fits))
+        }
+        Tree::Group(index, key, matcher) => of_groups(*index, key, matcher, world),
+        Tree::Cohort { id, outside } => of_cohort(*id, *outside, world)?,
+        Tree::Hogql(text) => world.expressions.condition(world, text)?,
+    })
+}
+
+/// Events of a person one of whose distinct ids fits.
+fn of_ids(matcher: &Matcher, world: &World) -> Predicate {
+    let ids = world.people.ids().filter(|(_, text, _)| matcher.accepts(Some(Value::Text(text))));
+    let actors: Numbers = ids.map(|(_, _, actor)| actor).collect();
+    Predicate::Among(world.people.ids_of(|actor| actors.contains(actor)))
+}
+
+/// Events whose person has a fitting property. Those without a person have no properties.
+fn of_persons(key: &str, matcher: &Matcher, world: &World) -> Predicate {
+    let column = world.people.column(key);
+    let missing_fits = matcher.accepts(None);
+    let fits: Vec<bool> =
+        column.dictionary.iter().map(|value| matcher.accepts(Some(value))).collect();
+    let fitting = |actor: u32| match column.codes.get(actor as usize) {
+        None | Some(&ABSENT) => missing_fits,
+        Some(code) => fits[*code as usize],
+    };
+    Predicate::Among(world.people.ids_of(fitting))
+}
+
+fn of_cohort(id: CohortId, outside: bool, world: &World) -> Result<Predicate> {
+    let Some(cohort) = world.cohorts.get(id) else {
+        return Err(Error::Refused(format!("Cohort {id} does not exist.")));
+    };
+    let inside = Predicate::Among(world.people.ids_of(|actor| cohort.members.contains(actor)));
+    Ok(if outside { Predicate::Not(Box::new(inside)) } else { inside })
+}
+
+/// Events whose chain has a fitting element; of a negative operator, no element that does not fit.
+fn of_elements(part: ElementPart, matcher: &Matcher) -> Predicate {
+    let matcher = matcher.clone();
+    Predicate::test(Key::ElementsChain, move |value| {
+        let elements = match value {
+            Some(Value::Text(chain)) => elements::parse(chain),
+            _ => Vec::new(),
+        };
+        let texts = elements.iter().filter_map(|element| part.of(element));
+        let fits = |text: &str| matcher.accepts(Some(Value::Text(text)));
+        let mut texts = texts.peekable();
+        match (texts.peek().is_some(), matcher.accepts(None)) {
+            (false, missing_fits) => missing_fits,
+            (true, true) => texts.all(fits),
+            (true, false) => texts.any(fits),
+        }
+    })
+}
+
+fn of_groups(index: usize, key: &str, matcher: &Matcher, world: &World) -> Predicate {
+    let missing_fits = matcher.accepts(None);
+    let groups = world.groups.of_type(index);
+    let different =
+        groups.filter(|(_, own)| accepts(matcher, own.properties.get(key)) != missing_fits);
+    let different: HashSet<String> = different.map(|(key, _)| key.to_owned()).collect();
+    Predicate::test(Key::Group(index), move |value| {
+        let is_different = match value {
+            Some(Value::Text(key)) => different.contains(key),
+            _ => false,
+        };
+        is_different != missing_fits
+    })
+}
+
+/// A property of a group, as the matcher reads stored values.
+fn accepts(matcher: &Matcher, value: Option<&Json>) -> bool {
+    let text = match value {
+        None => return matcher.accepts(None),
+        Some(value) => model::property::text(value),
+    };
+    matcher.accepts(value.map(|value| match value {
+        Json::Null => Value::Null,
+        Json::Bool(truth) => Value::Bool(*truth),
+        Json::Number(_) => Value::Number(&text),
+        Json::String(text) => Value::Text(text),
+        Json::Array(_) | Json::Object(_) => Value::Json(&text),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Filters> {
+        let now = Timestamp::parse("2024-03-14T12:00:00Z").unwrap();
+        Filters::parse(text, now, &Zone::named("UTC"))
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_refused_with_a_reason() {
+        let deep = format!("{}{}", r#"{"values":["#.repeat(22), "]}".repeat(22));
+        let many = format!("[{}]", [r#"{"key":"a","value":1}"#; 101].join(","));
+        for (text, why) in [
+            ("{bad", "Properties are unparsable!"),
+            ("1", "Properties are unparsable!"),
+            ("[1]", "Properties are unparsable!"),
+            (r#"{"a":1}"#, "Properties are unparsable!"),
+            (r#"{"type":"XOR","values":[]}"#, "Properties are unparsable!"),
+            (r#"[{"key":"a","operator":"like","value":1}]"#, "'like' is not an operator."),
+            (r#"[{"key":"a","type":"session","value":1}]"#, "Filters of type 'session'"),
+            (r#"[{"key":"id","type":"cohort","value":"mine"}]"#, "named by its number"),
+            (r#"[{"key":"selector","type":"element","value":"a"}]"#, "their 'selector'"),
+            (r#"[{"key":"a","type":"group","value":1}]"#, "needs a group_type_index"),
+            (r#"[{"key":"timestamp","type":"event_metadata","value":1}]"#, "their 'timestamp'"),
+            (deep.as_str(), "nested too deeply"),
+            (many.as_str(), "more than 100 property filters"),
+        ] {
+            let refused = parse(text).unwrap_err().to_string();
+            assert!(refused.contains(why), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn filters_that_name_nothing_ask_for_nothing() {
+        for text in ["[]", "{}", r#"[{"value":1}]"#, r#"[{"key":"a","type":"flag"}]"#] {
+            assert!(matches!(parse(text).unwrap().0, Tree::All(all) if all.is_empty()), "{text}");
+        }
+        let person = parse(r#"[{"key":"a","type":"person","value":1}]"#).unwrap();
+        assert!(person.looks_beyond_events());
+    }
+}

@@ -1,0 +1,27 @@
+//! What a question is answered from: a project's events, persons, groups and cohorts at one
+//! moment, and what property filters, actions and dates mean over them.
+//!
+//! It stands on the read path below everything that computes an answer. `query` fills a [`World`]
+//! from the catalog; nothing here waits for anything but the warehouse's files.
+
+mod actions;
+mod cohorts;
+mod dates;
+mod elements;
+mod error;
+mod filters;
+mod groups;
+mod matcher;
+mod people;
+mod world;
+
+pub use actions::ActionTest;
+pub use cohorts::{CohortFacts, Cohorts};
+pub use dates::{Zone, parse_moment};
+pub use elements::{Element, parse as parse_elements};
+pub use error::{Error, Result};
+pub use filters::Filters;
+pub use groups::{GroupFacts, Groups};
+pub use matcher::Matcher;
+pub use people::{People, PersonFacts};
+pub use world::{ActionFacts, Expressions, Needs, World};

@@ -1,0 +1,276 @@
+//! Who is who and which groups there are, kept in memory as the pipeline changes them, and put
+//! beside a snapshot of the events.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use catalog::{Among, Catalog, Ingested, ProjectChanges, ProjectRow};
+use facts::{
+    ActionFacts, ActionTest, CohortFacts, Cohorts, Expressions, GroupFacts, Groups, Needs, People,
+    PersonFacts, World, Zone,
+};
+use model::group::{GROUP_TYPES_MAX, Group};
+use model::person::IdentityChanges;
+use model::{ActionId, CohortId, ProjectId};
+use warehouse::{Numbers, Warehouse};
+
+use crate::Result;
+
+/// Rows that are read from the catalog in one go.
+const SCAN_ROWS: i64 = 4_096;
+/// Projects that are remembered.
+const PROJECTS_MAX: usize = 16;
+/// Changes of persons, ids and groups that wait until somebody asks; with more, all is read again.
+const WAITING_MAX: usize = 100_000;
+
+#[derive(Clone)]
+pub(crate) struct Worlds {
+    catalog: Catalog,
+    warehouse: Warehouse,
+    known: Arc<Mutex<Known>>,
+    expressions: Arc<dyn Expressions>,
+}
+
+#[derive(Default)]
+struct Known {
+    projects: HashMap<ProjectId, Slot>,
+    /// Counts uses, to find the project that was not used for longest.
+    uses: u64,
+}
+
+/// A project that somebody asked for.
+#[derive(Default)]
+struct Slot {
+    loaded: Option<(Arc<People>, Arc<Groups>)>,
+    /// One reads it for all who wait.
+    loading: Arc<tokio::sync::Mutex<()>>,
+    waiting: Vec<(IdentityChanges, Vec<Group>)>,
+    waiting_rows: usize,
+    /// Differs after changes were lost count of.
+    reading: u64,
+    used: u64,
+}
+
+impl Slot {
+    fn forget(&mut self) {
+        self.loaded = None;
+        self.waiting.clear();
+        self.waiting_rows = 0;
+        self.reading += 1;
+    }
+
+    fn add(&mut self, changes: &ProjectChanges) {
+        let ProjectChanges { identity, groups, .. } = changes;
+        let moved = identity.moves.len() + identity.deleted.len();
+        self.waiting_rows += moved + identity.ids.len() + identity.persons.len() + groups.len();
+        if self.waiting_rows > WAITING_MAX {
+            return self.forget();
+        }
+        self.waiting.push((identity.clone(), groups.clone()));
+    }
+
+    /// Up to date, if it was read.
+    fn current(&mut self) -> Option<(Arc<People>, Arc<Groups>)> {
+        let (people, groups) = self.loaded.as_mut()?;
+        self.waiting_rows = 0;
+        for (identity, changed) in self.waiting.drain(..) {
+            if identity != IdentityChanges::default() {
+                Arc::make_mut(people).change(&identity);
+            }
+            if !changed.is_empty() {
+                let groups = Arc::make_mut(groups);
+                changed.iter().for_each(|group| set_group(groups, group));
+            }
+        }
+        Some((people.clone(), groups.clone()))
+    }
+}
+
+fn set_group(groups: &mut Groups, group: &Group) {
+    let facts = GroupFacts { created_at: group.created_at, properties: group.properties.clone() };
+    groups.set(group.index.into(), &group.key, facts);
+}
+
+impl Worlds {
+    pub fn new(catalog: Catalog, warehouse: Warehouse, expressions: Arc<dyn Expressions>) -> Self {
+        let known: Arc<Mutex<Known>> = Arc::default();
+        let listener = known.clone();
+        catalog.on_ingest(move |ingested| {
+            let mut known = lock(&listener);
+            match ingested {
+                Ingested::Unsure => known.projects.values_mut().for_each(Slot::forget),
+                Ingested::Changes(projects) => {
+                    for changes in projects {
+                        if let Some(slot) = known.projects.get_mut(&changes.project) {
+                            slot.add(changes);
+                        }
+                    }
+                }
+            }
+        });
+        Self { catalog, warehouse, known, expressions }
+    }
+
+    /// For questions that look at nothing but events.
+    pub fn of_events(&self, project: &ProjectRow) -> World {
+        let people = Arc::new(People::new(project.id));
+        self.put_together(project, people, Arc::default())
+    }
+
+    pub async fn world(&self, project: &ProjectRow, needs: &Needs) -> Result<World> {
+        // Events first: their distinct ids were told of before they could be read.
+        let events = self.warehouse.snapshot(project.id);
+        let (people, mut groups) = self.people(project.id).await?;
+        if needs.groups {
+            let own = Arc::make_mut(&mut groups);
+            for kind in self.catalog.group_types(project.id).await? {
+                own.name_type(kind.index.into(), kind.name);
+            }
+        }
+        let mut world = self.put_together(project, people, groups);
+        world.events = events;
+        let actions = self.actions(&world, needs).await?;
+        let mut needs = needs.clone();
+        actions.values().for_each(|action| action.test.needs(&mut needs));
+        world.cohorts = Arc::new(self.cohorts(project.id, &needs).await?);
+        world.actions = Arc::new(actions);
+        Ok(world)
+    }
+
+    fn put_together(
+        &self,
+        project: &ProjectRow,
+        people: Arc<People>,
+        groups: Arc<Groups>,
+    ) -> World {
+        let setting = |name: &str| project.settings.get(name);
+        World {
+            project: project.id,
+            events: self.warehouse.snapshot(project.id),
+            people,
+            groups,
+            cohorts: Arc::default(),
+            actions: Arc::default(),
+            zone: Zone::named(&project.timezone),
+            now: self.catalog.clock().now(),
+            week_starts_monday: setting("week_start_day") == 1,
+            test_account_filters: setting("test_account_filters"),
+            expressions: self.expressions.clone(),
+        }
+    }
+
+    async fn people(&self, project: ProjectId) -> Result<(Arc<People>, Arc<Groups>)> {
+        loop {
+            let loading = {
+                let mut known = lock(&self.known);
+                known.uses += 1;
+                let used = known.uses;
+                make_room(&mut known, project);
+                let slot = known.projects.entry(project).or_default();
+                slot.used = used;
+                if let Some(current) = slot.current() {
+                    return Ok(current);
+                }
+                slot.loading.clone()
+            };
+            let _alone = loading.lock().await;
+            let reading = match lock(&self.known).projects.get(&project) {
+                Some(slot) if slot.loaded.is_none() => slot.reading,
+                _ => continue,
+            };
+            let loaded = self.load(project).await?;
+            if let Some(slot) = lock(&self.known).projects.get_mut(&project)
+                && slot.reading == reading
+            {
+                slot.loaded = Some(loaded);
+            }
+        }
+    }
+
+    async fn load(&self, project: ProjectId) -> Result<(Arc<People>, Arc<Groups>)> {
+        let (mut people, mut groups) = (People::new(project), Groups::default());
+        let mut after = None;
+        loop {
+            let persons = self.catalog.all_persons(project, after, SCAN_ROWS).await?;
+            let Some(last) = persons.last() else { break };
+            after = Some(last.no);
+            for person in &persons {
+                people.set_person(person.no, PersonFacts::of(person));
+            }
+        }
+        let mut after = None;
+        loop {
+            let ids = self.catalog.all_distinct_ids(project, after, SCAN_ROWS).await?;
+            let Some((last, ..)) = ids.last() else { break };
+            after = Some(*last);
+            ids.iter().for_each(|(no, text, person)| people.set_id(*no, text, *person));
+        }
+        for index in 0..GROUP_TYPES_MAX {
+            let mut after: Option<String> = None;
+            loop {
+                let page = self.catalog.all_groups(project, index, after.as_deref(), SCAN_ROWS);
+                let page = page.await?;
+                let Some(last) = page.last() else { break };
+                after = Some(last.key.clone());
+                page.iter().for_each(|group| set_group(&mut groups, group));
+            }
+        }
+        Ok((Arc::new(people), Arc::new(groups)))
+    }
+
+    async fn actions(
+        &self,
+        world: &World,
+        needs: &Needs,
+    ) -> Result<HashMap<ActionId, ActionFacts>> {
+        let mut actions = HashMap::new();
+        for id in &needs.actions {
+            let action = match self.catalog.action(world.project, *id, Among::Live).await {
+                Ok(action) => action,
+                Err(catalog::Error::NotFound) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let test = ActionTest::new(&action.steps, world.now, &world.zone)?;
+            actions.insert(*id, ActionFacts { name: action.name, test });
+        }
+        Ok(actions)
+    }
+
+    async fn cohorts(&self, project: ProjectId, needs: &Needs) -> Result<Cohorts> {
+        if needs.cohorts.is_empty() && !needs.all_cohorts {
+            return Ok(Cohorts::default());
+        }
+        let mut found = Vec::new();
+        for (id, name, is_static) in self.catalog.cohort_names(project).await? {
+            if needs.all_cohorts || needs.cohorts.contains(&id) {
+                let members = self.members(id).await?;
+                found.push((id, CohortFacts { name, is_static, members }));
+            }
+        }
+        Ok(found.into_iter().collect())
+    }
+
+    async fn members(&self, cohort: CohortId) -> Result<Numbers> {
+        let mut members = Numbers::new();
+        let mut after = None;
+        loop {
+            let page = self.catalog.cohort_numbers(cohort, after, SCAN_ROWS).await?;
+            let Some(last) = page.last() else { return Ok(members) };
+            after = Some(*last);
+            members.extend(page.iter().map(|no| no.0));
+        }
+    }
+}
+
+/// Forgets whoever was not asked for longest, unless the project has its place already.
+fn make_room(known: &mut Known, project: ProjectId) {
+    if known.projects.len() < PROJECTS_MAX || known.projects.contains_key(&project) {
+        return;
+    }
+    let oldest = known.projects.iter().min_by_key(|(_, slot)| slot.used).map(|(id, _)| *id);
+    oldest.map(|id| known.projects.remove(&id));
+}
+
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
