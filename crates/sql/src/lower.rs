@@ -15,7 +15,7 @@ mod windows;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion_common::ScalarValue;
 use datafusion_execution::TaskContext;
@@ -202,6 +202,19 @@ impl Lower {
         let batches = Arc::new(self.collect(stage.plan).await?);
         self.ctes[no].held = Some((schema.clone(), batches.clone()));
         Ok(rows::held(schema, batches))
+    }
+
+    pub(crate) fn sessions_read(&self) -> Option<Arc<Sessions>> {
+        self.sessions.clone()
+    }
+
+    pub(crate) fn set_sessions(&mut self, sessions: Arc<Sessions>) {
+        self.sessions = Some(sessions);
+    }
+
+    /// Counts memory that stays in use until the query ends.
+    pub(crate) fn keep(&self, bytes: usize) -> Result<()> {
+        Ok(self.kept.try_grow(bytes)?)
     }
 
     /// Members' ids.

@@ -1,12 +1,13 @@
-//! Sums by key, of maps or of pairs of arrays.
+//! Sums by key, of maps (lists of entries) or of pairs of arrays.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, MapArray, StructArray, UInt32Array, new_empty_array};
-use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, StructArray, UInt32Array,
+    UInt64Array, new_empty_array,
+};
 use arrow::compute::{cast, take};
-use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
-use arrow::array::{Decimal128Array, Float64Array, Int64Array, UInt64Array};
+use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use datafusion_common::ScalarValue;
 use hashbrown::HashMap;
 
@@ -22,7 +23,7 @@ pub(crate) struct SumMap {
 impl Whole for SumMap {
     fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
         match &self.ty {
-            DataType::Map(..) => self.maps(&args[0]),
+            DataType::List(_) => self.maps(&args[0]),
             DataType::Struct(fields) if fields.len() == 2 => self.pairs(&args[0]),
             other => Err(Error::engine(UNEXPECTED, format!("sumMap cannot give {other}"))),
         }
@@ -31,22 +32,17 @@ impl Whole for SumMap {
 
 impl SumMap {
     fn maps(&self, arg: &ArrayRef) -> Result<ScalarValue> {
-        let DataType::Map(entries, sorted) = &self.ty else {
-            return Err(Error::engine(UNEXPECTED, "sumMap of no map"));
-        };
+        let entries = element(&self.ty)?;
         let DataType::Struct(fields) = entries.data_type() else {
             return Err(Error::engine(UNEXPECTED, "a map without entries"));
         };
-        let maps = arg.as_map();
+        let maps = arg.as_list::<i32>();
         let offsets = maps.value_offsets();
         let (from, to) = (offsets[0] as usize, offsets[maps.len()] as usize);
-        let keys = maps.keys().slice(from, to - from);
-        let values = maps.values().slice(from, to - from);
-        let (keys, sums) = sums(&keys, &values, fields[1].data_type())?;
-        let offsets = OffsetBuffer::from_lengths([keys.len()]);
-        let inner = StructArray::try_new(fields.clone(), vec![keys, sums], None::<NullBuffer>)?;
-        let map = MapArray::try_new(entries.clone(), offsets, inner, None, *sorted)?;
-        Ok(ScalarValue::Map(Arc::new(map)))
+        let entries = maps.values().slice(from, to - from);
+        let entries = entries.as_struct();
+        let (keys, sums) = sums(entries.column(0), entries.column(1), fields[1].data_type())?;
+        list(&self.ty, Arc::new(StructArray::try_new(fields.clone(), vec![keys, sums], None)?))
     }
 
     fn pairs(&self, arg: &ArrayRef) -> Result<ScalarValue> {
@@ -113,7 +109,6 @@ fn sums(keys: &ArrayRef, values: &ArrayRef, ty: &DataType) -> Result<(ArrayRef, 
         DataType::Int64 => summed!(Int64Type, Int64Array, i64::wrapping_add),
         DataType::UInt64 => summed!(UInt64Type, UInt64Array, u64::wrapping_add),
         DataType::Decimal128(precision, scale) => {
-            use arrow::datatypes::Decimal128Type;
             let values = values.as_primitive::<Decimal128Type>();
             let mut sums = vec![0i128; first.len()];
             for (row, place) in place_of.iter().enumerate().filter(|(row, _)| values.is_valid(*row))

@@ -107,7 +107,7 @@ impl Lower {
     }
 
     /// A value that is the same for all rows, if it is one.
-    pub(super) fn constant(&self, expr: &Expr) -> Option<ScalarValue> {
+    pub(crate) fn constant(&self, expr: &Expr) -> Option<ScalarValue> {
         let program = Program::compile(expr, &self.context, &mut |_| None).ok()?;
         if !program.constant() {
             return None;
