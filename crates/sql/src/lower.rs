@@ -27,7 +27,6 @@ use datafusion_physical_plan::limit::GlobalLimitExec;
 use datafusion_physical_plan::projection::ProjectionExec;
 use datafusion_physical_plan::union::UnionExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
-use eval::data_type;
 use facts::World;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
@@ -170,10 +169,10 @@ impl Lower {
         let stage = self.relation(relation, None).await?;
         let pairs = relation.columns.iter().zip(columns).enumerate();
         let exprs = pairs.map(|(no, (own, whole))| {
-            let value: Arc<dyn PhysicalExpr> = Arc::new(Column::new(&no.to_string(), no));
-            self.cast(value, &own.ty, &whole.ty, Span::default())
+            self.cast(input(&stage.plan, no), &own.ty, &whole.ty, Span::default())
         });
-        let plan = project(stage.plan, exprs.collect::<Result<_>>()?)?;
+        let exprs = exprs.collect::<Result<_>>()?;
+        let plan = project(stage.plan, exprs)?;
         Ok(Stage { plan, ..stage })
     }
 
@@ -257,8 +256,19 @@ fn limit(plan: Arc<dyn ExecutionPlan>, skip: u64, fetch: Option<u64>) -> Arc<dyn
     Arc::new(GlobalLimitExec::new(one(plan), size(skip), fetch.map(size)))
 }
 
+/// A column of a projection that is yet to be made.
 pub(crate) fn column(no: usize) -> Arc<dyn PhysicalExpr> {
     Arc::new(Column::new(&no.to_string(), no))
+}
+
+/// A column of a plan.
+pub(crate) fn input(plan: &Arc<dyn ExecutionPlan>, no: usize) -> Arc<dyn PhysicalExpr> {
+    Arc::new(Column::new(plan.schema().field(no).name(), no))
+}
+
+/// All its columns.
+pub(crate) fn inputs(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn PhysicalExpr>> {
+    (0..plan.schema().fields().len()).map(|no| input(plan, no)).collect()
 }
 
 /// The schema of columns with these types, named by their places.
@@ -268,8 +278,4 @@ pub(crate) fn schema_of(
     let fields = types.into_iter().enumerate();
     let fields = fields.map(|(no, ty)| arrow::datatypes::Field::new(no.to_string(), ty, true));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
-}
-
-pub(crate) fn types_of(columns: &[Output]) -> Vec<arrow::datatypes::DataType> {
-    columns.iter().map(|column| data_type(&column.ty)).collect()
 }

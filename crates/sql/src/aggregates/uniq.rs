@@ -36,6 +36,7 @@ pub(crate) struct Kinds {
 enum Set {
     /// Values that fit into a word.
     Words { numbers: DataType, set: HashSet<(u32, u64)> },
+    Uuids(HashSet<(u32, u128)>),
     /// Any other: the rows as bytes, one after the other.
     Rows(Box<ByteSet>),
 }
@@ -55,6 +56,7 @@ impl Kinds {
             [ty] if word(ty).is_some() => {
                 Set::Words { numbers: word(ty).unwrap_or(DataType::UInt64), set: HashSet::new() }
             }
+            [DataType::FixedSizeBinary(16)] => Set::Uuids(HashSet::new()),
             _ => Set::Rows(Box::new(ByteSet {
                 converter: RowConverter::new(types.into_iter().map(SortField::new).collect())?,
                 bytes: Vec::new(),
@@ -138,6 +140,15 @@ impl GroupsAccumulator for Kinds {
                     }
                 }
             }
+            Set::Uuids(set) => {
+                let uuids = values[0].as_fixed_size_binary();
+                for (row, group) in groups.iter().enumerate().filter(|(row, _)| counts(*row)) {
+                    let uuid = uuids.value(row).try_into().map(u128::from_be_bytes);
+                    if uuid.is_ok_and(|uuid| set.insert((*group as u32, uuid))) {
+                        self.counts[*group] += 1;
+                    }
+                }
+            }
             Set::Rows(set) => {
                 let encoded = set.converter.convert_columns(&only(values, rows.as_ref())?)?;
                 let counted = groups.iter().enumerate().filter(|(row, _)| counts(*row));
@@ -162,6 +173,7 @@ impl GroupsAccumulator for Kinds {
     fn size(&self) -> usize {
         let set = match &self.set {
             Set::Words { set, .. } => set.allocation_size(),
+            Set::Uuids(set) => set.allocation_size(),
             Set::Rows(set) => {
                 set.bytes.capacity()
                     + set.entries.capacity() * size_of::<(u32, usize)>()
@@ -181,6 +193,11 @@ impl Kinds {
             Set::Words { set, .. } => {
                 let kept = set.drain().filter(|(group, _)| *group >= emitted);
                 let kept: HashSet<_> = kept.map(|(group, word)| (group - emitted, word)).collect();
+                *set = kept;
+            }
+            Set::Uuids(set) => {
+                let kept = set.drain().filter(|(group, _)| *group >= emitted);
+                let kept: HashSet<_> = kept.map(|(group, uuid)| (group - emitted, uuid)).collect();
                 *set = kept;
             }
             Set::Rows(set) => {

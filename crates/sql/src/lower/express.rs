@@ -7,14 +7,14 @@ use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
 use datafusion_common::ScalarValue;
 use datafusion_physical_expr::PhysicalExpr;
-use datafusion_physical_expr::expressions::{Column, Literal};
+use datafusion_physical_expr::expressions::Literal;
 use eval::{Program, data_type};
 use hogql::Span;
 use hogql::plan::{Expr, ExprKind, Relation, Set};
 use hogql::types::Type;
 
 use super::leaves::leaf_of;
-use super::{Found, Lower, Stage};
+use super::{Found, Lower, Stage, input};
 use crate::apply::Apply;
 use crate::error::{Error, Result, UNEXPECTED};
 
@@ -61,7 +61,7 @@ impl Lower {
         if stage.outer && ty.is_nested() {
             return None;
         }
-        let plain: Physical = Arc::new(Column::new(&column.to_string(), column));
+        let plain = input(&stage.plan, column);
         match &found {
             found if found == ty => Some(plain),
             DataType::Dictionary(_, values) if **values == *ty => {
@@ -87,7 +87,7 @@ impl Lower {
                         return Some(*input);
                     }
                     columns.push((column, inputs.len()));
-                    Ok(Arc::new(Column::new(&column.to_string(), column)) as Physical)
+                    Ok(input(&stage.plan, column))
                 }
             };
             match input {

@@ -13,7 +13,7 @@ use hogql::plan::{Aggregate, Grouping};
 use hogql::types::{Kind, Type};
 
 use super::leaves::{Layout, Leaf};
-use super::{Lower, Stage, column, one, project};
+use super::{Lower, Stage, input, one, project};
 use crate::aggregates::Fold;
 use crate::apply::Apply;
 use crate::error::{Error, Result};
@@ -56,10 +56,11 @@ impl Lower {
         };
         let first = grouping.keys.len();
         let mut layout = Layout::default();
-        let mut exprs: Vec<Arc<dyn PhysicalExpr>> = (0..first).map(column).collect();
+        let mut exprs: Vec<Arc<dyn PhysicalExpr>> =
+            (0..first).map(|key| input(&grouped, key)).collect();
         (0..first).for_each(|key| layout.set(Leaf::Key(key), key));
         for (no, fold) in folds.iter().enumerate() {
-            exprs.push(fold.finish(column(first + no)));
+            exprs.push(fold.finish(input(&grouped, first + no)));
             layout.set(Leaf::Aggregate(no), first + no);
         }
         if exprs.is_empty() {

@@ -14,7 +14,7 @@ use hogql::plan::{Comparison, Expr, ExprKind, Joined};
 use hogql::types::Type;
 
 use super::leaves::{Layout, conjuncts, leaves, sources};
-use super::{Lower, Stage, column, one, project};
+use super::{Lower, Stage, column, inputs, one, project};
 use crate::error::Result;
 
 /// Of each source, whether joins may put nulls in its place.
@@ -182,6 +182,7 @@ fn with_columns(
     if more.is_empty() {
         return Ok(plan);
     }
-    let own = plan.schema().fields().len();
-    project(plan, (0..own).map(column).chain(more).collect())
+    let mut all = inputs(&plan);
+    all.extend(more);
+    project(plan, all)
 }

@@ -13,7 +13,7 @@ use hogql::plan::{Expr, Order, Select, Source, Unnest};
 
 use super::express::sortable;
 use super::leaves::{Field, Layout, Leaf, conjuncts, exprs, leaves, sources};
-use super::{Lower, Stage, column, distinct, limit, one, project, schema_of};
+use super::{Lower, Stage, column, distinct, input, inputs, limit, one, project, schema_of};
 use crate::error::Result;
 use crate::steps::explode::Explode;
 use crate::steps::filter::filter;
@@ -135,7 +135,7 @@ impl Lower {
     fn unnest(&self, stage: Stage, unnest: &Unnest, no: usize) -> Result<Stage> {
         let before = stage.plan.schema();
         let plain = before.fields().len();
-        let mut exprs: Vec<Arc<dyn PhysicalExpr>> = (0..plain).map(column).collect();
+        let mut exprs = inputs(&stage.plan);
         let mut types: Vec<DataType> =
             before.fields().iter().map(|field| field.data_type().clone()).collect();
         let mut defaults = Vec::new();
@@ -198,7 +198,9 @@ impl Lower {
         }
         plan = limit(plan, select.offset, select.limit);
         if hidden {
-            plan = project(plan, (0..columns).map(column).collect())?;
+            let mut shown = inputs(&plan);
+            shown.truncate(columns);
+            plan = project(plan, shown)?;
         }
         Ok(Stage { plan, layout: Layout::default(), outer: false })
     }
@@ -252,8 +254,9 @@ fn without_dictionaries(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Executio
         return Ok(plan);
     }
     let exprs = schema.fields().iter().enumerate().map(|(no, field)| match field.data_type() {
-        DataType::Dictionary(_, values) => crate::apply::Apply::cast(column(no), (**values).clone()),
-        _ => column(no),
+        DataType::Dictionary(_, values) => crate::apply::Apply::cast(input(&plan, no), (**values).clone()),
+        _ => input(&plan, no),
     });
-    project(plan, exprs.collect())
+    let exprs = exprs.collect();
+    project(plan, exprs)
 }

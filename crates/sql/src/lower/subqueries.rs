@@ -12,7 +12,7 @@ use hogql::types::{Kind, Type};
 
 use super::express::address;
 use super::leaves::{exprs, walk};
-use super::{Found, Lower, Members, column, one, project};
+use super::{Found, Lower, Members, input, one, project};
 use crate::error::{Error, Result};
 use crate::steps::first::Seen;
 
@@ -80,8 +80,9 @@ impl Lower {
         };
         let stage = self.relation(relation, None).await?;
         let pairs = own.iter().zip(&wanted).enumerate();
-        let columns = pairs.map(|(no, (own, to))| self.cast(column(no), own, to, expr.span));
-        let plan = project(stage.plan, columns.collect::<Result<_>>()?)?;
+        let columns = pairs.map(|(no, (own, to))| self.cast(input(&stage.plan, no), own, to, expr.span));
+        let columns = columns.collect::<Result<_>>()?;
+        let plan = project(stage.plan, columns)?;
         let split = matches!(&ty.kind, Kind::Tuple(_));
         let types = match (&ty.kind, own.len()) {
             // A single column of tuples is taken apart like the left side.

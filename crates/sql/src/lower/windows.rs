@@ -14,7 +14,7 @@ use hogql::types::Type;
 
 use super::express::sortable;
 use super::leaves::Leaf;
-use super::{Lower, Stage, column, one, project, schema_of};
+use super::{Lower, Stage, column, inputs, one, project, schema_of};
 use crate::error::{Error, Result, UNEXPECTED};
 use crate::steps::StepExec;
 use crate::steps::window::{Call, Frame, Function, Window};
@@ -41,7 +41,7 @@ impl Lower {
     fn over_one(&self, stage: Stage, windows: &[WindowCall], alike: &[usize]) -> Result<Stage> {
         let before = stage.plan.schema();
         let plain = before.fields().len();
-        let mut exprs: Vec<Arc<dyn PhysicalExpr>> = (0..plain).map(column).collect();
+        let mut exprs = inputs(&stage.plan);
         let mut types: Vec<DataType> =
             before.fields().iter().map(|field| field.data_type().clone()).collect();
         let first = &windows[alike[0]];

@@ -1,7 +1,7 @@
 //! Ours against ClickHouse, on statements made up by seed over the same events.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use model::definition::{PropertyOwner, PropertyType};
@@ -51,7 +51,7 @@ fn theirs(setup: &[String], queries: &[String]) -> Vec<Result<Json, String>> {
 }
 
 /// The same events in a store of ours and as statements that make ClickHouse's tables.
-fn stores() -> (Store, Vec<String>) {
+fn stores(folder: &Path) -> (Store, Vec<String>) {
     let mut made = Made::new(1);
     // Several segments, row groups and rows in memory.
     let settings = Settings {
@@ -115,6 +115,11 @@ fn stores() -> (Store, Vec<String>) {
         }
     }
     store.append(rows);
+    let file = |name: &str, lines: &[String]| {
+        let path = folder.join(name);
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        path.display().to_string()
+    };
     let setup = vec![
         "create table events (uuid UUID, event String, \
          timestamp DateTime64(6, 'UTC'), distinct_id String, person_id UUID, properties \
@@ -124,14 +129,14 @@ fn stores() -> (Store, Vec<String>) {
         "create table persons (id UUID, properties Tuple(name Nullable(String), \
          age Nullable(Float64))) engine = Memory"
             .to_owned(),
-        format!("insert into persons format JSONEachRow {}", persons.join("\n")),
+        format!("insert into persons select * from file('{}', JSONEachRow, 'id UUID, properties Tuple(name Nullable(String), age Nullable(Float64))')", file("persons", &persons)),
         format!(
             "insert into events select uuid, event, fromUnixTimestamp64Micro(timestamp, 'UTC'), \
-             distinct_id, person_id, properties from format(JSONEachRow, \
+             distinct_id, person_id, properties from file('{}', JSONEachRow, \
              'uuid UUID, event String, timestamp Int64, distinct_id String, person_id UUID, \
              properties Tuple(amount Nullable(Float64), browser Nullable(String), \
-             active Nullable(Bool))', '{}')",
-            events.join("\n")
+             active Nullable(Bool))')",
+            file("events", &events)
         ),
     ];
     (store, setup)
@@ -156,7 +161,8 @@ fn same(ours: &Json, theirs: &Json) -> bool {
 
 #[test]
 fn statements_mean_what_they_mean_in_clickhouse() {
-    let (store, setup) = stores();
+    let folder = tempfile::tempdir().unwrap();
+    let (store, setup) = stores(folder.path());
     let texts: Vec<String> = (0..STATEMENTS).map(|seed| statement(&mut Made::new(seed))).collect();
     let mut wrong = Vec::new();
     let mut refused = 0;

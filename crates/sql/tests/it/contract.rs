@@ -145,7 +145,8 @@ fn times_are_the_projects() {
 #[test]
 fn placeholders_take_their_values() {
     let store = f1();
-    let values = Values::from_iter([("x".to_owned(), json!("hi"))]);
+    let mut values = Values::default();
+    values.values.insert("x".to_owned(), json!("hi"));
     let answer = store.ask_with("select {x}", &values, None, &LIMITS).unwrap();
     assert_eq!(json!(answer.rows), json!([["hi"]]));
 }
