@@ -22,9 +22,9 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion_common::ScalarValue;
 use datafusion_expr::AggregateUDF;
 use datafusion_functions_aggregate as builtin;
+use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion_physical_expr::expressions::Column;
-use datafusion_physical_expr::PhysicalExpr;
 use hogql::plan::{self, Value};
 
 use crate::apply::Apply;
@@ -62,7 +62,13 @@ impl Fold {
         let floats = || vec![DataType::Float64; args.len()];
         let same = || args.to_vec();
         let engine = |function: Arc<AggregateUDF>, args: Vec<DataType>| {
-            Ok::<_, Error>(Self { function, args, how: How::Engine, empty: null()?, ty: ty.clone() })
+            Ok::<_, Error>(Self {
+                function,
+                args,
+                how: How::Engine,
+                empty: null()?,
+                ty: ty.clone(),
+            })
         };
         let whole = |args: Vec<DataType>, whole: Arc<dyn Whole>| {
             let function = Own::function(name, Keeps::Rows(whole.clone()), ty.clone());
@@ -83,9 +89,7 @@ impl Fold {
             "uniq" | "uniqExact" => Self::uniq(name, same(), &ty),
             "count" if call.distinct => Self::uniq(name, same(), &ty),
             "count" => Self { empty: zero()?, ..engine(builtin::count::count_udaf(), same())? },
-            "sum" => {
-                Self { empty: zero()?, ..engine(builtin::sum::sum_udaf(), vec![ty.clone()])? }
-            }
+            "sum" => Self { empty: zero()?, ..engine(builtin::sum::sum_udaf(), vec![ty.clone()])? },
             "avg" => engine(builtin::average::avg_udaf(), floats())?,
             "min" => engine(builtin::min_max::min_udaf(), same())?,
             "max" => engine(builtin::min_max::max_udaf(), same())?,
@@ -93,9 +97,10 @@ impl Fold {
             "anyLast" => picks(Pick::Last)?,
             "argMin" => picks(Pick::Least)?,
             "argMax" => picks(Pick::Greatest)?,
-            "groupArray" => {
-                whole(same(), Arc::new(collect::GroupArray { max: first_count(call), ty: ty.clone() }))?
-            }
+            "groupArray" => whole(
+                same(),
+                Arc::new(collect::GroupArray { max: first_count(call), ty: ty.clone() }),
+            )?,
             "groupUniqArray" => whole(
                 same(),
                 Arc::new(collect::GroupUniqArray { max: first_count(call), ty: ty.clone() }),
@@ -104,9 +109,7 @@ impl Fold {
                 let count = first_count(call).unwrap_or(usize::MAX);
                 whole(same(), Arc::new(collect::TopK { count, ty: ty.clone() }))?
             }
-            "string_agg" => {
-                whole(vec![DataType::Utf8; args.len()], Arc::new(collect::StringAgg))?
-            }
+            "string_agg" => whole(vec![DataType::Utf8; args.len()], Arc::new(collect::StringAgg))?,
             "median" => whole(floats(), Arc::new(quantile::Quantile(0.5)))?,
             "quantile" => {
                 let level = levels(call).first().copied().unwrap_or(0.5);
@@ -147,7 +150,15 @@ impl Fold {
         };
         let repeats_matter = !matches!(
             name,
-            "count" | "uniq" | "uniqExact" | "min" | "max" | "any" | "anyLast" | "argMin" | "argMax"
+            "count"
+                | "uniq"
+                | "uniqExact"
+                | "min"
+                | "max"
+                | "any"
+                | "anyLast"
+                | "argMin"
+                | "argMax"
                 | "groupUniqArray"
         );
         if call.distinct && repeats_matter { fold.of_distinct(name) } else { Ok(fold) }
@@ -206,11 +217,8 @@ impl Fold {
 
 /// In its type, with what stands for nothing.
 pub(crate) fn finished(array: &ArrayRef, ty: &DataType, empty: &ScalarValue) -> Result<ArrayRef> {
-    let array = if array.data_type() == ty {
-        array.clone()
-    } else {
-        arrow::compute::cast(array, ty)?
-    };
+    let array =
+        if array.data_type() == ty { array.clone() } else { arrow::compute::cast(array, ty)? };
     if empty.is_null() || array.null_count() == 0 {
         return Ok(array);
     }
@@ -223,7 +231,10 @@ pub(crate) fn counted(
     args: &[ArrayRef],
     filter: Option<&BooleanArray>,
 ) -> Result<Option<BooleanArray>> {
-    let mut all: Option<BooleanArray> = filter.map(arrow::compute::prep_null_mask_filter);
+    let mut all: Option<BooleanArray> = filter.map(|filter| match filter.null_count() {
+        0 => filter.clone(),
+        _ => arrow::compute::prep_null_mask_filter(filter),
+    });
     for arg in args.iter().filter(|arg| arg.logical_null_count() > 0) {
         let valid = is_not_null(arg)?;
         all = Some(match all {

@@ -177,7 +177,8 @@ impl Rows {
     fn take(&mut self, batch: &RecordBatch) -> Result<()> {
         let skipped = self.skip.min(batch.num_rows() as u64) as usize;
         self.skip -= skipped as u64;
-        let taken = (batch.num_rows() - skipped).min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        let taken =
+            (batch.num_rows() - skipped).min(usize::try_from(self.left).unwrap_or(usize::MAX));
         self.left -= taken as u64;
         let batch = batch.slice(skipped, taken);
         for column in batch.columns() {

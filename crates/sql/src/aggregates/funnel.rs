@@ -20,11 +20,11 @@ impl Whole for Funnel {
         let conditions: Vec<_> = args[1..].iter().map(|arg| arg.as_boolean()).collect();
         let mut met: Vec<(i64, usize)> = Vec::new();
         for row in 0..times.len() {
-            // Later steps first, so that one row is not two steps.
-            let steps = (0..conditions.len()).rev().filter(|step| conditions[*step].value(row));
+            let steps = (0..conditions.len()).filter(|step| conditions[*step].value(row));
             met.extend(steps.map(|step| (times.value(row), step)));
         }
-        met.sort_by_key(|(time, _)| *time);
+        // Steps of one moment in their order: one row may be several of them.
+        met.sort_unstable();
         let window = self.seconds.saturating_mul(MICROS);
         // Of the chains that have got to each step, when the latest began.
         let mut begun: Vec<Option<i64>> = vec![None; conditions.len()];

@@ -6,7 +6,7 @@ use arrow::array::{
     Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, StructArray, UInt32Array,
     UInt64Array, new_empty_array,
 };
-use arrow::compute::{cast, take};
+use arrow::compute::{cast, filter, take};
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use datafusion_common::ScalarValue;
 use hashbrown::HashMap;
@@ -64,6 +64,10 @@ impl SumMap {
         }
         let sum_type = element(fields[1].data_type())?.data_type();
         let (keys, sums) = sums(&keys, &values, sum_type)?;
+        // Of arrays, other than of maps, keys whose values add up to nothing are left out.
+        let zero = ScalarValue::new_zero(sum_type)?.to_scalar()?;
+        let some = arrow::compute::kernels::cmp::neq(&sums, &zero)?;
+        let (keys, sums) = (filter(&keys, &some)?, filter(&sums, &some)?);
         let lists = [list(fields[0].data_type(), keys)?, list(fields[1].data_type(), sums)?];
         let lists = lists.iter().map(|list| list.to_array()).collect::<Result<Vec<_>, _>>()?;
         Ok(ScalarValue::Struct(Arc::new(StructArray::try_new(fields.clone(), lists, None)?)))

@@ -35,7 +35,10 @@ pub(crate) struct Kinds {
 
 enum Set {
     /// Values that fit into a word.
-    Words { numbers: DataType, set: HashSet<(u32, u64)> },
+    Words {
+        numbers: DataType,
+        set: HashSet<(u32, u64)>,
+    },
     Uuids(HashSet<(u32, u128)>),
     /// Any other: the rows as bytes, one after the other.
     Rows(Box<ByteSet>),

@@ -163,7 +163,8 @@ impl Lower {
         let members = self.cohort(cohort);
         Ok(Apply::expr("in cohort", vec![what], to.clone(), move |arrays, _| {
             let ids = arrays[0].as_fixed_size_binary();
-            let has = (0..ids.len()).map(|row| ids.is_valid(row) && members.contains(ids.value(row)));
+            let has =
+                (0..ids.len()).map(|row| ids.is_valid(row) && members.contains(ids.value(row)));
             let truth: BooleanArray = has.map(|has| Some(has != negated)).collect();
             Ok(arrow::compute::cast(&truth, &to)?)
         }))

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::array::{AsArray, Float64Array};
+use arrow::datatypes::{DataType, Float64Type};
 use datafusion_common::ScalarValue;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Literal;
@@ -94,6 +95,9 @@ impl Lower {
                     wanted => Apply::cast(value, wanted.clone()),
                 };
             }
+            if matches!(call.function.0.name, "min" | "max") && *wanted == DataType::Float64 {
+                value = numbers_only(value);
+            }
             args.push(value);
         }
         if args.is_empty() {
@@ -101,4 +105,16 @@ impl Lower {
         }
         Ok((fold, args))
     }
+}
+
+/// What is no number is neither the least nor the greatest.
+fn numbers_only(value: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
+    Apply::expr("number", vec![value], DataType::Float64, |arrays, _| {
+        let numbers = arrays[0].as_primitive::<Float64Type>();
+        if !numbers.values().iter().any(|number| number.is_nan()) {
+            return Ok(arrays[0].clone());
+        }
+        let numbers = numbers.iter().map(|number| number.filter(|number| !number.is_nan()));
+        Ok(Arc::new(numbers.collect::<Float64Array>()))
+    })
 }

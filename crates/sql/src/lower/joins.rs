@@ -85,9 +85,7 @@ impl Lower {
         let mut stage = Stage { plan: held.clone(), layout, outer };
         let filter = self.residual(&rest, &stage, &held.schema(), &passing.schema())?;
         stage.plan = match (keys.is_empty(), &filter) {
-            (true, None) if kind == JoinType::Inner => {
-                Arc::new(CrossJoinExec::new(held, passing))
-            }
+            (true, None) if kind == JoinType::Inner => Arc::new(CrossJoinExec::new(held, passing)),
             (true, _) => {
                 Arc::new(NestedLoopJoinExec::try_new(held, one(passing), filter, &kind, None)?)
             }

@@ -183,7 +183,10 @@ impl Lower {
         if select.distinct {
             plan = distinct(plan, columns);
         }
-        let end = [select.limit.map(|limit| limit.saturating_add(select.offset)), fetch_end(select, fetch)];
+        let end = [
+            select.limit.map(|limit| limit.saturating_add(select.offset)),
+            fetch_end(select, fetch),
+        ];
         let end = end.into_iter().flatten().min();
         if let Some(ordering) = LexOrdering::new(order) {
             let rows = if select.limit_by.is_none() { end } else { None };
@@ -254,7 +257,9 @@ fn without_dictionaries(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Executio
         return Ok(plan);
     }
     let exprs = schema.fields().iter().enumerate().map(|(no, field)| match field.data_type() {
-        DataType::Dictionary(_, values) => crate::apply::Apply::cast(input(&plan, no), (**values).clone()),
+        DataType::Dictionary(_, values) => {
+            crate::apply::Apply::cast(input(&plan, no), (**values).clone())
+        }
         _ => input(&plan, no),
     });
     let exprs = exprs.collect();

@@ -80,7 +80,8 @@ impl Lower {
         };
         let stage = self.relation(relation, None).await?;
         let pairs = own.iter().zip(&wanted).enumerate();
-        let columns = pairs.map(|(no, (own, to))| self.cast(input(&stage.plan, no), own, to, expr.span));
+        let columns =
+            pairs.map(|(no, (own, to))| self.cast(input(&stage.plan, no), own, to, expr.span));
         let columns = columns.collect::<Result<_>>()?;
         let plan = project(stage.plan, columns)?;
         let split = matches!(&ty.kind, Kind::Tuple(_));
@@ -128,8 +129,9 @@ fn count(relation: &Relation, uses: &mut [usize]) {
             }
             for expr in exprs(select) {
                 walk(expr, &mut |part| match &part.kind {
-                    ExprKind::Query(relation)
-                    | ExprKind::In { set: Set::Query(relation), .. } => count(relation, uses),
+                    ExprKind::Query(relation) | ExprKind::In { set: Set::Query(relation), .. } => {
+                        count(relation, uses)
+                    }
                     _ => {}
                 });
             }

@@ -127,7 +127,9 @@ impl Lower {
 
     fn function(&self, window: &WindowCall) -> Result<Function> {
         let number = match window.call.args.get(1).map(|arg| &arg.kind) {
-            Some(ExprKind::Value(Value::UInt(number))) => i64::try_from(*number).unwrap_or(i64::MAX),
+            Some(ExprKind::Value(Value::UInt(number))) => {
+                i64::try_from(*number).unwrap_or(i64::MAX)
+            }
             Some(ExprKind::Value(Value::Int(number))) => *number,
             _ => 1,
         };

@@ -38,10 +38,7 @@ impl Texts {
         Self::from_texts(texts, missing)
     }
 
-    fn from_texts(
-        texts: impl Iterator<Item = Option<impl AsRef<str>>>,
-        missing: Missing,
-    ) -> Self {
+    fn from_texts(texts: impl Iterator<Item = Option<impl AsRef<str>>>, missing: Missing) -> Self {
         let mut builder = StringBuilder::new();
         let (mut none, mut any_none, mut entries) = (Vec::new(), false, 0);
         for text in texts {
@@ -61,9 +58,8 @@ impl Texts {
     }
 
     pub(super) fn rows(&self, codes: impl Iterator<Item = u32>) -> Result<ArrayRef> {
-        let is_none = |code: u32| {
-            code == ABSENT || self.none.get(code as usize).is_some_and(|none| *none)
-        };
+        let is_none =
+            |code: u32| code == ABSENT || self.none.get(code as usize).is_some_and(|none| *none);
         let keys: UInt32Array = match self.missing {
             Missing::Null => codes.map(|code| (!is_none(code)).then_some(code)).collect(),
             Missing::Empty => {
@@ -118,10 +114,7 @@ pub(super) fn json_text(json: &Json) -> Option<String> {
 }
 
 /// A property out of an object that is in memory.
-pub(super) fn property(
-    object: &serde_json::Map<String, Json>,
-    path: &[Place],
-) -> Option<String> {
+pub(super) fn property(object: &serde_json::Map<String, Json>, path: &[Place]) -> Option<String> {
     let (Place::Key(first), within) = path.split_first()? else { return None };
     json_text(walk(object.get(first)?, within)?)
 }

@@ -216,10 +216,12 @@ impl Get {
 
 impl Coded {
     fn entries(&self, dictionary: &Dictionary, world: &World) -> Result<Entries> {
-        let chains = || dictionary.iter().map(|value| match value {
-            warehouse::Value::Text(chain) => facts::parse_elements(chain),
-            _ => Vec::new(),
-        });
+        let chains = || {
+            dictionary.iter().map(|value| match value {
+                warehouse::Value::Text(chain) => facts::parse_elements(chain),
+                _ => Vec::new(),
+            })
+        };
         Ok(match self {
             Self::Text(path, missing) => Entries::Texts(Texts::of(dictionary, path, *missing)),
             Self::PersonMode => {
@@ -259,12 +261,7 @@ impl Coded {
     }
 }
 
-fn groups(
-    index: usize,
-    field: &Field,
-    dictionary: &Dictionary,
-    world: &World,
-) -> Result<ArrayRef> {
+fn groups(index: usize, field: &Field, dictionary: &Dictionary, world: &World) -> Result<ArrayRef> {
     let found = dictionary.iter().map(|value| match value {
         warehouse::Value::Text(key) => world.groups.get(index, key).map(|group| (key, group)),
         _ => None,

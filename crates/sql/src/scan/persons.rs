@@ -102,9 +102,9 @@ impl PersonField {
             Self::Properties => {
                 Arc::new(persons.map(|person| Some(&*person?.properties)).collect::<StringArray>())
             }
-            Self::IsIdentified => {
-                Arc::new(persons.map(|person| Some(person?.is_identified)).collect::<BooleanArray>())
-            }
+            Self::IsIdentified => Arc::new(
+                persons.map(|person| Some(person?.is_identified)).collect::<BooleanArray>(),
+            ),
             Self::LastSeenAt => Arc::new(TimestampMicrosecondArray::new_null(actors.len())),
             Self::DistinctIds(ids) => {
                 texts(actors.iter().map(|actor| ids.get(actor).map_or(&[] as &[_], |ids| ids)))

@@ -21,7 +21,9 @@ impl Lower {
                     self.compared(*comparison, left, right, &mut filter);
                     self.compared(turned(*comparison), right, left, &mut filter);
                 }
-                ExprKind::In { expr, set: Set::List(items), negated: false } if is(expr, "event") => {
+                ExprKind::In { expr, set: Set::List(items), negated: false }
+                    if is(expr, "event") =>
+                {
                     let names = items.iter().map(|item| self.text(item));
                     if let Some(names) = names.collect::<Option<BTreeSet<String>>>() {
                         among(&mut filter, names);

@@ -187,11 +187,25 @@ fn kind_of(name: &str) -> Option<Origin> {
     };
     if has(&["youtube", "vimeo", "twitch", "tiktok", "dailymotion"]) {
         Some(Origin::Video)
-    } else if has(&["google", "bing", "duckduckgo", "yahoo", "baidu", "yandex", "ecosia", "qwant"]) {
+    } else if has(&["google", "bing", "duckduckgo", "yahoo", "baidu", "yandex", "ecosia", "qwant"])
+    {
         Some(Origin::Search)
     } else if has(&[
-        "facebook", "fb", "instagram", "twitter", "t", "x", "linkedin", "reddit", "pinterest",
-        "threads", "mastodon", "bsky", "quora", "whatsapp", "telegram",
+        "facebook",
+        "fb",
+        "instagram",
+        "twitter",
+        "t",
+        "x",
+        "linkedin",
+        "reddit",
+        "pinterest",
+        "threads",
+        "mastodon",
+        "bsky",
+        "quora",
+        "whatsapp",
+        "telegram",
     ]) {
         Some(Origin::Social)
     } else if has(&["amazon", "ebay", "etsy", "shopify", "alibaba"]) {

@@ -76,9 +76,9 @@ impl Sessions {
         for column in &batch.columns[NAMED - 1..] {
             // Texts of whole dictionaries: parts share most of them.
             let coded = Texts::of(&column.dictionary, &[], Missing::Null);
-            let own = coded.entries().map(|text| {
-                text.map_or(NONE, |text| self.texts.intern(Value::Text(text)))
-            });
+            let own = coded
+                .entries()
+                .map(|text| text.map_or(NONE, |text| self.texts.intern(Value::Text(text))));
             texts.push(own.collect());
         }
         for row in 0..batch.rows {
@@ -179,8 +179,8 @@ impl Sessions {
                 Arc::new(rows.map(|row| Some(row.is_bounce())).collect::<BooleanArray>())
             }
             "$channel_type" => {
-                let channels = rows
-                    .map(|row| channel(|name| self.text(row.entry(name)).map(str::to_owned)));
+                let channels =
+                    rows.map(|row| channel(|name| self.text(row.entry(name)).map(str::to_owned)));
                 Arc::new(StringArray::from_iter_values(channels))
             }
             "$last_external_click_url" => coded(&|row| row.exit("$external_click_url")),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array, UInt64Array};
-use arrow::compute::{take, kernels::zip::zip};
+use arrow::compute::{kernels::zip::zip, take};
 use arrow::datatypes::SchemaRef;
 use datafusion_common::{Result, ScalarValue};
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
@@ -71,7 +71,12 @@ impl Step for Explode {
 }
 
 impl Explode {
-    fn piece(&self, batch: &RecordBatch, state: &mut State, rows_max: usize) -> Result<RecordBatch> {
+    fn piece(
+        &self,
+        batch: &RecordBatch,
+        state: &mut State,
+        rows_max: usize,
+    ) -> Result<RecordBatch> {
         let (plain, arrays) = batch.columns().split_at(batch.num_columns() - self.arrays);
         let lists: Vec<_> = arrays.iter().map(|array| array.as_list::<i32>()).collect();
         let length = |row: usize| -> Result<usize> {
@@ -116,7 +121,8 @@ impl Explode {
             columns.push(match &self.defaults {
                 Some(defaults) if kept => {
                     let default = defaults[no].to_scalar()?;
-                    let missing: BooleanArray = places.iter().map(|at| Some(at.is_none())).collect();
+                    let missing: BooleanArray =
+                        places.iter().map(|at| Some(at.is_none())).collect();
                     zip(&missing, &default, &elements)?
                 }
                 _ => elements,

@@ -94,6 +94,19 @@ impl Seen {
         self.reservation.try_resize(self.key_bytes)
     }
 
+    /// Of each row, whether one of its kind was left, which it then takes.
+    pub(crate) fn take(&mut self, columns: &[ArrayRef]) -> Result<Vec<bool>> {
+        let rows = self.converter.convert_columns(columns)?;
+        let taken = rows.iter().map(|row| match self.counts.get_mut(row.data()) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                true
+            }
+            _ => false,
+        });
+        Ok(taken.collect())
+    }
+
     pub(crate) fn has(&self, columns: &[ArrayRef]) -> Result<Vec<bool>> {
         let rows = self.converter.convert_columns(columns)?;
         Ok(rows.iter().map(|row| self.counts.contains_key(row.data())).collect())

@@ -1,4 +1,5 @@
-//! `INTERSECT` and `EXCEPT`: rows of the left that are, or are not, on the right.
+//! `INTERSECT` and `EXCEPT`: rows of the left that are, or are not, on the right. A row of the right
+//! stands for one of the left, as often as it is there.
 
 use std::sync::Arc;
 
@@ -42,7 +43,7 @@ impl Step for Member {
             }
             let out = left.map(move |batch| {
                 let batch = batch?;
-                let has = seen.has(batch.columns())?;
+                let has = seen.take(batch.columns())?;
                 keep(&batch, has.into_iter().map(|has| has == wanted).collect())
             });
             Ok(Box::pin(RecordBatchStreamAdapter::new(schema, out)) as SendableRecordBatchStream)

@@ -21,9 +21,13 @@ fn a_constant_is_one_row() {
 #[test]
 fn what_is_not_there_is_refused_before_anything_runs() {
     let store = f1();
-    for text in
-        ["select * from nope", "select nope from events", "drop table events", "selec 1", "select frobnicate(1)"]
-    {
+    for text in [
+        "select * from nope",
+        "select nope from events",
+        "drop table events",
+        "selec 1",
+        "select frobnicate(1)",
+    ] {
         assert!(hogql::plan(text, &Values::default(), &store.project, None).is_err(), "{text}");
     }
 }
@@ -134,9 +138,11 @@ fn times_are_the_projects() {
             ["2024-01-03T00:00:00+01:00", 1],
         ]),
     );
-    store.check("select count() from events where timestamp >= '2024-01-03 10:00:00'", json!([[1]]));
+    store
+        .check("select count() from events where timestamp >= '2024-01-03 10:00:00'", json!([[1]]));
     store.check("select count() from events where timestamp > '2024-01-03 10:00:00'", json!([[0]]));
-    store.check("select count() from events where timestamp <= '2024-01-01 11:00:00'", json!([[1]]));
+    store
+        .check("select count() from events where timestamp <= '2024-01-01 11:00:00'", json!([[1]]));
     store.check("select count() from events where '2024-01-01 11:00:00' > timestamp", json!([[0]]));
     store.check("select count() from events where timestamp >= toDate('2024-01-02')", json!([[2]]));
 }
@@ -157,8 +163,11 @@ fn filters_restrict_the_range_and_more() {
     let store = f1();
     let text = "select count() from events where {filters}";
     store.check(text, json!([[5]]));
-    let filters =
-        Filters { from: Some(time("2024-01-01T12:00:00Z")), to: Some(time("2024-01-02T08:00:00Z")), condition: None };
+    let filters = Filters {
+        from: Some(time("2024-01-01T12:00:00Z")),
+        to: Some(time("2024-01-02T08:00:00Z")),
+        condition: None,
+    };
     let answer = store.ask_with(text, &Values::default(), Some(&filters), &LIMITS).unwrap();
     assert_eq!(json!(answer.rows), json!([[3]]));
     let condition = Some(hogql::parse_expr("properties.$browser = 'Safari'").unwrap());
@@ -224,9 +233,7 @@ fn common_table_expressions_and_unions() {
 #[test]
 fn sessions_last_from_their_first_to_their_last_event() {
     let mut store = Store::new();
-    let page = |url: &str, more: &str| {
-        json!({"$session_id": "s1", "$current_url": url, "utm_source": more, "$referring_domain": "google.com"})
-    };
+    let page = |url: &str, more: &str| json!({"$session_id": "s1", "$current_url": url, "utm_source": more, "$referring_domain": "google.com"});
     store.event("$pageview", "p1", "2024-01-01T10:00:30Z", page("https://x.example/b?q=1", ""));
     store.event("$pageview", "p1", "2024-01-01T10:00:00Z", page("https://x.example/a", "news"));
     store.event("other", "p1", "2024-01-01T10:01:30Z", json!({"$session_id": "s1"}));
@@ -249,13 +256,32 @@ fn sessions_last_from_their_first_to_their_last_event() {
          $channel_type from sessions order by session_id",
         json!([
             [
-                "s1", "p1", "2024-01-01T10:00:00Z", "2024-01-01T10:01:30Z", 2,
-                ["https://x.example/b?q=1", "https://x.example/a"], "/a", "/b", "x.example", 2,
-                false, "Organic Search"
+                "s1",
+                "p1",
+                "2024-01-01T10:00:00Z",
+                "2024-01-01T10:01:30Z",
+                2,
+                ["https://x.example/b?q=1", "https://x.example/a"],
+                "/a",
+                "/b",
+                "x.example",
+                2,
+                false,
+                "Organic Search"
             ],
             [
-                "s2", "p2", "2024-01-01T11:00:00Z", "2024-01-01T11:00:00Z", 0, [], null, null,
-                null, 1, true, "Direct"
+                "s2",
+                "p2",
+                "2024-01-01T11:00:00Z",
+                "2024-01-01T11:00:00Z",
+                0,
+                [],
+                null,
+                null,
+                null,
+                1,
+                true,
+                "Direct"
             ],
         ]),
     );
@@ -270,15 +296,15 @@ fn groups_are_a_table_and_a_link() {
     store.project.groups.insert("company".to_owned(), 0);
     let acme = [Some("acme".to_owned()), None, None, None, None];
     store.event_of(ProjectId(1), "c", "p1", "2024-01-03T10:00:00Z", json!({}), acme);
-    store.check("select key from groups where index = 0 order by key", json!([["acme"], ["umbrella"]]));
+    store.check(
+        "select key from groups where index = 0 order by key",
+        json!([["acme"], ["umbrella"]]),
+    );
     store.check(
         "select $group_0, group_0.properties.size, company.key from events where event = 'c'",
         json!([["acme", "10", "acme"]]),
     );
-    store.check(
-        "select count() from events where group_0.key is null",
-        json!([[5]]),
-    );
+    store.check("select count() from events where group_0.key is null", json!([[5]]));
 }
 
 // contract: query 36
@@ -292,12 +318,83 @@ fn quantiles_interpolate() {
 #[test]
 fn another_projects_events_never_appear() {
     let mut store = f1();
-    store.event_of(ProjectId(2), "secret", "p1", "2024-01-01T10:00:00Z", json!({}), Default::default());
+    store.event_of(
+        ProjectId(2),
+        "secret",
+        "p1",
+        "2024-01-01T10:00:00Z",
+        json!({}),
+        Default::default(),
+    );
     store.check("select count() from events", json!([[5]]));
     store.check("select count() from events where event = 'secret'", json!([[0]]));
     store.check("select distinct team_id from events", json!([[1]]));
     store.check("select count() from events where team_id = 2", json!([[0]]));
-    store.check("select count() from events a cross join events b where b.event = 'secret'", json!([[0]]));
+    store.check(
+        "select count() from events a cross join events b where b.event = 'secret'",
+        json!([[0]]),
+    );
+}
+
+// contract: query 5.1, the columns of `*`
+#[test]
+fn a_star_is_every_column_of_its_table() {
+    let mut store = f1();
+    let answer = store.ask("select * from events order by timestamp limit 1").unwrap();
+    let row: serde_json::Map<String, serde_json::Value> =
+        answer.columns.iter().cloned().zip(answer.rows[0].clone()).collect();
+    assert_eq!(row["uuid"], json!("00000000-0000-0000-0000-000000000002"));
+    assert_eq!(row["event"], json!("a"));
+    assert_eq!(row["timestamp"], json!("2024-01-01T10:00:00Z"));
+    assert_eq!(row["created_at"], json!("2024-01-01T10:00:05Z"));
+    assert_eq!(row["distinct_id"], json!("p1"));
+    assert_eq!((&row["$session_id"], &row["$group_0"]), (&json!(null), &json!("")));
+    assert_eq!(row["elements_chain_texts"], json!([]));
+    assert_eq!(row["person_created_at"], json!("2024-01-01T00:00:00Z"));
+    let properties: serde_json::Value =
+        serde_json::from_str(row["properties"].as_str().unwrap()).unwrap();
+    assert_eq!(properties, json!({"$browser": "Chrome", "amount": 10}));
+    store.cohort(5, "paying", &[1]);
+    store.group(0, "acme", json!({"size": 10}));
+    for table in ["persons", "person_distinct_ids", "groups", "cohort_people", "sessions"] {
+        store.ask(&format!("select * from {table}")).unwrap();
+    }
+    store.check(
+        "select properties.email, distinct_ids, pdi.distinct_id, is_identified from persons \
+         where properties.email is not null order by 1",
+        json!([["ann@example.com", ["p1"], "p1", true], ["bob@example.com", ["p2"], "p2", true]]),
+    );
+}
+
+#[test]
+fn elements_are_taken_out_of_their_chain() {
+    let mut store = Store::new();
+    let mut row = store.row(
+        ProjectId(1),
+        "$autocapture",
+        "p1",
+        time("2024-01-01T10:00:00Z"),
+        json!({}),
+        Default::default(),
+    );
+    row.elements_chain = "a.link:attr_id=\"go\"href=\"/x\"text=\"Go\";div:text=\"Go\"".to_owned();
+    store.append(vec![row]);
+    store.check(
+        "select elements_chain_href, elements_chain_texts, elements_chain_ids, \
+         elements_chain_elements from events",
+        json!([["/x", ["Go"], ["go"], ["a", "div"]]]),
+    );
+}
+
+#[test]
+fn aggregates_of_nothing_are_zero_or_null() {
+    f1().check(
+        "select count(), uniq(event), sum(properties.amount), avg(properties.amount), \
+         min(event), max(timestamp), any(event), argMin(event, timestamp), groupArray(event), \
+         median(properties.amount), stddevPop(properties.amount), topK(3)(event) \
+         from events where event = 'none'",
+        json!([[0, 0, 0.0, null, null, null, null, null, [], null, null, []]]),
+    );
 }
 
 // contract: query 110

@@ -8,8 +8,7 @@ use sql::{Error, Limits};
 
 use crate::support::{Store, f1};
 
-const TIGHT: Limits =
-    Limits { time: Duration::from_secs(2), memory_bytes: 32 << 20, threads: 2 };
+const TIGHT: Limits = Limits { time: Duration::from_secs(2), memory_bytes: 32 << 20, threads: 2 };
 
 fn refusal(store: &Store, text: &str) -> Error {
     match store.ask_with(text, &Values::default(), None, &TIGHT) {
@@ -55,7 +54,8 @@ fn what_must_be_held_is_bounded_by_memory() {
 #[test]
 fn a_window_of_many_rows_stops_when_nobody_waits() {
     let store = f1();
-    let text = "select length(groupArray(number) over (order by number)) from numbers(300000) limit 1";
+    let text =
+        "select length(groupArray(number) over (order by number)) from numbers(300000) limit 1";
     assert!(matches!(refusal(&store, text), Error::Memory | Error::Time));
 }
 

@@ -62,7 +62,8 @@ const NUMBERS: &[&str] = &[
     "toMinute(timestamp) * 2",
 ];
 
-const MAYBE_NUMBERS: &[&str] = &["properties.amount", "properties.amount * 2", "nullIf(toHour(timestamp), 3)"];
+const MAYBE_NUMBERS: &[&str] =
+    &["properties.amount", "properties.amount * 2", "nullIf(toHour(timestamp), 3)"];
 
 const CONDITIONS: &[&str] = &[
     "event = 'view'",
@@ -88,6 +89,56 @@ const CONDITIONS: &[&str] = &[
     "distinct_id not in (select distinct_id from events where event = 'pay' and properties.amount > 60)",
     "(event, toHour(timestamp)) in (select event, toHour(timestamp) from events where properties.amount > 100)",
     "ifNull(properties.amount, 0) > (select avg(properties.amount) from events)",
+];
+
+/// What chance would seldom find.
+pub const WRITTEN: &[&str] = &[
+    "select k, arraySort(groupArray(x)), uniq(x), argMax(x, t), sum(x), count(distinct i) from (select event as k, \
+     toHour(timestamp) as x, timestamp as t, person_id as i from events order by k) group by k order by k",
+    "select number % 5000 as k, argMax(number, (number * 7919) % 60013), argMin(number, number), uniq(number % 13), \
+     length(groupArray(number)), median(number), uniq(toString(number)) from numbers(60000) group by k order by k limit 50",
+    "select k, sum(x), sum(r) from (select number % 7 as k, number as x, row_number() over (partition by number % 7 \
+     order by number desc) as r from numbers(30000)) group by k order by k",
+    "select sum(a), max(b) from (select sum(number) over (order by number rows between 100 preceding and current row) \
+     as a, lagInFrame(number, 9000, 5) over (order by number rows between unbounded preceding and unbounded following) \
+     as b from numbers(20000))",
+    "select count(), sum(x) from (select arrayJoin(range(number % 50)) as x from numbers(5000))",
+    "select count(), sum(a.number + b.number) from numbers(30000) a inner join numbers(20000) b on a.number = b.number * 2",
+    "select toString(uuid), event, toUnixTimestamp(timestamp) from events order by timestamp limit 20 offset 1000",
+    "select e.event, f.event, count() from events e inner join events f on e.distinct_id = f.distinct_id and \
+     e.timestamp < f.timestamp where e.properties.browser = 'Chrome' and f.properties.amount > 50 group by 1, 2 order by 1, 2",
+    "select x from (select arrayJoin([1,1,1,2,3]) as x except select arrayJoin([1,3,3])) order by x",
+    "select x from (select arrayJoin([1,1,1,2,3]) as x intersect select arrayJoin([1,1,3,3])) order by x",
+    "select groupBitAnd(toHour(timestamp)), groupBitOr(toHour(timestamp)), count(), uniq(event), \
+     sum(toHour(timestamp)), groupArray(event) from events where event = 'none'",
+    "select sumMap(([1, 2], [0, 3]))",
+    "select sumMap(([toHour(timestamp), 99], [1, 2])) from events",
+    "select event, sumMap(map(distinct_id, 1)) from events group by event order by event",
+    "select max(x), min(x) from (select arrayJoin([1.0, nan, 3.0]) as x)",
+    "select uniq(x, y) from (select arrayJoin([(null, 1), (2, 2), (3, 3)]) as t, t.1 as x, t.2 as y)",
+    "select first_value(x) over (order by y), last_value(x) over (order by y) from \
+     (select arrayJoin([(null, 1), (2, 2), (null, 3)]) as t, t.1 as x, t.2 as y) order by y",
+    "select topK(1)(event) from events",
+    "select topK(2)(event) from events where event in ('view', 'pay')",
+    "select quantile(0)(x), quantile(1)(x), quantile(0.25)(x), median(x) from (select arrayJoin([5, 1, 4]) as x)",
+    "select number, lagInFrame(number, 2, 100) over (order by number rows between unbounded preceding and unbounded following) \
+     from numbers(5) order by number",
+    "select number, leadInFrame(number, 1, 7) over (order by number rows between unbounded preceding and unbounded following) as n \
+     from numbers(5) order by number",
+    "select count() from events e left join persons p on e.person_id = p.id and p.properties.age > 30 where p.id is null",
+    "select distinct_id, windowFunnel(3600)(toDateTime(timestamp), event = 'click', event = 'pay') as w \
+     from events group by distinct_id order by distinct_id",
+    "select distinct_id, windowFunnel(86400)(toDateTime(timestamp), event = 'pay', event = 'pay', event != 'pay') as w \
+     from events group by distinct_id order by distinct_id",
+    "select number % 3 as a, number from numbers(20) order by a, number desc limit 1, 2 by a",
+    "select number % 3 as a, count() from numbers(20) group by a having a > 0 order by a",
+    "select x, count() from (select arrayJoin([null, 1, null, 2]) as x) group by x order by x",
+    "select x from (select arrayJoin([null, 1, null, 2]) as x) order by x desc",
+    "select x from (select arrayJoin([null, 1, null, 2]) as x) order by x nulls first",
+    "select (select count() from events) as c, c + 1, (select max(number) from numbers(5))",
+    "select a.number, b.number from numbers(3) a left join numbers(2) b on a.number = b.number + 1 order by 1, 2",
+    "select a.number, b.number from numbers(3) a full join numbers(5) b on a.number = b.number and a.number > 0 order by 1, 2",
+    "select a.number, b.number from numbers(3) a inner join numbers(3) b on a.number < b.number order by 1, 2",
 ];
 
 fn condition(made: &mut Made) -> String {
@@ -177,19 +228,26 @@ fn group(made: &mut Made) -> String {
         0 if !keys.is_empty() => " having count() > 20",
         _ => "",
     };
-    let (filter, order) = (filter(made), ordered(columns.len()));
+    // Of no rows, an aggregate is null here and some default there.
+    let filter = if keys.is_empty() { String::new() } else { filter(made) };
+    let order = ordered(columns.len());
     format!("select {} from events{filter}{by}{having}{order}{}", columns.join(", "), limit(made))
 }
 
 fn rows(made: &mut Made) -> String {
     let count = 1 + made.below(3);
-    let columns = [made.some(KEYS, count), made.some(NUMBERS, 1), made.some(MAYBE_NUMBERS, 1)].concat();
+    let columns =
+        [made.some(KEYS, count), made.some(NUMBERS, 1), made.some(MAYBE_NUMBERS, 1)].concat();
     let distinct = made.below(4) == 0;
     let order = match distinct {
         true => ordered(columns.len()),
         false => {
             let direction = made.of(&["", " desc"]);
-            format!(" order by {} {}, timestamp{direction}", made.of(MAYBE_NUMBERS), made.of(&["asc", "desc"]))
+            format!(
+                " order by {} {}, timestamp{direction}",
+                made.of(MAYBE_NUMBERS),
+                made.of(&["asc", "desc"])
+            )
         }
     };
     let by = match made.below(4) {
@@ -207,8 +265,10 @@ fn join(made: &mut Made) -> String {
         0 => {
             let filter = filter(made).replace("properties.", "e.properties.");
             // Persons have properties of their own.
-            let filter = filter.replace("select id from persons where e.", "select id from persons where ");
-            let filter = filter.replace("and e.properties.amount > 60)", "and properties.amount > 60)");
+            let filter =
+                filter.replace("select id from persons where e.", "select id from persons where ");
+            let filter =
+                filter.replace("and e.properties.amount > 60)", "and properties.amount > 60)");
             let filter = filter.replace("from events where e.", "from events where ");
             let filter = filter.replace("avg(e.properties", "avg(properties");
             format!(
@@ -247,7 +307,13 @@ fn join(made: &mut Made) -> String {
 }
 
 fn window(made: &mut Made) -> String {
-    let partition = made.of(&["", "partition by event ", "partition by distinct_id ", "partition by properties.browser, event ", "partition by toHour(timestamp) "]);
+    let partition = made.of(&[
+        "",
+        "partition by event ",
+        "partition by distinct_id ",
+        "partition by properties.browser, event ",
+        "partition by toHour(timestamp) ",
+    ]);
     let frame = made.of(&[
         "",
         " rows between unbounded preceding and current row",
@@ -265,14 +331,17 @@ fn window(made: &mut Made) -> String {
         2 => format!("dense_rank() over ({partition}order by toHour(timestamp))"),
         3 => format!("sum({number}) {over}"),
         4 => format!("count() {over}"),
-        5 => format!("max({number}) {over}"),
+        // An empty frame has no greatest value here, and 0 there.
+        5 if !frame.ends_with("1 preceding") => format!("max({number}) {over}"),
         6 => format!("round(avg({number}) {over}, 6)"),
         7 => format!("first_value({number}) over ({partition}order by timestamp)"),
         8 => format!("last_value(event) over ({partition}order by timestamp)"),
         9 => format!("length(groupArray(event) {over})"),
         _ => format!("sum({number}) over ({partition}order by toHour(timestamp))"),
     };
-    let other = format!("count() over ({partition}order by toHour(timestamp) range between 2 preceding and current row)");
+    let other = format!(
+        "count() over ({partition}order by toHour(timestamp) range between 2 preceding and current row)"
+    );
     let filter = filter(made);
     format!(
         "select event, distinct_id, {function}, {other} from events{filter} order by timestamp{}",
@@ -311,7 +380,7 @@ fn arrays(made: &mut Made) -> String {
             limit(made)
         ),
         _ => format!(
-            "select arrayJoin(range(toUInt8(toHour(timestamp) % 4))) as h, event, count() from \
+            "select arrayJoin(range(toHour(timestamp) % 4)) as h, event, count() from \
              events{} group by h, event order by 1, 2",
             filter(made)
         ),

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use facts::{CohortFacts, Cohorts, Expressions, GroupFacts, Groups, People, PersonFacts, World, Zone};
+use facts::{
+    CohortFacts, Cohorts, Expressions, GroupFacts, Groups, People, PersonFacts, World, Zone,
+};
 use hogql::{Filters, Project, Values};
 use model::definition::{PropertyOwner, PropertyType};
 use model::person::{DistinctNo, PersonNo, person_uuid};
@@ -197,7 +199,8 @@ impl Store {
         limits: &Limits,
     ) -> Result<Answer, Error> {
         let plan = hogql::plan(text, values, &self.project, filters);
-        let plan = plan.unwrap_or_else(|error| panic!("{text}: {error}"));
+        let plan =
+            plan.map_err(|error| Error::Invalid { message: error.to_string(), span: None })?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime.block_on(sql::run(&plan, &self.world(), limits))
     }
@@ -220,12 +223,21 @@ pub fn time(text: &str) -> Timestamp {
 pub fn f1() -> Store {
     let mut store = Store::new();
     store.person(0, &["p1"], json!({"email": "ann@example.com", "age": 30}));
-    store.person(1, &["p2"], json!({"email": "bob@example.com", "age": 40, "plan": {"name": "pro"}}));
+    store.person(
+        1,
+        &["p2"],
+        json!({"email": "bob@example.com", "age": 40, "plan": {"name": "pro"}}),
+    );
     store.person(2, &["p3"], json!({}));
     store.event("a", "p1", "2024-01-01T10:00:00Z", json!({"$browser": "Chrome", "amount": 10}));
     store.event("a", "p2", "2024-01-01T12:00:00Z", json!({"$browser": "Safari", "amount": 20}));
     store.event("b", "p2", "2024-01-01T13:00:00Z", json!({}));
-    store.event("b", "p3", "2024-01-02T08:00:00Z", json!({"cart": {"total": 7, "items": [{"id": "x"}]}}));
+    store.event(
+        "b",
+        "p3",
+        "2024-01-02T08:00:00Z",
+        json!({"cart": {"total": 7, "items": [{"id": "x"}]}}),
+    );
     store.event("a", "p1", "2024-01-03T09:00:00Z", json!({"$browser": "Chrome", "amount": 30}));
     store.define("amount", PropertyType::Numeric);
     store

@@ -54,13 +54,15 @@ impl Call {
         stop: &Stop,
     ) -> Result<ArrayRef> {
         let args: Vec<ArrayRef> = self.args.iter().map(|arg| block.column(*arg).clone()).collect();
-        let each = || places.partitions.iter().flat_map(|own| own.clone().map(move |row| (own, row)));
+        let each =
+            || places.partitions.iter().flat_map(|own| own.clone().map(move |row| (own, row)));
         let result: ArrayRef = match &self.function {
-            Function::RowNumber => {
-                Arc::new(UInt64Array::from_iter_values(each().map(|(own, row)| (row - own.start + 1) as u64)))
-            }
+            Function::RowNumber => Arc::new(UInt64Array::from_iter_values(
+                each().map(|(own, row)| (row - own.start + 1) as u64),
+            )),
             Function::Rank => {
-                let ranks = each().map(|(own, row)| (places.peers[row].start - own.start + 1) as u64);
+                let ranks =
+                    each().map(|(own, row)| (places.peers[row].start - own.start + 1) as u64);
                 Arc::new(UInt64Array::from_iter_values(ranks))
             }
             Function::DenseRank => {

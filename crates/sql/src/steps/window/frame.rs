@@ -94,9 +94,10 @@ impl Frame {
                 let rows = usize::try_from(rows).unwrap_or(usize::MAX);
                 (at.row + usize::from(!starts)).saturating_add(rows)
             }
-            (Bound::Preceding(by), FrameUnit::Range) => {
-                at.keys.and_then(|keys| keys.place(at, -(by as f64), starts)).unwrap_or(side(at.peers))
-            }
+            (Bound::Preceding(by), FrameUnit::Range) => at
+                .keys
+                .and_then(|keys| keys.place(at, -(by as f64), starts))
+                .unwrap_or(side(at.peers)),
             (Bound::Following(by), FrameUnit::Range) => {
                 at.keys.and_then(|keys| keys.place(at, by as f64, starts)).unwrap_or(side(at.peers))
             }
@@ -123,11 +124,17 @@ impl Keys {
             DataType::Timestamp(..) => {
                 let micros = cast(column, &DataType::Int64)?;
                 let micros = micros.as_primitive::<Int64Type>();
-                micros.iter().map(|micros| micros.map(|micros| sign * micros as f64 / MICROS)).collect()
+                micros
+                    .iter()
+                    .map(|micros| micros.map(|micros| sign * micros as f64 / MICROS))
+                    .collect()
             }
             DataType::Date32 => {
                 let days = cast(&cast(column, &DataType::Int32)?, &DataType::Float64)?;
-                days.as_primitive::<Float64Type>().iter().map(|day| day.map(|day| sign * day)).collect()
+                days.as_primitive::<Float64Type>()
+                    .iter()
+                    .map(|day| day.map(|day| sign * day))
+                    .collect()
             }
             ty if ty.is_numeric() => {
                 let numbers = cast(column, &DataType::Float64)?;
