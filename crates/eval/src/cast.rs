@@ -169,9 +169,9 @@ fn scalar(from: &Kind, to: &Kind, span: Span, context: &Arc<Context>) -> Option<
                 Ok(Arc::new(floats))
             })
         }
-        (Kind::Float, Kind::UInt(64)) => from_floats(|value| {
-            if value < 0.0 { value as i64 } else { value as u64 as i64 }
-        }),
+        (Kind::Float, Kind::UInt(64)) => {
+            from_floats(|value| if value < 0.0 { value as i64 } else { value as u64 as i64 })
+        }
         (Kind::Float, to) if to.is_integer() => {
             let to = to.clone();
             match to {
@@ -243,9 +243,8 @@ fn from_decimal(scale: u8, to: Kind) -> Option<Cast> {
     let unit = 10i128.checked_pow(u32::from(scale))?;
     Some(match to {
         Kind::Float => Arc::new(move |array: &ArrayRef| {
-            let floats: Float64Array = array
-                .as_primitive::<Decimal128Type>()
-                .unary(|value| value as f64 / unit as f64);
+            let floats: Float64Array =
+                array.as_primitive::<Decimal128Type>().unary(|value| value as f64 / unit as f64);
             Ok(Arc::new(floats))
         }),
         Kind::Bool => Arc::new(move |array: &ArrayRef| {
@@ -286,8 +285,7 @@ fn from_text(to: Type, or_null: bool, span: Span, context: &Arc<Context>) -> Res
         _ => context.zone.clone(),
     };
     if let Kind::Array(element) = &to.kind {
-        let cast =
-            between(&Kind::Text.into(), element, or_null, span, &context)?;
+        let cast = between(&Kind::Text.into(), element, or_null, span, &context)?;
         let element = (**element).clone();
         return Ok(Arc::new(move |array: &ArrayRef| {
             literals::arrays(array, &element, cast.as_ref(), or_null, span)

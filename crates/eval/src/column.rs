@@ -224,11 +224,6 @@ impl<'a> Args<'a> {
         Ok(Arc::new(values.collect::<Result<Int64Array>>()?))
     }
 
-    pub fn try_floats(&self, mut f: impl FnMut(usize) -> Result<Option<f64>>) -> Result<ArrayRef> {
-        let values = (0..self.rows).map(|row| if self.is_valid(row) { f(row) } else { Ok(None) });
-        Ok(Arc::new(values.collect::<Result<Float64Array>>()?))
-    }
-
     pub fn try_decimals(
         &self,
         scale: u8,
@@ -237,15 +232,6 @@ impl<'a> Args<'a> {
         let values = (0..self.rows).map(|row| if self.is_valid(row) { f(row) } else { Ok(None) });
         let decimals = values.collect::<Result<Decimal128Array>>()?;
         Ok(Arc::new(decimals.with_precision_and_scale(38, scale as i8)?))
-    }
-
-    pub fn try_uuids(
-        &self,
-        mut f: impl FnMut(usize) -> Result<Option<uuid::Uuid>>,
-    ) -> Result<ArrayRef> {
-        let values = (0..self.rows).map(|row| if self.is_valid(row) { f(row) } else { Ok(None) });
-        let values: Vec<Option<uuid::Uuid>> = values.collect::<Result<_>>()?;
-        uuid_array(&values)
     }
 
     /// The writer says whether there is a text.

@@ -46,9 +46,7 @@ impl Op {
 }
 
 pub(crate) fn is_null(negated: bool) -> Test {
-    Arc::new(move |args: &Args| {
-        Ok(args.map_truth(|row| args.is_null(0, row) != negated))
-    })
+    Arc::new(move |args: &Args| Ok(args.map_truth(|row| args.is_null(0, row) != negated)))
 }
 
 /// Two sides of one type, or two integers, whose kinds then say how their bits are read.
@@ -74,9 +72,8 @@ pub(crate) fn test(op: Op, kinds: &[Kind; 2]) -> Test {
     let kinds = kinds.clone();
     Arc::new(move |args: &Args| {
         let holds = unchecked(op, &kinds, args);
-        let valid = |no: usize| {
-            BooleanBuffer::collect_bool(args.rows, |row| !args.is_null(no, row))
-        };
+        let valid =
+            |no: usize| BooleanBuffer::collect_bool(args.rows, |row| !args.is_null(no, row));
         let has_nulls = |no: usize| args.columns[no].array.null_count() > 0;
         if !has_nulls(0) && !has_nulls(1) {
             return Ok(BooleanArray::new(holds, None));
@@ -154,9 +151,7 @@ fn unchecked(op: Op, kinds: &[Kind; 2], args: &Args) -> BooleanBuffer {
         }
         [kind @ (Kind::Array(_) | Kind::Tuple(_) | Kind::Map(_)), _] => {
             let order = comparer(kind, &args.columns[0].array, &args.columns[1].array);
-            each(op, rows, |row| {
-                (order(args.row_of(0, row), args.row_of(1, row)), Ordering::Equal)
-            })
+            each(op, rows, |row| (order(args.row_of(0, row), args.row_of(1, row)), Ordering::Equal))
         }
         _ => {
             let (a, b) = (args.ints(0), args.ints(1));
@@ -297,9 +292,8 @@ pub(crate) fn in_list(
                 return negated;
             }
             let key = keys[0].at(args.row_of(0, row));
-            let equals = |no: usize| {
-                !args.is_null(no, row) && keys[no].at(args.row_of(no, row)) == key
-            };
+            let equals =
+                |no: usize| !args.is_null(no, row) && keys[no].at(args.row_of(no, row)) == key;
             (has(&set, &key) || (1..keys.len()).any(equals)) != negated
         }))
     });
@@ -334,9 +328,7 @@ pub(crate) fn in_array(common: &Type, negated: bool) -> Test {
             let key = keys.at(args.row_of(0, row));
             let found = match &set {
                 Some(set) => set.contains(&key),
-                None => lists
-                    .at(row)
-                    .any(|at| lists.values.is_valid(at) && elements.at(at) == key),
+                None => lists.at(row).any(|at| lists.values.is_valid(at) && elements.at(at) == key),
             };
             found != negated
         }))

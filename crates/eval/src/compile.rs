@@ -177,8 +177,7 @@ impl Compiler<'_> {
         };
         let arrays = arrays.iter().map(|array| self.node(array)).collect::<Result<Vec<_>>>()?;
         let fails = run.fails(arrays.len());
-        let mut node =
-            Node::new(NodeKind::Higher { run, lambda, arrays }, ty.clone(), span);
+        let mut node = Node::new(NodeKind::Higher { run, lambda, arrays }, ty.clone(), span);
         node.fails |= fails;
         Ok(node)
     }
@@ -201,13 +200,7 @@ impl Compiler<'_> {
         Ok(node)
     }
 
-    pub fn compared(
-        &self,
-        op: compare::Op,
-        left: Node,
-        right: Node,
-        span: Span,
-    ) -> Result<Node> {
+    pub fn compared(&self, op: compare::Op, left: Node, right: Node, span: Span) -> Result<Node> {
         let ty = Type::from(Kind::UInt(8));
         let (left, right, kinds) = compare::align(left, right, self.context, span)?;
         Ok(test(vec![left, right], compare::test(op, &kinds), false, &ty, span))
@@ -219,9 +212,8 @@ impl Compiler<'_> {
         match set {
             Set::List(items) => {
                 let items = items.iter().map(|item| self.node(item)).collect::<Result<Vec<_>>>()?;
-                let common = items.iter().try_fold(what.ty.clone(), |common, item| {
-                    common.common(&item.ty)
-                });
+                let common =
+                    items.iter().try_fold(what.ty.clone(), |common, item| common.common(&item.ty));
                 let Some(common) = common else {
                     return Err(Error::invalid("The elements of IN have no common type", span));
                 };

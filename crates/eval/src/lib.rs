@@ -14,6 +14,7 @@ mod cast;
 mod column;
 mod compare;
 mod compile;
+mod dictionary;
 mod error;
 mod functions;
 mod json;

@@ -8,16 +8,15 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
-use arrow_select::concat::concat;
 use arrow_select::interleave::interleave;
-use arrow_select::take::take;
 use hogql::Span;
 use hogql::types::Type;
 
 use crate::column::{Args, Column, is_true};
+use crate::dictionary::{Coded, Memo};
 use crate::error::{Error, Result};
 use crate::functions::lambdas::Higher;
-use crate::types::{truth_to_ints, widen};
+use crate::types::{nothing, truth_to_ints, wide_type, widen};
 
 pub(crate) type Call = Arc<dyn Fn(&Args) -> Result<ArrayRef> + Send + Sync>;
 pub(crate) type Test = Arc<dyn Fn(&Args) -> Result<BooleanArray> + Send + Sync>;
@@ -35,6 +34,7 @@ pub(crate) struct Node {
     pub params: Vec<usize>,
     /// Whether it can fail for some values: then it only meets those that it is asked about.
     pub fails: bool,
+    pub memo: Memo,
 }
 
 #[derive(Clone)]
@@ -49,7 +49,11 @@ pub(crate) enum NodeKind {
     Not(Box<Node>),
     /// Conditions and values, and the value for the rest; all values are of the node's type.
     Choose(Vec<(Node, Node)>, Box<Node>),
-    Higher { run: Higher, lambda: Option<(Vec<usize>, Box<Node>)>, arrays: Vec<Node> },
+    Higher {
+        run: Higher,
+        lambda: Option<(Vec<usize>, Box<Node>)>,
+        arrays: Vec<Node>,
+    },
 }
 
 #[derive(Clone)]
@@ -87,8 +91,15 @@ impl fmt::Debug for Node {
 
 impl Node {
     pub fn new(kind: NodeKind, ty: Type, span: Span) -> Self {
-        let mut node =
-            Self { kind, ty, span, inputs: Vec::new(), params: Vec::new(), fails: false };
+        let mut node = Self {
+            kind,
+            ty,
+            span,
+            inputs: vec![],
+            params: vec![],
+            fails: false,
+            memo: Memo::default(),
+        };
         let (mut inputs, mut params, mut fails) = (Vec::new(), Vec::new(), false);
         for part in node.parts() {
             inputs.extend_from_slice(&part.inputs);
@@ -195,20 +206,28 @@ impl<'a> Scope<'a> {
         if let Some(column) = self.from_outside(node)? {
             return Ok(column);
         }
-        if let Some((keys, values)) = self.dictionary(node) {
+        if let Some(coded) = self.coded(node) {
             let eval = |input: &ArrayRef| {
                 let entries = self.entries(node, input);
                 let scope = Scope::root(&entries, input.len());
                 scope.eval(node)?.expand(input.len())
             };
-            return Ok(Column::full(by_entry(&keys, &values, eval)?));
+            let wanted = wide_type(&node.ty.kind);
+            if let Some(array) = node.memo.by_entry(&coded, &wanted, eval)? {
+                return Ok(Column::full(array));
+            }
         }
         match &node.kind {
             NodeKind::Constant(array) => Ok(Column::constant(Arc::clone(array))),
             NodeKind::Input(input, read) => self.input(*input, read, &node.ty),
-            NodeKind::Param(param) => Err(Error::invalid(format!("no parameter {param}"), node.span)),
+            NodeKind::Param(param) => {
+                Err(Error::invalid(format!("no parameter {param}"), node.span))
+            }
             NodeKind::Call(args, Run { run, strict }) => {
                 let columns = self.eval_all(args)?;
+                if self.rows == 0 {
+                    return nothing(&node.ty, 0).map(Column::full);
+                }
                 let constant = columns.iter().all(|column| column.constant);
                 let rows = if constant { 1 } else { self.rows };
                 let nulls = strict.then(|| Args::any_null(&columns, rows)).flatten();
@@ -233,12 +252,14 @@ impl<'a> Scope<'a> {
 
     /// As a condition; of as many rows as the scope.
     pub fn truth(&self, node: &Node) -> Result<BooleanArray> {
-        if let Some((keys, values)) = self.dictionary(node) {
+        if let Some(coded) = self.coded(node) {
             let eval = |input: &ArrayRef| -> Result<ArrayRef> {
                 let entries = self.entries(node, input);
                 Ok(Arc::new(Scope::root(&entries, input.len()).truth(node)?))
             };
-            return Ok(by_entry(&keys, &values, eval)?.as_boolean().clone());
+            if let Some(array) = node.memo.by_entry(&coded, &DataType::Boolean, eval)? {
+                return Ok(array.as_boolean().clone());
+            }
         }
         let evaluated_here = self.inner.as_ref().is_none_or(|inner| inner.owns(node));
         match &node.kind {
@@ -310,8 +331,7 @@ impl<'a> Scope<'a> {
         for (no, value) in values.enumerate() {
             let mine = |row: &usize| chosen[*row] == no;
             if value.fails {
-                let rows: Vec<u32> =
-                    (0..self.rows).filter(mine).map(|row| row as u32).collect();
+                let rows: Vec<u32> = (0..self.rows).filter(mine).map(|row| row as u32).collect();
                 rows.iter().enumerate().for_each(|(at, row)| places[*row as usize] = (no, at));
                 let rows = UInt32Array::from(rows);
                 let scope = self.some(&rows);
@@ -343,8 +363,9 @@ impl<'a> Scope<'a> {
         inner.outer.eval(node)?.take(inner.indices).map(Some)
     }
 
-    /// The only input of a node, if it is dictionary-coded and has fewer entries than rows.
-    fn dictionary(&self, node: &Node) -> Option<(UInt32Array, ArrayRef)> {
+    /// The only input of a node, if it is dictionary-coded. What may fail is not asked about
+    /// entries that no row has.
+    fn coded(&self, node: &Node) -> Option<Coded> {
         let [input] = node.inputs[..] else { return None };
         if self.inner.is_some() || node.fails || !node.params.is_empty() {
             return None;
@@ -352,8 +373,7 @@ impl<'a> Scope<'a> {
         if matches!(node.kind, NodeKind::Input(..)) {
             return None;
         }
-        let (keys, values) = decode(self.inputs.get(input)?)?;
-        (values.len() < self.rows).then_some((keys, values))
+        Coded::of(self.inputs.get(input)?)
     }
 
     /// The inputs of a node that has one only.
@@ -388,8 +408,8 @@ impl<'a> Scope<'a> {
                 _ => widen(array, ty),
             }
         };
-        let wide = match decode(array) {
-            Some((keys, values)) => by_entry(&keys, &values, read)?,
+        let wide = match Coded::of(array) {
+            Some(coded) => coded.spread(&coded.entries(read)?)?,
             None => read(array)?,
         };
         let column = Column::full(wide);
@@ -410,38 +430,6 @@ impl Inner<'_> {
         }
         self.params.iter().any(|(param, _)| node.params.contains(param))
     }
-}
-
-/// Keys of a dictionary, as numbers of entries: one past the last for null.
-fn decode(array: &ArrayRef) -> Option<(UInt32Array, ArrayRef)> {
-    let dictionary = array.as_any_dictionary_opt()?;
-    let values = Arc::clone(dictionary.values());
-    let keys = dictionary.keys();
-    let null = values.len() as u32;
-    if values.is_empty() {
-        return Some((UInt32Array::from(vec![null; array.len()]), values));
-    }
-    let normalized = dictionary.normalized_keys();
-    let keys = normalized
-        .into_iter()
-        .enumerate()
-        .map(|(row, key)| if keys.is_null(row) { null } else { key as u32 });
-    Some((UInt32Array::from_iter_values(keys), values))
-}
-
-/// Works out each entry, and null if a row has none.
-fn by_entry(
-    keys: &UInt32Array,
-    values: &ArrayRef,
-    eval: impl Fn(&ArrayRef) -> Result<ArrayRef>,
-) -> Result<ArrayRef> {
-    let null = values.len() as u32;
-    let mut entries = eval(values)?;
-    if keys.values().contains(&null) {
-        let of_null = eval(&arrow_array::new_null_array(values.data_type(), 1))?;
-        entries = concat(&[&entries, &of_null])?;
-    }
-    Ok(take(&entries, keys, None)?)
 }
 
 /// Answers about some rows as answers about all; what was not asked does not hold.

@@ -88,17 +88,11 @@ fn wide_field(element: &Type) -> Arc<Field> {
 
 fn wide_fields(items: &[Type]) -> Fields {
     let fields = items.iter().enumerate();
-    fields
-        .map(|(no, ty)| Field::new((no + 1).to_string(), wide_type(&ty.kind), true))
-        .collect()
+    fields.map(|(no, ty)| Field::new((no + 1).to_string(), wide_type(&ty.kind), true)).collect()
 }
 
 /// A list within, of elements of this type.
-pub(crate) fn wide_list(
-    element: &Type,
-    offsets: Vec<i32>,
-    values: ArrayRef,
-) -> Result<ArrayRef> {
+pub(crate) fn wide_list(element: &Type, offsets: Vec<i32>, values: ArrayRef) -> Result<ArrayRef> {
     let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
     Ok(Arc::new(ListArray::try_new(wide_field(element), offsets, values, None)?))
 }
@@ -273,10 +267,8 @@ pub(crate) fn narrow(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
                 return Ok(Arc::clone(array));
             };
             let entries = list.values().as_struct();
-            let columns = vec![
-                narrow(entries.column(0), &pair.0)?,
-                narrow(entries.column(1), &pair.1)?,
-            ];
+            let columns =
+                vec![narrow(entries.column(0), &pair.0)?, narrow(entries.column(1), &pair.1)?];
             let rows = entries.len();
             let values = StructArray::try_new_with_length(fields.clone(), columns, None, rows)?;
             let offsets = list.offsets().clone();

@@ -395,8 +395,9 @@ fn differences(site: &Site) -> Built {
                     }
                     _ => values.as_primitive::<Float64Type>().value(place),
                 };
-                let difference =
-                    |place: usize| if starts.contains(&place) { 0.0 } else { at(place) - at(place - 1) };
+                let difference = |place: usize| {
+                    if starts.contains(&place) { 0.0 } else { at(place) - at(place - 1) }
+                };
                 Arc::new(places.map(difference).collect::<Float64Array>())
             }
             _ => {

@@ -164,10 +164,7 @@ fn first_day(site: &Site, unit: Unit) -> Built {
 }
 
 /// Of a moment another.
-fn moment(
-    site: &Site,
-    f: impl Fn(i64, &mut Clockwork) -> i64 + Send + Sync + 'static,
-) -> Built {
+fn moment(site: &Site, f: impl Fn(i64, &mut Clockwork) -> i64 + Send + Sync + 'static) -> Built {
     let reader = reader(site, 0);
     call(move |args| {
         let (values, mut clock) = (args.ints(0), reader.clock());

@@ -108,9 +108,8 @@ fn map(site: &mut Site) -> Result<Built> {
             if width == 0 {
                 return nothing(ty, 0);
             }
-            let arrays: Vec<&dyn Array> = (0..width)
-                .map(|no| &*args.columns[no * 2 + odd].array)
-                .collect();
+            let arrays: Vec<&dyn Array> =
+                (0..width).map(|no| &*args.columns[no * 2 + odd].array).collect();
             let mut places = Vec::with_capacity(args.rows * width);
             for row in 0..args.rows {
                 places.extend((0..width).map(|no| (no, args.row_of(no * 2 + odd, row))));

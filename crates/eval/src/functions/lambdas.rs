@@ -104,12 +104,12 @@ impl Higher {
                 wide_list(&element, elements.offsets.clone(), results()?)?
             }
             Self::Filter => elements.filtered(&holds()?, ty)?,
-            Self::Exists => elements.per_row(&holds()?, |holds, range| {
-                i64::from(range.into_iter().any(holds))
-            }),
-            Self::All => elements.per_row(&holds()?, |holds, range| {
-                i64::from(range.into_iter().all(holds))
-            }),
+            Self::Exists => {
+                elements.per_row(&holds()?, |holds, range| i64::from(range.into_iter().any(holds)))
+            }
+            Self::All => {
+                elements.per_row(&holds()?, |holds, range| i64::from(range.into_iter().all(holds)))
+            }
             Self::Count => elements.per_row(&holds()?, |holds, range| {
                 range.into_iter().filter(|at| holds(*at)).count() as i64
             }),
@@ -129,7 +129,8 @@ impl Higher {
                 let order = comparer(result_kind, &results, &results);
                 let found = elements.ranges().map(|range| {
                     let valid = range.filter(|at| results.is_valid(*at));
-                    let best = valid.reduce(|best, at| if order(at, best) == wanted { at } else { best });
+                    let best =
+                        valid.reduce(|best, at| if order(at, best) == wanted { at } else { best });
                     best.map(|at| at as u32)
                 });
                 let found: UInt32Array = found.collect();
@@ -139,7 +140,7 @@ impl Higher {
             Self::Average => {
                 let results = results()?;
                 let averages = elements.ranges().map(|range| {
-                    let count = range.len() as f64;
+                    let count = range.len().max(1) as f64;
                     range.map(|at| float_at(result_kind, &results, at)).sum::<f64>() / count
                 });
                 Arc::new(averages.collect::<Float64Array>())
@@ -167,8 +168,7 @@ fn float_at(kind: &Kind, array: &ArrayRef, at: usize) -> f64 {
     match kind {
         Kind::Float => array.as_primitive::<Float64Type>().value(at),
         Kind::Decimal(scale) => {
-            array.as_primitive::<Decimal128Type>().value(at) as f64
-                / 10f64.powi(i32::from(*scale))
+            array.as_primitive::<Decimal128Type>().value(at) as f64 / 10f64.powi(i32::from(*scale))
         }
         Kind::UInt(64) => array.as_primitive::<Int64Type>().value(at) as u64 as f64,
         _ => array.as_primitive::<Int64Type>().value(at) as f64,

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use hogql::Span;
 use hogql::plan::Step;
 use hogql::types::{Kind, Type};
-use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 

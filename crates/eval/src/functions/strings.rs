@@ -5,9 +5,9 @@ use std::ops::Range;
 use hogql::types::Kind;
 
 use super::{Built, Site, call, test};
+use crate::TEXT_BYTES_MAX;
 use crate::error::{Error, Result};
 use crate::show::{Shown, Style};
-use crate::TEXT_BYTES_MAX;
 
 pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
     let span = site.span;
@@ -91,22 +91,24 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             }
         }),
         "splitByChar" | "splitByString" => {
-            let element = site.element();
+            let (element, by_char) = (site.element(), site.name == "splitByChar");
             call(move |args| {
                 let (separators, texts) = (args.texts(0), args.texts(1));
                 args.text_lists(&element, span, |row, out| {
                     let (separator, text) = (separators.at(row), texts.at(row));
+                    if by_char && separator.chars().count() != 1 {
+                        let message = "splitByChar splits by one character";
+                        return Err(Error::invalid(message, span));
+                    }
                     if separator.is_empty() {
                         let mut character = [0; 4];
                         let mut chars = text.chars();
                         return chars.try_for_each(|one| out.push(one.encode_utf8(&mut character)));
                     }
-                    if text.is_empty() {
-                        return Ok(());
-                    }
                     text.split(separator).try_for_each(|part| out.push(part))
                 })
             })
+            .fails_if(by_char)
         }
         "arrayStringConcat" => string_concat(site)?,
         "format" => format(site)?,
@@ -120,7 +122,9 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
         }),
         "ascii" => call(|args| {
             let texts = args.texts(0);
-            Ok(args.map_ints(|row| texts.at(row).bytes().next().map_or(0, |byte| i64::from(byte as i8))))
+            Ok(args.map_ints(|row| {
+                texts.at(row).bytes().next().map_or(0, |byte| i64::from(byte as i8))
+            }))
         }),
         _ => return Ok(None),
     }))
@@ -130,10 +134,7 @@ fn too_long(span: hogql::Span) -> Error {
     Error::TooLarge { what: "bytes of text", max: TEXT_BYTES_MAX, span }
 }
 
-fn each(
-    span: hogql::Span,
-    write: impl Fn(&str, &mut String) + Send + Sync + 'static,
-) -> Built {
+fn each(span: hogql::Span, write: impl Fn(&str, &mut String) + Send + Sync + 'static) -> Built {
     call(move |args| {
         let texts = args.texts(0);
         args.map_texts(span, |row, out| write(texts.at(row), out))
@@ -197,7 +198,8 @@ fn substring(site: &mut Site) -> Built {
             if start == 0 {
                 return;
             }
-            let (mut from, mut count) = (if start > 0 { start - 1 } else { length.saturating_add(start) }, count);
+            let (mut from, mut count) =
+                (if start > 0 { start - 1 } else { length.saturating_add(start) }, count);
             if count < 0 {
                 // Up to as many before the end.
                 count = length.saturating_add(count).saturating_sub(from.max(0));
@@ -218,7 +220,10 @@ fn pad(site: &mut Site) -> Built {
         let (texts, lengths) = (args.texts(0), args.ints(1));
         let fills = (args.columns.len() > 2).then(|| args.texts(2));
         args.try_texts(span, |row, out| {
-            let (text, wanted) = (texts.at(row), lengths.at(row).max(0) as usize);
+            let (text, wanted) = (texts.at(row), lengths.at(row));
+            let Ok(wanted) = usize::try_from(wanted) else {
+                return Err(Error::invalid("The length to pad to is negative", span));
+            };
             if wanted > TEXT_BYTES_MAX {
                 return Err(too_long(span));
             }
@@ -292,7 +297,8 @@ fn format(site: &mut Site) -> Result<Built> {
                     }
                 }
                 pieces.push(Piece::Literal(std::mem::take(&mut literal)));
-                let no = if number.is_empty() { next } else { number.parse().map_err(|_| bad())? };
+                let no =
+                    if number.is_empty() { next } else { number.parse().map_err(|_| bad())? };
                 next = no + 1;
                 if no + 1 >= site.args.len() {
                     return Err(site.invalid(format!("format has no argument {no}")));

@@ -49,9 +49,7 @@ pub(crate) fn start_of_interval(
         Unit::Hour => start_within_day(HOUR, instant, clock),
         Unit::Minute | Unit::Second => {
             let step = micros_of(unit).unwrap_or(SECOND).saturating_mul(count);
-            // Zones whose offset is no whole hour count from their own.
-            let offset = clock.offset(instant).rem_euclid(HOUR);
-            (instant + offset).div_euclid(step) * step - offset
+            instant.div_euclid(step) * step
         }
         _ => {
             let day = first_day_of_interval(count, unit, clock.day(instant));
