@@ -11,11 +11,11 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
-use arrow_select::take::take;
 use hogql::Span;
 use hogql::types::Type;
 
 use crate::error::{Error, Result};
+use crate::gather::take;
 use crate::types::wide_list;
 use crate::{ELEMENTS_MAX, TEXT_BYTES_MAX};
 
@@ -39,14 +39,14 @@ impl Column {
         if !self.constant {
             return Ok(Arc::clone(&self.array));
         }
-        Ok(take(&self.array, &UInt32Array::from(vec![0; rows]), None)?)
+        take(&self.array, &UInt32Array::from(vec![0; rows]))
     }
 
     pub fn take(&self, indices: &UInt32Array) -> Result<Self> {
         if self.constant {
             return Ok(self.clone());
         }
-        Ok(Self::full(take(&self.array, indices, None)?))
+        Ok(Self::full(take(&self.array, indices)?))
     }
 
     fn mask(&self) -> usize {
@@ -272,7 +272,7 @@ impl<'a> Args<'a> {
             }
             offsets.push(check_elements(indices.len(), span)?);
         }
-        let values = take(values, &UInt32Array::from(indices), None)?;
+        let values = take(values, &UInt32Array::from(indices))?;
         wide_list(element, offsets, values)
     }
 

@@ -7,9 +7,9 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, UInt32Array};
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
-use arrow_select::take::take;
 
 use crate::error::Result;
+use crate::gather::take;
 
 /// Dictionaries whose results a node keeps: threads may read different segments at a time.
 const MEMO_MAX: usize = 8;
@@ -42,7 +42,7 @@ impl Coded {
     }
 
     pub fn spread(&self, entries: &ArrayRef) -> Result<ArrayRef> {
-        Ok(take(entries, &self.keys, None)?)
+        take(entries, &self.keys)
     }
 }
 

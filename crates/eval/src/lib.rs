@@ -17,6 +17,7 @@ mod compile;
 mod dictionary;
 mod error;
 mod functions;
+mod gather;
 mod json;
 mod keys;
 mod node;

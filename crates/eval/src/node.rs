@@ -8,7 +8,6 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
-use arrow_select::interleave::interleave;
 use hogql::Span;
 use hogql::types::Type;
 
@@ -16,6 +15,7 @@ use crate::column::{Args, Column, is_true};
 use crate::dictionary::{Coded, Memo};
 use crate::error::{Error, Result};
 use crate::functions::lambdas::Higher;
+use crate::gather::interleave;
 use crate::types::{nothing, truth_to_ints, wide_type, widen};
 
 pub(crate) type Call = Arc<dyn Fn(&Args) -> Result<ArrayRef> + Send + Sync>;
@@ -200,6 +200,10 @@ impl<'a> Scope<'a> {
     }
 
     pub fn eval(&self, node: &Node) -> Result<Column> {
+        self.eval_node(node).map_err(|error| error.at(node.span))
+    }
+
+    fn eval_node(&self, node: &Node) -> Result<Column> {
         if let NodeKind::Constant(array) = &node.kind {
             return Ok(Column::constant(Arc::clone(array)));
         }
@@ -344,7 +348,6 @@ impl<'a> Scope<'a> {
                 arrays.push(column.array);
             }
         }
-        let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &**array).collect();
         Ok(Column::full(interleave(&arrays, &places)?))
     }
 

@@ -221,6 +221,13 @@ pub(crate) fn truth_to_ints(truth: &BooleanArray) -> ArrayRef {
 
 /// To the border.
 pub(crate) fn narrow(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
+    let whole;
+    let array = if ty.nullable {
+        array
+    } else {
+        whole = without_nulls(array)?;
+        &whole
+    };
     Ok(match &ty.kind {
         Kind::Null => Arc::new(NullArray::new(array.len())),
         Kind::Bool => {

@@ -7,12 +7,12 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array};
 use arrow_select::concat::concat;
-use arrow_select::interleave::interleave;
 use hogql::types::{Kind, Type};
 
 use super::{Built, Site, call, test};
 use crate::column::{Args, Lists, check_elements};
 use crate::error::{Error, Result};
+use crate::gather::{interleave, take};
 use crate::keys::{Key, Keys};
 use crate::types::{wide_list, wide_struct, wrap};
 
@@ -124,7 +124,8 @@ fn array(args: &Args, element: &Type, span: hogql::Span) -> Result<ArrayRef> {
         let values = arrow_array::new_empty_array(&crate::types::wide_type(&element.kind));
         return wide_list(element, vec![0; args.rows + 1], values);
     }
-    let columns: Vec<&dyn Array> = args.columns.iter().map(|column| &*column.array).collect();
+    let columns: Vec<ArrayRef> =
+        args.columns.iter().map(|column| Arc::clone(&column.array)).collect();
     let mut places = Vec::with_capacity(total as usize);
     for row in 0..args.rows {
         places.extend((0..width).map(|no| (no, args.row_of(no, row))));
@@ -347,7 +348,7 @@ fn zip(site: &Site) -> Built {
         let count = indices[0].len();
         let columns = lists.iter().zip(indices).map(|(list, indices)| {
             let indices = arrow_array::UInt32Array::from(indices);
-            Ok(arrow_select::take::take(list.values, &indices, None)?)
+            take(list.values, &indices)
         });
         let tuples = wide_struct(items, columns.collect::<Result<_>>()?, count)?;
         wide_list(&element, offsets, tuples)

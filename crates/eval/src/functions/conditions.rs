@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
-use arrow_select::interleave::interleave;
 use hogql::types::Kind;
 
 use super::{Built, Site, call, test};
 use crate::column::Args;
 use crate::compare::{self, comparer};
 use crate::error::Result;
+use crate::gather::interleave;
 use crate::types::without_nulls;
 
 pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
@@ -68,14 +68,15 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
 
 /// For each row, the argument it takes and the row there.
 pub(super) fn choose(args: &Args, no: impl Fn(usize) -> usize) -> Result<ArrayRef> {
-    let arrays: Vec<&dyn Array> = args.columns.iter().map(|column| &*column.array).collect();
+    let arrays: Vec<ArrayRef> =
+        args.columns.iter().map(|column| Arc::clone(&column.array)).collect();
     let places: Vec<(usize, usize)> = (0..args.rows)
         .map(|row| {
             let no = no(row);
             (no, args.row_of(no, row))
         })
         .collect();
-    Ok(interleave(&arrays, &places)?)
+    interleave(&arrays, &places)
 }
 
 fn coalesce(args: &Args) -> Result<ArrayRef> {

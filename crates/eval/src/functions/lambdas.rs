@@ -8,13 +8,13 @@ use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, UInt32Array,
 };
-use arrow_select::take::take;
 use hogql::Span;
 use hogql::types::{Kind, Type};
 
 use crate::column::{Column, check_elements, is_true};
 use crate::compare::comparer;
 use crate::error::{Error, Result};
+use crate::gather::take;
 use crate::node::{Node, Scope};
 use crate::types::{wide_list, without_nulls};
 
@@ -157,7 +157,7 @@ impl Higher {
 
 /// What stands at these numbers; of none the type's null or default.
 fn pick(values: &ArrayRef, at: UInt32Array, ty: &Type) -> Result<ArrayRef> {
-    let found = take(values, &at, None)?;
+    let found = take(values, &at)?;
     if ty.nullable { Ok(found) } else { without_nulls(&found) }
 }
 
@@ -207,7 +207,7 @@ impl Elements {
             }
             let again: UInt32Array =
                 (0..rows).flat_map(|_| 0..(end - start) as u32).map(Some).collect();
-            Ok(take(&values, &again, None)?)
+            take(&values, &again)
         });
         Ok(Self {
             rows: UInt32Array::from_iter_values(of_row),
@@ -242,7 +242,7 @@ impl Elements {
             offsets.push(indices.len() as i32);
         }
         let element = ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
-        let values = take(&self.values[0], &UInt32Array::from(indices), None)?;
+        let values = take(&self.values[0], &UInt32Array::from(indices))?;
         wide_list(&element, offsets, values)
     }
 

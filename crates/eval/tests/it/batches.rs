@@ -24,10 +24,10 @@ const PROPERTIES: [Option<&str>; 6] = [
     None,
 ];
 
-/// Reads `event` as the first input, `properties` as the second, `timestamp` as the third.
+/// Reads `$session_id`, which may be null, as the first input, `properties` as the second, `timestamp` as the third.
 fn leaf(expr: &Expr) -> Option<usize> {
     match &expr.kind {
-        ExprKind::Column { name: "event", .. } => Some(0),
+        ExprKind::Column { name: "$session_id", .. } => Some(0),
         ExprKind::Column { name: "properties", .. } => Some(1),
         ExprKind::Column { name: "timestamp", .. } => Some(2),
         _ => None,
@@ -35,7 +35,8 @@ fn leaf(expr: &Expr) -> Option<usize> {
 }
 
 fn program(expr: &str) -> Program {
-    let expr = column(expr, " from events").unwrap_or_else(|error| panic!("{expr}: {error}"));
+    let expr = expr.replace("event", "$session_id");
+    let expr = column(&expr, " from events").unwrap_or_else(|error| panic!("{expr}: {error}"));
     Program::compile(&expr, &context(), &mut leaf).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -217,7 +218,7 @@ fn filters_hold_only_where_the_condition_is_true() {
 #[test]
 fn moments_are_cut_where_the_wall_clock_of_the_project_says() {
     for (expr, expected) in [
-        ("toHour(timestamp)", json!([1, 3, 4, 3, 3, 19])),
+        ("toHour(timestamp)", json!([1, 3, 4, 3, 3, 18])),
         (
             "toStartOfDay(timestamp)",
             json!([
