@@ -176,6 +176,13 @@ impl Compiler<'_> {
             _ => (None, args),
         };
         let arrays = arrays.iter().map(|array| self.node(array)).collect::<Result<Vec<_>>>()?;
+        let element = arrays.first().and_then(|array| array.ty.element());
+        let result = lambda.as_ref().map(|(_, body)| &body.ty).or(element);
+        if run == lambdas::Higher::Average
+            && !result.is_some_and(|ty| ty.kind.is_number() || ty.kind == Kind::Null)
+        {
+            return Err(Error::invalid("arrayAvg takes numbers", span));
+        }
         let fails = run.fails(arrays.len());
         let mut node = Node::new(NodeKind::Higher { run, lambda, arrays }, ty.clone(), span);
         node.fails |= fails;

@@ -236,6 +236,7 @@ impl<'a> Scope<'a> {
                 let rows = if constant { 1 } else { self.rows };
                 let nulls = strict.then(|| Args::any_null(&columns, rows)).flatten();
                 let array = run(&Args { columns: &columns, rows, nulls })?;
+                debug_assert_eq!(array.len(), rows, "{node:?}");
                 Ok(Column { array, constant })
             }
             NodeKind::Test(..) | NodeKind::All(_) | NodeKind::Any(_) | NodeKind::Not(_) => {

@@ -11,6 +11,17 @@ use jiff::tz::{Disambiguation, TimeZone};
 
 use crate::Context;
 
+/// No calendar goes so far; within it nothing overflows.
+pub(crate) const MOMENT_MAX: i64 = 1 << 61;
+
+/// As [`MOMENT_MAX`], in days and more than it has.
+const DAY_MAX: i64 = 1 << 40;
+
+/// The last multiple up to the value.
+pub(crate) fn floor_to(value: i64, step: i64) -> i64 {
+    value.saturating_sub(value.rem_euclid(step))
+}
+
 pub(crate) const SECOND: i64 = 1_000_000;
 pub(crate) const MINUTE: i64 = 60 * SECOND;
 pub(crate) const HOUR: i64 = 60 * MINUTE;
@@ -124,7 +135,7 @@ fn civil_time(local: i64) -> DateTime {
 /// Years are counted from March, so that the leap day is the last of its year, in eras of 400
 /// years, which all have the same number of days.
 pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
+    let shifted = days.clamp(-DAY_MAX, DAY_MAX) + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
     let year_of_era =

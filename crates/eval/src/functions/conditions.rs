@@ -87,6 +87,7 @@ fn coalesce(args: &Args) -> Result<ArrayRef> {
 fn null_if(site: &mut Site) -> Result<Built> {
     let (left, right) = (site.args[0].clone(), site.args[1].clone());
     if right.ty.kind == Kind::Null || left.ty.kind == Kind::Null {
+        site.args.truncate(1);
         return Ok(call(|args| Ok(Arc::clone(&args.columns[0].array))));
     }
     let (left, right, kinds) = compare::align(left, right, site.context, site.span)?;

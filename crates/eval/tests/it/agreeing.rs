@@ -11,15 +11,15 @@ use crate::{answer, compiled};
 
 const LINES: &str = include_str!("expressions.txt");
 
-struct Line {
-    ours: String,
+pub(crate) struct Line {
+    pub ours: String,
     theirs: String,
     /// Our own answer, and the reason.
     differs: Option<(Value, String)>,
     refused: bool,
 }
 
-fn lines() -> Vec<Line> {
+pub(crate) fn lines() -> Vec<Line> {
     let lines = LINES.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
     let line = |line: &str| {
         if let Some(ours) = line.strip_suffix(" ! refused") {

@@ -3,6 +3,7 @@
 mod agreeing;
 mod answers;
 mod batches;
+mod columns;
 mod functions;
 
 use std::collections::{BTreeMap, HashMap};
