@@ -173,6 +173,7 @@ pub(crate) struct Scope<'a> {
     inputs: &'a [ArrayRef],
     pub rows: usize,
     wide: RefCell<Vec<Option<Column>>>,
+    coded: RefCell<Vec<Option<Arc<Coded>>>>,
     inner: Option<Inner<'a>>,
 }
 
@@ -186,13 +187,21 @@ struct Inner<'a> {
 
 impl<'a> Scope<'a> {
     pub fn root(inputs: &'a [ArrayRef], rows: usize) -> Self {
-        Self { inputs, rows, wide: RefCell::new(vec![None; inputs.len()]), inner: None }
+        let wide = RefCell::new(vec![None; inputs.len()]);
+        let coded = RefCell::new(vec![None; inputs.len()]);
+        Self { inputs, rows, wide, coded, inner: None }
     }
 
     /// For the body of a lambda: a row for each element, and the row of this scope it comes from.
     pub fn lambda(&'a self, indices: &'a UInt32Array, params: Vec<(usize, Column)>) -> Self {
         let inner = Some(Inner { outer: self, indices, params });
-        Self { inputs: &[], rows: indices.len(), wide: RefCell::default(), inner }
+        Self {
+            inputs: &[],
+            rows: indices.len(),
+            wide: RefCell::default(),
+            coded: RefCell::default(),
+            inner,
+        }
     }
 
     fn some(&'a self, indices: &'a UInt32Array) -> Self {
@@ -207,7 +216,7 @@ impl<'a> Scope<'a> {
         if let NodeKind::Constant(array) = &node.kind {
             return Ok(Column::constant(Arc::clone(array)));
         }
-        if let Some(column) = self.from_outside(node)? {
+        if let Some(column) = self.outer_value(node)? {
             return Ok(column);
         }
         if let Some(coded) = self.coded(node) {
@@ -354,7 +363,7 @@ impl<'a> Scope<'a> {
 
     /// What does not depend on this scope is worked out around it, for fewer rows or for all
     /// entries of a dictionary.
-    fn from_outside(&self, node: &Node) -> Result<Option<Column>> {
+    fn outer_value(&self, node: &Node) -> Result<Option<Column>> {
         let Some(inner) = &self.inner else { return Ok(None) };
         if let NodeKind::Param(param) = node.kind
             && let Some((_, column)) = inner.params.iter().find(|(own, _)| *own == param)
@@ -369,7 +378,7 @@ impl<'a> Scope<'a> {
 
     /// The only input of a node, if it is dictionary-coded. What may fail is not asked about
     /// entries that no row has.
-    fn coded(&self, node: &Node) -> Option<Coded> {
+    fn coded(&self, node: &Node) -> Option<Arc<Coded>> {
         let [input] = node.inputs[..] else { return None };
         if self.inner.is_some() || node.fails || !node.params.is_empty() {
             return None;
@@ -377,7 +386,18 @@ impl<'a> Scope<'a> {
         if matches!(node.kind, NodeKind::Input(..)) {
             return None;
         }
-        Coded::of(self.inputs.get(input)?)
+        self.dictionary(input)
+    }
+
+    fn dictionary(&self, input: usize) -> Option<Arc<Coded>> {
+        if let Some(Some(coded)) = self.coded.borrow().get(input) {
+            return Some(Arc::clone(coded));
+        }
+        let coded = Arc::new(Coded::of(self.inputs.get(input)?)?);
+        if let Some(place) = self.coded.borrow_mut().get_mut(input) {
+            *place = Some(Arc::clone(&coded));
+        }
+        Some(coded)
     }
 
     /// The inputs of a node that has one only.
@@ -412,7 +432,7 @@ impl<'a> Scope<'a> {
                 _ => widen(array, ty),
             }
         };
-        let wide = match Coded::of(array) {
+        let wide = match self.dictionary(input) {
             Some(coded) => coded.spread(&coded.entries(read)?)?,
             None => read(array)?,
         };

@@ -157,14 +157,14 @@ fn widen_integers(array: &ArrayRef) -> Option<ArrayRef> {
     Some(match array.data_type() {
         DataType::Int64 => Arc::clone(array),
         DataType::Boolean => truth_to_ints(array.as_boolean()),
-        DataType::UInt8 => each::<UInt8Type>(array, |value| i64::from(value)),
-        DataType::UInt16 => each::<UInt16Type>(array, |value| i64::from(value)),
-        DataType::UInt32 => each::<UInt32Type>(array, |value| i64::from(value)),
+        DataType::UInt8 => each::<UInt8Type>(array, i64::from),
+        DataType::UInt16 => each::<UInt16Type>(array, i64::from),
+        DataType::UInt32 => each::<UInt32Type>(array, i64::from),
         DataType::UInt64 => each::<UInt64Type>(array, |value| value as i64),
-        DataType::Int8 => each::<Int8Type>(array, |value| i64::from(value)),
-        DataType::Int16 => each::<Int16Type>(array, |value| i64::from(value)),
-        DataType::Int32 => each::<Int32Type>(array, |value| i64::from(value)),
-        DataType::Date32 => each::<Date32Type>(array, |value| i64::from(value)),
+        DataType::Int8 => each::<Int8Type>(array, i64::from),
+        DataType::Int16 => each::<Int16Type>(array, i64::from),
+        DataType::Int32 => each::<Int32Type>(array, i64::from),
+        DataType::Date32 => each::<Date32Type>(array, i64::from),
         DataType::Duration(TimeUnit::Microsecond) => {
             each::<DurationMicrosecondType>(array, |value| value)
         }

@@ -42,11 +42,11 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             })
         }
         "hasAny" | "hasAll" => has_several(site)?,
-        "arrayReverse" => pick(site, |_, range, out| out.extend(range.rev().map(|at| at as u32))),
-        "arrayPopBack" => pick(site, |_, range, out| {
+        "arrayReverse" => pick(site, |range, out| out.extend(range.rev().map(|at| at as u32))),
+        "arrayPopBack" => pick(site, |range, out| {
             out.extend(range.start as u32..range.end.saturating_sub(1).max(range.start) as u32);
         }),
-        "arrayPopFront" => pick(site, |_, range, out| {
+        "arrayPopFront" => pick(site, |range, out| {
             out.extend((range.start + 1).min(range.end) as u32..range.end as u32);
         }),
         "arrayDistinct" => pick_by_keys(site, |keys, range, out| {
@@ -192,13 +192,13 @@ fn has_several(site: &mut Site) -> Result<Built> {
 /// Some of the first argument's own elements.
 fn pick(
     site: &Site,
-    choose: impl Fn(&ArrayRef, std::ops::Range<usize>, &mut Vec<u32>) + Send + Sync + 'static,
+    choose: impl Fn(std::ops::Range<usize>, &mut Vec<u32>) + Send + Sync + 'static,
 ) -> Built {
     let (element, span) = (site.element(), site.span);
     call(move |args| {
         let lists = args.lists(0);
         args.pick_lists(&element, lists.values, span, |row, out| {
-            choose(lists.values, lists.at(row), out);
+            choose(lists.at(row), out);
             Ok(())
         })
     })
@@ -208,8 +208,15 @@ fn pick_by_keys(
     site: &Site,
     choose: impl Fn(&Keys, std::ops::Range<usize>, &mut Vec<u32>) + Send + Sync + 'static,
 ) -> Built {
-    let kind = site.element().kind;
-    pick(site, move |values, range, out| choose(&Keys::new(&kind, values), range, out))
+    let (element, span) = (site.element(), site.span);
+    call(move |args| {
+        let lists = args.lists(0);
+        let keys = Keys::new(&element.kind, lists.values);
+        args.pick_lists(&element, lists.values, span, |row, out| {
+            choose(&keys, lists.at(row), out);
+            Ok(())
+        })
+    })
 }
 
 fn uniq(site: &Site) -> Built {

@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef};
 use hogql::types::Kind;
 
 use super::{Built, Site, call, test};
-use crate::column::Args;
+use crate::column::{Args, Column};
 use crate::compare::{self, comparer};
 use crate::error::Result;
 use crate::gather::interleave;
@@ -106,19 +106,15 @@ fn extreme(site: &mut Site, wanted: Ordering) -> Result<Built> {
     let kind = site.ty.kind.clone();
     site.cast_all(&kind)?;
     Ok(call(move |args| {
-        let nulls = args.nulls.clone();
-        let columns = args.columns;
-        let best = choose(args, |row| {
-            let mut best = 0;
-            for no in 1..columns.len() {
-                let order = comparer(&kind, &columns[no].array, &columns[best].array);
-                if order(args.row_of(no, row), args.row_of(best, row)) == wanted {
-                    best = no;
-                }
-            }
-            best
+        let (first, rest) = (args.columns[0].clone(), &args.columns[1..]);
+        let best = rest.iter().try_fold(first, |best, next| -> Result<Column> {
+            let pair = [best, next.clone()];
+            let pair = Args { columns: &pair, rows: args.rows, nulls: None };
+            let order = comparer(&kind, &pair.columns[1].array, &pair.columns[0].array);
+            let better = |row: usize| order(pair.row_of(1, row), pair.row_of(0, row)) == wanted;
+            Ok(Column::full(choose(&pair, |row| usize::from(better(row)))?))
         })?;
-        with_nulls(&best, nulls)
+        with_nulls(&best.expand(args.rows)?, args.nulls.clone())
     }))
 }
 

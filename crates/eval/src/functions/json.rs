@@ -8,7 +8,7 @@ use hogql::Span;
 use hogql::types::{Kind, Type};
 use serde_json::value::RawValue;
 
-use super::properties::{Into, Name, find, unquoted};
+use super::properties::{Follow, Name, find, unquoted};
 use super::{Built, Site, call, test};
 use crate::column::{Args, Slice, TextWriter, Texts, check_elements, uuid_array};
 use crate::error::Result;
@@ -161,7 +161,7 @@ enum Step<'a> {
     Index(i64),
 }
 
-impl Into for Step<'_> {
+impl Follow for Step<'_> {
     fn key(&self) -> Option<&str> {
         match self {
             Self::Name(name) => Some(name),
@@ -180,7 +180,7 @@ impl Into for Step<'_> {
         }
     }
 
-    fn from_end(&self) -> bool {
+    fn counts_back(&self) -> bool {
         matches!(self, Self::Index(..=-1))
     }
 }

@@ -69,18 +69,18 @@ pub(super) fn unquoted(raw: &str) -> Option<Cow<'_, str>> {
 }
 
 /// A step into a JSON value.
-pub(super) trait Into {
+pub(super) trait Follow {
     /// The member's name, if it is one.
     fn key(&self) -> Option<&str>;
     /// The number of an element from 0, by how many there are.
     fn index(&self, count: usize) -> Option<usize>;
     /// Whether elements must be counted first.
-    fn from_end(&self) -> bool {
+    fn counts_back(&self) -> bool {
         false
     }
 }
 
-impl Into for Step {
+impl Follow for Step {
     fn key(&self) -> Option<&str> {
         match self {
             Self::Key(key) => Some(key),
@@ -98,7 +98,7 @@ impl Into for Step {
 }
 
 /// What stands at the end of a path, as it is written. None if the text is no JSON.
-pub(super) fn find<'t, S: Into>(text: &'t str, path: &[S]) -> Option<&'t str> {
+pub(super) fn find<'t, S: Follow>(text: &'t str, path: &[S]) -> Option<&'t str> {
     let mut text = text;
     if path.is_empty() {
         return serde_json::from_str::<&RawValue>(text).ok().map(RawValue::get);
@@ -109,7 +109,7 @@ pub(super) fn find<'t, S: Into>(text: &'t str, path: &[S]) -> Option<&'t str> {
     Some(text)
 }
 
-fn one_step<'t, S: Into>(text: &'t str, step: &S) -> Option<&'t str> {
+fn one_step<'t, S: Follow>(text: &'t str, step: &S) -> Option<&'t str> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let found = Member { step }.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
@@ -120,7 +120,7 @@ struct Member<'s, S> {
     step: &'s S,
 }
 
-impl<'t, S: Into> DeserializeSeed<'t> for Member<'_, S> {
+impl<'t, S: Follow> DeserializeSeed<'t> for Member<'_, S> {
     type Value = Option<&'t str>;
 
     fn deserialize<D: Deserializer<'t>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -128,7 +128,7 @@ impl<'t, S: Into> DeserializeSeed<'t> for Member<'_, S> {
     }
 }
 
-impl<'t, S: Into> Visitor<'t> for Member<'_, S> {
+impl<'t, S: Follow> Visitor<'t> for Member<'_, S> {
     type Value = Option<&'t str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -154,7 +154,7 @@ impl<'t, S: Into> Visitor<'t> for Member<'_, S> {
     }
 
     fn visit_seq<A: SeqAccess<'t>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        if self.step.from_end() {
+        if self.step.counts_back() {
             let mut all = Vec::new();
             while let Some(element) = seq.next_element::<&RawValue>()? {
                 all.push(element.get());

@@ -27,11 +27,11 @@ pub(crate) fn month_name(month: i64) -> &'static str {
 
 /// The number of a month by its name, or by the first letters of it.
 pub(crate) fn month_named(name: &str) -> Option<i64> {
-    let fits = |month: &&str| {
+    let fits = |month: &str| {
         name.len() >= 3
             && month.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
     };
-    MONTHS.iter().position(|month| fits(&month)).map(|at| at as i64 + 1)
+    MONTHS.iter().position(|month| fits(month)).map(|at| at as i64 + 1)
 }
 
 pub(crate) fn is_weekday(name: &str) -> bool {

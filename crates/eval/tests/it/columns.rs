@@ -36,7 +36,7 @@ fn with_inputs(expr: &mut Expr, inputs: &mut Vec<Expr>) {
                     function.arg(no),
                     Some(Arg::Unit | Arg::Zone | Arg::ConstText | Arg::ConstInt)
                 );
-                if !constant && !(no == last && fixed.contains(&function.name)) {
+                if !(constant || no == last && fixed.contains(&function.name)) {
                     with_inputs(arg, inputs);
                 }
             }

@@ -1,5 +1,7 @@
 //! Expressions from their text to their answers.
 
+#![allow(clippy::unwrap_used)]
+
 mod agreeing;
 mod answers;
 mod batches;
