@@ -303,6 +303,14 @@ pub(crate) fn check_elements(count: usize, span: Span) -> Result<i32> {
     Ok(count as i32)
 }
 
+/// Whether so much more fits into a column of texts.
+pub(crate) fn check_room(out: &str, more: usize, span: Span) -> Result<()> {
+    if out.len().saturating_add(more) > TEXT_BYTES_MAX {
+        return Err(Error::TooLarge { what: "bytes of text", max: TEXT_BYTES_MAX, span });
+    }
+    Ok(())
+}
+
 pub(crate) fn uuid_array(values: &[Option<uuid::Uuid>]) -> Result<ArrayRef> {
     let nulls: NullBuffer = values.iter().map(Option::is_some).collect();
     let bytes: Vec<u8> =

@@ -12,18 +12,30 @@ use hogql::types::{Kind, Type};
 use crate::column::Args;
 use crate::error::{Error, Result};
 use crate::functions::{self, Built, Site};
-use crate::node::{Call, Node, NodeKind, Run, Test};
+use crate::node::{Call, Node, NodeKind, Run, Test, bytes_of};
 use crate::types::nothing;
-use crate::{Context, cast, compare, functions::lambdas, functions::properties};
+use crate::{
+    CONSTANT_BYTES_MAX, Context, cast, compare, functions::lambdas, functions::properties,
+};
 
 pub(crate) struct Compiler<'a> {
     pub context: &'a Arc<Context>,
     pub leaf: &'a mut dyn FnMut(&Expr) -> Option<usize>,
+    /// Bytes of constants so far.
+    pub spent: usize,
 }
 
 impl Compiler<'_> {
     pub fn node(&mut self, expr: &Expr) -> Result<Node> {
-        Ok(self.by_kind(expr)?.fold())
+        let node = self.by_kind(expr)?.fold();
+        if let Some(array) = node.as_constant() {
+            self.spent = self.spent.saturating_add(bytes_of(array)?);
+            if self.spent > CONSTANT_BYTES_MAX {
+                let what = "bytes of constants";
+                return Err(Error::TooLarge { what, max: CONSTANT_BYTES_MAX, span: node.span });
+            }
+        }
+        Ok(node)
     }
 
     fn by_kind(&mut self, expr: &Expr) -> Result<Node> {

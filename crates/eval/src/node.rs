@@ -1,7 +1,8 @@
 //! A compiled expression, and how it runs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -11,6 +12,7 @@ use arrow_schema::DataType;
 use hogql::Span;
 use hogql::types::Type;
 
+use crate::RUN_BYTES_MAX;
 use crate::column::{Args, Column, is_true};
 use crate::dictionary::{Coded, Memo};
 use crate::error::{Error, Result};
@@ -174,6 +176,8 @@ pub(crate) struct Scope<'a> {
     pub rows: usize,
     wide: RefCell<Vec<Option<Column>>>,
     coded: RefCell<Vec<Option<Arc<Coded>>>>,
+    /// Bytes that were worked out so far, also in scopes within.
+    spent: Rc<Cell<usize>>,
     inner: Option<Inner<'a>>,
 }
 
@@ -189,19 +193,18 @@ impl<'a> Scope<'a> {
     pub fn root(inputs: &'a [ArrayRef], rows: usize) -> Self {
         let wide = RefCell::new(vec![None; inputs.len()]);
         let coded = RefCell::new(vec![None; inputs.len()]);
-        Self { inputs, rows, wide, coded, inner: None }
+        Self { inputs, rows, wide, coded, spent: Rc::default(), inner: None }
+    }
+
+    /// For other rows on the same account.
+    fn over<'b>(&self, inputs: &'b [ArrayRef], rows: usize) -> Scope<'b> {
+        Scope { spent: Rc::clone(&self.spent), ..Scope::root(inputs, rows) }
     }
 
     /// For the body of a lambda: a row for each element, and the row of this scope it comes from.
     pub fn lambda(&'a self, indices: &'a UInt32Array, params: Vec<(usize, Column)>) -> Self {
         let inner = Some(Inner { outer: self, indices, params });
-        Self {
-            inputs: &[],
-            rows: indices.len(),
-            wide: RefCell::default(),
-            coded: RefCell::default(),
-            inner,
-        }
+        Self { inner, ..self.over(&[], indices.len()) }
     }
 
     fn some(&'a self, indices: &'a UInt32Array) -> Self {
@@ -209,7 +212,16 @@ impl<'a> Scope<'a> {
     }
 
     pub fn eval(&self, node: &Node) -> Result<Column> {
-        self.eval_node(node).map_err(|error| error.at(node.span))
+        let column = self.eval_node(node).map_err(|error| error.at(node.span))?;
+        if !matches!(node.kind, NodeKind::Constant(_) | NodeKind::Input(..) | NodeKind::Param(_)) {
+            let spent = self.spent.get().saturating_add(bytes_of(&column.array)?);
+            self.spent.set(spent);
+            if spent > RUN_BYTES_MAX {
+                let what = "bytes for a batch of rows";
+                return Err(Error::TooLarge { what, max: RUN_BYTES_MAX, span: node.span });
+            }
+        }
+        Ok(column)
     }
 
     fn eval_node(&self, node: &Node) -> Result<Column> {
@@ -222,7 +234,7 @@ impl<'a> Scope<'a> {
         if let Some(coded) = self.coded(node) {
             let eval = |input: &ArrayRef| {
                 let entries = self.entries(node, input);
-                let scope = Scope::root(&entries, input.len());
+                let scope = self.over(&entries, input.len());
                 scope.eval(node)?.expand(input.len())
             };
             let wanted = wide_type(&node.ty.kind);
@@ -269,7 +281,7 @@ impl<'a> Scope<'a> {
         if let Some(coded) = self.coded(node) {
             let eval = |input: &ArrayRef| -> Result<ArrayRef> {
                 let entries = self.entries(node, input);
-                Ok(Arc::new(Scope::root(&entries, input.len()).truth(node)?))
+                Ok(Arc::new(self.over(&entries, input.len()).truth(node)?))
             };
             if let Some(array) = node.memo.by_entry(&coded, &DataType::Boolean, eval)? {
                 return Ok(array.as_boolean().clone());
@@ -454,6 +466,11 @@ impl Inner<'_> {
         }
         self.params.iter().any(|(param, _)| node.params.contains(param))
     }
+}
+
+/// Of the values alone, whatever they are a part of.
+pub(crate) fn bytes_of(array: &ArrayRef) -> Result<usize> {
+    Ok(array.to_data().get_slice_memory_size()?)
 }
 
 /// Answers about some rows as answers about all; what was not asked does not hold.

@@ -31,7 +31,7 @@ impl Program {
         context: &Arc<Context>,
         leaf: &mut dyn FnMut(&Expr) -> Option<usize>,
     ) -> Result<Self> {
-        let root = Compiler { context, leaf }.node(expr)?;
+        let root = Compiler { context, leaf, spent: 0 }.node(expr)?;
         Ok(Self { root: Arc::new(root) })
     }
 

@@ -63,9 +63,37 @@ fn write_text(raw: &str, out: &mut String) -> bool {
 pub(super) fn unquoted(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
-        return serde_json::from_str(raw).ok().map(Cow::Owned);
+        let text = serde_json::from_str(raw).unwrap_or_else(|_| unescaped(inner));
+        return Some(Cow::Owned(text));
     }
     Some(Cow::Borrowed(inner))
+}
+
+/// A text with halves of characters, which JSON lets pass: they are shown as what they are not.
+fn unescaped(inner: &str) -> String {
+    let mut text = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = rest.find('\\') {
+        text.push_str(&rest[..at]);
+        rest = &rest[at..];
+        // Two escapes that make a character together, one of four digits, one letter.
+        let is_escapes = |part: &&str| {
+            part.len() == 2 || part.as_bytes().chunks(6).all(|one| one.starts_with(b"\\u"))
+        };
+        let parts = [rest.get(..12), rest.get(..6), rest.get(..2)];
+        let found = parts.into_iter().flatten().filter(is_escapes).find_map(|part| {
+            let read = serde_json::from_str::<String>(&format!("\"{part}\"")).ok()?;
+            Some((part.len(), read))
+        });
+        let (length, read) = found.unwrap_or_else(|| {
+            let length = if rest.starts_with("\\u") { 6 } else { 2 };
+            (length, char::REPLACEMENT_CHARACTER.to_string())
+        });
+        text.push_str(&read);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    text.push_str(rest);
+    text
 }
 
 /// A step into a JSON value.

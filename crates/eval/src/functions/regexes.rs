@@ -6,6 +6,7 @@ use hogql::Span;
 use regex::Captures;
 
 use super::{Built, Site, call, test};
+use crate::column::check_room;
 use crate::error::Result;
 use crate::patterns::{Matchers, Regexes, Syntax};
 
@@ -162,12 +163,12 @@ fn replace(site: &mut Site, all: bool) -> Result<Built> {
                 let Some(whole) = found.get(0) else { break };
                 out.push_str(&text[end..whole.start()]);
                 for piece in pieces.iter() {
-                    match piece {
-                        Piece::Literal(literal) => out.push_str(literal),
-                        Piece::Group(no) => {
-                            out.push_str(found.get(*no).map_or("", |group| group.as_str()));
-                        }
-                    }
+                    let part = match piece {
+                        Piece::Literal(literal) => literal,
+                        Piece::Group(no) => found.get(*no).map_or("", |group| group.as_str()),
+                    };
+                    check_room(out, part.len(), span)?;
+                    out.push_str(part);
                 }
                 end = whole.end();
                 if !all {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use hogql::types::Kind;
 
 use super::{Built, Site, call, test};
-use crate::TEXT_BYTES_MAX;
+use crate::column::check_room;
 use crate::error::{Error, Result};
 use crate::show::{Shown, Style};
 
@@ -60,9 +60,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             args.try_texts(span, |row, out| {
                 let (text, count) = (texts.at(row), counts.at(row).max(0) as usize);
                 let bytes = text.len().saturating_mul(count);
-                if bytes > TEXT_BYTES_MAX {
-                    return Err(too_long(span));
-                }
+                check_room(out, bytes, span)?;
                 // Of nothing there is nothing, however often.
                 (0..if bytes == 0 { 0 } else { count }).for_each(|_| out.push_str(text));
                 Ok(true)
@@ -80,16 +78,8 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             let (texts, parts) = (args.texts(0), args.texts(1));
             Ok(args.map_ints(|row| position(&folded(texts.at(row)), &folded(parts.at(row)))))
         }),
-        "replaceOne" => replace(span, |text, from, to, out| {
-            out.push_str(&text.replacen(from, to, usize::from(!from.is_empty())));
-        }),
-        "replaceAll" => replace(span, |text, from, to, out| {
-            if from.is_empty() {
-                out.push_str(text);
-            } else {
-                out.push_str(&text.replace(from, to));
-            }
-        }),
+        "replaceOne" => replace(span, 1),
+        "replaceAll" => replace(span, usize::MAX),
         "splitByChar" | "splitByString" => {
             let (element, by_char) = (site.element(), site.name == "splitByChar");
             call(move |args| {
@@ -130,10 +120,6 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
     }))
 }
 
-fn too_long(span: hogql::Span) -> Error {
-    Error::TooLarge { what: "bytes of text", max: TEXT_BYTES_MAX, span }
-}
-
 fn each(span: hogql::Span, write: impl Fn(&str, &mut String) + Send + Sync + 'static) -> Built {
     call(move |args| {
         let texts = args.texts(0);
@@ -148,13 +134,23 @@ fn pairs(holds: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Built {
     })
 }
 
-fn replace(
-    span: hogql::Span,
-    write: impl Fn(&str, &str, &str, &mut String) + Send + Sync + 'static,
-) -> Built {
+fn replace(span: hogql::Span, most: usize) -> Built {
     call(move |args| {
         let (texts, from, to) = (args.texts(0), args.texts(1), args.texts(2));
-        args.map_texts(span, |row, out| write(texts.at(row), from.at(row), to.at(row), out))
+        args.try_texts(span, |row, out| {
+            let (text, from, to) = (texts.at(row), from.at(row), to.at(row));
+            // Nothing is nowhere to be found.
+            let most = if from.is_empty() { 0 } else { most };
+            let mut end = 0;
+            for (at, found) in text.match_indices(from).take(most) {
+                check_room(out, at - end + to.len(), span)?;
+                out.push_str(&text[end..at]);
+                out.push_str(to);
+                end = at + found.len();
+            }
+            out.push_str(&text[end..]);
+            Ok(true)
+        })
     })
 }
 
@@ -181,7 +177,13 @@ fn concat(site: &mut Site) -> Result<Built> {
     site.cast_all(&Kind::Text)?;
     Ok(call(move |args| {
         let texts: Vec<_> = (0..args.columns.len()).map(|no| args.texts(no)).collect();
-        args.map_texts(span, |row, out| texts.iter().for_each(|text| out.push_str(text.at(row))))
+        args.try_texts(span, |row, out| {
+            for text in &texts {
+                check_room(out, text.at(row).len(), span)?;
+                out.push_str(text.at(row));
+            }
+            Ok(true)
+        })
     }))
 }
 
@@ -224,9 +226,7 @@ fn pad(site: &mut Site) -> Built {
             let Ok(wanted) = usize::try_from(wanted) else {
                 return Err(Error::invalid("The length to pad to is negative", span));
             };
-            if wanted > TEXT_BYTES_MAX {
-                return Err(too_long(span));
-            }
+            check_room(out, wanted.saturating_mul(char::MAX_LEN_UTF8), span)?;
             let length = text.chars().count();
             if length >= wanted {
                 out.push_str(&text[characters(text, 0, wanted)]);
@@ -254,15 +254,17 @@ fn string_concat(site: &mut Site) -> Result<Built> {
         let lists = args.lists(0);
         let separators = (args.columns.len() > 1).then(|| args.texts(1));
         let shown = Shown::new(&element, lists.values, &context);
-        args.map_texts(span, |row, out| {
+        args.try_texts(span, |row, out| {
             let separator = separators.map_or("", |separators| separators.at(row));
             let elements = lists.at(row).filter(|at| !shown.is_null(*at));
             for (no, at) in elements.enumerate() {
+                check_room(out, separator.len(), span)?;
                 if no > 0 {
                     out.push_str(separator);
                 }
                 shown.write(at, Style::Plain, out);
             }
+            Ok(true)
         })
     }))
 }
@@ -312,13 +314,16 @@ fn format(site: &mut Site) -> Result<Built> {
     pieces.push(Piece::Literal(literal));
     Ok(call(move |args| {
         let texts: Vec<_> = (0..args.columns.len()).map(|no| args.texts(no)).collect();
-        args.map_texts(span, |row, out| {
+        args.try_texts(span, |row, out| {
             for piece in &pieces {
-                match piece {
-                    Piece::Literal(text) => out.push_str(text),
-                    Piece::Arg(no) => out.push_str(texts[*no].at(row)),
-                }
+                let text = match piece {
+                    Piece::Literal(text) => text,
+                    Piece::Arg(no) => texts[*no].at(row),
+                };
+                check_room(out, text.len(), span)?;
+                out.push_str(text);
             }
+            Ok(true)
         })
     }))
 }

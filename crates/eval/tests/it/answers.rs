@@ -168,6 +168,26 @@ fn refusals_say_what_is_wrong_and_where() {
 }
 
 #[test]
+fn deep_expressions_fit_on_a_small_stack() {
+    let deep = |open: &str, inner: &str, close: &str| {
+        (0..30).fold(inner.to_owned(), |inner, _| format!("{open}{inner}{close}"))
+    };
+    let run = move || {
+        for (expr, expected) in [
+            (deep("(1 + ", "1", ")"), json!(31)),
+            (deep("if(1 = 1, ", "'a'", ", 'b')"), json!("a")),
+            (deep("not (", "1", ")"), json!(1)),
+            (deep("concat('x', ", "''", ")"), json!("x".repeat(30))),
+        ] {
+            assert_eq!(answer(&expr).map(|(found, _)| found), Ok(expected), "{expr}");
+        }
+        let lambdas = deep("arrayMap(x -> ", "1", ", [1])");
+        assert!(answer(&lambdas).is_ok(), "{lambdas}");
+    };
+    std::thread::Builder::new().stack_size(2 * 1024 * 1024).spawn(run).unwrap().join().unwrap();
+}
+
+#[test]
 fn results_are_bounded() {
     for expr in [
         "range(100000000)",
@@ -175,8 +195,16 @@ fn results_are_bounded() {
         "repeat('abcdefgh', 100000000)",
         "leftPad('a', 2000000000)",
         "arrayMap(x -> range(1000000), range(1000))",
+        "replaceAll(repeat('a', 1000000), 'a', repeat('b', 1000000))",
+        "replaceRegexpAll(repeat('a', 1000000), 'a', repeat('b', 1000000))",
+        "arrayStringConcat(range(1000000), repeat('b', 1000000))",
+        "format('{0}{0}{0}{0}{0}{0}{0}{0}', repeat('b', 100000000))",
+        "if(1 = 1, range(16000000), range(16000001))[1] + range(16000002)[2]",
     ] {
-        let refused = compiled(expr).unwrap().run(&[], 1).unwrap_err();
+        let parsed = column(expr, "").unwrap();
+        let refused = eval::Program::compile(&parsed, &context(), &mut |_| None)
+            .and_then(|program| program.run(&[], 1));
+        let Err(refused) = refused else { panic!("{expr} is not refused") };
         assert!(matches!(refused, eval::Error::TooLarge { .. }), "{expr}: {refused}");
     }
     let large = format!("match('a', '{}')", "(a{1000}){1000}");

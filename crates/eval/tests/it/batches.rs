@@ -105,6 +105,17 @@ fn properties_are_texts_unless_they_are_defined_otherwise() {
 }
 
 #[test]
+fn half_characters_in_json_are_replaced() {
+    let texts: ArrayRef = Arc::new(StringArray::from(vec![
+        r#"{"a":"x\ud800y\n\ud83d\ude00\udc00"}"#,
+        r#"{"a":"\u0041\/\\"}"#,
+    ]));
+    let inputs = vec![Arc::clone(&texts), texts];
+    let found = rows(&program("properties.a"), &inputs);
+    assert_eq!(found, [json!("x\u{fffd}y\n😀\u{fffd}"), json!("A/\\")]);
+}
+
+#[test]
 fn an_input_may_stand_for_a_property() {
     let ask = |expr: &str| {
         let expr = column(expr, " from events").unwrap();
