@@ -10,7 +10,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_buffer::BooleanBuffer;
 use hogql::Span;
 use hogql::plan::Comparison;
-use hogql::types::{Kind, Type};
+use hogql::types::Kind;
 
 use crate::Context;
 use crate::column::Args;
@@ -266,27 +266,26 @@ pub(crate) fn pattern(
 }
 
 /// Whether the first argument is among the items; of constants, as a set made once.
-pub(crate) fn in_list(
-    what: Node,
-    items: Vec<Node>,
-    common: &Type,
-    negated: bool,
-) -> Result<(Test, Vec<Node>)> {
-    let kind = common.kind.clone();
+pub(crate) fn in_list(what: Node, items: Vec<Node>, negated: bool) -> (Test, Vec<Node>) {
     let mut set = AHashSet::new();
     let mut others = vec![what];
     for item in items {
         match item.as_constant() {
             Some(array) if array.is_valid(0) => {
-                set.insert(Keys::new(&kind, array).at(0).owned());
+                set.insert(Keys::new(&item.ty.kind, array).at(0).owned());
             }
             Some(_) => {}
             None => others.push(item),
         }
     }
+    let kinds: Vec<Kind> = others.iter().map(|node| node.ty.kind.clone()).collect();
     let run: Test = Arc::new(move |args: &Args| {
-        let keys: Vec<Keys> =
-            args.columns.iter().map(|column| Keys::new(&kind, &column.array)).collect();
+        let keys: Vec<Keys> = args
+            .columns
+            .iter()
+            .zip(&kinds)
+            .map(|(column, kind)| Keys::new(kind, &column.array))
+            .collect();
         Ok(args.map_truth(|row| {
             if args.is_null(0, row) {
                 return negated;
@@ -297,7 +296,7 @@ pub(crate) fn in_list(
             (has(&set, &key) || (1..keys.len()).any(equals)) != negated
         }))
     });
-    Ok((run, others))
+    (run, others)
 }
 
 fn has(set: &AHashSet<Key<'static>>, key: &Key<'_>) -> bool {
@@ -311,12 +310,12 @@ fn has(set: &AHashSet<Key<'static>>, key: &Key<'_>) -> bool {
     shorter(set).contains(key)
 }
 
-pub(crate) fn in_array(common: &Type, negated: bool) -> Test {
-    let kind = common.kind.clone();
+/// Whether a value of the first kind is in an array of the second.
+pub(crate) fn in_array(kind: Kind, element: Kind, negated: bool) -> Test {
     Arc::new(move |args: &Args| {
         let lists = args.lists(1);
         let (keys, elements) =
-            (Keys::new(&kind, &args.columns[0].array), Keys::new(&kind, lists.values));
+            (Keys::new(&kind, &args.columns[0].array), Keys::new(&element, lists.values));
         let set: Option<AHashSet<Key>> = args.columns[1].constant.then(|| {
             let range = lists.at(0).filter(|at| lists.values.is_valid(*at));
             range.map(|at| elements.at(at)).collect()

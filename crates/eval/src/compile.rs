@@ -236,10 +236,11 @@ impl Compiler<'_> {
                 let Some(common) = common else {
                     return Err(Error::invalid("The elements of IN have no common type", span));
                 };
-                let what = self.cast(what, &common.kind)?;
-                let items = items.into_iter().map(|item| self.cast(item, &common.kind));
-                let items = items.collect::<Result<Vec<Node>>>()?;
-                let (run, args) = compare::in_list(what, items, &common, negated)?;
+                let kind = common.kind;
+                let what = self.cast_key(what, &kind)?;
+                let items = items.into_iter().map(|item| self.cast_key(item, &kind));
+                let (run, args) =
+                    compare::in_list(what, items.collect::<Result<Vec<Node>>>()?, negated);
                 Ok(test(args, run, false, &ty, span))
             }
             Set::Array(array) => {
@@ -248,13 +249,24 @@ impl Compiler<'_> {
                 let Some(common) = what.ty.common(&element) else {
                     return Err(Error::invalid("The elements of IN have no common type", span));
                 };
-                let what = self.cast(what, &common.kind)?;
-                let array = self.cast(array, &Type::array(common.clone()).kind)?;
-                let run = compare::in_array(&common, negated);
+                let integers = what.ty.kind.is_integer() && element.kind.is_integer();
+                let element = if integers { element } else { common.clone() };
+                let what = self.cast_key(what, &common.kind)?;
+                let array = self.cast(array, &Type::array(element.clone()).kind)?;
+                let run = compare::in_array(what.ty.kind.clone(), element.kind, negated);
                 Ok(test(vec![what, array], run, false, &ty, span))
             }
             Set::Query(_) | Set::Cohort(_) => Err(outside(span)),
         }
+    }
+
+    /// Integers keep their types: their keys are the numbers, and `UInt64` has no common type with
+    /// signed ones that holds both.
+    fn cast_key(&self, node: Node, kind: &Kind) -> Result<Node> {
+        if node.ty.kind.is_integer() && kind.is_integer() {
+            return Ok(node);
+        }
+        self.cast(node, kind)
     }
 
     fn cast(&self, node: Node, kind: &Kind) -> Result<Node> {

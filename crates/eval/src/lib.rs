@@ -47,7 +47,7 @@ pub struct Context {
 }
 
 /// Bytes of all texts that one call may give for one batch: offsets are 32 bits wide.
-pub const TEXT_BYTES_MAX: usize = 512 * 1024 * 1024;
+pub const TEXT_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Bytes of everything that a program works out for one batch.
 pub const RUN_BYTES_MAX: usize = 1024 * 1024 * 1024;

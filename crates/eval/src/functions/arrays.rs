@@ -25,16 +25,16 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             call(move |args| array(args, &element, span))
         }
         "has" => {
-            let kind = common_element(site)?;
+            let kinds = common_element(site)?;
             test(move |args| {
-                let (lists, found) = (args.lists(0), Search::new(&kind, args));
+                let (lists, found) = (args.lists(0), Search::new(&kinds, args));
                 Ok(args.map_truth(|row| found.position(&lists, row).is_some()))
             })
         }
         "indexOf" => {
-            let kind = common_element(site)?;
+            let kinds = common_element(site)?;
             call(move |args| {
-                let (lists, found) = (args.lists(0), Search::new(&kind, args));
+                let (lists, found) = (args.lists(0), Search::new(&kinds, args));
                 Ok(args.map_ints(|row| {
                     let start = lists.at(row).start;
                     found.position(&lists, row).map_or(0, |at| (at - start) as i64 + 1)
@@ -134,15 +134,19 @@ fn array(args: &Args, element: &Type, span: hogql::Span) -> Result<ArrayRef> {
     wide_list(element, offsets, interleave(&columns, &places)?)
 }
 
-/// Casts an array and a value to a common type.
-fn common_element(site: &mut Site) -> Result<Kind> {
+/// Casts an array and a value to a common type; integers can be compared as they are.
+fn common_element(site: &mut Site) -> Result<[Kind; 2]> {
     let element = site.args[0].ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
     let Some(common) = element.common(&site.args[1].ty) else {
         return Err(site.invalid("The value is of another type than the elements"));
     };
+    let kinds = [element.kind, site.kind(1).clone()];
+    if kinds.iter().all(Kind::is_integer) {
+        return Ok(kinds);
+    }
     site.cast(0, &Type::array(common.clone()).kind)?;
     site.cast(1, &common.kind)?;
-    Ok(common.kind)
+    Ok([common.kind.clone(), common.kind])
 }
 
 /// For the second argument among the elements of the first.
@@ -153,10 +157,10 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(kind: &Kind, args: &Args<'a>) -> Self {
+    fn new(kinds: &[Kind; 2], args: &Args<'a>) -> Self {
         Self {
-            elements: Keys::new(kind, args.lists(0).values),
-            wanted: Keys::new(kind, &args.columns[1].array),
+            elements: Keys::new(&kinds[0], args.lists(0).values),
+            wanted: Keys::new(&kinds[1], &args.columns[1].array),
             mask: args.columns[1].constant,
         }
     }

@@ -292,7 +292,7 @@ fn no_call_panics() {
         if function.name == "arrayJoin" {
             continue;
         }
-        for call in calls(function, 60) {
+        for call in calls(function, 30) {
             let Ok(expr) = column(&call, "") else { continue };
             run += 1;
             if panics(|| run_both_ways(expr)) {
