@@ -12,7 +12,7 @@ use crate::Context;
 use crate::column::{TextWriter, uuid_array};
 use crate::error::{Error, Result};
 use crate::show::{Shown, Style};
-use crate::times::{Clockwork, SECOND, read, zone_of};
+use crate::times::{Clockwork, SECOND, floor_to, read, zone_of};
 use crate::types::{entry, wide_list, wide_struct, wide_type, wrap};
 use crate::{functions::literals, text};
 
@@ -126,7 +126,7 @@ fn scalar(from: &Kind, to: &Kind, span: Span, context: &Arc<Context>) -> Option<
         }
         (Kind::DateTime(_), Kind::DateTime(to)) => {
             let step = fraction_step(to);
-            ints(move |instant| instant.div_euclid(step) * step)
+            ints(move |instant| floor_to(instant, step))
         }
         (Kind::DateTime(_), to) if to.is_integer() => {
             let to = to.clone();
@@ -149,9 +149,7 @@ fn scalar(from: &Kind, to: &Kind, span: Span, context: &Arc<Context>) -> Option<
         }
         (Kind::Float, Kind::DateTime(to)) => {
             let step = fraction_step(to);
-            from_floats(move |value| {
-                ((value * SECOND as f64).round() as i64).div_euclid(step) * step
-            })
+            from_floats(move |value| floor_to((value * SECOND as f64).round() as i64, step))
         }
         (Kind::Float, Kind::Date) => from_floats(|value| value as i64),
         (from, to) if (from.is_integer() || *from == Kind::Date) && to.is_integer() => {
@@ -169,9 +167,9 @@ fn scalar(from: &Kind, to: &Kind, span: Span, context: &Arc<Context>) -> Option<
                 Ok(Arc::new(floats))
             })
         }
-        (Kind::Float, Kind::UInt(64)) => from_floats(|value| {
-            if value < 0.0 { value as i64 } else { value as u64 as i64 }
-        }),
+        (Kind::Float, Kind::UInt(64)) => {
+            from_floats(|value| if value < 0.0 { value as i64 } else { value as u64 as i64 })
+        }
         (Kind::Float, to) if to.is_integer() => {
             let to = to.clone();
             match to {
@@ -243,9 +241,8 @@ fn from_decimal(scale: u8, to: Kind) -> Option<Cast> {
     let unit = 10i128.checked_pow(u32::from(scale))?;
     Some(match to {
         Kind::Float => Arc::new(move |array: &ArrayRef| {
-            let floats: Float64Array = array
-                .as_primitive::<Decimal128Type>()
-                .unary(|value| value as f64 / unit as f64);
+            let floats: Float64Array =
+                array.as_primitive::<Decimal128Type>().unary(|value| value as f64 / unit as f64);
             Ok(Arc::new(floats))
         }),
         Kind::Bool => Arc::new(move |array: &ArrayRef| {
@@ -286,8 +283,7 @@ fn from_text(to: Type, or_null: bool, span: Span, context: &Arc<Context>) -> Res
         _ => context.zone.clone(),
     };
     if let Kind::Array(element) = &to.kind {
-        let cast =
-            between(&Kind::Text.into(), element, or_null, span, &context)?;
+        let cast = between(&Kind::Text.into(), element, or_null, span, &context)?;
         let element = (**element).clone();
         return Ok(Arc::new(move |array: &ArrayRef| {
             literals::arrays(array, &element, cast.as_ref(), or_null, span)
@@ -319,7 +315,7 @@ fn from_text(to: Type, or_null: bool, span: Span, context: &Arc<Context>) -> Res
                 let step = fraction_step(moment);
                 numbers(&mut |text| {
                     let found = read::moment(text, context.now, &mut clock)?;
-                    Some(found.div_euclid(step) * step)
+                    Some(floor_to(found, step))
                 })
             }
             Kind::Float => {

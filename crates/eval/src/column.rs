@@ -11,11 +11,11 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
-use arrow_select::take::take;
 use hogql::Span;
 use hogql::types::Type;
 
 use crate::error::{Error, Result};
+use crate::gather::take;
 use crate::types::wide_list;
 use crate::{ELEMENTS_MAX, TEXT_BYTES_MAX};
 
@@ -39,14 +39,14 @@ impl Column {
         if !self.constant {
             return Ok(Arc::clone(&self.array));
         }
-        Ok(take(&self.array, &UInt32Array::from(vec![0; rows]), None)?)
+        take(&self.array, &UInt32Array::from(vec![0; rows]))
     }
 
     pub fn take(&self, indices: &UInt32Array) -> Result<Self> {
         if self.constant {
             return Ok(self.clone());
         }
-        Ok(Self::full(take(&self.array, indices, None)?))
+        Ok(Self::full(take(&self.array, indices)?))
     }
 
     fn mask(&self) -> usize {
@@ -224,11 +224,6 @@ impl<'a> Args<'a> {
         Ok(Arc::new(values.collect::<Result<Int64Array>>()?))
     }
 
-    pub fn try_floats(&self, mut f: impl FnMut(usize) -> Result<Option<f64>>) -> Result<ArrayRef> {
-        let values = (0..self.rows).map(|row| if self.is_valid(row) { f(row) } else { Ok(None) });
-        Ok(Arc::new(values.collect::<Result<Float64Array>>()?))
-    }
-
     pub fn try_decimals(
         &self,
         scale: u8,
@@ -237,15 +232,6 @@ impl<'a> Args<'a> {
         let values = (0..self.rows).map(|row| if self.is_valid(row) { f(row) } else { Ok(None) });
         let decimals = values.collect::<Result<Decimal128Array>>()?;
         Ok(Arc::new(decimals.with_precision_and_scale(38, scale as i8)?))
-    }
-
-    pub fn try_uuids(
-        &self,
-        mut f: impl FnMut(usize) -> Result<Option<uuid::Uuid>>,
-    ) -> Result<ArrayRef> {
-        let values = (0..self.rows).map(|row| if self.is_valid(row) { f(row) } else { Ok(None) });
-        let values: Vec<Option<uuid::Uuid>> = values.collect::<Result<_>>()?;
-        uuid_array(&values)
     }
 
     /// The writer says whether there is a text.
@@ -286,7 +272,7 @@ impl<'a> Args<'a> {
             }
             offsets.push(check_elements(indices.len(), span)?);
         }
-        let values = take(values, &UInt32Array::from(indices), None)?;
+        let values = take(values, &UInt32Array::from(indices))?;
         wide_list(element, offsets, values)
     }
 
@@ -315,6 +301,14 @@ pub(crate) fn check_elements(count: usize, span: Span) -> Result<i32> {
         return Err(Error::TooLarge { what: "elements", max: ELEMENTS_MAX, span });
     }
     Ok(count as i32)
+}
+
+/// Whether so much more fits into a column of texts.
+pub(crate) fn check_room(out: &str, more: usize, span: Span) -> Result<()> {
+    if out.len().saturating_add(more) > TEXT_BYTES_MAX {
+        return Err(Error::TooLarge { what: "bytes of text", max: TEXT_BYTES_MAX, span });
+    }
+    Ok(())
 }
 
 pub(crate) fn uuid_array(values: &[Option<uuid::Uuid>]) -> Result<ArrayRef> {

@@ -10,7 +10,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray};
 use arrow_buffer::BooleanBuffer;
 use hogql::Span;
 use hogql::plan::Comparison;
-use hogql::types::{Kind, Type};
+use hogql::types::Kind;
 
 use crate::Context;
 use crate::column::Args;
@@ -46,9 +46,7 @@ impl Op {
 }
 
 pub(crate) fn is_null(negated: bool) -> Test {
-    Arc::new(move |args: &Args| {
-        Ok(args.map_truth(|row| args.is_null(0, row) != negated))
-    })
+    Arc::new(move |args: &Args| Ok(args.map_truth(|row| args.is_null(0, row) != negated)))
 }
 
 /// Two sides of one type, or two integers, whose kinds then say how their bits are read.
@@ -74,9 +72,8 @@ pub(crate) fn test(op: Op, kinds: &[Kind; 2]) -> Test {
     let kinds = kinds.clone();
     Arc::new(move |args: &Args| {
         let holds = unchecked(op, &kinds, args);
-        let valid = |no: usize| {
-            BooleanBuffer::collect_bool(args.rows, |row| !args.is_null(no, row))
-        };
+        let valid =
+            |no: usize| BooleanBuffer::collect_bool(args.rows, |row| !args.is_null(no, row));
         let has_nulls = |no: usize| args.columns[no].array.null_count() > 0;
         if !has_nulls(0) && !has_nulls(1) {
             return Ok(BooleanArray::new(holds, None));
@@ -154,9 +151,7 @@ fn unchecked(op: Op, kinds: &[Kind; 2], args: &Args) -> BooleanBuffer {
         }
         [kind @ (Kind::Array(_) | Kind::Tuple(_) | Kind::Map(_)), _] => {
             let order = comparer(kind, &args.columns[0].array, &args.columns[1].array);
-            each(op, rows, |row| {
-                (order(args.row_of(0, row), args.row_of(1, row)), Ordering::Equal)
-            })
+            each(op, rows, |row| (order(args.row_of(0, row), args.row_of(1, row)), Ordering::Equal))
         }
         _ => {
             let (a, b) = (args.ints(0), args.ints(1));
@@ -271,39 +266,37 @@ pub(crate) fn pattern(
 }
 
 /// Whether the first argument is among the items; of constants, as a set made once.
-pub(crate) fn in_list(
-    what: Node,
-    items: Vec<Node>,
-    common: &Type,
-    negated: bool,
-) -> Result<(Test, Vec<Node>)> {
-    let kind = common.kind.clone();
+pub(crate) fn in_list(what: Node, items: Vec<Node>, negated: bool) -> (Test, Vec<Node>) {
     let mut set = AHashSet::new();
     let mut others = vec![what];
     for item in items {
         match item.as_constant() {
             Some(array) if array.is_valid(0) => {
-                set.insert(Keys::new(&kind, array).at(0).owned());
+                set.insert(Keys::new(&item.ty.kind, array).at(0).owned());
             }
             Some(_) => {}
             None => others.push(item),
         }
     }
+    let kinds: Vec<Kind> = others.iter().map(|node| node.ty.kind.clone()).collect();
     let run: Test = Arc::new(move |args: &Args| {
-        let keys: Vec<Keys> =
-            args.columns.iter().map(|column| Keys::new(&kind, &column.array)).collect();
+        let keys: Vec<Keys> = args
+            .columns
+            .iter()
+            .zip(&kinds)
+            .map(|(column, kind)| Keys::new(kind, &column.array))
+            .collect();
         Ok(args.map_truth(|row| {
             if args.is_null(0, row) {
                 return negated;
             }
             let key = keys[0].at(args.row_of(0, row));
-            let equals = |no: usize| {
-                !args.is_null(no, row) && keys[no].at(args.row_of(no, row)) == key
-            };
+            let equals =
+                |no: usize| !args.is_null(no, row) && keys[no].at(args.row_of(no, row)) == key;
             (has(&set, &key) || (1..keys.len()).any(equals)) != negated
         }))
     });
-    Ok((run, others))
+    (run, others)
 }
 
 fn has(set: &AHashSet<Key<'static>>, key: &Key<'_>) -> bool {
@@ -317,12 +310,12 @@ fn has(set: &AHashSet<Key<'static>>, key: &Key<'_>) -> bool {
     shorter(set).contains(key)
 }
 
-pub(crate) fn in_array(common: &Type, negated: bool) -> Test {
-    let kind = common.kind.clone();
+/// Whether a value of the first kind is in an array of the second.
+pub(crate) fn in_array(kind: Kind, element: Kind, negated: bool) -> Test {
     Arc::new(move |args: &Args| {
         let lists = args.lists(1);
         let (keys, elements) =
-            (Keys::new(&kind, &args.columns[0].array), Keys::new(&kind, lists.values));
+            (Keys::new(&kind, &args.columns[0].array), Keys::new(&element, lists.values));
         let set: Option<AHashSet<Key>> = args.columns[1].constant.then(|| {
             let range = lists.at(0).filter(|at| lists.values.is_valid(*at));
             range.map(|at| elements.at(at)).collect()
@@ -334,9 +327,7 @@ pub(crate) fn in_array(common: &Type, negated: bool) -> Test {
             let key = keys.at(args.row_of(0, row));
             let found = match &set {
                 Some(set) => set.contains(&key),
-                None => lists
-                    .at(row)
-                    .any(|at| lists.values.is_valid(at) && elements.at(at) == key),
+                None => lists.at(row).any(|at| lists.values.is_valid(at) && elements.at(at) == key),
             };
             found != negated
         }))

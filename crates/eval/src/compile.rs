@@ -12,18 +12,30 @@ use hogql::types::{Kind, Type};
 use crate::column::Args;
 use crate::error::{Error, Result};
 use crate::functions::{self, Built, Site};
-use crate::node::{Call, Node, NodeKind, Run, Test};
+use crate::node::{Call, Node, NodeKind, Run, Test, bytes_of};
 use crate::types::nothing;
-use crate::{Context, cast, compare, functions::lambdas, functions::properties};
+use crate::{
+    CONSTANT_BYTES_MAX, Context, cast, compare, functions::lambdas, functions::properties,
+};
 
 pub(crate) struct Compiler<'a> {
     pub context: &'a Arc<Context>,
     pub leaf: &'a mut dyn FnMut(&Expr) -> Option<usize>,
+    /// Bytes of constants so far.
+    pub spent: usize,
 }
 
 impl Compiler<'_> {
     pub fn node(&mut self, expr: &Expr) -> Result<Node> {
-        Ok(self.by_kind(expr)?.fold())
+        let node = self.by_kind(expr)?.fold();
+        if let Some(array) = node.as_constant() {
+            self.spent = self.spent.saturating_add(bytes_of(array)?);
+            if self.spent > CONSTANT_BYTES_MAX {
+                let what = "bytes of constants";
+                return Err(Error::TooLarge { what, max: CONSTANT_BYTES_MAX, span: node.span });
+            }
+        }
+        Ok(node)
     }
 
     fn by_kind(&mut self, expr: &Expr) -> Result<Node> {
@@ -176,9 +188,15 @@ impl Compiler<'_> {
             _ => (None, args),
         };
         let arrays = arrays.iter().map(|array| self.node(array)).collect::<Result<Vec<_>>>()?;
+        let element = arrays.first().and_then(|array| array.ty.element());
+        let result = lambda.as_ref().map(|(_, body)| &body.ty).or(element);
+        if run == lambdas::Higher::Average
+            && !result.is_some_and(|ty| ty.kind.is_number() || ty.kind == Kind::Null)
+        {
+            return Err(Error::invalid("arrayAvg takes numbers", span));
+        }
         let fails = run.fails(arrays.len());
-        let mut node =
-            Node::new(NodeKind::Higher { run, lambda, arrays }, ty.clone(), span);
+        let mut node = Node::new(NodeKind::Higher { run, lambda, arrays }, ty.clone(), span);
         node.fails |= fails;
         Ok(node)
     }
@@ -201,13 +219,7 @@ impl Compiler<'_> {
         Ok(node)
     }
 
-    pub fn compared(
-        &self,
-        op: compare::Op,
-        left: Node,
-        right: Node,
-        span: Span,
-    ) -> Result<Node> {
+    pub fn compared(&self, op: compare::Op, left: Node, right: Node, span: Span) -> Result<Node> {
         let ty = Type::from(Kind::UInt(8));
         let (left, right, kinds) = compare::align(left, right, self.context, span)?;
         Ok(test(vec![left, right], compare::test(op, &kinds), false, &ty, span))
@@ -219,16 +231,16 @@ impl Compiler<'_> {
         match set {
             Set::List(items) => {
                 let items = items.iter().map(|item| self.node(item)).collect::<Result<Vec<_>>>()?;
-                let common = items.iter().try_fold(what.ty.clone(), |common, item| {
-                    common.common(&item.ty)
-                });
+                let common =
+                    items.iter().try_fold(what.ty.clone(), |common, item| common.common(&item.ty));
                 let Some(common) = common else {
                     return Err(Error::invalid("The elements of IN have no common type", span));
                 };
-                let what = self.cast(what, &common.kind)?;
-                let items = items.into_iter().map(|item| self.cast(item, &common.kind));
-                let items = items.collect::<Result<Vec<Node>>>()?;
-                let (run, args) = compare::in_list(what, items, &common, negated)?;
+                let kind = common.kind;
+                let what = self.cast_key(what, &kind)?;
+                let items = items.into_iter().map(|item| self.cast_key(item, &kind));
+                let (run, args) =
+                    compare::in_list(what, items.collect::<Result<Vec<Node>>>()?, negated);
                 Ok(test(args, run, false, &ty, span))
             }
             Set::Array(array) => {
@@ -237,13 +249,24 @@ impl Compiler<'_> {
                 let Some(common) = what.ty.common(&element) else {
                     return Err(Error::invalid("The elements of IN have no common type", span));
                 };
-                let what = self.cast(what, &common.kind)?;
-                let array = self.cast(array, &Type::array(common.clone()).kind)?;
-                let run = compare::in_array(&common, negated);
+                let integers = what.ty.kind.is_integer() && element.kind.is_integer();
+                let element = if integers { element } else { common.clone() };
+                let what = self.cast_key(what, &common.kind)?;
+                let array = self.cast(array, &Type::array(element.clone()).kind)?;
+                let run = compare::in_array(what.ty.kind.clone(), element.kind, negated);
                 Ok(test(vec![what, array], run, false, &ty, span))
             }
             Set::Query(_) | Set::Cohort(_) => Err(outside(span)),
         }
+    }
+
+    /// Integers keep their types: their keys are the numbers, and `UInt64` has no common type with
+    /// signed ones that holds both.
+    fn cast_key(&self, node: Node, kind: &Kind) -> Result<Node> {
+        if node.ty.kind.is_integer() && kind.is_integer() {
+            return Ok(node);
+        }
+        self.cast(node, kind)
     }
 
     fn cast(&self, node: Node, kind: &Kind) -> Result<Node> {

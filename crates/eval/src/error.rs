@@ -23,6 +23,16 @@ impl Error {
         Self::Invalid { message: message.into(), span }
     }
 
+    /// With a place, if it has none yet.
+    pub(crate) fn at(mut self, place: Span) -> Self {
+        if let Self::Invalid { span, .. } | Self::TooLarge { span, .. } = &mut self
+            && span.end == 0
+        {
+            *span = place;
+        }
+        self
+    }
+
     /// Where the writer of the query can mend it.
     pub fn span(&self) -> Option<Span> {
         match self {

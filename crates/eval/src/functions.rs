@@ -120,9 +120,12 @@ fn test(run: impl Fn(&Args) -> Result<BooleanArray> + Send + Sync + 'static) -> 
     Built { kind: BuiltKind::Test(Arc::new(run)), fails: false }
 }
 
+/// None if the function is of another family.
+type Family = fn(&mut Site) -> Result<Option<Built>>;
+
 /// What a call runs.
 pub(crate) fn build(site: &mut Site) -> Result<Built> {
-    let families: [fn(&mut Site) -> Result<Option<Built>>; 11] = [
+    const FAMILIES: &[Family] = &[
         conditions::build,
         conversions::build,
         hashes::build,
@@ -135,7 +138,7 @@ pub(crate) fn build(site: &mut Site) -> Result<Built> {
         elements::build,
         urls::build,
     ];
-    for family in families {
+    for family in FAMILIES {
         if let Some(built) = family(site)? {
             return Ok(built);
         }

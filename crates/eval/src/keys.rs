@@ -38,6 +38,7 @@ pub(crate) struct Keys<'a> {
 
 enum Parts<'a> {
     Numbers(&'a [i64]),
+    Unsigned(&'a [i64]),
     Floats(&'a [f64]),
     Decimals(&'a [i128]),
     Texts,
@@ -50,6 +51,7 @@ impl<'a> Keys<'a> {
     pub fn new(kind: &Kind, array: &'a ArrayRef) -> Self {
         let parts = match kind {
             Kind::Float => Parts::Floats(array.as_primitive::<Float64Type>().values()),
+            Kind::UInt(64) => Parts::Unsigned(array.as_primitive::<Int64Type>().values()),
             Kind::Decimal(_) => Parts::Decimals(array.as_primitive::<Decimal128Type>().values()),
             Kind::Text | Kind::Json(_) => Parts::Texts,
             Kind::Uuid => Parts::Uuids,
@@ -74,6 +76,10 @@ impl<'a> Keys<'a> {
         }
         match &self.parts {
             Parts::Numbers(values) => Key::Number(values[row]),
+            Parts::Unsigned(values) if values[row] < 0 => {
+                Key::Large(i128::from(values[row] as u64))
+            }
+            Parts::Unsigned(values) => Key::Number(values[row]),
             // Both zeros are one value.
             Parts::Floats(values) => Key::Number((values[row] + 0.0).to_bits() as i64),
             Parts::Decimals(values) => Key::Large(values[row]),

@@ -14,8 +14,10 @@ mod cast;
 mod column;
 mod compare;
 mod compile;
+mod dictionary;
 mod error;
 mod functions;
+mod gather;
 mod json;
 mod keys;
 mod node;
@@ -45,7 +47,13 @@ pub struct Context {
 }
 
 /// Bytes of all texts that one call may give for one batch: offsets are 32 bits wide.
-pub const TEXT_BYTES_MAX: usize = 512 * 1024 * 1024;
+pub const TEXT_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Bytes of everything that a program works out for one batch.
+pub const RUN_BYTES_MAX: usize = 1024 * 1024 * 1024;
+
+/// Bytes of everything that is worked out before a program runs.
+pub const CONSTANT_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// Elements of all arrays that one call may give for one batch.
 pub const ELEMENTS_MAX: usize = 16 * 1024 * 1024;

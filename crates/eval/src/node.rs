@@ -1,23 +1,24 @@
 //! A compiled expression, and how it runs.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_schema::DataType;
-use arrow_select::concat::concat;
-use arrow_select::interleave::interleave;
-use arrow_select::take::take;
 use hogql::Span;
 use hogql::types::Type;
 
+use crate::RUN_BYTES_MAX;
 use crate::column::{Args, Column, is_true};
+use crate::dictionary::{Coded, Memo};
 use crate::error::{Error, Result};
 use crate::functions::lambdas::Higher;
-use crate::types::{truth_to_ints, widen};
+use crate::gather::interleave;
+use crate::types::{nothing, truth_to_ints, wide_type, widen};
 
 pub(crate) type Call = Arc<dyn Fn(&Args) -> Result<ArrayRef> + Send + Sync>;
 pub(crate) type Test = Arc<dyn Fn(&Args) -> Result<BooleanArray> + Send + Sync>;
@@ -35,6 +36,7 @@ pub(crate) struct Node {
     pub params: Vec<usize>,
     /// Whether it can fail for some values: then it only meets those that it is asked about.
     pub fails: bool,
+    pub memo: Memo,
 }
 
 #[derive(Clone)]
@@ -49,7 +51,11 @@ pub(crate) enum NodeKind {
     Not(Box<Node>),
     /// Conditions and values, and the value for the rest; all values are of the node's type.
     Choose(Vec<(Node, Node)>, Box<Node>),
-    Higher { run: Higher, lambda: Option<(Vec<usize>, Box<Node>)>, arrays: Vec<Node> },
+    Higher {
+        run: Higher,
+        lambda: Option<(Vec<usize>, Box<Node>)>,
+        arrays: Vec<Node>,
+    },
 }
 
 #[derive(Clone)]
@@ -87,8 +93,15 @@ impl fmt::Debug for Node {
 
 impl Node {
     pub fn new(kind: NodeKind, ty: Type, span: Span) -> Self {
-        let mut node =
-            Self { kind, ty, span, inputs: Vec::new(), params: Vec::new(), fails: false };
+        let mut node = Self {
+            kind,
+            ty,
+            span,
+            inputs: vec![],
+            params: vec![],
+            fails: false,
+            memo: Memo::default(),
+        };
         let (mut inputs, mut params, mut fails) = (Vec::new(), Vec::new(), false);
         for part in node.parts() {
             inputs.extend_from_slice(&part.inputs);
@@ -162,6 +175,9 @@ pub(crate) struct Scope<'a> {
     inputs: &'a [ArrayRef],
     pub rows: usize,
     wide: RefCell<Vec<Option<Column>>>,
+    coded: RefCell<Vec<Option<Arc<Coded>>>>,
+    /// Bytes that were worked out so far, also in scopes within.
+    spent: Rc<Cell<usize>>,
     inner: Option<Inner<'a>>,
 }
 
@@ -175,13 +191,20 @@ struct Inner<'a> {
 
 impl<'a> Scope<'a> {
     pub fn root(inputs: &'a [ArrayRef], rows: usize) -> Self {
-        Self { inputs, rows, wide: RefCell::new(vec![None; inputs.len()]), inner: None }
+        let wide = RefCell::new(vec![None; inputs.len()]);
+        let coded = RefCell::new(vec![None; inputs.len()]);
+        Self { inputs, rows, wide, coded, spent: Rc::default(), inner: None }
+    }
+
+    /// For other rows on the same account.
+    fn over<'b>(&self, inputs: &'b [ArrayRef], rows: usize) -> Scope<'b> {
+        Scope { spent: Rc::clone(&self.spent), ..Scope::root(inputs, rows) }
     }
 
     /// For the body of a lambda: a row for each element, and the row of this scope it comes from.
     pub fn lambda(&'a self, indices: &'a UInt32Array, params: Vec<(usize, Column)>) -> Self {
         let inner = Some(Inner { outer: self, indices, params });
-        Self { inputs: &[], rows: indices.len(), wide: RefCell::default(), inner }
+        Self { inner, ..self.over(&[], indices.len()) }
     }
 
     fn some(&'a self, indices: &'a UInt32Array) -> Self {
@@ -189,30 +212,52 @@ impl<'a> Scope<'a> {
     }
 
     pub fn eval(&self, node: &Node) -> Result<Column> {
+        let column = self.eval_node(node).map_err(|error| error.at(node.span))?;
+        if !matches!(node.kind, NodeKind::Constant(_) | NodeKind::Input(..) | NodeKind::Param(_)) {
+            let spent = self.spent.get().saturating_add(bytes_of(&column.array)?);
+            self.spent.set(spent);
+            if spent > RUN_BYTES_MAX {
+                let what = "bytes for a batch of rows";
+                return Err(Error::TooLarge { what, max: RUN_BYTES_MAX, span: node.span });
+            }
+        }
+        Ok(column)
+    }
+
+    fn eval_node(&self, node: &Node) -> Result<Column> {
         if let NodeKind::Constant(array) = &node.kind {
             return Ok(Column::constant(Arc::clone(array)));
         }
-        if let Some(column) = self.from_outside(node)? {
+        if let Some(column) = self.outer_value(node)? {
             return Ok(column);
         }
-        if let Some((keys, values)) = self.dictionary(node) {
+        if let Some(coded) = self.coded(node) {
             let eval = |input: &ArrayRef| {
                 let entries = self.entries(node, input);
-                let scope = Scope::root(&entries, input.len());
+                let scope = self.over(&entries, input.len());
                 scope.eval(node)?.expand(input.len())
             };
-            return Ok(Column::full(by_entry(&keys, &values, eval)?));
+            let wanted = wide_type(&node.ty.kind);
+            if let Some(array) = node.memo.by_entry(&coded, &wanted, eval)? {
+                return Ok(Column::full(array));
+            }
         }
         match &node.kind {
             NodeKind::Constant(array) => Ok(Column::constant(Arc::clone(array))),
             NodeKind::Input(input, read) => self.input(*input, read, &node.ty),
-            NodeKind::Param(param) => Err(Error::invalid(format!("no parameter {param}"), node.span)),
+            NodeKind::Param(param) => {
+                Err(Error::invalid(format!("no parameter {param}"), node.span))
+            }
             NodeKind::Call(args, Run { run, strict }) => {
                 let columns = self.eval_all(args)?;
+                if self.rows == 0 {
+                    return nothing(&node.ty, 0).map(Column::full);
+                }
                 let constant = columns.iter().all(|column| column.constant);
                 let rows = if constant { 1 } else { self.rows };
                 let nulls = strict.then(|| Args::any_null(&columns, rows)).flatten();
                 let array = run(&Args { columns: &columns, rows, nulls })?;
+                debug_assert_eq!(array.len(), rows, "{node:?}");
                 Ok(Column { array, constant })
             }
             NodeKind::Test(..) | NodeKind::All(_) | NodeKind::Any(_) | NodeKind::Not(_) => {
@@ -233,12 +278,14 @@ impl<'a> Scope<'a> {
 
     /// As a condition; of as many rows as the scope.
     pub fn truth(&self, node: &Node) -> Result<BooleanArray> {
-        if let Some((keys, values)) = self.dictionary(node) {
+        if let Some(coded) = self.coded(node) {
             let eval = |input: &ArrayRef| -> Result<ArrayRef> {
                 let entries = self.entries(node, input);
-                Ok(Arc::new(Scope::root(&entries, input.len()).truth(node)?))
+                Ok(Arc::new(self.over(&entries, input.len()).truth(node)?))
             };
-            return Ok(by_entry(&keys, &values, eval)?.as_boolean().clone());
+            if let Some(array) = node.memo.by_entry(&coded, &DataType::Boolean, eval)? {
+                return Ok(array.as_boolean().clone());
+            }
         }
         let evaluated_here = self.inner.as_ref().is_none_or(|inner| inner.owns(node));
         match &node.kind {
@@ -310,8 +357,7 @@ impl<'a> Scope<'a> {
         for (no, value) in values.enumerate() {
             let mine = |row: &usize| chosen[*row] == no;
             if value.fails {
-                let rows: Vec<u32> =
-                    (0..self.rows).filter(mine).map(|row| row as u32).collect();
+                let rows: Vec<u32> = (0..self.rows).filter(mine).map(|row| row as u32).collect();
                 rows.iter().enumerate().for_each(|(at, row)| places[*row as usize] = (no, at));
                 let rows = UInt32Array::from(rows);
                 let scope = self.some(&rows);
@@ -324,13 +370,12 @@ impl<'a> Scope<'a> {
                 arrays.push(column.array);
             }
         }
-        let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &**array).collect();
         Ok(Column::full(interleave(&arrays, &places)?))
     }
 
     /// What does not depend on this scope is worked out around it, for fewer rows or for all
     /// entries of a dictionary.
-    fn from_outside(&self, node: &Node) -> Result<Option<Column>> {
+    fn outer_value(&self, node: &Node) -> Result<Option<Column>> {
         let Some(inner) = &self.inner else { return Ok(None) };
         if let NodeKind::Param(param) = node.kind
             && let Some((_, column)) = inner.params.iter().find(|(own, _)| *own == param)
@@ -343,8 +388,9 @@ impl<'a> Scope<'a> {
         inner.outer.eval(node)?.take(inner.indices).map(Some)
     }
 
-    /// The only input of a node, if it is dictionary-coded and has fewer entries than rows.
-    fn dictionary(&self, node: &Node) -> Option<(UInt32Array, ArrayRef)> {
+    /// The only input of a node, if it is dictionary-coded. What may fail is not asked about
+    /// entries that no row has.
+    fn coded(&self, node: &Node) -> Option<Arc<Coded>> {
         let [input] = node.inputs[..] else { return None };
         if self.inner.is_some() || node.fails || !node.params.is_empty() {
             return None;
@@ -352,8 +398,18 @@ impl<'a> Scope<'a> {
         if matches!(node.kind, NodeKind::Input(..)) {
             return None;
         }
-        let (keys, values) = decode(self.inputs.get(input)?)?;
-        (values.len() < self.rows).then_some((keys, values))
+        self.dictionary(input)
+    }
+
+    fn dictionary(&self, input: usize) -> Option<Arc<Coded>> {
+        if let Some(Some(coded)) = self.coded.borrow().get(input) {
+            return Some(Arc::clone(coded));
+        }
+        let coded = Arc::new(Coded::of(self.inputs.get(input)?)?);
+        if let Some(place) = self.coded.borrow_mut().get_mut(input) {
+            *place = Some(Arc::clone(&coded));
+        }
+        Some(coded)
     }
 
     /// The inputs of a node that has one only.
@@ -388,8 +444,8 @@ impl<'a> Scope<'a> {
                 _ => widen(array, ty),
             }
         };
-        let wide = match decode(array) {
-            Some((keys, values)) => by_entry(&keys, &values, read)?,
+        let wide = match self.dictionary(input) {
+            Some(coded) => coded.spread(&coded.entries(read)?)?,
             None => read(array)?,
         };
         let column = Column::full(wide);
@@ -412,36 +468,9 @@ impl Inner<'_> {
     }
 }
 
-/// Keys of a dictionary, as numbers of entries: one past the last for null.
-fn decode(array: &ArrayRef) -> Option<(UInt32Array, ArrayRef)> {
-    let dictionary = array.as_any_dictionary_opt()?;
-    let values = Arc::clone(dictionary.values());
-    let keys = dictionary.keys();
-    let null = values.len() as u32;
-    if values.is_empty() {
-        return Some((UInt32Array::from(vec![null; array.len()]), values));
-    }
-    let normalized = dictionary.normalized_keys();
-    let keys = normalized
-        .into_iter()
-        .enumerate()
-        .map(|(row, key)| if keys.is_null(row) { null } else { key as u32 });
-    Some((UInt32Array::from_iter_values(keys), values))
-}
-
-/// Works out each entry, and null if a row has none.
-fn by_entry(
-    keys: &UInt32Array,
-    values: &ArrayRef,
-    eval: impl Fn(&ArrayRef) -> Result<ArrayRef>,
-) -> Result<ArrayRef> {
-    let null = values.len() as u32;
-    let mut entries = eval(values)?;
-    if keys.values().contains(&null) {
-        let of_null = eval(&arrow_array::new_null_array(values.data_type(), 1))?;
-        entries = concat(&[&entries, &of_null])?;
-    }
-    Ok(take(&entries, keys, None)?)
+/// Of the values alone, whatever they are a part of.
+pub(crate) fn bytes_of(array: &ArrayRef) -> Result<usize> {
+    Ok(array.to_data().get_slice_memory_size()?)
 }
 
 /// Answers about some rows as answers about all; what was not asked does not hold.

@@ -29,7 +29,7 @@ pub(crate) enum Matcher {
     Equals(String),
     StartsWith(String),
     EndsWith(String),
-    Contains(memmem::Finder<'static>),
+    Contains(Box<memmem::Finder<'static>>),
     Regex(Regex),
 }
 
@@ -88,7 +88,9 @@ fn simple_like(pattern: &str) -> Option<Matcher> {
         (false, false) => Matcher::Equals(inner.to_owned()),
         (false, true) => Matcher::StartsWith(inner.to_owned()),
         (true, false) => Matcher::EndsWith(inner.to_owned()),
-        (true, true) => Matcher::Contains(memmem::Finder::new(inner.as_bytes()).into_owned()),
+        (true, true) => {
+            Matcher::Contains(Box::new(memmem::Finder::new(inner.as_bytes()).into_owned()))
+        }
     })
 }
 

@@ -9,8 +9,9 @@ use hogql::types::Type;
 use crate::Context;
 use crate::compile::Compiler;
 use crate::error::Result;
+use crate::gather::take;
 use crate::node::{Node, Scope};
-use crate::types::{narrow, nothing, without_nulls};
+use crate::types::{narrow, nothing};
 
 /// An expression, ready to run: constants worked out, patterns and literals read.
 #[derive(Clone, Debug)]
@@ -30,7 +31,7 @@ impl Program {
         context: &Arc<Context>,
         leaf: &mut dyn FnMut(&Expr) -> Option<usize>,
     ) -> Result<Self> {
-        let root = Compiler { context, leaf }.node(expr)?;
+        let root = Compiler { context, leaf, spent: 0 }.node(expr)?;
         Ok(Self { root: Arc::new(root) })
     }
 
@@ -52,8 +53,7 @@ impl Program {
     pub fn run(&self, inputs: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         let column = Scope::root(inputs, rows).eval(&self.root)?;
         let ty = &self.root.ty;
-        let array = if ty.nullable { column.array } else { without_nulls(&column.array)? };
-        let narrow = narrow(&array, ty)?;
+        let narrow = narrow(&column.array, ty)?;
         if !column.constant {
             return Ok(narrow);
         }
@@ -61,7 +61,7 @@ impl Program {
             return narrow_empty(ty);
         }
         let indices = arrow_array::UInt32Array::from(vec![0; rows]);
-        Ok(arrow_select::take::take(&narrow, &indices, None)?)
+        take(&narrow, &indices)
     }
 
     /// True where the condition holds: not where it is false, null or zero.

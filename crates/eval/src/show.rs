@@ -202,7 +202,10 @@ fn quoted(text: &str, style: Style, out: &mut String) {
             }
             out.push('\'');
         }
-        Style::Json => out.push_str(&serde_json::Value::from(text).to_string()),
+        Style::Json => {
+            let quoted = serde_json::Value::from(text).to_string();
+            out.push_str(&quoted.replace('/', "\\/"));
+        }
     }
 }
 

@@ -7,9 +7,20 @@ pub(crate) mod units;
 use hogql::types::Moment;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
+use jiff::tz::{Disambiguation, TimeZone};
 
 use crate::Context;
+
+/// No calendar goes so far; within it nothing overflows.
+pub(crate) const MOMENT_MAX: i64 = 1 << 61;
+
+/// As [`MOMENT_MAX`], in days and more than it has.
+const DAY_MAX: i64 = 1 << 40;
+
+/// The last multiple up to the value.
+pub(crate) fn floor_to(value: i64, step: i64) -> i64 {
+    value.saturating_sub(value.rem_euclid(step))
+}
 
 pub(crate) const SECOND: i64 = 1_000_000;
 pub(crate) const MINUTE: i64 = 60 * SECOND;
@@ -60,14 +71,19 @@ impl Clockwork {
         instant.saturating_add(self.offset(instant))
     }
 
-    /// Of two instants with one local time the first; of none, as far behind the gap.
+    /// Of two instants with one local time the first. A time that a jump leaves out is read as if
+    /// the clock had jumped before, as in ClickHouse.
     pub fn instant(&mut self, local: i64) -> i64 {
+        self.resolved(local, Disambiguation::Earlier)
+    }
+
+    fn resolved(&mut self, local: i64, gap: Disambiguation) -> i64 {
         let guess = local.saturating_sub(self.offset);
         let surely = self.from.saturating_add(DAY)..self.to.saturating_sub(DAY);
         if surely.contains(&guess) {
             return guess;
         }
-        match self.zone.to_ambiguous_timestamp(civil_time(local)).compatible() {
+        match self.zone.to_ambiguous_timestamp(civil_time(local)).disambiguate(gap) {
             Ok(at) => {
                 let at = at.as_microsecond();
                 self.offset(at);
@@ -81,8 +97,9 @@ impl Clockwork {
         self.local(instant).div_euclid(DAY)
     }
 
+    /// Where a jump leaves midnight out, the day begins behind it.
     pub fn start_of_day(&mut self, day: i64) -> i64 {
-        self.instant(day.saturating_mul(DAY))
+        self.resolved(day.saturating_mul(DAY), Disambiguation::Compatible)
     }
 }
 
@@ -118,7 +135,7 @@ fn civil_time(local: i64) -> DateTime {
 /// Years are counted from March, so that the leap day is the last of its year, in eras of 400
 /// years, which all have the same number of days.
 pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
+    let shifted = days.clamp(-DAY_MAX, DAY_MAX) + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);
     let year_of_era =
@@ -189,7 +206,7 @@ mod tests {
         assert_eq!(clock.offset(jump - 1), HOUR);
         assert_eq!(clock.offset(jump), 2 * HOUR);
         let local = jump + HOUR;
-        assert_eq!(clock.instant(local + 30 * MINUTE), jump + 30 * MINUTE);
+        assert_eq!(clock.instant(local + 30 * MINUTE), jump - 30 * MINUTE);
         // 2024-10-27 01:00 UTC: from 03:00 back to 02:00; 02:30 is there twice.
         let back = 1_729_990_800 * SECOND;
         assert_eq!(clock.instant(back + HOUR + 30 * MINUTE), back - 30 * MINUTE);

@@ -88,17 +88,11 @@ fn wide_field(element: &Type) -> Arc<Field> {
 
 fn wide_fields(items: &[Type]) -> Fields {
     let fields = items.iter().enumerate();
-    fields
-        .map(|(no, ty)| Field::new((no + 1).to_string(), wide_type(&ty.kind), true))
-        .collect()
+    fields.map(|(no, ty)| Field::new((no + 1).to_string(), wide_type(&ty.kind), true)).collect()
 }
 
 /// A list within, of elements of this type.
-pub(crate) fn wide_list(
-    element: &Type,
-    offsets: Vec<i32>,
-    values: ArrayRef,
-) -> Result<ArrayRef> {
+pub(crate) fn wide_list(element: &Type, offsets: Vec<i32>, values: ArrayRef) -> Result<ArrayRef> {
     let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
     Ok(Arc::new(ListArray::try_new(wide_field(element), offsets, values, None)?))
 }
@@ -163,14 +157,14 @@ fn widen_integers(array: &ArrayRef) -> Option<ArrayRef> {
     Some(match array.data_type() {
         DataType::Int64 => Arc::clone(array),
         DataType::Boolean => truth_to_ints(array.as_boolean()),
-        DataType::UInt8 => each::<UInt8Type>(array, |value| i64::from(value)),
-        DataType::UInt16 => each::<UInt16Type>(array, |value| i64::from(value)),
-        DataType::UInt32 => each::<UInt32Type>(array, |value| i64::from(value)),
+        DataType::UInt8 => each::<UInt8Type>(array, i64::from),
+        DataType::UInt16 => each::<UInt16Type>(array, i64::from),
+        DataType::UInt32 => each::<UInt32Type>(array, i64::from),
         DataType::UInt64 => each::<UInt64Type>(array, |value| value as i64),
-        DataType::Int8 => each::<Int8Type>(array, |value| i64::from(value)),
-        DataType::Int16 => each::<Int16Type>(array, |value| i64::from(value)),
-        DataType::Int32 => each::<Int32Type>(array, |value| i64::from(value)),
-        DataType::Date32 => each::<Date32Type>(array, |value| i64::from(value)),
+        DataType::Int8 => each::<Int8Type>(array, i64::from),
+        DataType::Int16 => each::<Int16Type>(array, i64::from),
+        DataType::Int32 => each::<Int32Type>(array, i64::from),
+        DataType::Date32 => each::<Date32Type>(array, i64::from),
         DataType::Duration(TimeUnit::Microsecond) => {
             each::<DurationMicrosecondType>(array, |value| value)
         }
@@ -227,6 +221,13 @@ pub(crate) fn truth_to_ints(truth: &BooleanArray) -> ArrayRef {
 
 /// To the border.
 pub(crate) fn narrow(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
+    let whole;
+    let array = if ty.nullable {
+        array
+    } else {
+        whole = without_nulls(array)?;
+        &whole
+    };
     Ok(match &ty.kind {
         Kind::Null => Arc::new(NullArray::new(array.len())),
         Kind::Bool => {
@@ -273,10 +274,8 @@ pub(crate) fn narrow(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
                 return Ok(Arc::clone(array));
             };
             let entries = list.values().as_struct();
-            let columns = vec![
-                narrow(entries.column(0), &pair.0)?,
-                narrow(entries.column(1), &pair.1)?,
-            ];
+            let columns =
+                vec![narrow(entries.column(0), &pair.0)?, narrow(entries.column(1), &pair.1)?];
             let rows = entries.len();
             let values = StructArray::try_new_with_length(fields.clone(), columns, None, rows)?;
             let offsets = list.offsets().clone();

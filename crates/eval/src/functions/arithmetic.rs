@@ -8,9 +8,7 @@ use crate::types::wrap;
 
 pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
     let kind = site.ty.kind.clone();
-    let timely = |site: &Site| {
-        site.args.iter().any(|arg| arg.ty.kind.is_time())
-    };
+    let timely = |site: &Site| site.args.iter().any(|arg| arg.ty.kind.is_time());
     Ok(Some(match site.name {
         "plus" | "minus" if timely(site) => dates::shift_by_operator(site)?,
         "plus" => sum(site, &kind, i64::wrapping_add, |a, b| a + b, i128::checked_add)?,
@@ -140,10 +138,7 @@ fn multiply(site: &mut Site, kind: &Kind) -> Result<Built> {
             let unit = 10i128.pow(u32::from(scale));
             args.try_decimals(scale, |row| {
                 let product = a.at(row).checked_mul(b.at(row)).map(|product| product / unit);
-                product
-                    .and_then(crate::text::in_bounds)
-                    .map(Some)
-                    .ok_or_else(|| too_large(span))
+                product.and_then(crate::text::in_bounds).map(Some).ok_or_else(|| too_large(span))
             })
         })
         .fails(),

@@ -7,12 +7,12 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array};
 use arrow_select::concat::concat;
-use arrow_select::interleave::interleave;
 use hogql::types::{Kind, Type};
 
 use super::{Built, Site, call, test};
 use crate::column::{Args, Lists, check_elements};
 use crate::error::{Error, Result};
+use crate::gather::{interleave, take};
 use crate::keys::{Key, Keys};
 use crate::types::{wide_list, wide_struct, wrap};
 
@@ -25,16 +25,16 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             call(move |args| array(args, &element, span))
         }
         "has" => {
-            let kind = common_element(site)?;
+            let kinds = common_element(site)?;
             test(move |args| {
-                let (lists, found) = (args.lists(0), Search::new(&kind, args));
+                let (lists, found) = (args.lists(0), Search::new(&kinds, args));
                 Ok(args.map_truth(|row| found.position(&lists, row).is_some()))
             })
         }
         "indexOf" => {
-            let kind = common_element(site)?;
+            let kinds = common_element(site)?;
             call(move |args| {
-                let (lists, found) = (args.lists(0), Search::new(&kind, args));
+                let (lists, found) = (args.lists(0), Search::new(&kinds, args));
                 Ok(args.map_ints(|row| {
                     let start = lists.at(row).start;
                     found.position(&lists, row).map_or(0, |at| (at - start) as i64 + 1)
@@ -42,11 +42,11 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             })
         }
         "hasAny" | "hasAll" => has_several(site)?,
-        "arrayReverse" => pick(site, |_, range, out| out.extend(range.rev().map(|at| at as u32))),
-        "arrayPopBack" => pick(site, |_, range, out| {
+        "arrayReverse" => pick(site, |range, out| out.extend(range.rev().map(|at| at as u32))),
+        "arrayPopBack" => pick(site, |range, out| {
             out.extend(range.start as u32..range.end.saturating_sub(1).max(range.start) as u32);
         }),
-        "arrayPopFront" => pick(site, |_, range, out| {
+        "arrayPopFront" => pick(site, |range, out| {
             out.extend((range.start + 1).min(range.end) as u32..range.end as u32);
         }),
         "arrayDistinct" => pick_by_keys(site, |keys, range, out| {
@@ -124,7 +124,8 @@ fn array(args: &Args, element: &Type, span: hogql::Span) -> Result<ArrayRef> {
         let values = arrow_array::new_empty_array(&crate::types::wide_type(&element.kind));
         return wide_list(element, vec![0; args.rows + 1], values);
     }
-    let columns: Vec<&dyn Array> = args.columns.iter().map(|column| &*column.array).collect();
+    let columns: Vec<ArrayRef> =
+        args.columns.iter().map(|column| Arc::clone(&column.array)).collect();
     let mut places = Vec::with_capacity(total as usize);
     for row in 0..args.rows {
         places.extend((0..width).map(|no| (no, args.row_of(no, row))));
@@ -133,15 +134,19 @@ fn array(args: &Args, element: &Type, span: hogql::Span) -> Result<ArrayRef> {
     wide_list(element, offsets, interleave(&columns, &places)?)
 }
 
-/// Casts an array and a value to a common type.
-fn common_element(site: &mut Site) -> Result<Kind> {
+/// Casts an array and a value to a common type; integers can be compared as they are.
+fn common_element(site: &mut Site) -> Result<[Kind; 2]> {
     let element = site.args[0].ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
     let Some(common) = element.common(&site.args[1].ty) else {
         return Err(site.invalid("The value is of another type than the elements"));
     };
+    let kinds = [element.kind, site.kind(1).clone()];
+    if kinds.iter().all(Kind::is_integer) {
+        return Ok(kinds);
+    }
     site.cast(0, &Type::array(common.clone()).kind)?;
     site.cast(1, &common.kind)?;
-    Ok(common.kind)
+    Ok([common.kind.clone(), common.kind])
 }
 
 /// For the second argument among the elements of the first.
@@ -152,10 +157,10 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(kind: &Kind, args: &Args<'a>) -> Self {
+    fn new(kinds: &[Kind; 2], args: &Args<'a>) -> Self {
         Self {
-            elements: Keys::new(kind, args.lists(0).values),
-            wanted: Keys::new(kind, &args.columns[1].array),
+            elements: Keys::new(&kinds[0], args.lists(0).values),
+            wanted: Keys::new(&kinds[1], &args.columns[1].array),
             mask: args.columns[1].constant,
         }
     }
@@ -191,13 +196,13 @@ fn has_several(site: &mut Site) -> Result<Built> {
 /// Some of the first argument's own elements.
 fn pick(
     site: &Site,
-    choose: impl Fn(&ArrayRef, std::ops::Range<usize>, &mut Vec<u32>) + Send + Sync + 'static,
+    choose: impl Fn(std::ops::Range<usize>, &mut Vec<u32>) + Send + Sync + 'static,
 ) -> Built {
     let (element, span) = (site.element(), site.span);
     call(move |args| {
         let lists = args.lists(0);
         args.pick_lists(&element, lists.values, span, |row, out| {
-            choose(lists.values, lists.at(row), out);
+            choose(lists.at(row), out);
             Ok(())
         })
     })
@@ -207,8 +212,15 @@ fn pick_by_keys(
     site: &Site,
     choose: impl Fn(&Keys, std::ops::Range<usize>, &mut Vec<u32>) + Send + Sync + 'static,
 ) -> Built {
-    let kind = site.element().kind;
-    pick(site, move |values, range, out| choose(&Keys::new(&kind, values), range, out))
+    let (element, span) = (site.element(), site.span);
+    call(move |args| {
+        let lists = args.lists(0);
+        let keys = Keys::new(&element.kind, lists.values);
+        args.pick_lists(&element, lists.values, span, |row, out| {
+            choose(&keys, lists.at(row), out);
+            Ok(())
+        })
+    })
 }
 
 fn uniq(site: &Site) -> Built {
@@ -347,7 +359,7 @@ fn zip(site: &Site) -> Built {
         let count = indices[0].len();
         let columns = lists.iter().zip(indices).map(|(list, indices)| {
             let indices = arrow_array::UInt32Array::from(indices);
-            Ok(arrow_select::take::take(list.values, &indices, None)?)
+            take(list.values, &indices)
         });
         let tuples = wide_struct(items, columns.collect::<Result<_>>()?, count)?;
         wide_list(&element, offsets, tuples)
@@ -395,8 +407,9 @@ fn differences(site: &Site) -> Built {
                     }
                     _ => values.as_primitive::<Float64Type>().value(place),
                 };
-                let difference =
-                    |place: usize| if starts.contains(&place) { 0.0 } else { at(place) - at(place - 1) };
+                let difference = |place: usize| {
+                    if starts.contains(&place) { 0.0 } else { at(place) - at(place - 1) }
+                };
                 Arc::new(places.map(difference).collect::<Float64Array>())
             }
             _ => {

@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
-use arrow_select::interleave::interleave;
 use hogql::types::Kind;
 
 use super::{Built, Site, call, test};
-use crate::column::Args;
+use crate::column::{Args, Column};
 use crate::compare::{self, comparer};
 use crate::error::Result;
+use crate::gather::interleave;
 use crate::types::without_nulls;
 
 pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
@@ -68,14 +68,15 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
 
 /// For each row, the argument it takes and the row there.
 pub(super) fn choose(args: &Args, no: impl Fn(usize) -> usize) -> Result<ArrayRef> {
-    let arrays: Vec<&dyn Array> = args.columns.iter().map(|column| &*column.array).collect();
+    let arrays: Vec<ArrayRef> =
+        args.columns.iter().map(|column| Arc::clone(&column.array)).collect();
     let places: Vec<(usize, usize)> = (0..args.rows)
         .map(|row| {
             let no = no(row);
             (no, args.row_of(no, row))
         })
         .collect();
-    Ok(interleave(&arrays, &places)?)
+    interleave(&arrays, &places)
 }
 
 fn coalesce(args: &Args) -> Result<ArrayRef> {
@@ -86,6 +87,7 @@ fn coalesce(args: &Args) -> Result<ArrayRef> {
 fn null_if(site: &mut Site) -> Result<Built> {
     let (left, right) = (site.args[0].clone(), site.args[1].clone());
     if right.ty.kind == Kind::Null || left.ty.kind == Kind::Null {
+        site.args.truncate(1);
         return Ok(call(|args| Ok(Arc::clone(&args.columns[0].array))));
     }
     let (left, right, kinds) = compare::align(left, right, site.context, site.span)?;
@@ -104,19 +106,15 @@ fn extreme(site: &mut Site, wanted: Ordering) -> Result<Built> {
     let kind = site.ty.kind.clone();
     site.cast_all(&kind)?;
     Ok(call(move |args| {
-        let nulls = args.nulls.clone();
-        let columns = args.columns;
-        let best = choose(args, |row| {
-            let mut best = 0;
-            for no in 1..columns.len() {
-                let order = comparer(&kind, &columns[no].array, &columns[best].array);
-                if order(args.row_of(no, row), args.row_of(best, row)) == wanted {
-                    best = no;
-                }
-            }
-            best
+        let (first, rest) = (args.columns[0].clone(), &args.columns[1..]);
+        let best = rest.iter().try_fold(first, |best, next| -> Result<Column> {
+            let pair = [best, next.clone()];
+            let pair = Args { columns: &pair, rows: args.rows, nulls: None };
+            let order = comparer(&kind, &pair.columns[1].array, &pair.columns[0].array);
+            let better = |row: usize| order(pair.row_of(1, row), pair.row_of(0, row)) == wanted;
+            Ok(Column::full(choose(&pair, |row| usize::from(better(row)))?))
         })?;
-        with_nulls(&best, nulls)
+        with_nulls(&best.expand(args.rows)?, args.nulls.clone())
     }))
 }
 

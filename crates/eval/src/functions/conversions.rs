@@ -15,7 +15,12 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
     let is_text = from.kind.is_text();
     Ok(Some(match site.name {
         "toString" => site.as_cast(from, false)?,
-        "toInt" | "toFloat" | "toUUID" | "toDecimal" | "toDateTime" | "toDateTime64"
+        "toInt"
+        | "toFloat"
+        | "toUUID"
+        | "toDecimal"
+        | "toDateTime"
+        | "toDateTime64"
         | "parseDateTimeBestEffort" => {
             let kind = unzoned(site, &from);
             site.as_cast(Type { kind, ..from }, is_text)?

@@ -10,8 +10,8 @@ use super::{Built, Site, call};
 use crate::Context;
 use crate::error::{Error, Result};
 use crate::times::{
-    Clockwork, DAY, HOUR, MINUTE, SECOND, civil, days_of, days_of_month, format, iso_week, units,
-    weekday, zone_named, zone_of,
+    Clockwork, DAY, HOUR, MINUTE, MOMENT_MAX, SECOND, civil, days_of, days_of_month, floor_to,
+    format, iso_week, units, weekday, zone_named, zone_of,
 };
 
 pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
@@ -22,7 +22,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
     Ok(Some(match site.name {
         "now" => {
             site.args.clear();
-            call(move |args| Ok(args.map_ints(|_| now.div_euclid(SECOND) * SECOND)))
+            call(move |args| Ok(args.map_ints(|_| floor_to(now, SECOND))))
         }
         "today" => day_of_now(now, zone, 0),
         "yesterday" => day_of_now(now, zone, -1),
@@ -130,7 +130,8 @@ impl Reader {
     }
 
     fn local(&self, value: i64, clock: &mut Clockwork) -> i64 {
-        if self.days { value.saturating_mul(DAY) } else { clock.local(value) }
+        let local = if self.days { value.saturating_mul(DAY) } else { clock.local(value) };
+        local.clamp(-MOMENT_MAX, MOMENT_MAX)
     }
 
     fn day(&self, value: i64, clock: &mut Clockwork) -> i64 {
@@ -138,7 +139,8 @@ impl Reader {
     }
 
     fn instant(&self, value: i64, clock: &mut Clockwork) -> i64 {
-        if self.days { clock.start_of_day(value) } else { value }
+        let instant = if self.days { clock.start_of_day(value) } else { value };
+        instant.clamp(-MOMENT_MAX, MOMENT_MAX)
     }
 }
 
@@ -164,10 +166,7 @@ fn first_day(site: &Site, unit: Unit) -> Built {
 }
 
 /// Of a moment another.
-fn moment(
-    site: &Site,
-    f: impl Fn(i64, &mut Clockwork) -> i64 + Send + Sync + 'static,
-) -> Built {
+fn moment(site: &Site, f: impl Fn(i64, &mut Clockwork) -> i64 + Send + Sync + 'static) -> Built {
     let reader = reader(site, 0);
     call(move |args| {
         let (values, mut clock) = (args.ints(0), reader.clock());
@@ -295,7 +294,7 @@ pub(super) fn shift_by_operator(site: &mut Site) -> Result<Built> {
             let (mut left_clock, mut right_clock) = (left.clock(), right.clock());
             Ok(args.map_ints(|row| {
                 if days {
-                    return a.at(row) - b.at(row);
+                    return a.at(row).wrapping_sub(b.at(row));
                 }
                 let a = left.instant(a.at(row), &mut left_clock).div_euclid(SECOND);
                 a - right.instant(b.at(row), &mut right_clock).div_euclid(SECOND)

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, UInt32Array};
-use arrow_select::interleave::interleave;
-use arrow_select::take::take;
+use arrow_array::{ArrayRef, UInt32Array};
 use hogql::types::{Kind, Type};
 
 use super::{Built, Site, call};
 use crate::column::check_elements;
 use crate::error::Result;
+use crate::gather::{interleave, take};
 use crate::keys::Keys;
 use crate::types::{entry, nothing, wide_list, wide_struct, without_nulls};
 
@@ -43,7 +42,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
 
 /// Null or the type's default where there is none.
 fn picked(values: &ArrayRef, at: UInt32Array, ty: &Type) -> Result<ArrayRef> {
-    let found = take(values, &at, None)?;
+    let found = take(values, &at)?;
     if ty.nullable { Ok(found) } else { without_nulls(&found) }
 }
 
@@ -108,14 +107,13 @@ fn map(site: &mut Site) -> Result<Built> {
             if width == 0 {
                 return nothing(ty, 0);
             }
-            let arrays: Vec<&dyn Array> = (0..width)
-                .map(|no| &*args.columns[no * 2 + odd].array)
-                .collect();
+            let arrays: Vec<ArrayRef> =
+                (0..width).map(|no| Arc::clone(&args.columns[no * 2 + odd].array)).collect();
             let mut places = Vec::with_capacity(args.rows * width);
             for row in 0..args.rows {
                 places.extend((0..width).map(|no| (no, args.row_of(no * 2 + odd, row))));
             }
-            Ok(interleave(&arrays, &places)?)
+            interleave(&arrays, &places)
         };
         let columns = vec![column(0, &items[0])?, column(1, &items[1])?];
         let entries = wide_struct(items, columns, args.rows * width)?;

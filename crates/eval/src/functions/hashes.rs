@@ -12,10 +12,10 @@ use md5::{Digest, Md5};
 
 use super::cityhash::{combine, hash};
 use super::{Built, Site, call};
-use crate::compile;
 use crate::error::{Error, Result};
 use crate::show::push;
 use crate::types::entry;
+use crate::{cast, compile};
 
 /// ClickHouse asks for whole padding when it reads and writes it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -83,8 +83,12 @@ fn unhex(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let (lone, pairs) = bytes.split_at(bytes.len() % 2);
     let lone = lone.iter().map(|byte| digit(*byte));
-    lone.chain(pairs.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1]) & 0xf))
-        .collect()
+    lone.chain(
+        pairs
+            .chunks_exact(2)
+            .map(|pair| digit(pair[0]).wrapping_mul(16).wrapping_add(digit(pair[1]))),
+    )
+    .collect()
 }
 
 fn hex(site: &mut Site) -> Result<Built> {
@@ -155,7 +159,7 @@ fn hex_of_bytes(site: &mut Site) -> Result<Option<Built>> {
             Some(ExprKind::Call { args, .. }) => {
                 let mut none = |_: &hogql::plan::Expr| None;
                 let context = site.context;
-                compile::Compiler { context, leaf: &mut none }.node(&args[0])?
+                compile::Compiler { context, leaf: &mut none, spent: 0 }.node(&args[0])?
             }
             _ => return Ok(None),
         },
@@ -222,6 +226,11 @@ fn hashes_of(kind: &Kind, array: &ArrayRef) -> Vec<u64> {
             };
             rows.map(of_row).collect()
         }
+        Kind::DateTime(moment) if moment.precision > 0 => {
+            let step = cast::fraction_step(moment);
+            let values = array.as_primitive::<Int64Type>().values();
+            values.iter().map(|value| hash(&value.div_euclid(step).to_le_bytes())).collect()
+        }
         kind => {
             let values = array.as_primitive::<Int64Type>().values();
             let cut = |value: i64| match kind {
@@ -229,13 +238,7 @@ fn hashes_of(kind: &Kind, array: &ArrayRef) -> Vec<u64> {
                 Kind::Int(8) => u64::from(value as u8),
                 Kind::Int(16) => u64::from(value as u16),
                 Kind::Int(32) => u64::from(value as u32),
-                Kind::DateTime(moment) if moment.precision == 0 => {
-                    u64::from(value.div_euclid(1_000_000) as u32)
-                }
-                Kind::DateTime(moment) => {
-                    let step = 10i64.pow(6 - u32::from(moment.precision.min(6)));
-                    value.div_euclid(step) as u64
-                }
+                Kind::DateTime(_) => u64::from(value.div_euclid(1_000_000) as u32),
                 _ => value as u64,
             };
             values.iter().map(|value| hash_number(cut(*value))).collect()

@@ -8,7 +8,7 @@ use hogql::Span;
 use hogql::types::{Kind, Type};
 use serde_json::value::RawValue;
 
-use super::properties::{Into, Name, find, unquoted};
+use super::properties::{Follow, Name, find, unquoted};
 use super::{Built, Site, call, test};
 use crate::column::{Args, Slice, TextWriter, Texts, check_elements, uuid_array};
 use crate::error::Result;
@@ -20,15 +20,19 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
     let span = site.span;
     let element = site.element();
     Ok(Some(match site.name {
-        "JSONExtractString" => texts(site, |raw, out| {
-            if let Some(text) = unquoted(raw) {
-                out.push_str(&text);
-            }
+        "JSONExtractString" => texts(site, |raw, out| match unquoted(raw) {
+            Some(text) => out.push_str(&text),
+            None if raw == "null" => {}
+            None => minify(raw, out),
         }),
         "JSONExtractRaw" => texts(site, minify),
         "JSONType" => texts_or(site, |raw, out| out.push_str(raw.map_or("Null", type_name))),
-        "JSONExtractInt" => ints(site, |raw| whole(raw, true, 64).unwrap_or(0)),
-        "JSONExtractUInt" => ints(site, |raw| whole(raw, false, 64).unwrap_or(0)),
+        "JSONExtractInt" => {
+            ints(site, |raw| number_only(raw, |raw| whole(raw, true, 64)).unwrap_or(0))
+        }
+        "JSONExtractUInt" => {
+            ints(site, |raw| number_only(raw, |raw| whole(raw, false, 64)).unwrap_or(0))
+        }
         "JSONLength" => ints(site, length),
         "JSONExtractFloat" => {
             let path = Path::of(site);
@@ -36,7 +40,8 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
                 let texts = args.texts(0);
                 let path = path.bind(args);
                 Ok(args.map_floats(|row| {
-                    path.find(texts.at(row), row).and_then(number).unwrap_or(0.0)
+                    let found = path.find(texts.at(row), row);
+                    found.and_then(|raw| number_only(raw, number)).unwrap_or(0.0)
                 }))
             })
         }
@@ -106,9 +111,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             call(move |args| {
                 let texts = args.texts(0);
                 let path = path.bind(args);
-                let any_null = |row: usize| {
-                    (0..args.columns.len()).any(|no| args.is_null(no, row))
-                };
+                let any_null = |row: usize| (0..args.columns.len()).any(|no| args.is_null(no, row));
                 let found: Vec<Option<&str>> = (0..args.rows)
                     .map(|row| if any_null(row) { None } else { path.find(texts.at(row), row) })
                     .collect();
@@ -133,7 +136,11 @@ impl Path {
 
     fn bind<'a>(&self, args: &Args<'a>) -> BoundPath<'a> {
         let steps = self.names.iter().enumerate().map(|(no, is_name)| {
-            if *is_name { Steps::Names(args.texts(no + 1)) } else { Steps::Indices(args.ints(no + 1)) }
+            if *is_name {
+                Steps::Names(args.texts(no + 1))
+            } else {
+                Steps::Indices(args.ints(no + 1))
+            }
         });
         BoundPath { steps: steps.collect() }
     }
@@ -154,7 +161,7 @@ enum Step<'a> {
     Index(i64),
 }
 
-impl Into for Step<'_> {
+impl Follow for Step<'_> {
     fn key(&self) -> Option<&str> {
         match self {
             Self::Name(name) => Some(name),
@@ -173,7 +180,7 @@ impl Into for Step<'_> {
         }
     }
 
-    fn from_end(&self) -> bool {
+    fn counts_back(&self) -> bool {
         matches!(self, Self::Index(..=-1))
     }
 }
@@ -257,6 +264,11 @@ fn number(raw: &str) -> Option<f64> {
     }
 }
 
+/// `JSONExtractInt` and its kin take no flags, other than `JSONExtract`.
+fn number_only<T>(raw: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
+    if matches!(raw, "true" | "false") { None } else { read(raw) }
+}
+
 fn whole(raw: &str, signed: bool, bits: u8) -> Option<i64> {
     let inner = unquoted(raw).unwrap_or(Cow::Borrowed(raw));
     if let Some(found) = text::integer(&inner, signed, bits) {
@@ -276,7 +288,8 @@ fn flag(raw: &str) -> Option<bool> {
         "true" => Some(true),
         "false" => Some(false),
         _ if raw.starts_with(['{', '[', '"', 'n']) => None,
-        number => number.parse::<f64>().ok().map(|number| number != 0.0),
+        // Of numbers only whole ones.
+        number => Some(number.parse::<i64>().is_ok_and(|number| number != 0)),
     }
 }
 
@@ -440,8 +453,10 @@ fn values(
                 offsets.push(check_elements(all.len(), span)?);
             }
             let names: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();
-            let columns =
-                vec![values(&pair.0, &names, context, span)?, values(&pair.1, &all, context, span)?];
+            let columns = vec![
+                values(&pair.0, &names, context, span)?,
+                values(&pair.1, &all, context, span)?,
+            ];
             let entry = crate::types::entry(pair);
             let Kind::Tuple(items) = &entry.kind else { return nothing(ty, found.len()) };
             let entries = wide_struct(items, columns, names.len())?;

@@ -8,13 +8,13 @@ use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, UInt32Array,
 };
-use arrow_select::take::take;
 use hogql::Span;
 use hogql::types::{Kind, Type};
 
 use crate::column::{Column, check_elements, is_true};
 use crate::compare::comparer;
 use crate::error::{Error, Result};
+use crate::gather::take;
 use crate::node::{Node, Scope};
 use crate::types::{wide_list, without_nulls};
 
@@ -104,12 +104,12 @@ impl Higher {
                 wide_list(&element, elements.offsets.clone(), results()?)?
             }
             Self::Filter => elements.filtered(&holds()?, ty)?,
-            Self::Exists => elements.per_row(&holds()?, |holds, range| {
-                i64::from(range.into_iter().any(holds))
-            }),
-            Self::All => elements.per_row(&holds()?, |holds, range| {
-                i64::from(range.into_iter().all(holds))
-            }),
+            Self::Exists => {
+                elements.per_row(&holds()?, |holds, range| i64::from(range.into_iter().any(holds)))
+            }
+            Self::All => {
+                elements.per_row(&holds()?, |holds, range| i64::from(range.into_iter().all(holds)))
+            }
             Self::Count => elements.per_row(&holds()?, |holds, range| {
                 range.into_iter().filter(|at| holds(*at)).count() as i64
             }),
@@ -129,7 +129,8 @@ impl Higher {
                 let order = comparer(result_kind, &results, &results);
                 let found = elements.ranges().map(|range| {
                     let valid = range.filter(|at| results.is_valid(*at));
-                    let best = valid.reduce(|best, at| if order(at, best) == wanted { at } else { best });
+                    let best =
+                        valid.reduce(|best, at| if order(at, best) == wanted { at } else { best });
                     best.map(|at| at as u32)
                 });
                 let found: UInt32Array = found.collect();
@@ -139,7 +140,7 @@ impl Higher {
             Self::Average => {
                 let results = results()?;
                 let averages = elements.ranges().map(|range| {
-                    let count = range.len() as f64;
+                    let count = range.len().max(1) as f64;
                     range.map(|at| float_at(result_kind, &results, at)).sum::<f64>() / count
                 });
                 Arc::new(averages.collect::<Float64Array>())
@@ -156,7 +157,7 @@ impl Higher {
 
 /// What stands at these numbers; of none the type's null or default.
 fn pick(values: &ArrayRef, at: UInt32Array, ty: &Type) -> Result<ArrayRef> {
-    let found = take(values, &at, None)?;
+    let found = take(values, &at)?;
     if ty.nullable { Ok(found) } else { without_nulls(&found) }
 }
 
@@ -167,8 +168,7 @@ fn float_at(kind: &Kind, array: &ArrayRef, at: usize) -> f64 {
     match kind {
         Kind::Float => array.as_primitive::<Float64Type>().value(at),
         Kind::Decimal(scale) => {
-            array.as_primitive::<Decimal128Type>().value(at) as f64
-                / 10f64.powi(i32::from(*scale))
+            array.as_primitive::<Decimal128Type>().value(at) as f64 / 10f64.powi(i32::from(*scale))
         }
         Kind::UInt(64) => array.as_primitive::<Int64Type>().value(at) as u64 as f64,
         _ => array.as_primitive::<Int64Type>().value(at) as f64,
@@ -207,7 +207,7 @@ impl Elements {
             }
             let again: UInt32Array =
                 (0..rows).flat_map(|_| 0..(end - start) as u32).map(Some).collect();
-            Ok(take(&values, &again, None)?)
+            take(&values, &again)
         });
         Ok(Self {
             rows: UInt32Array::from_iter_values(of_row),
@@ -242,7 +242,7 @@ impl Elements {
             offsets.push(indices.len() as i32);
         }
         let element = ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
-        let values = take(&self.values[0], &UInt32Array::from(indices), None)?;
+        let values = take(&self.values[0], &UInt32Array::from(indices))?;
         wide_list(&element, offsets, values)
     }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use hogql::Span;
 use hogql::plan::Step;
 use hogql::types::{Kind, Type};
-use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -64,24 +63,52 @@ fn write_text(raw: &str, out: &mut String) -> bool {
 pub(super) fn unquoted(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
-        return serde_json::from_str(raw).ok().map(Cow::Owned);
+        let text = serde_json::from_str(raw).unwrap_or_else(|_| unescaped(inner));
+        return Some(Cow::Owned(text));
     }
     Some(Cow::Borrowed(inner))
 }
 
+/// A text with halves of characters, which JSON lets pass: they are shown as what they are not.
+fn unescaped(inner: &str) -> String {
+    let mut text = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = rest.find('\\') {
+        text.push_str(&rest[..at]);
+        rest = &rest[at..];
+        // Two escapes that make a character together, one of four digits, one letter.
+        let is_escapes = |part: &&str| {
+            part.len() == 2 || part.as_bytes().chunks(6).all(|one| one.starts_with(b"\\u"))
+        };
+        let parts = [rest.get(..12), rest.get(..6), rest.get(..2)];
+        let found = parts.into_iter().flatten().filter(is_escapes).find_map(|part| {
+            let read = serde_json::from_str::<String>(&format!("\"{part}\"")).ok()?;
+            Some((part.len(), read))
+        });
+        let (length, read) = found.unwrap_or_else(|| {
+            let length = if rest.starts_with("\\u") { 6 } else { 2 };
+            (length, char::REPLACEMENT_CHARACTER.to_string())
+        });
+        text.push_str(&read);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    text.push_str(rest);
+    text
+}
+
 /// A step into a JSON value.
-pub(super) trait Into {
+pub(super) trait Follow {
     /// The member's name, if it is one.
     fn key(&self) -> Option<&str>;
     /// The number of an element from 0, by how many there are.
     fn index(&self, count: usize) -> Option<usize>;
     /// Whether elements must be counted first.
-    fn from_end(&self) -> bool {
+    fn counts_back(&self) -> bool {
         false
     }
 }
 
-impl Into for Step {
+impl Follow for Step {
     fn key(&self) -> Option<&str> {
         match self {
             Self::Key(key) => Some(key),
@@ -99,7 +126,7 @@ impl Into for Step {
 }
 
 /// What stands at the end of a path, as it is written. None if the text is no JSON.
-pub(super) fn find<'t, S: Into>(text: &'t str, path: &[S]) -> Option<&'t str> {
+pub(super) fn find<'t, S: Follow>(text: &'t str, path: &[S]) -> Option<&'t str> {
     let mut text = text;
     if path.is_empty() {
         return serde_json::from_str::<&RawValue>(text).ok().map(RawValue::get);
@@ -110,7 +137,7 @@ pub(super) fn find<'t, S: Into>(text: &'t str, path: &[S]) -> Option<&'t str> {
     Some(text)
 }
 
-fn one_step<'t, S: Into>(text: &'t str, step: &S) -> Option<&'t str> {
+fn one_step<'t, S: Follow>(text: &'t str, step: &S) -> Option<&'t str> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let found = Member { step }.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
@@ -121,7 +148,7 @@ struct Member<'s, S> {
     step: &'s S,
 }
 
-impl<'t, S: Into> DeserializeSeed<'t> for Member<'_, S> {
+impl<'t, S: Follow> DeserializeSeed<'t> for Member<'_, S> {
     type Value = Option<&'t str>;
 
     fn deserialize<D: Deserializer<'t>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -129,7 +156,7 @@ impl<'t, S: Into> DeserializeSeed<'t> for Member<'_, S> {
     }
 }
 
-impl<'t, S: Into> Visitor<'t> for Member<'_, S> {
+impl<'t, S: Follow> Visitor<'t> for Member<'_, S> {
     type Value = Option<&'t str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -155,7 +182,7 @@ impl<'t, S: Into> Visitor<'t> for Member<'_, S> {
     }
 
     fn visit_seq<A: SeqAccess<'t>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        if self.step.from_end() {
+        if self.step.counts_back() {
             let mut all = Vec::new();
             while let Some(element) = seq.next_element::<&RawValue>()? {
                 all.push(element.get());

@@ -6,6 +6,7 @@ use hogql::Span;
 use regex::Captures;
 
 use super::{Built, Site, call, test};
+use crate::column::check_room;
 use crate::error::Result;
 use crate::patterns::{Matchers, Regexes, Syntax};
 
@@ -39,8 +40,16 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
                 let (texts, patterns) = (args.texts(0), args.texts(1));
                 args.text_lists(&element, span, |row, out| {
                     let regex = regexes.of(|| patterns.at(row))?;
-                    let mut found = regex.captures_iter(texts.at(row));
-                    found.try_for_each(|found| out.push(first_group(&found)))
+                    let (text, mut at) = (texts.at(row), 0);
+                    while let Some(found) = regex.captures_at(text, at) {
+                        let end = found.get(0).map_or(at, |whole| whole.end());
+                        if found[0].is_empty() {
+                            break;
+                        }
+                        out.push(first_group(&found))?;
+                        at = end;
+                    }
+                    Ok(())
                 })
             })
             .fails_if(fails)
@@ -55,16 +64,22 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
                 let (patterns, texts) = (args.texts(0), args.texts(1));
                 args.text_lists(&element, span, |row, out| {
                     let (pattern, text) = (patterns.at(row), texts.at(row));
-                    if text.is_empty() {
-                        return Ok(());
-                    }
                     if pattern.is_empty() {
                         let mut character = [0; 4];
                         let mut chars = text.chars();
                         return chars.try_for_each(|one| out.push(one.encode_utf8(&mut character)));
                     }
+                    let mut start = 0;
                     let regex = regexes.of(|| pattern)?;
-                    regex.split(text).try_for_each(|part| out.push(part))
+                    while let Some(found) = regex.find_at(text, start) {
+                        // Where it finds nothing, the rest is one part.
+                        if found.is_empty() {
+                            break;
+                        }
+                        out.push(&text[start..found.start()])?;
+                        start = found.end();
+                    }
+                    out.push(&text[start..])
                 })
             })
             .fails_if(fails)
@@ -137,24 +152,33 @@ fn replace(site: &mut Site, all: bool) -> Result<Built> {
         let (texts, patterns, replacements) = (args.texts(0), args.texts(1), args.texts(2));
         args.try_texts(span, |row, out| {
             let regex = regexes.of(|| patterns.at(row))?;
-            let pieces =
-                constant.clone().unwrap_or_else(|| Arc::new(pieces(replacements.at(row))));
+            let pieces = constant.clone().unwrap_or_else(|| Arc::new(pieces(replacements.at(row))));
             let text = texts.at(row);
+            if regex.as_str().is_empty() {
+                out.push_str(text);
+                return Ok(true);
+            }
             let mut end = 0;
-            for found in regex.captures_iter(text) {
+            while let Some(found) = regex.captures_at(text, end) {
                 let Some(whole) = found.get(0) else { break };
                 out.push_str(&text[end..whole.start()]);
                 for piece in pieces.iter() {
-                    match piece {
-                        Piece::Literal(literal) => out.push_str(literal),
-                        Piece::Group(no) => {
-                            out.push_str(found.get(*no).map_or("", |group| group.as_str()));
-                        }
-                    }
+                    let part = match piece {
+                        Piece::Literal(literal) => literal,
+                        Piece::Group(no) => found.get(*no).map_or("", |group| group.as_str()),
+                    };
+                    check_room(out, part.len(), span)?;
+                    out.push_str(part);
                 }
                 end = whole.end();
                 if !all {
                     break;
+                }
+                if whole.is_empty() {
+                    // Past the character where nothing was found.
+                    let Some(next) = text[end..].chars().next() else { break };
+                    out.push(next);
+                    end += next.len_utf8();
                 }
             }
             out.push_str(&text[end..]);

@@ -69,7 +69,8 @@ fn float(value: f64, digits: i32, way: Way) -> f64 {
         return round(value);
     }
     let scale = 10f64.powi(digits.abs());
-    let rounded = if digits > 0 { round(value * scale) / scale } else { round(value / scale) * scale };
+    let rounded =
+        if digits > 0 { round(value * scale) / scale } else { round(value / scale) * scale };
     // Too large to have that many digits.
     if rounded.is_finite() { rounded } else { value }
 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 use hogql::types::Kind;
 
 use super::{Built, Site, call, test};
+use crate::column::check_room;
 use crate::error::{Error, Result};
 use crate::show::{Shown, Style};
-use crate::TEXT_BYTES_MAX;
 
 pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
     let span = site.span;
@@ -60,9 +60,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             args.try_texts(span, |row, out| {
                 let (text, count) = (texts.at(row), counts.at(row).max(0) as usize);
                 let bytes = text.len().saturating_mul(count);
-                if bytes > TEXT_BYTES_MAX {
-                    return Err(too_long(span));
-                }
+                check_room(out, bytes, span)?;
                 // Of nothing there is nothing, however often.
                 (0..if bytes == 0 { 0 } else { count }).for_each(|_| out.push_str(text));
                 Ok(true)
@@ -80,33 +78,27 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             let (texts, parts) = (args.texts(0), args.texts(1));
             Ok(args.map_ints(|row| position(&folded(texts.at(row)), &folded(parts.at(row)))))
         }),
-        "replaceOne" => replace(span, |text, from, to, out| {
-            out.push_str(&text.replacen(from, to, usize::from(!from.is_empty())));
-        }),
-        "replaceAll" => replace(span, |text, from, to, out| {
-            if from.is_empty() {
-                out.push_str(text);
-            } else {
-                out.push_str(&text.replace(from, to));
-            }
-        }),
+        "replaceOne" => replace(span, 1),
+        "replaceAll" => replace(span, usize::MAX),
         "splitByChar" | "splitByString" => {
-            let element = site.element();
+            let (element, by_char) = (site.element(), site.name == "splitByChar");
             call(move |args| {
                 let (separators, texts) = (args.texts(0), args.texts(1));
                 args.text_lists(&element, span, |row, out| {
                     let (separator, text) = (separators.at(row), texts.at(row));
+                    if by_char && separator.chars().count() != 1 {
+                        let message = "splitByChar splits by one character";
+                        return Err(Error::invalid(message, span));
+                    }
                     if separator.is_empty() {
                         let mut character = [0; 4];
                         let mut chars = text.chars();
                         return chars.try_for_each(|one| out.push(one.encode_utf8(&mut character)));
                     }
-                    if text.is_empty() {
-                        return Ok(());
-                    }
                     text.split(separator).try_for_each(|part| out.push(part))
                 })
             })
+            .fails_if(by_char)
         }
         "arrayStringConcat" => string_concat(site)?,
         "format" => format(site)?,
@@ -120,20 +112,15 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
         }),
         "ascii" => call(|args| {
             let texts = args.texts(0);
-            Ok(args.map_ints(|row| texts.at(row).bytes().next().map_or(0, |byte| i64::from(byte as i8))))
+            Ok(args.map_ints(|row| {
+                texts.at(row).bytes().next().map_or(0, |byte| i64::from(byte as i8))
+            }))
         }),
         _ => return Ok(None),
     }))
 }
 
-fn too_long(span: hogql::Span) -> Error {
-    Error::TooLarge { what: "bytes of text", max: TEXT_BYTES_MAX, span }
-}
-
-fn each(
-    span: hogql::Span,
-    write: impl Fn(&str, &mut String) + Send + Sync + 'static,
-) -> Built {
+fn each(span: hogql::Span, write: impl Fn(&str, &mut String) + Send + Sync + 'static) -> Built {
     call(move |args| {
         let texts = args.texts(0);
         args.map_texts(span, |row, out| write(texts.at(row), out))
@@ -147,13 +134,23 @@ fn pairs(holds: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Built {
     })
 }
 
-fn replace(
-    span: hogql::Span,
-    write: impl Fn(&str, &str, &str, &mut String) + Send + Sync + 'static,
-) -> Built {
+fn replace(span: hogql::Span, most: usize) -> Built {
     call(move |args| {
         let (texts, from, to) = (args.texts(0), args.texts(1), args.texts(2));
-        args.map_texts(span, |row, out| write(texts.at(row), from.at(row), to.at(row), out))
+        args.try_texts(span, |row, out| {
+            let (text, from, to) = (texts.at(row), from.at(row), to.at(row));
+            // Nothing is nowhere to be found.
+            let most = if from.is_empty() { 0 } else { most };
+            let mut end = 0;
+            for (at, found) in text.match_indices(from).take(most) {
+                check_room(out, at - end + to.len(), span)?;
+                out.push_str(&text[end..at]);
+                out.push_str(to);
+                end = at + found.len();
+            }
+            out.push_str(&text[end..]);
+            Ok(true)
+        })
     })
 }
 
@@ -180,7 +177,13 @@ fn concat(site: &mut Site) -> Result<Built> {
     site.cast_all(&Kind::Text)?;
     Ok(call(move |args| {
         let texts: Vec<_> = (0..args.columns.len()).map(|no| args.texts(no)).collect();
-        args.map_texts(span, |row, out| texts.iter().for_each(|text| out.push_str(text.at(row))))
+        args.try_texts(span, |row, out| {
+            for text in &texts {
+                check_room(out, text.at(row).len(), span)?;
+                out.push_str(text.at(row));
+            }
+            Ok(true)
+        })
     }))
 }
 
@@ -197,7 +200,8 @@ fn substring(site: &mut Site) -> Built {
             if start == 0 {
                 return;
             }
-            let (mut from, mut count) = (if start > 0 { start - 1 } else { length.saturating_add(start) }, count);
+            let (mut from, mut count) =
+                (if start > 0 { start - 1 } else { length.saturating_add(start) }, count);
             if count < 0 {
                 // Up to as many before the end.
                 count = length.saturating_add(count).saturating_sub(from.max(0));
@@ -218,10 +222,11 @@ fn pad(site: &mut Site) -> Built {
         let (texts, lengths) = (args.texts(0), args.ints(1));
         let fills = (args.columns.len() > 2).then(|| args.texts(2));
         args.try_texts(span, |row, out| {
-            let (text, wanted) = (texts.at(row), lengths.at(row).max(0) as usize);
-            if wanted > TEXT_BYTES_MAX {
-                return Err(too_long(span));
-            }
+            let (text, wanted) = (texts.at(row), lengths.at(row));
+            let Ok(wanted) = usize::try_from(wanted) else {
+                return Err(Error::invalid("The length to pad to is negative", span));
+            };
+            check_room(out, wanted.saturating_mul(char::MAX_LEN_UTF8), span)?;
             let length = text.chars().count();
             if length >= wanted {
                 out.push_str(&text[characters(text, 0, wanted)]);
@@ -249,15 +254,17 @@ fn string_concat(site: &mut Site) -> Result<Built> {
         let lists = args.lists(0);
         let separators = (args.columns.len() > 1).then(|| args.texts(1));
         let shown = Shown::new(&element, lists.values, &context);
-        args.map_texts(span, |row, out| {
+        args.try_texts(span, |row, out| {
             let separator = separators.map_or("", |separators| separators.at(row));
             let elements = lists.at(row).filter(|at| !shown.is_null(*at));
             for (no, at) in elements.enumerate() {
+                check_room(out, separator.len(), span)?;
                 if no > 0 {
                     out.push_str(separator);
                 }
                 shown.write(at, Style::Plain, out);
             }
+            Ok(true)
         })
     }))
 }
@@ -292,7 +299,8 @@ fn format(site: &mut Site) -> Result<Built> {
                     }
                 }
                 pieces.push(Piece::Literal(std::mem::take(&mut literal)));
-                let no = if number.is_empty() { next } else { number.parse().map_err(|_| bad())? };
+                let no =
+                    if number.is_empty() { next } else { number.parse().map_err(|_| bad())? };
                 next = no + 1;
                 if no + 1 >= site.args.len() {
                     return Err(site.invalid(format!("format has no argument {no}")));
@@ -306,13 +314,16 @@ fn format(site: &mut Site) -> Result<Built> {
     pieces.push(Piece::Literal(literal));
     Ok(call(move |args| {
         let texts: Vec<_> = (0..args.columns.len()).map(|no| args.texts(no)).collect();
-        args.map_texts(span, |row, out| {
+        args.try_texts(span, |row, out| {
             for piece in &pieces {
-                match piece {
-                    Piece::Literal(text) => out.push_str(text),
-                    Piece::Arg(no) => out.push_str(texts[*no].at(row)),
-                }
+                let text = match piece {
+                    Piece::Literal(text) => text,
+                    Piece::Arg(no) => texts[*no].at(row),
+                };
+                check_room(out, text.len(), span)?;
+                out.push_str(text);
             }
+            Ok(true)
         })
     }))
 }

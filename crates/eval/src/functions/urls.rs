@@ -16,12 +16,11 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
         "topLevelDomain" => top_level_domain,
         "path" => |url| until(path_full(url), &['?', '#']),
         "pathFull" => path_full,
-        "queryString" => |url| {
-            let before = until(url, &['#']);
-            before.split_once('?').map_or("", |(_, query)| query)
-        },
+        "queryString" => |url| url.split_once('?').map_or("", |(_, query)| until(query, &['#'])),
         "fragment" => |url| url.split_once('#').map_or("", |(_, fragment)| fragment),
-        "cutQueryStringAndFragment" => |url| until(url, &['?', '#']),
+        "cutQueryStringAndFragment" => {
+            |url| if url.contains('?') { until(url, &['?']) } else { until(url, &['#']) }
+        }
         "cutQueryString" => {
             return Ok(Some(call(move |args| {
                 let urls = args.texts(0);
@@ -83,21 +82,13 @@ fn after_scheme(url: &str) -> &str {
     }
 }
 
-/// Without user and port; nothing if it does not look like a host.
+/// Up to the port, which a password looks like too; nothing without a dot.
 fn domain(url: &str) -> &str {
     let rest = after_scheme(url);
-    let has_scheme = rest.len() != url.len();
-    let authority = until(rest, &['/', '?', '#']);
+    let authority = until(rest, &[':', '/', '?', '#']);
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    if host.starts_with('[') {
-        return host.find(']').map_or("", |end| &host[..=end]);
-    }
-    let host = until(host, &[':']);
-    let odd = |one: char| {
-        one.is_whitespace() || one.is_control() || "<>%{}|\\^~[];=&".contains(one)
-    };
-    let looks_like = has_scheme || host.contains('.');
-    if host.contains(odd) || !looks_like { "" } else { host }
+    let odd = |one: char| one.is_ascii_whitespace() || "<>%{}|\\^~[];=&".contains(one);
+    if host.contains(odd) || !host.contains('.') || host.ends_with('.') { "" } else { host }
 }
 
 fn top_level_domain(url: &str) -> &str {
@@ -111,13 +102,13 @@ fn top_level_domain(url: &str) -> &str {
 
 fn path_full(url: &str) -> &str {
     let rest = after_scheme(url);
-    rest.find(['/', '?', '#']).map_or("", |start| &rest[start..])
+    rest.find('/').map_or("", |start| &rest[start..])
 }
 
 fn cut_query(url: &str, out: &mut String) {
-    let (before, fragment) = url.split_at(url.find('#').unwrap_or(url.len()));
-    out.push_str(until(before, &['?']));
-    out.push_str(fragment);
+    let (before, query) = url.split_at(url.find('?').unwrap_or(url.len()));
+    out.push_str(before);
+    out.push_str(query.find('#').map_or("", |start| &query[start..]));
 }
 
 /// Of the first parameter with this name, as it is written.

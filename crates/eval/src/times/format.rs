@@ -27,11 +27,11 @@ pub(crate) fn month_name(month: i64) -> &'static str {
 
 /// The number of a month by its name, or by the first letters of it.
 pub(crate) fn month_named(name: &str) -> Option<i64> {
-    let fits = |month: &&str| {
+    let fits = |month: &str| {
         name.len() >= 3
             && month.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
     };
-    MONTHS.iter().position(|month| fits(&month)).map(|at| at as i64 + 1)
+    MONTHS.iter().position(|month| fits(month)).map(|at| at as i64 + 1)
 }
 
 pub(crate) fn is_weekday(name: &str) -> bool {
@@ -61,8 +61,7 @@ pub(crate) fn moment(local: i64, precision: u8, out: &mut String) {
 }
 
 fn time(within: i64, out: &mut String) {
-    let (hour, minute, second) =
-        (within / HOUR, within / MINUTE % 60, within / SECOND % 60);
+    let (hour, minute, second) = (within / HOUR, within / MINUTE % 60, within / SECOND % 60);
     push(out, format_args!("{hour:02}:{minute:02}:{second:02}"));
 }
 
@@ -160,7 +159,7 @@ pub(crate) fn formatted(
             'C' => push(out, format_args!("{:02}", year / 100)),
             'd' => push(out, format_args!("{of_month:02}")),
             'D' => push(out, format_args!("{month:02}/{of_month:02}/{:02}", year.rem_euclid(100))),
-            'e' => push(out, format_args!("{of_month:2}")),
+            'e' => push(out, format_args!("{of_month}")),
             'f' => {
                 let digits = format!("{:06}", within % SECOND);
                 let shown = if precision == 0 { 6 } else { usize::from(precision.min(6)) };
@@ -169,12 +168,10 @@ pub(crate) fn formatted(
             'F' => day(days, out),
             'g' => push(out, format_args!("{:02}", iso_week(days).0.rem_euclid(100))),
             'G' => push(out, format_args!("{:04}", iso_week(days).0)),
-            'h' | 'I' => push(out, format_args!("{twelve:02}")),
-            'H' => push(out, format_args!("{hour:02}")),
+            'h' | 'I' | 'l' => push(out, format_args!("{twelve:02}")),
+            'H' | 'k' => push(out, format_args!("{hour:02}")),
             'i' => push(out, format_args!("{minute:02}")),
             'j' => push(out, format_args!("{:03}", days - days_of(year, 1, 1) + 1)),
-            'k' => push(out, format_args!("{hour:2}")),
-            'l' => push(out, format_args!("{twelve:2}")),
             'p' => out.push_str(half),
             'Q' => push(out, format_args!("{}", (month - 1) / 3 + 1)),
             'r' => push(out, format_args!("{twelve:02}:{minute:02} {half}")),

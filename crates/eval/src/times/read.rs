@@ -87,7 +87,11 @@ impl Parts {
         while let Some(first) = rest.chars().next() {
             let length = match first {
                 ' ' | ',' => 1,
-                'T' | 't' if self.day.is_some() && self.time.is_none() && begins_time(&rest[1..]) => 1,
+                'T' | 't'
+                    if self.day.is_some() && self.time.is_none() && begins_time(&rest[1..]) =>
+                {
+                    1
+                }
                 '0'..='9' => self.number(rest)?,
                 '+' | '-' if self.time.is_some() && self.offset.is_none() => self.zone(rest)?,
                 _ if first.is_ascii_alphabetic() => self.word(rest)?,
@@ -121,6 +125,10 @@ impl Parts {
             }
             (6, _) if self.day.is_some() && self.time.is_none() => {
                 self.set_time(number / 10_000, number / 100 % 100, number % 100)?;
+                Some(length)
+            }
+            (1 | 2, _) if self.day.is_some() && self.year.is_some() && self.time.is_none() => {
+                self.set_time(number, 0, 0)?;
                 Some(length)
             }
             (4, _) if self.year.is_none() => {
@@ -202,6 +210,8 @@ impl Parts {
             }
             _ => return None,
         };
+        // Where there is no such month, the month comes first.
+        let (month, day) = if month > 12 { (day, month) } else { (month, day) };
         self.set_date(year, month, day)?;
         Some(at + 1 + length)
     }
@@ -256,7 +266,8 @@ impl Parts {
     }
 
     fn moment(&self, now: i64, clock: &mut Clockwork) -> Option<i64> {
-        let month = self.month?;
+        // A year alone is its first day.
+        let month = self.month.or(self.year.filter(|_| self.day.is_none()).map(|_| 1))?;
         let year = self.year.unwrap_or_else(|| civil(clock.day(now)).0);
         let day = valid_day(year, month, self.day.unwrap_or(1))?;
         let mut time = self.time.unwrap_or(0);

@@ -2,7 +2,13 @@
 
 use hogql::ast::Unit;
 
-use super::{Clockwork, DAY, HOUR, MINUTE, SECOND, civil, days_of, days_of_month, weekday};
+use super::{
+    Clockwork, DAY, HOUR, MINUTE, MOMENT_MAX, SECOND, civil, days_of, days_of_month, floor_to,
+    weekday,
+};
+
+/// Units of one interval: more of them reach beyond all calendars.
+const COUNT_MAX: i64 = 1 << 40;
 
 pub(crate) fn micros_of(unit: Unit) -> Option<i64> {
     match unit {
@@ -28,7 +34,7 @@ pub(crate) fn first_day(unit: Unit, day: i64) -> i64 {
 /// The start of `count` of a unit shorter than a day, as the wall clock shows it.
 pub(crate) fn start_within_day(unit: i64, instant: i64, clock: &mut Clockwork) -> i64 {
     let offset = clock.offset(instant);
-    (instant + offset).div_euclid(unit) * unit - offset
+    floor_to(instant + offset, unit) - offset
 }
 
 /// The start of an interval of several units. Hours are counted from each midnight, minutes and
@@ -39,6 +45,7 @@ pub(crate) fn start_of_interval(
     instant: i64,
     clock: &mut Clockwork,
 ) -> i64 {
+    let count = count.min(COUNT_MAX);
     match unit {
         Unit::Hour if count > 1 => {
             let local = clock.local(instant);
@@ -48,10 +55,7 @@ pub(crate) fn start_of_interval(
         }
         Unit::Hour => start_within_day(HOUR, instant, clock),
         Unit::Minute | Unit::Second => {
-            let step = micros_of(unit).unwrap_or(SECOND).saturating_mul(count);
-            // Zones whose offset is no whole hour count from their own.
-            let offset = clock.offset(instant).rem_euclid(HOUR);
-            (instant + offset).div_euclid(step) * step - offset
+            floor_to(instant, micros_of(unit).unwrap_or(SECOND).saturating_mul(count))
         }
         _ => {
             let day = first_day_of_interval(count, unit, clock.day(instant));
@@ -64,6 +68,7 @@ pub(crate) fn start_of_interval(
 pub(crate) fn first_day_of_interval(count: i64, unit: Unit, day: i64) -> i64 {
     /// Where ClickHouse begins to count months.
     const FIRST_YEAR: i64 = 1900;
+    let count = count.min(COUNT_MAX);
     let (year, month, _) = civil(day);
     let months = |count: i64| {
         let since = (year - FIRST_YEAR) * 12 + month - 1;
@@ -103,7 +108,8 @@ pub(crate) fn move_day(day: i64, count: i64, unit: Unit) -> i64 {
 /// Moves a moment: by hours in time, by days on the calendar.
 pub(crate) fn move_moment(instant: i64, count: i64, unit: Unit, clock: &mut Clockwork) -> i64 {
     if let Some(micros) = micros_of(unit) {
-        return instant.saturating_add(count.saturating_mul(micros));
+        let moved = instant.saturating_add(count.saturating_mul(micros));
+        return moved.clamp(-MOMENT_MAX, MOMENT_MAX);
     }
     let local = clock.local(instant);
     let day = move_day(local.div_euclid(DAY), count, unit);
