@@ -6,6 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray};
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
 use datafusion_common::ScalarValue;
+use datafusion_execution::memory_pool::MemoryConsumer;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Literal;
 use eval::{Program, data_type};
@@ -39,8 +40,15 @@ impl Lower {
             let one = program.run(&[], 1).map_err(of_eval)?;
             return Ok(Arc::new(Literal::new(ScalarValue::try_from_array(&one, 0)?)));
         }
+        // Of a few rows a function may make large texts and arrays; numbers stay small.
+        let grows = ty.is_nested() || ty == DataType::Utf8;
+        let room = MemoryConsumer::new("values").register(self.task.memory_pool());
         Ok(Apply::expr("expr", inputs, ty, move |arrays, rows| {
-            program.run(arrays, rows).map_err(|error| of_eval(error).into())
+            let found = program.run(arrays, rows).map_err(of_eval)?;
+            if grows {
+                room.try_resize(found.get_array_memory_size())?;
+            }
+            Ok(found)
         }))
     }
 
