@@ -5,6 +5,7 @@ pub(crate) mod filter;
 pub(crate) mod first;
 pub(crate) mod member;
 pub(crate) mod rows;
+pub(crate) mod width;
 pub(crate) mod window;
 
 use std::fmt::{self, Debug, Formatter};

@@ -19,6 +19,9 @@ use super::{Found, Lower, Stage, input};
 use crate::apply::Apply;
 use crate::error::{Error, Result, UNEXPECTED};
 
+/// Larger constants are computed, within the bounds of what is computed.
+const LITERAL_BYTES_MAX: usize = 1024;
+
 type Physical = Arc<dyn PhysicalExpr>;
 
 impl Lower {
@@ -38,7 +41,10 @@ impl Lower {
         let (program, inputs) = self.program(expr, stage)?;
         if program.constant() {
             let one = program.run(&[], 1).map_err(of_eval)?;
-            return Ok(Arc::new(Literal::new(ScalarValue::try_from_array(&one, 0)?)));
+            // The engine repeats a literal for every row, whatever its size.
+            if one.to_data().get_slice_memory_size()? <= LITERAL_BYTES_MAX {
+                return Ok(Arc::new(Literal::new(ScalarValue::try_from_array(&one, 0)?)));
+            }
         }
         // Of a few rows a function may make large texts and arrays; numbers stay small.
         let grows = ty.is_nested() || ty == DataType::Utf8;

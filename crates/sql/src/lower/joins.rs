@@ -16,6 +16,7 @@ use hogql::types::Type;
 use super::leaves::{Layout, conjuncts, leaves, sources};
 use super::{Lower, Stage, column, inputs, one, project};
 use crate::error::Result;
+use crate::steps::width::narrow;
 
 /// Of each source, whether joins may put nulls in its place.
 pub(super) fn nullable(joined: &[Joined]) -> Vec<bool> {
@@ -74,8 +75,8 @@ impl Lower {
             before_keys.push(self.cast(value, &left.ty, ty, left.span)?);
             keys.push((column(own + at), column(other + at)));
         }
-        let held = one(with_columns(new.plan, new_keys)?);
-        let mut passing = with_columns(before.plan, before_keys)?;
+        let held = one(narrow(with_columns(new.plan, new_keys)?));
+        let mut passing = narrow(with_columns(before.plan, before_keys)?);
         if kind != JoinType::Inner {
             // Which held rows met nobody is known when all rows have passed.
             passing = one(passing);

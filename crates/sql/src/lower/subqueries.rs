@@ -16,6 +16,9 @@ use super::{Found, Lower, Members, input, one, project};
 use crate::error::{Error, Result};
 use crate::steps::first::Seen;
 
+/// The engine repeats the value for every row of a batch.
+const VALUE_BYTES_MAX: usize = 64 * 1024;
+
 impl Lower {
     pub(super) async fn prepare(&mut self, select: &Select) -> Result<()> {
         let mut wanted: Vec<&Expr> = Vec::new();
@@ -59,6 +62,11 @@ impl Lower {
             }
         }
         match value {
+            Some(value) if value.size() > VALUE_BYTES_MAX => {
+                let message =
+                    format!("A subquery's value may have {VALUE_BYTES_MAX} bytes at most");
+                Err(Error::engine("too_large_value", message))
+            }
             Some(value) => Ok(value),
             None => Ok(ScalarValue::try_from(&data_type(&expr.ty))?),
         }

@@ -11,7 +11,11 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures_util::{StreamExt, stream};
 
 use super::Step;
+use super::width::widths;
 use crate::error::Error;
+
+/// Texts and arrays that one batch repeats.
+const REPEATED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The arrays are the last columns of the input; their elements are the last of the output.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub(crate) struct Explode {
 struct State {
     input: SendableRecordBatchStream,
     batch: Option<RecordBatch>,
+    /// Of its rows, what they repeat for each element.
+    widths: Option<Vec<usize>>,
     row: usize,
     /// Elements of `row` that are out already.
     done: usize,
@@ -47,13 +53,15 @@ impl Step for Explode {
             defaults: self.defaults.clone(),
             arrays: self.arrays,
         };
-        let state = State { input: inputs.remove(0), batch: None, row: 0, done: 0 };
+        let state = State { input: inputs.remove(0), batch: None, widths: None, row: 0, done: 0 };
         let out = stream::try_unfold((own, state), move |(own, mut state)| async move {
             loop {
                 let Some(batch) = state.batch.clone() else {
                     let Some(batch) = state.input.next().await.transpose()? else {
                         return Ok(None);
                     };
+                    let plain = &batch.columns()[..batch.num_columns() - own.arrays];
+                    state.widths = widths(plain);
                     (state.batch, state.row, state.done) = (Some(batch), 0, 0);
                     continue;
                 };
@@ -92,13 +100,18 @@ impl Explode {
         };
         let mut rows: Vec<u32> = Vec::with_capacity(rows_max);
         let mut places: Vec<Vec<Option<u64>>> = vec![Vec::with_capacity(rows_max); lists.len()];
-        while state.row < batch.num_rows() && rows.len() < rows_max {
+        let mut room = REPEATED_BYTES_MAX;
+        while state.row < batch.num_rows() && rows.len() < rows_max && room > 0 {
             let length = length(state.row)?;
             if length == 0 && self.defaults.is_some() {
                 rows.push(state.row as u32);
                 places.iter_mut().for_each(|places| places.push(None));
             }
-            let count = (length - state.done).min(rows_max - rows.len());
+            let mut count = (length - state.done).min(rows_max - rows.len());
+            if let Some(width) = state.widths.as_ref().map(|widths| widths[state.row]) {
+                count = count.min((room / width.max(1)).max(1));
+                room = room.saturating_sub(count.max(1) * width);
+            }
             rows.extend(std::iter::repeat_n(state.row as u32, count));
             for (places, list) in places.iter_mut().zip(&lists) {
                 let from = list.value_offsets()[state.row] as usize + state.done;

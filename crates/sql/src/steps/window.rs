@@ -15,6 +15,7 @@ use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures_util::{StreamExt, stream};
 
+use call::Bounds;
 pub(crate) use call::{Call, Function};
 pub(crate) use frame::Frame;
 
@@ -47,6 +48,8 @@ struct State {
     ready: Option<(RecordBatch, usize)>,
     rows_max: usize,
     reservation: MemoryReservation,
+    /// For what is computed of a block.
+    results: MemoryReservation,
 }
 
 /// A block is held as it came, in one piece, and with its results.
@@ -82,6 +85,7 @@ impl Step for Window {
             ready: None,
             rows_max: context.session_config().batch_size(),
             reservation: MemoryConsumer::new("window").register(context.memory_pool()),
+            results: MemoryConsumer::new("window results").register(context.memory_pool()),
         };
         let out = stream::try_unfold(state, |mut state| async move {
             Ok(state.next().await?.map(|batch| (batch, state)))
@@ -145,7 +149,8 @@ impl State {
         let all = concat_batches(&self.input_schema, &self.pending)?;
         let block = all.slice(0, self.complete);
         let rest = all.slice(self.complete, all.num_rows() - self.complete);
-        self.ready = Some((self.window.block(&block)?, 0));
+        self.results.free();
+        self.ready = Some((self.window.block(&block, &self.results)?, 0));
         self.pending_rows = rest.num_rows();
         self.pending_bytes = if self.ended { 0 } else { rest.get_array_memory_size() };
         self.pending = if rest.num_rows() > 0 { vec![rest] } else { Vec::new() };
@@ -155,7 +160,7 @@ impl State {
 }
 
 impl Window {
-    fn block(&self, block: &RecordBatch) -> Result<RecordBatch> {
+    fn block(&self, block: &RecordBatch, room: &MemoryReservation) -> Result<RecordBatch> {
         let partitions = match self.partition.is_empty() {
             true => std::iter::once(0..block.num_rows()).collect(),
             false => partition(&columns(block, &self.partition))?.ranges(),
@@ -166,7 +171,7 @@ impl Window {
         for call in &self.calls {
             self.stop.check()?;
             let ranges = call.frame.ranges(&places, block, &self.order)?;
-            out.push(call.run(block, &places, &ranges, &self.stop)?);
+            out.push(call.run(block, &places, &ranges, Bounds { stop: &self.stop, room })?);
         }
         Ok(RecordBatch::try_new(self.schema.clone(), out)?)
     }

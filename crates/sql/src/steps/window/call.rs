@@ -10,12 +10,14 @@ use arrow::compute::kernels::zip::zip;
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 use datafusion_common::ScalarValue;
+use datafusion_execution::memory_pool::MemoryReservation;
 use datafusion_expr::Accumulator;
 
 use super::frame::{Frame, Places};
 use crate::aggregates::whole::{Engine, Whole};
 use crate::aggregates::{Fold, How, counted, finished, only};
 use crate::error::Result;
+use crate::steps::width::widths;
 use crate::stop::Stop;
 
 #[derive(Clone, Debug)]
@@ -42,6 +44,37 @@ pub(crate) enum Function {
     Fold(Fold),
 }
 
+/// What a call may use.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds<'a> {
+    pub stop: &'a Stop,
+    pub room: &'a MemoryReservation,
+}
+
+impl Bounds<'_> {
+    /// Values of other rows; a large one may be wanted by many.
+    fn take(&self, from: &ArrayRef, rows: &UInt64Array) -> Result<ArrayRef> {
+        if let Some(widths) = widths(std::slice::from_ref(from)) {
+            let wanted: usize = rows.iter().flatten().map(|row| widths[row as usize]).sum();
+            self.room.try_grow(wanted)?;
+        }
+        Ok(take(from, rows, None)?)
+    }
+}
+
+/// Values are held one by one and then in one piece.
+const COPIES: usize = 2;
+
+/// Of a value that may be large.
+fn bytes(value: &ScalarValue) -> Result<usize> {
+    Ok(match value {
+        ScalarValue::List(list) => list.to_data().get_slice_memory_size()?,
+        ScalarValue::Struct(members) => members.to_data().get_slice_memory_size()?,
+        ScalarValue::Utf8(Some(text)) => text.len(),
+        _ => 0,
+    })
+}
+
 /// Rows between two looks whether anybody still waits.
 const ROWS_PER_CHECK: usize = 256;
 
@@ -51,7 +84,7 @@ impl Call {
         block: &RecordBatch,
         places: &Places,
         ranges: &[Range<usize>],
-        stop: &Stop,
+        bounds: Bounds<'_>,
     ) -> Result<ArrayRef> {
         let args: Vec<ArrayRef> = self.args.iter().map(|arg| block.column(*arg).clone()).collect();
         let each =
@@ -85,7 +118,7 @@ impl Call {
                         own.contains(&at).then_some(at as u64)
                     })
                     .collect();
-                let found = take(&args[0], &rows, None)?;
+                let found = bounds.take(&args[0], &rows)?;
                 match args.get(1) {
                     None => found,
                     Some(default) => {
@@ -102,7 +135,7 @@ impl Call {
                     let at = next.get(range.start).copied()?;
                     range.contains(&at).then_some(at as u64)
                 });
-                take(&args[0], &rows.collect::<UInt64Array>(), None)?
+                bounds.take(&args[0], &rows.collect::<UInt64Array>())?
             }
             Function::Last => {
                 let last = last_valid(&args[0]);
@@ -110,18 +143,18 @@ impl Call {
                     let at = last.get(range.end.checked_sub(1)?).copied().flatten()?;
                     range.contains(&at).then_some(at as u64)
                 });
-                take(&args[0], &rows.collect::<UInt64Array>(), None)?
+                bounds.take(&args[0], &rows.collect::<UInt64Array>())?
             }
             Function::Nth(nth) => {
                 let rows = ranges.iter().map(|range| {
                     let at = range.start as u64 + nth.checked_sub(1)?;
                     (at < range.end as u64).then_some(at)
                 });
-                take(&args[0], &rows.collect::<UInt64Array>(), None)?
+                bounds.take(&args[0], &rows.collect::<UInt64Array>())?
             }
             Function::Fold(fold) => {
                 let filter = self.filter.map(|filter| block.column(filter).as_boolean());
-                return self.fold(fold, &args, filter, ranges, stop);
+                return self.fold(fold, &args, filter, ranges, bounds);
             }
         };
         if *result.data_type() == self.ty {
@@ -136,19 +169,20 @@ impl Call {
         args: &[ArrayRef],
         filter: Option<&BooleanArray>,
         ranges: &[Range<usize>],
-        stop: &Stop,
+        bounds: Bounds<'_>,
     ) -> Result<ArrayRef> {
         let mut moving = Moving::new(fold)?;
         let mut values = Vec::with_capacity(ranges.len());
         let mut last: Option<(Range<usize>, ScalarValue)> = None;
         for (row, range) in ranges.iter().enumerate() {
             if row % ROWS_PER_CHECK == 0 {
-                stop.check()?;
+                bounds.stop.check()?;
             }
             let value = match &last {
                 Some((same, value)) if same == range => value.clone(),
                 _ => moving.value(args, filter, range.clone())?,
             };
+            bounds.room.try_grow(bytes(&value)? * COPIES)?;
             last = Some((range.clone(), value.clone()));
             values.push(value);
         }
