@@ -57,6 +57,9 @@ fn a_window_of_many_rows_stops_when_nobody_waits() {
     let text =
         "select length(groupArray(number) over (order by number)) from numbers(300000) limit 1";
     assert!(matches!(refusal(&store, text), Error::Memory | Error::Time));
+    let patient = Limits { time: Duration::from_secs(60), ..TIGHT };
+    let asked = store.ask_with(text, &Values::default(), None, &patient);
+    assert!(matches!(asked, Err(Error::Memory)), "{asked:?}");
 }
 
 #[test]
@@ -66,6 +69,11 @@ fn values_that_are_too_large_end_in_an_error() {
         "select repeat('x', 10000000000)",
         "select range(10000000000)",
         "select repeat(repeat('x', 100000), 100000) from numbers(10)",
+        "select length(x) from (select repeat('x', 1000000) as x) a cross join numbers(100000) b",
+        "select length((select repeat('x', 1000000))) from numbers(100000)",
+        "select max(length(repeat('x', 1000000))) from numbers(100000)",
+        "select max(length(f)) from (select first_value(x) over () as f from (select if(number = 0, \
+         repeat('x', 1000000), '') as x from numbers(100000)))",
         "select length(repeat(toString(number), 10000)) from numbers(8000)",
         "select count() from numbers(8000) where length(range(1000 + number)) = 0",
         "select max(length(x)) from (select repeat(toString(number), 10000) as x from numbers(8000))",
@@ -74,6 +82,13 @@ fn values_that_are_too_large_end_in_an_error() {
         let error = refusal(&store, text);
         assert!(!matches!(error, Error::Warehouse(_)), "{text}: {error:?}");
     }
+}
+
+#[test]
+fn a_wide_row_may_be_repeated_often() {
+    let text = "select count(), sum(length(x)) from (select x, arrayJoin(range(5000)) as n from \
+                (select repeat('x', 100000) as x))";
+    f1().check(text, json!([[5000, 500000000]]));
 }
 
 #[test]
