@@ -1,0 +1,143 @@
+//! Insights: trends, funnels, retention, lifecycle, stickiness and paths, computed from a project's
+//! facts.
+//!
+//! It stands on the read path between `query`, which says what is asked, and the warehouse's
+//! columns. An answer is a pure function of the question and a [`facts::World`]: no HTTP, no
+//! catalog, nothing to wait for. Counts of people are exact.
+//!
+//! - `spec`: questions as they are sent, read strictly.
+//! - `calendar`, `range`: dates, in the project's zone, become moments and buckets.
+//! - `question`: which events a node means; `scan`: one pass over them, by threads that each fill a
+//!   state of their own; `breakdown`: numbers for values.
+//! - `tally`, `set`, `firsts`, `statistic`: what is counted.
+//! - one module for each kind.
+
+mod bins;
+mod breakdown;
+mod calendar;
+mod error;
+mod firsts;
+mod formula;
+mod outcome;
+mod question;
+mod range;
+mod scan;
+mod set;
+mod spec;
+mod statistic;
+mod stop;
+mod tally;
+mod trends;
+
+pub use calendar::Interval;
+pub use error::{Error, Result};
+pub use outcome::Outcome;
+pub use spec::Overrides;
+pub use stop::Stop;
+pub use trends::TrendsQuery;
+
+use std::collections::BTreeSet;
+
+use facts::{Needs, World};
+use model::{ActionId, CohortId};
+use serde_json::Value as Json;
+
+use spec::{Base, BreakdownFilter, Node, NodeKind};
+
+/// A question of one of the kinds.
+#[derive(Clone, Debug)]
+pub enum Insight {
+    Trends(TrendsQuery),
+}
+
+impl Insight {
+    /// None when `kind` is no insight.
+    pub fn parse(kind: &str, json: &Json) -> Option<Result<Self>> {
+        Some(match kind {
+            "TrendsQuery" => TrendsQuery::parse(json).map(Self::Trends),
+            _ => return None,
+        })
+    }
+
+    /// What a dashboard, or a request, puts on top.
+    pub fn apply_filters(&mut self, dashboard: &Overrides) {
+        match self {
+            Self::Trends(query) => query.apply(dashboard),
+        }
+    }
+
+    pub fn run(&self, world: &World, stop: &Stop) -> Result<Outcome> {
+        match self {
+            Self::Trends(query) => query.run(world, stop),
+        }
+    }
+
+    fn base(&self) -> &Base {
+        match self {
+            Self::Trends(query) => &query.base,
+        }
+    }
+
+    fn nodes(&self) -> Vec<&Node> {
+        let own = match self {
+            Self::Trends(query) => query.nodes(),
+        };
+        own.into_iter().flat_map(|node| std::iter::once(node).chain(&node.nodes)).collect()
+    }
+
+    fn breakdown(&self) -> Option<&BreakdownFilter> {
+        match self {
+            Self::Trends(query) => query.breakdown(),
+        }
+    }
+
+    /// Ids of the actions it names.
+    pub fn actions(&self) -> Vec<i64> {
+        let nodes = self.nodes().into_iter().filter(|node| node.kind == NodeKind::ActionsNode);
+        let ids = nodes.filter_map(|node| question::action_id(node).ok());
+        ids.map(|id| id.0).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Ids of the cohorts it names.
+    pub fn cohorts(&self) -> Vec<i64> {
+        self.needs().cohorts.into_iter().map(|id| id.0).collect()
+    }
+
+    /// What a world must hold to answer it. Filters for test accounts and actions have needs of
+    /// their own.
+    pub fn needs(&self) -> Needs {
+        let mut needs = Needs::default();
+        let nodes = self.nodes();
+        walk(&self.base().properties, &mut needs);
+        for node in nodes {
+            walk(&node.properties, &mut needs);
+            walk(&node.fixed_properties, &mut needs);
+        }
+        if let Some(filter) = self.breakdown() {
+            needs.groups |= breakdown::needs_groups(filter);
+            needs.cohorts.extend(breakdown::cohorts(filter).into_iter().map(CohortId));
+        }
+        needs.groups |= self.base().aggregation_group_type_index.is_some();
+        needs.actions.extend(self.actions().into_iter().map(ActionId));
+        needs
+    }
+}
+
+/// Finds what filters name, without reading them as filters: that needs a zone.
+fn walk(filters: &Json, needs: &mut Needs) {
+    match filters {
+        Json::Array(all) => all.iter().for_each(|one| walk(one, needs)),
+        Json::Object(filter) => match filter.get("values") {
+            Some(values) => walk(values, needs),
+            None => match filter.get("type").and_then(Json::as_str) {
+                Some("cohort" | "static-cohort") => {
+                    needs.cohorts.extend(filter.get("value").and_then(CohortId::from_json));
+                }
+                Some("group") => needs.groups = true,
+                Some("hogql") => (needs.groups, needs.all_cohorts) = (true, true),
+                _ => {}
+            },
+        },
+        _ => {}
+    }
+}
