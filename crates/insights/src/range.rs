@@ -264,7 +264,7 @@ mod tests {
     fn dates_are_of_the_projects_zone() {
         let dates = dates("2024-03-31T12:00:00Z", "Europe/Berlin");
         let period = dates.period(&range("-1d", ""), Interval::Hour).unwrap();
-        let expected = "2024-03-30T13:00:00+01:00 2024-03-31T14:59:59.999999+02:00 25";
+        let expected = "2024-03-30T14:00:00+01:00 2024-03-31T14:59:59.999999+02:00 24";
         assert_eq!(text(&period, &dates), expected);
         let period = dates.period(&range("-1d", ""), Interval::Day).unwrap();
         let expected = "2024-03-30T00:00:00+01:00 2024-03-31T23:59:59.999999+02:00 2";

@@ -1,0 +1,4 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod project;
+mod trends;
