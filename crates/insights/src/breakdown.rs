@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 use warehouse::{ABSENT, Column, GROUP_TYPES, Key, Predicate, Value};
 
 use crate::bins::Bins;
+use crate::expression;
 use crate::scan::{Entries, Texts, VALUES_MAX, number, text, too_many_values};
 use crate::spec::BreakdownFilter;
 use crate::{Error, Result};
@@ -194,6 +195,7 @@ impl Dimension {
         let place = match kind {
             "event" => Place::Event(Key::Property(name)),
             "event_metadata" => Place::Event(metadata(&name)?),
+            "hogql" => Place::Event(expression::key(&name)?),
             "person" => Place::Person(name),
             "group" => match group {
                 Some(index) if index < GROUP_TYPES => Place::Group(index, name),

@@ -16,23 +16,36 @@ mod bins;
 mod breakdown;
 mod calendar;
 mod error;
+mod expression;
 mod firsts;
 mod formula;
+mod funnels;
+mod journeys;
+mod lifecycle;
+mod masks;
 mod outcome;
+mod paths;
 mod question;
 mod range;
+mod retention;
 mod scan;
 mod set;
 mod spec;
 mod statistic;
+mod stickiness;
 mod stop;
 mod tally;
 mod trends;
 
 pub use calendar::Interval;
 pub use error::{Error, Result};
+pub use funnels::FunnelsQuery;
+pub use lifecycle::LifecycleQuery;
 pub use outcome::Outcome;
+pub use paths::PathsQuery;
+pub use retention::RetentionQuery;
 pub use spec::Overrides;
+pub use stickiness::StickinessQuery;
 pub use stop::Stop;
 pub use trends::TrendsQuery;
 
@@ -48,6 +61,11 @@ use spec::{Base, BreakdownFilter, Node, NodeKind};
 #[derive(Clone, Debug)]
 pub enum Insight {
     Trends(TrendsQuery),
+    Funnels(FunnelsQuery),
+    Retention(RetentionQuery),
+    Lifecycle(LifecycleQuery),
+    Stickiness(StickinessQuery),
+    Paths(PathsQuery),
 }
 
 impl Insight {
@@ -55,6 +73,11 @@ impl Insight {
     pub fn parse(kind: &str, json: &Json) -> Option<Result<Self>> {
         Some(match kind {
             "TrendsQuery" => TrendsQuery::parse(json).map(Self::Trends),
+            "FunnelsQuery" => FunnelsQuery::parse(json).map(Self::Funnels),
+            "RetentionQuery" => RetentionQuery::parse(json).map(Self::Retention),
+            "LifecycleQuery" => LifecycleQuery::parse(json).map(Self::Lifecycle),
+            "StickinessQuery" => StickinessQuery::parse(json).map(Self::Stickiness),
+            "PathsQuery" => PathsQuery::parse(json).map(Self::Paths),
             _ => return None,
         })
     }
@@ -63,24 +86,44 @@ impl Insight {
     pub fn apply_filters(&mut self, dashboard: &Overrides) {
         match self {
             Self::Trends(query) => query.apply(dashboard),
+            Self::Funnels(query) => query.apply(dashboard),
+            Self::Retention(query) => query.apply(dashboard),
+            Self::Lifecycle(query) => query.apply(dashboard),
+            Self::Stickiness(query) => query.apply(dashboard),
+            Self::Paths(query) => query.apply(dashboard),
         }
     }
 
     pub fn run(&self, world: &World, stop: &Stop) -> Result<Outcome> {
         match self {
             Self::Trends(query) => query.run(world, stop),
+            Self::Funnels(query) => query.run(world, stop),
+            Self::Retention(query) => query.run(world, stop),
+            Self::Lifecycle(query) => query.run(world, stop),
+            Self::Stickiness(query) => query.run(world, stop),
+            Self::Paths(query) => query.run(world, stop),
         }
     }
 
     fn base(&self) -> &Base {
         match self {
             Self::Trends(query) => &query.base,
+            Self::Funnels(query) => &query.base,
+            Self::Retention(query) => &query.base,
+            Self::Lifecycle(query) => &query.base,
+            Self::Stickiness(query) => &query.base,
+            Self::Paths(query) => &query.base,
         }
     }
 
     fn nodes(&self) -> Vec<&Node> {
         let own = match self {
             Self::Trends(query) => query.nodes(),
+            Self::Funnels(query) => query.nodes(),
+            Self::Retention(query) => query.nodes(),
+            Self::Lifecycle(query) => query.nodes(),
+            Self::Stickiness(query) => query.nodes(),
+            Self::Paths(query) => query.nodes(),
         };
         own.into_iter().flat_map(|node| std::iter::once(node).chain(&node.nodes)).collect()
     }
@@ -88,6 +131,9 @@ impl Insight {
     fn breakdown(&self) -> Option<&BreakdownFilter> {
         match self {
             Self::Trends(query) => query.breakdown(),
+            Self::Funnels(query) => query.breakdown(),
+            Self::Retention(query) => query.breakdown(),
+            Self::Lifecycle(_) | Self::Stickiness(_) | Self::Paths(_) => None,
         }
     }
 

@@ -25,12 +25,16 @@ pub(crate) enum Actors {
 }
 
 impl Actors {
+    pub fn column(key: Key) -> Self {
+        Self::Texts(key, Texts::default())
+    }
+
     pub fn groups(index: usize) -> Self {
-        Self::Texts(Key::Group(index), Texts::default())
+        Self::column(Key::Group(index))
     }
 
     pub fn sessions() -> Self {
-        Self::Texts(Key::Property("$session_id".into()), Texts::default())
+        Self::column(Key::Property("$session_id".into()))
     }
 
     /// Groups of a type if it is given, otherwise persons.
