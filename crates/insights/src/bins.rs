@@ -23,9 +23,7 @@ impl Bins {
             return Err(Error::Invalid(format!("There can be 1 to {BINS_MAX} bins.")));
         }
         numbers.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
-        let edge = |at: usize| {
-            quantile_of_counts(&numbers, at as f64 / count as f64).map(round)
-        };
+        let edge = |at: usize| quantile_of_counts(&numbers, at as f64 / count as f64).map(round);
         let mut edges: Vec<f64> = (0..=count).filter_map(edge).collect();
         edges.dedup();
         match edges.as_mut_slice() {

@@ -26,7 +26,8 @@ impl Firsts {
         let mut found = scan.fold(new, each)?.into_iter().map(|(firsts, _)| firsts);
         let mut all = found.next().unwrap_or_default();
         for firsts in found {
-            for (actor, time) in firsts.times.iter().enumerate().filter(|(_, time)| **time != NEVER) {
+            for (actor, time) in firsts.times.iter().enumerate().filter(|(_, time)| **time != NEVER)
+            {
                 all.add(actor as u32, *time, firsts.values.get(actor).copied());
             }
         }

@@ -166,7 +166,9 @@ impl Parser<'_> {
                 let (number, rest) = self.rest.split_at(end);
                 self.rest = rest;
                 let parsed = number.parse();
-                parsed.map(Node::Number).map_err(|_| self.refuse(&format!("'{number}' is no number")))
+                parsed
+                    .map(Node::Number)
+                    .map_err(|_| self.refuse(&format!("'{number}' is no number")))
             }
             Some(letter) if letter.is_ascii_alphabetic() => {
                 self.rest = &self.rest[1..];
@@ -217,9 +219,10 @@ mod tests {
     fn bad_formulas_are_refused() {
         let deep = format!("{}A{}", "(".repeat(100), ")".repeat(100));
         let long = "A+".repeat(1_000);
-        for text in
-            ["", "A+", "C", "AB", "A B", "(A", "A)", "A ^ B", "1.2.3", "ä", "A*ä", "--", &deep, &long]
-        {
+        for text in [
+            "", "A+", "C", "AB", "A B", "(A", "A)", "A ^ B", "1.2.3", "ä", "A*ä", "--", &deep,
+            &long,
+        ] {
             assert!(matches!(Formula::parse(text, 2), Err(Error::Invalid(_))), "{text}");
         }
     }

@@ -109,7 +109,8 @@ impl Journeys<'_> {
             }
             Ok(state)
         };
-        let half = self.starts.partition_point(|start| (*start as usize) < self.hits.len() / THREADS);
+        let half =
+            self.starts.partition_point(|start| (*start as usize) < self.hits.len() / THREADS);
         if self.hits.len() < ACTORS_A_LOOK || half == 0 || half + 1 >= self.starts.len() {
             return Ok(vec![work(&self.starts, &mut self.hits)?]);
         }

@@ -138,11 +138,7 @@ impl LifecycleQuery {
 }
 
 /// For every bucket but the first, which only says who was there before.
-fn count(
-    masks: &Masks,
-    buckets: &Buckets,
-    created: impl Fn(u32) -> Option<i64>,
-) -> Vec<[i64; 4]> {
+fn count(masks: &Masks, buckets: &Buckets, created: impl Fn(u32) -> Option<i64>) -> Vec<[i64; 4]> {
     let mut counts = vec![[0i64; 4]; buckets.len().saturating_sub(1)];
     masks.for_each(|actor, there| {
         let born = created(actor).and_then(|at| buckets.of(at));

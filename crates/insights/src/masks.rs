@@ -78,7 +78,8 @@ impl Masks {
 
     pub fn has(&self, actor: u32, bucket: usize) -> bool {
         let at = actor as usize * self.stride + bucket / 64;
-        bucket < self.buckets && self.words.get(at).is_some_and(|word| word >> (bucket % 64) & 1 == 1)
+        bucket < self.buckets
+            && self.words.get(at).is_some_and(|word| word >> (bucket % 64) & 1 == 1)
     }
 
     /// The last bucket in which the actor was there.

@@ -165,7 +165,9 @@ impl PathsQuery {
         let scan = question.scan(self.meant(&question).filter(period.from, period.to));
         let scan = Scan { actors: Some(&actors), keys: items.keys(), ..scan };
         hits.collect(&scan, |reader: &mut Reader, rows: &Rows<'_>| reader.read(&items, rows))?;
-        let given = |text: &Option<String>| text.as_deref().filter(|text| !text.is_empty()).map(|text| items.number(text));
+        let given = |text: &Option<String>| {
+            text.as_deref().filter(|text| !text.is_empty()).map(|text| items.number(text))
+        };
         let cut = Cut {
             start: given(&filter.start_point),
             end: given(&filter.end_point),

@@ -160,9 +160,7 @@ impl<'a> Question<'a> {
     /// What a node is called.
     pub fn name(&self, node: &Node) -> String {
         match node.kind {
-            NodeKind::EventsNode => {
-                node.event.clone().unwrap_or_else(|| "All events".to_owned())
-            }
+            NodeKind::EventsNode => node.event.clone().unwrap_or_else(|| "All events".to_owned()),
             NodeKind::ActionsNode => {
                 let action = action_id(node).ok().and_then(|id| self.world.actions.get(&id));
                 let own = action.map(|action| action.name.clone()).or_else(|| node.name.clone());

@@ -241,9 +241,7 @@ impl RetentionQuery {
         let word = self.own.retention_filter.period.word();
         let mut items = Vec::with_capacity(table.len());
         for (at, counts) in table.iter().enumerate() {
-            let value = |(at, count): (usize, &u64)| {
-                json!({"count": count, "label": format!("{word} {at}")})
-            };
+            let value = |(at, count): (usize, &u64)| json!({"count": count, "label": format!("{word} {at}")});
             let values: Vec<Json> = counts.iter().enumerate().map(value).collect();
             let mut item = json!({
                 "values": values,

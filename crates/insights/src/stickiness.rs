@@ -105,8 +105,7 @@ impl StickinessQuery {
         let previous = question.dates.previous(&period, range, &self.own.compare_filter)?;
         let mut items = Vec::new();
         let current = previous.as_ref().map(|_| "current");
-        for (period, compared) in
-            [(Some(&period), current), (previous.as_ref(), Some("previous"))]
+        for (period, compared) in [(Some(&period), current), (previous.as_ref(), Some("previous"))]
         {
             let Some(period) = period else { continue };
             for (order, node) in self.own.series.iter().enumerate() {

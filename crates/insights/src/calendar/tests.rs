@@ -20,14 +20,17 @@ fn days_are_local_also_when_the_clocks_change() {
         starts(&berlin, "2024-03-30T12:00:00Z", "2024-04-01T10:00:00Z", Interval::Day),
         ["2024-03-30T00:00:00+01:00", "2024-03-31T00:00:00+01:00", "2024-04-01T00:00:00+02:00"]
     );
-    let autumn = berlin.buckets(at("2024-10-27T00:00:00Z"), at("2024-10-27T20:00:00Z"), Interval::Hour);
+    let autumn =
+        berlin.buckets(at("2024-10-27T00:00:00Z"), at("2024-10-27T20:00:00Z"), Interval::Hour);
     // Local hours 02:00 to 21:00, of which 02:00 comes twice.
     assert_eq!(autumn.unwrap().len(), 21);
-    let days = berlin.buckets(at("2024-10-26T12:00:00Z"), at("2024-10-28T12:00:00Z"), Interval::Day);
+    let days =
+        berlin.buckets(at("2024-10-26T12:00:00Z"), at("2024-10-28T12:00:00Z"), Interval::Day);
     let days = days.unwrap();
     let hours = |day: usize| (days.end_of(day) - days.starts[day]) / 3_600_000_000;
     assert_eq!([hours(0), hours(1), hours(2)], [24, 25, 24]);
-    let spring = berlin.buckets(at("2024-03-31T12:00:00Z"), at("2024-03-31T12:00:00Z"), Interval::Day);
+    let spring =
+        berlin.buckets(at("2024-03-31T12:00:00Z"), at("2024-03-31T12:00:00Z"), Interval::Day);
     let spring = spring.unwrap();
     assert_eq!((spring.end_of(0) - spring.starts[0]) / 3_600_000_000, 23);
 }

@@ -5,6 +5,7 @@ use warehouse::{Filter, Predicate};
 
 use super::machine::{EXCLUSION, Machine, OTHER, Order, Rules, Run, value};
 use super::none_of;
+use crate::Result;
 use crate::breakdown::{Breakdown, NO_VALUE};
 use crate::calendar::Buckets;
 use crate::journeys::{Hit, Hits};
@@ -12,7 +13,6 @@ use crate::question::{Meant, Question};
 use crate::range::Period;
 use crate::scan::{Actors, Rows, Scan};
 use crate::stop::Held;
-use crate::Result;
 
 /// Which of an actor's events says its breakdown value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,8 +190,7 @@ impl<'a> Counter<'a> {
             if !every || hits.iter().all(|hit| value(hit) == value(&hits[0])) {
                 return self.journey(state, hits);
             }
-            let mut values: Vec<u32> =
-                hits.iter().filter(|hit| is_step(hit)).map(value).collect();
+            let mut values: Vec<u32> = hits.iter().filter(|hit| is_step(hit)).map(value).collect();
             values.sort_unstable();
             values.dedup();
             for own in values {

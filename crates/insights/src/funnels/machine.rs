@@ -134,9 +134,8 @@ impl<'a> Machine<'a> {
         for start in &self.times[0] {
             let mut run = Run::starting(*start);
             for at in 1..*steps {
-                let earliest = |before: usize| {
-                    run.times[before] + i64::from(overlaps[at] & 1 << before != 0)
-                };
+                let earliest =
+                    |before: usize| run.times[before] + i64::from(overlaps[at] & 1 << before != 0);
                 let earliest = (0..at).map(earliest).max().unwrap_or(*start);
                 let times = &self.times[at];
                 let found = times.get(times.partition_point(|time| *time < earliest));

@@ -97,7 +97,8 @@ impl Items {
                 item = Cow::Owned(cleaned);
             }
         }
-        if let Some((_, name)) = self.groupings.iter().find(|(pattern, _)| pattern.is_match(&item)) {
+        if let Some((_, name)) = self.groupings.iter().find(|(pattern, _)| pattern.is_match(&item))
+        {
             item = Cow::Borrowed(name);
         }
         if item.is_empty() || self.excluded.contains(&*item) {

@@ -58,12 +58,7 @@ impl<'a> Counter<'a> {
         Ok(meant.and(self.slice.clone()))
     }
 
-    fn scan<'b>(
-        &'b self,
-        meant: &Meant,
-        from: i64,
-        breakdown: Option<&'b Breakdown>,
-    ) -> Scan<'b> {
+    fn scan<'b>(&'b self, meant: &Meant, from: i64, breakdown: Option<&'b Breakdown>) -> Scan<'b> {
         let filter = meant.filter(from, self.rows.end - 1);
         Scan { actors: Some(self.actors), breakdown, ..self.question.scan(filter) }
     }
@@ -143,12 +138,14 @@ impl<'a> Counter<'a> {
         let meant = self.meant(self.target)?;
         let mut hits = Hits::new(self.question.stop);
         let scan = self.scan(&meant, self.first_row(), Some(breakdown));
-        hits.collect(&scan, |(), rows: &Rows<'_>| Ok(rows.values.iter().copied().map(Some).collect()))?;
+        hits.collect(&scan, |(), rows: &Rows<'_>| {
+            Ok(rows.values.iter().copied().map(Some).collect())
+        })?;
         let found = hits.journeys()?.fold(Vec::new, |starts: &mut Vec<Start>, hits| {
             let first = starts.len();
-            let own = hits.iter().filter_map(|hit| {
-                Some((hit.tag, self.rows.of(hit.time)? as u32, hit.actor))
-            });
+            let own = hits
+                .iter()
+                .filter_map(|hit| Some((hit.tag, self.rows.of(hit.time)? as u32, hit.actor)));
             starts.extend(own);
             starts[first..].sort_unstable();
             let mut kept = first;

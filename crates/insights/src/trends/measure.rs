@@ -103,7 +103,8 @@ impl Measure<'_> {
         match math {
             Math::Total => {
                 let scan = self.scan(meant, breakdown);
-                let table = tally(&scan, &self.buckets(), |(), rows| vec![(); rows.len()], add_one)?;
+                let table =
+                    tally(&scan, &self.buckets(), |(), rows| vec![(); rows.len()], add_one)?;
                 Ok(self.shape(table, breakdown, |count| *count as f64))
             }
             Math::Dau => self.distinct(meant, breakdown, &actors, true),
@@ -122,9 +123,8 @@ impl Measure<'_> {
                 if let Some(statistic) = Statistic::of_count_per_actor(math) {
                     return self.per_actor(meant, breakdown, &actors, statistic);
                 }
-                let statistic = Statistic::of_property(math).ok_or_else(|| {
-                    Error::invalid("This way of counting is not supported here.")
-                })?;
+                let statistic = Statistic::of_property(math)
+                    .ok_or_else(|| Error::invalid("This way of counting is not supported here."))?;
                 self.numbers(meant, breakdown, statistic)
             }
         }
@@ -177,9 +177,7 @@ impl Measure<'_> {
             finish(cells).into_iter().map(|number| number * factor).collect()
         };
         match breakdown {
-            Some(breakdown) => {
-                rank(table, breakdown, &finish, &|data| self.view.weight(data))
-            }
+            Some(breakdown) => rank(table, breakdown, &finish, &|data| self.view.weight(data)),
             None => {
                 let mut lines = Vec::new();
                 table.show(0, &C::default(), |cells| {
@@ -335,9 +333,8 @@ impl Measure<'_> {
             let Some(persons) = &persons else {
                 return entries.each_row(&rows.columns[0], f64::NAN, of);
             };
-            let code = |no: &u32| {
-                persons.codes.get(people.actor(*no) as usize).copied().unwrap_or(ABSENT)
-            };
+            let code =
+                |no: &u32| persons.codes.get(people.actor(*no) as usize).copied().unwrap_or(ABSENT);
             let codes = rows.distinct_nos.iter().map(code).collect();
             let column = Column { codes, dictionary: persons.dictionary.clone() };
             entries.each_row(&column, f64::NAN, of)

@@ -156,8 +156,7 @@ impl Shape<'_> {
     fn action(&self, node: &Node, order: usize, period: &Period) -> Result<Json> {
         let calendar = &self.question.dates.calendar;
         let starts = period.buckets.starts.iter();
-        let days: Vec<String> =
-            starts.map(|start| calendar.iso(*start)).collect::<Result<_>>()?;
+        let days: Vec<String> = starts.map(|start| calendar.iso(*start)).collect::<Result<_>>()?;
         Ok(json!({
             "days": days,
             "id": node_id(node),

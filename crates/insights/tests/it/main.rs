@@ -1,4 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
+mod funnels;
+mod kinds;
 mod project;
 mod trends;

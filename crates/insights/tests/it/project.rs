@@ -79,7 +79,11 @@ impl Project {
     pub fn f1() -> Self {
         let mut project = Self::empty();
         for id in ["p1", "p2", "p3"] {
-            project.person(&[id], "2024-01-01T08:00:00Z", json!({ "email": format!("{id}@me.com") }));
+            project.person(
+                &[id],
+                "2024-01-01T08:00:00Z",
+                json!({ "email": format!("{id}@me.com") }),
+            );
         }
         let a = |browser: &str, amount: u64| json!({ "$browser": browser, "amount": amount });
         project.event("p1", "a", "2024-01-01T10:00:00Z", a("Chrome", 10));

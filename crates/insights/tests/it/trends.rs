@@ -55,7 +55,8 @@ fn maths_count_persons_and_numbers() {
     let mut project = Project::f1();
     project.event("p1", "a", "2024-01-01T11:00:00Z", json!({ "amount": "no number" }));
     let math = |math: &str| {
-        let node = json!({"kind": "EventsNode", "event": "a", "math": math, "math_property": "amount"});
+        let node =
+            json!({"kind": "EventsNode", "event": "a", "math": math, "math_property": "amount"});
         project.ask(series(json!([node])))[0]["data"].clone()
     };
     for (name, expected) in [
@@ -175,7 +176,10 @@ fn values_beyond_the_limit_are_put_together() {
     let other = json!("$$_posthog_breakdown_other_$$");
     let (found, more) = ask(json!({ "breakdown": "value" }));
     let values = each(&found, "breakdown_value");
-    assert_eq!((values.len(), &values[0], &values[25], more), (26, &json!("v00"), &other, Some(true)));
+    assert_eq!(
+        (values.len(), &values[0], &values[25], more),
+        (26, &json!("v00"), &other, Some(true))
+    );
     // Of the 31 values 25 have lines of their own; those left have one event each.
     assert_eq!(found[25]["count"], 6);
     let (found, more) =
@@ -233,7 +237,8 @@ fn breakdowns_reach_persons_groups_cohorts_and_bins() {
         values(json!({"breakdown": "email", "breakdown_type": "person"})),
         pairs(&[("p1@me.com", 2), ("p2@me.com", 1), ("p3@me.com", 1)])
     );
-    let plan = json!({"breakdown": "plan", "breakdown_type": "group", "breakdown_group_type_index": 0});
+    let plan =
+        json!({"breakdown": "plan", "breakdown_type": "group", "breakdown_group_type_index": 0});
     assert_eq!(values(plan), pairs(&[("pro", 1), ("$$_posthog_breakdown_null_$$", 3)]));
     assert_eq!(
         values(json!({"breakdown": "distinct_id", "breakdown_type": "event_metadata"})),
@@ -274,7 +279,8 @@ fn periods_are_compared() {
 #[test]
 fn formulas_combine_series() {
     let project = Project::f1();
-    let both = series(json!([{"kind": "EventsNode", "event": "a"}, {"kind": "EventsNode", "event": "b"}]));
+    let both =
+        series(json!([{"kind": "EventsNode", "event": "a"}, {"kind": "EventsNode", "event": "b"}]));
     let ask = |filter: Json| project.ask(with(both.clone(), json!({ "trendsFilter": filter })));
     let found = ask(json!({ "formula": "A/B" }));
     assert_eq!(data(&found), json!([[2, 0, 0]]));
@@ -283,13 +289,15 @@ fn formulas_combine_series() {
     let found = ask(json!({"formula": "A/B", "display": "BoldNumber"}));
     assert_eq!(found[0]["aggregated_value"], 1.5);
     assert_eq!((&found[0]["data"], &found[0]["count"]), (&Json::Null, &json!(0)));
-    let nodes = json!({"formulaNodes": [{"formula": "a+b", "custom_name": "Sum"}, {"formula": "a-b"}]});
+    let nodes =
+        json!({"formulaNodes": [{"formula": "a+b", "custom_name": "Sum"}, {"formula": "a-b"}]});
     let found = ask(nodes);
     assert_eq!(each(&found, "label"), ["Sum", "Formula (a-b)"]);
     assert_eq!(data(&found), json!([[3, 1, 1], [1, -1, 1]]));
     let broken = with(both.clone(), json!({"trendsFilter": {"formula": "A/C"}}));
     assert!(project.refuse(broken).contains("no series 'C'"));
-    let browser = json!({"breakdownFilter": {"breakdown": "$browser"}, "trendsFilter": {"formula": "A+B"}});
+    let browser =
+        json!({"breakdownFilter": {"breakdown": "$browser"}, "trendsFilter": {"formula": "A+B"}});
     let found = project.ask(with(both, browser));
     let null = "$$_posthog_breakdown_null_$$";
     assert_eq!(each(&found, "breakdown_value"), ["Chrome", "Safari", null]);
@@ -321,13 +329,22 @@ fn intervals_cut_the_range() {
     };
     let hours = ask(&project, "2024-01-01", "2024-01-01", "hour");
     assert_eq!(hours["days"].as_array().unwrap().len(), 24);
-    assert_eq!((&hours["days"][0], &hours["labels"][13]), (&json!("2024-01-01 00:00:00"), &json!("1-Jan 13:00")));
-    assert_eq!((&hours["data"][10], &hours["data"][12], &hours["count"]), (&json!(1), &json!(1), &json!(2)));
+    assert_eq!(
+        (&hours["days"][0], &hours["labels"][13]),
+        (&json!("2024-01-01 00:00:00"), &json!("1-Jan 13:00"))
+    );
+    assert_eq!(
+        (&hours["data"][10], &hours["data"][12], &hours["count"]),
+        (&json!(1), &json!(1), &json!(2))
+    );
     assert_eq!(ask(&project, "2024-01-03", "2024-01-03", "week")["days"], json!(["2023-12-31"]));
     project.week_starts_monday = true;
     assert_eq!(ask(&project, "2024-01-03", "2024-01-03", "week")["days"], json!(["2024-01-01"]));
     let months = ask(&project, "2023-12-15", "2024-01-03", "month");
-    assert_eq!((&months["labels"], &months["data"]), (&json!(["Dec 2023", "Jan 2024"]), &json!([0, 3])));
+    assert_eq!(
+        (&months["labels"], &months["data"]),
+        (&json!(["Dec 2023", "Jan 2024"]), &json!([0, 3]))
+    );
     let many = json!({"date_from": "2014-01-01", "date_to": "2024-01-01"});
     let many = with(a("total"), json!({"dateRange": many, "interval": "minute"}));
     assert!(project.refuse(many).contains("10000"));
@@ -344,7 +361,10 @@ fn ranges_are_relative_to_the_present() {
     assert_eq!(week["days"].as_array().unwrap().len(), 8);
     assert_eq!(week["days"][7], "2024-01-03");
     let today = ask(json!({"date_from": "dStart"}), "hour");
-    assert_eq!((&today["days"][0], today["days"].as_array().unwrap().len()), (&json!("2024-01-03 00:00:00"), 19));
+    assert_eq!(
+        (&today["days"][0], today["days"].as_array().unwrap().len()),
+        (&json!("2024-01-03 00:00:00"), 19)
+    );
     assert_eq!(ask(json!({"date_from": "all"}), "day")["days"][0], "2024-01-01");
 }
 
@@ -363,10 +383,22 @@ fn days_are_those_of_the_projects_zone() {
 fn days_on_which_clocks_change_are_whole() {
     let mut project = Project::empty();
     project.zone = "Europe/Berlin";
-    for time in ["2024-03-30T22:59:59Z", "2024-03-30T23:00:00Z", "2024-03-31T21:59:59Z", "2024-03-31T22:00:00Z"] {
+    for time in [
+        "2024-03-30T22:59:59Z",
+        "2024-03-30T23:00:00Z",
+        "2024-03-31T21:59:59Z",
+        "2024-03-31T22:00:00Z",
+    ] {
         project.event("p", "a", time, json!({}));
     }
-    for time in ["2024-10-26T21:59:59Z", "2024-10-26T22:00:00Z", "2024-10-27T00:30:00Z", "2024-10-27T01:30:00Z", "2024-10-27T22:59:59Z", "2024-10-27T23:00:00Z"] {
+    for time in [
+        "2024-10-26T21:59:59Z",
+        "2024-10-26T22:00:00Z",
+        "2024-10-27T00:30:00Z",
+        "2024-10-27T01:30:00Z",
+        "2024-10-27T22:59:59Z",
+        "2024-10-27T23:00:00Z",
+    ] {
         project.event("p", "a", time, json!({}));
     }
     let ask = |from: &str, to: &str, interval: &str| {
@@ -379,7 +411,10 @@ fn days_on_which_clocks_change_are_whole() {
     assert_eq!(hours["data"].as_array().unwrap().len(), 25);
     // The hour from two to three comes twice.
     assert_eq!((&hours["data"][2], &hours["data"][3]), (&json!(1), &json!(1)));
-    assert_eq!((&hours["days"][2], &hours["days"][3]), (&json!("2024-10-27 02:00:00"), &json!("2024-10-27 02:00:00")));
+    assert_eq!(
+        (&hours["days"][2], &hours["days"][3]),
+        (&json!("2024-10-27 02:00:00"), &json!("2024-10-27 02:00:00"))
+    );
     assert_eq!(ask("2024-03-31", "2024-03-31", "hour")["data"].as_array().unwrap().len(), 23);
 }
 
@@ -448,7 +483,10 @@ fn actions_and_groups_of_nodes_are_series_too() {
     project.action(7, "Either", json!([{"event": "a"}, {"event": "b"}]));
     let found = project.ask(series(json!([{"kind": "ActionsNode", "id": 7, "math": "dau"}])));
     assert_eq!((&found[0]["label"], &found[0]["data"]), (&json!("Either"), &json!([2, 1, 1])));
-    assert_eq!((&found[0]["action"]["id"], &found[0]["action"]["type"]), (&json!(7), &json!("actions")));
+    assert_eq!(
+        (&found[0]["action"]["id"], &found[0]["action"]["type"]),
+        (&json!(7), &json!("actions"))
+    );
     let gone = json!([{"kind": "ActionsNode", "id": 8}, {"kind": "EventsNode", "event": "a"}]);
     assert_eq!(each(&project.ask(series(gone)), "label"), ["a"]);
     let nodes = json!([{"kind": "EventsNode", "event": "a"}, {"kind": "EventsNode", "event": "b"}]);

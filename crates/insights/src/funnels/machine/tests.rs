@@ -68,7 +68,7 @@ fn unordered_steps_are_done_in_any_order() {
         ("cab", &[0, 1, 2][..]),
         ("aab", &[0, 2]),
         ("a---bc", &[4, 5]),
-        ("a--b-c-a", &[3, 5]),
+        ("a--b-c-a", &[0, 3]),
         ("a--bca", &[3, 4, 5]),
     ] {
         assert_eq!(best(&rules, journey), times, "{journey}");
