@@ -170,7 +170,7 @@ impl FunnelsQuery {
             return Err(Error::Invalid(detail));
         }
         let may_overlap = |a: &Node, b: &Node| match (a.kind, b.kind, &a.event, &b.event) {
-            (NodeKind::EventsNode, NodeKind::EventsNode, Some(a), Some(b)) => a == b,
+            (NodeKind::Events, NodeKind::Events, Some(a), Some(b)) => a == b,
             _ => true,
         };
         let overlaps = |at: usize| {

@@ -62,7 +62,7 @@ use spec::{Base, BreakdownFilter, Node, NodeKind};
 pub enum Insight {
     Trends(TrendsQuery),
     Funnels(FunnelsQuery),
-    Retention(RetentionQuery),
+    Retention(Box<RetentionQuery>),
     Lifecycle(LifecycleQuery),
     Stickiness(StickinessQuery),
     Paths(PathsQuery),
@@ -74,7 +74,9 @@ impl Insight {
         Some(match kind {
             "TrendsQuery" => TrendsQuery::parse(json).map(Self::Trends),
             "FunnelsQuery" => FunnelsQuery::parse(json).map(Self::Funnels),
-            "RetentionQuery" => RetentionQuery::parse(json).map(Self::Retention),
+            "RetentionQuery" => {
+                RetentionQuery::parse(json).map(|query| Self::Retention(Box::new(query)))
+            }
             "LifecycleQuery" => LifecycleQuery::parse(json).map(Self::Lifecycle),
             "StickinessQuery" => StickinessQuery::parse(json).map(Self::Stickiness),
             "PathsQuery" => PathsQuery::parse(json).map(Self::Paths),
@@ -139,7 +141,7 @@ impl Insight {
 
     /// Ids of the actions it names.
     pub fn actions(&self) -> Vec<i64> {
-        let nodes = self.nodes().into_iter().filter(|node| node.kind == NodeKind::ActionsNode);
+        let nodes = self.nodes().into_iter().filter(|node| node.kind == NodeKind::Actions);
         let ids = nodes.filter_map(|node| question::action_id(node).ok());
         ids.map(|id| id.0).collect::<BTreeSet<_>>().into_iter().collect()
     }

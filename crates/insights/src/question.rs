@@ -104,15 +104,15 @@ impl<'a> Question<'a> {
     pub fn named(&self, node: &Node) -> Result<Option<Meant>> {
         let everything = Meant::everything();
         Ok(match node.kind {
-            NodeKind::EventsNode => {
+            NodeKind::Events => {
                 let event = node.event.clone().map(|event| BTreeSet::from([event]));
                 Some(everything.named(event))
             }
-            NodeKind::ActionsNode => match self.world.actions.get(&action_id(node)?) {
+            NodeKind::Actions => match self.world.actions.get(&action_id(node)?) {
                 None => None,
                 Some(action) => Some(everything.and(Some(action.test.predicate(self.world)?))),
             },
-            NodeKind::GroupNode => {
+            NodeKind::Group => {
                 if node.nodes.is_empty() || node.nodes.len() > NODES_MAX {
                     let detail = format!("A group has 1 to {NODES_MAX} nodes.");
                     return Err(Error::Invalid(detail));
@@ -122,7 +122,7 @@ impl<'a> Question<'a> {
                 }
                 let mut any = Vec::new();
                 for inner in &node.nodes {
-                    if inner.kind == NodeKind::GroupNode {
+                    if inner.kind == NodeKind::Group {
                         return Err(Error::invalid("Groups cannot be inside groups."));
                     }
                     if let Some(meant) = self.own(inner)? {
@@ -160,13 +160,13 @@ impl<'a> Question<'a> {
     /// What a node is called.
     pub fn name(&self, node: &Node) -> String {
         match node.kind {
-            NodeKind::EventsNode => node.event.clone().unwrap_or_else(|| "All events".to_owned()),
-            NodeKind::ActionsNode => {
+            NodeKind::Events => node.event.clone().unwrap_or_else(|| "All events".to_owned()),
+            NodeKind::Actions => {
                 let action = action_id(node).ok().and_then(|id| self.world.actions.get(&id));
                 let own = action.map(|action| action.name.clone()).or_else(|| node.name.clone());
                 own.unwrap_or_default()
             }
-            NodeKind::GroupNode => node.name.clone().unwrap_or_else(|| {
+            NodeKind::Group => node.name.clone().unwrap_or_else(|| {
                 let names: Vec<String> = node.nodes.iter().map(|node| self.name(node)).collect();
                 names.join(", ")
             }),
@@ -186,17 +186,17 @@ pub(crate) fn action_id(node: &Node) -> Result<ActionId> {
 /// How results name what a node is about.
 pub(crate) fn node_id(node: &Node) -> Json {
     match node.kind {
-        NodeKind::EventsNode => node.event.clone().map_or(Json::Null, Json::String),
-        NodeKind::ActionsNode => action_id(node).map_or(Json::Null, |id| id.0.into()),
-        NodeKind::GroupNode => Json::Null,
+        NodeKind::Events => node.event.clone().map_or(Json::Null, Json::String),
+        NodeKind::Actions => action_id(node).map_or(Json::Null, |id| id.0.into()),
+        NodeKind::Group => Json::Null,
     }
 }
 
 pub(crate) fn node_type(node: &Node) -> &'static str {
     match node.kind {
-        NodeKind::EventsNode => "events",
-        NodeKind::ActionsNode => "actions",
-        NodeKind::GroupNode => "groups",
+        NodeKind::Events => "events",
+        NodeKind::Actions => "actions",
+        NodeKind::Group => "groups",
     }
 }
 

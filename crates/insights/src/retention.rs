@@ -72,12 +72,14 @@ enum Unit {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
 enum RetentionType {
     #[default]
-    RetentionRecurring,
-    RetentionFirstTime,
-    RetentionFirstEverOccurrence,
+    #[serde(rename = "retention_recurring")]
+    Recurring,
+    #[serde(rename = "retention_first_time")]
+    FirstTime,
+    #[serde(rename = "retention_first_ever_occurrence")]
+    FirstEverOccurrence,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -112,7 +114,7 @@ impl Unit {
 fn node(entity: Option<Entity>) -> Result<Node> {
     let entity = entity.unwrap_or_else(|| Entity { id: Some(json!(EVENT)), ..Entity::default() });
     let is_action = match entity.entity_type.as_deref() {
-        None => entity.kind == Some(NodeKind::ActionsNode),
+        None => entity.kind == Some(NodeKind::Actions),
         Some("events") => false,
         Some("actions") => true,
         Some(other) => return Err(Error::Parse(format!("An entity cannot be of '{other}'."))),
@@ -121,7 +123,7 @@ fn node(entity: Option<Entity>) -> Result<Node> {
     let (name, custom_name) = (entity.name, entity.custom_name);
     let node = Node { name, custom_name, properties, ..Node::default() };
     Ok(match (is_action, entity.id) {
-        (true, id) => Node { kind: NodeKind::ActionsNode, id, ..node },
+        (true, id) => Node { kind: NodeKind::Actions, id, ..node },
         (false, None) => node,
         (false, Some(Json::String(event))) => Node { event: Some(event), ..node },
         (false, Some(other)) => return Err(Error::Parse(format!("{other} is no event."))),
@@ -199,9 +201,9 @@ impl RetentionQuery {
             target: &self.target,
             returning: &self.returning,
             starts: match filter.retention_type {
-                RetentionType::RetentionRecurring => Starts::Any,
-                RetentionType::RetentionFirstTime => Starts::FirstMatching,
-                RetentionType::RetentionFirstEverOccurrence => Starts::FirstEver,
+                RetentionType::Recurring => Starts::Any,
+                RetentionType::FirstTime => Starts::FirstMatching,
+                RetentionType::FirstEverOccurrence => Starts::FirstEver,
             },
             returns: if filter.cumulative { Returns::OnOrAfter } else { Returns::Within },
             occurrences: filter.minimum_occurrences.unwrap_or(1),

@@ -126,9 +126,12 @@ pub struct DateRange {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum NodeKind {
     #[default]
-    EventsNode,
-    ActionsNode,
-    GroupNode,
+    #[serde(rename = "EventsNode")]
+    Events,
+    #[serde(rename = "ActionsNode")]
+    Actions,
+    #[serde(rename = "GroupNode")]
+    Group,
 }
 
 /// Which events are meant, and how they are counted.
@@ -162,12 +165,14 @@ pub struct Node {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum PropertyPlace {
     #[default]
-    EventProperties,
-    PersonProperties,
-    SessionProperties,
+    #[serde(rename = "event_properties")]
+    Event,
+    #[serde(rename = "person_properties")]
+    Person,
+    #[serde(rename = "session_properties")]
+    Session,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -130,12 +130,12 @@ impl<'a> Machine<'a> {
 
     fn ordered(&mut self, hits: &[Hit], mut each: impl FnMut(&Run) -> bool) {
         self.fill_times(hits);
-        let Rules { steps, window, overlaps, .. } = self.rules;
+        let Rules { window, overlaps, .. } = self.rules;
         for start in &self.times[0] {
             let mut run = Run::starting(*start);
-            for at in 1..*steps {
+            for (at, overlaps) in overlaps.iter().enumerate().skip(1) {
                 let earliest =
-                    |before: usize| run.times[before] + i64::from(overlaps[at] & 1 << before != 0);
+                    |before: usize| run.times[before] + i64::from(overlaps & 1 << before != 0);
                 let earliest = (0..at).map(earliest).max().unwrap_or(*start);
                 let times = &self.times[at];
                 let found = times.get(times.partition_point(|time| *time < earliest));
@@ -182,16 +182,16 @@ impl<'a> Machine<'a> {
 
     fn strict(&mut self, hits: &[Hit], mut each: impl FnMut(&Run) -> bool) {
         self.fill_slots(hits);
-        let Rules { steps, window, overlaps, .. } = self.rules;
+        let Rules { window, overlaps, .. } = self.rules;
         for (first, slot) in self.slots.iter().enumerate() {
             if slot.steps & 1 == 0 {
                 continue;
             }
             let mut run = Run::starting(slot.time);
             let (mut here, mut used) = (first, 1u32);
-            for at in 1..*steps {
+            for (at, overlaps) in overlaps.iter().enumerate().skip(1) {
                 let bit = 1u32 << at;
-                if self.slots[here].steps & bit != 0 && overlaps[at] & used == 0 {
+                if self.slots[here].steps & bit != 0 && overlaps & used == 0 {
                     used |= bit;
                 } else {
                     if self.slots[here].other {

@@ -34,9 +34,9 @@ fn compile(pattern: &str) -> Result<Regex> {
 }
 
 /// A pattern in which `*` is any text.
-fn grouping(pattern: &String) -> Result<(Regex, String)> {
+fn grouping(pattern: &str) -> Result<(Regex, String)> {
     let parts: Vec<String> = pattern.split('*').map(regex::escape).collect();
-    Ok((compile(&format!("(?s)^{}$", parts.join(".*")))?, pattern.clone()))
+    Ok((compile(&format!("(?s)^{}$", parts.join(".*")))?, pattern.to_owned()))
 }
 
 impl Items {
@@ -55,7 +55,7 @@ impl Items {
             expression,
             full_urls,
             cleaning: cleaning.iter().map(rule).collect::<Result<_>>()?,
-            groupings: groupings.iter().map(grouping).collect::<Result<_>>()?,
+            groupings: groupings.iter().map(|one| grouping(one)).collect::<Result<_>>()?,
             excluded: excluded.iter().cloned().collect(),
             texts: Texts::default(),
         })

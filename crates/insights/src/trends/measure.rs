@@ -318,12 +318,12 @@ impl Measure<'_> {
         let mut scan = self.scan(meant, breakdown);
         let people = &self.question.world.people;
         let persons = match self.node.math_property_type {
-            PropertyPlace::EventProperties => {
+            PropertyPlace::Event => {
                 scan.keys = vec![Key::Property(name.to_owned())];
                 None
             }
-            PropertyPlace::PersonProperties => Some(people.column(name)),
-            PropertyPlace::SessionProperties => {
+            PropertyPlace::Person => Some(people.column(name)),
+            PropertyPlace::Session => {
                 let detail = format!("Sessions have no number '{name}'.");
                 return Err(Error::Invalid(detail));
             }
