@@ -318,6 +318,17 @@ impl Breakdown {
     }
 }
 
+/// Of `one` and `others` the value whose text comes first.
+pub(crate) fn first_by_text(
+    breakdown: &Breakdown,
+    one: u32,
+    others: impl Iterator<Item = u32>,
+) -> u32 {
+    others.fold(one, |best, other| {
+        if other != best && breakdown.texts(other) < breakdown.texts(best) { other } else { best }
+    })
+}
+
 /// Reads the values of rows; remembers what entries of dictionaries come to.
 #[derive(Default)]
 pub(crate) struct Reader {
@@ -394,6 +405,9 @@ impl Breakdown {
         let mut row = |at: usize| {
             let mut own = [0; DIMENSIONS_MAX];
             own.iter_mut().zip(values).for_each(|(own, values)| *own = values[at]);
+            if own == [NO_VALUE; DIMENSIONS_MAX] {
+                return NO_VALUE;
+            }
             if own != last.0 {
                 let new = parts.len() as u32 + 1;
                 let known = *numbers.entry(own).or_insert_with(|| {

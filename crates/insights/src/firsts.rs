@@ -1,6 +1,7 @@
 //! When each actor was there for the first time.
 
 use crate::Result;
+use crate::breakdown::{Breakdown, first_by_text};
 use crate::scan::{Rows, Scan};
 use crate::stop::Held;
 
@@ -19,7 +20,8 @@ impl Firsts {
         let new = || (Self::default(), scan.stop.hold());
         let each = |(firsts, held): &mut (Self, Held<'_>), rows: &Rows<'_>| {
             (0..rows.len()).for_each(|row| {
-                firsts.add(rows.actor(row), rows.times[row], rows.values.get(row).copied());
+                let value = rows.values.get(row).copied();
+                firsts.add(rows.actor(row), rows.times[row], value, scan.breakdown);
             });
             held.set(firsts.times.capacity() * 8 + firsts.values.capacity() * 4)
         };
@@ -28,13 +30,14 @@ impl Firsts {
         for firsts in found {
             for (actor, time) in firsts.times.iter().enumerate().filter(|(_, time)| **time != NEVER)
             {
-                all.add(actor as u32, *time, firsts.values.get(actor).copied());
+                let value = firsts.values.get(actor).copied();
+                all.add(actor as u32, *time, value, scan.breakdown);
             }
         }
         Ok(all)
     }
 
-    fn add(&mut self, actor: u32, time: i64, value: Option<u32>) {
+    fn add(&mut self, actor: u32, time: i64, value: Option<u32>, breakdown: Option<&Breakdown>) {
         let at = actor as usize;
         if at >= self.times.len() {
             self.times.resize(at + 1, NEVER);
@@ -44,12 +47,15 @@ impl Firsts {
             return;
         }
         self.times[at] = time;
-        if let Some(value) = value {
+        if let (Some(value), Some(breakdown)) = (value, breakdown) {
             if at >= self.values.len() {
-                self.values.resize(at + 1, u32::MAX);
+                self.values.resize(at + 1, value);
             }
             // Of several values at one moment the same one wins, however parts were shared.
-            self.values[at] = if time < own { value } else { value.min(self.values[at]) };
+            self.values[at] = match time < own {
+                true => value,
+                false => first_by_text(breakdown, value, std::iter::once(self.values[at])),
+            };
         }
     }
 

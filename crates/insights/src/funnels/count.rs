@@ -6,7 +6,7 @@ use warehouse::{Filter, Predicate};
 use super::machine::{EXCLUSION, Machine, OTHER, Order, Rules, Run, value};
 use super::none_of;
 use crate::Result;
-use crate::breakdown::{Breakdown, NO_VALUE};
+use crate::breakdown::{Breakdown, NO_VALUE, first_by_text};
 use crate::calendar::Buckets;
 use crate::journeys::{Hit, Hits};
 use crate::question::{Meant, Question};
@@ -267,11 +267,10 @@ impl<'a> Counter<'a> {
     }
 
     fn value(&self, run: &Run, hits: &[Hit]) -> u32 {
-        if self.breakdown.is_none() {
-            return NO_VALUE;
-        }
+        let Some(breakdown) = self.breakdown else { return NO_VALUE };
         let own = || hits.iter().filter(|hit| is_step(hit));
         let some = |hit: &&Hit| value(hit) != NO_VALUE;
+        let mut step_only = None;
         let found = match self.attribution {
             Attribution::First | Attribution::Every => own().find(some),
             Attribution::Last => own().rev().find(some),
@@ -281,10 +280,16 @@ impl<'a> Counter<'a> {
                     _ if run.level > step => run.times[step],
                     _ => return NO_VALUE,
                 };
+                step_only = Some(step as u32);
                 own().find(|hit| hit.tag & 0xff == step as u32 && hit.time == time)
             }
         };
-        found.map_or(NO_VALUE, value)
+        let Some(found) = found else { return NO_VALUE };
+        // Of several at one moment the same one wins, however values came to be numbered.
+        let equal = own().filter(|hit| hit.time == found.time);
+        let equal = equal.filter(|hit| step_only.is_none_or(|step| hit.tag & 0xff == step));
+        let values = equal.map(value).filter(|own| step_only.is_some() || *own != NO_VALUE);
+        first_by_text(breakdown, value(found), values)
     }
 }
 

@@ -3,5 +3,6 @@
 mod filters;
 mod funnels;
 mod kinds;
+mod oracle;
 mod project;
 mod trends;
