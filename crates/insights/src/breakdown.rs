@@ -1,6 +1,6 @@
 //! Answers broken down by the values of properties.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use facts::World;
 use hashbrown::HashMap;
@@ -9,7 +9,9 @@ use serde_json::Value as Json;
 use warehouse::{ABSENT, Column, GROUP_TYPES, Key, Predicate, Value};
 
 use crate::bins::Bins;
-use crate::expression;
+use crate::expression::{self, Source};
+use crate::hogql::{Scalar, Seen};
+use crate::question::Question;
 use crate::scan::{Entries, Texts, VALUES_MAX, number, text, too_many_values};
 use crate::spec::BreakdownFilter;
 use crate::{Error, Result};
@@ -70,6 +72,7 @@ enum Place {
     Event(Key),
     Person(String),
     Group(usize, String),
+    Expression(Arc<Scalar>),
 }
 
 #[derive(Debug, Default)]
@@ -88,7 +91,12 @@ fn list(json: &Json) -> Vec<&Json> {
 
 impl Split {
     /// `dimensions_max` is the kind's own bound.
-    pub fn plan(filter: &BreakdownFilter, world: &World, dimensions_max: usize) -> Result<Self> {
+    pub fn plan(
+        filter: &BreakdownFilter,
+        question: &Question<'_>,
+        dimensions_max: usize,
+    ) -> Result<Self> {
+        let world = question.world;
         if filter.asks_nothing() {
             return Ok(Self::Whole);
         }
@@ -106,7 +114,8 @@ impl Split {
             let kind = one.kind.as_deref().unwrap_or("event");
             for name in list(&one.property) {
                 let group = one.group_type_index;
-                let mut dimension = Dimension::new(kind, name, group, one.normalize_url)?;
+                let normalize = one.normalize_url;
+                let mut dimension = Dimension::new(question, kind, name, group, normalize)?;
                 dimension.bin_count = one.histogram_bin_count;
                 dimensions.push(dimension);
             }
@@ -115,7 +124,7 @@ impl Split {
             for name in list(&filter.breakdown) {
                 let group = filter.breakdown_group_type_index;
                 let normalize = filter.breakdown_normalize_url;
-                let mut dimension = Dimension::new(kind, name, group, normalize)?;
+                let mut dimension = Dimension::new(question, kind, name, group, normalize)?;
                 dimension.bin_count = filter.breakdown_histogram_bin_count;
                 dimensions.push(dimension);
             }
@@ -186,7 +195,13 @@ pub(crate) fn needs_groups(filter: &BreakdownFilter) -> bool {
 }
 
 impl Dimension {
-    fn new(kind: &str, name: &Json, group: Option<usize>, normalize_url: bool) -> Result<Self> {
+    fn new(
+        question: &Question<'_>,
+        kind: &str,
+        name: &Json,
+        group: Option<usize>,
+        normalize_url: bool,
+    ) -> Result<Self> {
         let name = match name {
             Json::String(name) if !name.is_empty() => name.clone(),
             Json::Number(name) => name.to_string(),
@@ -195,7 +210,10 @@ impl Dimension {
         let place = match kind {
             "event" => Place::Event(Key::Property(name)),
             "event_metadata" => Place::Event(metadata(&name)?),
-            "hogql" => Place::Event(expression::key(&name)?),
+            "hogql" => match expression::read(question, &name)? {
+                Source::Key(key) => Place::Event(key),
+                Source::Scalar(scalar) => Place::Expression(Arc::new(scalar)),
+            },
             "person" => Place::Person(name),
             "group" => match group {
                 Some(index) if index < GROUP_TYPES => Place::Group(index, name),
@@ -212,11 +230,12 @@ impl Dimension {
         Ok(Self { place, normalize_url, bin_count: None, bins: None, texts: Texts::default() })
     }
 
-    fn key(&self) -> Option<Key> {
+    fn keys(&self) -> Vec<Key> {
         match &self.place {
-            Place::Event(key) => Some(key.clone()),
-            Place::Person(_) => None,
-            Place::Group(index, _) => Some(Key::Group(*index)),
+            Place::Event(key) => vec![key.clone()],
+            Place::Person(_) => Vec::new(),
+            Place::Group(index, _) => vec![Key::Group(*index)],
+            Place::Expression(scalar) => scalar.keys().to_vec(),
         }
     }
 
@@ -282,7 +301,7 @@ fn normalized(url: &str) -> &str {
 
 impl Breakdown {
     pub fn keys(&self) -> Vec<Key> {
-        self.dimensions.iter().filter_map(Dimension::key).collect()
+        self.dimensions.iter().flat_map(Dimension::keys).collect()
     }
 
     /// A value's texts, one for each dimension.
@@ -336,23 +355,23 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// `columns` are those that [`Breakdown::keys`] asks for.
+    /// The columns are those that [`Breakdown::keys`] asks for.
     pub fn read(
         &mut self,
         breakdown: &Breakdown,
         world: &World,
-        distinct_nos: &[u32],
-        columns: &[Column],
+        seen: Seen<'_>,
     ) -> Result<Vec<u32>> {
         self.entries.resize_with(breakdown.dimensions.len(), Entries::default);
-        let mut columns = columns.iter();
+        let mut rest = seen.columns;
         let mut values = Vec::with_capacity(breakdown.dimensions.len());
         for (dimension, entries) in breakdown.dimensions.iter().zip(&mut self.entries) {
             let absent = dimension.number(None);
+            let (columns, behind) = rest.split_at(dimension.keys().len());
+            rest = behind;
             let own = match &dimension.place {
                 Place::Event(_) => {
-                    let column = columns.next().ok_or(Error::Memory)?;
-                    entries.each_row(column, absent, |value| dimension.number(Some(value)))
+                    entries.each_row(&columns[0], absent, |value| dimension.number(Some(value)))
                 }
                 Place::Person(name) => {
                     let persons = world.people.column(name);
@@ -360,17 +379,21 @@ impl Reader {
                         let actor = world.people.actor(*no);
                         persons.codes.get(actor as usize).copied().unwrap_or(ABSENT)
                     };
-                    let codes = distinct_nos.iter().map(code).collect();
+                    let codes = seen.distinct_nos.iter().map(code).collect();
                     let column = Column { codes, dictionary: persons.dictionary.clone() };
                     entries.each_row(&column, absent, |value| dimension.number(Some(value)))
                 }
-                Place::Group(index, name) => {
-                    let column = columns.next().ok_or(Error::Memory)?;
-                    entries.each_row(column, absent, |key| {
-                        let group = text(key).and_then(|key| world.groups.get(*index, key));
-                        let property = group.and_then(|group| group.properties.get(name));
-                        of_json(property, |value| dimension.number(value))
-                    })
+                Place::Group(index, name) => entries.each_row(&columns[0], absent, |key| {
+                    let group = text(key).and_then(|key| world.groups.get(*index, key));
+                    let property = group.and_then(|group| group.properties.get(name));
+                    of_json(property, |value| dimension.number(value))
+                }),
+                Place::Expression(scalar) => {
+                    let mut own = Vec::with_capacity(seen.times.len());
+                    scalar.each_text(Seen { columns, ..seen }, |text| {
+                        own.push(dimension.number(text.map(Value::Text)));
+                    })?;
+                    own
                 }
             };
             if dimension.texts.len() >= VALUES_MAX {

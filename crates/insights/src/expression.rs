@@ -1,18 +1,34 @@
 //! Expressions where an answer needs a value of each event.
 //!
-//! Those that name one column are read here. Anything else is refused with a reason.
+//! Those that name one column are read here, which is the fastest way; others are evaluated.
 
 use warehouse::Key;
 
-use crate::scan::Actors;
+use crate::hogql::Scalar;
+use crate::question::Question;
+use crate::scan::{Actors, Texts};
 use crate::{Error, Result};
 
-fn unsupported() -> Error {
+pub(crate) fn unsupported() -> Error {
     Error::invalid("HogQL expressions are not supported here.")
 }
 
+/// Where the values come from.
+pub(crate) enum Source {
+    Key(Key),
+    Scalar(Scalar),
+}
+
+pub(crate) fn read(question: &Question<'_>, text: &str) -> Result<Source> {
+    match (key(text), question.hogql) {
+        (Ok(key), _) => Ok(Source::Key(key)),
+        (Err(_), Some(hogql)) => Ok(Source::Scalar(hogql.texts(question.world, text)?)),
+        (Err(error), None) => Err(error),
+    }
+}
+
 /// The column that an expression is: `properties.x`, `properties['x']`, `event`, `distinct_id`.
-pub(crate) fn key(text: &str) -> Result<Key> {
+fn key(text: &str) -> Result<Key> {
     let text = text.trim();
     let group = text.strip_prefix("$group_").and_then(|index| index.parse().ok());
     if let Some(index) = group.filter(|index| *index < warehouse::GROUP_TYPES) {
@@ -43,11 +59,14 @@ pub(crate) fn key(text: &str) -> Result<Key> {
 }
 
 /// Who counts once, by an expression.
-pub(crate) fn actors(text: &str) -> Result<Actors> {
-    match text.trim() {
-        "person_id" | "person.id" => Ok(Actors::Persons),
-        other => Ok(Actors::column(key(other)?)),
+pub(crate) fn actors(question: &Question<'_>, text: &str) -> Result<Actors> {
+    if matches!(text.trim(), "person_id" | "person.id") {
+        return Ok(Actors::Persons);
     }
+    Ok(match read(question, text)? {
+        Source::Key(key) => Actors::column(key),
+        Source::Scalar(scalar) => Actors::Expression(scalar, Texts::default()),
+    })
 }
 
 #[cfg(test)]

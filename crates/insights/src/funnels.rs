@@ -11,6 +11,7 @@ use warehouse::Predicate;
 
 use crate::breakdown::{Slice, Split};
 use crate::expression;
+use crate::hogql::Hogql;
 use crate::outcome::Outcome;
 use crate::question::{Meant, Question, action_id, node_id};
 use crate::range::Period;
@@ -148,6 +149,10 @@ impl FunnelsQuery {
         Some(&self.own.breakdown_filter)
     }
 
+    pub(crate) fn is_written_in_hogql(&self) -> bool {
+        self.own.funnels_filter.funnel_aggregate_by_hogql.is_some()
+    }
+
     fn rules(&self) -> Result<Rules> {
         let Own { series, funnels_filter: filter, .. } = &self.own;
         let steps = series.len();
@@ -255,7 +260,7 @@ impl FunnelsQuery {
         self.nodes().iter().map(meant).collect()
     }
 
-    pub(crate) fn run(&self, world: &World, stop: &Stop) -> Result<Outcome> {
+    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
         let rules = self.rules()?;
         let Own { interval, funnels_filter: filter, .. } = &self.own;
         let wanted = match filter.funnel_viz_type {
@@ -270,10 +275,10 @@ impl FunnelsQuery {
             }
         };
         let attribution = self.attribution()?;
-        let question = Question::new(world, stop, &self.base)?;
+        let question = Question::new(world, stop, &self.base, hogql)?;
         let period = question.dates.period(&self.base.date_range, *interval)?;
         let actors = match filter.funnel_aggregate_by_hogql.as_deref() {
-            Some(text) if !text.is_empty() => expression::actors(text)?,
+            Some(text) if !text.is_empty() => expression::actors(&question, text)?,
             _ => Actors::of(self.base.aggregation_group_type_index),
         };
         let mut counter = Counter {
@@ -289,7 +294,7 @@ impl FunnelsQuery {
         };
         let split = match filter.funnel_viz_type {
             Viz::TimeToConvert => Split::Whole,
-            _ => Split::plan(&self.own.breakdown_filter, world, DIMENSIONS_MAX)?,
+            _ => Split::plan(&self.own.breakdown_filter, &question, DIMENSIONS_MAX)?,
         };
         let found = match &split {
             Split::Whole => counter.whole()?,

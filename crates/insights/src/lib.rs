@@ -9,6 +9,7 @@
 //! - `calendar`, `range`: dates, in the project's zone, become moments and buckets.
 //! - `question`: which events a node means; `scan`: one pass over them, by threads that each fill a
 //!   state of their own; `breakdown`: numbers for values.
+//! - `expression`, `hogql`: values that are written as expressions.
 //! - `tally`, `set`, `firsts`, `statistic`: what is counted.
 //! - one module for each kind.
 
@@ -20,6 +21,7 @@ mod expression;
 mod firsts;
 mod formula;
 mod funnels;
+mod hogql;
 mod journeys;
 mod lifecycle;
 mod masks;
@@ -40,6 +42,7 @@ mod trends;
 pub use calendar::Interval;
 pub use error::{Error, Result};
 pub use funnels::FunnelsQuery;
+pub use hogql::Hogql;
 pub use lifecycle::LifecycleQuery;
 pub use outcome::Outcome;
 pub use paths::PathsQuery;
@@ -96,14 +99,21 @@ impl Insight {
         }
     }
 
+    /// Refuses what needs HogQL, except expressions that name a column.
     pub fn run(&self, world: &World, stop: &Stop) -> Result<Outcome> {
+        self.run_with(world, stop, None)
+    }
+
+    /// `hogql` reads expressions in maths, breakdowns and paths; those in filters are read by
+    /// [`World::expressions`].
+    pub fn run_with(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
         match self {
-            Self::Trends(query) => query.run(world, stop),
-            Self::Funnels(query) => query.run(world, stop),
-            Self::Retention(query) => query.run(world, stop),
-            Self::Lifecycle(query) => query.run(world, stop),
-            Self::Stickiness(query) => query.run(world, stop),
-            Self::Paths(query) => query.run(world, stop),
+            Self::Trends(query) => query.run(world, stop, hogql),
+            Self::Funnels(query) => query.run(world, stop, hogql),
+            Self::Retention(query) => query.run(world, stop, hogql),
+            Self::Lifecycle(query) => query.run(world, stop, hogql),
+            Self::Stickiness(query) => query.run(world, stop, hogql),
+            Self::Paths(query) => query.run(world, stop, hogql),
         }
     }
 
@@ -166,8 +176,28 @@ impl Insight {
             needs.cohorts.extend(breakdown::cohorts(filter).into_iter().map(CohortId));
         }
         needs.groups |= self.base().aggregation_group_type_index.is_some();
+        if self.is_written_in_hogql() {
+            (needs.groups, needs.all_cohorts) = (true, true);
+        }
         needs.actions.extend(self.actions().into_iter().map(ActionId));
         needs
+    }
+}
+
+impl Insight {
+    /// Whether running it needs somebody who reads expressions.
+    pub fn is_written_in_hogql(&self) -> bool {
+        let breakdown = self.breakdown().is_some_and(|filter| {
+            let mut kinds = filter.breakdowns.iter().map(|one| &one.kind);
+            filter.breakdown_type.as_deref() == Some("hogql")
+                || kinds.any(|kind| kind.as_deref() == Some("hogql"))
+        });
+        let own = match self {
+            Self::Funnels(query) => query.is_written_in_hogql(),
+            Self::Paths(query) => query.is_written_in_hogql(),
+            _ => false,
+        };
+        breakdown || own || self.nodes().iter().any(|node| node.math == spec::Math::Hogql)
     }
 }
 

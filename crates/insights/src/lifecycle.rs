@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use crate::calendar::Buckets;
+use crate::hogql::Hogql;
 use crate::masks::Masks;
 use crate::outcome::Outcome;
 use crate::question::{Question, node_id, node_type};
@@ -64,12 +65,12 @@ impl LifecycleQuery {
         self.own.series.iter().collect()
     }
 
-    pub(crate) fn run(&self, world: &World, stop: &Stop) -> Result<Outcome> {
+    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
         let [node] = self.own.series.as_slice() else {
             return Err(Error::invalid("A lifecycle has exactly one series."));
         };
         let interval = self.own.interval;
-        let question = Question::new(world, stop, &self.base)?;
+        let question = Question::new(world, stop, &self.base, hogql)?;
         let calendar = &question.dates.calendar;
         let period = question.dates.period(&self.base.date_range, interval)?;
         let results = match question.meant(node)? {

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use warehouse::{Key, Predicate, Value};
 
+use crate::hogql::Hogql;
 use crate::journeys::Hits;
 use crate::outcome::Outcome;
 use crate::question::{Meant, Question, json_number};
@@ -101,6 +102,10 @@ impl PathsQuery {
         Vec::new()
     }
 
+    pub(crate) fn is_written_in_hogql(&self) -> bool {
+        self.own.paths_filter.include_event_types.contains(&EventType::Hogql)
+    }
+
     fn bounded(given: Option<usize>, default: usize, max: usize, name: &str) -> Result<usize> {
         match given.unwrap_or(default) {
             0 => Err(Error::Invalid(format!("{name} is at least 1."))),
@@ -128,13 +133,13 @@ impl PathsQuery {
         })))
     }
 
-    fn items(&self) -> Result<Items> {
+    fn items(&self, question: &Question<'_>) -> Result<Items> {
         let filter = &self.own.paths_filter;
         let expression = match filter.include_event_types.contains(&EventType::Hogql) {
             false => None,
             true => {
                 let text = filter.paths_hogql_expression.as_deref().unwrap_or("event");
-                Some(expression::key(text)?)
+                Some(expression::read(question, text)?)
             }
         };
         let cleaning = filter.local_path_cleaning_filters.iter();
@@ -145,7 +150,7 @@ impl PathsQuery {
         Items::new(expression, full, &cleaning, &filter.path_groupings, excluded)
     }
 
-    pub(crate) fn run(&self, world: &World, stop: &Stop) -> Result<Outcome> {
+    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
         let filter = &self.own.paths_filter;
         if self.own.funnel_paths_filter.is_some() {
             return Err(Error::invalid("Paths of funnels are not supported."));
@@ -157,8 +162,8 @@ impl PathsQuery {
         }
         let steps = Self::bounded(filter.step_limit, STEPS, STEPS_MAX, "stepLimit")?;
         let edges_max = Self::bounded(filter.edge_limit, EDGES, EDGES_MAX, "edgeLimit")?;
-        let items = self.items()?;
-        let question = Question::new(world, stop, &self.base)?;
+        let question = Question::new(world, stop, &self.base, hogql)?;
+        let items = self.items(&question)?;
         let period = question.dates.period(&self.base.date_range, Interval::Day)?;
         let actors = Actors::of(self.base.aggregation_group_type_index);
         let mut hits = Hits::new(stop);

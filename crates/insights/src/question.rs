@@ -7,6 +7,7 @@ use model::{ActionId, Timestamp};
 use serde_json::Value as Json;
 use warehouse::{Filter, Key, Predicate, Value};
 
+use crate::hogql::Hogql;
 use crate::range::Dates;
 use crate::scan::Scan;
 use crate::spec::{Base, Node, NodeKind};
@@ -21,6 +22,8 @@ pub(crate) struct Question<'a> {
     pub stop: &'a Stop,
     pub dates: Dates,
     pub base: &'a Base,
+    /// Who reads expressions, if anybody does.
+    pub hogql: Option<&'a Hogql>,
     /// What every event must pass.
     common: Option<Predicate>,
 }
@@ -80,8 +83,14 @@ impl Meant {
 }
 
 impl<'a> Question<'a> {
-    pub fn new(world: &'a World, stop: &'a Stop, base: &'a Base) -> Result<Self> {
-        let mut question = Self { world, stop, dates: Dates::new(world), base, common: None };
+    pub fn new(
+        world: &'a World,
+        stop: &'a Stop,
+        base: &'a Base,
+        hogql: Option<&'a Hogql>,
+    ) -> Result<Self> {
+        let dates = Dates::new(world);
+        let mut question = Self { world, stop, dates, base, hogql, common: None };
         let tested = match base.filter_test_accounts {
             true => world.test_accounts()?.predicate(world)?,
             false => None,

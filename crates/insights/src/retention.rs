@@ -8,6 +8,7 @@ use serde_json::{Value as Json, json};
 
 use crate::breakdown::Split;
 use crate::calendar::{Buckets, Calendar};
+use crate::hogql::Hogql;
 use crate::outcome::Outcome;
 use crate::question::Question;
 use crate::scan::Actors;
@@ -183,13 +184,13 @@ impl RetentionQuery {
         calendar.buckets(from, end, interval)
     }
 
-    pub(crate) fn run(&self, world: &World, stop: &Stop) -> Result<Outcome> {
+    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
         let filter = &self.own.retention_filter;
         let intervals = self.intervals()?;
         if filter.time_window_mode == TimeWindowMode::Windows {
             return Err(Error::invalid("Retention by windows of 24 hours is not supported."));
         }
-        let question = Question::new(world, stop, &self.base)?;
+        let question = Question::new(world, stop, &self.base, hogql)?;
         let calendar = &question.dates.calendar;
         let rows = self.rows(&question, intervals)?;
         let actors = Actors::of(self.base.aggregation_group_type_index);
@@ -211,7 +212,7 @@ impl RetentionQuery {
         };
         let mut shares = Vec::new();
         let mut more = false;
-        match Split::plan(&self.own.breakdown_filter, world, DIMENSIONS_MAX)? {
+        match Split::plan(&self.own.breakdown_filter, &question, DIMENSIONS_MAX)? {
             Split::Whole => shares.push((Share::Whole, counter.whole()?)),
             Split::Values(breakdown) => (shares, more) = counter.values(&breakdown)?,
             Split::Cohorts(slices) => {

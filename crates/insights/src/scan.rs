@@ -7,6 +7,7 @@ use facts::World;
 use warehouse::{ABSENT, Batch, Column, Columns, Dictionary, Filter, Interner, Key, Part, Value};
 
 use crate::breakdown::{Breakdown, Reader};
+use crate::hogql::{Scalar, Seen};
 use crate::stop::Stop;
 use crate::{Error, Result};
 
@@ -22,6 +23,8 @@ pub(crate) enum Actors {
     Persons,
     /// By the text of a column: a group's key, or a session.
     Texts(Key, Texts),
+    /// By the text of an expression.
+    Expression(Scalar, Texts),
 }
 
 impl Actors {
@@ -42,10 +45,11 @@ impl Actors {
         group.map_or(Self::Persons, Self::groups)
     }
 
-    fn key(&self) -> Option<&Key> {
+    fn keys(&self) -> &[Key] {
         match self {
-            Self::Persons => None,
-            Self::Texts(key, _) => Some(key),
+            Self::Persons => &[],
+            Self::Texts(key, _) => std::slice::from_ref(key),
+            Self::Expression(scalar, _) => scalar.keys(),
         }
     }
 }
@@ -171,6 +175,11 @@ impl Rows<'_> {
         self.times.len()
     }
 
+    /// As expressions see them.
+    pub fn seen(&self) -> Seen<'_> {
+        Seen { times: self.times, distinct_nos: self.distinct_nos, columns: self.columns }
+    }
+
     pub fn actor(&self, row: usize) -> u32 {
         self.actors[row]
     }
@@ -222,9 +231,9 @@ impl Scan<'_> {
     }
 
     fn all_keys(&self) -> Vec<Key> {
-        let actor = self.actors.and_then(Actors::key).cloned();
+        let actor = self.actors.map(Actors::keys).unwrap_or_default();
         let breakdown = self.breakdown.map(Breakdown::keys).unwrap_or_default();
-        self.keys.iter().cloned().chain(actor).chain(breakdown).collect()
+        self.keys.iter().chain(actor).cloned().chain(breakdown).collect()
     }
 
     fn show<S>(
@@ -239,7 +248,7 @@ impl Scan<'_> {
         if batch.rows == 0 {
             return Ok(());
         }
-        let mut at = self.keys.len();
+        let at = self.keys.len() + self.actors.map_or(0, |actors| actors.keys().len());
         let mut actors = Vec::new();
         match self.actors {
             None => {}
@@ -248,20 +257,28 @@ impl Scan<'_> {
                 actors = batch.distinct_nos.iter().map(|no| people.actor(*no)).collect();
             }
             Some(Actors::Texts(_, texts)) => {
-                let column = &batch.columns[at];
-                at += 1;
+                let column = &batch.columns[self.keys.len()];
                 let make = |value: Value<'_>| text(value).map_or(NOBODY, |text| texts.number(text));
                 actors = own.actors.each_row(column, NOBODY, make);
-                if actors.contains(&NOBODY) {
-                    leave_out(&mut batch, &mut actors);
-                }
             }
+            Some(Actors::Expression(scalar, texts)) => {
+                let Batch { timestamps, distinct_nos, columns, .. } = &batch;
+                let columns = &columns[self.keys.len()..at];
+                let seen = Seen { times: timestamps, distinct_nos, columns };
+                scalar.each_text(seen, |text| {
+                    actors.push(text.map_or(NOBODY, |text| texts.number(text)));
+                })?;
+            }
+        }
+        if actors.contains(&NOBODY) {
+            leave_out(&mut batch, &mut actors);
         }
         let values = match self.breakdown {
             None => Vec::new(),
             Some(breakdown) => {
-                let columns = &batch.columns[at..];
-                own.values.read(breakdown, self.world, &batch.distinct_nos, columns)?
+                let Batch { timestamps, distinct_nos, columns, .. } = &batch;
+                let seen = Seen { times: timestamps, distinct_nos, columns: &columns[at..] };
+                own.values.read(breakdown, self.world, seen)?
             }
         };
         let rows = Rows {

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use crate::expression;
+use crate::hogql::Hogql;
 use crate::masks::Masks;
 use crate::outcome::Outcome;
 use crate::question::{Question, node_id, node_type};
@@ -97,8 +98,8 @@ impl StickinessQuery {
         self.own.series.iter().collect()
     }
 
-    pub(crate) fn run(&self, world: &World, stop: &Stop) -> Result<Outcome> {
-        let question = Question::new(world, stop, &self.base)?;
+    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
+        let question = Question::new(world, stop, &self.base, hogql)?;
         let interval = self.own.interval;
         let range = &self.base.date_range;
         let period = question.dates.period(range, interval)?;
@@ -132,7 +133,9 @@ impl StickinessQuery {
         let Some(meant) = question.meant(node)? else { return Ok(None) };
         let actors = match node.math {
             Math::UniqueGroup => Actors::groups(node.math_group_type_index.unwrap_or(0)),
-            Math::Hogql => expression::actors(node.math_hogql.as_deref().unwrap_or_default())?,
+            Math::Hogql => {
+                expression::actors(question, node.math_hogql.as_deref().unwrap_or_default())?
+            }
             _ => Actors::of(self.base.aggregation_group_type_index),
         };
         let scan = question.scan(meant.filter(period.from, period.to));

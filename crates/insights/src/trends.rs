@@ -13,6 +13,7 @@ pub(crate) use lines::{Lines, Share};
 pub(crate) use measure::View;
 
 use crate::formula::Formula;
+use crate::hogql::Hogql;
 use crate::outcome::Outcome;
 use crate::question::Question;
 use crate::range::Period;
@@ -174,9 +175,9 @@ impl TrendsQuery {
         all.into_iter().map(read).collect()
     }
 
-    pub(crate) fn run(&self, world: &World, stop: &Stop) -> Result<Outcome> {
+    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
         let formulas = self.formulas()?;
-        let question = Question::new(world, stop, &self.base)?;
+        let question = Question::new(world, stop, &self.base, hogql)?;
         let Own { series, interval, trends_filter, compare_filter, .. } = &self.own;
         let mut breakdown = self.own.breakdown_filter.clone();
         if trends_filter.display == Display::WorldMap {

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use regex::{Regex, RegexBuilder};
 use warehouse::Key;
 
+use crate::expression::Source;
+use crate::hogql::Seen;
 use crate::scan::{Entries, Rows, Texts, text};
 use crate::{Error, Result};
 
@@ -20,7 +22,7 @@ const NONE: u32 = u32::MAX - 2;
 
 pub(crate) struct Items {
     /// Calls every event by this instead.
-    expression: Option<Key>,
+    expression: Option<Source>,
     full_urls: bool,
     cleaning: Vec<(Regex, String)>,
     groupings: Vec<(Regex, String)>,
@@ -41,7 +43,7 @@ fn grouping(pattern: &str) -> Result<(Regex, String)> {
 
 impl Items {
     pub fn new(
-        expression: Option<Key>,
+        expression: Option<Source>,
         full_urls: bool,
         cleaning: &[(&str, &str)],
         groupings: &[String],
@@ -63,7 +65,10 @@ impl Items {
 
     pub fn keys(&self) -> Vec<Key> {
         match &self.expression {
-            Some(key) => vec![Key::Event, key.clone()],
+            Some(Source::Key(key)) => vec![Key::Event, key.clone()],
+            Some(Source::Scalar(scalar)) => {
+                std::iter::once(Key::Event).chain(scalar.keys().iter().cloned()).collect()
+            }
             None => {
                 let property = |name: &str| Key::Property(name.to_owned());
                 vec![Key::Event, property("$current_url"), property("$screen_name")]
@@ -151,12 +156,21 @@ impl Reader {
             Some(event) => items.item(event),
             None => NONE,
         });
-        let urls = self.urls.each_row(&rows.columns[1], NONE, |value| match text(value) {
-            Some(text) if by_expression => items.item(text),
-            Some(url) => items.url(url),
-            None => NONE,
-        });
-        let screens = match rows.columns.get(2) {
+        let urls = match &items.expression {
+            Some(Source::Scalar(scalar)) => {
+                let seen = Seen { columns: &rows.columns[1..], ..rows.seen() };
+                let mut own = Vec::with_capacity(rows.len());
+                scalar
+                    .each_text(seen, |text| own.push(text.map_or(NONE, |text| items.item(text))))?;
+                own
+            }
+            _ => self.urls.each_row(&rows.columns[1], NONE, |value| match text(value) {
+                Some(text) if by_expression => items.item(text),
+                Some(url) => items.url(url),
+                None => NONE,
+            }),
+        };
+        let screens = match rows.columns.get(2).filter(|_| !by_expression) {
             None => Vec::new(),
             Some(column) => self
                 .screens

@@ -8,7 +8,9 @@ use super::sessions;
 use crate::bins::Bins;
 use crate::breakdown::{Breakdown, Split};
 use crate::calendar::{Buckets, Interval};
+use crate::expression;
 use crate::firsts::Firsts;
+use crate::hogql::counting::{Counted, FirstError};
 use crate::question::{Meant, Question};
 use crate::range::Period;
 use crate::scan::{Actors, Entries, Rows, Scan, number};
@@ -53,8 +55,7 @@ impl Measure<'_> {
     /// None when the series means an action that is gone.
     pub fn lines(&self, split: &BreakdownFilter) -> Result<Option<Lines>> {
         let Some(meant) = self.question.meant(self.node)? else { return Ok(None) };
-        let world = self.question.world;
-        match Split::plan(split, world, DIMENSIONS_MAX)? {
+        match Split::plan(split, self.question, DIMENSIONS_MAX)? {
             Split::Whole => self.measure(&meant, None).map(Some),
             Split::Values(mut breakdown) => {
                 self.fill_bins(&meant, &mut breakdown)?;
@@ -118,7 +119,7 @@ impl Measure<'_> {
             Math::FirstTimeForUser | Math::FirstMatchingEventForUser => {
                 self.firsts(meant, breakdown, &actors)
             }
-            Math::Hogql => Err(Error::invalid("HogQL expressions are not supported here.")),
+            Math::Hogql => self.counting(meant, breakdown),
             _ => {
                 if let Some(statistic) = Statistic::of_count_per_actor(math) {
                     return self.per_actor(meant, breakdown, &actors, statistic);
@@ -154,16 +155,20 @@ impl Measure<'_> {
         of: impl Fn(&C) -> f64,
     ) -> Lines {
         self.shape_rows(table, breakdown, |cells| {
-            let mut data: Vec<f64> = cells.iter().map(|cell| of(cell)).collect();
-            if self.view == View::Cumulative {
-                let mut sum = 0.0;
-                data.iter_mut().for_each(|number| {
-                    sum += *number;
-                    *number = sum;
-                });
-            }
-            data
+            self.run_up(cells.iter().map(|cell| of(cell)).collect())
         })
+    }
+
+    /// Each number with all before it, when that is asked for.
+    fn run_up(&self, mut data: Vec<f64>) -> Vec<f64> {
+        if self.view == View::Cumulative {
+            let mut sum = 0.0;
+            data.iter_mut().for_each(|number| {
+                sum += *number;
+                *number = sum;
+            });
+        }
+        data
     }
 
     fn shape_rows<C: Cell>(
@@ -285,6 +290,35 @@ impl Measure<'_> {
             }
         }
         Ok(self.shape(table, breakdown, |count| *count as f64))
+    }
+
+    /// As an expression over aggregates says.
+    fn counting(&self, meant: &Meant, breakdown: Option<&Breakdown>) -> Result<Lines> {
+        let text = self.node.math_hogql.as_deref().unwrap_or_default();
+        let hogql = self.question.hogql.ok_or_else(expression::unsupported)?;
+        let counting = hogql.counting(self.question.world, text)?;
+        let scan = Scan { keys: counting.keys(), ..self.scan(meant, breakdown) };
+        let buckets = self.buckets();
+        let new = || (Tally::<Counted>::new(buckets.len()), scan.stop.hold());
+        let each = |(table, held): &mut (Tally<Counted>, Held<'_>), rows: &Rows<'_>| {
+            let read = counting.read(rows.seen())?;
+            let mut cursor = buckets.cursor();
+            for (row, time) in rows.times.iter().enumerate() {
+                if let Some(bucket) = cursor.of(*time) {
+                    counting.add(table.cell(rows.value(row), bucket), &read, row);
+                }
+            }
+            held.set(table.bytes())
+        };
+        let found = scan.fold(new, each)?.into_iter().map(|(table, _)| table);
+        let table = Tally::join(buckets.len(), found);
+        let failed = FirstError::default();
+        let lines = self.shape_rows(table, breakdown, |cells| {
+            let mut data = failed.keep(counting.finish(cells));
+            data.resize(cells.len(), 0.0);
+            self.run_up(data)
+        });
+        failed.check().map(|()| lines)
     }
 
     fn per_actor(

@@ -2,7 +2,9 @@
 
 mod filters;
 mod funnels;
+mod hogql;
 mod kinds;
+mod limits;
 mod oracle;
 mod project;
 mod trends;

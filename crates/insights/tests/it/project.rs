@@ -4,28 +4,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use facts::{
-    ActionFacts, ActionTest, CohortFacts, Expressions, GroupFacts, Groups, People, PersonFacts,
-    World, Zone,
+    ActionFacts, ActionTest, CohortFacts, GroupFacts, Groups, People, PersonFacts, World, Zone,
 };
-use insights::{Error, Insight, Outcome, Stop};
+use insights::{Error, Hogql, Insight, Outcome, Stop};
+use model::definition::{PropertyOwner, PropertyType};
 use model::person::{DistinctNo, PersonNo};
 use model::{ActionId, Clock, CohortId, ProjectId, Timestamp};
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 use uuid::Uuid;
-use warehouse::{EventRow, Predicate, Settings, Warehouse};
+use warehouse::{EventRow, Settings, Warehouse};
 
 pub const PROJECT: ProjectId = ProjectId(1);
 const MEMORY_BYTES_MAX: usize = 256 << 20;
-
-#[derive(Debug)]
-struct NoHogql;
-
-impl Expressions for NoHogql {
-    fn condition(&self, _: &World, _: &str) -> facts::Result<Predicate> {
-        Err(facts::Error::Refused("no HogQL here".into()))
-    }
-}
 
 pub struct Project {
     _dir: TempDir,
@@ -182,13 +173,26 @@ impl Project {
             now: at(self.now),
             week_starts_monday: self.week_starts_monday,
             test_account_filters: self.test_account_filters.clone(),
-            expressions: Arc::new(NoHogql),
+            expressions: Arc::new(self.hogql()),
         }
+    }
+
+    /// `amount` is defined as a number.
+    fn hogql(&self) -> Hogql {
+        let amount = (PropertyOwner::Event, "amount".to_owned());
+        Hogql::new(hogql::Project {
+            id: PROJECT,
+            zone: self.zone.to_owned(),
+            groups: [("company".to_owned(), 0)].into(),
+            properties: [(amount, PropertyType::Numeric)].into(),
+            cohorts: Default::default(),
+        })
     }
 
     pub fn outcome(&self, query: &Json) -> Result<Outcome, Error> {
         let kind = query["kind"].as_str().unwrap();
-        Insight::parse(kind, query).unwrap()?.run(&self.world(), &stop())
+        let insight = Insight::parse(kind, query).unwrap()?;
+        insight.run_with(&self.world(), &stop(), Some(&self.hogql()))
     }
 
     /// The results, first of rows in memory, then of the same rows in segments.

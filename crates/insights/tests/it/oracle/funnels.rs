@@ -265,7 +265,7 @@ impl<'a> Asked<'a> {
             .filter(|value| value != NULL);
         let found = match filter["breakdownAttributionType"].as_str().unwrap() {
             "first_touch" => touched.next(),
-            "last_touch" => touched.last(),
+            "last_touch" => touched.next_back(),
             _ => {
                 let step = filter["breakdownAttributionValue"].as_u64().unwrap() as usize;
                 run.rows[step].map(|row| self.history.value(row, breakdown))
