@@ -13,6 +13,7 @@ use crate::expression::{self, Source};
 use crate::hogql::{Scalar, Seen};
 use crate::question::Question;
 use crate::scan::{Entries, Texts, VALUES_MAX, number, text, too_many_values};
+use crate::sessions::Sessions;
 use crate::spec::BreakdownFilter;
 use crate::{Error, Result};
 
@@ -73,6 +74,7 @@ enum Place {
     Person(String),
     Group(usize, String),
     Expression(Arc<Scalar>),
+    Session(Arc<Sessions>),
 }
 
 #[derive(Debug, Default)]
@@ -90,11 +92,12 @@ fn list(json: &Json) -> Vec<&Json> {
 }
 
 impl Split {
-    /// `dimensions_max` is the kind's own bound.
+    /// `dimensions_max` is the kind's own bound; the moments say which sessions matter.
     pub fn plan(
         filter: &BreakdownFilter,
         question: &Question<'_>,
         dimensions_max: usize,
+        (from, to): (i64, i64),
     ) -> Result<Self> {
         let world = question.world;
         if filter.asks_nothing() {
@@ -115,7 +118,8 @@ impl Split {
             for name in list(&one.property) {
                 let group = one.group_type_index;
                 let normalize = one.normalize_url;
-                let mut dimension = Dimension::new(question, kind, name, group, normalize)?;
+                let mut dimension = Dimension::new(question, kind, name, group, (from, to))?;
+                dimension.normalize_url = normalize;
                 dimension.bin_count = one.histogram_bin_count;
                 dimensions.push(dimension);
             }
@@ -124,7 +128,8 @@ impl Split {
             for name in list(&filter.breakdown) {
                 let group = filter.breakdown_group_type_index;
                 let normalize = filter.breakdown_normalize_url;
-                let mut dimension = Dimension::new(question, kind, name, group, normalize)?;
+                let mut dimension = Dimension::new(question, kind, name, group, (from, to))?;
+                dimension.normalize_url = normalize;
                 dimension.bin_count = filter.breakdown_histogram_bin_count;
                 dimensions.push(dimension);
             }
@@ -200,7 +205,7 @@ impl Dimension {
         kind: &str,
         name: &Json,
         group: Option<usize>,
-        normalize_url: bool,
+        (from, to): (i64, i64),
     ) -> Result<Self> {
         let name = match name {
             Json::String(name) if !name.is_empty() => name.clone(),
@@ -215,6 +220,7 @@ impl Dimension {
                 Source::Scalar(scalar) => Place::Expression(Arc::new(scalar)),
             },
             "person" => Place::Person(name),
+            "session" => Place::Session(Arc::new(Sessions::read(question, &name, from, to)?)),
             "group" => match group {
                 Some(index) if index < GROUP_TYPES => Place::Group(index, name),
                 _ => {
@@ -227,7 +233,8 @@ impl Dimension {
                 return Err(Error::Invalid(detail));
             }
         };
-        Ok(Self { place, normalize_url, bin_count: None, bins: None, texts: Texts::default() })
+        let texts = Texts::default();
+        Ok(Self { place, normalize_url: false, bin_count: None, bins: None, texts })
     }
 
     fn keys(&self) -> Vec<Key> {
@@ -236,6 +243,7 @@ impl Dimension {
             Place::Person(_) => Vec::new(),
             Place::Group(index, _) => vec![Key::Group(*index)],
             Place::Expression(scalar) => scalar.keys().to_vec(),
+            Place::Session(_) => vec![Key::Property("$session_id".into())],
         }
     }
 
@@ -387,6 +395,10 @@ impl Reader {
                     let group = text(key).and_then(|key| world.groups.get(*index, key));
                     let property = group.and_then(|group| group.properties.get(name));
                     of_json(property, |value| dimension.number(value))
+                }),
+                Place::Session(sessions) => entries.each_row(&columns[0], absent, |id| {
+                    let known = text(id).and_then(|id| sessions.text(id));
+                    dimension.number(known.as_deref().map(Value::Text))
                 }),
                 Place::Expression(scalar) => {
                     let mut own = Vec::with_capacity(seen.times.len());

@@ -294,7 +294,12 @@ impl FunnelsQuery {
         };
         let split = match filter.funnel_viz_type {
             Viz::TimeToConvert => Split::Whole,
-            _ => Split::plan(&self.own.breakdown_filter, &question, DIMENSIONS_MAX)?,
+            _ => Split::plan(
+                &self.own.breakdown_filter,
+                &question,
+                DIMENSIONS_MAX,
+                (period.from, period.to),
+            )?,
         };
         let found = match &split {
             Split::Whole => counter.whole()?,

@@ -124,3 +124,41 @@ impl Journeys<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+    use super::*;
+
+    #[test]
+    fn threads_see_every_journey_once_and_in_order() {
+        for (seed, len, actors) in [(1, 0, 1), (2, 100, 5), (3, 20_000, 900), (4, 20_000, 2)] {
+            let stop = Stop::new(None, Arc::default(), usize::MAX);
+            let mut random = StdRng::seed_from_u64(seed);
+            let mut expected: BTreeMap<u32, Vec<(i64, u32)>> = BTreeMap::new();
+            let mut hits = Hits::new(&stop);
+            for _ in 0..3 {
+                let mut part = Vec::new();
+                for tag in 0..len / 3 {
+                    let (actor, time) =
+                        (random.random_range(0..actors), random.random_range(0..50));
+                    expected.entry(actor).or_default().push((time, tag));
+                    part.push(Hit { actor, time, tag });
+                }
+                hits.parts.push((part, stop.hold()));
+            }
+            expected.values_mut().for_each(|own| own.sort_unstable());
+            let each = |seen: &mut Vec<(u32, Vec<(i64, u32)>)>, hits: &[Hit]| {
+                seen.push((hits[0].actor, hits.iter().map(|hit| (hit.time, hit.tag)).collect()));
+                Ok(())
+            };
+            let found = hits.journeys().unwrap().fold(Vec::new, each).unwrap();
+            let found: Vec<_> = found.into_iter().flatten().collect();
+            assert!(found.into_iter().eq(expected), "seed {seed}");
+        }
+    }
+}

@@ -93,8 +93,8 @@ impl LifecycleQuery {
     /// When the actor began to exist; nobody knows of those without a profile.
     fn created(&self, world: &World, actors: &Actors, actor: u32) -> Option<i64> {
         let created_at = match (actors, self.base.aggregation_group_type_index) {
-            (Actors::Texts(_, texts), Some(index)) => {
-                world.groups.get(index, &texts.get(actor))?.created_at
+            (Actors::Texts(..), Some(index)) => {
+                world.groups.get(index, &actors.text(actor))?.created_at
             }
             _ => world.people.person(actor)?.created_at,
         };

@@ -142,11 +142,17 @@ fn starts_as_date(text: &str) -> bool {
         && text.contains('-')
 }
 
+/// Fewer than five digits, as everywhere.
+const COUNT_CHARS_MAX: usize = 4;
+
 /// The number and unit of `-7d`.
 fn relative(text: &str) -> Option<(i64, char)> {
     let text = text.trim();
     let text = text.strip_prefix('-').unwrap_or(text);
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    if digits > COUNT_CHARS_MAX {
+        return None;
+    }
     let mut unit = text[digits..].chars();
     let (count, unit, rest) = (text[..digits].parse().ok()?, unit.next()?, unit.as_str());
     (rest.is_empty() && "sMhdwmqy".contains(unit)).then_some((count, unit))
@@ -268,6 +274,10 @@ mod tests {
         let all = range("all", "");
         let period = dates.period(&all, Day).unwrap();
         assert!(dates.previous(&period, &all, &compare).unwrap().is_none());
+        let compared = CompareFilter { compare: true, compare_to: None };
+        let never = range("-77777777777d", "");
+        let period_of_now = dates.period(&never, Day).unwrap();
+        dates.previous(&period_of_now, &never, &compared).unwrap().unwrap();
         let week = range("-7d", "");
         assert!(matches!(dates.previous(&period, &week, &compare), Err(Error::Invalid(_))));
     }

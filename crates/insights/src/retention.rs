@@ -212,7 +212,8 @@ impl RetentionQuery {
         };
         let mut shares = Vec::new();
         let mut more = false;
-        match Split::plan(&self.own.breakdown_filter, &question, DIMENSIONS_MAX)? {
+        let around = (rows.starts.first().copied().unwrap_or(rows.end), rows.end);
+        match Split::plan(&self.own.breakdown_filter, &question, DIMENSIONS_MAX, around)? {
             Split::Whole => shares.push((Share::Whole, counter.whole()?)),
             Split::Values(breakdown) => (shares, more) = counter.values(&breakdown)?,
             Split::Cohorts(slices) => {

@@ -45,6 +45,14 @@ impl Actors {
         group.map_or(Self::Persons, Self::groups)
     }
 
+    /// The text of an actor that has one.
+    pub fn text(&self, actor: u32) -> String {
+        match self {
+            Self::Persons => String::new(),
+            Self::Texts(_, texts) | Self::Expression(_, texts) => texts.get(actor),
+        }
+    }
+
     fn keys(&self) -> &[Key] {
         match self {
             Self::Persons => &[],

@@ -1,7 +1,7 @@
 //! Questions as clients send them.
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value as Json};
 use warehouse::GROUP_TYPES;
 
@@ -213,11 +213,14 @@ pub struct BreakdownFilter {
     /// A name, or of cohorts one id or several.
     pub breakdown: Json,
     pub breakdown_type: Option<String>,
+    #[serde(deserialize_with = "or_default")]
     pub breakdowns: Vec<OneBreakdown>,
     pub breakdown_limit: Option<usize>,
+    #[serde(deserialize_with = "or_default")]
     pub breakdown_hide_other_aggregation: bool,
     pub breakdown_histogram_bin_count: Option<usize>,
     pub breakdown_group_type_index: Option<usize>,
+    #[serde(deserialize_with = "or_default")]
     pub breakdown_normalize_url: bool,
 }
 
@@ -229,7 +232,15 @@ pub struct OneBreakdown {
     pub kind: Option<String>,
     pub group_type_index: Option<usize>,
     pub histogram_bin_count: Option<usize>,
+    #[serde(deserialize_with = "or_default")]
     pub normalize_url: bool,
+}
+
+/// Null is the same as nothing.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> std::result::Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -266,7 +277,8 @@ impl BreakdownFilter {
 
 impl Base {
     pub(crate) fn apply(&mut self, dashboard: &Overrides) {
-        if dashboard.date_from.is_some() || dashboard.date_to.is_some() {
+        let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        if given(&dashboard.date_from) || given(&dashboard.date_to) {
             self.date_range = DateRange {
                 date_from: dashboard.date_from.clone(),
                 date_to: dashboard.date_to.clone(),
@@ -413,6 +425,17 @@ mod tests {
             assert!(matches!(read::<Kind>(&wrong), Err(Error::Parse(_))), "{key} {value}");
         }
         assert!(matches!(read::<Kind>(&json!([])), Err(Error::Parse(_))));
+    }
+
+    #[test]
+    fn a_dashboard_may_say_nothing_with_nulls() {
+        let overrides = json!({
+            "date_from": null, "properties": null, "interval": null, "unknown": 1,
+            "breakdown_filter": {"breakdown": "x", "breakdowns": null, "breakdown_limit": null,
+                "breakdown_hide_other_aggregation": null, "breakdown_normalize_url": null},
+        });
+        let overrides: Overrides = serde_json::from_value(overrides).unwrap();
+        assert!(!overrides.breakdown_filter.unwrap().asks_nothing());
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 mod lines;
 mod measure;
-mod sessions;
 mod shape;
 
 use facts::World;

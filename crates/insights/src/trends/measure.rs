@@ -4,7 +4,6 @@ use hashbrown::HashMap;
 use warehouse::{ABSENT, Column, Filter, Key, Value};
 
 use super::lines::{Line, Lines, Share, rank};
-use super::sessions;
 use crate::bins::Bins;
 use crate::breakdown::{Breakdown, Split};
 use crate::calendar::{Buckets, Interval};
@@ -14,6 +13,7 @@ use crate::hogql::counting::{Counted, FirstError};
 use crate::question::{Meant, Question};
 use crate::range::Period;
 use crate::scan::{Actors, Entries, Rows, Scan, number};
+use crate::sessions::Sessions;
 use crate::set::Set;
 use crate::spec::{BreakdownFilter, Math, Node, PropertyPlace};
 use crate::statistic::Statistic;
@@ -55,7 +55,8 @@ impl Measure<'_> {
     /// None when the series means an action that is gone.
     pub fn lines(&self, split: &BreakdownFilter) -> Result<Option<Lines>> {
         let Some(meant) = self.question.meant(self.node)? else { return Ok(None) };
-        match Split::plan(split, self.question, DIMENSIONS_MAX)? {
+        match Split::plan(split, self.question, DIMENSIONS_MAX, (self.period.from, self.period.to))?
+        {
             Split::Whole => self.measure(&meant, None).map(Some),
             Split::Values(mut breakdown) => {
                 self.fill_bins(&meant, &mut breakdown)?;
@@ -346,8 +347,9 @@ impl Measure<'_> {
     ) -> Result<Lines> {
         let name = self.node.math_property.as_deref().filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| Error::invalid("This math needs a math_property."))?;
-        if name == "$session_duration" {
-            return self.durations(meant, breakdown, statistic);
+        let of_session = self.node.math_property_type == PropertyPlace::Session;
+        if name == "$session_duration" || of_session {
+            return self.of_sessions(meant, breakdown, statistic, name);
         }
         let mut scan = self.scan(meant, breakdown);
         let people = &self.question.world.people;
@@ -357,10 +359,7 @@ impl Measure<'_> {
                 None
             }
             PropertyPlace::Person => Some(people.column(name)),
-            PropertyPlace::Session => {
-                let detail = format!("Sessions have no number '{name}'.");
-                return Err(Error::Invalid(detail));
-            }
+            PropertyPlace::Session => None,
         };
         let read = |entries: &mut Entries<f64>, rows: &Rows<'_>| {
             let of = |value: Value<'_>| number(value).unwrap_or(f64::NAN);
@@ -392,20 +391,22 @@ impl Measure<'_> {
         Ok(self.shape(table, breakdown, |stat| statistic.of_stat(stat)))
     }
 
-    /// Each session that was there counts once, with its length.
-    fn durations(
+    /// Each session that was there counts once, with its number.
+    fn of_sessions(
         &self,
         meant: &Meant,
         breakdown: Option<&Breakdown>,
         statistic: Statistic,
+        name: &str,
     ) -> Result<Lines> {
         let actors = Actors::sessions();
         let scan = Scan { actors: Some(&actors), ..self.scan(meant, breakdown) };
         let table = tally(&scan, &self.buckets(), who, Set::insert)?;
-        let seconds = sessions::durations(self.question, self.period, &actors)?;
+        let Period { from, to, .. } = *self.period;
+        let sessions = Sessions::read(self.question, name, from, to)?;
         Ok(self.shape(table, breakdown, |there: &Set| {
             let mut numbers = Vec::new();
-            there.for_each(|session| numbers.extend(seconds.get(session as usize)));
+            there.for_each(|session| numbers.extend(sessions.number(&actors.text(session))));
             statistic.of(numbers)
         }))
     }

@@ -61,12 +61,7 @@ impl Shape<'_> {
                     by_rank.then_with(|| weight(b).total_cmp(&weight(a)))
                 });
                 for line in lines {
-                    let label = match &line.share {
-                        Share::Whole => name.clone(),
-                        share if formulas.len() == 1 => share.label(),
-                        share => format!("{name} - {}", share.label()),
-                    };
-                    let mut item = self.item(&line, &label, period, side)?;
+                    let mut item = self.item(&line, name, period, side)?;
                     if self.view == View::Total {
                         item.insert("data".into(), Json::Null);
                     }

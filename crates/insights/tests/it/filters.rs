@@ -76,6 +76,38 @@ fn groups_and_sessions_are_counted() {
 }
 
 #[test]
+fn sessions_are_known_by_how_they_began_and_ended() {
+    let mut project = Project::empty();
+    let page = |url: &str| json!({"$session_id": "s1", "$current_url": url});
+    for (event, properties, time) in [
+        ("$pageview", page("https://x.com/home?a=1"), "2024-01-01T10:00:00Z"),
+        ("$pageview", page("https://x.com/buy"), "2024-01-01T10:00:20Z"),
+        ("a", json!({"$session_id": "s1", "utm_source": "mail"}), "2024-01-01T10:00:30Z"),
+        ("a", json!({"$session_id": "s2"}), "2024-01-01T11:00:00Z"),
+        ("a", json!({}), "2024-01-01T12:00:00Z"),
+    ] {
+        project.event("p", event, time, properties);
+    }
+    let null = "$$_posthog_breakdown_null_$$";
+    let values = |name: &str| {
+        let by = json!({"breakdownFilter": {"breakdown": name, "breakdown_type": "session"}});
+        each(&project.ask(with(a("total"), by)), "breakdown_value")
+    };
+    assert_eq!(values("$entry_pathname"), ["/home", null]);
+    assert_eq!(values("$end_current_url"), ["https://x.com/buy", null]);
+    assert_eq!(values("$entry_hostname"), ["x.com", null]);
+    assert_eq!(values("$entry_utm_source"), ["mail", null]);
+    assert_eq!(values("$session_duration"), ["0", "30", null]);
+    assert_eq!(values("$is_bounce"), ["false", "true", null]);
+    let by = json!({"breakdownFilter": {"breakdown": "$nope", "breakdown_type": "session"}});
+    assert!(project.refuse(with(a("total"), by)).contains("$nope"));
+    let mut query = a("max");
+    query["series"][0]["math_property"] = json!("$pageview_count");
+    query["series"][0]["math_property_type"] = json!("session_properties");
+    assert_eq!(project.ask(query)[0]["data"], json!([2, 0, 0]));
+}
+
+#[test]
 fn actions_and_groups_of_nodes_are_series_too() {
     let mut project = Project::f1();
     project.action(7, "Either", json!([{"event": "a"}, {"event": "b"}]));

@@ -75,7 +75,7 @@ impl History {
             ids.push((format!("anonymous-{id}"), format!("anonymous-{id}"), None));
         }
         let start = at("2024-03-24").as_micros();
-        for _ in 0..random.random_range(20..160) {
+        for _ in 0..random.random_range(20..110) {
             let (id, person, plan) = ids.choose(random).unwrap().clone();
             // Bursts, so that paths and short windows have something to find.
             let mut time = match history.rows.last() {
