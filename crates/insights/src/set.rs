@@ -7,6 +7,9 @@ const BITS_LEN_MIN: u64 = 4_096;
 /// An array of bits may take so many bits for each member.
 const BITS_PER_MEMBER_MAX: u64 = 128;
 
+/// A set this many times smaller is added member by member.
+const FEW: u64 = 8;
+
 /// Starts as a compressed set and becomes an array of bits once that is about as small: adding to
 /// an array costs a fraction.
 #[derive(Clone, Debug)]
@@ -61,6 +64,10 @@ impl Set {
 
     pub fn union(&mut self, other: &Self) {
         match (&mut *self, other) {
+            // Many small sets become one large: that must not be copied for each.
+            (Self::Sparse(own), Self::Sparse(few)) if few.len() * FEW < own.len() => {
+                few.iter().for_each(|number| self.insert(number));
+            }
             (Self::Sparse(own), Self::Sparse(other)) => {
                 *own |= other;
                 self.condense();

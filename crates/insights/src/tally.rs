@@ -148,19 +148,20 @@ impl<C: Cell> Tally<C> {
         met.map(|(value, _)| value as u32)
     }
 
-    /// A value's cells, one for each bucket.
-    pub fn take(&mut self, value: u32) -> Vec<C> {
+    /// Takes the cells of some values and puts them together, one for each bucket.
+    pub fn take(&mut self, values: impl IntoIterator<Item = u32>) -> Vec<C> {
         let mut cells: Vec<C> = Vec::with_capacity(self.buckets);
         cells.resize_with(self.buckets, C::default);
-        if let Some(row) = self.rows.get_mut(value as usize).and_then(Option::take) {
-            for (bucket, cell) in row.cells {
-                cells[bucket as usize] = cell;
+        for value in values {
+            let row = self.rows.get_mut(value as usize).and_then(Option::take);
+            for (bucket, cell) in row.into_iter().flat_map(|row| row.cells) {
+                cells[bucket as usize].absorb(cell);
             }
         }
         cells
     }
 
-    /// As [`Tally::take`], and the cells stay.
+    /// A value's cells, one for each bucket.
     pub fn show(&self, value: u32, empty: &C, each: impl FnOnce(&[&C])) {
         let mut cells: Vec<&C> = vec![empty; self.buckets];
         if let Some(Some(row)) = self.rows.get(value as usize) {

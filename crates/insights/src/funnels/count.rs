@@ -187,17 +187,23 @@ impl<'a> Counter<'a> {
         };
         let states = journeys.fold(new, |state, hits| {
             let every = self.attribution == Attribution::Every && self.breakdown.is_some();
-            if !every || hits.iter().all(|hit| value(hit) == value(&hits[0])) {
-                return self.journey(state, hits);
+            if !every {
+                return self.journey(state, hits, None);
             }
-            let mut values: Vec<u32> = hits.iter().filter(|hit| is_step(hit)).map(value).collect();
-            values.sort_unstable();
-            values.dedup();
-            for own in values {
-                // What excludes does so whatever its value.
-                let is_own = |hit: &&Hit| value(hit) == own || is_exclusion(hit);
-                let hits: Vec<Hit> = hits.iter().filter(is_own).copied().collect();
-                self.journey_of(state, &hits, Some(own))?;
+            // What excludes does so whatever its value.
+            let excluding = hits.iter().filter(|hit| is_exclusion(hit));
+            let excluding: Vec<Hit> = excluding.copied().collect();
+            let mut others: Vec<Hit> =
+                hits.iter().filter(|hit| !is_exclusion(hit)).copied().collect();
+            // Stable, so that those of one value stay in the order of time.
+            others.sort_by_key(value);
+            for own in others.chunk_by(|a, b| value(a) == value(b)) {
+                let mut hits = own.to_vec();
+                if !excluding.is_empty() {
+                    hits.extend_from_slice(&excluding);
+                    hits.sort_unstable_by_key(|hit| (hit.time, hit.tag));
+                }
+                self.journey(state, &hits, Some(value(&own[0])))?;
             }
             Ok(())
         })?;
@@ -208,17 +214,10 @@ impl<'a> Counter<'a> {
         Ok(all)
     }
 
-    fn journey(&self, state: &mut State<'_>, hits: &[Hit]) -> Result<()> {
-        self.journey_of(state, hits, None)
-    }
-
-    fn journey_of(
-        &self,
-        state: &mut State<'_>,
-        hits: &[Hit],
-        own_value: Option<u32>,
-    ) -> Result<()> {
-        let value = |run: &Run| own_value.unwrap_or_else(|| self.value(run, hits));
+    /// All hits may be of one value only, which then is given.
+    fn journey(&self, state: &mut State<'_>, hits: &[Hit], own: Option<u32>) -> Result<()> {
+        let own = own.or_else(|| self.touch(hits));
+        let value = |run: &Run| own.unwrap_or_else(|| self.value_at_step(run, hits));
         let State { machine, tallies, bytes, held } = state;
         let before = *bytes;
         match self.wanted {
@@ -266,31 +265,42 @@ impl<'a> Counter<'a> {
         if *bytes != before { held.set(*bytes) } else { Ok(()) }
     }
 
-    fn value(&self, run: &Run, hits: &[Hit]) -> u32 {
-        let Some(breakdown) = self.breakdown else { return NO_VALUE };
-        let own = || hits.iter().filter(|hit| is_step(hit));
-        let some = |hit: &&Hit| value(hit) != NO_VALUE;
-        let mut step_only = None;
+    /// The value of the first or last event that has one; none if the run decides.
+    fn touch(&self, hits: &[Hit]) -> Option<u32> {
+        let Some(breakdown) = self.breakdown else { return Some(NO_VALUE) };
+        let some = |hit: &&Hit| is_step(hit) && value(hit) != NO_VALUE;
         let found = match self.attribution {
-            Attribution::First | Attribution::Every => own().find(some),
-            Attribution::Last => own().rev().find(some),
-            Attribution::Step(step) => {
-                let time = match self.rules.order {
-                    Order::Unordered => run.by_step[step],
-                    _ if run.level > step => run.times[step],
-                    _ => return NO_VALUE,
-                };
-                step_only = Some(step as u32);
-                own().find(|hit| hit.tag & 0xff == step as u32 && hit.time == time)
-            }
+            Attribution::First | Attribution::Every => hits.iter().find(some),
+            Attribution::Last => hits.iter().rev().find(some),
+            Attribution::Step(_) => return None,
         };
-        let Some(found) = found else { return NO_VALUE };
-        // Of several at one moment the same one wins, however values came to be numbered.
-        let equal = own().filter(|hit| hit.time == found.time);
-        let equal = equal.filter(|hit| step_only.is_none_or(|step| hit.tag & 0xff == step));
-        let values = equal.map(value).filter(|own| step_only.is_some() || *own != NO_VALUE);
-        first_by_text(breakdown, value(found), values)
+        let Some(found) = found else { return Some(NO_VALUE) };
+        let equal = at_moment(hits, found.time).iter().filter(some).map(value);
+        Some(first_by_text(breakdown, value(found), equal))
     }
+
+    fn value_at_step(&self, run: &Run, hits: &[Hit]) -> u32 {
+        let (Some(breakdown), Attribution::Step(step)) = (self.breakdown, self.attribution) else {
+            return NO_VALUE;
+        };
+        let time = match self.rules.order {
+            Order::Unordered => run.by_step[step],
+            _ if run.level > step => run.times[step],
+            _ => return NO_VALUE,
+        };
+        let is_it = |hit: &&Hit| hit.tag & 0xff == step as u32;
+        let mut equal = at_moment(hits, time).iter().filter(is_it).map(value);
+        let Some(first) = equal.next() else { return NO_VALUE };
+        first_by_text(breakdown, first, equal)
+    }
+}
+
+/// Of hits in the order of time, those at one moment. Several may differ in value; the same one of
+/// them wins, however values came to be numbered.
+fn at_moment(hits: &[Hit], time: i64) -> &[Hit] {
+    let from = hits.partition_point(|hit| hit.time < time);
+    let to = hits.partition_point(|hit| hit.time <= time);
+    &hits[from..to]
 }
 
 fn is_step(hit: &Hit) -> bool {

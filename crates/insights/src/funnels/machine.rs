@@ -109,12 +109,13 @@ impl<'a> Machine<'a> {
     /// Whether something that excludes the actor lies within a run.
     pub fn excludes(&self, run: &Run, hits: &[Hit]) -> bool {
         let within = |(at, exclusion): (usize, &Exclusion)| {
-            run.level > exclusion.to
-                && hits.iter().any(|hit| {
-                    step(hit) == EXCLUSION + at as u32
-                        && run.times[exclusion.from] < hit.time
-                        && hit.time < run.times[exclusion.to]
-                })
+            if run.level <= exclusion.to {
+                return false;
+            }
+            let (after, before) = (run.times[exclusion.from], run.times[exclusion.to]);
+            let from = hits.partition_point(|hit| hit.time <= after);
+            let to = hits.partition_point(|hit| hit.time < before).max(from);
+            hits[from..to].iter().any(|hit| step(hit) == EXCLUSION + at as u32)
         };
         self.rules.exclusions.iter().enumerate().any(within)
     }

@@ -96,12 +96,7 @@ pub(crate) fn rank<C: Cell>(
         tally.show(value, &empty, |cells| lines.push(Line { share, data: finish(cells) }));
     }
     if more && !breakdown.hide_other {
-        let mut rest = rest.into_iter().map(|(value, _)| value);
-        let mut together = rest.next().map(|value| tally.take(value)).unwrap_or_default();
-        for value in rest {
-            let own = tally.take(value);
-            together.iter_mut().zip(own).for_each(|(cell, own)| cell.absorb(own));
-        }
+        let together = tally.take(rest.into_iter().map(|(value, _)| value));
         let cells: Vec<&C> = together.iter().collect();
         let share = Share::Other(breakdown.dimensions.len(), listed);
         lines.push(Line { share, data: finish(&cells) });
