@@ -100,6 +100,13 @@ impl Insight {
         }
     }
 
+    /// The project's `path_cleaning_filters`, a list of `{alias, regex}`, which paths may ask for.
+    pub fn set_path_cleaning(&mut self, rules: &Json) {
+        if let Self::Paths(query) = self {
+            query.set_cleaning(rules);
+        }
+    }
+
     /// Refuses what needs HogQL, except expressions that name a column.
     pub fn run(&self, world: &World, stop: &Stop) -> Result<Outcome> {
         self.run_with(world, stop, None)

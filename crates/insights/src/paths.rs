@@ -31,6 +31,8 @@ const EDGES_MAX: usize = 10_000;
 pub struct PathsQuery {
     pub base: Base,
     own: Own,
+    /// The project's own rules, once they are known.
+    cleaning: Option<Vec<Cleaning>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -91,7 +93,13 @@ struct Weight {
 impl PathsQuery {
     pub(crate) fn parse(json: &Json) -> Result<Self> {
         let (base, own) = spec::read::<Own>(json)?;
-        Ok(Self { base, own })
+        Ok(Self { base, own, cleaning: None })
+    }
+
+    /// A rule that cannot be read cleans nothing.
+    pub(crate) fn set_cleaning(&mut self, rules: &Json) {
+        let read = |rule: &Json| serde_json::from_value(rule.clone()).ok();
+        self.cleaning = Some(rules.as_array().into_iter().flatten().filter_map(read).collect());
     }
 
     pub(crate) fn apply(&mut self, dashboard: &Overrides) {
@@ -142,8 +150,17 @@ impl PathsQuery {
                 Some(expression::read(question, text)?)
             }
         };
-        let cleaning = filter.local_path_cleaning_filters.iter();
-        let cleaning: Vec<(&str, &str)> = cleaning
+        let project = match (filter.path_replacements, &self.cleaning) {
+            (false, _) => &[],
+            (true, Some(rules)) => rules.as_slice(),
+            (true, None) => {
+                let detail = "The project's rules for cleaning paths are not known here.";
+                return Err(Error::invalid(detail));
+            }
+        };
+        let cleaning: Vec<(&str, &str)> = project
+            .iter()
+            .chain(&filter.local_path_cleaning_filters)
             .filter_map(|rule| Some((rule.regex.as_deref()?, rule.alias.as_deref()?)))
             .collect();
         let (full, excluded) = (filter.show_full_urls, &filter.exclude_events);
@@ -154,11 +171,6 @@ impl PathsQuery {
         let filter = &self.own.paths_filter;
         if self.own.funnel_paths_filter.is_some() {
             return Err(Error::invalid("Paths of funnels are not supported."));
-        }
-        if filter.path_replacements {
-            let detail = "Rules of the project for cleaning paths are not supported; use \
-                          localPathCleaningFilters.";
-            return Err(Error::invalid(detail));
         }
         let steps = Self::bounded(filter.step_limit, STEPS, STEPS_MAX, "stepLimit")?;
         let edges_max = Self::bounded(filter.edge_limit, EDGES, EDGES_MAX, "edgeLimit")?;

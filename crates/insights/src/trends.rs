@@ -229,7 +229,7 @@ fn smooth(lines: &mut Lines, view: View, intervals: usize) {
     }
 }
 
-/// Whether a series needs to know groups beyond their keys.
+/// As results name it.
 pub(crate) fn math_name(math: Math) -> &'static str {
     match math {
         Math::Total => "total",
