@@ -13,6 +13,7 @@ mod boards;
 mod bootstrap;
 mod bulk;
 mod changes;
+mod cohort_filling;
 mod cohort_members;
 mod cohorts;
 mod collaborators;
@@ -66,6 +67,7 @@ pub use activity::{
 pub use annotations::{AnnotationChange, AnnotationFilter, NewAnnotation};
 pub use boards::{Contents, Copies, DashboardChange, NewDashboard};
 pub use bootstrap::{Bootstrapped, FirstStart, Prepared};
+pub use cohort_filling::CohortToFill;
 pub use cohort_members::NamedBy;
 pub use cohorts::{CohortChange, CohortFilter, NewCohort, NewCohortKind};
 pub use collaborators::Collaborator;

@@ -20,6 +20,8 @@ mod events;
 mod flag_answers;
 mod flag_definitions;
 mod flag_people;
+mod flag_sdks;
+mod flag_usage;
 mod flags;
 mod flags_access;
 mod groups;
