@@ -50,6 +50,7 @@ mod tile_changes;
 mod tiles;
 mod tokens;
 mod users;
+mod values;
 mod vault;
 mod warnings;
 
@@ -83,14 +84,14 @@ pub use flags::{
     FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, HashKey, RoleAccess, ScannedPerson,
     Seen, Staleness,
 };
-pub use groups::{GroupFilter, GroupType};
+pub use groups::{GroupFilter, GroupType, GroupTypeChange};
 pub use ingest::{EventDeletion, IngestBatch, IngestRules, NextNumbers, ProjectChanges};
 pub use insight_lists::{InsightFilter, InsightOrder};
 pub use insights::{INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
 pub use keys::{KeyChange, KeyKeeper, NewKey, PersonalKey};
 pub use members::{Member, Standing};
 pub use organizations::{OrganizationChange, OrganizationRow};
-pub use persons::{PersonFilter, PersonKey, PersonWithIds};
+pub use persons::{PersonActivity, PersonFilter, PersonKey, PersonWithIds};
 pub use projects::{NewProject, ProjectChange, ProjectRow};
 pub use property_definitions::{PropertyDefinitionChange, PropertyDefinitionFilter};
 pub use roles::{RoleChange, RoleMembership, RoleRow};
