@@ -2,7 +2,7 @@
 
 mod about;
 mod edits;
-mod list;
+mod listing;
 
 use catalog::{PersonKey, PersonWithIds};
 use model::person::PersonNo;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::{App, AppState, Error, Found, Reader, Resource, Result, Routes, TextId};
 pub(crate) use about::Counted;
-pub(crate) use list::table;
+pub(crate) use listing::table;
 
 /// What a person is called by, unless the project says otherwise.
 const DISPLAY_NAMES: [&str; 3] = ["email", "name", "username"];
@@ -27,7 +27,7 @@ impl Resource for Persons {
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     let routes = routes
-        .get("/api/projects/{project_id}/persons", list::list)
+        .get("/api/projects/{project_id}/persons", listing::list)
         .get("/api/projects/{project_id}/persons/{id}", read);
     about::routes(edits::routes(routes))
 }
