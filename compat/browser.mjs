@@ -1,0 +1,205 @@
+// A user's website with posthog-js, in Chromium: `browser.mjs HOST JOURNEY [SDK]`, where SDK is
+// `snippet` (the script that HOST serves) or a package beside which this is started. The last line
+// printed is JSON: what the SDK answered, what the console complained of, which requests failed.
+import { readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+
+const [host, journey, sdk = "snippet"] = process.argv.slice(2);
+const packages = join(process.cwd(), "node_modules");
+const { chromium } = createRequire(`${process.cwd()}/`)("playwright-core");
+
+const PATIENCE_MS = 60_000;
+const POLL_MS = 50;
+// posthog-js says nothing where it takes the visitor for a robot, which the last two prevent. As
+// an option of the context the agent would be forgotten while a page is left.
+const ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-blink-features=AutomationControlled",
+    "--user-agent=Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36",
+];
+
+// What the snippet of PostHog's documentation does: until the script is there, calls are kept in
+// an array, in the form that the script looks for. Runs in the page.
+function snippet() {
+    const queue = (window.posthog = []);
+    queue._i = [];
+    queue.people = [];
+    for (const method of ["capture", "identify", "register", "group", "onFeatureFlags"]) {
+        queue[method] = (...given) => queue.push([method, ...given]);
+    }
+    queue.init = (token, options) => {
+        const script = document.createElement("script");
+        script.crossOrigin = "anonymous";
+        script.async = true;
+        script.src = `${options.api_host}/static/array.js`;
+        const first = document.getElementsByTagName("script")[0];
+        first.parentNode.insertBefore(script, first);
+        queue._i.push([token, options, "posthog"]);
+    };
+    queue.__SV = 1;
+}
+
+function page(path, options) {
+    const start = `posthog.init("phc_test", ${JSON.stringify({ api_host: host, ...options })});
+        posthog.capture("asked early", { page: "${path}" });`;
+    const script = sdk === "snippet"
+        ? `<script>(${snippet})();</script><script>${start}</script>`
+        : `<script type="module">import posthog from "/posthog.js"; window.posthog = posthog; ${start}</script>`;
+    return `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Shop ${path}</title>
+        <link rel="icon" href="data:,">${script}</head>
+        <body><div class="wrap big"><button id="buy" class="btn primary">Buy now</button></div></body></html>`;
+}
+
+// The website: of another origin than HOST, and it knows nothing of it.
+function website(options) {
+    let bundle = "";
+    if (sdk !== "snippet") {
+        const { main, module } = JSON.parse(readFileSync(join(packages, sdk, "package.json"), "utf8"));
+        bundle = readFileSync(join(packages, sdk, module ?? main), "utf8");
+    }
+    const server = createServer((request, response) => {
+        const { pathname } = new URL(request.url, "http://website");
+        const script = pathname === "/posthog.js";
+        response.setHeader("Content-Type", script ? "text/javascript" : "text/html");
+        response.end(script ? bundle : page(pathname, options));
+    });
+    return new Promise((resolve) => server.listen(0, "127.0.0.1", () => resolve(server)));
+}
+
+const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function until(right, what) {
+    const deadline = Date.now() + PATIENCE_MS;
+    for (;;) {
+        // The server may be away for a while in a journey.
+        const found = await Promise.resolve().then(right).catch(() => false);
+        if (found) return found;
+        if (Date.now() > deadline) throw new Error(`still waiting for ${what}`);
+        await wait(POLL_MS);
+    }
+}
+
+// The events of a name, as the project's owner sees them.
+async function listed(event) {
+    const url = `${host}/api/projects/1/events/?limit=1000&event=${encodeURIComponent(event)}`;
+    const answer = await fetch(url, { headers: { Authorization: "Bearer phx_test" } });
+    return (await answer.json()).results;
+}
+
+const arrived = (event, count = 1) => until(async () => (await listed(event)).length >= count, event);
+
+class Visitor {
+    console = [];
+    failed = [];
+    // Failures that a server which is not there explains.
+    interrupted = [];
+    sent = new Set();
+    waiting = 0;
+
+    static async arrive(options = {}) {
+        const visitor = new Visitor();
+        visitor.server = await website(options);
+        visitor.origin = `http://127.0.0.1:${visitor.server.address().port}`;
+        visitor.browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ARGUMENTS });
+        const context = await visitor.browser.newContext();
+        visitor.tab = await context.newPage();
+        visitor.watch(context);
+        return visitor;
+    }
+
+    watch(context) {
+        const away = (text) => /ERR_(CONNECTION|EMPTY_RESPONSE|SOCKET)/.test(text);
+        const keep = (list, text) => (away(text) ? this.interrupted : list).push(text);
+        context.on("console", (message) => {
+            if (["error", "warning"].includes(message.type())) keep(this.console, message.text());
+        });
+        context.on("weberror", (thrown) => this.console.push(String(thrown.error())));
+        context.on("request", (request) => {
+            if (!request.url().startsWith(host)) return;
+            this.waiting += 1;
+            const { pathname, searchParams } = new URL(request.url());
+            const type = request.headers()["content-type"] ?? "-";
+            const how = searchParams.get("compression") ?? "-";
+            this.sent.add([request.method(), pathname, request.resourceType(), type, how].join(" "));
+        });
+        context.on("requestfinished", async (request) => {
+            if (request.url().startsWith(host)) this.waiting -= 1;
+            const status = (await request.response())?.status() ?? 200;
+            if (status >= 400) this.failed.push(`${status} ${request.method()} ${request.url()}`);
+        });
+        context.on("requestfailed", (request) => {
+            if (request.url().startsWith(host)) this.waiting -= 1;
+            // The page that sent a beacon is gone, and with it whoever hears how that ended.
+            if (request.resourceType() === "ping") return;
+            keep(this.failed, `${request.failure()?.errorText} ${request.method()} ${request.url()}`);
+        });
+    }
+
+    // Requests under way would end with their page, which is nobody's failure.
+    quiet() {
+        return until(() => this.waiting === 0, "answers");
+    }
+
+    async open(path) {
+        await this.quiet();
+        await this.tab.goto(this.origin + path);
+        await this.tab.waitForFunction(() => window.posthog?.__loaded);
+    }
+
+    // Runs in the page.
+    run(task, given) {
+        return this.tab.evaluate(task, given);
+    }
+
+    async leave() {
+        await this.quiet();
+        await this.tab.goto("about:blank");
+    }
+
+    async finish(answer = null) {
+        await this.browser.close();
+        this.server.close();
+        const { console: said, failed, interrupted } = this;
+        answer = { ...answer, sent: [...this.sent].sort() };
+        console.log(JSON.stringify({ answer, console: said, failed, interrupted }));
+    }
+}
+
+async function visit(options) {
+    const visitor = await Visitor.arrive(options);
+    await visitor.open("/shop?utm_source=letter");
+    const anonymous = await visitor.run(() => {
+        posthog.capture("looked", { page: "/" });
+        posthog.register({ theme: "dark" });
+        posthog.register_once({ theme: "light", seen: 1 });
+        posthog.capture("themed");
+        posthog.unregister("theme");
+        return posthog.get_distinct_id();
+    });
+    const known = await visitor.run(() => {
+        posthog.identify("anna", { plan: "paid" }, { first: 1 });
+        posthog.alias("laptop");
+        posthog.group("company", "acme", { seats: 12 });
+        posthog.capture("bought", { amount: 9.5 });
+        return { id: posthog.get_distinct_id(), seen: posthog.get_property("seen") };
+    });
+    await visitor.tab.getByRole("button", { name: "Buy now" }).click();
+    await arrived("$autocapture");
+    await visitor.open("/thanks");
+    await arrived("$pageview", 2);
+    await visitor.leave();
+    await arrived("$pageleave", 2);
+    await visitor.finish({ anonymous, known });
+}
+
+const journeys = {
+    visit: () => visit({}),
+    uncompressed: () => visit({ disable_compression: true }),
+    "at once": () => visit({ request_batching: false }),
+    xhr: () => visit({ api_transport: "XHR" }),
+};
+await journeys[journey]();
