@@ -5,6 +5,7 @@ import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 
 const [host, journey, sdk = "snippet"] = process.argv.slice(2);
 const packages = join(process.cwd(), "node_modules");
@@ -99,6 +100,9 @@ class Visitor {
     interrupted = [];
     sent = new Set();
     waiting = 0;
+    // Failed requests that the SDK has yet to try again.
+    owed = 0;
+    retries = 0;
 
     static async arrive(options = {}) {
         const visitor = new Visitor();
@@ -124,6 +128,10 @@ class Visitor {
             const { pathname, searchParams } = new URL(request.url());
             const type = request.headers()["content-type"] ?? "-";
             const how = searchParams.get("compression") ?? "-";
+            if (searchParams.has("retry_count")) {
+                this.owed -= 1;
+                this.retries += 1;
+            }
             this.sent.add([request.method(), pathname, request.resourceType(), type, how].join(" "));
         });
         context.on("requestfinished", async (request) => {
@@ -135,6 +143,7 @@ class Visitor {
             if (request.url().startsWith(host)) this.waiting -= 1;
             // The page that sent a beacon is gone, and with it whoever hears how that ended.
             if (request.resourceType() === "ping") return;
+            if (new URL(request.url()).pathname.endsWith("/e/")) this.owed += 1;
             keep(this.failed, `${request.failure()?.errorText} ${request.method()} ${request.url()}`);
         });
     }
@@ -148,6 +157,15 @@ class Visitor {
         await this.quiet();
         await this.tab.goto(this.origin + path);
         await this.tab.waitForFunction(() => window.posthog?.__loaded);
+    }
+
+    // The next events reach the server, but its answer does not reach the page.
+    lose(path) {
+        const lost = async (route) => {
+            await route.fetch();
+            await route.abort("connectionreset");
+        };
+        return this.tab.route((url) => url.href.startsWith(host) && url.pathname.endsWith(path), lost, { times: 1 });
     }
 
     // Runs in the page.
@@ -196,7 +214,111 @@ async function visit(options) {
     await visitor.finish({ anonymous, known });
 }
 
+async function flags() {
+    const visitor = await Visitor.arrive();
+    const listen = () => visitor.run(() => {
+        window.heard = [];
+        posthog.onFeatureFlags((names, variants) => heard.push({ names: [...names].sort(), variants }));
+    });
+    // What the page reads once the answer to `task` is there.
+    const after = async (task) => {
+        const before = await visitor.run(() => heard.length);
+        await visitor.run(task);
+        await visitor.tab.waitForFunction((before) => heard.length > before, before, { timeout: PATIENCE_MS });
+        return visitor.run(read);
+    };
+    // Runs in the page. What is asked for twice is reported once.
+    const read = () => ({
+        colour: posthog.getFeatureFlag("colour"),
+        again: posthog.getFeatureFlag("colour"),
+        payload: posthog.getFeatureFlagPayload("colour"),
+        everybody: posthog.isFeatureEnabled("everybody"),
+        ...Object.fromEntries(["nobody", "pro", "company", "steady"].map(
+            (key) => [key, posthog.getFeatureFlag(key, { send_event: false })],
+        )),
+    });
+    await visitor.open("/shop");
+    await listen();
+    const anonymous = await after(() => posthog.reloadFeatureFlags());
+    const heard = (await visitor.run(() => window.heard)).at(-1);
+    await arrived("$pageview");
+    const joined = await after(() => posthog.identify("anna", { plan: "pro" }));
+    await arrived("$identify");
+    const known = await after(() => posthog.setPersonPropertiesForFlags({ plan: "pro" }));
+    const member = await after(() => posthog.group("company", "acme"));
+    await visitor.run(() => posthog.capture("decided"));
+    await arrived("decided");
+    await visitor.open("/thanks");
+    await listen();
+    const later = await after(() => posthog.reloadFeatureFlags());
+    await visitor.finish({ heard, anonymous, joined, known, member, later });
+}
+
+async function consent() {
+    const visitor = await Visitor.arrive();
+    // Runs in the page.
+    const asked = () => [posthog.has_opted_in_capturing(), posthog.has_opted_out_capturing()];
+    await visitor.open("/shop");
+    const before = await visitor.run(asked);
+    await arrived("$pageview");
+    await arrived("asked early");
+    await visitor.run(() => {
+        posthog.opt_out_capturing();
+        posthog.capture("hidden");
+    });
+    await visitor.tab.getByRole("button", { name: "Buy now" }).click();
+    await visitor.open("/hidden");
+    const out = await visitor.run(asked);
+    await visitor.run(() => {
+        posthog.opt_in_capturing();
+        posthog.capture("shown");
+    });
+    const into = await visitor.run(asked);
+    // Older ones keep what follows a late consent until the page is left.
+    await visitor.leave();
+    await arrived("shown");
+    await visitor.finish({ before, out, into });
+}
+
+// Whoever started this kills the server and starts it again when told so, and says when it has.
+async function interrupted() {
+    const visitor = await Visitor.arrive();
+    const input = createInterface({ input: process.stdin });
+    const lines = input[Symbol.asyncIterator]();
+    const tell = async (what) => {
+        console.log(what);
+        await lines.next();
+    };
+    let number = 0;
+    const capture = async (count) => {
+        for (const end = number + count; number < end; number += 1) {
+            await visitor.run((number) => posthog.capture("counted", { number }), number);
+        }
+    };
+    await visitor.open("/shop");
+    await arrived("$pageview");
+    await visitor.quiet();
+    for (let round = 0; round < 2; round += 1) {
+        await capture(10);
+        await tell("kill");
+        await capture(10);
+        const failures = visitor.interrupted.length;
+        await until(() => visitor.interrupted.length > failures, "a failure");
+        await tell("start");
+    }
+    await arrived("counted", number);
+    await visitor.lose("/e/");
+    await capture(10);
+    await arrived("counted", number);
+    await until(() => visitor.owed === 0 && visitor.waiting === 0, "retries");
+    input.close();
+    await visitor.finish({ counted: number, retries: visitor.retries });
+}
+
 const journeys = {
+    flags,
+    consent,
+    interrupted,
     visit: () => visit({}),
     uncompressed: () => visit({ disable_compression: true }),
     "at once": () => visit({ request_batching: false }),
