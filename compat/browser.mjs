@@ -100,12 +100,13 @@ class Visitor {
     interrupted = [];
     sent = new Set();
     waiting = 0;
+    leaving = false;
     // Failed requests that the SDK has yet to try again.
     owed = 0;
     retries = 0;
 
     static async arrive(options = {}) {
-        const visitor = new Visitor();
+        const visitor = (Visitor.last = new Visitor());
         visitor.server = await website(options);
         visitor.origin = `http://127.0.0.1:${visitor.server.address().port}`;
         visitor.browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ARGUMENTS });
@@ -116,6 +117,7 @@ class Visitor {
     }
 
     watch(context) {
+        const awaited = (request) => request.url().startsWith(host) && request.resourceType() !== "ping";
         const away = (text) => /ERR_(CONNECTION|EMPTY_RESPONSE|SOCKET)/.test(text);
         const keep = (list, text) => (away(text) ? this.interrupted : list).push(text);
         context.on("console", (message) => {
@@ -123,7 +125,7 @@ class Visitor {
         });
         context.on("weberror", (thrown) => this.console.push(String(thrown.error())));
         context.on("request", (request) => {
-            if (!request.url().startsWith(host)) return;
+            if (!awaited(request)) return;
             this.waiting += 1;
             const { pathname, searchParams } = new URL(request.url());
             const type = request.headers()["content-type"] ?? "-";
@@ -135,27 +137,34 @@ class Visitor {
             this.sent.add([request.method(), pathname, request.resourceType(), type, how].join(" "));
         });
         context.on("requestfinished", async (request) => {
-            if (request.url().startsWith(host)) this.waiting -= 1;
+            if (awaited(request)) this.waiting -= 1;
             const status = (await request.response())?.status() ?? 200;
             if (status >= 400) this.failed.push(`${status} ${request.method()} ${request.url()}`);
         });
         context.on("requestfailed", (request) => {
-            if (request.url().startsWith(host)) this.waiting -= 1;
-            // The page that sent a beacon is gone, and with it whoever hears how that ended.
-            if (request.resourceType() === "ping") return;
+            if (awaited(request)) this.waiting -= 1;
+            // Of a page that was left, nobody hears how its requests ended: the events tell.
+            if (this.leaving || request.resourceType() === "ping") return;
             if (new URL(request.url()).pathname.endsWith("/e/")) this.owed += 1;
             keep(this.failed, `${request.failure()?.errorText} ${request.method()} ${request.url()}`);
         });
     }
 
-    // Requests under way would end with their page, which is nobody's failure.
+    // Until nothing is under way, and nothing follows at once from what was.
     quiet() {
-        return until(() => this.waiting === 0, "answers");
+        let calm = 0;
+        return until(() => (calm = this.waiting === 0 ? calm + 1 : 0) > 2, "answers");
+    }
+
+    async go(url) {
+        await this.quiet();
+        this.leaving = true;
+        await this.tab.goto(url);
+        this.leaving = false;
     }
 
     async open(path) {
-        await this.quiet();
-        await this.tab.goto(this.origin + path);
+        await this.go(this.origin + path);
         await this.tab.waitForFunction(() => window.posthog?.__loaded);
     }
 
@@ -173,9 +182,8 @@ class Visitor {
         return this.tab.evaluate(task, given);
     }
 
-    async leave() {
-        await this.quiet();
-        await this.tab.goto("about:blank");
+    leave() {
+        return this.go("about:blank");
     }
 
     async finish(answer = null) {
@@ -216,15 +224,22 @@ async function visit(options) {
 
 async function flags() {
     const visitor = await Visitor.arrive();
-    const listen = () => visitor.run(() => {
-        window.heard = [];
-        posthog.onFeatureFlags((names, variants) => heard.push({ names: [...names].sort(), variants }));
-    });
+    const hears = (before) => visitor.tab.waitForFunction(
+        (before) => heard.length > before, before, { timeout: PATIENCE_MS },
+    );
+    const listen = async () => {
+        await visitor.run(() => {
+            window.heard = [];
+            posthog.onFeatureFlags((names, variants) => heard.push({ names: [...names].sort(), variants }));
+        });
+        await hears(0);
+    };
     // What the page reads once the answer to `task` is there.
     const after = async (task) => {
+        await visitor.quiet();
         const before = await visitor.run(() => heard.length);
         await visitor.run(task);
-        await visitor.tab.waitForFunction((before) => heard.length > before, before, { timeout: PATIENCE_MS });
+        await hears(before);
         return visitor.run(read);
     };
     // Runs in the page. What is asked for twice is reported once.
@@ -324,4 +339,10 @@ const journeys = {
     "at once": () => visit({ request_batching: false }),
     xhr: () => visit({ api_transport: "XHR" }),
 };
-await journeys[journey]();
+try {
+    await journeys[journey]();
+} catch (error) {
+    const { console: said, failed, interrupted } = Visitor.last ?? {};
+    console.error(error, { said, failed, interrupted });
+    process.exit(1);
+}
