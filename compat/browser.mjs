@@ -171,7 +171,7 @@ class Visitor {
     // The next events reach the server, but its answer does not reach the page.
     lose(path) {
         const lost = async (route) => {
-            await route.fetch();
+            this.lost = (await route.fetch()).status();
             await route.abort("connectionreset");
         };
         return this.tab.route((url) => url.href.startsWith(host) && url.pathname.endsWith(path), lost, { times: 1 });
@@ -321,13 +321,16 @@ async function interrupted() {
         await until(() => visitor.interrupted.length > failures, "a failure");
         await tell("start");
     }
-    await arrived("counted", number);
+    const settled = async () => {
+        await arrived("counted", number);
+        await until(() => visitor.owed === 0 && visitor.waiting === 0, "retries");
+    };
+    await settled();
     await visitor.lose("/e/");
     await capture(10);
-    await arrived("counted", number);
-    await until(() => visitor.owed === 0 && visitor.waiting === 0, "retries");
+    await settled();
     input.close();
-    await visitor.finish({ counted: number, retries: visitor.retries });
+    await visitor.finish({ counted: number, retries: visitor.retries, lost: visitor.lost });
 }
 
 const journeys = {

@@ -20,7 +20,7 @@ enum Sdk {
     Npm,
     /// No event ids, form bodies, `/decide`.
     Npm57,
-    /// Event ids and a persons' profile for everybody, `/decide`.
+    /// Event ids, `/decide`.
     Npm130,
 }
 
@@ -410,6 +410,7 @@ fn survives_kills(sdk: Sdk) {
     assert!(output.status.success(), "{sdk:?}: {logged}");
     let said = sdk.undisturbed(&last);
     let answer = &said["answer"];
+    assert_eq!(answer["lost"], 200, "{sdk:?}: {said}");
     // One for each time that the server was away, one for the lost answer.
     assert!(answer["retries"].as_u64().unwrap() >= 3, "{sdk:?}: {said}");
     let events = listed(&running.unwrap());
