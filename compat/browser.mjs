@@ -13,6 +13,8 @@ const { chromium } = createRequire(`${process.cwd()}/`)("playwright-core");
 
 const PATIENCE_MS = 60_000;
 const POLL_MS = 50;
+const AGENT =
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36";
 // posthog-js says nothing where it takes the visitor for a robot, which the last two prevent. As
 // an option of the context the agent would be forgotten while a page is left.
 const ARGUMENTS = [
@@ -20,7 +22,7 @@ const ARGUMENTS = [
     "--disable-gpu",
     "--disable-background-networking",
     "--disable-blink-features=AutomationControlled",
-    "--user-agent=Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36",
+    `--user-agent=${AGENT}`,
 ];
 
 // What the snippet of PostHog's documentation does: until the script is there, calls are kept in
@@ -143,10 +145,11 @@ class Visitor {
         });
         context.on("requestfailed", (request) => {
             if (awaited(request)) this.waiting -= 1;
+            const why = request.failure()?.errorText ?? "";
             // Of a page that was left, nobody hears how its requests ended: the events tell.
-            if (this.leaving || request.resourceType() === "ping") return;
+            if (request.resourceType() === "ping" || (this.leaving && why.includes("ERR_ABORTED"))) return;
             if (new URL(request.url()).pathname.endsWith("/e/")) this.owed += 1;
-            keep(this.failed, `${request.failure()?.errorText} ${request.method()} ${request.url()}`);
+            keep(this.failed, `${why} ${request.method()} ${request.url()}`);
         });
     }
 
