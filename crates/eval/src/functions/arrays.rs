@@ -1,0 +1,459 @@
+//! Arrays of values, without lambdas.
+
+use std::sync::Arc;
+
+use ahash::{AHashMap, AHashSet};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
+use arrow_array::{Array, ArrayRef, Float64Array, Int64Array};
+use arrow_select::concat::concat;
+use hogql::types::{Kind, Type};
+
+use super::{Built, Site, call, test};
+use crate::column::{Args, Lists, check_elements};
+use crate::error::{Error, Result};
+use crate::gather::{interleave, take};
+use crate::keys::{Key, Keys};
+use crate::types::{wide_list, wide_struct, wrap};
+
+pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
+    let span = site.span;
+    let element = site.element();
+    Ok(Some(match site.name {
+        "array" => {
+            site.cast_all(&element.kind)?;
+            call(move |args| array(args, &element, span))
+        }
+        "has" => {
+            let kinds = common_element(site)?;
+            test(move |args| {
+                let (lists, found) = (args.lists(0), Search::new(&kinds, args));
+                Ok(args.map_truth(|row| found.position(&lists, row).is_some()))
+            })
+        }
+        "indexOf" => {
+            let kinds = common_element(site)?;
+            call(move |args| {
+                let (lists, found) = (args.lists(0), Search::new(&kinds, args));
+                Ok(args.map_ints(|row| {
+                    let start = lists.at(row).start;
+                    found.position(&lists, row).map_or(0, |at| (at - start) as i64 + 1)
+                }))
+            })
+        }
+        "hasAny" | "hasAll" => has_several(site)?,
+        "arrayReverse" => pick(site, |range, out| out.extend(range.rev().map(|at| at as u32))),
+        "arrayPopBack" => pick(site, |range, out| {
+            out.extend(range.start as u32..range.end.saturating_sub(1).max(range.start) as u32);
+        }),
+        "arrayPopFront" => pick(site, |range, out| {
+            out.extend((range.start + 1).min(range.end) as u32..range.end as u32);
+        }),
+        "arrayDistinct" => pick_by_keys(site, |keys, range, out| {
+            let mut seen = AHashSet::new();
+            // Nulls are left out, as in ClickHouse.
+            let fresh = |at: &usize| match keys.at(*at) {
+                Key::Null => false,
+                key => seen.insert(key),
+            };
+            out.extend(range.filter(fresh).map(|at| at as u32));
+        }),
+        "arrayCompact" => pick_by_keys(site, |keys, range, out| {
+            let start = range.start;
+            let differs = |at: &usize| *at == start || keys.at(*at) != keys.at(at - 1);
+            out.extend(range.filter(differs).map(|at| at as u32));
+        }),
+        "arrayUniq" => uniq(site),
+        "arrayConcat" => {
+            site.cast_all(&site.ty.kind)?;
+            call(move |args| {
+                let lists: Vec<Lists> = (0..args.columns.len()).map(|no| args.lists(no)).collect();
+                let (values, bases) = joined(&lists)?;
+                args.pick_lists(&element, &values, span, |row, out| {
+                    for (list, base) in lists.iter().zip(&bases) {
+                        out.extend(list.at(row).map(|at| (base + at) as u32));
+                    }
+                    Ok(())
+                })
+            })
+        }
+        "arrayPushBack" | "arrayPushFront" => {
+            let back = site.name == "arrayPushBack";
+            site.cast(0, &site.ty.kind)?;
+            site.cast(1, &element.kind)?;
+            call(move |args| {
+                let lists = args.lists(0);
+                let values = concat(&[lists.values, &args.columns[1].array])?;
+                let base = lists.values.len();
+                args.pick_lists(&element, &values, span, |row, out| {
+                    let new = (base + args.row_of(1, row)) as u32;
+                    let old = lists.at(row).map(|at| at as u32);
+                    if back {
+                        out.extend(old.chain([new]));
+                    } else {
+                        out.extend([new].into_iter().chain(old));
+                    }
+                    Ok(())
+                })
+            })
+        }
+        "arraySlice" => slice(site),
+        "arrayEnumerate" => call(move |args| {
+            let lists = args.lists(0);
+            numbers(args, &element, span, |row, out| {
+                out.extend(1..=lists.at(row).len() as i64);
+                Ok(())
+            })
+        }),
+        "range" => range(site)?,
+        "arrayZip" => zip(site),
+        "arrayFlatten" => {
+            let depth = depth(site.kind(0));
+            call(move |args| flatten(args, &element, depth))
+        }
+        "arrayDifference" => differences(site),
+        "arrayIntersect" => intersect(site)?,
+        _ => return Ok(None),
+    }))
+}
+
+fn array(args: &Args, element: &Type, span: hogql::Span) -> Result<ArrayRef> {
+    let width = args.columns.len();
+    let total = check_elements(args.rows.saturating_mul(width), span)?;
+    if width == 0 {
+        let values = arrow_array::new_empty_array(&crate::types::wide_type(&element.kind));
+        return wide_list(element, vec![0; args.rows + 1], values);
+    }
+    let columns: Vec<ArrayRef> =
+        args.columns.iter().map(|column| Arc::clone(&column.array)).collect();
+    let mut places = Vec::with_capacity(total as usize);
+    for row in 0..args.rows {
+        places.extend((0..width).map(|no| (no, args.row_of(no, row))));
+    }
+    let offsets = (0..=args.rows).map(|row| (row * width) as i32).collect();
+    wide_list(element, offsets, interleave(&columns, &places)?)
+}
+
+/// Casts an array and a value to a common type; integers can be compared as they are.
+fn common_element(site: &mut Site) -> Result<[Kind; 2]> {
+    let element = site.args[0].ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
+    let Some(common) = element.common(&site.args[1].ty) else {
+        return Err(site.invalid("The value is of another type than the elements"));
+    };
+    let kinds = [element.kind, site.kind(1).clone()];
+    if kinds.iter().all(Kind::is_integer) {
+        return Ok(kinds);
+    }
+    site.cast(0, &Type::array(common.clone()).kind)?;
+    site.cast(1, &common.kind)?;
+    Ok([common.kind.clone(), common.kind])
+}
+
+/// For the second argument among the elements of the first.
+struct Search<'a> {
+    elements: Keys<'a>,
+    wanted: Keys<'a>,
+    mask: bool,
+}
+
+impl<'a> Search<'a> {
+    fn new(kinds: &[Kind; 2], args: &Args<'a>) -> Self {
+        Self {
+            elements: Keys::new(&kinds[0], args.lists(0).values),
+            wanted: Keys::new(&kinds[1], &args.columns[1].array),
+            mask: args.columns[1].constant,
+        }
+    }
+
+    fn position(&self, lists: &Lists, row: usize) -> Option<usize> {
+        let wanted = self.wanted.at(if self.mask { 0 } else { row });
+        lists.at(row).find(|at| self.elements.at(*at) == wanted)
+    }
+}
+
+fn has_several(site: &mut Site) -> Result<Built> {
+    let all = site.name == "hasAll";
+    let Some(common) = site.args[0].ty.common(&site.args[1].ty) else {
+        return Err(site.invalid("The arrays are of different types"));
+    };
+    site.cast_all(&common.kind)?;
+    let kind = common.element().map_or(Kind::Null, |element| element.kind.clone());
+    Ok(test(move |args| {
+        let (lists, wanted) = (args.lists(0), args.lists(1));
+        let (keys, wanted_keys) = (Keys::new(&kind, lists.values), Keys::new(&kind, wanted.values));
+        Ok(args.map_truth(|row| {
+            let own: AHashSet<Key> = lists.at(row).map(|at| keys.at(at)).collect();
+            let mut wanted = wanted.at(row).map(|at| wanted_keys.at(at));
+            if all {
+                wanted.all(|key| own.contains(&key))
+            } else {
+                wanted.any(|key| own.contains(&key))
+            }
+        }))
+    }))
+}
+
+/// Some of the first argument's own elements.
+fn pick(
+    site: &Site,
+    choose: impl Fn(std::ops::Range<usize>, &mut Vec<u32>) + Send + Sync + 'static,
+) -> Built {
+    let (element, span) = (site.element(), site.span);
+    call(move |args| {
+        let lists = args.lists(0);
+        args.pick_lists(&element, lists.values, span, |row, out| {
+            choose(lists.at(row), out);
+            Ok(())
+        })
+    })
+}
+
+fn pick_by_keys(
+    site: &Site,
+    choose: impl Fn(&Keys, std::ops::Range<usize>, &mut Vec<u32>) + Send + Sync + 'static,
+) -> Built {
+    let (element, span) = (site.element(), site.span);
+    call(move |args| {
+        let lists = args.lists(0);
+        let keys = Keys::new(&element.kind, lists.values);
+        args.pick_lists(&element, lists.values, span, |row, out| {
+            choose(&keys, lists.at(row), out);
+            Ok(())
+        })
+    })
+}
+
+fn uniq(site: &Site) -> Built {
+    let span = site.span;
+    let kinds: Vec<Kind> = site
+        .args
+        .iter()
+        .map(|arg| arg.ty.element().map_or(Kind::Null, |element| element.kind.clone()))
+        .collect();
+    let several = kinds.len() > 1;
+    call(move |args| {
+        let lists: Vec<Lists> = (0..kinds.len()).map(|no| args.lists(no)).collect();
+        let keys: Vec<Keys> =
+            lists.iter().zip(&kinds).map(|(list, kind)| Keys::new(kind, list.values)).collect();
+        args.try_ints(|row| {
+            let length = lists[0].at(row).len();
+            if lists.iter().any(|list| list.at(row).len() != length) {
+                return Err(Error::invalid("The arrays have different lengths", span));
+            }
+            let mut seen = AHashSet::new();
+            for at in 0..length {
+                let place = |no: usize| keys[no].at(lists[no].at(row).start + at);
+                seen.insert((0..keys.len()).map(place).collect::<Vec<Key>>());
+            }
+            Ok(Some(seen.len() as i64))
+        })
+    })
+    .fails_if(several)
+}
+
+/// The elements of several arguments behind each other, and where each one's begin.
+fn joined(lists: &[Lists]) -> Result<(ArrayRef, Vec<usize>)> {
+    let values: Vec<&dyn Array> = lists.iter().map(|list| &**list.values).collect();
+    let bases = lists.iter().scan(0, |base, list| {
+        let own = *base;
+        *base += list.values.len();
+        Some(own)
+    });
+    Ok((concat(&values)?, bases.collect()))
+}
+
+/// From 1, or from the end; a negative length ends as many before the end.
+fn slice(site: &Site) -> Built {
+    let (element, span) = (site.element(), site.span);
+    call(move |args| {
+        let (lists, starts) = (args.lists(0), args.ints(1));
+        let lengths = (args.columns.len() > 2).then(|| args.ints(2));
+        args.pick_lists(&element, lists.values, span, |row, out| {
+            let range = lists.at(row);
+            let (count, start) = (range.len() as i64, starts.at(row));
+            let from = match start {
+                1.. => start - 1,
+                0 => return Ok(()),
+                _ => count.saturating_add(start),
+            };
+            let to = match lengths.map(|lengths| lengths.at(row)) {
+                None => count,
+                Some(length @ 0..) => from.saturating_add(length),
+                Some(length) => count.saturating_add(length),
+            };
+            let (from, to) = (from.clamp(0, count), to.clamp(0, count));
+            let start = range.start as i64;
+            out.extend((start + from) as u32..(start + to.max(from)) as u32);
+            Ok(())
+        })
+    })
+}
+
+fn numbers(
+    args: &Args,
+    element: &Type,
+    span: hogql::Span,
+    mut f: impl FnMut(usize, &mut Vec<i64>) -> Result<()>,
+) -> Result<ArrayRef> {
+    let (mut values, mut offsets) = (Vec::new(), vec![0]);
+    for row in 0..args.rows {
+        if args.is_valid(row) {
+            f(row, &mut values)?;
+        }
+        offsets.push(check_elements(values.len(), span)?);
+    }
+    wide_list(element, offsets, Arc::new(Int64Array::from(values)))
+}
+
+fn range(site: &mut Site) -> Result<Built> {
+    let (element, span) = (site.element(), site.span);
+    site.cast_all(&element.kind)?;
+    Ok(call(move |args| {
+        let arg = |no: usize| (args.columns.len() > no).then(|| args.ints(no));
+        let (first, second, third) = (arg(0), arg(1), arg(2));
+        numbers(args, &element, span, |row, out| {
+            let at = |arg: Option<crate::column::Slice<i64>>| arg.map(|values| values.at(row));
+            let (first, second) = (at(first).unwrap_or(0), at(second));
+            let (from, to) = second.map_or((0, first), |second| (first, second));
+            let step = at(third).unwrap_or(1);
+            if step == 0 {
+                return Err(Error::invalid("The step of range must not be zero", span));
+            }
+            let count = if step > 0 {
+                (i128::from(to) - i128::from(from) + i128::from(step) - 1) / i128::from(step)
+            } else {
+                (i128::from(from) - i128::from(to) - i128::from(step) - 1) / -i128::from(step)
+            };
+            let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
+            check_elements(out.len().saturating_add(count), span)?;
+            let values = (0..count as i64).map(|no| from.wrapping_add(no.wrapping_mul(step)));
+            out.extend(values.map(|value| wrap(&element.kind, value)));
+            Ok(())
+        })
+    })
+    .fails())
+}
+
+fn zip(site: &Site) -> Built {
+    let (element, span) = (site.element(), site.span);
+    let several = site.args.len() > 1;
+    call(move |args| {
+        let Kind::Tuple(items) = &element.kind else {
+            return Err(Error::invalid("arrayZip gives tuples", span));
+        };
+        let lists: Vec<Lists> = (0..args.columns.len()).map(|no| args.lists(no)).collect();
+        let mut indices = vec![Vec::new(); lists.len()];
+        let mut offsets = vec![0];
+        for row in 0..args.rows {
+            if args.is_valid(row) {
+                let length = lists[0].at(row).len();
+                for (list, indices) in lists.iter().zip(&mut indices) {
+                    if list.at(row).len() != length {
+                        return Err(Error::invalid("The arrays have different lengths", span));
+                    }
+                    indices.extend(list.at(row).map(|at| at as u32));
+                }
+            }
+            offsets.push(check_elements(indices[0].len(), span)?);
+        }
+        let count = indices[0].len();
+        let columns = lists.iter().zip(indices).map(|(list, indices)| {
+            let indices = arrow_array::UInt32Array::from(indices);
+            take(list.values, &indices)
+        });
+        let tuples = wide_struct(items, columns.collect::<Result<_>>()?, count)?;
+        wide_list(&element, offsets, tuples)
+    })
+    .fails_if(several)
+}
+
+fn depth(kind: &Kind) -> usize {
+    match kind {
+        Kind::Array(element) => 1 + depth(&element.kind),
+        _ => 0,
+    }
+}
+
+fn flatten(args: &Args, element: &Type, depth: usize) -> Result<ArrayRef> {
+    let array = args.columns[0].expand(args.rows)?;
+    let list = array.as_list::<i32>();
+    let mut offsets = list.value_offsets().to_vec();
+    let mut values = Arc::clone(list.values());
+    for _ in 1..depth {
+        let inner = values.as_list::<i32>().clone();
+        let next = inner.value_offsets();
+        offsets.iter_mut().for_each(|offset| *offset = next[*offset as usize]);
+        values = Arc::clone(inner.values());
+    }
+    wide_list(element, offsets, values)
+}
+
+/// To the element before it; of the first, none.
+fn differences(site: &Site) -> Built {
+    let element = site.element();
+    let from = site.args[0].ty.element().map_or(Kind::Null, |element| element.kind.clone());
+    call(move |args| {
+        let array = args.columns[0].expand(args.rows)?;
+        let list = array.as_list::<i32>();
+        let (offsets, values) = (list.value_offsets(), list.values());
+        let starts: AHashSet<usize> = offsets.iter().map(|offset| *offset as usize).collect();
+        let places = 0..values.len();
+        let result: ArrayRef = match &from {
+            Kind::Float | Kind::Decimal(_) => {
+                let at = |place: usize| match &from {
+                    Kind::Decimal(scale) => {
+                        let unit = 10f64.powi(i32::from(*scale));
+                        values.as_primitive::<Decimal128Type>().value(place) as f64 / unit
+                    }
+                    _ => values.as_primitive::<Float64Type>().value(place),
+                };
+                let difference = |place: usize| {
+                    if starts.contains(&place) { 0.0 } else { at(place) - at(place - 1) }
+                };
+                Arc::new(places.map(difference).collect::<Float64Array>())
+            }
+            _ => {
+                let ints = values.as_primitive::<Int64Type>();
+                let difference = |place: usize| {
+                    if starts.contains(&place) {
+                        return 0;
+                    }
+                    let (now, before) = (ints.value(place), ints.value(place - 1));
+                    wrap(&element.kind, now.wrapping_sub(before))
+                };
+                Arc::new(Int64Array::from_iter_values(places.map(difference)))
+            }
+        };
+        wide_list(&element, offsets.to_vec(), result)
+    })
+}
+
+/// What is in all of them, in the order of the first.
+fn intersect(site: &mut Site) -> Result<Built> {
+    let (element, span) = (site.element(), site.span);
+    site.cast_all(&site.ty.kind)?;
+    Ok(call(move |args| {
+        let lists: Vec<Lists> = (0..args.columns.len()).map(|no| args.lists(no)).collect();
+        let keys: Vec<Keys> =
+            lists.iter().map(|list| Keys::new(&element.kind, list.values)).collect();
+        args.pick_lists(&element, lists[0].values, span, |row, out| {
+            // In how many of the arrays, from the first on, a value was found.
+            let mut found: AHashMap<Key, usize> = AHashMap::new();
+            for (no, (list, keys)) in lists.iter().zip(&keys).enumerate().skip(1) {
+                for at in list.at(row) {
+                    let count = found.entry(keys.at(at)).or_default();
+                    *count += usize::from(*count == no - 1);
+                }
+            }
+            let mut seen = AHashSet::new();
+            for at in lists[0].at(row) {
+                let key = keys[0].at(at);
+                let everywhere = found.get(&key).copied().unwrap_or(0) == lists.len() - 1;
+                if everywhere && seen.insert(key) {
+                    out.push(at as u32);
+                }
+            }
+            Ok(())
+        })
+    }))
+}

@@ -1,0 +1,337 @@
+//! Dates and moments.
+
+use std::sync::Arc;
+
+use hogql::ast::Unit;
+use hogql::types::Kind;
+use jiff::tz::TimeZone;
+
+use super::{Built, Site, call};
+use crate::Context;
+use crate::error::{Error, Result};
+use crate::times::{
+    Clockwork, DAY, HOUR, MINUTE, MOMENT_MAX, SECOND, civil, days_of, days_of_month, floor_to,
+    format, iso_week, units, weekday, zone_named, zone_of,
+};
+
+pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
+    if let Some(built) = part_named(site)? {
+        return Ok(Some(built));
+    }
+    let (now, zone) = (site.context.now, site.context.zone.clone());
+    Ok(Some(match site.name {
+        "now" => {
+            site.args.clear();
+            call(move |args| Ok(args.map_ints(|_| floor_to(now, SECOND))))
+        }
+        "today" => day_of_now(now, zone, 0),
+        "yesterday" => day_of_now(now, zone, -1),
+        "fromUnixTimestamp" => {
+            let from = site.args[0].ty.clone();
+            site.as_cast(from, false)?
+        }
+        "toStartOfYear" => first_day(site, Unit::Year),
+        "toStartOfQuarter" => first_day(site, Unit::Quarter),
+        "toStartOfMonth" => first_day(site, Unit::Month),
+        "toMonday" => first_day(site, Unit::Week),
+        "toStartOfWeek" => {
+            // Odd modes begin weeks on Monday.
+            let monday = site.int(1).map_or(site.context.week_starts_monday, |mode| mode % 2 != 0);
+            site.args.truncate(1);
+            if monday {
+                first_day(site, Unit::Week)
+            } else {
+                from_day(site, |day| day - weekday(day) % 7)
+            }
+        }
+        "toLastDayOfMonth" => from_day(site, |day| {
+            let (year, month, _) = civil(day);
+            days_of(year, month, days_of_month(year, month))
+        }),
+        "toStartOfDay" => moment(site, |at, clock| {
+            let day = clock.day(at);
+            clock.start_of_day(day)
+        }),
+        "toStartOfHour" => within_day(site, HOUR),
+        "toStartOfMinute" => within_day(site, MINUTE),
+        "toStartOfSecond" => within_day(site, SECOND),
+        "toStartOfFiveMinutes" => within_day(site, 5 * MINUTE),
+        "toStartOfTenMinutes" => within_day(site, 10 * MINUTE),
+        "toStartOfFifteenMinutes" => within_day(site, 15 * MINUTE),
+        "timeSlot" => within_day(site, 30 * MINUTE),
+        "dateTrunc" => {
+            let unit = unit_of(site, 0)?;
+            site.args.remove(0);
+            match units::micros_of(unit) {
+                Some(micros) => within_day(site, micros),
+                None if unit == Unit::Day => moment(site, |at, clock| {
+                    let day = clock.day(at);
+                    clock.start_of_day(day)
+                }),
+                None => first_day(site, unit),
+            }
+        }
+        "toStartOfInterval" => start_of_interval(site)?,
+        "dateDiff" | "age" => distance(site)?,
+        "dateAdd" | "dateSub" => {
+            let unit = unit_of(site, 0)?;
+            site.args.remove(0);
+            site.args.swap(0, 1);
+            shift(site, unit, site.name == "dateSub")
+        }
+        "formatDateTime" => format_date_time(site)?,
+        "toTimeZone" => {
+            let from = site.args[0].ty.clone();
+            site.as_cast(from, false)?
+        }
+        name => {
+            if let Some(unit) = suffix(name, "toInterval") {
+                let _: Unit = unit;
+                return Ok(Some(call(|args| {
+                    let counts = args.ints(0);
+                    Ok(args.map_ints(|row| counts.at(row)))
+                })));
+            }
+            match (suffix(name, "add"), suffix(name, "subtract")) {
+                (Some(unit), _) => shift(site, unit, false),
+                (_, Some(unit)) => shift(site, unit, true),
+                _ => return Ok(None),
+            }
+        }
+    }))
+}
+
+fn suffix(name: &str, prefix: &str) -> Option<Unit> {
+    name.strip_prefix(prefix).and_then(Unit::parse)
+}
+
+fn unit_of(site: &Site, no: usize) -> Result<Unit> {
+    let unit = site.text(no).as_deref().and_then(Unit::parse);
+    unit.ok_or_else(|| site.invalid("Expected a unit of time"))
+}
+
+/// How an argument's values are read: days, or moments in a zone.
+#[derive(Clone, Debug)]
+struct Reader {
+    days: bool,
+    zone: TimeZone,
+}
+
+impl Reader {
+    fn of(kind: &Kind, context: &Context) -> Self {
+        match kind {
+            Kind::DateTime(moment) => Self { days: false, zone: zone_of(moment, context) },
+            _ => Self { days: true, zone: context.zone.clone() },
+        }
+    }
+
+    fn clock(&self) -> Clockwork {
+        Clockwork::new(&self.zone)
+    }
+
+    fn local(&self, value: i64, clock: &mut Clockwork) -> i64 {
+        let local = if self.days { value.saturating_mul(DAY) } else { clock.local(value) };
+        local.clamp(-MOMENT_MAX, MOMENT_MAX)
+    }
+
+    fn day(&self, value: i64, clock: &mut Clockwork) -> i64 {
+        if self.days { value } else { clock.day(value) }
+    }
+
+    fn instant(&self, value: i64, clock: &mut Clockwork) -> i64 {
+        let instant = if self.days { clock.start_of_day(value) } else { value };
+        instant.clamp(-MOMENT_MAX, MOMENT_MAX)
+    }
+}
+
+fn reader(site: &Site, no: usize) -> Reader {
+    Reader::of(site.kind(no), site.context)
+}
+
+/// Of the wall clock's microseconds.
+fn part(site: &Site, f: impl Fn(i64) -> i64 + Send + Sync + 'static) -> Built {
+    let reader = reader(site, 0);
+    call(move |args| {
+        let (values, mut clock) = (args.ints(0), reader.clock());
+        Ok(args.map_ints(|row| f(reader.local(values.at(row), &mut clock))))
+    })
+}
+
+fn from_day(site: &Site, f: impl Fn(i64) -> i64 + Send + Sync + 'static) -> Built {
+    part(site, move |local| f(local.div_euclid(DAY)))
+}
+
+fn first_day(site: &Site, unit: Unit) -> Built {
+    from_day(site, move |day| units::first_day(unit, day))
+}
+
+/// Of a moment another.
+fn moment(site: &Site, f: impl Fn(i64, &mut Clockwork) -> i64 + Send + Sync + 'static) -> Built {
+    let reader = reader(site, 0);
+    call(move |args| {
+        let (values, mut clock) = (args.ints(0), reader.clock());
+        Ok(args.map_ints(|row| {
+            let at = reader.instant(values.at(row), &mut clock);
+            f(at, &mut clock)
+        }))
+    })
+}
+
+fn within_day(site: &Site, unit: i64) -> Built {
+    moment(site, move |at, clock| units::start_within_day(unit, at, clock))
+}
+
+fn day_of_now(now: i64, zone: TimeZone, days: i64) -> Built {
+    call(move |args| {
+        let mut clock = Clockwork::new(&zone);
+        Ok(args.map_ints(|_| clock.day(now) + days))
+    })
+}
+
+fn part_named(site: &mut Site) -> Result<Option<Built>> {
+    Ok(Some(match site.name {
+        "toYear" => from_day(site, |day| civil(day).0),
+        "toQuarter" => from_day(site, |day| (civil(day).1 - 1) / 3 + 1),
+        "toMonth" => from_day(site, |day| civil(day).1),
+        "toDayOfYear" => from_day(site, |day| day - days_of(civil(day).0, 1, 1) + 1),
+        "toDayOfMonth" => from_day(site, |day| civil(day).2),
+        "toDayOfWeek" => from_day(site, weekday),
+        "toHour" => part(site, |local| local.rem_euclid(DAY) / HOUR),
+        "toMinute" => part(site, |local| local.rem_euclid(HOUR) / MINUTE),
+        "toSecond" => part(site, |local| local.rem_euclid(MINUTE) / SECOND),
+        "toISOWeek" => from_day(site, |day| iso_week(day).1),
+        "toYYYYMM" => from_day(site, |day| {
+            let (year, month, _) = civil(day);
+            year * 100 + month
+        }),
+        "toYYYYMMDD" => from_day(site, |day| {
+            let (year, month, of_month) = civil(day);
+            year * 10_000 + month * 100 + of_month
+        }),
+        "toUnixTimestamp" => moment(site, |at, _| at.div_euclid(SECOND)),
+        "toUnixTimestamp64Milli" => moment(site, |at, _| at.div_euclid(1_000)),
+        "monthName" => {
+            let (reader, span) = (reader(site, 0), site.span);
+            call(move |args| {
+                let (values, mut clock) = (args.ints(0), reader.clock());
+                args.map_texts(span, |row, out| {
+                    let day = reader.day(values.at(row), &mut clock);
+                    out.push_str(format::month_name(civil(day).1));
+                })
+            })
+        }
+        _ => return Ok(None),
+    }))
+}
+
+fn start_of_interval(site: &mut Site) -> Result<Built> {
+    let span = site.span;
+    let Kind::Interval(unit) = *site.kind(1) else {
+        return Err(site.invalid("toStartOfInterval takes an interval"));
+    };
+    let (reader, to_day) = (reader(site, 0), site.ty.kind == Kind::Date);
+    Ok(call(move |args| {
+        let (values, counts, mut clock) = (args.ints(0), args.ints(1), reader.clock());
+        args.try_ints(|row| {
+            let (value, count) = (values.at(row), counts.at(row));
+            if count <= 0 {
+                return Err(Error::invalid("The interval must be longer than nothing", span));
+            }
+            if to_day {
+                let day = reader.day(value, &mut clock);
+                return Ok(Some(units::first_day_of_interval(count, unit, day)));
+            }
+            let at = reader.instant(value, &mut clock);
+            Ok(Some(units::start_of_interval(count, unit, at, &mut clock)))
+        })
+    })
+    .fails())
+}
+
+fn distance(site: &mut Site) -> Result<Built> {
+    let (unit, whole) = (unit_of(site, 0)?, site.name == "age");
+    site.args.remove(0);
+    let (from_reader, to_reader) = (reader(site, 0), reader(site, 1));
+    Ok(call(move |args| {
+        let (from, to) = (args.ints(0), args.ints(1));
+        let (mut from_clock, mut to_clock) = (from_reader.clock(), to_reader.clock());
+        Ok(args.map_ints(|row| {
+            let from = from_reader.instant(from.at(row), &mut from_clock);
+            let to = to_reader.instant(to.at(row), &mut to_clock);
+            if whole {
+                return units::age(unit, from, to, &mut from_clock);
+            }
+            units::number(unit, to, &mut to_clock) - units::number(unit, from, &mut from_clock)
+        }))
+    }))
+}
+
+/// The first argument is a time, the second how far it moves.
+fn shift(site: &mut Site, unit: Unit, back: bool) -> Built {
+    let (reader, to_day) = (reader(site, 0), site.ty.kind == Kind::Date);
+    call(move |args| {
+        let (values, counts, mut clock) = (args.ints(0), args.ints(1), reader.clock());
+        Ok(args.map_ints(|row| {
+            let count = counts.at(row);
+            let count = if back { count.saturating_neg() } else { count };
+            if to_day {
+                return units::move_day(values.at(row), count, unit);
+            }
+            let at = reader.instant(values.at(row), &mut clock);
+            units::move_moment(at, count, unit, &mut clock)
+        }))
+    })
+}
+
+/// A time and an interval or a number of days or seconds; or two times, which are so far apart.
+pub(super) fn shift_by_operator(site: &mut Site) -> Result<Built> {
+    let back = site.name == "minus";
+    if site.args.iter().all(|arg| arg.ty.kind.is_time()) {
+        let days = site.args.iter().all(|arg| arg.ty.kind == Kind::Date);
+        let (left, right) = (reader(site, 0), reader(site, 1));
+        return Ok(call(move |args| {
+            let (a, b) = (args.ints(0), args.ints(1));
+            let (mut left_clock, mut right_clock) = (left.clock(), right.clock());
+            Ok(args.map_ints(|row| {
+                if days {
+                    return a.at(row).wrapping_sub(b.at(row));
+                }
+                let a = left.instant(a.at(row), &mut left_clock).div_euclid(SECOND);
+                a - right.instant(b.at(row), &mut right_clock).div_euclid(SECOND)
+            }))
+        }));
+    }
+    if !site.kind(0).is_time() {
+        site.args.swap(0, 1);
+    }
+    let unit = match (site.kind(1), site.kind(0)) {
+        (Kind::Interval(unit), _) => *unit,
+        (_, Kind::Date) => Unit::Day,
+        _ => Unit::Second,
+    };
+    Ok(shift(site, unit, back))
+}
+
+fn format_date_time(site: &mut Site) -> Result<Built> {
+    let span = site.span;
+    let pattern = site.text(1).unwrap_or_default();
+    let pieces = format::pieces(&pattern)
+        .map_err(|letter| site.invalid(format!("Unknown letter '%{letter}' of formatDateTime")))?;
+    let mut reader = reader(site, 0);
+    if let Some(zone) = site.text(2) {
+        reader.zone = zone_named(&zone);
+    }
+    let precision = match site.kind(0) {
+        Kind::DateTime(moment) => moment.precision,
+        _ => 0,
+    };
+    site.args.truncate(1);
+    let pieces: Arc<[format::Piece]> = pieces.into();
+    Ok(call(move |args| {
+        let (values, mut clock) = (args.ints(0), reader.clock());
+        args.map_texts(span, |row, out| {
+            let at = reader.instant(values.at(row), &mut clock);
+            format::formatted(&pieces, at, precision, &mut clock, out);
+        })
+    }))
+}

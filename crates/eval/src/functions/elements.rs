@@ -1,0 +1,132 @@
+//! Parts of arrays, tuples and maps, and what makes them.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{ArrayRef, UInt32Array};
+use hogql::types::{Kind, Type};
+
+use super::{Built, Site, call};
+use crate::column::check_elements;
+use crate::error::Result;
+use crate::gather::{interleave, take};
+use crate::keys::Keys;
+use crate::types::{entry, nothing, wide_list, wide_struct, without_nulls};
+
+pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
+    Ok(Some(match site.name {
+        "arrayElement" => match site.kind(0).clone() {
+            Kind::Map(pair) => by_key(site, &pair)?,
+            _ => by_number(site),
+        },
+        "tuple" => {
+            let Kind::Tuple(items) = site.ty.kind.clone() else {
+                return Err(site.invalid("tuple gives a tuple"));
+            };
+            call(move |args| {
+                let columns = args.columns.iter().map(|column| column.expand(args.rows));
+                wide_struct(&items, columns.collect::<Result<_>>()?, args.rows)
+            })
+        }
+        "tupleElement" => {
+            let index = site.int(1).unwrap_or(1).max(1) as usize - 1;
+            site.args.truncate(1);
+            call(move |args| Ok(Arc::clone(args.columns[0].array.as_struct().column(index))))
+        }
+        "map" => map(site)?,
+        "mapKeys" => entries(site, 0),
+        "mapValues" => entries(site, 1),
+        _ => return Ok(None),
+    }))
+}
+
+/// Null or the type's default where there is none.
+fn picked(values: &ArrayRef, at: UInt32Array, ty: &Type) -> Result<ArrayRef> {
+    let found = take(values, &at)?;
+    if ty.nullable { Ok(found) } else { without_nulls(&found) }
+}
+
+fn by_number(site: &Site) -> Built {
+    let ty = site.ty.clone();
+    call(move |args| {
+        let (lists, numbers) = (args.lists(0), args.ints(1));
+        let found = (0..args.rows).map(|row| {
+            if args.is_null(1, row) {
+                return None;
+            }
+            let range = lists.at(row);
+            let number = numbers.at(row);
+            let at = match number {
+                1.. => usize::try_from(number - 1).ok()?,
+                0 => return None,
+                _ => range.len().checked_sub(usize::try_from(number.unsigned_abs()).ok()?)?,
+            };
+            (at < range.len()).then(|| (range.start + at) as u32)
+        });
+        picked(lists.values, found.collect(), &ty)
+    })
+}
+
+fn by_key(site: &mut Site, pair: &(Type, Type)) -> Result<Built> {
+    let ty = site.ty.clone();
+    let Some(common) = pair.0.common(&site.args[1].ty) else {
+        return Err(site.invalid("The key is of another type than the map's"));
+    };
+    let map = Kind::Map(Box::new((common.clone(), pair.1.clone())));
+    site.cast(0, &map)?;
+    site.cast(1, &common.kind)?;
+    Ok(call(move |args| {
+        let maps = args.lists(0);
+        let entries = maps.values.as_struct();
+        let keys = Keys::new(&common.kind, entries.column(0));
+        let wanted = Keys::new(&common.kind, &args.columns[1].array);
+        let found = (0..args.rows).map(|row| {
+            let wanted = wanted.at(args.row_of(1, row));
+            maps.at(row).find(|at| keys.at(*at) == wanted).map(|at| at as u32)
+        });
+        picked(entries.column(1), found.collect(), &ty)
+    }))
+}
+
+/// Keys and values by turns.
+fn map(site: &mut Site) -> Result<Built> {
+    let span = site.span;
+    let Kind::Map(pair) = site.ty.kind.clone() else {
+        return Err(site.invalid("map gives a map"));
+    };
+    for no in 0..site.args.len() {
+        let kind = if no % 2 == 0 { &pair.0.kind } else { &pair.1.kind };
+        site.cast(no, kind)?;
+    }
+    let entry = entry(&pair);
+    Ok(call(move |args| {
+        let width = args.columns.len() / 2;
+        check_elements(args.rows.saturating_mul(width), span)?;
+        let Kind::Tuple(items) = &entry.kind else { return nothing(&entry, args.rows) };
+        let column = |odd: usize, ty: &Type| -> Result<ArrayRef> {
+            if width == 0 {
+                return nothing(ty, 0);
+            }
+            let arrays: Vec<ArrayRef> =
+                (0..width).map(|no| Arc::clone(&args.columns[no * 2 + odd].array)).collect();
+            let mut places = Vec::with_capacity(args.rows * width);
+            for row in 0..args.rows {
+                places.extend((0..width).map(|no| (no, args.row_of(no * 2 + odd, row))));
+            }
+            interleave(&arrays, &places)
+        };
+        let columns = vec![column(0, &items[0])?, column(1, &items[1])?];
+        let entries = wide_struct(items, columns, args.rows * width)?;
+        let offsets = (0..=args.rows).map(|row| (row * width) as i32).collect();
+        wide_list(&entry, offsets, entries)
+    }))
+}
+
+fn entries(site: &Site, part: usize) -> Built {
+    let element = site.element();
+    call(move |args| {
+        let list = args.columns[0].array.as_list::<i32>();
+        let values = Arc::clone(list.values().as_struct().column(part));
+        wide_list(&element, list.value_offsets().to_vec(), values)
+    })
+}

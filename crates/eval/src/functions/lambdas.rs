@@ -1,0 +1,341 @@
+//! Functions that apply a lambda to the elements of arrays.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Decimal128Array, Float64Array, Int64Array, UInt32Array,
+};
+use hogql::Span;
+use hogql::types::{Kind, Type};
+
+use crate::column::{Column, check_elements, is_true};
+use crate::compare::comparer;
+use crate::error::{Error, Result};
+use crate::gather::take;
+use crate::node::{Node, Scope};
+use crate::types::{wide_list, without_nulls};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Higher {
+    Map,
+    Filter,
+    Exists,
+    All,
+    First,
+    Last,
+    Count,
+    Sum,
+    Average,
+    Min,
+    Max,
+    Sort,
+    ReverseSort,
+    RunningSum,
+}
+
+/// The elements of a batch, one array after the other.
+struct Elements {
+    /// Where each row's begin and end.
+    offsets: Vec<i32>,
+    /// The row of each.
+    rows: UInt32Array,
+    /// Of each array.
+    values: Vec<ArrayRef>,
+}
+
+impl Higher {
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "arrayMap" => Self::Map,
+            "arrayFilter" => Self::Filter,
+            "arrayExists" => Self::Exists,
+            "arrayAll" => Self::All,
+            "arrayFirst" => Self::First,
+            "arrayLast" => Self::Last,
+            "arrayCount" => Self::Count,
+            "arraySum" => Self::Sum,
+            "arrayAvg" => Self::Average,
+            "arrayMin" => Self::Min,
+            "arrayMax" => Self::Max,
+            "arraySort" => Self::Sort,
+            "arrayReverseSort" => Self::ReverseSort,
+            "arrayCumSum" => Self::RunningSum,
+            _ => return None,
+        })
+    }
+
+    /// Several arrays may turn out to have different lengths.
+    pub fn fails(self, arrays: usize) -> bool {
+        arrays > 1
+    }
+
+    pub fn apply(
+        self,
+        scope: &Scope,
+        lambda: Option<(&[usize], &Node)>,
+        arrays: &[Node],
+        ty: &Type,
+        span: Span,
+    ) -> Result<Column> {
+        let columns = scope.eval_all(arrays)?;
+        let elements = Elements::of(&columns, scope.rows, span)?;
+        let first = &elements.values[0];
+        let first_kind = arrays[0].ty.element().map_or(Kind::Null, |element| element.kind.clone());
+        let inner = lambda.map(|(params, body)| {
+            let values = elements.values.iter().map(|values| Column::full(Arc::clone(values)));
+            (scope.lambda(&elements.rows, params.iter().copied().zip(values).collect()), body)
+        });
+        let count = elements.rows.len();
+        let holds = || match &inner {
+            Some((scope, body)) => scope.truth(body),
+            None => Ok(is_true(first)),
+        };
+        let results = || match &inner {
+            Some((scope, body)) => scope.eval(body)?.expand(count),
+            None => Ok(Arc::clone(first)),
+        };
+        let result_kind = lambda.map_or(&first_kind, |(_, body)| &body.ty.kind);
+        let array: ArrayRef = match self {
+            Self::Map => {
+                let element = ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
+                wide_list(&element, elements.offsets.clone(), results()?)?
+            }
+            Self::Filter => elements.filtered(&holds()?, ty)?,
+            Self::Exists => {
+                elements.per_row(&holds()?, |holds, range| i64::from(range.into_iter().any(holds)))
+            }
+            Self::All => {
+                elements.per_row(&holds()?, |holds, range| i64::from(range.into_iter().all(holds)))
+            }
+            Self::Count => elements.per_row(&holds()?, |holds, range| {
+                range.into_iter().filter(|at| holds(*at)).count() as i64
+            }),
+            Self::First | Self::Last => {
+                let truth = holds()?;
+                let found = elements.ranges().map(|mut range| {
+                    let holds = |at: &usize| truth.is_valid(*at) && truth.value(*at);
+                    let found =
+                        if self == Self::First { range.find(holds) } else { range.rfind(holds) };
+                    found.map(|at| at as u32)
+                });
+                pick(first, found.collect(), ty)?
+            }
+            Self::Min | Self::Max => {
+                let results = results()?;
+                let wanted = if self == Self::Min { Ordering::Less } else { Ordering::Greater };
+                let order = comparer(result_kind, &results, &results);
+                let found = elements.ranges().map(|range| {
+                    let valid = range.filter(|at| results.is_valid(*at));
+                    let best =
+                        valid.reduce(|best, at| if order(at, best) == wanted { at } else { best });
+                    best.map(|at| at as u32)
+                });
+                let found: UInt32Array = found.collect();
+                pick(&results, found, ty)?
+            }
+            Self::Sum => elements.sums(&results()?, &ty.kind)?,
+            Self::Average => {
+                let results = results()?;
+                let averages = elements.ranges().map(|range| {
+                    let count = range.len().max(1) as f64;
+                    range.map(|at| float_at(result_kind, &results, at)).sum::<f64>() / count
+                });
+                Arc::new(averages.collect::<Float64Array>())
+            }
+            Self::Sort | Self::ReverseSort => {
+                let results = results()?;
+                elements.sorted(&results, result_kind, self == Self::ReverseSort, ty)?
+            }
+            Self::RunningSum => elements.running(&results()?, ty)?,
+        };
+        Ok(Column::full(array))
+    }
+}
+
+/// What stands at these numbers; of none the type's null or default.
+fn pick(values: &ArrayRef, at: UInt32Array, ty: &Type) -> Result<ArrayRef> {
+    let found = take(values, &at)?;
+    if ty.nullable { Ok(found) } else { without_nulls(&found) }
+}
+
+fn float_at(kind: &Kind, array: &ArrayRef, at: usize) -> f64 {
+    if array.is_null(at) {
+        return 0.0;
+    }
+    match kind {
+        Kind::Float => array.as_primitive::<Float64Type>().value(at),
+        Kind::Decimal(scale) => {
+            array.as_primitive::<Decimal128Type>().value(at) as f64 / 10f64.powi(i32::from(*scale))
+        }
+        Kind::UInt(64) => array.as_primitive::<Int64Type>().value(at) as u64 as f64,
+        _ => array.as_primitive::<Int64Type>().value(at) as f64,
+    }
+}
+
+impl Elements {
+    fn of(columns: &[Column], rows: usize, span: Span) -> Result<Self> {
+        let mut offsets = Vec::with_capacity(rows + 1);
+        offsets.push(0i32);
+        let lengths = |column: &Column| -> Vec<usize> {
+            let all = column.array.as_list::<i32>().value_offsets();
+            let all = all.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
+            if column.constant { all.cycle().take(rows).collect() } else { all.collect() }
+        };
+        let first = lengths(&columns[0]);
+        let mut total = 0usize;
+        for length in &first {
+            total = total.saturating_add(*length);
+            offsets.push(check_elements(total, span)?);
+        }
+        for column in &columns[1..] {
+            if lengths(column) != first {
+                return Err(Error::invalid("The arrays have different lengths", span));
+            }
+        }
+        let of_row = first.iter().enumerate();
+        let of_row = of_row.flat_map(|(row, length)| std::iter::repeat_n(row as u32, *length));
+        let values = columns.iter().map(|column| {
+            let list = column.array.as_list::<i32>();
+            let all = list.value_offsets();
+            let (start, end) = (all[0] as usize, all[all.len() - 1] as usize);
+            let values = list.values().slice(start, end - start);
+            if !column.constant {
+                return Ok(values);
+            }
+            let again: UInt32Array =
+                (0..rows).flat_map(|_| 0..(end - start) as u32).map(Some).collect();
+            take(&values, &again)
+        });
+        Ok(Self {
+            rows: UInt32Array::from_iter_values(of_row),
+            values: values.collect::<Result<_>>()?,
+            offsets,
+        })
+    }
+
+    fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        self.offsets.windows(2).map(|pair| pair[0] as usize..pair[1] as usize)
+    }
+
+    fn per_row(
+        &self,
+        truth: &BooleanArray,
+        count: impl Fn(&dyn Fn(usize) -> bool, std::ops::Range<usize>) -> i64,
+    ) -> ArrayRef {
+        let holds = |at: usize| truth.is_valid(at) && truth.value(at);
+        let counts = self.ranges().map(|range| count(&holds, range));
+        Arc::new(Int64Array::from_iter_values(counts))
+    }
+
+    /// The first array's elements with these numbers.
+    fn picked(
+        &self,
+        ty: &Type,
+        mut choose: impl FnMut(std::ops::Range<usize>, &mut Vec<u32>),
+    ) -> Result<ArrayRef> {
+        let (mut offsets, mut indices) = (vec![0i32], Vec::new());
+        for range in self.ranges() {
+            choose(range, &mut indices);
+            offsets.push(indices.len() as i32);
+        }
+        let element = ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
+        let values = take(&self.values[0], &UInt32Array::from(indices))?;
+        wide_list(&element, offsets, values)
+    }
+
+    fn filtered(&self, truth: &BooleanArray, ty: &Type) -> Result<ArrayRef> {
+        let holds = |at: &usize| truth.is_valid(*at) && truth.value(*at);
+        self.picked(ty, |range, out| out.extend(range.filter(holds).map(|at| at as u32)))
+    }
+
+    /// Nulls and, before them, NaN are last in both directions.
+    fn sorted(&self, keys: &ArrayRef, kind: &Kind, reverse: bool, ty: &Type) -> Result<ArrayRef> {
+        let order = comparer(kind, keys, keys);
+        let floats = (*kind == Kind::Float).then(|| keys.as_primitive::<Float64Type>());
+        let last = |at: usize| {
+            let nan = floats.is_some_and(|floats| floats.is_valid(at) && floats.value(at).is_nan());
+            u8::from(nan) + 2 * u8::from(keys.is_null(at))
+        };
+        self.picked(ty, |range, out| {
+            let mut numbers: Vec<usize> = range.collect();
+            numbers.sort_by(|a, b| {
+                last(*a).cmp(&last(*b)).then_with(|| {
+                    let order = order(*a, *b);
+                    if reverse { order.reverse() } else { order }
+                })
+            });
+            out.extend(numbers.into_iter().map(|at| at as u32));
+        })
+    }
+
+    fn sums(&self, values: &ArrayRef, kind: &Kind) -> Result<ArrayRef> {
+        Ok(match kind {
+            Kind::Float => {
+                let values = values.as_primitive::<Float64Type>();
+                let sums = self.ranges().map(|range| {
+                    range.filter(|at| values.is_valid(*at)).map(|at| values.value(at)).sum::<f64>()
+                });
+                Arc::new(sums.collect::<Float64Array>())
+            }
+            Kind::Decimal(scale) => {
+                let values = values.as_primitive::<Decimal128Type>();
+                let sums = self.ranges().map(|range| {
+                    let valid = range.filter(|at| values.is_valid(*at));
+                    valid.fold(0i128, |sum, at| sum.saturating_add(values.value(at)))
+                });
+                let sums = Decimal128Array::from_iter_values(sums);
+                Arc::new(sums.with_precision_and_scale(38, *scale as i8)?)
+            }
+            _ => {
+                let values = values.as_primitive::<Int64Type>();
+                let sums = self.ranges().map(|range| {
+                    let valid = range.filter(|at| values.is_valid(*at));
+                    valid.fold(0i64, |sum, at| sum.wrapping_add(values.value(at)))
+                });
+                Arc::new(Int64Array::from_iter_values(sums))
+            }
+        })
+    }
+
+    fn running(&self, values: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
+        let element = ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
+        let sums: ArrayRef = match &element.kind {
+            Kind::Float => {
+                let values = values.as_primitive::<Float64Type>();
+                let sums = self.ranges().flat_map(|range| {
+                    range.scan(0.0, |sum, at| {
+                        *sum += if values.is_valid(at) { values.value(at) } else { 0.0 };
+                        Some(*sum)
+                    })
+                });
+                Arc::new(sums.collect::<Float64Array>())
+            }
+            Kind::Decimal(scale) => {
+                let values = values.as_primitive::<Decimal128Type>();
+                let sums = self.ranges().flat_map(|range| {
+                    range.scan(0i128, |sum, at| {
+                        *sum = sum.saturating_add(values.value(at));
+                        Some(*sum)
+                    })
+                });
+                let sums = Decimal128Array::from_iter_values(sums);
+                Arc::new(sums.with_precision_and_scale(38, *scale as i8)?)
+            }
+            _ => {
+                let values = values.as_primitive::<Int64Type>();
+                let sums = self.ranges().flat_map(|range| {
+                    range.scan(0i64, |sum, at| {
+                        let next = if values.is_valid(at) { values.value(at) } else { 0 };
+                        *sum = sum.wrapping_add(next);
+                        Some(*sum)
+                    })
+                });
+                Arc::new(Int64Array::from_iter_values(sums))
+            }
+        };
+        wide_list(&element, self.offsets.clone(), sums)
+    }
+}

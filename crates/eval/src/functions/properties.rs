@@ -1,0 +1,255 @@
+//! Members of JSON objects, without reading more of the text than is needed.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use hogql::Span;
+use hogql::plan::Step;
+use hogql::types::{Kind, Type};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::column::{Args, Column};
+use crate::error::Result;
+use crate::node::Call;
+use crate::{Context, cast};
+
+/// What a property's text is read as; null where it cannot be.
+pub(crate) fn read(ty: &Type, context: &Arc<Context>) -> Result<Call> {
+    let cast = cast::between(&Kind::Text.into(), ty, true, Span::default(), context)?;
+    Ok(Arc::new(move |args: &Args| match &cast {
+        Some(cast) => cast(&args.columns[0].array),
+        None => Ok(Arc::clone(&args.columns[0].array)),
+    }))
+}
+
+/// The property at the end of a path: text without quotes, null for what is missing or empty.
+pub(crate) fn extract(
+    path: &[Step],
+    ty: &Type,
+    span: Span,
+    context: &Arc<Context>,
+) -> Result<Call> {
+    let path = path.to_vec();
+    let read = read(ty, context)?;
+    Ok(Arc::new(move |args: &Args| {
+        let texts = args.texts(0);
+        let found = args.try_texts(span, |row, out| {
+            let Some(value) = find(texts.at(row), &path) else { return Ok(false) };
+            Ok(write_text(value, out))
+        })?;
+        let columns = [Column::full(found)];
+        read(&Args { columns: &columns, rows: args.rows, nulls: None })
+    }))
+}
+
+/// Texts without their quotes, anything else as it is written. False for null and nothing.
+fn write_text(raw: &str, out: &mut String) -> bool {
+    match unquoted(raw) {
+        Some(text) => {
+            out.push_str(&text);
+            !text.is_empty()
+        }
+        None if raw == "null" => false,
+        None => {
+            out.push_str(raw);
+            true
+        }
+    }
+}
+
+/// The text of a JSON string.
+pub(super) fn unquoted(raw: &str) -> Option<Cow<'_, str>> {
+    let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') {
+        let text = serde_json::from_str(raw).unwrap_or_else(|_| unescaped(inner));
+        return Some(Cow::Owned(text));
+    }
+    Some(Cow::Borrowed(inner))
+}
+
+/// A text with halves of characters, which JSON lets pass: they are shown as what they are not.
+fn unescaped(inner: &str) -> String {
+    let mut text = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some(at) = rest.find('\\') {
+        text.push_str(&rest[..at]);
+        rest = &rest[at..];
+        // Two escapes that make a character together, one of four digits, one letter.
+        let is_escapes = |part: &&str| {
+            part.len() == 2 || part.as_bytes().chunks(6).all(|one| one.starts_with(b"\\u"))
+        };
+        let parts = [rest.get(..12), rest.get(..6), rest.get(..2)];
+        let found = parts.into_iter().flatten().filter(is_escapes).find_map(|part| {
+            let read = serde_json::from_str::<String>(&format!("\"{part}\"")).ok()?;
+            Some((part.len(), read))
+        });
+        let (length, read) = found.unwrap_or_else(|| {
+            let length = if rest.starts_with("\\u") { 6 } else { 2 };
+            (length, char::REPLACEMENT_CHARACTER.to_string())
+        });
+        text.push_str(&read);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    text.push_str(rest);
+    text
+}
+
+/// A step into a JSON value.
+pub(super) trait Follow {
+    /// The member's name, if it is one.
+    fn key(&self) -> Option<&str>;
+    /// The number of an element from 0, by how many there are.
+    fn index(&self, count: usize) -> Option<usize>;
+    /// Whether elements must be counted first.
+    fn counts_back(&self) -> bool {
+        false
+    }
+}
+
+impl Follow for Step {
+    fn key(&self) -> Option<&str> {
+        match self {
+            Self::Key(key) => Some(key),
+            Self::Index(_) => None,
+        }
+    }
+
+    fn index(&self, _: usize) -> Option<usize> {
+        match self {
+            Self::Index(index) => usize::try_from(index.checked_sub(1)?).ok(),
+            // `items.1` and `items['1']` are one.
+            Self::Key(key) => key.parse::<usize>().ok()?.checked_sub(1),
+        }
+    }
+}
+
+/// What stands at the end of a path, as it is written. None if the text is no JSON.
+pub(super) fn find<'t, S: Follow>(text: &'t str, path: &[S]) -> Option<&'t str> {
+    let mut text = text;
+    if path.is_empty() {
+        return serde_json::from_str::<&RawValue>(text).ok().map(RawValue::get);
+    }
+    for step in path {
+        text = one_step(text, step)?;
+    }
+    Some(text)
+}
+
+fn one_step<'t, S: Follow>(text: &'t str, step: &S) -> Option<&'t str> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let found = Member { step }.deserialize(&mut deserializer).ok()?;
+    deserializer.end().ok()?;
+    found
+}
+
+struct Member<'s, S> {
+    step: &'s S,
+}
+
+impl<'t, S: Follow> DeserializeSeed<'t> for Member<'_, S> {
+    type Value = Option<&'t str>;
+
+    fn deserialize<D: Deserializer<'t>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'t, S: Follow> Visitor<'t> for Member<'_, S> {
+    type Value = Option<&'t str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        let mut at = 0;
+        while let Some(key) = map.next_key::<Name<'t>>()? {
+            let here = match self.step.key() {
+                Some(wanted) => key.0 == wanted,
+                None => self.step.index(usize::MAX) == Some(at),
+            };
+            if here && found.is_none() {
+                found = Some(map.next_value::<&RawValue>()?.get());
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+            at += 1;
+        }
+        Ok(found)
+    }
+
+    fn visit_seq<A: SeqAccess<'t>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        if self.step.counts_back() {
+            let mut all = Vec::new();
+            while let Some(element) = seq.next_element::<&RawValue>()? {
+                all.push(element.get());
+            }
+            let index = self.step.index(all.len());
+            return Ok(index.and_then(|index| all.get(index).copied()));
+        }
+        let wanted = self.step.index(0);
+        let (mut found, mut at) = (None, 0);
+        loop {
+            if Some(at) == wanted {
+                let Some(element) = seq.next_element::<&RawValue>()? else { break };
+                found = Some(element.get());
+            } else if seq.next_element::<IgnoredAny>()?.is_none() {
+                break;
+            }
+            at += 1;
+        }
+        Ok(found)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+}
+
+/// The name of a member, borrowed where it has no escapes.
+pub(super) struct Name<'t>(pub Cow<'t, str>);
+
+impl<'t> serde::Deserialize<'t> for Name<'t> {
+    fn deserialize<D: Deserializer<'t>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'t> Visitor<'t> for Text {
+            type Value = Name<'t>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a name")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'t str) -> Result<Self::Value, E> {
+                Ok(Name(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Name(Cow::Owned(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}

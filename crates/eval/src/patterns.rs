@@ -1,0 +1,197 @@
+//! `LIKE` and regular expressions.
+
+use ahash::AHashMap;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef};
+use hogql::Span;
+use memchr::memmem;
+use regex::{Regex, RegexBuilder};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+
+/// Bytes of a compiled pattern. RE2's own bound is of this size.
+const REGEX_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Different patterns of one column that are kept compiled.
+const PATTERNS_MAX: usize = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Syntax {
+    Like,
+    ILike,
+    Regex,
+    AnyCaseRegex,
+}
+
+#[derive(Debug)]
+pub(crate) enum Matcher {
+    Equals(String),
+    StartsWith(String),
+    EndsWith(String),
+    Contains(Box<memmem::Finder<'static>>),
+    Regex(Regex),
+}
+
+impl Matcher {
+    fn new(syntax: Syntax, pattern: &str, span: Span) -> Result<Self> {
+        match syntax {
+            Syntax::Like => {
+                if let Some(simple) = simple_like(pattern) {
+                    return Ok(simple);
+                }
+                regex(&like_regex(pattern), false, span).map(Self::Regex)
+            }
+            Syntax::ILike => regex(&like_regex(pattern), true, span).map(Self::Regex),
+            Syntax::Regex => regex(pattern, false, span).map(Self::Regex),
+            Syntax::AnyCaseRegex => regex(pattern, true, span).map(Self::Regex),
+        }
+    }
+
+    pub fn is_match(&self, text: &str) -> bool {
+        match self {
+            Self::Equals(whole) => text == whole,
+            Self::StartsWith(start) => text.starts_with(start.as_str()),
+            Self::EndsWith(end) => text.ends_with(end.as_str()),
+            Self::Contains(part) => part.find(text.as_bytes()).is_some(),
+            Self::Regex(regex) => regex.is_match(text),
+        }
+    }
+}
+
+/// As RE2 reads it: a dot takes newlines too, as ClickHouse sets it.
+pub(crate) fn regex(pattern: &str, any_case: bool, span: Span) -> Result<Regex> {
+    let built = RegexBuilder::new(pattern)
+        .case_insensitive(any_case)
+        .dot_matches_new_line(true)
+        .size_limit(REGEX_BYTES_MAX)
+        .dfa_size_limit(REGEX_BYTES_MAX)
+        .build();
+    built.map_err(|error| {
+        let why = match error {
+            regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
+            // The last line says what is wrong; those before it draw the place.
+            other => other.to_string().lines().last().unwrap_or_default().to_owned(),
+        };
+        Error::invalid(format!("Bad regular expression '{pattern}': {why}"), span)
+    })
+}
+
+/// `%` at the ends only.
+fn simple_like(pattern: &str) -> Option<Matcher> {
+    let inner = pattern.trim_matches('%');
+    if inner.contains(['%', '_', '\\']) {
+        return None;
+    }
+    let (start, end) = (pattern.starts_with('%'), pattern.ends_with('%'));
+    Some(match (start, end) {
+        (false, false) => Matcher::Equals(inner.to_owned()),
+        (false, true) => Matcher::StartsWith(inner.to_owned()),
+        (true, false) => Matcher::EndsWith(inner.to_owned()),
+        (true, true) => {
+            Matcher::Contains(Box::new(memmem::Finder::new(inner.as_bytes()).into_owned()))
+        }
+    })
+}
+
+fn like_regex(pattern: &str) -> String {
+    let mut regex = String::from("^(?:");
+    let mut chars = pattern.chars();
+    let mut literal = [0u8; 4];
+    while let Some(one) = chars.next() {
+        match one {
+            '%' => regex.push_str(".*"),
+            '_' => regex.push('.'),
+            '\\' => match chars.next() {
+                Some(next @ ('%' | '_' | '\\')) => {
+                    regex.push_str(&regex::escape(next.encode_utf8(&mut literal)));
+                }
+                // Before anything else it is itself.
+                Some(next) => {
+                    regex.push_str("\\\\");
+                    regex.push_str(&regex::escape(next.encode_utf8(&mut literal)));
+                }
+                None => regex.push_str("\\\\"),
+            },
+            other => regex.push_str(&regex::escape(other.encode_utf8(&mut literal))),
+        }
+    }
+    regex.push_str(")$");
+    regex
+}
+
+/// One matcher for a pattern that is written in the query, else one for each that a row brings.
+#[derive(Clone, Debug)]
+pub(crate) struct Matchers {
+    syntax: Syntax,
+    span: Span,
+    constant: Option<Arc<Matcher>>,
+    found: AHashMap<String, Arc<Matcher>>,
+}
+
+impl Matchers {
+    pub fn new(syntax: Syntax, pattern: Option<&ArrayRef>, span: Span) -> Result<Self> {
+        let constant = match pattern.filter(|pattern| pattern.is_valid(0)) {
+            Some(pattern) => {
+                Some(Arc::new(Matcher::new(syntax, pattern.as_string::<i32>().value(0), span)?))
+            }
+            None => None,
+        };
+        Ok(Self { syntax, span, constant, found: AHashMap::new() })
+    }
+
+    pub fn may_fail(&self) -> bool {
+        self.constant.is_none() && matches!(self.syntax, Syntax::Regex | Syntax::AnyCaseRegex)
+    }
+
+    pub fn of<'t>(&mut self, pattern: impl FnOnce() -> &'t str) -> Result<&Matcher> {
+        if let Some(matcher) = &self.constant {
+            return Ok(matcher);
+        }
+        let pattern = pattern();
+        if !self.found.contains_key(pattern) {
+            if self.found.len() >= PATTERNS_MAX {
+                self.found.clear();
+            }
+            let matcher = Matcher::new(self.syntax, pattern, self.span)?;
+            self.found.insert(pattern.to_owned(), Arc::new(matcher));
+        }
+        Ok(&self.found[pattern])
+    }
+}
+
+/// Regular expressions whose groups matter: as [`Matchers`], but always compiled.
+#[derive(Clone, Debug)]
+pub(crate) struct Regexes {
+    span: Span,
+    constant: Option<Regex>,
+    found: AHashMap<String, Regex>,
+}
+
+impl Regexes {
+    pub fn new(pattern: Option<&ArrayRef>, span: Span) -> Result<Self> {
+        let constant = match pattern.filter(|pattern| pattern.is_valid(0)) {
+            Some(pattern) => Some(regex(pattern.as_string::<i32>().value(0), false, span)?),
+            None => None,
+        };
+        Ok(Self { span, constant, found: AHashMap::new() })
+    }
+
+    pub fn may_fail(&self) -> bool {
+        self.constant.is_none()
+    }
+
+    pub fn of<'t>(&mut self, pattern: impl FnOnce() -> &'t str) -> Result<&Regex> {
+        if let Some(regex) = &self.constant {
+            return Ok(regex);
+        }
+        let pattern = pattern();
+        if !self.found.contains_key(pattern) {
+            if self.found.len() >= PATTERNS_MAX {
+                self.found.clear();
+            }
+            self.found.insert(pattern.to_owned(), regex(pattern, false, self.span)?);
+        }
+        Ok(&self.found[pattern])
+    }
+}

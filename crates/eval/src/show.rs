@@ -1,0 +1,242 @@
+//! Values as text, as ClickHouse writes them.
+
+use std::cell::RefCell;
+use std::fmt::Write;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
+use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray, ListArray, StringArray};
+use hogql::types::{Kind, Type};
+
+use crate::Context;
+use crate::times::{Clockwork, format, zone_of};
+use crate::types::entry;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Of a value by itself.
+    Plain,
+    /// Of a value within another.
+    Quoted,
+    Json,
+}
+
+/// The values of an array, ready to be written.
+pub(crate) struct Shown<'a> {
+    array: &'a ArrayRef,
+    parts: Parts<'a>,
+}
+
+enum Parts<'a> {
+    Null,
+    Flags(&'a [i64]),
+    Signed(&'a [i64]),
+    Unsigned(&'a [i64]),
+    Floats(&'a [f64]),
+    Decimals(&'a [i128], u8),
+    Texts(&'a StringArray),
+    Uuids(&'a FixedSizeBinaryArray),
+    Days(&'a [i64]),
+    Moments(&'a [i64], u8, RefCell<Clockwork>),
+    List(&'a ListArray, Box<Shown<'a>>),
+    Tuple(Vec<Shown<'a>>),
+    Map(&'a ListArray, Box<[Shown<'a>; 2]>),
+}
+
+impl<'a> Shown<'a> {
+    pub fn new(ty: &Type, array: &'a ArrayRef, context: &Context) -> Self {
+        let ints = || &array.as_primitive::<Int64Type>().values()[..];
+        let parts = match &ty.kind {
+            Kind::Null => Parts::Null,
+            Kind::Bool => Parts::Flags(ints()),
+            Kind::UInt(_) => Parts::Unsigned(ints()),
+            Kind::Int(_) | Kind::Interval(_) => Parts::Signed(ints()),
+            Kind::Float => Parts::Floats(array.as_primitive::<Float64Type>().values()),
+            Kind::Decimal(scale) => {
+                Parts::Decimals(array.as_primitive::<Decimal128Type>().values(), *scale)
+            }
+            Kind::Text | Kind::Json(_) => Parts::Texts(array.as_string()),
+            Kind::Uuid => Parts::Uuids(array.as_fixed_size_binary()),
+            Kind::Date => Parts::Days(ints()),
+            Kind::DateTime(moment) => {
+                let clock = Clockwork::new(&zone_of(moment, context));
+                Parts::Moments(ints(), moment.precision, RefCell::new(clock))
+            }
+            Kind::Array(element) => {
+                let list = array.as_list::<i32>();
+                Parts::List(list, Box::new(Shown::new(element, list.values(), context)))
+            }
+            Kind::Tuple(items) => {
+                let columns = items.iter().zip(array.as_struct().columns());
+                Parts::Tuple(columns.map(|(ty, part)| Shown::new(ty, part, context)).collect())
+            }
+            Kind::Map(pair) => {
+                let list = array.as_list::<i32>();
+                let entries = list.values().as_struct();
+                let Kind::Tuple(items) = entry(pair).kind else {
+                    return Self { array, parts: Parts::Null };
+                };
+                let part = |no: usize| Shown::new(&items[no], entries.column(no), context);
+                Parts::Map(list, Box::new([part(0), part(1)]))
+            }
+        };
+        Self { array, parts }
+    }
+
+    pub fn is_null(&self, row: usize) -> bool {
+        matches!(self.parts, Parts::Null) || self.array.is_null(row)
+    }
+
+    pub fn write(&self, row: usize, style: Style, out: &mut String) {
+        if self.is_null(row) {
+            out.push_str(if style == Style::Json { "null" } else { "NULL" });
+            return;
+        }
+        match &self.parts {
+            Parts::Null => {}
+            Parts::Flags(values) => {
+                out.push_str(if values[row] == 0 { "false" } else { "true" });
+            }
+            Parts::Signed(values) => push(out, format_args!("{}", values[row])),
+            Parts::Unsigned(values) => push(out, format_args!("{}", values[row] as u64)),
+            Parts::Floats(values) if style == Style::Json && !values[row].is_finite() => {
+                out.push_str("null");
+            }
+            Parts::Floats(values) => float(values[row], out),
+            Parts::Decimals(values, scale) => decimal(values[row], *scale, out),
+            Parts::Texts(texts) => quoted(texts.value(row), style, out),
+            Parts::Uuids(values) => {
+                let id = uuid::Uuid::from_slice(values.value(row)).unwrap_or_default();
+                within(style, out, |out| push(out, format_args!("{id}")));
+            }
+            Parts::Days(values) => within(style, out, |out| format::day(values[row], out)),
+            Parts::Moments(values, precision, clock) => {
+                let local = clock.borrow_mut().local(values[row]);
+                within(style, out, |out| format::moment(local, *precision, out));
+            }
+            Parts::List(list, elements) => {
+                let range = range(list, row);
+                between(out, '[', ']', range, |at, out| elements.write(at, inner(style), out));
+            }
+            Parts::Tuple(parts) => {
+                let (open, close) = if style == Style::Json { ('[', ']') } else { ('(', ')') };
+                let numbers = 0..parts.len();
+                between(out, open, close, numbers, |no, out| {
+                    parts[no].write(row, inner(style), out);
+                });
+            }
+            Parts::Map(list, parts) => {
+                between(out, '{', '}', range(list, row), |at, out| {
+                    let [keys, values] = &**parts;
+                    if style == Style::Json && !matches!(keys.parts, Parts::Texts(_)) {
+                        out.push('"');
+                        keys.write(at, Style::Plain, out);
+                        out.push('"');
+                    } else {
+                        keys.write(at, inner(style), out);
+                    }
+                    out.push(':');
+                    values.write(at, inner(style), out);
+                });
+            }
+        }
+    }
+}
+
+fn inner(style: Style) -> Style {
+    if style == Style::Plain { Style::Quoted } else { style }
+}
+
+fn range(list: &ListArray, row: usize) -> std::ops::Range<usize> {
+    let offsets = list.value_offsets();
+    offsets[row] as usize..offsets[row + 1] as usize
+}
+
+fn between(
+    out: &mut String,
+    open: char,
+    close: char,
+    parts: std::ops::Range<usize>,
+    mut write: impl FnMut(usize, &mut String),
+) {
+    out.push(open);
+    for (no, at) in parts.enumerate() {
+        if no > 0 {
+            out.push(',');
+        }
+        write(at, out);
+    }
+    out.push(close);
+}
+
+fn within(style: Style, out: &mut String, write: impl FnOnce(&mut String)) {
+    let quote = match style {
+        Style::Plain => return write(out),
+        Style::Quoted => '\'',
+        Style::Json => '"',
+    };
+    out.push(quote);
+    write(out);
+    out.push(quote);
+}
+
+fn quoted(text: &str, style: Style, out: &mut String) {
+    match style {
+        Style::Plain => out.push_str(text),
+        Style::Quoted => {
+            out.push('\'');
+            for one in text.chars() {
+                match one {
+                    '\'' | '\\' => {
+                        out.push('\\');
+                        out.push(one);
+                    }
+                    '\n' => out.push_str("\\n"),
+                    '\t' => out.push_str("\\t"),
+                    '\r' => out.push_str("\\r"),
+                    '\0' => out.push_str("\\0"),
+                    '\u{8}' => out.push_str("\\b"),
+                    '\u{c}' => out.push_str("\\f"),
+                    other => out.push(other),
+                }
+            }
+            out.push('\'');
+        }
+        Style::Json => {
+            let quoted = serde_json::Value::from(text).to_string();
+            out.push_str(&quoted.replace('/', "\\/"));
+        }
+    }
+}
+
+pub(crate) fn push(out: &mut String, args: std::fmt::Arguments<'_>) {
+    out.write_fmt(args).expect("a string takes everything");
+}
+
+/// The shortest that reads back as the same number; with an exponent from 21 digits on.
+pub(crate) fn float(value: f64, out: &mut String) {
+    if value.is_nan() {
+        out.push_str("nan");
+    } else if value.is_infinite() {
+        out.push_str(if value < 0.0 { "-inf" } else { "inf" });
+    } else if value != 0.0 && !(1e-6..1e21).contains(&value.abs()) {
+        push(out, format_args!("{value:e}"));
+    } else {
+        push(out, format_args!("{value}"));
+    }
+}
+
+pub(crate) fn decimal(value: i128, scale: u8, out: &mut String) {
+    if value < 0 {
+        out.push('-');
+    }
+    let digits = value.unsigned_abs();
+    let unit = 10u128.pow(u32::from(scale.min(38)));
+    push(out, format_args!("{}", digits / unit));
+    let fraction = digits % unit;
+    if fraction != 0 {
+        let digits = format!("{fraction:0width$}", width = usize::from(scale));
+        out.push('.');
+        out.push_str(digits.trim_end_matches('0'));
+    }
+}

@@ -1,0 +1,134 @@
+//! Ours against ClickHouse, on the expressions of `expressions.txt`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use hogql::types::{Kind, Type};
+use serde_json::Value;
+
+use crate::{answer, compiled};
+
+const LINES: &str = include_str!("expressions.txt");
+
+pub(crate) struct Line {
+    pub ours: String,
+    theirs: String,
+    /// Our own answer, and the reason.
+    differs: Option<(Value, String)>,
+    refused: bool,
+}
+
+pub(crate) fn lines() -> Vec<Line> {
+    let lines = LINES.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    let line = |line: &str| {
+        if let Some(ours) = line.strip_suffix(" ! refused") {
+            let (ours, theirs) = (ours.to_owned(), ours.to_owned());
+            return Line { ours, theirs, differs: None, refused: true };
+        }
+        if let Some((ours, rest)) = line.split_once(" ! ") {
+            let (answer, reason) = rest.split_once(" ! ").expect("an answer and a reason");
+            let answer = serde_json::from_str(answer).expect("the answer is JSON");
+            let differs = Some((answer, reason.to_owned()));
+            let (ours, theirs) = (ours.to_owned(), ours.to_owned());
+            return Line { ours, theirs, differs, refused: false };
+        }
+        let (ours, theirs) = line.split_once(" => ").unwrap_or((line, line));
+        let (ours, theirs) = (ours.to_owned(), theirs.to_owned());
+        Line { ours, theirs, differs: None, refused: false }
+    };
+    lines.map(line).collect()
+}
+
+/// Where `tools/install-test-deps` puts Python's packages.
+fn python() -> PathBuf {
+    let folder = std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from).unwrap_or_else(|| {
+        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
+        cache.unwrap_or_else(home).join("hedgerow/test-deps")
+    });
+    folder.join("venv/bin/python")
+}
+
+/// The answers of ClickHouse, or why it refuses.
+fn theirs(texts: &[String]) -> Vec<Result<Value, String>> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/oracle.py");
+    let mut child = Command::new(python())
+        .arg(script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("run tools/install-test-deps first");
+    let input = serde_json::to_string(texts).unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "run tools/install-test-deps first");
+    let answers: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let one = |one: Value| match one.get("refusal") {
+        Some(why) => Err(why.to_string()),
+        None => Ok(one["answer"].clone()),
+    };
+    answers.into_iter().map(one).collect()
+}
+
+/// They show moments otherwise than answers do.
+fn has_moment(ty: &Type) -> bool {
+    match &ty.kind {
+        Kind::DateTime(_) => true,
+        Kind::Array(element) => has_moment(element),
+        Kind::Tuple(items) => items.iter().any(has_moment),
+        _ => false,
+    }
+}
+
+/// Equal, but for the last digits of floats and how whole ones are written.
+fn same(ours: &Value, theirs: &Value) -> bool {
+    match (ours, theirs) {
+        (Value::Number(a), Value::Number(b)) => {
+            let (Some(x), Some(y)) = (a.as_f64(), b.as_f64()) else { return a == b };
+            a == b || (a.is_f64() || b.is_f64()) && (x - y).abs() <= 1e-14 * x.abs().max(y.abs())
+        }
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
+        _ => ours == theirs,
+    }
+}
+
+#[test]
+fn expressions_mean_what_they_mean_in_clickhouse() {
+    let mut lines = lines();
+    for line in &mut lines {
+        let moment = compiled(&line.ours).is_ok_and(|program| has_moment(program.ty()));
+        if moment {
+            line.ours = format!("toString({})", line.ours);
+            line.theirs = format!("toString({})", line.theirs);
+        }
+    }
+    let texts: Vec<String> = lines.iter().map(|line| line.theirs.clone()).collect();
+    let mut wrong = Vec::new();
+    for (line, theirs) in lines.iter().zip(theirs(&texts)) {
+        let ours = answer(&line.ours).map(|(value, _)| value);
+        let agree = match (&ours, &theirs) {
+            (Ok(ours), Ok(theirs)) => same(ours, theirs),
+            (Err(_), Err(_)) => line.refused,
+            _ => false,
+        };
+        match &line.differs {
+            None if !agree => {
+                wrong.push(format!("{}\n    ours   {ours:?}\n    theirs {theirs:?}", line.ours));
+            }
+            Some((_, reason)) if agree => {
+                wrong.push(format!("{}: no difference any more ({reason})", line.ours));
+            }
+            Some((expected, _)) if ours.as_ref().ok() != Some(expected) => {
+                wrong.push(format!("{}: {ours:?} is not {expected}", line.ours));
+            }
+            _ => {}
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), lines.len(), wrong.join("\n"));
+}

@@ -1,0 +1,111 @@
+//! Values gathered into an array or a text.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, UInt32Array};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Field};
+use datafusion_common::ScalarValue;
+use hashbrown::HashMap;
+
+use super::whole::{Whole, encoded};
+use crate::error::{Error, Result, UNEXPECTED};
+
+#[derive(Debug)]
+pub(crate) struct GroupArray {
+    pub max: Option<usize>,
+    pub ty: DataType,
+}
+
+impl Whole for GroupArray {
+    fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+        let count = self.max.unwrap_or(usize::MAX).min(args[0].len());
+        list(&self.ty, args[0].slice(0, count))
+    }
+}
+
+/// Each value once, as they were met.
+#[derive(Debug)]
+pub(crate) struct GroupUniqArray {
+    pub max: Option<usize>,
+    pub ty: DataType,
+}
+
+impl Whole for GroupUniqArray {
+    fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+        let mut rows: Vec<u32> = counts(args)?.into_iter().map(|(row, _)| row).collect();
+        rows.truncate(self.max.unwrap_or(usize::MAX));
+        list(&self.ty, take(&args[0], &UInt32Array::from(rows), None)?)
+    }
+}
+
+/// The most frequent values, of equals those that were met first.
+#[derive(Debug)]
+pub(crate) struct TopK {
+    pub count: usize,
+    pub ty: DataType,
+}
+
+impl Whole for TopK {
+    fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+        let mut kinds = counts(args)?;
+        kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        kinds.truncate(self.count);
+        let rows = kinds.into_iter().map(|(row, _)| row);
+        list(&self.ty, take(&args[0], &UInt32Array::from_iter_values(rows), None)?)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct StringAgg;
+
+impl Whole for StringAgg {
+    fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+        let (texts, separators) = (args[0].as_string::<i32>(), args[1].as_string::<i32>());
+        if texts.is_empty() {
+            return Ok(ScalarValue::Utf8(None));
+        }
+        let mut out = String::new();
+        for row in 0..texts.len() {
+            if row > 0 {
+                out.push_str(separators.value(row));
+            }
+            out.push_str(texts.value(row));
+        }
+        Ok(ScalarValue::Utf8(Some(out)))
+    }
+}
+
+/// The first row of each kind, and how many there are.
+fn counts(args: &[ArrayRef]) -> Result<Vec<(u32, u64)>> {
+    let rows = encoded(&args[..1])?;
+    let mut kinds: HashMap<&[u8], usize> = HashMap::new();
+    let mut found: Vec<(u32, u64)> = Vec::new();
+    for (no, row) in rows.iter().enumerate() {
+        let at = *kinds.entry(row.data()).or_insert(found.len());
+        match found.get_mut(at) {
+            Some((_, count)) => *count += 1,
+            None => found.push((no as u32, 1)),
+        }
+    }
+    Ok(found)
+}
+
+pub(crate) fn element(ty: &DataType) -> Result<&Arc<Field>> {
+    match ty {
+        DataType::List(field) => Ok(field),
+        other => Err(Error::engine(UNEXPECTED, format!("{other} is no array"))),
+    }
+}
+
+/// One array of these elements.
+pub(crate) fn list(ty: &DataType, elements: ArrayRef) -> Result<ScalarValue> {
+    let field = element(ty)?;
+    let elements = match elements.data_type() == field.data_type() {
+        true => elements,
+        false => arrow::compute::cast(&elements, field.data_type())?,
+    };
+    let offsets = OffsetBuffer::from_lengths([elements.len()]);
+    Ok(ScalarValue::List(Arc::new(ListArray::try_new(field.clone(), offsets, elements, None)?)))
+}

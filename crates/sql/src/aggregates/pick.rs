@@ -1,0 +1,197 @@
+//! The value of one row: the first, the last, or that with the least or the greatest key.
+
+use std::cmp::Ordering;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_empty_array, new_null_array};
+use arrow::compute::{interleave, take};
+use arrow::datatypes::DataType;
+use arrow::row::{RowConverter, SortField};
+use datafusion_common::{Result, ScalarValue};
+use datafusion_expr::{EmitTo, GroupsAccumulator};
+
+use super::own::never_in_parts;
+use super::whole::{Whole, encoded};
+use super::{counted, only};
+use crate::error;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pick {
+    First,
+    Last,
+    /// By the second argument; of equals the first.
+    Least,
+    Greatest,
+}
+
+impl Pick {
+    /// Whether a row with the key `new` takes the place of one with the key `old`.
+    fn prefers(self, new: &[u8], old: &[u8]) -> bool {
+        match self {
+            Self::First => false,
+            Self::Last => true,
+            Self::Least => new.cmp(old) == Ordering::Less,
+            Self::Greatest => new.cmp(old) == Ordering::Greater,
+        }
+    }
+
+    const fn has_key(self) -> bool {
+        matches!(self, Self::Least | Self::Greatest)
+    }
+}
+
+impl Whole for Pick {
+    fn of(&self, args: &[ArrayRef]) -> error::Result<ScalarValue> {
+        if args[0].is_empty() {
+            return Ok(ScalarValue::try_from(args[0].data_type())?);
+        }
+        let row = match self {
+            Self::First => 0,
+            Self::Last => args[0].len() - 1,
+            Self::Least | Self::Greatest => {
+                let keys = encoded(&args[1..])?;
+                (1..keys.num_rows()).fold(0, |best, row| {
+                    let better = self.prefers(keys.row(row).data(), keys.row(best).data());
+                    if better { row } else { best }
+                })
+            }
+        };
+        Ok(ScalarValue::try_from_array(&args[0], row)?)
+    }
+}
+
+/// For each group its row.
+pub(crate) struct Picked {
+    pick: Pick,
+    ty: DataType,
+    converter: Option<RowConverter>,
+    /// Values that were picked, some of which no longer count.
+    chunks: Vec<ArrayRef>,
+    rows: usize,
+    places: Vec<Option<(u32, u32)>>,
+    keys: Vec<Box<[u8]>>,
+    bytes: usize,
+    key_bytes: usize,
+}
+
+/// Picked values may be this many times those that count, before the rest is thrown away.
+const SLACK: usize = 2;
+const ROWS_MIN: usize = 16 * 1024;
+
+impl Picked {
+    pub(crate) fn new(pick: Pick, types: Vec<DataType>) -> Result<Self> {
+        let keys: Vec<SortField> = types[1..].iter().cloned().map(SortField::new).collect();
+        Ok(Self {
+            pick,
+            ty: types[0].clone(),
+            converter: if pick.has_key() { Some(RowConverter::new(keys)?) } else { None },
+            chunks: Vec::new(),
+            rows: 0,
+            places: Vec::new(),
+            keys: Vec::new(),
+            bytes: 0,
+            key_bytes: 0,
+        })
+    }
+
+    fn values(&self, places: &[Option<(u32, u32)>]) -> Result<ArrayRef> {
+        if places.is_empty() {
+            return Ok(new_empty_array(&self.ty));
+        }
+        let none = new_null_array(&self.ty, 1);
+        let mut chunks: Vec<&dyn Array> = self.chunks.iter().map(|chunk| &**chunk).collect();
+        chunks.push(&none);
+        let missing = (self.chunks.len(), 0);
+        let places: Vec<(usize, usize)> = places
+            .iter()
+            .map(|place| place.map_or(missing, |(chunk, row)| (chunk as usize, row as usize)))
+            .collect();
+        Ok(interleave(&chunks, &places)?)
+    }
+
+    fn add(&mut self, chunk: ArrayRef) -> Result<()> {
+        self.rows += chunk.len();
+        self.bytes += chunk.to_data().get_slice_memory_size()?;
+        self.chunks.push(chunk);
+        Ok(())
+    }
+
+    fn tidy(&mut self) -> Result<()> {
+        if self.rows <= SLACK * self.places.len() + ROWS_MIN {
+            return Ok(());
+        }
+        let values = self.values(&self.places)?;
+        let places = self.places.iter_mut().enumerate();
+        places.for_each(|(row, place)| {
+            *place = place.map(|_| (0, row as u32));
+        });
+        (self.rows, self.bytes) = (0, 0);
+        self.chunks.clear();
+        self.add(values)
+    }
+}
+
+impl GroupsAccumulator for Picked {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        groups_total: usize,
+    ) -> Result<()> {
+        self.places.resize(groups_total, None);
+        if self.pick.has_key() {
+            self.keys.resize(groups_total, Box::default());
+        }
+        let rows = counted(values, filter)?;
+        let values = only(values, rows.as_ref())?;
+        let counts = |row: usize| rows.as_ref().is_none_or(|rows| rows.value(row));
+        let counted = groups.iter().enumerate().filter(|(row, _)| counts(*row));
+        let keys = match &self.converter {
+            Some(converter) => Some(converter.convert_columns(&values[1..])?),
+            None => None,
+        };
+        let chunk = self.chunks.len() as u32;
+        let mut picked: Vec<u32> = Vec::new();
+        for (row, group) in counted.map(|(_, group)| *group).enumerate() {
+            let key = keys.as_ref().map(|keys| keys.row(row));
+            let key = key.as_ref().map_or(&[] as &[u8], |key| key.data());
+            let place = &mut self.places[group];
+            let old = self.keys.get(group).map_or(&[] as &[u8], |key| key);
+            if place.is_some() && !self.pick.prefers(key, old) {
+                continue;
+            }
+            match place {
+                // Picked from this batch before: the value just takes its place.
+                Some((own, at)) if *own == chunk => picked[*at as usize] = row as u32,
+                _ => {
+                    *place = Some((chunk, picked.len() as u32));
+                    picked.push(row as u32);
+                }
+            }
+            if let Some(own) = self.keys.get_mut(group) {
+                self.key_bytes = self.key_bytes + key.len() - own.len();
+                *own = key.into();
+            }
+        }
+        if !picked.is_empty() {
+            self.add(take(&values[0], &UInt32Array::from(picked), None)?)?;
+        }
+        self.tidy()
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let places = emit_to.take_needed(&mut self.places);
+        if self.pick.has_key() {
+            emit_to.take_needed(&mut self.keys);
+        }
+        self.values(&places)
+    }
+
+    fn size(&self) -> usize {
+        let groups = self.places.capacity() * size_of::<Option<(u32, u32)>>()
+            + self.keys.capacity() * size_of::<Box<[u8]>>();
+        self.bytes + self.key_bytes + groups
+    }
+
+    never_in_parts!();
+}

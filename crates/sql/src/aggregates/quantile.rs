@@ -1,0 +1,66 @@
+//! Quantiles, interpolated between the two values beside them.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Float64Array};
+use arrow::datatypes::{DataType, Float64Type};
+use datafusion_common::ScalarValue;
+
+use super::collect::list;
+use super::whole::Whole;
+use crate::error::Result;
+
+#[derive(Debug)]
+pub(crate) struct Quantile(pub f64);
+
+impl Whole for Quantile {
+    fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+        Ok(ScalarValue::Float64(at(&mut numbers(args), self.0)))
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Quantiles {
+    pub levels: Vec<f64>,
+    pub ty: DataType,
+}
+
+impl Whole for Quantiles {
+    fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+        let mut numbers = numbers(args);
+        let found = self.levels.iter().map(|level| at(&mut numbers, *level).unwrap_or(f64::NAN));
+        list(&self.ty, Arc::new(found.collect::<Float64Array>()))
+    }
+}
+
+fn numbers(args: &[ArrayRef]) -> Vec<f64> {
+    let all = args[0].as_primitive::<Float64Type>().values().iter();
+    all.copied().filter(|number| !number.is_nan()).collect()
+}
+
+fn at(numbers: &mut [f64], level: f64) -> Option<f64> {
+    let last = numbers.len().checked_sub(1)?;
+    let place = level * last as f64;
+    let below = (place.floor() as usize).min(last);
+    let (_, low, above) = numbers.select_nth_unstable_by(below, f64::total_cmp);
+    let low = *low;
+    let share = place - below as f64;
+    match above.iter().copied().min_by(f64::total_cmp) {
+        Some(high) if share > 0.0 => Some(low + (high - low) * share),
+        _ => Some(low),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_between_two_values_lies_between_them() {
+        assert_eq!(at(&mut [4.0, 1.0, 3.0, 2.0], 0.5), Some(2.5));
+        assert_eq!(at(&mut [4.0, 1.0, 3.0, 2.0], 0.0), Some(1.0));
+        assert_eq!(at(&mut [4.0, 1.0, 3.0, 2.0], 1.0), Some(4.0));
+        assert_eq!(at(&mut [7.0], 0.9), Some(7.0));
+        assert_eq!(at(&mut [], 0.5), None);
+    }
+}

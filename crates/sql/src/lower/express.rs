@@ -1,0 +1,238 @@
+//! Expressions of the plan as the engine's.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray};
+use arrow::datatypes::DataType;
+use arrow::row::{RowConverter, SortField};
+use datafusion_common::ScalarValue;
+use datafusion_execution::memory_pool::MemoryConsumer;
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::Literal;
+use eval::{Program, data_type};
+use hogql::Span;
+use hogql::plan::{Expr, ExprKind, Relation, Set};
+use hogql::types::Type;
+
+use super::leaves::leaf_of;
+use super::{Found, Lower, Stage, input};
+use crate::apply::Apply;
+use crate::error::{Error, Result, UNEXPECTED};
+
+/// Larger constants are computed, within the bounds of what is computed.
+const LITERAL_BYTES_MAX: usize = 1024;
+
+type Physical = Arc<dyn PhysicalExpr>;
+
+impl Lower {
+    /// Of the type that the plan says.
+    pub(super) fn value(&self, expr: &Expr, stage: &Stage) -> Result<Physical> {
+        let ty = data_type(&expr.ty);
+        if let Some(column) = self.plain(expr, stage, &ty) {
+            return Ok(column);
+        }
+        match &expr.kind {
+            ExprKind::Query(relation) => return self.scalar(relation),
+            ExprKind::In { set: Set::Query(_) | Set::Cohort(_), .. } => {
+                return self.membership(expr, stage);
+            }
+            _ => {}
+        }
+        let (program, inputs) = self.program(expr, stage)?;
+        if program.constant() {
+            let one = program.run(&[], 1).map_err(of_eval)?;
+            // The engine repeats a literal for every row, whatever its size.
+            if one.to_data().get_slice_memory_size()? <= LITERAL_BYTES_MAX {
+                return Ok(Arc::new(Literal::new(ScalarValue::try_from_array(&one, 0)?)));
+            }
+        }
+        // Of a few rows a function may make large texts and arrays; numbers stay small.
+        let grows = ty.is_nested() || ty == DataType::Utf8;
+        let room = MemoryConsumer::new("values").register(self.task.memory_pool());
+        Ok(Apply::expr("expr", inputs, ty, move |arrays, rows| {
+            let found = program.run(arrays, rows).map_err(of_eval)?;
+            if grows {
+                room.try_resize(found.get_array_memory_size())?;
+            }
+            Ok(found)
+        }))
+    }
+
+    /// True where the condition holds, and false where it does not or is null.
+    pub(super) fn condition(&self, expr: &Expr, stage: &Stage) -> Result<Physical> {
+        let (program, inputs) = self.program(expr, stage)?;
+        Ok(Apply::expr("condition", inputs, DataType::Boolean, move |arrays, rows| {
+            let truth = program.filter(arrays, rows).map_err(of_eval)?;
+            Ok(Arc::new(truth))
+        }))
+    }
+
+    /// A column as it stands.
+    fn plain(&self, expr: &Expr, stage: &Stage, ty: &DataType) -> Option<Physical> {
+        let column = stage.layout.get(&leaf_of(expr)?)?;
+        let found = stage.plan.schema().field(column).data_type().clone();
+        // Behind an outer join an array may be null, which its type cannot be.
+        if stage.outer && ty.is_nested() {
+            return None;
+        }
+        let plain = input(&stage.plan, column);
+        match &found {
+            found if found == ty => Some(plain),
+            DataType::Dictionary(_, values) if **values == *ty => {
+                Some(Apply::cast(plain, ty.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    fn program(&self, expr: &Expr, stage: &Stage) -> Result<(Program, Vec<Physical>)> {
+        let mut inputs: Vec<Physical> = Vec::new();
+        let mut columns: Vec<(usize, usize)> = Vec::new();
+        let mut failed = None;
+        let mut leaf = |part: &Expr| -> Option<usize> {
+            let input = match &part.kind {
+                ExprKind::Query(relation) => self.scalar(relation),
+                ExprKind::In { set: Set::Query(_) | Set::Cohort(_), .. } => {
+                    self.membership(part, stage)
+                }
+                _ => {
+                    let column = stage.layout.get(&leaf_of(part)?)?;
+                    if let Some((_, input)) = columns.iter().find(|(own, _)| *own == column) {
+                        return Some(*input);
+                    }
+                    columns.push((column, inputs.len()));
+                    Ok(input(&stage.plan, column))
+                }
+            };
+            match input {
+                Ok(input) => inputs.push(input),
+                Err(error) => {
+                    failed.get_or_insert(error);
+                    inputs.push(Arc::new(Literal::new(ScalarValue::Null)));
+                }
+            }
+            Some(inputs.len() - 1)
+        };
+        let program = Program::compile(expr, &self.context, &mut leaf);
+        match failed {
+            Some(error) => Err(error),
+            None => Ok((program.map_err(of_eval)?, inputs)),
+        }
+    }
+
+    /// A value that is the same for all rows, if it is one.
+    pub(crate) fn constant(&self, expr: &Expr) -> Option<ScalarValue> {
+        let program = Program::compile(expr, &self.context, &mut |_| None).ok()?;
+        if !program.constant() {
+            return None;
+        }
+        ScalarValue::try_from_array(&program.run(&[], 1).ok()?, 0).ok()
+    }
+
+    fn scalar(&self, relation: &Relation) -> Result<Physical> {
+        match self.found.get(&address(relation)) {
+            Some(Found::Scalar(value)) => Ok(Arc::new(Literal::new(value.clone()))),
+            _ => Err(Error::engine(UNEXPECTED, "a subquery was not run")),
+        }
+    }
+
+    /// `IN` a subquery or a cohort.
+    fn membership(&self, expr: &Expr, stage: &Stage) -> Result<Physical> {
+        let ExprKind::In { expr: what, set, negated } = &expr.kind else {
+            return Err(Error::engine(UNEXPECTED, "no IN"));
+        };
+        let (negated, to) = (*negated, data_type(&expr.ty));
+        let found = match set {
+            Set::Query(relation) => self.found.get(&address(relation)),
+            Set::Cohort(cohort) => return self.in_cohort(what, *cohort, negated, to, stage),
+            Set::List(_) | Set::Array(_) => None,
+        };
+        let Some(Found::Set(members)) = found else {
+            return Err(Error::engine(UNEXPECTED, "a subquery was not run"));
+        };
+        let what = self.cast(self.value(what, stage)?, &what.ty, &members.ty, expr.span)?;
+        let members = members.clone();
+        let ty = to.clone();
+        Ok(Apply::expr("in", vec![what], ty, move |arrays, _| {
+            let columns = members.columns(&arrays[0]);
+            let has = members.seen.has(&columns)?;
+            let nulls = arrays[0].logical_nulls();
+            let valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+            let has = has.into_iter().enumerate();
+            let truth: BooleanArray =
+                has.map(|(row, has)| Some((has && valid(row)) != negated)).collect();
+            Ok(arrow::compute::cast(&truth, &to)?)
+        }))
+    }
+
+    fn in_cohort(
+        &self,
+        what: &Expr,
+        cohort: model::CohortId,
+        negated: bool,
+        to: DataType,
+        stage: &Stage,
+    ) -> Result<Physical> {
+        let what = self.value(what, stage)?;
+        let members = self.cohort(cohort);
+        Ok(Apply::expr("in cohort", vec![what], to.clone(), move |arrays, _| {
+            let ids = arrays[0].as_fixed_size_binary();
+            let has =
+                (0..ids.len()).map(|row| ids.is_valid(row) && members.contains(ids.value(row)));
+            let truth: BooleanArray = has.map(|has| Some(has != negated)).collect();
+            Ok(arrow::compute::cast(&truth, &to)?)
+        }))
+    }
+
+    /// As a cast that the plan wants without writing it: where two types meet.
+    pub(super) fn cast(
+        &self,
+        value: Physical,
+        from: &Type,
+        to: &Type,
+        span: Span,
+    ) -> Result<Physical> {
+        if data_type(from) == data_type(to) {
+            return Ok(value);
+        }
+        let inner = ExprKind::Output { source: 0, column: 0 };
+        let inner = Expr { kind: inner, ty: from.clone(), span };
+        let kind = ExprKind::Cast { expr: Box::new(inner), or_null: false };
+        let cast = Expr { kind, ty: to.clone(), span };
+        let program = Program::compile(&cast, &self.context, &mut |part| match part.kind {
+            ExprKind::Output { .. } => Some(0),
+            _ => None,
+        });
+        let program = program.map_err(of_eval)?;
+        Ok(Apply::expr("cast", vec![value], data_type(to), move |arrays, rows| {
+            program.run(arrays, rows).map_err(|error| of_eval(error).into())
+        }))
+    }
+}
+
+/// Values that the engine cannot sort, as bytes that it can.
+pub(super) fn sortable(value: Physical, ty: &DataType) -> Result<Physical> {
+    if !ty.is_nested() {
+        return Ok(value);
+    }
+    let converter = RowConverter::new(vec![SortField::new(ty.clone())])?;
+    Ok(Apply::expr("bytes", vec![value], DataType::Binary, move |arrays, _| {
+        let rows = converter.convert_columns(arrays)?;
+        let bytes: BinaryArray = rows.iter().map(|row| Some(row.data().to_vec())).collect();
+        Ok(Arc::new(bytes) as ArrayRef)
+    }))
+}
+
+/// Plans do not change while they run, so where a subquery stands is its name.
+pub(super) fn address(relation: &Relation) -> usize {
+    std::ptr::from_ref(relation) as usize
+}
+
+pub(super) fn of_eval(error: eval::Error) -> Error {
+    match error {
+        eval::Error::Invalid { message, span } => Error::Invalid { message, span: Some(span) },
+        eval::Error::TooLarge { .. } => Error::engine("too_large_value", error.to_string()),
+        eval::Error::Input { .. } => Error::engine(UNEXPECTED, error.to_string()),
+        eval::Error::Arrow(error) => error.into(),
+    }
+}

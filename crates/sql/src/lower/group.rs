@@ -1,0 +1,120 @@
+//! `GROUP BY` and aggregates.
+
+use std::sync::Arc;
+
+use arrow::array::{AsArray, Float64Array};
+use arrow::datatypes::{DataType, Float64Type};
+use datafusion_common::ScalarValue;
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::expressions::Literal;
+use datafusion_physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
+use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use eval::data_type;
+use hogql::plan::{Aggregate, Grouping};
+use hogql::types::{Kind, Type};
+
+use super::leaves::{Layout, Leaf};
+use super::{Lower, Stage, input, one, project};
+use crate::aggregates::Fold;
+use crate::apply::Apply;
+use crate::error::{Error, Result};
+
+impl Lower {
+    pub(super) fn group(&self, stage: Stage, grouping: &Grouping) -> Result<Stage> {
+        let schema = stage.plan.schema();
+        let mut keys = Vec::new();
+        for (no, key) in grouping.keys.iter().enumerate() {
+            keys.push((self.value(key, &stage)?, format!("k{no}")));
+        }
+        let (mut folds, mut calls, mut filters) = (Vec::new(), Vec::new(), Vec::new());
+        for (no, call) in grouping.aggregates.iter().enumerate() {
+            let (fold, args) = self.fold(call, &stage)?;
+            calls.push(fold.expr(args, &schema, format!("a{no}"))?);
+            let filter = call.filter.as_ref().map(|filter| self.condition(filter, &stage));
+            filters.push(filter.transpose()?);
+            folds.push(fold);
+        }
+        let groups = Arc::new(PhysicalGroupBy::new_single(keys));
+        let several = stage.plan.output_partitioning().partition_count() > 1;
+        let grouped: Arc<dyn ExecutionPlan> = if several && folds.iter().all(Fold::merges) {
+            let none = vec![None; calls.len()];
+            let parts = AggregateExec::try_new(
+                AggregateMode::Partial,
+                groups.clone(),
+                calls.clone(),
+                filters,
+                stage.plan,
+                schema.clone(),
+            )?;
+            let whole = Arc::new(groups.as_final());
+            let mode = AggregateMode::Final;
+            let parts = one(Arc::new(parts));
+            Arc::new(AggregateExec::try_new(mode, whole, calls, none, parts, schema)?)
+        } else {
+            let mode = AggregateMode::Single;
+            let input = one(stage.plan);
+            Arc::new(AggregateExec::try_new(mode, groups, calls, filters, input, schema)?)
+        };
+        let first = grouping.keys.len();
+        let mut layout = Layout::default();
+        let mut exprs: Vec<Arc<dyn PhysicalExpr>> =
+            (0..first).map(|key| input(&grouped, key)).collect();
+        (0..first).for_each(|key| layout.set(Leaf::Key(key), key));
+        for (no, fold) in folds.iter().enumerate() {
+            exprs.push(fold.finish(input(&grouped, first + no)));
+            layout.set(Leaf::Aggregate(no), first + no);
+        }
+        if exprs.is_empty() {
+            // A grouping by nothing of nothing is still a row.
+            exprs.push(Arc::new(Literal::new(ScalarValue::UInt8(Some(0)))));
+        }
+        Ok(Stage { plan: project(grouped, exprs)?, layout, outer: false })
+    }
+
+    /// An aggregate and its arguments, in the types that it takes.
+    pub(super) fn fold(
+        &self,
+        call: &Aggregate,
+        stage: &Stage,
+    ) -> Result<(Fold, Vec<Arc<dyn PhysicalExpr>>)> {
+        let types: Vec<Type> = call.args.iter().map(|arg| arg.ty.clone()).collect();
+        let Some(ty) = call.function.0.result(&types) else {
+            let message = format!("{} cannot take its arguments", call.function.0.name);
+            return Err(Error::Invalid { message, span: None });
+        };
+        let found: Vec<DataType> = types.iter().map(data_type).collect();
+        let fold = Fold::new(call, &found, data_type(&ty))?;
+        let mut args: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
+        for (arg, wanted) in call.args.iter().zip(&fold.args) {
+            let mut value = self.value(arg, stage)?;
+            if data_type(&arg.ty) != *wanted {
+                value = match wanted {
+                    DataType::Utf8 => {
+                        self.cast(value, &arg.ty, &Type::from(Kind::Text).or_null(true), arg.span)?
+                    }
+                    wanted => Apply::cast(value, wanted.clone()),
+                };
+            }
+            if matches!(call.function.0.name, "min" | "max") && *wanted == DataType::Float64 {
+                value = numbers_only(value);
+            }
+            args.push(value);
+        }
+        if args.is_empty() {
+            args.push(Arc::new(Literal::new(ScalarValue::Int64(Some(1)))));
+        }
+        Ok((fold, args))
+    }
+}
+
+/// What is no number is neither the least nor the greatest.
+fn numbers_only(value: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
+    Apply::expr("number", vec![value], DataType::Float64, |arrays, _| {
+        let numbers = arrays[0].as_primitive::<Float64Type>();
+        if !numbers.values().iter().any(|number| number.is_nan()) {
+            return Ok(arrays[0].clone());
+        }
+        let numbers = numbers.iter().map(|number| number.filter(|number| !number.is_nan()));
+        Ok(Arc::new(numbers.collect::<Float64Array>()))
+    })
+}

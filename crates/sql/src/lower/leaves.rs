@@ -1,0 +1,168 @@
+//! What expressions take from rows, and where it stands.
+
+use std::collections::HashMap;
+
+use hogql::plan::{Aggregate, Expr, ExprKind, Select, Set, Step};
+use hogql::tables::Link;
+
+/// A value that a row has before anything is computed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Leaf {
+    Field { source: usize, field: Field },
+    Output { source: usize, column: usize },
+    Element(usize, usize),
+    Key(usize),
+    Aggregate(usize),
+    Window(usize),
+}
+
+/// A column of a table or of one that its links lead to, or a property out of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Field {
+    pub via: Vec<Link>,
+    pub name: &'static str,
+    /// Into the column's JSON; empty for the column itself.
+    pub path: Vec<Place>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    Key(String),
+    /// From 1.
+    Index(u64),
+}
+
+/// Columns of a stage by what they hold.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Layout(HashMap<Leaf, usize>);
+
+impl Layout {
+    pub(crate) fn get(&self, leaf: &Leaf) -> Option<usize> {
+        self.0.get(leaf).copied()
+    }
+
+    pub(crate) fn set(&mut self, leaf: Leaf, column: usize) {
+        self.0.insert(leaf, column);
+    }
+
+    pub(crate) fn shifted(mut self, by: usize) -> Self {
+        self.0.values_mut().for_each(|column| *column += by);
+        self
+    }
+
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+}
+
+/// None for what is computed.
+pub(crate) fn leaf_of(expr: &Expr) -> Option<Leaf> {
+    Some(match &expr.kind {
+        ExprKind::Column { source, via, name } => {
+            let field = Field { via: via.clone(), name, path: Vec::new() };
+            Leaf::Field { source: *source, field }
+        }
+        ExprKind::Property { of, path } => {
+            let ExprKind::Column { source, via, name } = &of.kind else { return None };
+            // Members are columns; an element of an object is found in its text.
+            let [Step::Key(_), ..] = &path[..] else { return None };
+            let path = path.iter().map(|step| match step {
+                Step::Key(key) => Place::Key(key.clone()),
+                Step::Index(index) => Place::Index(*index),
+            });
+            let field = Field { via: via.clone(), name, path: path.collect() };
+            Leaf::Field { source: *source, field }
+        }
+        ExprKind::Output { source, column } => Leaf::Output { source: *source, column: *column },
+        ExprKind::Element(unnest, array) => Leaf::Element(*unnest, *array),
+        ExprKind::Key(key) => Leaf::Key(*key),
+        ExprKind::Aggregate(aggregate) => Leaf::Aggregate(*aggregate),
+        ExprKind::Window(window) => Leaf::Window(*window),
+        _ => return None,
+    })
+}
+
+/// The parts of an expression; subqueries are none.
+pub(crate) fn parts(expr: &Expr) -> Vec<&Expr> {
+    match &expr.kind {
+        ExprKind::Property { of, .. } => vec![of],
+        ExprKind::Lambda { body, .. } => vec![body],
+        ExprKind::Call { args, .. } | ExprKind::And(args) | ExprKind::Or(args) => {
+            args.iter().collect()
+        }
+        ExprKind::Compare(_, sides) => sides.iter().collect(),
+        ExprKind::Not(part) | ExprKind::Interval(part, _) => vec![part],
+        ExprKind::IsNull { expr, .. } | ExprKind::Cast { expr, .. } => vec![expr],
+        ExprKind::In { expr, set, .. } => match set {
+            Set::List(items) => std::iter::once(&**expr).chain(items).collect(),
+            Set::Array(array) => vec![expr, array],
+            Set::Query(_) | Set::Cohort(_) => vec![expr],
+        },
+        ExprKind::Unnested { array } => vec![array],
+        ExprKind::Value(_)
+        | ExprKind::Column { .. }
+        | ExprKind::Output { .. }
+        | ExprKind::Element(..)
+        | ExprKind::Key(_)
+        | ExprKind::Aggregate(_)
+        | ExprKind::Window(_)
+        | ExprKind::Param(_)
+        | ExprKind::Query(_)
+        | ExprKind::AggregateCall(_)
+        | ExprKind::WindowCall(_) => Vec::new(),
+    }
+}
+
+/// The expression and all its parts, except those of leaves.
+pub(crate) fn walk<'a>(expr: &'a Expr, see: &mut impl FnMut(&'a Expr)) {
+    see(expr);
+    if leaf_of(expr).is_none() {
+        parts(expr).into_iter().for_each(|part| walk(part, see));
+    }
+}
+
+pub(crate) fn leaves(expr: &Expr, see: &mut impl FnMut(Leaf)) {
+    walk(expr, &mut |part| leaf_of(part).into_iter().for_each(&mut *see));
+}
+
+/// The sources that an expression reads, or None if it reads elements of arrays too.
+pub(crate) fn sources(expr: &Expr) -> Option<Vec<usize>> {
+    let (mut found, mut only_rows) = (Vec::new(), true);
+    leaves(expr, &mut |leaf| match leaf {
+        Leaf::Field { source, .. } | Leaf::Output { source, .. } => found.push(source),
+        _ => only_rows = false,
+    });
+    only_rows.then_some(found)
+}
+
+/// Everything that a select computes, apart from its subqueries.
+pub(crate) fn exprs(select: &Select) -> Vec<&Expr> {
+    fn call(call: &Aggregate) -> impl Iterator<Item = &Expr> {
+        call.args.iter().chain(&call.filter)
+    }
+    let mut all: Vec<&Expr> = select.sources.iter().filter_map(|one| one.on.as_ref()).collect();
+    all.extend(select.unnests.iter().chain(&select.late_unnests).flat_map(|one| &one.arrays));
+    all.extend(&select.filter);
+    if let Some(grouping) = &select.grouping {
+        all.extend(&grouping.keys);
+        all.extend(grouping.aggregates.iter().flat_map(call));
+        all.extend(&grouping.having);
+    }
+    for window in &select.windows {
+        all.extend(call(&window.call));
+        all.extend(&window.partition);
+        all.extend(window.order.iter().map(|order| &order.expr));
+    }
+    all.extend(&select.columns);
+    all.extend(select.order.iter().map(|order| &order.expr));
+    all.extend(select.limit_by.iter().flat_map(|limit_by| &limit_by.by));
+    all
+}
+
+/// The conditions that must all hold.
+pub(crate) fn conjuncts(expr: &Expr) -> Vec<&Expr> {
+    match &expr.kind {
+        ExprKind::And(parts) => parts.iter().flat_map(conjuncts).collect(),
+        _ => vec![expr],
+    }
+}

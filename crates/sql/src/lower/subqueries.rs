@@ -1,0 +1,148 @@
+//! Subqueries that stand for a value or a set, run before the rows that need them.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use datafusion_common::ScalarValue;
+use datafusion_physical_plan::execute_stream;
+use eval::data_type;
+use futures_util::StreamExt;
+use hogql::plan::{Body, Expr, ExprKind, Plan, Relation, Select, Set, Source};
+use hogql::types::{Kind, Type};
+
+use super::express::address;
+use super::leaves::{exprs, walk};
+use super::{Found, Lower, Members, input, one, project};
+use crate::error::{Error, Result};
+use crate::steps::first::Seen;
+
+/// The engine repeats the value for every row of a batch.
+const VALUE_BYTES_MAX: usize = 64 * 1024;
+
+impl Lower {
+    pub(super) async fn prepare(&mut self, select: &Select) -> Result<()> {
+        let mut wanted: Vec<&Expr> = Vec::new();
+        for expr in exprs(select) {
+            walk(expr, &mut |part| {
+                let is_query = matches!(
+                    part.kind,
+                    ExprKind::Query(_) | ExprKind::In { set: Set::Query(_), .. }
+                );
+                if is_query {
+                    wanted.push(part);
+                }
+            });
+        }
+        for expr in wanted {
+            let (relation, found) = match &expr.kind {
+                ExprKind::Query(relation) => {
+                    (relation, Found::Scalar(self.one_value(relation, expr).await?))
+                }
+                ExprKind::In { expr: what, set: Set::Query(relation), .. } => {
+                    (relation, Found::Set(Arc::new(self.members(relation, &what.ty, expr).await?)))
+                }
+                _ => continue,
+            };
+            self.found.insert(address(relation), found);
+        }
+        Ok(())
+    }
+
+    async fn one_value(&mut self, relation: &Relation, expr: &Expr) -> Result<ScalarValue> {
+        let stage = self.relation(relation, Some(2)).await?;
+        let mut stream = execute_stream(one(stage.plan), self.task.clone())?;
+        let mut value = None;
+        while let Some(batch) = stream.next().await.transpose()? {
+            if batch.num_rows() > usize::from(value.is_none()) {
+                let message = "A subquery that stands for a value must give one row";
+                return Err(Error::invalid(message, expr.span));
+            }
+            if batch.num_rows() > 0 {
+                value = Some(ScalarValue::try_from_array(batch.column(0), 0)?);
+            }
+        }
+        match value {
+            Some(value) if value.size() > VALUE_BYTES_MAX => {
+                let message =
+                    format!("A subquery's value may have {VALUE_BYTES_MAX} bytes at most");
+                Err(Error::engine("too_large_value", message))
+            }
+            Some(value) => Ok(value),
+            None => Ok(ScalarValue::try_from(&data_type(&expr.ty))?),
+        }
+    }
+
+    async fn members(&mut self, relation: &Relation, left: &Type, expr: &Expr) -> Result<Members> {
+        let own: Vec<Type> = relation.columns.iter().map(|column| column.ty.clone()).collect();
+        let element = match (&own[..], &left.kind) {
+            ([one], _) => one.clone(),
+            _ => Kind::Tuple(own.clone()).into(),
+        };
+        let Some(ty) = left.common(&element) else {
+            let message = format!("{left} cannot be in rows of {element}");
+            return Err(Error::invalid(message, expr.span));
+        };
+        let wanted = match &ty.kind {
+            Kind::Tuple(items) if own.len() > 1 => items.clone(),
+            _ => vec![ty.clone()],
+        };
+        let stage = self.relation(relation, None).await?;
+        let pairs = own.iter().zip(&wanted).enumerate();
+        let columns =
+            pairs.map(|(no, (own, to))| self.cast(input(&stage.plan, no), own, to, expr.span));
+        let columns = columns.collect::<Result<_>>()?;
+        let plan = project(stage.plan, columns)?;
+        let split = matches!(&ty.kind, Kind::Tuple(_));
+        let types = match (&ty.kind, own.len()) {
+            // A single column of tuples is taken apart like the left side.
+            (Kind::Tuple(items), _) => items.iter().map(data_type).collect(),
+            _ => wanted.iter().map(data_type).collect(),
+        };
+        let mut seen = Seen::new(types, self.task.memory_pool())?;
+        let mut stream = execute_stream(one(plan), self.task.clone())?;
+        while let Some(batch) = stream.next().await.transpose()? {
+            let columns: Vec<ArrayRef> = match (split, batch.columns()) {
+                (true, [only]) if own.len() == 1 => {
+                    arrow::array::AsArray::as_struct(only).columns().to_vec()
+                }
+                (_, columns) => columns.to_vec(),
+            };
+            debug_assert!(columns.iter().all(|column| column.len() == batch.num_rows()));
+            seen.count(&columns, |_| ())?;
+        }
+        Ok(Members { ty, seen })
+    }
+}
+
+/// How often each common table expression is read.
+pub(super) fn cte_uses(plan: &Plan) -> Vec<usize> {
+    let mut uses = vec![0; plan.ctes.len()];
+    plan.ctes.iter().chain([&plan.root]).for_each(|relation| count(relation, &mut uses));
+    uses
+}
+
+fn count(relation: &Relation, uses: &mut [usize]) {
+    match &relation.body {
+        Body::Set { first, rest } => {
+            count(first, uses);
+            rest.iter().for_each(|(_, relation)| count(relation, uses));
+        }
+        Body::Select(select) => {
+            for joined in &select.sources {
+                match &joined.source {
+                    Source::Cte(no) => uses[*no] += 1,
+                    Source::Query(relation) => count(relation, uses),
+                    Source::Table(..) | Source::Numbers(_) => {}
+                }
+            }
+            for expr in exprs(select) {
+                walk(expr, &mut |part| match &part.kind {
+                    ExprKind::Query(relation) | ExprKind::In { set: Set::Query(relation), .. } => {
+                        count(relation, uses)
+                    }
+                    _ => {}
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Window functions: those over one partition and order together.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion_physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
+use datafusion_physical_plan::ExecutionPlan;
+use datafusion_physical_plan::sorts::sort::SortExec;
+use eval::data_type;
+use hogql::ast::{Bound, FrameUnit};
+use hogql::functions::Role;
+use hogql::plan::{ExprKind, Value, WindowCall};
+use hogql::types::Type;
+
+use super::express::sortable;
+use super::leaves::Leaf;
+use super::{Lower, Stage, column, inputs, one, project, schema_of};
+use crate::error::{Error, Result, UNEXPECTED};
+use crate::steps::StepExec;
+use crate::steps::window::{Call, Frame, Function, Window};
+
+impl Lower {
+    pub(super) fn windows(&self, mut stage: Stage, windows: &[WindowCall]) -> Result<Stage> {
+        let mut done = vec![false; windows.len()];
+        for no in 0..windows.len() {
+            if done[no] {
+                continue;
+            }
+            let alike: Vec<usize> = (no..windows.len())
+                .filter(|other| {
+                    let (own, other) = (&windows[no], &windows[*other]);
+                    own.partition == other.partition && own.order == other.order
+                })
+                .collect();
+            alike.iter().for_each(|no| done[*no] = true);
+            stage = self.over_one(stage, windows, &alike)?;
+        }
+        Ok(stage)
+    }
+
+    fn over_one(&self, stage: Stage, windows: &[WindowCall], alike: &[usize]) -> Result<Stage> {
+        let before = stage.plan.schema();
+        let plain = before.fields().len();
+        let mut exprs = inputs(&stage.plan);
+        let mut types: Vec<DataType> =
+            before.fields().iter().map(|field| field.data_type().clone()).collect();
+        let first = &windows[alike[0]];
+        let (mut partition, mut sort) = (Vec::new(), Vec::new());
+        for key in &first.partition {
+            let ty = data_type(&key.ty);
+            partition.push(exprs.len());
+            sort.push(PhysicalSortExpr::new_default(column(exprs.len())));
+            exprs.push(sortable(self.value(key, &stage)?, &ty)?);
+            types.push(if ty.is_nested() { DataType::Binary } else { ty });
+        }
+        let mut order = Vec::new();
+        for one in &first.order {
+            let ty = data_type(&one.expr.ty);
+            order.push((exprs.len(), one.descending));
+            sort.push(self.order(one, &stage, &mut exprs)?);
+            types.push(if ty.is_nested() { DataType::Binary } else { ty });
+        }
+        let mut calls = Vec::new();
+        for no in alike {
+            calls.push(self.window_call(&windows[*no], &stage, &mut exprs, &mut types)?);
+        }
+        let width = exprs.len();
+        let mut input = one(project(stage.plan, exprs)?);
+        if let Some(ordering) = LexOrdering::new(sort) {
+            input = Arc::new(SortExec::new(ordering, input));
+        }
+        types.extend(calls.iter().map(|call| call.ty.clone()));
+        let schema = schema_of(types);
+        let stop = self.stop.clone();
+        let step = Window { schema: schema.clone(), partition, order, calls, stop };
+        let plan: Arc<dyn ExecutionPlan> = StepExec::plan(step, vec![input], schema, 1);
+        // What only the windows needed goes.
+        let kept = (0..plain).chain(width..width + alike.len());
+        let plan = project(plan, kept.map(column).collect())?;
+        let mut layout = stage.layout;
+        for (at, no) in alike.iter().enumerate() {
+            layout.set(Leaf::Window(*no), plain + at);
+        }
+        Ok(Stage { plan, layout, ..stage })
+    }
+
+    fn window_call(
+        &self,
+        window: &WindowCall,
+        stage: &Stage,
+        exprs: &mut Vec<Arc<dyn PhysicalExpr>>,
+        types: &mut Vec<DataType>,
+    ) -> Result<Call> {
+        let call = &window.call;
+        let tys: Vec<Type> = call.args.iter().map(|arg| arg.ty.clone()).collect();
+        let Some(result) = call.function.0.result(&tys) else {
+            return Err(Error::engine(UNEXPECTED, "a window function without a type"));
+        };
+        let ty = data_type(&result);
+        let mut add = |value: Arc<dyn PhysicalExpr>, ty: DataType| {
+            exprs.push(value);
+            types.push(ty);
+            exprs.len() - 1
+        };
+        let mut args = Vec::new();
+        let function = if call.function.0.role == Role::Aggregate {
+            let (fold, values) = self.fold(call, stage)?;
+            for (value, ty) in values.into_iter().zip(&fold.args) {
+                args.push(add(value, ty.clone()));
+            }
+            Function::Fold(fold)
+        } else {
+            // The first is the value, the second a number, the third stands for no value.
+            for arg in call.args.iter().step_by(2) {
+                let value = self.value(arg, stage)?;
+                let value = self.cast(value, &arg.ty, &result, arg.span)?;
+                args.push(add(value, ty.clone()));
+            }
+            self.function(window)?
+        };
+        let filter = match &call.filter {
+            Some(filter) => Some(add(self.condition(filter, stage)?, DataType::Boolean)),
+            None => None,
+        };
+        Ok(Call { function, args, filter, frame: frame(window), ty })
+    }
+
+    fn function(&self, window: &WindowCall) -> Result<Function> {
+        let number = match window.call.args.get(1).map(|arg| &arg.kind) {
+            Some(ExprKind::Value(Value::UInt(number))) => {
+                i64::try_from(*number).unwrap_or(i64::MAX)
+            }
+            Some(ExprKind::Value(Value::Int(number))) => *number,
+            _ => 1,
+        };
+        Ok(match window.call.function.0.name {
+            "row_number" => Function::RowNumber,
+            "rank" => Function::Rank,
+            "dense_rank" => Function::DenseRank,
+            "lag" => Function::Neighbour(number),
+            "lead" => Function::Neighbour(number.saturating_neg()),
+            "first_value" => Function::First,
+            "last_value" => Function::Last,
+            "nth_value" => Function::Nth(u64::try_from(number).unwrap_or(0)),
+            other => return Err(Error::engine(UNEXPECTED, format!("no window function {other}"))),
+        })
+    }
+}
+
+fn frame(window: &WindowCall) -> Frame {
+    let (unit, start, end) = window.frame.unwrap_or(match window.order.is_empty() {
+        true => (FrameUnit::Rows, Bound::UnboundedPreceding, Bound::UnboundedFollowing),
+        false => (FrameUnit::Range, Bound::UnboundedPreceding, Bound::CurrentRow),
+    });
+    Frame { unit, start, end }
+}

@@ -1,0 +1,120 @@
+//! Columns of codes as the engine's dictionaries.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, DictionaryArray, StringArray, StringBuilder, UInt32Array};
+use arrow::datatypes::{DataType, UInt32Type};
+use serde_json::Value as Json;
+use warehouse::{ABSENT, Dictionary, Value};
+
+use crate::error::Result;
+use crate::lower::leaves::Place;
+
+/// Texts behind codes.
+pub(super) fn text_type() -> DataType {
+    DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8))
+}
+
+/// What a missing text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    Null,
+    Empty,
+}
+
+/// A dictionary as texts: what is null, or lies behind a path that leads nowhere, is none.
+#[derive(Clone, Debug)]
+pub(super) struct Texts {
+    values: ArrayRef,
+    /// Entries that are no text; empty if all are.
+    none: Vec<bool>,
+    missing: Missing,
+    entries: u32,
+}
+
+impl Texts {
+    pub(super) fn of(dictionary: &Dictionary, path: &[Place], missing: Missing) -> Self {
+        let texts = dictionary.iter().map(|value| text(value, path));
+        Self::from_texts(texts, missing)
+    }
+
+    fn from_texts(texts: impl Iterator<Item = Option<impl AsRef<str>>>, missing: Missing) -> Self {
+        let mut builder = StringBuilder::new();
+        let (mut none, mut any_none, mut entries) = (Vec::new(), false, 0);
+        for text in texts {
+            builder.append_value(text.as_ref().map_or("", AsRef::as_ref));
+            any_none |= text.is_none();
+            none.push(text.is_none());
+            entries += 1;
+        }
+        if missing == Missing::Empty {
+            // What rows without a text point at.
+            builder.append_value("");
+        }
+        if !any_none {
+            none.clear();
+        }
+        Self { values: Arc::new(builder.finish()), none, missing, entries }
+    }
+
+    pub(super) fn rows(&self, codes: impl Iterator<Item = u32>) -> Result<ArrayRef> {
+        let is_none =
+            |code: u32| code == ABSENT || self.none.get(code as usize).is_some_and(|none| *none);
+        let keys: UInt32Array = match self.missing {
+            Missing::Null => codes.map(|code| (!is_none(code)).then_some(code)).collect(),
+            Missing::Empty => {
+                let or_empty = |code| if is_none(code) { self.entries } else { code };
+                UInt32Array::from_iter_values(codes.map(or_empty))
+            }
+        };
+        let values = self.values.clone();
+        Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, values)?))
+    }
+
+    /// The text of each entry.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Option<&str>> {
+        let values = self.values.as_any().downcast_ref::<StringArray>();
+        (0..self.entries as usize).map(move |entry| {
+            let is_none = self.none.get(entry).is_some_and(|none| *none);
+            values.filter(|_| !is_none).map(|values| values.value(entry))
+        })
+    }
+}
+
+/// A property's text: without quotes; none for `null` and for what is empty.
+fn text<'a>(value: Value<'a>, path: &[Place]) -> Option<std::borrow::Cow<'a, str>> {
+    let within = path.get(1..).unwrap_or_default();
+    match (value, within) {
+        (Value::Json(json), [_, ..]) => {
+            let json: Json = serde_json::from_str(json).ok()?;
+            json_text(walk(&json, within)?).map(Into::into)
+        }
+        (_, [_, ..]) | (Value::Null, _) => None,
+        (Value::Bool(true), _) => Some("true".into()),
+        (Value::Bool(false), _) => Some("false".into()),
+        (Value::Number(text) | Value::Text(text) | Value::Json(text), _) => {
+            (!text.is_empty()).then(|| text.into())
+        }
+    }
+}
+
+fn walk<'a>(json: &'a Json, path: &[Place]) -> Option<&'a Json> {
+    path.iter().try_fold(json, |json, place| match place {
+        Place::Key(key) => json.get(key),
+        Place::Index(index) => json.get(usize::try_from(index.checked_sub(1)?).ok()?),
+    })
+}
+
+pub(super) fn json_text(json: &Json) -> Option<String> {
+    match json {
+        Json::Null => None,
+        Json::String(text) => (!text.is_empty()).then(|| text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+/// A property out of an object that is in memory.
+pub(super) fn property(object: &serde_json::Map<String, Json>, path: &[Place]) -> Option<String> {
+    let (Place::Key(first), within) = path.split_first()? else { return None };
+    json_text(walk(object.get(first)?, within)?)
+}

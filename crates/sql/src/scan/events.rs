@@ -1,0 +1,428 @@
+//! Events, part by part, on as many threads as there are partitions.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::{
+    Array, ArrayRef, FixedSizeBinaryArray, Int64Array, RecordBatch, StringArray,
+    TimestampMicrosecondArray, UInt32Array,
+};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion_common::Result as EngineResult;
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_plan::ExecutionPlan;
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use facts::World;
+use futures_util::stream;
+use hogql::plan::Expr;
+use hogql::tables::Link;
+use warehouse::{ABSENT, Batch, Column, Columns, Dictionary, Filter, Key, Part};
+
+use super::coded::{Missing, Texts, property, text_type};
+use super::persons::{MOMENT, PersonField, UUID, texts, texts_type};
+use super::sessions::Sessions;
+use super::tables::object;
+use super::{batch, never_empty, unsupported};
+use crate::error::Result;
+use crate::lower::leaves::{Field, Place};
+use crate::lower::{Lower, schema_of};
+use crate::steps::{Step, StepExec};
+use crate::stop::Stop;
+
+/// A dictionary this many times the rows is cut down to what they use.
+const SPARSE: usize = 2;
+
+struct Events {
+    schema: SchemaRef,
+    gets: Vec<Get>,
+    parts: Vec<Part>,
+    next: AtomicUsize,
+    filter: Filter,
+    columns: Columns,
+    world: Arc<World>,
+    stop: Stop,
+}
+
+/// Where a field's values come from.
+enum Get {
+    Timestamp,
+    CreatedAt,
+    Uuid,
+    Properties,
+    Project,
+    Person(PersonField),
+    Coded(usize, Coded),
+}
+
+/// What is worked out once for every entry of a dictionary.
+enum Coded {
+    Text(Vec<Place>, Missing),
+    PersonMode,
+    Href,
+    Elements(fn(&facts::Element) -> Option<&str>),
+    Group(usize, Field),
+    Session(Arc<Sessions>, ArrayRef),
+}
+
+#[derive(Clone)]
+enum Entries {
+    Texts(Texts),
+    /// Values by code; rows without a code have the last.
+    Values(ArrayRef),
+    /// Places in a column by code.
+    Places(Arc<Vec<Option<u32>>>, ArrayRef),
+}
+
+impl std::fmt::Debug for Events {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Events({} parts)", self.parts.len())
+    }
+}
+
+impl Lower {
+    pub(super) fn events(
+        &self,
+        fields: Vec<Field>,
+        filters: &[&Expr],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut columns = Columns::default();
+        let mut gets = Vec::with_capacity(fields.len());
+        for field in &fields {
+            gets.push(self.get(field, &mut columns)?);
+        }
+        let schema = schema_of(never_empty(gets.iter().map(Get::ty).collect()));
+        let filter = self.pushed(filters);
+        let parts = self.world.events.parts(&filter, &columns)?;
+        let partitions = self.threads.min(parts.len()).max(1);
+        let step = Arc::new(Events {
+            schema: schema.clone(),
+            gets,
+            parts,
+            next: AtomicUsize::new(0),
+            filter,
+            columns,
+            world: self.world.clone(),
+            stop: self.stop.clone(),
+        });
+        Ok(StepExec::plan(step, Vec::new(), schema, partitions))
+    }
+
+    fn get(&self, field: &Field, columns: &mut Columns) -> Result<Get> {
+        let mut key = |key: Key| match columns.keys.iter().position(|own| *own == key) {
+            Some(at) => at,
+            None => {
+                columns.keys.push(key);
+                columns.keys.len() - 1
+            }
+        };
+        // An event has one distinct id, so what lies behind it is the event's own.
+        let via: Vec<Link> =
+            field.via.iter().copied().filter(|link| *link != Link::DistinctId).collect();
+        if field.via.iter().skip(1).any(|link| *link == Link::DistinctId) {
+            return Err(unsupported(field));
+        }
+        let own = |name: &str| Key::Property(name.to_owned());
+        let text = |key, missing| Get::Coded(key, Coded::Text(field.path.clone(), missing));
+        Ok(match (&via[..], field.name, &field.path[..]) {
+            ([], "properties", [Place::Key(name), ..]) => text(key(own(name)), Missing::Null),
+            ([], "properties", _) => {
+                columns.properties = true;
+                Get::Properties
+            }
+            ([], "timestamp", _) => Get::Timestamp,
+            ([], "created_at", _) => {
+                columns.created_at = true;
+                Get::CreatedAt
+            }
+            ([], "uuid", _) => {
+                columns.uuids = true;
+                Get::Uuid
+            }
+            (_, "team_id", _) => Get::Project,
+            ([], "event", _) => text(key(Key::Event), Missing::Empty),
+            ([], "distinct_id", _) => text(key(Key::DistinctId), Missing::Empty),
+            ([], "elements_chain", _) => text(key(Key::ElementsChain), Missing::Empty),
+            ([], "$session_id" | "$window_id", _) => text(key(own(field.name)), Missing::Null),
+            ([], "person_mode", _) => {
+                Get::Coded(key(own("$process_person_profile")), Coded::PersonMode)
+            }
+            ([], "elements_chain_href", _) => Get::Coded(key(Key::ElementsChain), Coded::Href),
+            ([], "elements_chain_texts", _) => {
+                let text: fn(&facts::Element) -> Option<&str> = |element| element.text.as_deref();
+                Get::Coded(key(Key::ElementsChain), Coded::Elements(text))
+            }
+            ([], "elements_chain_ids", _) => {
+                let id: fn(&facts::Element) -> Option<&str> = |element| element.attr_id.as_deref();
+                Get::Coded(key(Key::ElementsChain), Coded::Elements(id))
+            }
+            ([], "elements_chain_elements", _) => {
+                let tag: fn(&facts::Element) -> Option<&str> =
+                    |element| element.tag_name.as_deref();
+                Get::Coded(key(Key::ElementsChain), Coded::Elements(tag))
+            }
+            ([], name, _) if name.starts_with("$group_") => {
+                let Some(index) = group_index(name) else { return Err(unsupported(field)) };
+                text(key(Key::Group(index)), Missing::Empty)
+            }
+            ([] | [Link::Person], _, _) => {
+                let person = PersonField::new(field, &self.world);
+                Get::Person(person.ok_or_else(|| unsupported(field))?)
+            }
+            ([Link::Group(index)], _, _) => {
+                let index = usize::from(*index);
+                Get::Coded(key(Key::Group(index)), Coded::Group(index, field.clone()))
+            }
+            ([Link::Session], _, _) => {
+                let sessions = self.sessions()?;
+                let Some(column) = sessions.column(field.name, self.world.project) else {
+                    return Err(unsupported(field));
+                };
+                Get::Coded(key(own("$session_id")), Coded::Session(sessions, column))
+            }
+            _ => return Err(unsupported(field)),
+        })
+    }
+}
+
+fn group_index(name: &str) -> Option<usize> {
+    name.strip_prefix("$group_")?.parse().ok()
+}
+
+impl Get {
+    fn ty(&self) -> DataType {
+        match self {
+            Self::Timestamp | Self::CreatedAt => MOMENT,
+            Self::Uuid => UUID,
+            Self::Properties => DataType::Utf8,
+            Self::Project => DataType::Int64,
+            Self::Person(field) => field.ty(),
+            Self::Coded(_, coded) => match coded {
+                Coded::Text(..) => text_type(),
+                Coded::PersonMode | Coded::Href => DataType::Utf8,
+                Coded::Elements(_) => texts_type(),
+                Coded::Group(_, field) => match field.name {
+                    "index" => DataType::Int64,
+                    "created_at" | "updated_at" => MOMENT,
+                    _ => DataType::Utf8,
+                },
+                Coded::Session(_, column) => column.data_type().clone(),
+            },
+        }
+    }
+}
+
+impl Coded {
+    fn entries(&self, dictionary: &Dictionary, world: &World) -> Result<Entries> {
+        let chains = || {
+            dictionary.iter().map(|value| match value {
+                warehouse::Value::Text(chain) => facts::parse_elements(chain),
+                _ => Vec::new(),
+            })
+        };
+        Ok(match self {
+            Self::Text(path, missing) => Entries::Texts(Texts::of(dictionary, path, *missing)),
+            Self::PersonMode => {
+                let off = |value| value == warehouse::Value::Bool(false);
+                let mode = |off| if off { "propertyless" } else { "full" };
+                let modes = dictionary.iter().map(|value| mode(off(value))).chain([mode(false)]);
+                Entries::Values(Arc::new(StringArray::from_iter_values(modes)))
+            }
+            Self::Href => {
+                let href = |chain: Vec<facts::Element>| {
+                    chain.into_iter().find_map(|element| element.href).unwrap_or_default()
+                };
+                let hrefs = chains().map(href).chain([String::new()]);
+                Entries::Values(Arc::new(StringArray::from_iter_values(hrefs)))
+            }
+            Self::Elements(of) => {
+                let mut all: Vec<Vec<String>> = Vec::with_capacity(dictionary.len() + 1);
+                for chain in chains() {
+                    let mut found: Vec<String> = Vec::new();
+                    for text in chain.iter().filter_map(of) {
+                        if !found.iter().any(|own| own == text) {
+                            found.push(text.to_owned());
+                        }
+                    }
+                    all.push(found);
+                }
+                all.push(Vec::new());
+                Entries::Values(texts(all.iter().map(Vec::as_slice)))
+            }
+            Self::Group(index, field) => Entries::Values(groups(*index, field, dictionary, world)?),
+            Self::Session(sessions, column) => {
+                let ids = Texts::of(dictionary, &[], Missing::Null);
+                let places = ids.entries().map(|id| sessions.place(id?));
+                Entries::Places(Arc::new(places.collect()), column.clone())
+            }
+        })
+    }
+}
+
+fn groups(index: usize, field: &Field, dictionary: &Dictionary, world: &World) -> Result<ArrayRef> {
+    let found = dictionary.iter().map(|value| match value {
+        warehouse::Value::Text(key) => world.groups.get(index, key).map(|group| (key, group)),
+        _ => None,
+    });
+    let found = found.chain([None]);
+    Ok(match (field.name, &field.path[..]) {
+        ("properties", path @ [_, ..]) => {
+            let texts = found.map(|group| property(&group?.1.properties, path));
+            Arc::new(texts.collect::<StringArray>())
+        }
+        ("properties", []) => {
+            let texts = found.map(|group| Some(object(&group?.1.properties)));
+            Arc::new(texts.collect::<StringArray>())
+        }
+        ("key", _) => Arc::new(found.map(|group| Some(group?.0)).collect::<StringArray>()),
+        ("index", _) => {
+            Arc::new(found.map(|group| group.map(|_| index as i64)).collect::<Int64Array>())
+        }
+        ("created_at" | "updated_at", _) => {
+            let times = found.map(|group| Some(group?.1.created_at.as_micros()));
+            Arc::new(times.collect::<TimestampMicrosecondArray>())
+        }
+        _ => return Err(unsupported(field)),
+    })
+}
+
+impl Entries {
+    fn rows(&self, codes: &[u32]) -> Result<ArrayRef> {
+        match self {
+            Self::Texts(texts) => texts.rows(codes.iter().copied()),
+            Self::Values(values) => {
+                let last = values.len() as u32 - 1;
+                let places = codes.iter().map(|code| if *code == ABSENT { last } else { *code });
+                Ok(take(values, &UInt32Array::from_iter_values(places), None)?)
+            }
+            Self::Places(places, column) => {
+                let place = |code: &u32| places.get(*code as usize).copied().flatten();
+                Ok(take(column, &codes.iter().map(place).collect::<UInt32Array>(), None)?)
+            }
+        }
+    }
+}
+
+/// One partition's reading.
+struct Reading {
+    scan: Arc<Events>,
+    /// Of each field, what the last dictionary gave: parts of one file share theirs.
+    last: Vec<Option<(Arc<Dictionary>, Entries)>>,
+    part: Option<(Batch, usize)>,
+}
+
+impl Reading {
+    async fn next(&mut self, rows_max: usize) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some((batch, from)) = &mut self.part
+                && *from < batch.rows
+            {
+                let range = *from..batch.rows.min(*from + rows_max);
+                *from = range.end;
+                let found = self.scan.piece(batch, range, &self.last)?;
+                return Ok(Some(found));
+            }
+            tokio::task::yield_now().await;
+            self.scan.stop.check()?;
+            let no = self.scan.next.fetch_add(1, Ordering::Relaxed);
+            let Some(part) = self.scan.parts.get(no) else { return Ok(None) };
+            let mut batch = part.read(&self.scan.filter, &self.scan.columns)?;
+            let rows = batch.rows;
+            batch.columns.iter_mut().for_each(|column| cut_down(column, rows));
+            self.prepare(&batch)?;
+            self.part = Some((batch, 0));
+        }
+    }
+
+    fn prepare(&mut self, batch: &Batch) -> Result<()> {
+        for (get, last) in self.scan.gets.iter().zip(&mut self.last) {
+            let Get::Coded(key, coded) = get else { continue };
+            let dictionary = &batch.columns[*key].dictionary;
+            if !last.as_ref().is_some_and(|(own, _)| Arc::ptr_eq(own, dictionary)) {
+                let entries = coded.entries(dictionary, &self.scan.world)?;
+                *last = Some((dictionary.clone(), entries));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A few rows of a large file need a few of its texts.
+fn cut_down(column: &mut Column, rows: usize) {
+    if column.dictionary.len() <= rows * SPARSE {
+        return;
+    }
+    let mut small = Dictionary::default();
+    let mut codes: HashMap<u32, u32> = HashMap::new();
+    for code in column.codes.iter_mut().filter(|code| **code != ABSENT) {
+        let value = column.dictionary.get(*code);
+        *code = *codes.entry(*code).or_insert_with(|| small.push(value));
+    }
+    column.dictionary = Arc::new(small);
+}
+
+impl Events {
+    fn piece(
+        &self,
+        read: &Batch,
+        range: Range<usize>,
+        entries: &[Option<(Arc<Dictionary>, Entries)>],
+    ) -> Result<RecordBatch> {
+        let actors: Vec<u32> = match self.gets.iter().any(|get| matches!(get, Get::Person(_))) {
+            true => {
+                let numbers = read.distinct_nos[range.clone()].iter();
+                numbers.map(|number| self.world.people.actor(*number)).collect()
+            }
+            false => Vec::new(),
+        };
+        let rows = range.len();
+        let columns = self.gets.iter().zip(entries).map(|(get, entries)| -> Result<ArrayRef> {
+            let range = range.clone();
+            Ok(match (get, entries) {
+                (Get::Timestamp, _) => moments(&read.timestamps[range]),
+                (Get::CreatedAt, _) => moments(&read.created_at[range]),
+                (Get::Uuid, _) => {
+                    let uuids = read.uuids[range].iter();
+                    Arc::new(FixedSizeBinaryArray::try_from_iter(uuids)?)
+                }
+                (Get::Properties, _) => {
+                    Arc::new(StringArray::from_iter_values(&read.properties[range]))
+                }
+                (Get::Project, _) => Arc::new(Int64Array::from(vec![self.world.project.0; rows])),
+                (Get::Person(field), _) => field.rows(&self.world, &actors)?,
+                (Get::Coded(key, _), Some((_, entries))) => {
+                    entries.rows(&read.columns[*key].codes[range])?
+                }
+                (Get::Coded(..), None) => arrow::array::new_null_array(&get.ty(), rows),
+            })
+        });
+        batch(&self.schema, columns.collect::<Result<_>>()?, rows)
+    }
+}
+
+fn moments(micros: &[i64]) -> ArrayRef {
+    Arc::new(TimestampMicrosecondArray::from_iter_values(micros.iter().copied()))
+}
+
+impl Step for Arc<Events> {
+    fn name(&self) -> &'static str {
+        "events"
+    }
+
+    fn start(
+        &self,
+        _: usize,
+        _: Vec<SendableRecordBatchStream>,
+        context: &Arc<TaskContext>,
+    ) -> EngineResult<SendableRecordBatchStream> {
+        let rows_max = context.session_config().batch_size();
+        let last = self.gets.iter().map(|_| None).collect();
+        let reading = Reading { scan: self.clone(), last, part: None };
+        let out = stream::try_unfold(reading, move |mut reading| async move {
+            Ok(reading.next(rows_max).await?.map(|batch| (batch, reading)))
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), out)))
+    }
+}

@@ -1,0 +1,137 @@
+//! What is known of persons, by actor.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::{
+    ArrayRef, BooleanArray, FixedSizeBinaryBuilder, Int64Array, ListBuilder, StringArray,
+    StringBuilder, TimestampMicrosecondArray,
+};
+use arrow::datatypes::{DataType, Field as ArrowField, TimeUnit};
+use facts::World;
+use uuid::Uuid;
+use warehouse::{ABSENT, Column};
+
+use super::coded::{Missing, Texts, text_type};
+use crate::error::Result;
+use crate::lower::leaves::Field;
+
+pub(super) const MOMENT: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+pub(super) const UUID: DataType = DataType::FixedSizeBinary(16);
+
+/// Uuids of actors without a profile that are remembered.
+const UUIDS_MAX: usize = 64 * 1024;
+
+/// A column of `persons`.
+pub(super) enum PersonField {
+    Id(Mutex<HashMap<u32, Uuid>>),
+    CreatedAt,
+    Properties,
+    IsIdentified,
+    LastSeenAt,
+    /// Numbers of the ids of each person.
+    DistinctIds(HashMap<u32, Vec<Box<str>>>),
+    Project,
+    Property(Arc<Column>, Texts),
+}
+
+impl PersonField {
+    /// The links are gone through already. None if there is no such column.
+    pub(super) fn new(field: &Field, world: &World) -> Option<Self> {
+        if let [crate::lower::leaves::Place::Key(name), ..] = &field.path[..] {
+            let column = world.people.column(name);
+            let texts = Texts::of(&column.dictionary, &field.path, Missing::Null);
+            return Some(Self::Property(column, texts));
+        }
+        Some(match field.name {
+            "id" | "person_id" => Self::Id(Mutex::default()),
+            "created_at" => Self::CreatedAt,
+            "properties" => Self::Properties,
+            "is_identified" => Self::IsIdentified,
+            "last_seen_at" => Self::LastSeenAt,
+            "distinct_ids" => {
+                let mut ids: HashMap<u32, Vec<Box<str>>> = HashMap::new();
+                for (_, text, actor) in world.people.ids() {
+                    ids.entry(actor).or_default().push(text.into());
+                }
+                Self::DistinctIds(ids)
+            }
+            "team_id" => Self::Project,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn ty(&self) -> DataType {
+        match self {
+            Self::Id(_) => UUID,
+            Self::CreatedAt | Self::LastSeenAt => MOMENT,
+            Self::Properties => DataType::Utf8,
+            Self::IsIdentified => DataType::Boolean,
+            Self::DistinctIds(_) => texts_type(),
+            Self::Project => DataType::Int64,
+            Self::Property(..) => text_type(),
+        }
+    }
+
+    pub(super) fn rows(&self, world: &World, actors: &[u32]) -> Result<ArrayRef> {
+        let people = &world.people;
+        let persons = actors.iter().map(|actor| people.person(*actor));
+        Ok(match self {
+            Self::Id(known) => {
+                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut uuids = FixedSizeBinaryBuilder::with_capacity(actors.len(), 16);
+                for (actor, person) in actors.iter().zip(persons) {
+                    let uuid = match person {
+                        Some(person) => person.uuid,
+                        // A name made of the id's text, which takes a while.
+                        None => {
+                            if known.len() >= UUIDS_MAX {
+                                known.clear();
+                            }
+                            *known.entry(*actor).or_insert_with(|| people.uuid(*actor))
+                        }
+                    };
+                    uuids.append_value(uuid.as_bytes())?;
+                }
+                Arc::new(uuids.finish())
+            }
+            Self::CreatedAt => {
+                let times = persons.map(|person| Some(person?.created_at.as_micros()));
+                Arc::new(times.collect::<TimestampMicrosecondArray>())
+            }
+            Self::Properties => {
+                Arc::new(persons.map(|person| Some(&*person?.properties)).collect::<StringArray>())
+            }
+            Self::IsIdentified => Arc::new(
+                persons.map(|person| Some(person?.is_identified)).collect::<BooleanArray>(),
+            ),
+            Self::LastSeenAt => Arc::new(TimestampMicrosecondArray::new_null(actors.len())),
+            Self::DistinctIds(ids) => {
+                texts(actors.iter().map(|actor| ids.get(actor).map_or(&[] as &[_], |ids| ids)))
+            }
+            Self::Project => {
+                let project = world.project.0;
+                Arc::new(persons.map(|person| person.map(|_| project)).collect::<Int64Array>())
+            }
+            Self::Property(column, texts) => {
+                let code = |actor: &u32| column.codes.get(*actor as usize).copied();
+                texts.rows(actors.iter().map(|actor| code(actor).unwrap_or(ABSENT)))?
+            }
+        })
+    }
+}
+
+/// Arrays of texts that are never null.
+pub(super) fn texts_type() -> DataType {
+    DataType::List(Arc::new(ArrowField::new("item", DataType::Utf8, false)))
+}
+
+pub(super) fn texts<'a, T: AsRef<str> + 'a>(rows: impl Iterator<Item = &'a [T]>) -> ArrayRef {
+    let item = ArrowField::new("item", DataType::Utf8, false);
+    let mut lists = ListBuilder::new(StringBuilder::new()).with_field(item);
+    for row in rows {
+        row.iter().for_each(|text| lists.values().append_value(text));
+        lists.append(true);
+    }
+    Arc::new(lists.finish())
+}

@@ -1,0 +1,234 @@
+//! Sessions, out of the events that name them (contract, 5.4).
+//!
+//! A session is computed from all its events, whichever of them a query is about.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, TimestampMicrosecondArray,
+    UInt64Array,
+};
+use model::ProjectId;
+use warehouse::{ABSENT, Batch, Columns, Filter, Interner, Key, Predicate, Value};
+
+use super::coded::{Missing, Texts};
+use super::persons::texts;
+use super::session_rows::{ENTRIES, EXITS, Event, NONE, Session, channel};
+use crate::error::{Error, Result, UNEXPECTED};
+use crate::lower::Lower;
+
+#[derive(Default)]
+pub(crate) struct Sessions {
+    ids: HashMap<Box<str>, u32>,
+    names: Vec<Box<str>>,
+    rows: Vec<Session>,
+    texts: Interner,
+}
+
+/// Of a session beside its texts: its row, its id, and what finds it.
+const SESSION_BYTES: usize = size_of::<Session>() + 128;
+
+/// Columns that are read of each event, the session's id first.
+const NAMED: usize = 3;
+
+impl Lower {
+    pub(super) fn sessions(&self) -> Result<Arc<Sessions>> {
+        let sessions = self.sessions_read();
+        sessions.ok_or_else(|| Error::engine(UNEXPECTED, "sessions were not read"))
+    }
+
+    pub(super) async fn read_sessions(&mut self) -> Result<()> {
+        if self.sessions_read().is_some() {
+            return Ok(());
+        }
+        let mut columns = Columns { created_at: true, ..Columns::default() };
+        let own = |name: &str| Key::Property(name.to_owned());
+        columns.keys.extend([own("$session_id"), Key::Event, Key::DistinctId]);
+        columns.keys.extend(ENTRIES.iter().chain(&EXITS).map(|name| own(name)));
+        let has_session = Predicate::test(own("$session_id"), |value| value.is_some());
+        let filter = Filter { predicate: Some(has_session), ..Filter::default() };
+        let parts = self.world.events.parts(&filter, &columns)?;
+        let mut sessions = Sessions::default();
+        for part in parts {
+            tokio::task::yield_now().await;
+            self.stop.check()?;
+            let before = sessions.bytes();
+            sessions.add(&part.read(&filter, &columns)?);
+            self.keep(sessions.bytes() - before)?;
+        }
+        self.set_sessions(Arc::new(sessions));
+        Ok(())
+    }
+}
+
+impl Sessions {
+    fn bytes(&self) -> usize {
+        // Texts are held in the dictionary and found by a table of its codes.
+        self.rows.len() * SESSION_BYTES + self.texts.dictionary.memory_bytes() * 2
+    }
+
+    fn add(&mut self, batch: &Batch) {
+        let ids = Texts::of(&batch.columns[0].dictionary, &[], Missing::Null);
+        let mut places: Vec<Option<u32>> = vec![None; batch.columns[0].dictionary.len()];
+        let ids: Vec<Option<&str>> = ids.entries().collect();
+        let mut texts: Vec<Vec<u32>> = Vec::new();
+        for column in &batch.columns[NAMED - 1..] {
+            // Texts of whole dictionaries: parts share most of them.
+            let coded = Texts::of(&column.dictionary, &[], Missing::Null);
+            let own = coded
+                .entries()
+                .map(|text| text.map_or(NONE, |text| self.texts.intern(Value::Text(text))));
+            texts.push(own.collect());
+        }
+        for row in 0..batch.rows {
+            let code = batch.columns[0].codes[row];
+            let Some(id) = ids.get(code as usize).copied().flatten() else { continue };
+            let place = *places[code as usize].get_or_insert_with(|| match self.ids.get(id) {
+                Some(place) => *place,
+                None => {
+                    let place = self.rows.len() as u32;
+                    self.ids.insert(id.into(), place);
+                    self.names.push(id.into());
+                    self.rows.push(Session::new());
+                    place
+                }
+            });
+            let text = |column: usize| match batch.columns[column].codes[row] {
+                ABSENT => NONE,
+                code => texts[column - (NAMED - 1)][code as usize],
+            };
+            let name = &batch.columns[1];
+            let name = match name.value(row) {
+                Some(Value::Text(name)) => name,
+                _ => "",
+            };
+            let event = Event {
+                name,
+                at: batch.timestamps[row],
+                inserted: batch.created_at[row],
+                distinct_id: text(2),
+                entries: std::array::from_fn(|at| text(NAMED + at)),
+                exits: std::array::from_fn(|at| text(NAMED + ENTRIES.len() + at)),
+            };
+            self.rows[place as usize].add(&event);
+        }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(super) fn place(&self, id: &str) -> Option<u32> {
+        self.ids.get(id).copied()
+    }
+
+    fn text(&self, code: u32) -> Option<&str> {
+        match code {
+            NONE => None,
+            code => match self.texts.dictionary.get(code) {
+                Value::Text(text) => Some(text),
+                _ => None,
+            },
+        }
+    }
+
+    pub(super) fn column(&self, name: &str, project: ProjectId) -> Option<ArrayRef> {
+        let rows = self.rows.iter();
+        let coded = |code: &dyn Fn(&Session) -> u32| -> ArrayRef {
+            Arc::new(self.rows.iter().map(|row| self.text(code(row))).collect::<StringArray>())
+        };
+        let url = |code: &dyn Fn(&Session) -> u32, part: fn(&str) -> &str| -> ArrayRef {
+            let parts = self.rows.iter().map(|row| self.text(code(row)).map(part));
+            Arc::new(parts.collect::<StringArray>())
+        };
+        let times = |time: fn(&Session) -> i64| -> ArrayRef {
+            Arc::new(TimestampMicrosecondArray::from_iter_values(self.rows.iter().map(time)))
+        };
+        let counts = |count: fn(&Session) -> u64| -> ArrayRef {
+            Arc::new(UInt64Array::from_iter_values(self.rows.iter().map(count)))
+        };
+        let first_url = |row: &Session| row.entry("$current_url");
+        let last_url = |row: &Session| row.exit("$current_url");
+        Some(match name {
+            "session_id" => Arc::new(StringArray::from_iter_values(&self.names)),
+            "distinct_id" => {
+                let ids = rows.map(|row| self.text(row.distinct_id).unwrap_or_default());
+                Arc::new(StringArray::from_iter_values(ids))
+            }
+            "$start_timestamp" => times(|row| row.start),
+            "$end_timestamp" => times(|row| row.end),
+            "max_inserted_at" => times(|row| row.inserted),
+            "$num_uniq_urls" => counts(|row| row.urls.len() as u64),
+            "$urls" => {
+                let urls: Vec<Vec<&str>> = rows
+                    .map(|row| row.urls.iter().filter_map(|url| self.text(*url)).collect())
+                    .collect();
+                texts(urls.iter().map(Vec::as_slice))
+            }
+            "$entry_current_url" => coded(&first_url),
+            "$entry_pathname" => url(&first_url, path),
+            "$entry_hostname" => url(&first_url, host),
+            "$end_current_url" | "$exit_current_url" => coded(&last_url),
+            "$end_pathname" | "$exit_pathname" => url(&last_url, path),
+            "$pageview_count" => counts(|row| row.pageviews),
+            "$autocapture_count" => counts(|row| row.autocaptures),
+            "$screen_count" => counts(|row| row.screens),
+            "$session_duration" => counts(Session::seconds),
+            "$is_bounce" => {
+                Arc::new(rows.map(|row| Some(row.is_bounce())).collect::<BooleanArray>())
+            }
+            "$channel_type" => {
+                let channels =
+                    rows.map(|row| channel(|name| self.text(row.entry(name)).map(str::to_owned)));
+                Arc::new(StringArray::from_iter_values(channels))
+            }
+            "$last_external_click_url" => coded(&|row| row.exit("$external_click_url")),
+            "$vitals_lcp" => {
+                let numbers = rows
+                    .map(|row| self.text(row.entry("$web_vitals_LCP_value"))?.parse::<f64>().ok());
+                Arc::new(numbers.collect::<Float64Array>())
+            }
+            "team_id" => Arc::new(Int64Array::from(vec![project.0; self.rows.len()])),
+            other => {
+                let entry = other.strip_prefix("$entry_")?;
+                let known = ENTRIES.iter().find(|own| own.trim_start_matches('$') == entry)?;
+                coded(&|row| row.entry(known))
+            }
+        })
+    }
+}
+
+fn behind_protocol(url: &str) -> &str {
+    url.split_once("://").map_or(url, |(_, rest)| rest)
+}
+
+fn host(url: &str) -> &str {
+    let rest = behind_protocol(url);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let host = &rest[..end];
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+fn path(url: &str) -> &str {
+    let rest = behind_protocol(url);
+    let Some(start) = rest.find('/') else { return "" };
+    let path = &rest[start..];
+    &path[..path.find(['?', '#']).unwrap_or(path.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_taken_apart() {
+        let url = "https://user@shop.example:8080/a/b?c=d#e";
+        assert_eq!((host(url), path(url)), ("shop.example", "/a/b"));
+        assert_eq!((host("https://x.example?y"), path("https://x.example?y")), ("x.example", ""));
+    }
+}

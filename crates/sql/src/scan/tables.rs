@@ -1,0 +1,188 @@
+//! The tables that are in memory: persons, their ids, groups, cohorts, sessions.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, Int64Array, StringArray, TimestampMicrosecondArray};
+use arrow::datatypes::DataType;
+use datafusion_physical_plan::ExecutionPlan;
+use facts::World;
+use hogql::tables::{Link, Table};
+use warehouse::GROUP_TYPES;
+
+use super::coded::property;
+use super::persons::{MOMENT, PersonField};
+use super::{Column, known, unsupported};
+use crate::error::Result;
+use crate::lower::Lower;
+use crate::lower::leaves::Field;
+
+/// Rows that stand for persons, or for something that belongs to one.
+struct PersonColumn {
+    world: Arc<World>,
+    field: PersonField,
+    actors: Arc<Vec<u32>>,
+}
+
+impl Column for PersonColumn {
+    fn ty(&self) -> DataType {
+        self.field.ty()
+    }
+
+    fn rows(&self, range: Range<usize>) -> Result<ArrayRef> {
+        self.field.rows(&self.world, &self.actors[range])
+    }
+}
+
+struct Ready(ArrayRef);
+
+impl Column for Ready {
+    fn ty(&self) -> DataType {
+        self.0.data_type().clone()
+    }
+
+    fn rows(&self, range: Range<usize>) -> Result<ArrayRef> {
+        // A copy: a slice would be counted as large as the whole.
+        let rows = range.start as u64..range.end as u64;
+        let rows = arrow::array::UInt64Array::from_iter_values(rows);
+        Ok(arrow::compute::take(&self.0, &rows, None)?)
+    }
+}
+
+impl Lower {
+    pub(super) fn known_table(
+        &self,
+        table: Table,
+        fields: Vec<Field>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match table {
+            Table::Persons => self.persons(fields),
+            Table::PersonDistinctIds => {
+                let ids = self.world.people.ids();
+                let ids = ids.filter(|(_, _, actor)| self.world.people.person(*actor).is_some());
+                let (texts, actors) = ids.map(|(_, text, actor)| (text, actor)).unzip();
+                self.of_persons(fields, &[Link::Person], actors, texts, None)
+            }
+            Table::CohortPeople | Table::StaticCohortPeople => {
+                let is_static = table == Table::StaticCohortPeople;
+                let (mut actors, mut cohorts) = (Vec::new(), Vec::new());
+                for (id, cohort) in self.world.cohorts.iter() {
+                    if cohort.is_static == is_static {
+                        let members = cohort.members.iter();
+                        let own = members.filter(|no| self.world.people.person(*no).is_some());
+                        actors.extend(own);
+                        cohorts.resize(actors.len(), id.0);
+                    }
+                }
+                self.of_persons(fields, &[Link::Person], actors, Vec::new(), Some(cohorts))
+            }
+            Table::Groups => self.groups(fields),
+            Table::Sessions | Table::Events => self.session_table(fields),
+        }
+    }
+
+    fn persons(&self, fields: Vec<Field>) -> Result<Arc<dyn ExecutionPlan>> {
+        let persons = self.world.people.persons().map(|(no, _)| no);
+        if !fields.iter().any(|field| field.via.contains(&Link::DistinctId)) {
+            return self.of_persons(fields, &[], persons.collect(), Vec::new(), None);
+        }
+        // A row for each id.
+        let mut ids: HashMap<u32, Vec<&str>> = HashMap::new();
+        for (_, text, actor) in self.world.people.ids() {
+            ids.entry(actor).or_default().push(text);
+        }
+        let (mut actors, mut texts) = (Vec::new(), Vec::new());
+        for person in persons {
+            for id in ids.get(&person).into_iter().flatten() {
+                actors.push(person);
+                texts.push(*id);
+            }
+        }
+        self.of_persons(fields, &[Link::DistinctId, Link::Person], actors, texts, None)
+    }
+
+    /// Links that lead back to the row's person or id are no way at all.
+    fn of_persons(
+        &self,
+        fields: Vec<Field>,
+        links: &[Link],
+        actors: Vec<u32>,
+        texts: Vec<&str>,
+        cohorts: Option<Vec<i64>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let rows = actors.len();
+        let actors = Arc::new(actors);
+        let columns = fields.iter().map(|field| -> Result<Box<dyn Column>> {
+            if !field.via.iter().all(|link| links.contains(link)) {
+                return Err(unsupported(field));
+            }
+            match field.name {
+                "distinct_id" => {
+                    let texts = StringArray::from_iter_values(texts.iter());
+                    return Ok(Box::new(Ready(Arc::new(texts))));
+                }
+                "cohort_id" => {
+                    let cohorts = Int64Array::from(cohorts.clone().unwrap_or_default());
+                    return Ok(Box::new(Ready(Arc::new(cohorts))));
+                }
+                _ => {}
+            }
+            let field = PersonField::new(field, &self.world).ok_or_else(|| unsupported(field))?;
+            let (world, actors) = (self.world.clone(), actors.clone());
+            Ok(Box::new(PersonColumn { world, field, actors }))
+        });
+        Ok(known(columns.collect::<Result<_>>()?, rows))
+    }
+
+    fn groups(&self, fields: Vec<Field>) -> Result<Arc<dyn ExecutionPlan>> {
+        let groups = &self.world.groups;
+        let all = (0..GROUP_TYPES)
+            .flat_map(|index| groups.of_type(index).map(move |(key, group)| (index, key, group)));
+        let mut all: Vec<_> = all.collect();
+        all.sort_unstable_by_key(|(index, key, _)| (*index, *key));
+        let columns = fields.iter().map(|field| -> Result<Box<dyn Column>> {
+            let all = all.iter();
+            let array: ArrayRef = match (field.name, &field.path[..]) {
+                _ if !field.via.is_empty() => return Err(unsupported(field)),
+                ("properties", path @ [_, ..]) => {
+                    let texts = all.map(|(_, _, group)| property(&group.properties, path));
+                    Arc::new(texts.collect::<StringArray>())
+                }
+                ("properties", []) => {
+                    let texts = all.map(|(_, _, group)| object(&group.properties));
+                    Arc::new(StringArray::from_iter_values(texts))
+                }
+                ("index", _) => {
+                    Arc::new(Int64Array::from_iter_values(all.map(|(index, _, _)| *index as i64)))
+                }
+                ("key", _) => Arc::new(StringArray::from_iter_values(all.map(|(_, key, _)| *key))),
+                // When a group last changed is not kept.
+                ("created_at" | "updated_at", _) => {
+                    let times = all.map(|(_, _, group)| group.created_at.as_micros());
+                    Arc::new(TimestampMicrosecondArray::from_iter_values(times))
+                }
+                ("team_id", _) => Arc::new(Int64Array::from(vec![self.world.project.0; all.len()])),
+                _ => return Err(unsupported(field)),
+            };
+            debug_assert!(field.name != "created_at" || *array.data_type() == MOMENT);
+            Ok(Box::new(Ready(array)))
+        });
+        Ok(known(columns.collect::<Result<_>>()?, all.len()))
+    }
+
+    fn session_table(&self, fields: Vec<Field>) -> Result<Arc<dyn ExecutionPlan>> {
+        let sessions = self.sessions()?;
+        let columns = fields.iter().map(|field| -> Result<Box<dyn Column>> {
+            match sessions.column(field.name, self.world.project) {
+                Some(array) if field.via.is_empty() => Ok(Box::new(Ready(array))),
+                _ => Err(unsupported(field)),
+            }
+        });
+        Ok(known(columns.collect::<Result<_>>()?, sessions.rows()))
+    }
+}
+
+pub(super) fn object(properties: &serde_json::Map<String, serde_json::Value>) -> String {
+    serde_json::to_string(properties).unwrap_or_default()
+}

@@ -1,0 +1,101 @@
+//! Steps of a query that the engine does not have, or has with another meaning.
+
+pub(crate) mod explode;
+pub(crate) mod filter;
+pub(crate) mod first;
+pub(crate) mod member;
+pub(crate) mod rows;
+pub(crate) mod width;
+pub(crate) mod window;
+
+use std::fmt::{self, Debug, Formatter};
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion_common::Result;
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_execution::{SendableRecordBatchStream, TaskContext};
+use datafusion_physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion_physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+/// How a step makes one partition of its rows of the same partition of its inputs.
+pub(crate) trait Step: Debug + Send + Sync + 'static {
+    fn name(&self) -> &'static str;
+
+    fn start(
+        &self,
+        partition: usize,
+        inputs: Vec<SendableRecordBatchStream>,
+        context: &Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream>;
+}
+
+#[derive(Debug)]
+pub(crate) struct StepExec {
+    step: Arc<dyn Step>,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+    properties: Arc<PlanProperties>,
+}
+
+impl StepExec {
+    /// All inputs have as many partitions as the step.
+    pub(crate) fn plan(
+        step: impl Step,
+        inputs: Vec<Arc<dyn ExecutionPlan>>,
+        schema: SchemaRef,
+        partitions: usize,
+    ) -> Arc<dyn ExecutionPlan> {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Arc::new(Self { step: Arc::new(step), inputs, properties: Arc::new(properties) })
+    }
+}
+
+impl DisplayAs for StepExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(self.step.name())
+    }
+}
+
+impl ExecutionPlan for StepExec {
+    fn name(&self) -> &str {
+        self.step.name()
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.inputs.iter().collect()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        inputs: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (step, properties) = (self.step.clone(), self.properties.clone());
+        Ok(Arc::new(Self { step, inputs, properties }))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let inputs = self.inputs.iter().map(|input| input.execute(partition, context.clone()));
+        self.step.start(partition, inputs.collect::<Result<_>>()?, &context)
+    }
+}
