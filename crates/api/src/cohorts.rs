@@ -6,6 +6,7 @@ mod upload;
 
 use catalog::{Among, CohortChange, CohortFilter, NamedBy, NewCohort, NewCohortKind};
 use model::{Cohort, CohortId, UserId, cohort_tree, filters_of_groups};
+use query::{Asked, Refresh, Reply};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -101,6 +102,9 @@ struct CohortFields {
     /// Members of a new list.
     #[serde(default, rename = "_create_static_person_ids")]
     person_ids: Patch<Vec<Uuid>>,
+    /// A question whose first column names the members of a new list.
+    #[serde(default)]
+    query: Patch<Value>,
     #[serde(default, deserialize_with = "lenient_bool")]
     deleted: Option<bool>,
 }
@@ -112,8 +116,15 @@ async fn create(
 ) -> Result<Created<Cohort>> {
     let (fields, file) = sent.read()?;
     let is_static = fields.is_static.unwrap_or(false);
-    let persons = fields.person_ids.clone().given().unwrap_or_default();
+    let mut persons = fields.person_ids.clone().given().unwrap_or_default();
     check_persons("_create_static_person_ids", &persons)?;
+    if let Some(query) = fields.query.clone().given() {
+        if !is_static {
+            let detail = "Only static cohorts are made of a query.";
+            return Err(Error::invalid("query", "invalid_input", detail));
+        }
+        persons.extend(asked(&app, &caller, query).await?);
+    }
     let change = fields.validate()?;
     let kind = match (is_static, change.filters) {
         (true, _) => NewCohortKind::Static,
@@ -144,6 +155,21 @@ async fn create(
         cohort = app.catalog.add_to_cohort(&actor, cohort.id, NamedBy::PersonUuid, &names).await?;
     }
     Ok(Created(cohort))
+}
+
+/// The persons that a question names.
+async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<Uuid>> {
+    let asked = Asked::new(query, Refresh::ForceBlocking);
+    let Reply::Answer { answer, .. } = app.queries.ask(&caller.project, asked).await? else {
+        return Ok(Vec::new());
+    };
+    let rows = answer.results.as_array().filter(|_| answer.columns.is_some());
+    let rows = rows.ok_or_else(|| {
+        let detail = "The query must give rows, with persons' ids in the first column.";
+        Error::invalid("query", "invalid_input", detail)
+    })?;
+    let named = rows.iter().filter_map(|row| row.get(0)?.as_str()?.parse().ok());
+    Ok(named.collect())
 }
 
 async fn read(caller: Reader<Cohorts>, id: Id, app: App) -> Result<Found<Cohort>> {

@@ -237,6 +237,7 @@ impl From<query::Error> for Error {
         use query::Error as Cause;
         match error {
             Cause::Refused(detail) => Self::refused(detail),
+            Cause::Cancelled => Self::refused(error.to_string()),
             Cause::Parse(detail) => Self::parse(detail),
             Cause::Engine { code, message } => {
                 Self::new(StatusCode::BAD_REQUEST, "validation_error", code, message, None)

@@ -39,9 +39,9 @@ pub enum Contents {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copies {
-    /// New tiles that show the same things.
+    /// New tiles that show the same insights.
     Tiles,
-    /// The things are copied too.
+    /// The insights are copied too.
     Everything,
 }
 

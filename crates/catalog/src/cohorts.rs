@@ -259,7 +259,7 @@ impl Catalog {
             check_references(&mut tx, project, Some(id), filters).await?;
         }
         if change.deleted == Some(true) {
-            check_unused(&mut tx, id).await?;
+            check_unused(&mut tx, project, id).await?;
         }
         let mut redefined = false;
         let apply = |cohort: &mut Cohort, _| {
@@ -359,8 +359,8 @@ pub(crate) async fn are_there(tx: &mut Tx, project: ProjectId, ids: &[CohortId])
     Ok(found == wanted)
 }
 
-/// For flags that reach a cohort, however far, its change is one of theirs.
-async fn touch_flags(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()> {
+/// A cohort and those that ask for it, however far.
+async fn reaching(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<Vec<crate::db::Value>> {
     let sql = "SELECT id, filters FROM cohorts \
                WHERE project_id = $1 AND NOT deleted AND filters IS NOT NULL";
     let mut others: Vec<(CohortId, Vec<CohortId>)> = Vec::new();
@@ -376,7 +376,12 @@ async fn touch_flags(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()
         others = rest;
         reaching.extend(found.into_iter().map(|(id, _)| id).filter(|found| *found != id));
     }
-    let list: Vec<_> = reaching.iter().map(|id| (*id).into()).collect();
+    Ok(reaching.iter().map(|id| (*id).into()).collect())
+}
+
+/// For flags that reach a cohort, its change is one of theirs.
+async fn touch_flags(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()> {
+    let list = reaching(tx, project, id).await?;
     let sql = "UPDATE feature_flags SET version = version + 1 WHERE project_id = $1 \
                AND NOT deleted AND id IN (SELECT flag_id FROM feature_flag_cohorts \
                WHERE cohort_id IN {list})";
@@ -384,10 +389,12 @@ async fn touch_flags(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()
 }
 
 /// A flag that asks for a cohort would go on asking.
-async fn check_unused(tx: &mut Tx, id: CohortId) -> Result<()> {
-    let sql = "SELECT f.key FROM feature_flag_cohorts c JOIN feature_flags f ON f.id = c.flag_id \
-               WHERE c.cohort_id = $1 AND NOT f.deleted ORDER BY f.key";
-    let rows = tx.all(sql, args![id]).await?;
+async fn check_unused(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()> {
+    let list = reaching(tx, project, id).await?;
+    let sql = "SELECT DISTINCT f.key FROM feature_flag_cohorts c \
+               JOIN feature_flags f ON f.id = c.flag_id \
+               WHERE NOT f.deleted AND c.cohort_id IN {list} ORDER BY f.key";
+    let rows = tx.all_in(sql, args![], &list).await?;
     let keys: Vec<String> = rows.iter().map(|row| row.get("key")).collect::<Result<_>>()?;
     if keys.is_empty() {
         return Ok(());

@@ -102,6 +102,15 @@ impl Db {
         Ok(Self::over(Engine::Sqlite { readers, writer }))
     }
 
+    /// Only of SQLite: PostgreSQL has tools of its own.
+    pub(crate) async fn copy_to(&self, file: &Path) -> Result<()> {
+        let Engine::Sqlite { writer, .. } = &self.engine else {
+            return Err(Error::refused(None, "Only an embedded catalog can be copied."));
+        };
+        let file = file.display().to_string();
+        sqlite_rows(writer, "VACUUM INTO $1".to_owned(), args![file]).await.map(drop)
+    }
+
     pub(crate) async fn postgres(url: &str) -> Result<Self> {
         let options = PgConnectOptions::from_str(url)?;
         let pool = PgPoolOptions::new()

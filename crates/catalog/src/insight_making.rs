@@ -155,9 +155,10 @@ pub(crate) async fn among_live(
             (Content::Insight(id), Copies::Everything) => {
                 Content::NewInsight(Box::new(copy_of(live.remove(&id)?)))
             }
-            (Content::Note(_, body), Copies::Everything) => Content::Note(None, body),
-            (Content::Button(_, button), Copies::Everything) => Content::Button(None, button),
-            (other, _) => other,
+            // Whoever may edit the copy may not edit the other one's.
+            (Content::Note(_, body), _) => Content::Note(None, body),
+            (Content::Button(_, button), _) => Content::Button(None, button),
+            (other @ Content::NewInsight(_), _) => other,
         };
         Some(TileState { content, ..tile })
     };

@@ -361,11 +361,15 @@ impl Catalog {
             set(&mut insight.order, change.order);
             set(&mut insight.favorited, change.favorited);
             set(&mut insight.saved, change.saved);
+            let may = |place: &Place| place.guard.rights(viewer).can_edit();
+            // What is deleted leaves every dashboard.
+            if change.deleted == Some(true) && !insight.deleted && !insight.places.iter().all(may) {
+                return Err(Error::Forbidden(CANNOT_REMOVE));
+            }
             set(&mut insight.deleted, change.deleted);
             set(&mut insight.tags, change.tags);
             let Some(wanted) = wanted else { return Ok(()) };
             let leaves = |place: &&Place| !wanted.contains(&place.dashboard);
-            let may = |place: &Place| place.guard.rights(viewer).can_edit();
             if !insight.places.iter().filter(leaves).all(may) {
                 return Err(Error::Forbidden(CANNOT_REMOVE));
             }

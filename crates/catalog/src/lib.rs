@@ -175,6 +175,11 @@ impl Catalog {
         self.db.statements()
     }
 
+    /// Copies an embedded catalog, as it is at one moment, into a new file.
+    pub async fn copy_to(&self, file: &Path) -> Result<()> {
+        self.db.copy_to(file).await
+    }
+
     pub async fn begin(&self) -> Result<Tx> {
         self.db.begin().await
     }

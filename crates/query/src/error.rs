@@ -11,6 +11,8 @@ pub enum Error {
     /// A mistake that shows while it runs, by the engine's name for it.
     #[error("{message}")]
     Engine { code: &'static str, message: String },
+    #[error("The query was cancelled.")]
+    Cancelled,
     #[error("The query took longer than it may.")]
     Time,
     #[error("The query needs more memory than it may have.")]
@@ -38,6 +40,7 @@ impl Error {
             Self::Refused(_)
             | Self::Parse(_)
             | Self::Engine { .. }
+            | Self::Cancelled
             | Self::Time
             | Self::Memory
             | Self::Throttled

@@ -127,7 +127,12 @@ impl EventsQuery {
         let aggregates = exprs.iter().any(has_aggregate);
         let (filter, having) = self.conditions(overrides, world)?;
         let order = self.order(&exprs, &asked, aggregates)?;
-        let time_column = time_column(&order, &exprs);
+        let mut time_column = time_column(&order, &exprs);
+        if time_column.is_none() && !aggregates && newest_first(&order) {
+            // Only for the place where the next page begins.
+            time_column = Some(exprs.len());
+            exprs.push(field(&["timestamp"]));
+        }
         let keys = exprs.iter().zip(&shapes).filter(|(expr, _)| aggregates && !has_aggregate(expr));
         let group = keys.map(|(expr, _)| expr.clone()).collect();
         let int = |value: u64| Expr {
@@ -260,10 +265,13 @@ fn read_order(text: &str) -> Result<Order> {
     Ok(Order { expr: parse_expr(bare)?, descending, nulls_first: None })
 }
 
+fn newest_first(order: &[Order]) -> bool {
+    order.first().is_some_and(|first| first.descending && first.expr == field(&["timestamp"]))
+}
+
 fn time_column(order: &[Order], exprs: &[Expr]) -> Option<usize> {
     let time = field(&["timestamp"]);
-    let first = order.first().filter(|order| order.descending && order.expr == time)?;
-    exprs.iter().position(|expr| *expr == first.expr)
+    exprs.iter().position(|expr| *expr == time).filter(|_| newest_first(order))
 }
 
 impl EventsPlan {

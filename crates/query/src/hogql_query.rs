@@ -90,8 +90,10 @@ impl HogqlQuery {
             parts.extend(conditions.read(&world.test_account_filters)?);
         }
         let range = overrides.date_range(own.date_range.as_ref());
+        // What is neither a date nor relative means now (contract, 2.2).
         let at = |text: &Option<String>| {
-            text.as_deref().and_then(|text| parse_moment(text, world.now, &world.zone))
+            let text = text.as_deref().filter(|text| !text.is_empty() && *text != "all")?;
+            Some(parse_moment(text, world.now, &world.zone).unwrap_or(world.now))
         };
         Ok(Some(Filters {
             from: at(&range.date_from),

@@ -53,7 +53,7 @@ fn picked(filters: &Fields, names: &[(&str, &str)]) -> Json {
 
 /// None when the filters ask for nothing. `kind` says what is asked where the filters do not.
 pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Option<Json> {
-    if filters.is_empty() {
+    if filters.is_empty() && kind.is_none() {
         return None;
     }
     let text = |name: &str| filters.get(name).and_then(Json::as_str);
@@ -185,7 +185,7 @@ mod tests {
             "trendsFilter": { "display": "BoldNumber" },
         });
         assert_eq!(query_of(filters.as_object().unwrap(), None), Some(expected));
-        assert_eq!(query_of(&Fields::new(), Some(OldInsight::Funnel)), None);
+        assert_eq!(query_of(&Fields::new(), None), None);
         let retention = json!({ "period": "Week" });
         let asked = query_of(retention.as_object().unwrap(), Some(OldInsight::Retention)).unwrap();
         assert_eq!(asked["kind"], "RetentionQuery");

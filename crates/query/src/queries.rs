@@ -15,6 +15,7 @@ use insights::Hogql;
 use model::{ProjectId, Timestamp};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
+use tokio::sync::Notify;
 
 pub use answer::Answer;
 use background::Background;
@@ -184,7 +185,8 @@ impl Queries {
     /// Computes it now. Whoever stops waiting stops the work.
     async fn wait(&self, project: &ProjectRow, ready: Ready, id: Option<String>) -> Result<Reply> {
         let cancel = Cancel::default();
-        let listed = self.0.background.list(project.id, id, cancel.clone());
+        let now = self.0.catalog.clock().now();
+        let listed = self.0.background.list(project.id, id, now, cancel.clone());
         let answer = self.0.compute(project, &ready, &cancel).await?;
         drop(listed);
         Ok(Reply::Answer { answer, is_cached: false, running: None })
@@ -213,11 +215,26 @@ impl Queries {
 
 /// Set once nobody wants the answer any more.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cancel(Arc<AtomicBool>);
+pub(crate) struct Cancel {
+    flag: Arc<AtomicBool>,
+    told: Arc<Notify>,
+}
 
 impl Cancel {
     pub fn now(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.flag.store(true, Ordering::SeqCst);
+        self.told.notify_one();
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.flag, &other.flag)
+    }
+
+    /// Returns once it is told; one may wait.
+    async fn wait(&self) {
+        while !self.flag.load(Ordering::SeqCst) {
+            self.told.notified().await;
+        }
     }
 }
 
@@ -248,11 +265,12 @@ impl Inner {
         let overrides =
             Overrides::new(asked.filters_override.clone(), asked.variables_override.clone());
         let mut question = Question::parse(&fields)?;
+        let on_top = serde_json::from_value(Json::Object(overrides.filters.clone()));
+        let on_top = on_top.map_err(|why| Error::Parse(why.to_string()))?;
         if let Question::Insight(insight) = &mut question {
             insight.set_path_cleaning(&project.settings.get("path_cleaning_filters"));
             if !overrides.filters.is_empty() {
-                let read = serde_json::from_value(Json::Object(overrides.filters.clone()));
-                insight.apply_filters(&read.map_err(|why| Error::Parse(why.to_string()))?);
+                insight.apply_filters(&on_top);
             }
         }
         let query = Json::Object(fields);
@@ -303,13 +321,13 @@ impl Inner {
             Question::Hogql(query) => {
                 let own = self.worlds.project(project).await?;
                 let plan = query.plan(&ready.overrides, &own, &world)?;
-                let found = self.sql(&plan, &world).await?;
+                let found = self.sql(&plan, &world, cancel).await?;
                 Answer::of_hogql(&query.query, &plan, found)
             }
             Question::Events(query) => {
                 let own = self.worlds.project(project).await?;
                 let plan = query.plan(&ready.overrides, &own, &world)?;
-                let found = self.sql(&plan.plan, &world).await?;
+                let found = self.sql(&plan.plan, &world, cancel).await?;
                 Answer::of_events(&plan, found, &world)
             }
         };
@@ -320,10 +338,18 @@ impl Inner {
         Ok(answer)
     }
 
-    async fn sql(&self, plan: &hogql::plan::Plan, world: &Arc<World>) -> Result<sql::Answer> {
+    async fn sql(
+        &self,
+        plan: &hogql::plan::Plan,
+        world: &Arc<World>,
+        cancel: &Cancel,
+    ) -> Result<sql::Answer> {
         let Limits { time, memory_bytes, .. } = self.limits;
         let limits = sql::Limits { time, memory_bytes, threads: THREADS };
-        Ok(sql::run(plan, world, &limits).await?)
+        tokio::select! {
+            found = sql::run(plan, world, &limits) => Ok(found?),
+            () = cancel.wait() => Err(Error::Cancelled),
+        }
     }
 
     async fn insight(
@@ -334,10 +360,15 @@ impl Inner {
         cancel: &Cancel,
     ) -> Result<Answer> {
         let deadline = Instant::now() + self.limits.time;
-        let stop = insights::Stop::new(Some(deadline), cancel.0.clone(), self.limits.memory_bytes);
+        let stop =
+            insights::Stop::new(Some(deadline), cancel.flag.clone(), self.limits.memory_bytes);
         let (insight, world) = (insight.clone(), world.clone());
         let run = move || insight.run_with(&world, &stop, Some(&hogql));
-        let outcome = tokio::task::spawn_blocking(run).await??;
+        let outcome = tokio::task::spawn_blocking(run).await?;
+        if cancel.flag.load(Ordering::SeqCst) {
+            return Err(Error::Cancelled);
+        }
+        let outcome = outcome?;
         Ok(Answer::of_insight(outcome))
     }
 }

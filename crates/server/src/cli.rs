@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::config::{self, Effective};
 use crate::settings::{Setting, TABLE};
-use crate::{admin, export, health, import, serve};
+use crate::{admin, backup, export, health, import, serve};
 
 /// What finds and opens the catalog.
 const CATALOG: [&str; 3] = ["data_dir", "catalog_url", "secret_key"];
@@ -43,7 +43,21 @@ pub(crate) fn command() -> Command {
             |setting| setting.key == "listen",
         ))
         .subcommand(administration())
+        .subcommands(copies().map(|command| with(command, |x| CATALOG.contains(&x.key))))
         .subcommands(events().map(|command| with(command, |x| CATALOG.contains(&x.key))))
+}
+
+/// Commands about everything that is kept.
+fn copies() -> [Command; 2] {
+    let folder = |name: &'static str| Arg::new(name).long(name).value_name("FOLDER").required(true);
+    [
+        Command::new("backup")
+            .about("Copies everything that is kept, beside a running server")
+            .arg(folder("to").help("A new or empty folder")),
+        Command::new("restore")
+            .about("Puts a backup into an empty data folder")
+            .arg(folder("from").help("A folder that backup made")),
+    ]
 }
 
 /// Commands about events.
@@ -175,6 +189,8 @@ pub(crate) fn run(given: &ArgMatches) -> Result<()> {
             Some((name, flags)) => admin::run(name, flags, &gather(flags)?.settings()?),
             None => bail!("admin does nothing by itself"),
         },
+        Some(("backup", flags)) => backup::backup(flags, &gather(flags)?.settings()?),
+        Some(("restore", flags)) => backup::restore(flags, &gather(flags)?.settings()?),
         Some(("files", flags)) => export::files(flags, &gather(flags)?.settings()?),
         Some(("export", flags)) => export::export(flags, &gather(flags)?.settings()?),
         Some(("import", flags)) => import::run(flags, &gather(flags)?.settings()?),

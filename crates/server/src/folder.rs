@@ -122,6 +122,15 @@ impl Folder {
         Ok(key)
     }
 
+    /// For what is read and written without owning it.
+    pub(crate) fn at(path: &Path) -> Self {
+        Self { path: path.into(), _lock: None }
+    }
+
+    pub(crate) fn secret_key(&self) -> PathBuf {
+        self.path.join(SECRET_KEY)
+    }
+
     pub(crate) fn catalog_file(&self) -> PathBuf {
         self.path.join(CATALOG)
     }

@@ -3,6 +3,7 @@
 //! It is the only crate that names concrete parts; what they do is theirs.
 
 mod admin;
+mod backup;
 mod cli;
 mod config;
 mod export;

@@ -23,6 +23,8 @@ const CACHE_BYTES_MAX: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct Archive {
     manifest: Manifest,
+    /// As it was read.
+    bytes: Vec<u8>,
     dir: std::path::PathBuf,
     segments: BTreeMap<ProjectId, Arc<Vec<LiveSegment>>>,
 }
@@ -44,11 +46,35 @@ impl Archive {
             segments.entry(entry.project).or_default().push(live);
         }
         let segments = segments.into_iter().map(|(id, all)| (id, Arc::new(all))).collect();
-        Ok(Archive { manifest, dir: dir.to_owned(), segments })
+        Ok(Archive { manifest, bytes, dir: dir.to_owned(), segments })
     }
 
     pub fn projects(&self) -> BTreeSet<ProjectId> {
         self.segments.keys().copied().collect()
+    }
+
+    /// The first journal position that is not in it.
+    pub fn position(&self) -> u64 {
+        self.manifest.position
+    }
+
+    /// Makes a store with the same events in an empty folder.
+    pub fn copy_to(&self, dir: &Path) -> Result<()> {
+        let failed = Error::io("copy the warehouse");
+        for entry in &self.manifest.segments {
+            let dead = entry.dead.iter().map(|dead| &dead.file);
+            for file in std::iter::once(&entry.file).chain(dead) {
+                let to = dir.join(file);
+                if let Some(folder) = to.parent() {
+                    std::fs::create_dir_all(folder).map_err(&failed)?;
+                }
+                std::fs::copy(self.dir.join(file), &to).map_err(&failed)?;
+                std::fs::File::open(&to).and_then(|file| file.sync_all()).map_err(&failed)?;
+            }
+        }
+        std::fs::create_dir_all(dir).map_err(&failed)?;
+        std::fs::write(dir.join(FILE), &self.bytes).map_err(&failed)?;
+        std::fs::File::open(dir.join(FILE)).and_then(|file| file.sync_all()).map_err(&failed)
     }
 
     pub fn files(&self, project: ProjectId) -> Files {

@@ -93,8 +93,13 @@ impl InsightAnswer {
     }
 
     /// Of one among many: why there is none is told in its place.
-    async fn or_why(app: AppState, project: ProjectRow, query: Option<Value>, how: How) -> Self {
-        match Self::of(&app, &project, query, &how).await {
+    pub(crate) async fn or_why(
+        app: &AppState,
+        project: &ProjectRow,
+        query: Option<Value>,
+        how: &How,
+    ) -> Self {
+        match Self::of(app, project, query, how).await {
             Ok(answer) => answer,
             Err(error) => {
                 let status = json!({
@@ -120,8 +125,10 @@ pub(crate) async fn answer_all(
 ) {
     let questions: Vec<(Option<Value>, How)> =
         asked.iter().map(|(shown, how)| (question(shown.insight()), how.clone())).collect();
-    let answers = stream::iter(questions)
-        .map(|(query, how)| InsightAnswer::or_why(app.clone(), project.clone(), query, how));
+    let answers = stream::iter(questions).map(|(query, how)| {
+        let (app, project) = (app.clone(), project.clone());
+        async move { InsightAnswer::or_why(&app, &project, query, &how).await }
+    });
     let answers: Vec<InsightAnswer> = answers.buffered(AT_ONCE).collect().await;
     for ((shown, _), answer) in asked.iter_mut().zip(answers) {
         shown.answer(answer);

@@ -87,8 +87,13 @@ impl Answer {
             (true, Some(column), Some(last)) => last.get(column).cloned(),
             _ => None,
         };
-        rows.iter_mut().for_each(|row| plan.shape(row, world));
-        let types: Vec<String> = found.types.iter().map(|ty| ty.name(&plan.plan.zone)).collect();
+        let shown = plan.columns.len();
+        for row in &mut rows {
+            row.truncate(shown);
+            plan.shape(row, world);
+        }
+        let types = found.types.iter().take(shown).map(|ty| ty.name(&plan.plan.zone));
+        let types: Vec<String> = types.collect();
         let mut answer = Self::new(rows.into_iter().map(Json::Array).collect());
         answer.columns = Some(plan.columns.clone().into());
         answer.types = Some(types.into());

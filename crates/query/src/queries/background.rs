@@ -14,6 +14,8 @@ use crate::{Error, Result};
 const KEPT_SECONDS: i64 = 20 * 60;
 /// States that are kept; those that are over go first.
 const KEPT_MAX: usize = 1_000;
+/// Answers that wait to be asked for, as JSON; the oldest go first.
+const KEPT_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Clone, Debug)]
 pub enum QueryStatus {
@@ -68,20 +70,25 @@ impl Background {
     }
 
     /// So that a run with a name can be cancelled while somebody waits for it.
-    pub fn list(&self, project: ProjectId, id: Option<String>, cancel: Cancel) -> Listed {
+    pub fn list(
+        &self,
+        project: ProjectId,
+        id: Option<String>,
+        now: Timestamp,
+        cancel: Cancel,
+    ) -> Listed {
         let Some(id) = id else { return Listed(None) };
         let mut entries = self.lock();
         if entries.len() >= KEPT_MAX || entries.contains_key(&(project, id.clone())) {
             return Listed(None);
         }
-        let never = Timestamp::from_micros(i64::MAX);
         let running = Running {
             project,
             id: id.clone(),
             status: QueryStatus::Going,
-            started_at: never,
+            started_at: now,
             ended_at: None,
-            expires_at: never,
+            expires_at: now.plus_seconds(KEPT_SECONDS),
         };
         entries.insert((project, id.clone()), Entry { running, cancel });
         Listed(Some((self.clone(), project, id)))
@@ -120,7 +127,7 @@ impl Background {
             replaced.cancel.now();
         }
         drop(entries);
-        let (work, background) = (run(cancel), self.clone());
+        let (work, background) = (run(cancel.clone()), self.clone());
         tokio::spawn(async move {
             let (answer, ended) = work.await;
             let status = match answer {
@@ -133,12 +140,31 @@ impl Background {
                     QueryStatus::Failed { why: error.to_string(), for_asker }
                 }
             };
-            if let Some(entry) = background.lock().get_mut(&(project, id)) {
-                entry.running.status = status;
-                entry.running.ended_at = Some(ended);
-            }
+            background.end(&(project, id), &cancel, status, ended);
         });
         Ok(running)
+    }
+
+    /// Unless another run has taken its name meanwhile.
+    fn end(&self, key: &(ProjectId, String), run: &Cancel, status: QueryStatus, at: Timestamp) {
+        let mut entries = self.lock();
+        match entries.get_mut(key) {
+            Some(entry) if entry.cancel.is(run) => {
+                entry.running.status = status;
+                entry.running.ended_at = Some(at);
+            }
+            _ => return,
+        }
+        let bytes = |entry: &Entry| match &entry.running.status {
+            QueryStatus::Done(answer) => answer.bytes(),
+            QueryStatus::Going | QueryStatus::Failed { .. } => 0,
+        };
+        while entries.values().map(bytes).sum::<usize>() > KEPT_BYTES_MAX {
+            let done = entries.iter().filter(|(own, entry)| *own != key && bytes(entry) > 0);
+            let oldest = done.min_by_key(|(_, entry)| entry.running.ended_at);
+            let Some(oldest) = oldest.map(|(own, _)| own.clone()) else { break };
+            entries.remove(&oldest);
+        }
     }
 
     pub fn get(&self, project: ProjectId, id: &str, now: Timestamp) -> Option<Running> {

@@ -13,6 +13,8 @@ both! {
     deleting_hides_a_cohort_until_it_is_restored,
     lists_of_cohorts_are_filtered,
     persons_belong_by_what_is_known_of_them,
+    a_cohort_that_a_flag_reaches_through_another_stays,
+    a_list_is_made_of_a_question,
 }
 
 fn create(server: &Server, body: Value) -> Value {
@@ -300,4 +302,32 @@ fn persons_belong_by_what_is_known_of_them(store: Store) {
     server.ingest(&[identify("u9", "free"), merge]);
     let nine = form(&server, "POST", COHORTS, &fields, b"u9\n").expect(201).json();
     assert_eq!(nine["count"], 1);
+}
+
+fn a_cohort_that_a_flag_reaches_through_another_stays(store: Store) {
+    let server = Server::start(store);
+    let inner = create(&server, json!({ "name": "inner", "filters": pro() }));
+    let leaf = json!({ "key": "id", "type": "cohort", "value": inner["id"] });
+    let outer = create(&server, json!({ "name": "outer", "filters": filters(leaf) }));
+    let condition = json!({ "key": "id", "type": "cohort", "value": outer["id"] });
+    let flag = json!({ "key": "far", "name": "far", "active": true, "filters": {
+        "groups": [{ "properties": [condition], "rollout_percentage": 100 }] } });
+    server.post("/api/projects/1/feature_flags/", flag).expect(201);
+    let refused = server.patch(&path(&inner), json!({ "deleted": true })).expect(400).json();
+    assert_eq!(refused["detail"], "This cohort is used by feature flags: far");
+}
+
+fn a_list_is_made_of_a_question(store: Store) {
+    let server = Server::start(store);
+    let set = |id: &str, plan: &str| json!({ "event": "$set", "distinct_id": id, "$set": { "plan": plan } });
+    server.ingest(&[set("a", "pro"), set("b", "free"), set("c", "pro")]);
+    let text = "select id from persons where properties.plan = 'pro'";
+    let query = json!({ "kind": "HogQLQuery", "query": text });
+    let made = create(&server, json!({ "name": "q", "is_static": true, "query": query.clone() }));
+    assert_eq!(made["count"], 2);
+    let bad = json!({ "name": "q", "is_static": true, "query": { "kind": "Nope" } });
+    server.post(COHORTS, bad).expect(400);
+    let dynamic = json!({ "name": "q", "filters": pro(), "query": query });
+    let refused = server.post(COHORTS, dynamic).expect(400);
+    assert_eq!(refused.error(), "validation_error invalid_input query");
 }

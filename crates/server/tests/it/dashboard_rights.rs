@@ -10,6 +10,7 @@ both! {
     what_a_dashboard_says_of_rights_is_what_happens,
     collaborators_are_checked_in_order,
     collaborators_edit_what_others_only_see,
+    a_copy_gives_no_hold_on_what_it_was_made_of,
 }
 
 struct People {
@@ -229,4 +230,29 @@ fn collaborators_edit_what_others_only_see(store: Store) {
     assert_eq!(named(), 403);
     let log = world.server.get(&format!("{}activity", path(&made))).json();
     assert_eq!(log["results"][0]["detail"]["changes"][0]["field"], "collaborators");
+}
+
+fn a_copy_gives_no_hold_on_what_it_was_made_of(store: Store) {
+    let world = People::new(store);
+    let closed = world.dashboard(37);
+    let tiles = json!({ "tiles": [{ "text": { "body": "as it was" } }] });
+    world.send("author", "PATCH", &path(&closed), tiles).expect(200);
+    let body = json!({ "name": "i", "dashboards": [closed["id"]] });
+    let insight =
+        world.send("author", "POST", crate::dashboards::INSIGHTS, body).expect(201).json();
+
+    let body = json!({ "name": "copy", "use_dashboard": closed["id"] });
+    let copy = world.send("member", "POST", crate::dashboards::DASHBOARDS, body).expect(201).json();
+    let note = copy["tiles"].as_array().unwrap().iter().find(|tile| !tile["text"].is_null());
+    let note = note.unwrap();
+    let text = json!({ "id": note["text"]["id"], "body": "another" });
+    let tiles = json!({ "tiles": [{ "id": note["id"], "text": text }] });
+    world.send("member", "PATCH", &path(&copy), tiles).expect(200);
+    let insight = format!("{}{}", crate::dashboards::INSIGHTS, insight["id"]);
+    world.send("member", "PATCH", &insight, json!({ "deleted": true })).expect(403);
+
+    let after = world.send("author", "GET", &path(&closed), json!({})).expect(200).json();
+    let tiles = after["tiles"].as_array().unwrap();
+    assert_eq!(tiles.len(), 2);
+    assert!(tiles.iter().any(|tile| tile["text"]["body"] == "as it was"), "{after}");
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::{Server, Store, both};
 
 pub const DASHBOARDS: &str = "/api/projects/1/dashboards/";
-const INSIGHTS: &str = "/api/projects/1/insights/";
+pub const INSIGHTS: &str = "/api/projects/1/insights/";
 
 both! {
     a_new_dashboard_has_every_field_that_clients_read,

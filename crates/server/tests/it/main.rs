@@ -6,6 +6,7 @@ mod actions;
 mod activity;
 mod administering;
 mod annotations;
+mod backup;
 mod browser;
 mod capture;
 mod capture_v1;

@@ -25,6 +25,7 @@ const NEED_A_QUERY: &[&str] = &[
     "/api/projects/{project_id}/groups/find",
     "/api/projects/{project_id}/groups/property_values",
     "/api/projects/{project_id}/groups/related",
+    "/api/projects/{project_id}/insights/funnel",
     "/api/projects/{project_id}/persons/cohorts",
 ];
 /// Its answer has no end.

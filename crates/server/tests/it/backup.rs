@@ -1,0 +1,107 @@
+//! A copy of everything, taken beside a running server, and a server on it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::harness::{PROJECT_KEY, Place, Server, Store};
+
+const EVENTS: &str = "/api/projects/1/events/?limit=1000";
+
+fn numbers(server: &Server) -> Vec<u64> {
+    let listing = server.get(EVENTS).expect(200).json();
+    let events = listing["results"].as_array().unwrap();
+    let mut numbers: Vec<u64> =
+        events.iter().filter_map(|event| event["properties"]["number"].as_u64()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn event(number: u64) -> Value {
+    json!({
+        "event": "counted", "distinct_id": format!("d{}", number % 5),
+        "properties": { "number": number, "$set": { "last": number } },
+    })
+}
+
+#[test]
+fn a_backup_beside_a_busy_server_becomes_the_same_server_elsewhere() {
+    let server = Server::start(Store::Sqlite);
+    server.ingest(&(0..50).map(event).collect::<Vec<_>>());
+    let flag = json!({ "key": "kept", "name": "kept", "active": true,
+        "filters": { "groups": [{ "properties": [], "rollout_percentage": 100 }] } });
+    server.post("/api/projects/1/feature_flags/", flag).expect(201);
+    let persons = server.get("/api/projects/1/persons/").expect(200).json()["count"].clone();
+
+    let (address, stop) = (server.address(), Arc::new(AtomicBool::new(false)));
+    let stopping = stop.clone();
+    let sender = std::thread::spawn(move || {
+        for number in 100..600 {
+            if stopping.load(Ordering::Relaxed) {
+                break;
+            }
+            let mut body = event(number);
+            body["api_key"] = PROJECT_KEY.into();
+            crate::harness::Call::new(address, "POST", "/capture/")
+                .no_key()
+                .json(body)
+                .send()
+                .expect(200);
+        }
+    });
+    let kept = tempfile::tempdir().unwrap();
+    let to = kept.path().join("copy").display().to_string();
+    let (made, said, complained) = server.place().run(&["backup", "--to", &to]);
+    stop.store(true, Ordering::Relaxed);
+    sender.join().unwrap();
+    assert!(made, "{said}{complained}");
+    let (made, _, complained) = server.place().run(&["backup", "--to", &to]);
+    assert!(!made && complained.contains("is not empty"), "{complained}");
+
+    let place = Place::new(Store::Sqlite);
+    let (restored, said, complained) = place.run(&["restore", "--from", &to]);
+    assert!(restored, "{said}{complained}");
+    let (again, _, complained) = place.run(&["restore", "--from", &to]);
+    assert!(!again && complained.contains("is not empty"), "{complained}");
+    let other = place.serve();
+    other.settle();
+    let found = numbers(&other);
+    let different: BTreeSet<u64> = found.iter().copied().collect();
+    assert_eq!(different.len(), found.len(), "some are there twice");
+    assert!((0..50).all(|number| different.contains(&number)), "{found:?}");
+    server.settle();
+    let all: BTreeSet<u64> = numbers(&server).into_iter().collect();
+    assert!(different.is_subset(&all));
+    assert_eq!(other.get("/api/projects/1/persons/").expect(200).json()["count"], persons);
+    let flags = other.get("/api/projects/1/feature_flags/").expect(200).json();
+    assert_eq!(flags["results"][0]["key"], "kept");
+    other.ingest(&[event(1_000)]);
+    assert!(numbers(&other).contains(&1_000));
+}
+
+#[test]
+fn a_backup_that_is_damaged_or_none_is_not_restored() {
+    let server = Server::start(Store::Sqlite);
+    server.ingest(&[event(1)]);
+    let kept = tempfile::tempdir().unwrap();
+    let to = kept.path().join("copy");
+    let shown = to.display().to_string();
+    assert!(server.place().run(&["backup", "--to", &shown]).0);
+    let file = to.join("catalog.sqlite");
+    let mut bytes = fs::read(&file).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let place = Place::new(Store::Sqlite);
+    let (restored, _, complained) = place.run(&["restore", "--from", &shown]);
+    assert!(
+        !restored && complained.contains("catalog.sqlite is missing or damaged"),
+        "{complained}"
+    );
+    let nothing = kept.path().display().to_string();
+    let (restored, _, complained) = place.run(&["restore", "--from", &nothing]);
+    assert!(!restored && complained.contains("is no backup"), "{complained}");
+    assert!(fs::read_dir(place.folder.path()).unwrap().next().is_none());
+}
