@@ -131,6 +131,30 @@ fn a_subquery_that_stands_for_a_value_has_one_row() {
 }
 
 #[test]
+fn a_query_that_ran_out_of_time_lets_go_of_its_world() {
+    let store = f1();
+    for text in [
+        "select count() from numbers(1000000) a cross join numbers(1000000) b where a.number + b.number = 3",
+        "select count() from numbers(1000000) a cross join numbers(1000000) b",
+        "select count() from numbers(1000000) a inner join numbers(1000000) b on a.number + b.number = 3",
+        "select count() from numbers(1000000) a left join numbers(1000000) b on a.number > b.number + 2000000",
+        "select count() from (select arrayJoin(range(1000)) from numbers(1000000000))",
+        "select max(n) from (select length(groupArray(number) over (order by number rows between 50000 preceding and current row)) as n from numbers(100000))",
+    ] {
+        let plan = hogql::plan(text, &Values::default(), &store.project, None).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let world = store.world();
+        let limits = Limits { time: Duration::from_millis(500), memory_bytes: 1 << 30, threads: 2 };
+        let asked = runtime.block_on(sql::run(&plan, &world, &limits));
+        assert!(matches!(asked, Err(Error::Time | Error::Memory)), "{text}: {asked:?}");
+        // Hangs if it does not.
+        while std::sync::Arc::strong_count(&world) > 1 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
 fn an_answer_that_nobody_waits_for_is_given_up() {
     let store = f1();
     let plan = hogql::plan(
