@@ -42,9 +42,32 @@ impl<T: DeserializeOwned> Body<T> {
     }
 }
 
+impl<T: DeserializeOwned> Body<Vec<T>> {
+    /// A body that is a list.
+    pub fn read_list(&self) -> Result<Vec<T>> {
+        let sent = self.sent()?;
+        if !sent.is_array() {
+            let detail = format!("Expected a list of items but got type \"{}\".", kind_of(&sent));
+            return Err(Error::refused(detail));
+        }
+        typed(&sent)
+    }
+}
+
 impl<T> Body<T> {
     /// The whole object as sent. An empty body counts as `{}`.
     pub fn value(&self) -> Result<Value> {
+        let value = self.sent()?;
+        if !value.is_object() {
+            return Err(Error::refused(format!(
+                "Invalid data. Expected a dictionary, but got {}.",
+                kind_of(&value)
+            )));
+        }
+        Ok(value)
+    }
+
+    fn sent(&self) -> Result<Value> {
         let bytes = match &*self.received {
             Received::Whole(bytes) => bytes,
             Received::TooLarge { limit_bytes } => return Err(Error::too_large(*limit_bytes)),
@@ -60,12 +83,6 @@ impl<T> Body<T> {
         }
         let value: Value = serde_json::from_slice(bytes)
             .map_err(|why| Error::parse(format!("JSON parse error - {why}")))?;
-        if !value.is_object() {
-            return Err(Error::refused(format!(
-                "Invalid data. Expected a dictionary, but got {}.",
-                kind_of(&value)
-            )));
-        }
         if holds_nul(&value) {
             return Err(Error::refused("Null characters are not allowed."));
         }

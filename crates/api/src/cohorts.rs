@@ -21,7 +21,7 @@ use crate::{
 use upload::Upload;
 
 /// Upstream's lengths.
-const NAME_CHARS_MAX: usize = 400;
+pub(crate) const NAME_CHARS_MAX: usize = 400;
 const DESCRIPTION_CHARS_MAX: usize = 1_000;
 /// Ours: a list shows up to a thousand cohorts, so each stays small.
 const FILTERS_BYTES_MAX: usize = 64 << 10;

@@ -112,6 +112,13 @@ fn spread_at(name: &str, value: &Value, cells: &mut Cells, depth: usize) {
     cells.insert(name.to_owned(), text);
 }
 
+/// A table whose first row is its header.
+pub fn lines(rows: &[Vec<String>]) -> String {
+    let mut out = String::new();
+    rows.iter().for_each(|row| line(&mut out, row.iter().map(String::as_str)));
+    out
+}
+
 /// The table of all rows: columns sorted by name, a header, an empty cell where a row has none.
 pub fn table(rows: &[Cells]) -> Result<String> {
     let columns: BTreeSet<&str> =

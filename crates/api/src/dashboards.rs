@@ -18,6 +18,7 @@ use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::body::{Both, lenient_bool};
 use crate::caller::InProject;
 use crate::doc::{Describe, Operation};
+use crate::insights::answer::refresh;
 use crate::path::{given, search};
 use crate::{
     App, AppState, Base, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch,
@@ -145,6 +146,8 @@ struct ReadQuery {
     filters_override: Option<String>,
     /// JSON that stands in for the dashboard's own variables.
     variables_override: Option<String>,
+    /// How new the tiles' answers must be; without it, what is remembered.
+    refresh: Option<String>,
     /// The screen by which tiles are ordered, `sm` or `xs`.
     #[serde(rename = "layoutSize")]
     layout_size: Option<String>,
@@ -173,7 +176,10 @@ async fn read(
     app.catalog.note_access(&mut dashboard).await?;
     let view = app.catalog.dashboard_view(dashboard, user).await?;
     let size = query.layout_size.as_deref().filter(|size| *size == "xs").unwrap_or("sm");
-    Ok(Found(Detail::new(view, caller.viewer(), size).overridden(filters, variables)))
+    let refresh = refresh(given(query.refresh.as_ref()))?;
+    let mut detail = Detail::new(view, caller.viewer(), size).overridden(filters, variables);
+    detail.answer(&app, &caller.project, refresh).await;
+    Ok(Found(detail))
 }
 
 async fn update(
@@ -224,7 +230,9 @@ pub(super) async fn shown<R, M>(
     let user = Some(caller.user.user.id);
     let found = app.catalog.dashboard(caller.project.id, id, user, Among::Everything).await?;
     let view = app.catalog.dashboard_view(found, user).await?;
-    Ok(Detail::new(view, caller.viewer(), "sm"))
+    let mut detail = Detail::new(view, caller.viewer(), "sm");
+    detail.answer(app, &caller.project, query::Refresh::ForceCache).await;
+    Ok(detail)
 }
 
 /// An empty dashboard as a request that says nothing makes it.

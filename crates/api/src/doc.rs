@@ -109,8 +109,9 @@ impl Operation {
         self.responses.insert(status.to_string(), json!({ "description": "no body" }));
     }
 
+    /// Where there are several, the first is asked for first.
     pub fn requires(&mut self, scope: impl Into<String>) {
-        self.scope = Some(scope.into());
+        self.scope.get_or_insert_with(|| scope.into());
     }
 
     pub(crate) fn scope(&self) -> Option<&str> {

@@ -65,6 +65,11 @@ impl Error {
         error
     }
 
+    /// What went wrong, for people.
+    pub fn detail(&self) -> &str {
+        &self.body.detail
+    }
+
     pub fn required(attr: impl Into<String>) -> Self {
         Self::invalid(attr, "required", "This field is required.")
     }
@@ -224,14 +229,26 @@ impl From<catalog::Error> for Error {
     }
 }
 
+/// When it makes sense to ask again, once too many questions are asked at once.
+const QUERY_AGAIN_SECONDS: u64 = 5;
+
 impl From<query::Error> for Error {
     fn from(error: query::Error) -> Self {
         use query::Error as Cause;
         match error {
             Cause::Refused(detail) => Self::refused(detail),
+            Cause::Parse(detail) => Self::parse(detail),
+            Cause::Engine { code, message } => {
+                Self::new(StatusCode::BAD_REQUEST, "validation_error", code, message, None)
+            }
+            Cause::Time | Cause::Memory => {
+                let status = StatusCode::GATEWAY_TIMEOUT;
+                Self::new(status, "server_error", "error", error.to_string(), None)
+            }
+            Cause::Throttled => Self::throttled(QUERY_AGAIN_SECONDS),
             Cause::Busy => Self::unavailable("Too many are reading events. Try again in a moment."),
             Cause::Catalog(error) => error.into(),
-            Cause::Warehouse(_) | Cause::Broken(_) => Self::internal(&error),
+            Cause::Failed(_) | Cause::Warehouse(_) | Cause::Broken(_) => Self::internal(&error),
         }
     }
 }

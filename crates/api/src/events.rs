@@ -1,6 +1,7 @@
 //! Events: the list, one of them, and the values of their properties.
 
 mod live;
+mod selected;
 mod values;
 
 use model::{ActionId, Timestamp};
@@ -63,6 +64,13 @@ struct ListQuery {
 }
 
 #[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Answered {
+    Listed(EventListing),
+    Selected(selected::Selected),
+}
+
+#[derive(Serialize, JsonSchema)]
 struct EventListing {
     next: Option<String>,
     results: Vec<Event>,
@@ -74,7 +82,13 @@ async fn list(
     query: Query<ListQuery>,
     format: Format,
     app: App,
-) -> Result<Shown<EventListing>> {
+) -> Result<Shown<Answered>> {
+    if let Some(selected) = selected::list(&caller, &query, format, &app).await? {
+        return Ok(match selected {
+            Shown::Json(selected) => Shown::Json(Answered::Selected(selected)),
+            Shown::Csv(table) => Shown::Csv(table),
+        });
+    }
     let zone = Zone::named(&caller.project.timezone);
     let now = app.events.now();
     let slice = query.slice(format)?;
@@ -87,7 +101,7 @@ async fn list(
     query.resume(&mut wanted, mark.as_ref(), order);
     let page = app.events.list(&caller.project, &wanted, slice, people).await?;
     Ok(match format {
-        Format::Json => Shown::Json(listing(&base, page, order)),
+        Format::Json => Shown::Json(Answered::Listed(listing(&base, page, order))),
         Format::Csv => Shown::Csv(table(&page.events)?),
     })
 }
@@ -131,13 +145,6 @@ const fn bound_of(order: Order) -> &'static str {
 
 impl ListQuery {
     fn slice(&self, format: Format) -> Result<Slice> {
-        for (name, text) in [("select", &self.select), ("where", &self.conditions)] {
-            if given(text.as_ref()).is_some() {
-                let detail =
-                    format!("\"{name}\" is not supported yet: it needs the query language.");
-                return Err(Error::invalid(name, "invalid_input", detail));
-            }
-        }
         let number = |text: &Option<String>| text.as_deref()?.parse::<i64>().ok();
         let default = match format {
             Format::Json => LIMIT_DEFAULT,
@@ -193,7 +200,8 @@ impl ListQuery {
             properties: match given(self.properties.as_ref()) {
                 Some(text) => Filters::parse(text, now, zone).map_err(query::Error::from)?,
                 None => Filters::default(),
-            },
+            }
+            .and(self.conditions(now, zone)?),
             action: None,
         })
     }

@@ -4,8 +4,10 @@ mod definitions;
 mod evaluating;
 mod fields;
 mod listing;
+mod names;
 mod reach;
 mod role_access;
+mod usage;
 
 use std::collections::HashSet;
 
@@ -43,7 +45,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .delete("/api/projects/{project_id}/feature_flags/{id}", destroy)
         .get("/api/projects/{project_id}/feature_flags/activity", activity)
         .get("/api/projects/{project_id}/feature_flags/{id}/activity", activity_of_one);
-    [definitions::routes, evaluating::routes, reach::routes, role_access::routes]
+    [definitions::routes, evaluating::routes, reach::routes, role_access::routes, usage::routes]
         .into_iter()
         .fold(routes, |routes, add| add(routes))
 }
@@ -101,8 +103,29 @@ async fn is_restricted(app: &AppState, project: &ProjectRow) -> Result<bool> {
     Ok(level.is_some_and(|level| level < i64::from(FlagAccess::Edit)))
 }
 
+/// A flag with the names of what it refers to.
+pub(crate) async fn shown<R, M>(
+    app: &AppState,
+    caller: &InProject<R, M>,
+    rights: &Rights,
+    flag: FeatureFlag,
+) -> Result<Shown> {
+    let shown = all_shown(app, caller, rights, vec![flag]).await?;
+    shown.into_iter().next().ok_or_else(Error::not_found)
+}
+
+async fn all_shown<R, M>(
+    app: &AppState,
+    caller: &InProject<R, M>,
+    rights: &Rights,
+    mut flags: Vec<FeatureFlag>,
+) -> Result<Vec<Shown>> {
+    names::show(app, caller.project.id, &mut flags).await?;
+    flags.into_iter().map(|flag| opened(app, caller, rights, flag)).collect()
+}
+
 /// Payloads that are stored encrypted are shown to keys, and to nobody in a browser.
-pub(crate) fn shown<R, M>(
+fn opened<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
     rights: &Rights,
@@ -127,8 +150,7 @@ async fn list(
     let filter = wanted.filter()?;
     let (found, total) = app.catalog.flags(caller.project.id, &filter, page.window).await?;
     let rights = Rights::of(&app, &caller).await?;
-    let flags = found.into_iter().map(|flag| shown(&app, &caller, &rights, flag));
-    Ok(page.listing(flags.collect::<Result<_>>()?, total))
+    Ok(page.listing(all_shown(&app, &caller, &rights, found).await?, total))
 }
 
 async fn create(caller: Writer<Flags>, app: App, body: Body<FlagFields>) -> Result<Created<Shown>> {
@@ -138,13 +160,13 @@ async fn create(caller: Writer<Flags>, app: App, body: Body<FlagFields>) -> Resu
     }
     let flag = app.catalog.create_flag(&caller.actor(), new).await?;
     let rights = Rights::of(&app, &caller).await?;
-    Ok(Created(shown(&app, &caller, &rights, flag)?))
+    Ok(Created(shown(&app, &caller, &rights, flag).await?))
 }
 
 async fn read(caller: Reader<Flags>, id: Id, app: App) -> Result<Found<Shown>> {
     let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
     let rights = Rights::of(&app, &caller).await?;
-    Ok(Found(shown(&app, &caller, &rights, flag)?))
+    Ok(Found(shown(&app, &caller, &rights, flag).await?))
 }
 
 async fn update(
@@ -163,7 +185,7 @@ async fn update(
         return Err(Error::required("key"));
     }
     let flag = app.catalog.update_flag(&caller.actor(), flag.id, &change, seen.as_ref()).await?;
-    Ok(Found(shown(&app, &caller, &rights, flag)?))
+    Ok(Found(shown(&app, &caller, &rights, flag).await?))
 }
 
 async fn destroy(_: Writer<Flags>) -> Result<NeverDeleted> {

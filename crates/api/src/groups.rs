@@ -1,9 +1,13 @@
 //! Groups: companies, teams, and whatever else people belong to. Changes by hand go through the
 //! journal, like those of persons.
 
+mod properties;
+mod related;
+mod types;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use catalog::{GroupFilter, GroupType};
+use catalog::GroupFilter;
 use model::edit::Edit;
 use model::group::{GROUP_TYPES_MAX, Group};
 use model::{ProjectId, Timestamp};
@@ -24,32 +28,22 @@ const PAGE: usize = 100;
 /// The same bound that events have.
 const KEY_CHARS_MAX: usize = 400;
 
-enum Groups {}
+pub(crate) enum Groups {}
+
+pub(crate) use types::TypeItem;
 
 impl Resource for Groups {
     const SCOPE: &'static str = "group";
 }
 
 pub(crate) fn routes(routes: Routes) -> Routes {
-    routes
-        .get("/api/projects/{project_id}/groups_types", types)
+    let routes = routes
         .get("/api/projects/{project_id}/groups", list)
         .post("/api/projects/{project_id}/groups", create)
         .get("/api/projects/{project_id}/groups/find", find)
         .post("/api/projects/{project_id}/groups/update_property", update_property)
-        .post("/api/projects/{project_id}/groups/delete_property", delete_property)
-}
-
-#[derive(Serialize, JsonSchema)]
-#[schemars(rename = "GroupType")]
-struct TypeItem {
-    group_type: String,
-    group_type_index: u8,
-    name_singular: Option<String>,
-    name_plural: Option<String>,
-    detail_dashboard: Option<i64>,
-    default_columns: Option<Vec<String>>,
-    created_at: Timestamp,
+        .post("/api/projects/{project_id}/groups/delete_property", delete_property);
+    related::routes(properties::routes(types::routes(routes)))
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -77,20 +71,6 @@ impl From<Group> for GroupItem {
             created_at: group.created_at,
         }
     }
-}
-
-async fn types(caller: Reader<Groups>, app: App) -> Result<Found<Vec<TypeItem>>> {
-    let item = |kind: GroupType| TypeItem {
-        group_type: kind.name,
-        group_type_index: kind.index,
-        name_singular: kind.name_singular,
-        name_plural: kind.name_plural,
-        detail_dashboard: None,
-        default_columns: None,
-        created_at: kind.created_at,
-    };
-    let types = app.catalog.group_types(caller.project.id).await?;
-    Ok(Found(types.into_iter().map(item).collect()))
 }
 
 #[derive(Deserialize, JsonSchema)]

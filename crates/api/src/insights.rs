@@ -1,6 +1,8 @@
 //! Insights as stored objects: questions with a name, on dashboards or not.
 
+pub(crate) mod answer;
 mod list;
+mod old;
 pub(crate) mod shape;
 
 use catalog::{Among, INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
@@ -12,10 +14,14 @@ use serde_json::{Map, Value};
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::body::{lenient_bool, max_bytes, max_chars, present, tags};
 use crate::caller::InProject;
+use crate::csv::{self, Format, Shown};
+use crate::path::given;
 use crate::{
-    App, AppState, Body, Created, Error, Found, NeverDeleted, Patch, Reader, Resource, Result,
-    Routes, TextId, Writer,
+    App, AppState, Body, Created, Error, Found, NeverDeleted, Patch, Query, Reader, Resource,
+    Result, Routes, TextId, Writer,
 };
+use answer::{How, InsightAnswer, refresh};
+use query::Refresh;
 use shape::ShownInsight;
 
 /// Ours: a list shows up to a thousand insights, so each stays small.
@@ -33,12 +39,13 @@ impl Resource for Insights {
 }
 
 pub(crate) fn routes(routes: Routes) -> Routes {
-    routes
+    old::routes(routes)
         .get("/api/projects/{project_id}/insights", list::list)
         .post("/api/projects/{project_id}/insights", create)
         .get("/api/projects/{project_id}/insights/{id}", read)
         .patch("/api/projects/{project_id}/insights/{id}", update)
         .delete("/api/projects/{project_id}/insights/{id}", destroy)
+        .post("/api/projects/{project_id}/insights/cancel", cancel)
         .post("/api/projects/{project_id}/insights/viewed", viewed)
         .get("/api/projects/{project_id}/insights/my_last_viewed", my_last_viewed)
         .get("/api/projects/{project_id}/insights/activity", activity)
@@ -107,11 +114,64 @@ async fn create(
     Ok(Created(shown(&app, &caller, id).await?))
 }
 
-async fn read(caller: Reader<Insights>, id: TextId, app: App) -> Result<Found<ShownInsight>> {
-    let (project, user) = (caller.project.id, Some(caller.user.user.id));
-    let insight = app.catalog.insight(project, &name(&id.0), user, Among::Live).await?;
+#[derive(Deserialize, JsonSchema)]
+struct ReadQuery {
+    /// How new the answer must be; without it, what is remembered.
+    refresh: Option<String>,
+    /// A dashboard whose filters apply.
+    from_dashboard: Option<String>,
+}
+
+async fn read(
+    caller: Reader<Insights>,
+    id: TextId,
+    query: Query<ReadQuery>,
+    format: Format,
+    app: App,
+) -> Result<Shown<ShownInsight>> {
+    let (text, format) = match id.0.strip_suffix(".csv") {
+        Some(bare) => (bare, Format::Csv),
+        None => (id.0.as_str(), format),
+    };
+    let mut how = How::new(refresh(given(query.refresh.as_ref()))?);
+    // A table is of numbers.
+    if format == Format::Csv && how.refresh == Refresh::ForceCache {
+        how.refresh = Refresh::Blocking;
+    }
+    let (project, user) = (&caller.project, Some(caller.user.user.id));
+    let insight = app.catalog.insight(project.id, &name(text), user, Among::Live).await?;
+    if let Some(on) = given(query.from_dashboard.as_ref()) {
+        let on = on.parse().ok().map(DashboardId).filter(|on| insight.dashboards.contains(on));
+        let on = on.ok_or_else(|| {
+            let detail = "The insight is not on this dashboard.";
+            Error::invalid("from_dashboard", "invalid_input", detail)
+        })?;
+        let dashboard = app.catalog.dashboard(project.id, on, user, Among::Live).await?;
+        (how.filters, how.variables) =
+            (dashboard.look.filters, dashboard.look.variables.unwrap_or_default());
+    }
+    let answer = InsightAnswer::of(&app, project, answer::question(&insight), &how).await?;
+    if format == Format::Csv {
+        return Ok(Shown::Csv(csv::lines(&answer::table(insight.id, &answer))));
+    }
     let rights = insight.rights(caller.viewer());
-    Ok(Found(ShownInsight::new(insight, rights)))
+    let mut shown = ShownInsight::new(insight, rights);
+    shown.answer(answer);
+    Ok(Shown::Json(shown))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Cancelled {
+    client_query_id: String,
+}
+
+async fn cancel(
+    caller: Reader<Insights>,
+    app: App,
+    body: Body<Cancelled>,
+) -> Result<Created<Noted>> {
+    app.queries.cancel(caller.project.id, &body.read()?.client_query_id);
+    Ok(Created(Noted { success: true }))
 }
 
 async fn update(

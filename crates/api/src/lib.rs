@@ -41,6 +41,7 @@ mod prepare;
 mod projects;
 mod property_definitions;
 mod public;
+mod queries;
 mod rate_limits;
 mod refusal;
 mod remote_config;
@@ -95,6 +96,8 @@ pub struct Settings {
     pub trusted_proxies: Networks,
     /// With the bodies of public requests.
     pub patience: Patience,
+    /// What one question may take.
+    pub queries: query::Limits,
 }
 
 impl Default for Settings {
@@ -107,6 +110,7 @@ impl Default for Settings {
             sharing_grace_seconds: 300,
             trusted_proxies: Networks::default(),
             patience: Patience::default(),
+            queries: query::Limits::default(),
         }
     }
 }
@@ -127,6 +131,7 @@ pub struct Shared {
     flags: Flags,
     capture: Arc<Capture>,
     events: query::Events,
+    queries: query::Queries,
     settings: Settings,
     rate_limits: rate_limits::RateLimits,
     logins: logins::Logins,
@@ -152,6 +157,7 @@ impl AppState {
             logins: logins::Logins::new(),
             metrics: metrics::Metrics::new(metrics, &catalog),
             turns: Semaphore::new(settings.requests_at_once_max),
+            queries: events.queries(settings.queries),
             draining: AtomicBool::new(false),
             catalog,
             tokens,

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::body::{WithSettings, max_chars, not_blank, present};
 use crate::caller::InProject;
+use crate::groups::TypeItem;
 use crate::{
     AccountReader, App, Body, Created, Error, Found, Gone, Listing, OrganizationReader,
     OrganizationWriter, Page, Reader, Resource, Result, Routes, Whole, Writer,
@@ -91,7 +92,7 @@ struct Project {
     effective_membership_level: Level,
     user_access_level: &'static str,
     has_group_types: bool,
-    group_types: Vec<Value>,
+    group_types: Vec<TypeItem>,
     person_on_events_querying_enabled: bool,
     default_modifiers: Map<String, Value>,
     product_intents: Vec<Value>,
@@ -103,20 +104,21 @@ struct Project {
 
 impl Project {
     /// The project as somebody of that level sees it.
-    fn seen(app: &App, row: ProjectRow, level: Level) -> Result<Self> {
+    async fn seen(app: &App, row: ProjectRow, level: Level) -> Result<Self> {
         let administrates = level >= Level::Admin;
         let (secret, backup) = match administrates {
             true => app.catalog.secrets(&row)?,
             false => (None, None),
         };
         let reveal = |secret: Option<Secret>| secret.map(|secret| secret.reveal().to_owned());
+        let group_types = TypeItem::all(app, row.id).await?;
         Ok(Self {
             project_id: row.id,
             row,
             effective_membership_level: level.min(Level::Admin),
             user_access_level: if administrates { "admin" } else { "member" },
-            has_group_types: false,
-            group_types: Vec::new(),
+            has_group_types: !group_types.is_empty(),
+            group_types,
             person_on_events_querying_enabled: true,
             default_modifiers: Map::new(),
             product_intents: Vec::new(),
@@ -192,11 +194,11 @@ async fn create(
         settings,
     };
     let row = app.catalog.create_project(&caller.actor(), new).await?;
-    Project::seen(&app, row, caller.level).map(Created)
+    Project::seen(&app, row, caller.level).await.map(Created)
 }
 
 async fn read(caller: Reader<Projects>, app: App) -> Result<Found<Project>> {
-    Project::seen(&app, caller.project, caller.level).map(Found)
+    Project::seen(&app, caller.project, caller.level).await.map(Found)
 }
 
 async fn update(
@@ -212,7 +214,7 @@ async fn update(
     fields.check()?;
     let change = ProjectChange { name: fields.name, timezone: fields.timezone, settings };
     let row = app.catalog.update_project(&caller.actor(), caller.project.id, change).await?;
-    Project::seen(&app, row, caller.level).map(Found)
+    Project::seen(&app, row, caller.level).await.map(Found)
 }
 
 async fn destroy(caller: Writer<Projects>, app: App) -> Result<Gone> {
@@ -224,19 +226,19 @@ async fn destroy(caller: Writer<Projects>, app: App) -> Result<Gone> {
 async fn reset_token(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
     caller.require_administrator()?;
     let row = app.catalog.reset_token(&caller.actor(), caller.project.id).await?;
-    Project::seen(&app, row, caller.level).map(Found)
+    Project::seen(&app, row, caller.level).await.map(Found)
 }
 
 async fn rotate_secret_token(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
     caller.require_administrator()?;
     let row = app.catalog.rotate_secret(&caller.actor(), caller.project.id).await?;
-    Project::seen(&app, row, caller.level).map(Found)
+    Project::seen(&app, row, caller.level).await.map(Found)
 }
 
 async fn delete_secret_token_backup(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
     caller.require_administrator()?;
     let row = app.catalog.delete_secret_backup(&caller.actor(), caller.project.id).await?;
-    Project::seen(&app, row, caller.level).map(Found)
+    Project::seen(&app, row, caller.level).await.map(Found)
 }
 
 async fn activity(

@@ -36,6 +36,7 @@ const RESOURCES: &[fn(Routes) -> Routes] = &[
     crate::persons::routes,
     crate::projects::routes,
     crate::property_definitions::routes,
+    crate::queries::routes,
     crate::roles::routes,
     crate::session::routes,
     crate::shared_pages::routes,

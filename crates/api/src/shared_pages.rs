@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use catalog::{Among, InsightName, Shareable, Shared};
 use model::Rights;
+use query::Refresh;
 use schemars::SchemaGenerator;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -14,11 +15,14 @@ use uuid::Uuid;
 
 use crate::dashboards::shape::{Detail, Printed};
 use crate::doc::{Answer, Describe, Operation};
+use crate::insights::answer::{How, answer_all, table};
 use crate::insights::shape::{ShownInsight, anonymise};
 use crate::{App, AppState, Error, Result, Routes, TextId};
 
 /// Upstream's length of a token; anything else cannot be one.
 const TOKEN_CHARS: usize = 30;
+/// Rows of one table on a page.
+const ROWS_SHOWN_MAX: usize = 200;
 const STYLE: &str = include_str!("shared_pages/page.css");
 const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 
@@ -90,12 +94,21 @@ async fn find(app: &AppState, token: &str) -> Result<Option<(Content, Map<String
     let Some(Shared { project, target, settings }) = app.catalog.shared(token).await? else {
         return Ok(None);
     };
-    match content(app, project, target).await {
-        Ok(content) => Ok(Some((content, settings))),
+    let mut content = match content(app, project, target).await {
+        Ok(content) => content,
         // Deleted, but not unshared.
-        Err(catalog::Error::NotFound) => Ok(None),
-        Err(other) => Err(other.into()),
+        Err(catalog::Error::NotFound) => return Ok(None),
+        Err(other) => return Err(other.into()),
+    };
+    let project = app.catalog.project(project).await?;
+    match &mut content {
+        Content::Dashboard(shown) => shown.answer(app, &project, Refresh::Blocking).await,
+        Content::Insight(shown) => {
+            let how = How::new(Refresh::Blocking);
+            answer_all(app, &project, vec![(&mut **shown, how)]).await;
+        }
     }
+    Ok(Some((content, settings)))
 }
 
 async fn content(
@@ -203,7 +216,7 @@ fn print(tile: &Printed<'_>) -> String {
         Printed::Insight(insight) => {
             let title = insight.title().unwrap_or("Insight");
             let heading = heading("header", "h2", title, insight.description());
-            format!("<section>{heading}<p class=\"empty\">No result yet</p></section>")
+            format!("<section>{heading}{}</section>", print_answer(insight))
         }
         Printed::Note(body) => format!("<section class=\"note\">{}</section>", escape(body)),
         Printed::Button(button) => format!(
@@ -213,6 +226,23 @@ fn print(tile: &Printed<'_>) -> String {
             escape(&button.text),
         ),
     }
+}
+
+fn print_answer(insight: &ShownInsight) -> String {
+    let rows = table(insight.insight().id, insight.answered());
+    let shown = insight.answered().result.is_some();
+    let Some((head, body)) = rows.split_first().filter(|_| shown) else {
+        return "<p class=\"empty\">No result yet</p>".into();
+    };
+    let row = |cells: &[String], tag: &str| -> String {
+        let cells = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)));
+        format!("<tr>{}</tr>", cells.collect::<String>())
+    };
+    let body: String = body.iter().take(ROWS_SHOWN_MAX).map(|cells| row(cells, "td")).collect();
+    format!(
+        "<div class=\"answer\"><table><thead>{}</thead><tbody>{body}</tbody></table></div>",
+        row(head, "th")
+    )
 }
 
 fn heading(around: &str, level: &str, title: &str, description: Option<&str>) -> String {

@@ -242,16 +242,28 @@ impl Board {
 impl Catalog {
     /// Answers the new dashboard's number; whoever wants more reads it.
     pub async fn create_dashboard(&self, actor: &Actor, new: NewDashboard) -> Result<DashboardId> {
-        let project = project_of(actor)?;
         let mut tx = self.db.begin().await?;
-        take_turn(&mut tx, project).await?;
+        let id = self.create_dashboard_in(&mut tx, actor, new).await?;
+        tx.commit().await?;
+        Ok(id)
+    }
+
+    /// The same as a part of a larger change.
+    pub(crate) async fn create_dashboard_in(
+        &self,
+        tx: &mut Tx,
+        actor: &Actor,
+        new: NewDashboard,
+    ) -> Result<DashboardId> {
+        let project = project_of(actor)?;
+        take_turn(tx, project).await?;
         let now = self.clock.now();
         let (look, tiles) = match new.contents {
             Contents::Tiles(tiles) => {
                 (new.look, tiles.into_iter().map(NewTile::into_state).collect())
             }
             Contents::Of(source, copies) => {
-                let source = duplicated(&mut tx, actor, source, copies).await?;
+                let source = duplicated(tx, actor, source, copies).await?;
                 let own = new.look.filters;
                 let filters = if own.is_empty() { source.0.filters } else { own };
                 (DashboardLook { filters, ..source.0 }, source.1)
@@ -282,13 +294,12 @@ impl Catalog {
             )
             .await?
             .get("id")?;
-        let empty = Board::lock(&mut tx, actor, id).await?;
+        let empty = Board::lock(tx, actor, id).await?;
         let mut board = empty.clone();
         (board.dashboard.head.tags, board.tiles) = (new.tags, tiles);
         board.check_room()?;
-        board.save(&mut tx, &empty).await?;
+        board.save(tx, &empty).await?;
         tx.log_created(actor, &board, now).await?;
-        tx.commit().await?;
         Ok(id)
     }
 

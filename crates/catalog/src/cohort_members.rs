@@ -24,7 +24,7 @@ const PERSONS_AT_ONCE: i64 = 1_000;
 /// Persons come and go and their properties change; a cohort is looked through again after this.
 const STALE_SECONDS: i64 = 24 * 3_600;
 /// Members of a list are all of this version.
-const LISTED: i64 = 0;
+pub(crate) const LISTED: i64 = 0;
 
 /// How somebody names the members of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -382,7 +382,7 @@ async fn list(tx: &mut Tx, actor: &Actor, id: CohortId) -> Result<Cohort> {
     }
 }
 
-async fn write_members(
+pub(crate) async fn write_members(
     tx: &mut Tx,
     project: ProjectId,
     cohort: CohortId,

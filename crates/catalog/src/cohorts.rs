@@ -1,10 +1,12 @@
 //! Cohorts as rows: how they are described, found and changed. Who belongs to one is in
 //! `cohort_members.rs`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use model::property::DEPTH_MAX;
-use model::{Cohort, CohortId, CohortType, ProjectId, Timestamp, UserId, Window, cohort_tree};
+use model::{
+    Cohort, CohortId, CohortType, FlagId, ProjectId, Timestamp, UserId, Window, cohort_tree,
+};
 use serde_json::{Map, Value};
 
 use crate::boards::{project_of, take_turn};
@@ -23,6 +25,8 @@ pub struct NewCohort {
 pub enum NewCohortKind {
     /// A list, filled afterwards.
     Static,
+    /// A list of those for whom a flag is on now, filled in the background.
+    OfFlag(FlagId),
     /// Checked by [`model::cohort_tree`].
     Dynamic(Map<String, Value>),
 }
@@ -184,24 +188,38 @@ impl Catalog {
         read(&self.db.one(sql, args![project, id]).await?)
     }
 
+    /// Names of those that have one, deleted ones too.
+    pub async fn cohort_names(
+        &self,
+        project: ProjectId,
+        ids: &[CohortId],
+    ) -> Result<HashMap<CohortId, String>> {
+        let list: Vec<_> = ids.iter().map(|id| (*id).into()).collect();
+        let sql = "SELECT id, name FROM cohorts \
+                   WHERE project_id = $1 AND name IS NOT NULL AND id IN {list}";
+        let rows = self.db.all_in(sql, args![project], &list).await?;
+        rows.iter().map(|row| Ok((row.get("id")?, row.get("name")?))).collect()
+    }
+
     pub async fn create_cohort(&self, actor: &Actor, new: NewCohort) -> Result<Cohort> {
         let project = project_of(actor)?;
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         take_turn(&mut tx, project).await?;
-        let (is_static, filters) = match new.kind {
-            NewCohortKind::Static => (true, None),
+        let (is_static, filters, flag) = match new.kind {
+            NewCohortKind::Static => (true, None, None),
+            NewCohortKind::OfFlag(flag) => (true, None, Some(flag)),
             NewCohortKind::Dynamic(filters) => {
                 check_references(&mut tx, project, None, &filters).await?;
-                (false, Some(Value::Object(filters)))
+                (false, Some(Value::Object(filters)), None)
             }
         };
         let id = tx
             .one(
                 "INSERT INTO cohorts (project_id, name, description, is_static, filters, version, \
                  pending_version, is_calculating, errors_calculating, count, created_by, \
-                 created_at, deleted) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, $9, $10, $11, \
-                 $12) RETURNING id",
+                 created_at, deleted, fill_from_flag) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 0, \
+                 $9, $10, $11, $12, $13) RETURNING id",
                 args![
                     project,
                     new.name,
@@ -210,11 +228,12 @@ impl Catalog {
                     filters,
                     is_static.then_some(0_i64),
                     (!is_static).then_some(1_i64),
-                    !is_static,
+                    !is_static || flag.is_some(),
                     is_static.then_some(0_i64),
                     actor.user,
                     now,
                     new.deleted,
+                    flag,
                 ],
             )
             .await?
@@ -242,6 +261,7 @@ impl Catalog {
         if change.deleted == Some(true) {
             check_unused(&mut tx, id).await?;
         }
+        let mut redefined = false;
         let apply = |cohort: &mut Cohort, _| {
             set(&mut cohort.name, change.name);
             set(&mut cohort.description, change.description);
@@ -251,6 +271,7 @@ impl Catalog {
             let changes = filters.is_some() && filters != cohort.filters;
             if changes {
                 cohort.filters = filters;
+                redefined = true;
             }
             if !cohort.is_static && (changes || (was_deleted && !cohort.deleted)) {
                 want_calculation(cohort);
@@ -258,6 +279,9 @@ impl Catalog {
             Ok(())
         };
         let cohort = self.edit_in(&mut tx, actor, id, apply).await?;
+        if redefined {
+            touch_flags(&mut tx, project, id).await?;
+        }
         tx.changes_project(project);
         tx.commit().await?;
         self.wake_cohorts();
@@ -333,6 +357,30 @@ pub(crate) async fn are_there(tx: &mut Tx, project: ProjectId, ids: &[CohortId])
     let rows = tx.all_in(sql, args![project], &list).await?;
     let found: BTreeSet<CohortId> = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
     Ok(found == wanted)
+}
+
+/// For flags that reach a cohort, however far, its change is one of theirs.
+async fn touch_flags(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()> {
+    let sql = "SELECT id, filters FROM cohorts \
+               WHERE project_id = $1 AND NOT deleted AND filters IS NOT NULL";
+    let mut others: Vec<(CohortId, Vec<CohortId>)> = Vec::new();
+    for row in tx.all(sql, args![project]).await? {
+        others.push((row.get("id")?, references(&row.json("filters")?)?));
+    }
+    let mut reaching = vec![id];
+    let mut at = 0;
+    while let Some(reached) = reaching.get(at).copied() {
+        at += 1;
+        let (found, rest): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|(_, named)| named.contains(&reached));
+        others = rest;
+        reaching.extend(found.into_iter().map(|(id, _)| id).filter(|found| *found != id));
+    }
+    let list: Vec<_> = reaching.iter().map(|id| (*id).into()).collect();
+    let sql = "UPDATE feature_flags SET version = version + 1 WHERE project_id = $1 \
+               AND NOT deleted AND id IN (SELECT flag_id FROM feature_flag_cohorts \
+               WHERE cohort_id IN {list})";
+    tx.run_in(sql, args![project], &list).await
 }
 
 /// A flag that asks for a cohort would go on asking.

@@ -1,6 +1,6 @@
 //! Event definitions: what people say about events, beside what traffic shows.
 
-use model::definition::{EnforcementMode, EventDefinition};
+use model::definition::{Day, EnforcementMode, EventDefinition, VOLUME_DAYS};
 use model::{ProjectId, Timestamp, UserId, Window};
 use uuid::Uuid;
 
@@ -70,6 +70,16 @@ const COLUMNS: &str = "e.id, e.name, e.description, e.owner_id, e.verified, e.ve
      e.verified_by, e.hidden, e.enforcement_mode, e.primary_property, e.default_columns, \
      e.created_at, e.created_by, e.last_seen_at, e.updated_at, e.updated_by";
 
+/// With the events of the days up to now.
+fn columns(now: Timestamp) -> String {
+    let Day(last_unwanted) = Day::of(now).minus(VOLUME_DAYS);
+    format!(
+        "{COLUMNS}, (SELECT CAST(COALESCE(SUM(v.events), 0) AS BIGINT) FROM event_volumes v \
+         WHERE v.project_id = e.project_id AND v.event = e.name AND v.day > {last_unwanted}) \
+         AS volume"
+    )
+}
+
 /// A row with its users by number.
 #[derive(Clone, PartialEq)]
 struct Stored {
@@ -87,6 +97,7 @@ struct Stored {
     updated_at: Timestamp,
     updated_by: Option<UserId>,
     tags: Vec<String>,
+    volume: i64,
 }
 
 impl Stored {
@@ -108,6 +119,7 @@ impl Stored {
             updated_at: row.get("updated_at")?,
             updated_by: row.get("updated_by")?,
             tags,
+            volume: row.get("volume")?,
         })
     }
 
@@ -142,14 +154,15 @@ impl Stored {
             post_to_slack: false,
             default_columns: self.default_columns,
             media_preview_urls: Vec::new(),
-            volume_30_day: None,
+            volume_30_day: self.volume,
             query_usage_30_day: None,
         }
     }
 
-    async fn lock(tx: &mut Tx, project: ProjectId, id: Uuid) -> Result<Self> {
+    async fn lock(tx: &mut Tx, project: ProjectId, id: Uuid, now: Timestamp) -> Result<Self> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM event_definitions e WHERE e.project_id = $1 AND e.id = $2{}",
+            "SELECT {} FROM event_definitions e WHERE e.project_id = $1 AND e.id = $2{}",
+            columns(now),
             tx.dialect().for_update_of("e"),
         );
         let row = tx.one(sql, args![project, id]).await?;
@@ -162,7 +175,7 @@ impl Logged for EventDefinition {
     const SCOPE: &'static str = "EventDefinition";
     const UPDATED: &'static str = "changed";
     const UNLOGGED: &'static [&'static str] =
-        &["updated_at", "updated_by", "last_updated_at", "last_seen_at"];
+        &["updated_at", "updated_by", "last_updated_at", "last_seen_at", "volume_30_day"];
 
     fn item_id(&self) -> String {
         self.id.to_string()
@@ -243,7 +256,8 @@ impl Catalog {
     ) -> Result<(Vec<EventDefinition>, i64)> {
         let from = "event_definitions e";
         let condition = filter.condition(project);
-        let (rows, total) = self.db.page(COLUMNS, from, condition, &filter.order(), window).await?;
+        let (columns, order) = (columns(self.clock.now()), filter.order());
+        let (rows, total) = self.db.page(&columns, from, condition, &order, window).await?;
         Ok((self.event_definitions_shown(project, &rows).await?, total))
     }
 
@@ -268,7 +282,8 @@ impl Catalog {
 
     pub async fn event_definition(&self, project: ProjectId, id: Uuid) -> Result<EventDefinition> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM event_definitions e WHERE e.project_id = $1 AND e.id = $2"
+            "SELECT {} FROM event_definitions e WHERE e.project_id = $1 AND e.id = $2",
+            columns(self.clock.now()),
         );
         let rows = self.db.all(sql, args![project, id]).await?;
         let found = self.event_definitions_shown(project, &rows).await?;
@@ -281,7 +296,8 @@ impl Catalog {
         name: &str,
     ) -> Result<EventDefinition> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM event_definitions e WHERE e.project_id = $1 AND e.name = $2"
+            "SELECT {} FROM event_definitions e WHERE e.project_id = $1 AND e.name = $2",
+            columns(self.clock.now()),
         );
         let rows = self.db.all(sql, args![project, name]).await?;
         let found = self.event_definitions_shown(project, &rows).await?;
@@ -311,7 +327,7 @@ impl Catalog {
                 other => other,
             });
         }
-        let before = Stored::lock(&mut tx, project, id).await?;
+        let before = Stored::lock(&mut tx, project, id, now).await?;
         let after = changed(&mut tx, actor, &before, change, now).await?;
         let users = tx.users_among(after.people().into_iter()).await?;
         let made = after.shown(&users);
@@ -328,8 +344,8 @@ impl Catalog {
         change: EventDefinitionChange,
     ) -> Result<EventDefinition> {
         let mut tx = self.db.begin().await?;
-        let before = Stored::lock(&mut tx, project, id).await?;
         let now = self.clock.now();
+        let before = Stored::lock(&mut tx, project, id, now).await?;
         let after = changed(&mut tx, actor, &before, change, now).await?;
         let users = tx.users_among(before.people().into_iter().chain(after.people())).await?;
         let is_same = before == after;
@@ -349,11 +365,12 @@ impl Catalog {
         id: Uuid,
     ) -> Result<()> {
         let mut tx = self.db.begin().await?;
-        let gone = Stored::lock(&mut tx, project, id).await?;
+        let now = self.clock.now();
+        let gone = Stored::lock(&mut tx, project, id, now).await?;
         tags::replace(&mut tx, project, OBJECT, id.to_string(), &[]).await?;
         tx.run("DELETE FROM event_definitions WHERE id = $1", args![id]).await?;
         let gone = gone.shown(&Users::new());
-        tx.log_deleted(actor, &gone, self.clock.now()).await?;
+        tx.log_deleted(actor, &gone, now).await?;
         tx.changes_definitions();
         tx.commit().await
     }

@@ -7,6 +7,7 @@ mod role_access;
 mod rows;
 mod rules;
 mod scan;
+mod usage;
 
 use model::flag::filters::{self, Fields, Purpose};
 use model::flag::{BucketingIdentifier, EvaluationRuntime, FeatureFlag, FlagDefinition, Original};
@@ -147,6 +148,7 @@ impl Catalog {
             flag.filters = self.settle(&mut tx, None, &flag, &sent).await?;
         }
         self.hide_payloads(&mut flag)?;
+        rules::check_dashboards(&mut tx, None, &flag).await?;
         rules::check(&mut tx, None, &mut flag).await?;
         let id = rows::insert(&mut tx, &flag, actor.user).await.map_err(taken)?;
         flag.id = id;
@@ -211,11 +213,13 @@ impl Catalog {
             after.filters = self.settle(tx, Some(&before), &after, &sent).await?;
         }
         self.hide_payloads(&mut after)?;
+        rules::check_dashboards(tx, Some(&before), &after).await?;
         rules::check(tx, Some(&before), &mut after).await?;
         after.version = before.version + 1;
         after.updated_at = now;
         rows::update(tx, &after, actor.user).await.map_err(taken)?;
         rows::save_parts(tx, &after, Some(&before)).await?;
+        self.rename_usage_dashboard(tx, actor, &before, &after.key).await?;
         let after = find(tx, project, id, now).await?;
         tx.log_updated(actor, &before, &after, now).await?;
         Ok(after)

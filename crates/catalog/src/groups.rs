@@ -4,6 +4,7 @@ use model::group::Group;
 use model::{ProjectId, Timestamp, Window};
 
 use crate::db::args;
+use crate::edit::set;
 use crate::ingest::{read_group, type_index};
 use crate::select::Condition;
 use crate::{Catalog, Result};
@@ -16,6 +17,14 @@ pub struct GroupType {
     pub name_singular: Option<String>,
     pub name_plural: Option<String>,
     pub created_at: Timestamp,
+}
+
+/// What people call a type from now on; absent names stay.
+#[derive(Clone, Debug)]
+pub struct GroupTypeChange {
+    pub index: u8,
+    pub name_singular: Option<Option<String>>,
+    pub name_plural: Option<Option<String>>,
 }
 
 /// Which groups of one type are asked for.
@@ -45,6 +54,34 @@ impl Catalog {
             })
         });
         types.collect()
+    }
+
+    /// Names types, all or none; [`crate::Error::NotFound`] when one is not there.
+    pub async fn name_group_types(
+        &self,
+        project: ProjectId,
+        changes: Vec<GroupTypeChange>,
+    ) -> Result<()> {
+        let mut tx = self.db.begin().await?;
+        for change in changes {
+            let lock = tx.dialect().for_update();
+            let sql = format!(
+                "SELECT name_singular, name_plural FROM group_types \
+                 WHERE project_id = $1 AND type_index = $2{lock}"
+            );
+            let row = tx.one(sql, args![project, i64::from(change.index)]).await?;
+            let mut singular: Option<String> = row.get("name_singular")?;
+            let mut plural: Option<String> = row.get("name_plural")?;
+            set(&mut singular, change.name_singular);
+            set(&mut plural, change.name_plural);
+            tx.run(
+                "UPDATE group_types SET name_singular = $3, name_plural = $4 \
+                 WHERE project_id = $1 AND type_index = $2",
+                args![project, i64::from(change.index), singular, plural],
+            )
+            .await?;
+        }
+        tx.commit().await
     }
 
     /// Newest first, at most `limit`.

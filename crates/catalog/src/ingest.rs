@@ -2,6 +2,7 @@
 //! applied, in one transaction. That is what makes a replay after a crash exact.
 
 mod definitions;
+mod flags;
 mod groups;
 mod identity;
 
@@ -114,6 +115,7 @@ impl Catalog {
             }
         }
         definitions::write(&mut tx, &batch.sightings, now).await?;
+        flags::write(&mut tx, &batch.sightings.flags).await?;
         warnings::record(&mut tx, WARNINGS_SOURCE, &batch.warnings).await?;
         dead_letters::insert(&mut tx, &batch.dead_letters, now).await?;
         note_deletions(&mut tx, &batch.deletions, now).await?;

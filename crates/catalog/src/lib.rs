@@ -13,6 +13,7 @@ mod boards;
 mod bootstrap;
 mod bulk;
 mod changes;
+mod cohort_filling;
 mod cohort_members;
 mod cohorts;
 mod collaborators;
@@ -49,6 +50,7 @@ mod tile_changes;
 mod tiles;
 mod tokens;
 mod users;
+mod values;
 mod vault;
 mod warnings;
 
@@ -67,6 +69,7 @@ pub use annotations::{AnnotationChange, AnnotationFilter, NewAnnotation};
 pub use boards::{Contents, Copies, DashboardChange, NewDashboard};
 pub use bootstrap::{Bootstrapped, FirstStart, Prepared};
 pub use changes::Ingested;
+pub use cohort_filling::CohortToFill;
 pub use cohort_members::NamedBy;
 pub use cohorts::{CohortChange, CohortFilter, NewCohort, NewCohortKind};
 pub use collaborators::Collaborator;
@@ -82,14 +85,14 @@ pub use flags::{
     FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, HashKey, RoleAccess, ScannedPerson,
     Seen, Staleness,
 };
-pub use groups::{GroupFilter, GroupType};
+pub use groups::{GroupFilter, GroupType, GroupTypeChange};
 pub use ingest::{EventDeletion, IngestBatch, IngestRules, NextNumbers, ProjectChanges};
 pub use insight_lists::{InsightFilter, InsightOrder};
 pub use insights::{INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
 pub use keys::{KeyChange, KeyKeeper, NewKey, PersonalKey};
 pub use members::{Member, Standing};
 pub use organizations::{OrganizationChange, OrganizationRow};
-pub use persons::{PersonFilter, PersonKey, PersonWithIds};
+pub use persons::{PersonActivity, PersonFilter, PersonKey, PersonWithIds};
 pub use projects::{NewProject, ProjectChange, ProjectRow};
 pub use property_definitions::{PropertyDefinitionChange, PropertyDefinitionFilter};
 pub use roles::{RoleChange, RoleMembership, RoleRow};

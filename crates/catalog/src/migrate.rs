@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_flags.sql"),
     include_str!("migrations/0004_boards.sql"),
     include_str!("migrations/0005_cohorts.sql"),
+    include_str!("migrations/0006_usage.sql"),
 ];
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 

@@ -1,20 +1,30 @@
 //! Persons, as people look for them.
 
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
 use model::person::{DistinctId, Person, PersonNo};
 use model::property::Node;
-use model::{ProjectId, Timestamp, Window};
+use model::{CohortId, ProjectId, Timestamp, Window};
+use serde::Serialize;
+use serde_json::json;
 use uuid::Uuid;
 
+use crate::activity::{Change, ChangeAction};
 use crate::db::{Value, args};
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, placeholders};
 use crate::ingest::{PERSON_COLUMNS, read_person};
 use crate::select::Condition;
-use crate::{Catalog, Error, Result};
+use crate::{Actor, Catalog, Error, Logged, Result};
 
 /// Persons read at once while their properties are looked at.
 const SCAN_ROWS: i64 = 1_000;
 /// Persons that one list looks at before it gives up.
 const SCANNED_MAX: usize = 1_000_000;
+/// Longer names are looked for one by one: SQLite bounds its patterns.
+const NEED_BYTES_MAX: usize = 1_000;
+/// Cohorts that one list may ask for; each is looked up for all that are read at once.
+const COHORTS_MAX: usize = 20;
 
 /// Which persons are asked for; absent filters let everybody through.
 #[derive(Debug, Default)]
@@ -23,8 +33,19 @@ pub struct PersonFilter {
     pub email: Option<String>,
     /// Part of the e-mail address or name, or a whole distinct id.
     pub search: Option<String>,
-    /// Conditions on properties; cohorts are not looked up here.
+    /// Conditions on properties and cohorts.
     pub properties: Option<Node>,
+    pub cohort: Option<CohortId>,
+}
+
+/// What somebody did to a person, as the log tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PersonActivity {
+    Updated,
+    PropertyDeleted,
+    /// The ids that left.
+    Split(Vec<String>),
+    Deleted,
 }
 
 /// How a person is named.
@@ -43,6 +64,10 @@ pub struct PersonWithIds {
 
 const FROM: &str = "persons p";
 const ORDER: &str = "p.created_at DESC, p.no DESC";
+/// Whoever belongs to the cohort as it was last calculated.
+const OF_COHORT: &str = "p.no IN (SELECT m.person_no FROM cohort_people m \
+     JOIN cohorts h ON h.id = m.cohort_id AND m.version = COALESCE(h.version, 0) \
+     WHERE h.project_id = $1 AND h.id = ?)";
 const OF_ID: &str = "p.no IN (SELECT i.person_no FROM distinct_ids i \
      WHERE i.project_id = $1 AND i.distinct_id = ?)";
 
@@ -60,7 +85,39 @@ impl PersonFilter {
             let columns = [property("email"), property("name")];
             condition.and_found_or(&[&columns[0], &columns[1]], search, OF_ID);
         }
+        let needs = self.properties.as_ref().map(Node::needs).unwrap_or_default();
+        for cohort in self.cohort.into_iter().chain(needs.cohorts) {
+            condition.and(OF_COHORT, cohort);
+        }
+        for name in needs.properties.into_iter().filter(|name| name.len() <= NEED_BYTES_MAX) {
+            condition.and_may_have("p.properties", name);
+        }
         condition
+    }
+
+    /// The cohorts that its conditions on properties name.
+    fn cohorts(&self) -> Vec<CohortId> {
+        let mut named = Vec::new();
+        self.properties.iter().for_each(|node| node.cohorts(&mut named));
+        named.sort_unstable();
+        named.dedup();
+        named
+    }
+}
+
+/// The person a line of the log is about.
+#[derive(Serialize)]
+struct LoggedPerson(PersonNo, Uuid);
+
+impl Logged for LoggedPerson {
+    const SCOPE: &'static str = "Person";
+
+    fn item_id(&self) -> String {
+        self.0.0.to_string()
+    }
+
+    fn item_name(&self) -> Option<String> {
+        Some(self.1.to_string())
     }
 }
 
@@ -72,40 +129,55 @@ impl Catalog {
         filter: &PersonFilter,
         window: Window,
     ) -> Result<Vec<PersonWithIds>> {
-        let persons = match &filter.properties {
-            Some(node) => self.persons_scanned(project, filter, node, window).await?,
-            None => {
-                let more = Window { limit: window.limit + 1, ..window };
-                let condition = filter.condition(project, self.db.dialect());
-                let rows = self.db.slice(PERSON_COLUMNS, FROM, condition, ORDER, more).await?;
-                rows.iter().map(read_person).collect::<Result<_>>()?
-            }
+        self.check_cohorts(project, filter).await?;
+        let Some(node) = &filter.properties else {
+            let more = Window { limit: window.limit + 1, ..window };
+            let condition = filter.condition(project, self.db.dialect());
+            let rows = self.db.slice(PERSON_COLUMNS, FROM, condition, ORDER, more).await?;
+            let persons = rows.iter().map(read_person).collect::<Result<_>>()?;
+            return self.with_ids(project, persons).await;
         };
-        self.with_ids(project, persons).await
+        let wanted = usize::try_from(window.limit + 1).unwrap_or(0);
+        let (mut skip, mut found) = (window.offset, Vec::new());
+        self.scan(project, filter, node, |person| {
+            if skip > 0 {
+                skip -= 1;
+            } else {
+                found.push(person);
+            }
+            if found.len() == wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .await?;
+        self.with_ids(project, found).await
     }
 
     /// How many persons the filter finds, whatever the window.
     pub async fn persons_count(&self, project: ProjectId, filter: &PersonFilter) -> Result<i64> {
-        if let Some(node) = &filter.properties {
-            let everybody = Window { limit: SCANNED_MAX as i64, offset: 0 };
-            return Ok(self.persons_scanned(project, filter, node, everybody).await?.len() as i64);
-        }
-        self.db.count(FROM, filter.condition(project, self.db.dialect())).await
+        self.check_cohorts(project, filter).await?;
+        let Some(node) = &filter.properties else {
+            return self.db.count(FROM, filter.condition(project, self.db.dialect())).await;
+        };
+        let mut count = 0;
+        self.scan(project, filter, node, |_| {
+            count += 1;
+            ControlFlow::Continue(())
+        })
+        .await?;
+        Ok(count)
     }
 
-    /// Looks at everybody's properties, in the order of the list.
-    async fn persons_scanned(
+    /// Shows `see` those who fulfil the conditions, in the order of the list: everybody's
+    /// properties are looked at until it has seen enough.
+    async fn scan(
         &self,
         project: ProjectId,
         filter: &PersonFilter,
         node: &Node,
-        window: Window,
-    ) -> Result<Vec<Person>> {
-        let wanted = usize::try_from(window.limit + 1).unwrap_or(0);
-        let mut skip = window.offset;
-        let (mut found, mut scanned) = (Vec::new(), 0);
+        mut see: impl FnMut(Person) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (cohorts, now) = (filter.cohorts(), self.clock.now());
         let mut last: Option<(Timestamp, PersonNo)> = None;
-        let now = self.clock.now();
+        let mut scanned = 0;
         loop {
             let mut condition = filter.condition(project, self.db.dialect());
             if let Some((at, no)) = last {
@@ -113,31 +185,115 @@ impl Catalog {
             }
             let slice = Window { limit: SCAN_ROWS, offset: 0 };
             let rows = self.db.slice(PERSON_COLUMNS, FROM, condition, ORDER, slice).await?;
-            for row in &rows {
-                let person = read_person(row)?;
-                last = Some((person.created_at, person.no));
-                let is_member = &mut |_| Err(Error::refused(Some("properties"), COHORTS));
-                if !node.matches(&person.properties, now, is_member)? {
-                    continue;
-                }
-                if skip > 0 {
-                    skip -= 1;
-                    continue;
-                }
-                found.push(person);
-                if found.len() == wanted {
-                    return Ok(found);
+            let persons = rows.iter().map(read_person).collect::<Result<Vec<_>>>()?;
+            last = persons.last().map(|person| (person.created_at, person.no));
+            let members = self.members_among(project, &cohorts, &persons).await?;
+            for person in persons {
+                let is_member = &mut |id| Ok(members.contains(&(id, person.no)));
+                let fits: Result<bool> = node.matches(&person.properties, now, is_member);
+                if fits? && see(person).is_break() {
+                    return Ok(());
                 }
             }
             scanned += rows.len();
             if (rows.len() as i64) < SCAN_ROWS {
-                return Ok(found);
+                return Ok(());
             }
             if scanned >= SCANNED_MAX {
                 let detail = "Too many persons to look at; narrow the list by another filter.";
                 return Err(Error::refused(Some("properties"), detail));
             }
         }
+    }
+
+    /// A filter by a cohort that is not there would find nobody and tell nothing.
+    async fn check_cohorts(&self, project: ProjectId, filter: &PersonFilter) -> Result<()> {
+        let named = filter.cohorts();
+        if named.len() > COHORTS_MAX {
+            let detail = format!("A list may ask for at most {COHORTS_MAX} cohorts.");
+            return Err(Error::refused(Some("properties"), detail));
+        }
+        let wanted: Vec<Value> =
+            named.iter().copied().chain(filter.cohort).map(Into::into).collect();
+        let sql = "SELECT id FROM cohorts WHERE project_id = $1 AND NOT deleted AND id IN {list}";
+        let rows = self.db.all_in(sql, args![project], &wanted).await?;
+        let there: HashSet<CohortId> =
+            rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
+        let missing =
+            |field| Error::refused(Some(field), "There is no such cohort in this project.");
+        if !named.iter().all(|id| there.contains(id)) {
+            return Err(missing("properties"));
+        }
+        match filter.cohort.filter(|id| !there.contains(id)) {
+            Some(_) => Err(missing("cohort")),
+            None => Ok(()),
+        }
+    }
+
+    /// Which of the persons belong to which of the cohorts, as these were last calculated.
+    async fn members_among(
+        &self,
+        project: ProjectId,
+        cohorts: &[CohortId],
+        persons: &[Person],
+    ) -> Result<HashSet<(CohortId, PersonNo)>> {
+        if cohorts.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let mut fixed = args![project];
+        let marks = placeholders(fixed.len() + 1, cohorts.len());
+        fixed.extend(cohorts.iter().map(|id| Value::from(*id)));
+        let sql = format!(
+            "SELECT m.cohort_id, m.person_no FROM cohort_people m JOIN cohorts h \
+             ON h.id = m.cohort_id AND m.version = COALESCE(h.version, 0) \
+             WHERE m.project_id = $1 AND m.cohort_id IN {marks} AND m.person_no IN {{list}}"
+        );
+        let numbers: Vec<Value> = persons.iter().map(|person| person.no.into()).collect();
+        let rows = self.db.all_in(&sql, fixed, &numbers).await?;
+        rows.iter().map(|row| Ok((row.get("cohort_id")?, row.get("person_no")?))).collect()
+    }
+
+    /// The live cohorts that a person belongs to, with their names and sizes.
+    pub async fn cohorts_of_person(
+        &self,
+        project: ProjectId,
+        person: PersonNo,
+    ) -> Result<Vec<(CohortId, Option<String>, Option<i64>)>> {
+        let sql = "SELECT h.id, h.name, h.count FROM cohort_people m JOIN cohorts h \
+                   ON h.id = m.cohort_id AND m.version = COALESCE(h.version, 0) \
+                   WHERE m.project_id = $1 AND m.person_no = $2 AND NOT h.deleted ORDER BY h.id";
+        let rows = self.db.all(sql, args![project, person]).await?;
+        rows.iter().map(|row| Ok((row.get("id")?, row.get("name")?, row.get("count")?))).collect()
+    }
+
+    /// Tells the log what somebody did to a person. The change itself is in the journal.
+    pub async fn log_person(
+        &self,
+        actor: &Actor,
+        person: &Person,
+        activity: PersonActivity,
+    ) -> Result<()> {
+        let change = |action, field: Option<&str>, after| Change {
+            scope: LoggedPerson::SCOPE.into(),
+            action,
+            field: field.map(str::to_owned),
+            before: None,
+            after,
+        };
+        let properties = || vec![change(ChangeAction::Changed, Some("properties"), None)];
+        let (word, changes) = match activity {
+            PersonActivity::Updated => ("updated", properties()),
+            PersonActivity::PropertyDeleted => ("delete_property", properties()),
+            PersonActivity::Split(ids) => {
+                let after = Some(json!({ "distinct_ids": ids }));
+                ("split_person", vec![change(ChangeAction::Split, None, after)])
+            }
+            PersonActivity::Deleted => ("deleted", Vec::new()),
+        };
+        let mut tx = self.db.begin().await?;
+        let told = LoggedPerson(person.no, person.uuid);
+        tx.log(actor, word, &told, changes, self.clock.now()).await?;
+        tx.commit().await
     }
 
     pub async fn person(&self, project: ProjectId, key: PersonKey) -> Result<PersonWithIds> {
@@ -151,6 +307,17 @@ impl Catalog {
         let row = self.db.one(sql, vec![project.into(), value]).await?;
         let found = self.with_ids(project, vec![read_person(&row)?]).await?;
         found.into_iter().next().ok_or(Error::NotFound)
+    }
+
+    /// Those of the persons that are there, by their numbers, with all their ids.
+    pub async fn persons_with_ids(
+        &self,
+        project: ProjectId,
+        numbers: &[PersonNo],
+    ) -> Result<Vec<PersonWithIds>> {
+        let mut persons = self.persons_by_number(project, numbers).await?;
+        persons.sort_by_key(|person| person.no);
+        self.with_ids(project, persons).await
     }
 
     /// Those of the persons that are there.
@@ -180,5 +347,3 @@ impl Catalog {
         Ok(persons.into_iter().map(with).collect())
     }
 }
-
-const COHORTS: &str = "Persons are filtered here by their properties, not by cohorts.";

@@ -1,5 +1,8 @@
 //! Properties of all persons or groups of a project, part by part, for whoever must look at each.
 
+use std::collections::HashMap;
+
+use model::definition::{PropertyOwner, PropertyType};
 use model::group::Group;
 use model::person::{DistinctNo, Person, PersonNo};
 use model::{CohortId, ProjectId};
@@ -84,7 +87,7 @@ impl Catalog {
     }
 
     /// The live cohorts of a project: number, name, whether they are lists.
-    pub async fn cohort_names(&self, project: ProjectId) -> Result<Vec<(CohortId, String, bool)>> {
+    pub async fn live_cohorts(&self, project: ProjectId) -> Result<Vec<(CohortId, String, bool)>> {
         let sql = "SELECT id, name, is_static FROM cohorts WHERE project_id = $1 AND NOT deleted";
         let rows = self.db.all(sql, args![project]).await?;
         let cohort = |row: &Row| {
@@ -92,6 +95,31 @@ impl Catalog {
             Ok((row.get("id")?, name.unwrap_or_default(), row.get("is_static")?))
         };
         rows.iter().map(cohort).collect()
+    }
+
+    /// Properties that are more than text.
+    pub async fn typed_properties(
+        &self,
+        project: ProjectId,
+    ) -> Result<HashMap<(PropertyOwner, String), PropertyType>> {
+        let sql = "SELECT owner, type_index, name, property_type FROM property_definitions \
+                   WHERE project_id = $1 AND property_type IS NOT NULL AND property_type <> $2";
+        let text = PropertyType::String.as_str();
+        let mut typed = HashMap::new();
+        for row in self.db.all(sql, args![project, text]).await? {
+            let owner: String = row.get("owner")?;
+            let index: i64 = row.get("type_index")?;
+            let owner = match owner.as_str() {
+                "event" => PropertyOwner::Event,
+                "person" => PropertyOwner::Person,
+                _ => PropertyOwner::Group(index as u8),
+            };
+            let kind: String = row.get("property_type")?;
+            if let Some(kind) = PropertyType::parse(&kind) {
+                typed.insert((owner, row.get("name")?), kind);
+            }
+        }
+        Ok(typed)
     }
 
     /// Members of a cohort behind `after`, as far as it was calculated.

@@ -111,6 +111,13 @@ impl Condition {
         marks
     }
 
+    /// Adds: the JSON object in a text column may have a member of this name. Whoever asks looks
+    /// closer; what has no such text in it need not be looked at.
+    pub(crate) fn and_may_have(&mut self, column: &str, name: &str) {
+        let member = format!("{}:", serde_json::Value::from(name));
+        self.and(&format!("{column} LIKE ? ESCAPE '\\'"), pattern(&member));
+    }
+
     /// Adds a search for `needle` anywhere in a text column, whatever its case. SQLite lowers
     /// only ASCII, so the other letters are also compared as they were written.
     pub(crate) fn and_contains(&mut self, column: &str, needle: &str) {

@@ -2,6 +2,7 @@
 //! away, with what is stored of those they are asked about.
 
 mod definitions;
+mod filling;
 mod people;
 mod projects;
 mod scan;

@@ -1,5 +1,7 @@
 //! What is known of events and properties by having seen them.
 
+use std::collections::HashMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +63,42 @@ pub struct SeenProperty {
     pub kind: Option<PropertyType>,
 }
 
+/// What an event told about a flag.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenFlag {
+    pub project: ProjectId,
+    pub key: String,
+    pub how: FlagSighting,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlagSighting {
+    /// It was asked, at this minute.
+    Called(Timestamp),
+    /// Somebody saw or used what it shows.
+    Enriched,
+}
+
+/// Events of one project on one day, by name.
+pub type Volumes = HashMap<(ProjectId, Day), HashMap<String, i64>>;
+
+/// Days since 1970-01-01, in UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Day(pub i64);
+
+impl Day {
+    pub const fn of(at: Timestamp) -> Self {
+        Self(at.as_micros().div_euclid(86_400_000_000))
+    }
+
+    pub const fn minus(self, days: i64) -> Self {
+        Self(self.0 - days)
+    }
+}
+
+/// Volumes are told over this many days, today's included.
+pub const VOLUME_DAYS: i64 = 30;
+
 /// What a batch of events showed and the catalog may not know yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sightings {
@@ -68,12 +106,10 @@ pub struct Sightings {
     pub properties: Vec<SeenProperty>,
     /// Event names and the properties they came with.
     pub pairs: Vec<(ProjectId, String, String)>,
-}
-
-impl Sightings {
-    pub const fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.properties.is_empty() && self.pairs.is_empty()
-    }
+    pub flags: Vec<SeenFlag>,
+    pub volumes: Volumes,
+    /// A new day has come: volumes before this one are of no use any more.
+    pub volumes_since: Option<Day>,
 }
 
 /// What is known of an event by its name, as the API shows it.
@@ -106,7 +142,8 @@ pub struct EventDefinition {
     pub post_to_slack: bool,
     pub default_columns: Vec<String>,
     pub media_preview_urls: Vec<String>,
-    pub volume_30_day: Option<i64>,
+    /// Events of the last thirty days, as they arrived.
+    pub volume_30_day: i64,
     pub query_usage_30_day: Option<i64>,
 }
 

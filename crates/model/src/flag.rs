@@ -3,6 +3,7 @@
 mod edit;
 mod feature;
 pub mod filters;
+pub mod usage;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -17,3 +17,11 @@ pub struct Group {
     pub version: i64,
     pub created_at: Timestamp,
 }
+
+impl Group {
+    /// What people call it: its property `name`, or its key.
+    pub fn name(&self) -> String {
+        let name = self.properties.get("name").and_then(Value::as_str);
+        name.filter(|name| !name.is_empty()).unwrap_or(&self.key).to_owned()
+    }
+}

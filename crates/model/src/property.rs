@@ -18,7 +18,7 @@ use crate::Timestamp;
 use date::Moment;
 pub use operator::Operator;
 use semver::Range;
-pub use tree::{DEPTH_MAX, Node};
+pub use tree::{DEPTH_MAX, Needs, Node};
 
 /// Steps a pattern with look-around may take on one value; past it the value does not match.
 const REGEX_STEPS_MAX: usize = 20_000;
@@ -106,6 +106,12 @@ enum Test {
 }
 
 impl PropertyFilter {
+    /// The property that must be there for it to hold, if one must.
+    fn needs(&self) -> Option<&str> {
+        let missing_fits = self.operator.is_negative() || self.counterpart.is_some();
+        (!missing_fits).then_some(self.key.as_str())
+    }
+
     /// Never fails: what cannot be compared matches nothing, as stored filters may be older than
     /// the rules. [`check`] tells whether a filter is worth storing.
     pub fn compile(key: &str, operator: Operator, value: &Value, dialect: &Dialect) -> Self {

@@ -6,7 +6,10 @@ use std::hash::Hash;
 
 use ahash::RandomState;
 use model::Timestamp;
-use model::definition::{PropertyOwner, PropertyType, SeenEvent, SeenProperty, Sightings};
+use model::definition::{
+    Day, FlagSighting, PropertyOwner, PropertyType, SeenEvent, SeenFlag, SeenProperty, Sightings,
+    VOLUME_DAYS,
+};
 use serde_json::Value;
 
 use crate::normalise::{Normalised, parse_time};
@@ -21,6 +24,11 @@ const RECENT_SECONDS: u64 = 15_768_000;
 /// What was written once is remembered by its hash, so that it is not written for every event.
 /// Past the bound everything is forgotten, and written once more.
 const REMEMBERED_MAX: usize = 1_000_000;
+
+/// A flag's key; longer ones no flag has.
+const FLAG_KEY_CHARS_MAX: usize = 400;
+/// When a flag was called is told to the minute: more would be a write for every batch.
+const MINUTE_MICROS: i64 = 60_000_000;
 
 const UNTYPED: i64 = 0;
 const TYPED: i64 = 1;
@@ -45,6 +53,8 @@ pub struct Definitions {
     /// Hash of the sighting, and for events the hour of the last one, for properties whether a
     /// type was found.
     told: HashMap<u64, i64>,
+    /// The day of the latest event.
+    today: Option<Day>,
 }
 
 impl Definitions {
@@ -58,6 +68,8 @@ impl Definitions {
         if event.name == "$$plugin_metrics" || event.name.len() > NAME_BYTES_MAX {
             return;
         }
+        self.count(event, sightings);
+        self.see_flag(event, sightings);
         let persons = event.set.iter().chain(&event.set_once);
         let updates =
             2 * (event.properties.iter().count() + event.set.len() + event.set_once.len());
@@ -119,6 +131,55 @@ impl Definitions {
         }
     }
 
+    /// Counts an event of one of the last days; older ones nobody asks for.
+    fn count(&mut self, event: &Normalised<'_>, sightings: &mut Sightings) {
+        let (day, today) = (Day::of(event.time), Day::of(event.received_at));
+        if self.today < Some(today) {
+            self.today = Some(today);
+            sightings.volumes_since = Some(today.minus(VOLUME_DAYS));
+        }
+        if day < today.minus(VOLUME_DAYS) || day > today.minus(-1) {
+            return;
+        }
+        let counts = sightings.volumes.entry((event.project, day)).or_default();
+        match counts.get_mut(event.name) {
+            Some(count) => *count += 1,
+            None => drop(counts.insert(event.name.to_owned(), 1)),
+        }
+    }
+
+    fn see_flag(&mut self, event: &Normalised<'_>, sightings: &mut Sightings) {
+        let project = event.project;
+        let key = |property| {
+            let key = event.properties.text(property)?;
+            (key.chars().count() <= FLAG_KEY_CHARS_MAX).then_some(key)
+        };
+        match event.name {
+            "$feature_flag_called" => {
+                let Some(key) = key("$feature_flag") else { return };
+                // A sender's clock may be ahead.
+                let at = event.time.min(event.received_at).as_micros();
+                let minute = at.div_euclid(MINUTE_MICROS);
+                let told = self.told.entry(self.hasher.hash_one((project, "called", &key)));
+                let told = told.or_insert(i64::MIN);
+                if *told < minute {
+                    *told = minute;
+                    let at = Timestamp::from_micros(minute * MINUTE_MICROS);
+                    sightings.flags.push(SeenFlag { project, key, how: FlagSighting::Called(at) });
+                }
+            }
+            "$feature_view" | "$feature_interaction" => {
+                let Some(key) = key("feature_flag") else { return };
+                // Once an hour, for a flag that is made after its first event.
+                let hour = event.received_at.as_micros().div_euclid(1_000_000 * LAST_SEEN_SECONDS);
+                if self.is_news((project, "enriched", &key), hour) {
+                    sightings.flags.push(SeenFlag { project, key, how: FlagSighting::Enriched });
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn is_news(&mut self, what: impl Hash, hour: i64) -> bool {
         self.told.insert(self.hasher.hash_one(what), hour) != Some(hour)
     }
@@ -126,6 +187,7 @@ impl Definitions {
     /// After a failed write: tell everything again.
     pub fn forget(&mut self) {
         self.told.clear();
+        self.today = None;
     }
 }
 

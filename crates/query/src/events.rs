@@ -3,7 +3,6 @@
 mod values;
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use catalog::{Catalog, ProjectRow};
 use facts::{ActionTest, Filters, Needs};
@@ -14,8 +13,8 @@ pub use warehouse::{Cursor as Mark, Order};
 use warehouse::{EventRow, Filter, Numbers, Predicate, Snapshot, Warehouse, Window};
 
 use crate::Result;
-use crate::expressions::Hogql;
 use crate::live::{Live, Watch, Watched};
+use crate::queries::{Limits, Queries};
 use crate::reads::Reads;
 use crate::shape::Event;
 use crate::worlds::Worlds;
@@ -85,7 +84,7 @@ impl Events {
         let live = Live::new();
         let publisher = live.clone();
         warehouse.on_append(move |rows| publisher.publish(rows));
-        let worlds = Worlds::new(catalog.clone(), warehouse.clone(), Arc::new(Hogql));
+        let worlds = Worlds::new(catalog.clone(), warehouse.clone());
         Self { catalog, warehouse, reads: Reads::new(), clock, live, worlds }
     }
 
@@ -97,6 +96,11 @@ impl Events {
     /// Ends every watch, so that the server can stop.
     pub fn stop_watching(&self) {
         self.live.close();
+    }
+
+    /// Answers questions from the same facts.
+    pub fn queries(&self, limits: Limits) -> Queries {
+        Queries::new(self.catalog.clone(), self.worlds.clone(), limits)
     }
 
     pub fn now(&self) -> Timestamp {

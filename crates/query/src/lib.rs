@@ -3,10 +3,15 @@
 //!
 //! It stands on the read path between `api` and the stores. It never writes, and knows no HTTP.
 
+mod conditions;
 mod error;
 mod events;
-mod expressions;
+mod events_query;
+mod hogql_query;
+mod legacy;
 mod live;
+mod queries;
+mod question;
 mod reads;
 mod shape;
 mod worlds;
@@ -16,5 +21,7 @@ pub use events::{
     EventPage, Events, Mark, Order, People, Slice, ValuesKey, ValuesOf, Wanted, offset_max,
 };
 pub use facts::{ActionTest, Element, Filters, Zone, parse_moment};
+pub use legacy::{OldInsight, query_of};
 pub use live::{News, Watch, Watched};
+pub use queries::{Answer, Asked, Limits, Queries, QueryStatus, Refresh, Reply, Running};
 pub use shape::{Event, EventPerson, event_time};

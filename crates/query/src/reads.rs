@@ -1,7 +1,10 @@
 //! Reads of the warehouse, which block, on threads of their own and few at once.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use model::ProjectId;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -10,6 +13,8 @@ use crate::{Error, Result};
 /// Reads decode columns, so more of them than this would only take turns on the cores, each
 /// holding its memory.
 const READS_AT_ONCE_MAX: usize = 4;
+/// Projects whose turns are kept though nobody asks.
+const PROJECTS_MAX: usize = 1_024;
 /// A short burst waits for its turn; a longer one is better told.
 const TURN_WAIT: Duration = Duration::from_secs(10);
 
@@ -41,5 +46,33 @@ impl Reads {
             read()
         })
         .await?
+    }
+}
+
+/// Turns of each project, so that one that asks much does not hold up the others.
+#[derive(Clone, Debug)]
+pub(crate) struct Turns {
+    projects: Arc<Mutex<HashMap<ProjectId, Arc<Semaphore>>>>,
+    at_once: usize,
+    wait: Duration,
+}
+
+impl Turns {
+    pub fn new(at_once: usize, wait: Duration) -> Self {
+        Self { projects: Arc::default(), at_once, wait }
+    }
+
+    pub async fn of(&self, project: ProjectId) -> Result<OwnedSemaphorePermit> {
+        let turns = {
+            let mut projects = self.projects.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those that nobody holds or waits for are as good as new ones.
+            if projects.len() > PROJECTS_MAX {
+                projects.retain(|_, turns| Arc::strong_count(turns) > 1);
+            }
+            let fresh = || Arc::new(Semaphore::new(self.at_once));
+            projects.entry(project).or_insert_with(fresh).clone()
+        };
+        let turn = tokio::time::timeout(self.wait, turns.acquire_owned()).await;
+        turn.ok().and_then(std::result::Result::ok).ok_or(Error::Throttled)
     }
 }

@@ -9,10 +9,12 @@ use facts::{
     ActionFacts, ActionTest, CohortFacts, Cohorts, Expressions, GroupFacts, Groups, Needs, People,
     PersonFacts, World, Zone,
 };
+use hogql::Project;
+use insights::Hogql;
 use model::group::{GROUP_TYPES_MAX, Group};
 use model::person::IdentityChanges;
 use model::{ActionId, CohortId, ProjectId};
-use warehouse::{Numbers, Warehouse};
+use warehouse::{Numbers, Predicate, Warehouse};
 
 use crate::Result;
 
@@ -28,7 +30,6 @@ pub(crate) struct Worlds {
     catalog: Catalog,
     warehouse: Warehouse,
     known: Arc<Mutex<Known>>,
-    expressions: Arc<dyn Expressions>,
 }
 
 #[derive(Default)]
@@ -92,7 +93,7 @@ fn set_group(groups: &mut Groups, group: &Group) {
 }
 
 impl Worlds {
-    pub fn new(catalog: Catalog, warehouse: Warehouse, expressions: Arc<dyn Expressions>) -> Self {
+    pub fn new(catalog: Catalog, warehouse: Warehouse) -> Self {
         let known: Arc<Mutex<Known>> = Arc::default();
         let listener = known.clone();
         catalog.on_ingest(move |ingested| {
@@ -108,7 +109,7 @@ impl Worlds {
                 }
             }
         });
-        Self { catalog, warehouse, known, expressions }
+        Self { catalog, warehouse, known }
     }
 
     /// For questions that look at nothing but events.
@@ -131,9 +132,11 @@ impl Worlds {
         world.events = events;
         let actions = self.actions(&world, needs).await?;
         let mut needs = needs.clone();
+        world.test_accounts()?.needs(&mut needs);
         actions.values().for_each(|action| action.test.needs(&mut needs));
         world.cohorts = Arc::new(self.cohorts(project.id, &needs).await?);
         world.actions = Arc::new(actions);
+        world.expressions = Arc::new(Hogql::new(self.project(project).await?));
         Ok(world)
     }
 
@@ -155,8 +158,21 @@ impl Worlds {
             now: self.catalog.clock().now(),
             week_starts_monday: setting("week_start_day") == 1,
             test_account_filters: setting("test_account_filters"),
-            expressions: self.expressions.clone(),
+            expressions: Arc::new(NoExpressions),
         }
+    }
+
+    /// What the meaning of a statement depends on.
+    pub async fn project(&self, project: &ProjectRow) -> Result<Project> {
+        let groups = self.catalog.group_types(project.id).await?;
+        let cohorts = self.catalog.live_cohorts(project.id).await?;
+        Ok(Project {
+            id: project.id,
+            zone: project.timezone.clone(),
+            groups: groups.into_iter().map(|kind| (kind.name, kind.index)).collect(),
+            properties: self.catalog.typed_properties(project.id).await?,
+            cohorts: cohorts.into_iter().map(|(id, name, _)| (id, name)).collect(),
+        })
     }
 
     async fn people(&self, project: ProjectId) -> Result<(Arc<People>, Arc<Groups>)> {
@@ -241,7 +257,7 @@ impl Worlds {
             return Ok(Cohorts::default());
         }
         let mut found = Vec::new();
-        for (id, name, is_static) in self.catalog.cohort_names(project).await? {
+        for (id, name, is_static) in self.catalog.live_cohorts(project).await? {
             if needs.all_cohorts || needs.cohorts.contains(&id) {
                 let members = self.members(id).await?;
                 found.push((id, CohortFacts { name, is_static, members }));
@@ -259,6 +275,16 @@ impl Worlds {
             after = Some(*last);
             members.extend(page.iter().map(|no| no.0));
         }
+    }
+}
+
+/// For questions without expressions.
+#[derive(Debug)]
+struct NoExpressions;
+
+impl Expressions for NoExpressions {
+    fn condition(&self, _: &World, text: &str) -> facts::Result<Predicate> {
+        Err(facts::Error::Refused(format!("'{text}' cannot be used here.")))
     }
 }
 

@@ -80,10 +80,17 @@ async fn serve(settings: &Settings) -> Result<()> {
     let flags = Flags::new(catalog.clone(), ingest.geoip.clone());
     let events = query::Events::new(catalog.clone(), ingest.warehouse(), clock.clone());
     let http_settings = http_settings(settings);
-    let app =
-        AppState::new(catalog.clone(), tokens, flags, capture, events, http_settings, metrics);
+    let app = AppState::new(
+        catalog.clone(),
+        tokens,
+        flags.clone(),
+        capture,
+        events,
+        http_settings,
+        metrics,
+    );
     let mut http = Http::new(api::service(app.clone()), settings);
-    let chores = tokio::spawn(calculate_cohorts(catalog.clone()));
+    let chores = tokio::spawn(tend_cohorts(catalog.clone(), flags.clone()));
     // Nobody has to listen to this; the log says it too.
     let address = listener.local_addr()?;
     let _ = say(&format!("listening on http://{address}\n"));
@@ -130,12 +137,16 @@ async fn serve(settings: &Settings) -> Result<()> {
 }
 
 /// Keeps cohorts current: at once when somebody changed one, and again when they have grown old.
-async fn calculate_cohorts(catalog: Catalog) {
+async fn tend_cohorts(catalog: Catalog, flags: Flags) {
     loop {
-        match catalog.calculate_due_cohort().await {
+        let tended =
+            async { Ok(flags.fill_due_cohort().await? || catalog.calculate_due_cohort().await?) };
+        match tended.await {
             Ok(true) => continue,
             Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "cannot calculate a cohort"),
+            Err::<_, catalog::Error>(error) => {
+                tracing::warn!(%error, "cannot calculate a cohort");
+            }
         }
         // Nobody wanting one for a while is as good a reason to look.
         let _ = tokio::time::timeout(COHORT_CHECK, catalog.cohort_wanted()).await;
@@ -171,6 +182,12 @@ fn http_settings(settings: &Settings) -> api::Settings {
         rate_limits: settings.rate_limits == Switch::On,
         sharing_grace_seconds: settings.sharing_grace_seconds.0.cast_signed(),
         trusted_proxies: settings.trusted_proxies.clone(),
+        queries: query::Limits {
+            time: Duration::from_secs(settings.query_seconds_max.0),
+            memory_bytes: settings.query_memory_bytes_max.0 as usize,
+            at_once: settings.queries_at_once_max.0 as usize,
+            ..query::Limits::default()
+        },
         patience: Patience {
             stall: Duration::from_secs(settings.capture_stall_seconds_max.0),
             whole: Duration::from_secs(settings.capture_body_seconds_max.0),

@@ -119,6 +119,14 @@ settings! {
         drain_seconds_max: Whole<0, 3_600> = Some("30"),
             "How long requests may take to finish when the server stops";
     }
+    "Queries" {
+        query_seconds_max: Whole<1, 60> = Some("10"),
+            "How long a question about events may take; past it the answer is 504";
+        query_memory_bytes_max: Size<{ 16 << 20 }, { 1 << 40 }> = Some("512 MiB"),
+            "Memory of one question; past it the answer is 504";
+        queries_at_once_max: Whole<1, 1_000> = Some("3"),
+            "Questions of one project that run at once; more wait 30 seconds, then get 429";
+    }
     "Capture" {
         capture_durability: Durability = Some("fsync"),
             "When an event counts as kept: fsync (survives a power cut) or os (survives a crash)";

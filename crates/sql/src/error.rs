@@ -35,7 +35,7 @@ impl Error {
 }
 
 /// What no statement should be able to cause.
-pub(crate) const UNEXPECTED: &str = "unexpected";
+pub const UNEXPECTED: &str = "unexpected";
 
 impl From<warehouse::Error> for Error {
     fn from(error: warehouse::Error) -> Self {

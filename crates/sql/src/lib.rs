@@ -18,4 +18,4 @@ mod steps;
 mod stop;
 
 pub use answer::{Answer, Limits, run};
-pub use error::{Error, Result};
+pub use error::{Error, Result, UNEXPECTED};

@@ -21,7 +21,6 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("capture", &["model", "decode", "journal"]),
     ("geoip", &["model"]),
     ("hogql", &["model"]),
-    ("eval", &["model", "hogql"]),
     ("catalog", &["model"]),
     ("warehouse", &["model"]),
     ("pipeline", &["model", "journal", "catalog", "warehouse", "geoip"]),

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Cohorts, check_persons, live, texts};
+use crate::csv::{Format, Shown};
 use crate::path::search;
-use crate::persons::{Item, display_names};
+use crate::persons::{Item, display_names, table};
 use crate::{App, Body, Found, Id, Page, Query, Reader, Result, Routes, Writer};
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -36,16 +37,20 @@ async fn persons(
     id: Id,
     page: Page,
     query: Query<MembersQuery>,
+    format: Format,
     app: App,
-) -> Result<Found<Members>> {
+) -> Result<Shown<Members>> {
     let cohort = live(&app, &caller.project, id).await?;
     let wanted = search(query.search.as_ref())?;
     let found = app.catalog.cohort_members(&cohort, wanted.as_deref(), page.window).await?;
     let display = display_names(&caller);
-    let shown = found.0.into_iter().map(|found| Item::of(found, &display)).collect();
+    let shown: Vec<Item> = found.0.into_iter().map(|found| Item::of(found, &display)).collect();
+    if format == Format::Csv {
+        return table(&shown).map(Shown::Csv);
+    }
     let listing = page.listing(shown, found.1);
     let (next, previous) = (listing.next, listing.previous);
-    Ok(Found(Members { results: listing.results, next, previous }))
+    Ok(Shown::Json(Members { results: listing.results, next, previous }))
 }
 
 #[derive(Deserialize, JsonSchema)]

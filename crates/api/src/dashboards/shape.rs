@@ -1,14 +1,17 @@
 //! How dashboards and their tiles are shown.
 
-use catalog::DashboardView;
+use catalog::{DashboardView, ProjectRow};
 use model::{
     AccessLevel, Button, ButtonId, DashboardHead, DashboardId, Insight, Note, Privilege,
     Restriction, Rights, Shows, Tile, TileId, TileLook, Timestamp, Viewer,
 };
+use query::Refresh;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::AppState;
+use crate::insights::answer::{How, answer_all};
 use crate::insights::shape::ShownInsight;
 
 /// What the one who asked may do.
@@ -183,6 +186,26 @@ impl Detail {
         self.filters = filters.unwrap_or(self.filters);
         self.variables = variables.or(self.variables);
         self
+    }
+
+    /// Asks the tiles' questions, with the dashboard's filters and the tile's own on top.
+    pub(crate) async fn answer(&mut self, app: &AppState, project: &ProjectRow, refresh: Refresh) {
+        let (filters, variables) = (self.filters.clone(), self.variables.clone());
+        let asked = self.tiles.iter_mut().filter_map(|tile| {
+            let mut how = How::new(refresh);
+            how.filters = filters.clone();
+            how.filters.extend(tile.look.filters_overrides.clone());
+            how.variables = variables.clone().unwrap_or_default();
+            Some((tile.insight.as_mut()?, how))
+        });
+        let asked = asked.collect();
+        answer_all(app, project, asked).await;
+        for tile in &mut self.tiles {
+            if let Some(insight) = &tile.insight {
+                let answer = insight.answered();
+                (tile.last_refresh, tile.is_cached) = (answer.last_refresh, answer.is_cached);
+            }
+        }
     }
 
     pub(crate) fn title(&self) -> Option<&str> {

@@ -2,7 +2,7 @@
 
 use catalog::{FlagChange, Seen, TAG_CHARS_MAX, normalise_tags};
 use model::Timestamp;
-use model::flag::filters::Fields;
+use model::flag::filters::{Fields, hide_names};
 use model::flag::{BucketingIdentifier, EvaluationRuntime, Original};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -140,9 +140,16 @@ pub(super) fn change(body: &Body<FlagFields>, sent: &Value) -> Result<(FlagChang
     let fields = body.read()?;
     let (version, original) = (fields.version, fields.original_flag.clone());
     let change = fields.validate()?;
-    let (Some(version), Some(original), Value::Object(sent)) = (version, original, sent) else {
+    let (Some(version), Some(mut original), Value::Object(sent)) = (version, original, sent) else {
         return Ok((change, None));
     };
+    let mut sent = sent.clone();
+    for shown in [&mut original, &mut sent] {
+        // Names that we added are no change of anybody's.
+        if let Some(Value::Object(filters)) = shown.get_mut("filters") {
+            hide_names(filters);
+        }
+    }
     let original = Original(original);
     let changed: Map<String, Value> = sent
         .iter()
@@ -151,6 +158,6 @@ pub(super) fn change(body: &Body<FlagFields>, sent: &Value) -> Result<(FlagChang
         .collect();
     let changed: FlagFields = serde_json::from_value(Value::Object(changed))
         .map_err(|why| Error::refused(why.to_string()))?;
-    let seen = Seen { version, original, sent: sent.clone(), changed: changed.validate()? };
+    let seen = Seen { version, original, sent, changed: changed.validate()? };
     Ok((change, Some(seen)))
 }

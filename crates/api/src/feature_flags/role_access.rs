@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Flags, Rights, Shown, shown};
+use super::{Flags, Rights, Shown, all_shown};
 use crate::caller::InProject;
 use crate::doc::{Describe, Operation};
 use crate::roles::{self, Role};
@@ -99,11 +99,12 @@ async fn all<M>(
     let rows = app.catalog.roles_by_id(caller.project.organization, &ids).await?;
     let mut roles: HashMap<Uuid, Role> =
         roles::embedded(app, rows).await?.into_iter().map(|role| (role.id(), role)).collect();
+    let flags = all_shown(app, caller, &rights, vec![flag.clone(); found.len()]).await?;
     let mut accesses = Vec::with_capacity(found.len());
-    for access in found {
+    for (access, feature_flag) in found.into_iter().zip(flags) {
         accesses.push(Access {
             id: access.id,
-            feature_flag: shown(app, caller, &rights, flag.clone())?,
+            feature_flag,
             role: roles.remove(&access.role).ok_or_else(Error::not_found)?,
             role_id: access.role,
             added_at: access.added_at,

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::Insights;
+use super::answer::{How, answer_all, refresh};
 use super::shape::ShownInsight;
 use crate::body::tags;
 use crate::path::{given, instant, search};
@@ -42,6 +43,10 @@ pub(super) struct ListQuery {
     events: Option<String>,
     /// A field, after `-` to go backwards.
     order: Option<String>,
+    /// How new answers must be; without it, what is remembered.
+    refresh: Option<String>,
+    /// Without answers.
+    basic: Option<String>,
 }
 
 pub(super) async fn list(
@@ -58,7 +63,13 @@ pub(super) async fn list(
         let rights = insight.rights(viewer);
         ShownInsight::new(insight, rights)
     };
-    Ok(page.listing(found.into_iter().map(show).collect(), total))
+    let mut shown: Vec<ShownInsight> = found.into_iter().map(show).collect();
+    if switch("basic", query.basic.as_ref())? != Some(true) {
+        let how = How::new(refresh(given(query.refresh.as_ref()))?);
+        let all = shown.iter_mut().map(|shown| (shown, how.clone())).collect();
+        answer_all(&app, &caller.project, all).await;
+    }
+    Ok(page.listing(shown, total))
 }
 
 impl ListQuery {

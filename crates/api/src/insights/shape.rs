@@ -1,10 +1,11 @@
 //! How an insight is shown.
 
-use model::{DashboardId, Insight, Rights, TilePlace, Timestamp};
+use model::{DashboardId, Insight, Rights, TilePlace};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::answer::InsightAnswer;
 use crate::dashboards::shape::Effective;
 
 /// An insight, and the answer to it once there is one.
@@ -21,23 +22,6 @@ pub(crate) struct ShownInsight {
     alerts: Vec<Value>,
 }
 
-/// Null throughout means that nothing was computed yet.
-#[derive(Default, Serialize, JsonSchema)]
-struct InsightAnswer {
-    result: Option<Value>,
-    #[serde(rename = "hasMore")]
-    has_more: Option<bool>,
-    columns: Option<Vec<Value>>,
-    types: Option<Vec<Value>>,
-    hogql: Option<String>,
-    last_refresh: Option<Timestamp>,
-    cache_target_age: Option<Timestamp>,
-    next_allowed_client_refresh: Option<Timestamp>,
-    timezone: Option<String>,
-    is_cached: bool,
-    query_status: Option<Value>,
-}
-
 impl ShownInsight {
     pub(crate) fn new(insight: Insight, rights: Rights) -> Self {
         let place = |place: &model::Place| TilePlace {
@@ -52,6 +36,18 @@ impl ShownInsight {
             alerts: Vec::new(),
             insight,
         }
+    }
+
+    pub(crate) fn answer(&mut self, answer: InsightAnswer) {
+        self.answer = answer;
+    }
+
+    pub(crate) fn answered(&self) -> &InsightAnswer {
+        &self.answer
+    }
+
+    pub(crate) fn insight(&self) -> &Insight {
+        &self.insight
     }
 
     /// What people call it.

@@ -65,6 +65,29 @@ pub(super) async fn check(
     Ok(())
 }
 
+/// Dashboards that are named anew must be live ones of the project.
+pub(super) async fn check_dashboards(
+    tx: &mut Tx,
+    before: Option<&FeatureFlag>,
+    after: &FeatureFlag,
+) -> Result<()> {
+    let known = |id: &i64| before.is_some_and(|before| before.analytics_dashboards.contains(id));
+    let added: Vec<i64> =
+        after.analytics_dashboards.iter().copied().filter(|id| !known(id)).collect();
+    let list: Vec<_> = added.iter().map(|id| (*id).into()).collect();
+    let sql = "SELECT id FROM dashboards WHERE project_id = $1 AND NOT deleted AND id IN {list}";
+    let rows = tx.all_in(sql, args![after.team_id], &list).await?;
+    let found: Vec<i64> = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
+    match added.iter().find(|id| !found.contains(id)) {
+        None => Ok(()),
+        Some(id) => Err(Error::Unfit {
+            field: "analytics_dashboards",
+            code: "does_not_exist",
+            detail: format!("Invalid pk \"{id}\" - object does not exist."),
+        }),
+    }
+}
+
 /// A key that a deleted flag still holds is freed by adding to the old one.
 async fn free_key(tx: &mut Tx, flag: &FeatureFlag) -> Result<()> {
     tx.run(

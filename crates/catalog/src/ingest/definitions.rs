@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::definition::{PropertyOwner, PropertyType, Sightings};
+use model::definition::{Day, PropertyOwner, PropertyType, Sightings};
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 
@@ -24,11 +24,9 @@ pub(crate) const fn owner_columns(owner: PropertyOwner) -> (&'static str, i64) {
 }
 
 pub(super) async fn write(tx: &mut Tx, sightings: &Sightings, now: Timestamp) -> Result<()> {
-    if sightings.is_empty() {
-        return Ok(());
-    }
     write_events(tx, sightings, now).await?;
     write_properties(tx, sightings, now).await?;
+    write_volumes(tx, sightings).await?;
     let mut rows = Rows::new(3);
     for (project, event, property) in &sightings.pairs {
         rows.push(args![*project, event.as_str(), property.as_str()]);
@@ -71,6 +69,26 @@ async fn write_events(tx: &mut Tx, sightings: &Sightings, now: Timestamp) -> Res
          OR excluded.last_seen_at / {HOUR_MICROS} > event_definitions.last_seen_at / {HOUR_MICROS}"
     );
     tx.write(head, rows, &tail).await
+}
+
+async fn write_volumes(tx: &mut Tx, sightings: &Sightings) -> Result<()> {
+    if let Some(Day(first)) = sightings.volumes_since {
+        tx.run("DELETE FROM event_volumes WHERE day < $1", args![first]).await?;
+    }
+    let mut counted: Vec<(ProjectId, &str, Day, i64)> = Vec::new();
+    for ((project, day), counts) in &sightings.volumes {
+        counted.extend(counts.iter().map(|(name, count)| (*project, name.as_str(), *day, *count)));
+    }
+    // Neighbours of the index together.
+    counted.sort_unstable();
+    let mut rows = Rows::new(4);
+    for (project, name, Day(day), count) in counted {
+        rows.push(args![project, name, day, count]);
+    }
+    let head = "INSERT INTO event_volumes (project_id, event, day, events)";
+    let tail = "ON CONFLICT (project_id, event, day) DO UPDATE \
+                SET events = event_volumes.events + excluded.events";
+    tx.write(head, rows, tail).await
 }
 
 const fn hour(at: Timestamp) -> i64 {

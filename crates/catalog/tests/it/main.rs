@@ -70,6 +70,8 @@ contract! {
         ids_follow_their_person_through_several_merges,
         groups_are_found_by_type_and_key,
         definitions_keep_their_hour_and_their_first_type,
+        volumes_are_summed_over_thirty_days_and_older_ones_go,
+        a_flag_keeps_its_latest_call,
         dead_letters_wait_to_be_sent_again_once,
         persons_and_their_ids_are_scanned_part_by_part;
     cohorts:

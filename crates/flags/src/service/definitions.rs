@@ -1,13 +1,16 @@
 //! What SDKs that evaluate by themselves are sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
+use model::CohortId;
+use model::flag::filters;
 use model::flag::{CohortKind, FlagDefinition};
 use serde::Serialize;
 use serde_json::Value;
 use sha1::{Digest, Sha1};
 
 use super::ProjectFlags;
+use crate::compile::Cohort;
 
 /// A whole answer, and what changes whenever it does.
 #[derive(Clone, Debug)]
@@ -39,9 +42,10 @@ impl ProjectFlags {
 
     /// Flags are in the order of their keys, so that equal flags are equal bytes.
     fn body(&self) -> Body<'_> {
-        let shared = self.definitions.iter().filter(|flag| !flag.has_encrypted_payloads);
+        let shared = || self.definitions.iter().filter(|flag| !flag.has_encrypted_payloads);
+        let reached = self.reached(shared());
         Body {
-            flags: shared.map(|flag| self.set.localised(flag)).collect(),
+            flags: shared().map(|flag| self.set.localised(flag)).collect(),
             group_type_mapping: self
                 .group_types
                 .iter()
@@ -52,6 +56,7 @@ impl ProjectFlags {
             cohorts: self
                 .cohorts
                 .iter()
+                .filter(|cohort| reached.contains(&cohort.id))
                 .filter_map(|cohort| match &cohort.kind {
                     CohortKind::Dynamic(tree) => Some((cohort.id.to_string(), tree)),
                     CohortKind::Static => None,
@@ -60,5 +65,22 @@ impl ProjectFlags {
             minimal_flag_called_events: false,
             property_matching_version: 1,
         }
+    }
+    /// The cohorts that flags name, and those that these name in turn.
+    fn reached<'d>(
+        &self,
+        definitions: impl Iterator<Item = &'d FlagDefinition>,
+    ) -> HashSet<CohortId> {
+        let mut open: Vec<CohortId> =
+            definitions.flat_map(|flag| filters::cohorts(&flag.filters)).collect();
+        let mut reached = HashSet::new();
+        while let Some(id) = open.pop() {
+            if reached.insert(id)
+                && let Some(Cohort::Dynamic(tree)) = self.set.cohorts.get(&id)
+            {
+                tree.cohorts(&mut open);
+            }
+        }
+        reached
     }
 }

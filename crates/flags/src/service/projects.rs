@@ -149,7 +149,7 @@ impl Slot {
     }
 }
 
-async fn load(catalog: &Catalog, project: &ProjectRow) -> catalog::Result<ProjectFlags> {
+pub(super) async fn load(catalog: &Catalog, project: &ProjectRow) -> catalog::Result<ProjectFlags> {
     let definitions = catalog.flag_definitions(project.id).await?;
     let cohorts = catalog.cohort_definitions(project.id).await?;
     let mut group_types: [Option<String>; GROUP_TYPES_MAX as usize] = Default::default();

@@ -1,11 +1,12 @@
 //! Whom flags reach, over everybody that is stored.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use catalog::{Catalog, ProjectRow, ScannedPerson};
 use model::group::Group;
 use model::person::PersonNo;
+use model::{CohortId, Timestamp};
 use serde_json::{Map, Value};
 
 use super::{ByFlag, Flags};
@@ -91,6 +92,53 @@ impl Flags {
     }
 }
 
+/// Some persons, and what flags need of each.
+pub(super) struct Part {
+    persons: Vec<ScannedPerson>,
+    lists: HashMap<PersonNo, HashSet<CohortId>>,
+    keys: HashMap<PersonNo, ByFlag>,
+}
+
+impl Part {
+    /// The next persons behind `after`; none when everybody was there.
+    pub(super) async fn behind(
+        catalog: &Catalog,
+        project: &ProjectRow,
+        after: Option<PersonNo>,
+        sets: &[&FlagSet],
+    ) -> catalog::Result<Option<Self>> {
+        let persons = catalog.scan_persons(project.id, after, AT_ONCE).await?;
+        let (Some(first), Some(last)) = (persons.first(), persons.last()) else { return Ok(None) };
+        let lists = match sets.iter().any(|set| set.needs_static_cohorts()) {
+            true => catalog.static_cohorts_among(project.id, first.no, last.no).await?,
+            false => HashMap::new(),
+        };
+        let keys = match sets.iter().any(|set| set.needs_hash_keys()) {
+            true => hash_keys(catalog, project, &persons).await?,
+            false => HashMap::new(),
+        };
+        Ok(Some(Self { persons, lists, keys }))
+    }
+
+    pub(super) fn last(&self) -> Option<PersonNo> {
+        self.persons.last().map(|person| person.no)
+    }
+
+    pub(super) fn each(&self, now: Timestamp, mut see: impl FnMut(&ScannedPerson, &Context<'_>)) {
+        let (no_keys, no_lists) = (ByFlag::new(), HashSet::new());
+        for person in &self.persons {
+            let context = Context {
+                person: Subject::new(Map::new(), Stored::Known(&person.properties)),
+                created_at: Some(Value::String(person.created_at.to_string())),
+                hash_keys: HashKeys::Known(self.keys.get(&person.no).unwrap_or(&no_keys)),
+                cohorts: Membership::Known(self.lists.get(&person.no).unwrap_or(&no_lists)),
+                ..Context::stranger(&person.distinct_id, now)
+            };
+            see(person, &context);
+        }
+    }
+}
+
 async fn scan_persons(
     catalog: &Catalog,
     project: &ProjectRow,
@@ -99,35 +147,14 @@ async fn scan_persons(
     mut see: impl FnMut(&str, &Context<'_>),
 ) -> catalog::Result<bool> {
     let mut after = None;
-    loop {
-        let persons = catalog.scan_persons(project.id, after, AT_ONCE).await?;
-        let (Some(first), Some(last)) = (persons.first(), persons.last()) else { return Ok(true) };
-        after = Some(last.no);
-        let mut lists = match sets.iter().any(|set| set.needs_static_cohorts()) {
-            true => catalog.static_cohorts_among(project.id, first.no, last.no).await?,
-            false => HashMap::new(),
-        };
-        let mut keys = match sets.iter().any(|set| set.needs_hash_keys()) {
-            true => hash_keys(catalog, project, &persons).await?,
-            false => HashMap::new(),
-        };
-        let now = catalog.clock().now();
-        for person in &persons {
-            let keys = keys.remove(&person.no).unwrap_or_default();
-            let lists = lists.remove(&person.no).unwrap_or_default();
-            let context = Context {
-                person: Subject::new(Map::new(), Stored::Known(&person.properties)),
-                created_at: Some(Value::String(person.created_at.to_string())),
-                hash_keys: HashKeys::Known(&keys),
-                cohorts: Membership::Known(&lists),
-                ..Context::stranger(&person.distinct_id, now)
-            };
-            see(&person.distinct_id, &context);
-        }
+    while let Some(part) = Part::behind(catalog, project, after, sets).await? {
+        after = part.last();
+        part.each(catalog.clock().now(), |person, context| see(&person.distinct_id, context));
         if Instant::now() > until {
             return Ok(false);
         }
     }
+    Ok(true)
 }
 
 async fn hash_keys(

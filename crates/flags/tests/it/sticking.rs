@@ -28,6 +28,7 @@ fn sides() -> (String, String) {
     (of(true), of(false))
 }
 
+// contract: flags 82
 #[test]
 fn devices_decide_where_the_flag_says_so() {
     let (inside, outside) = sides();

@@ -6,6 +6,8 @@
 mod conditions;
 mod variants;
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value, json};
 
 use crate::{CohortId, FlagId};
@@ -18,6 +20,12 @@ pub const FILTERS_BYTES_MAX: usize = 512 << 10;
 pub const HIDDEN_PAYLOAD: &str = "********* (encrypted)";
 /// Kept by older services, meaningless since.
 const DROPPED: [&str; 2] = ["super_groups", "holdout_groups"];
+
+/// What answers show beside a cohort's number or a group's key; clients send it back.
+const COHORT_NAME: &str = "cohort_name";
+const GROUP_NAMES: &str = "group_key_names";
+/// The property that stands for the key of a group.
+const GROUP_KEY: &str = "$group_key";
 
 /// Why filters cannot be stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -67,6 +75,7 @@ pub fn prepare(mut filters: Fields, purpose: Purpose<'_>) -> Result<Fields> {
         return Err(Refused { code: "reserved_config_version", detail });
     }
     DROPPED.iter().for_each(|key| drop(filters.remove(*key)));
+    hide_names(&mut filters);
     let known = purpose.stored.map(conditions::patterns).unwrap_or_default();
     conditions::prepare(&mut filters, &known)?;
     if purpose.remote_configuration {
@@ -120,6 +129,66 @@ pub fn cohorts(filters: &Fields) -> Vec<CohortId> {
     ids.sort();
     ids.dedup();
     ids
+}
+
+/// The groups that the conditions name by their keys, with the index of their type.
+pub fn group_keys(filters: &Fields) -> Vec<(u8, String)> {
+    let mut keys: Vec<(u8, String)> = properties(filters)
+        .filter_map(|property| Some((group_index(property)?, named_groups(property))))
+        .flat_map(|(index, keys)| keys.into_iter().map(move |key| (index, key.to_owned())))
+        .collect();
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+/// The type of groups that a condition names by their keys.
+fn group_index(property: &Fields) -> Option<u8> {
+    if !is_of(property, "group") || property.get("key").and_then(Value::as_str) != Some(GROUP_KEY) {
+        return None;
+    }
+    u8::try_from(property.get("group_type_index")?.as_u64()?).ok()
+}
+
+fn named_groups(property: &Fields) -> Vec<&str> {
+    match property.get("value") {
+        Some(Value::String(key)) => vec![key],
+        Some(Value::Array(keys)) => keys.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Names of what conditions refer to.
+#[derive(Debug, Default)]
+pub struct Names {
+    pub cohorts: HashMap<CohortId, String>,
+    /// By the index of their type and their key.
+    pub groups: HashMap<(u8, String), String>,
+}
+
+/// Adds names for people to read.
+pub fn show_names(filters: &mut Fields, names: &Names) {
+    for property in properties_mut(filters) {
+        if is_of(property, "cohort") {
+            let id = property.get("value").and_then(CohortId::from_json);
+            let name = id.and_then(|id| names.cohorts.get(&id));
+            property.insert(COHORT_NAME.into(), json!(name));
+        } else if let Some(index) = group_index(property) {
+            let name = |key: &str| {
+                Some((key.to_owned(), json!(names.groups.get(&(index, key.to_owned()))?)))
+            };
+            let named: Fields = named_groups(property).into_iter().filter_map(name).collect();
+            property.insert(GROUP_NAMES.into(), Value::Object(named));
+        }
+    }
+}
+
+/// Takes them out again: they are not the flag's own.
+pub fn hide_names(filters: &mut Fields) {
+    for property in properties_mut(filters) {
+        property.remove(COHORT_NAME);
+        property.remove(GROUP_NAMES);
+    }
 }
 
 /// The flags that the conditions depend on.

@@ -242,3 +242,35 @@ fn trees_combine_negate_and_ask_about_other_cohorts() {
         (0..=DEPTH_MAX).fold(json!({}), |inner, _| json!({"type": "AND", "values": [inner]}));
     assert!(Node::parse(&deep, &Dialect::default()).is_err());
 }
+
+#[test]
+fn nothing_holds_without_what_it_needs() {
+    let values = [json!("x"), json!("1.2.3"), json!(5), json!([1, 2]), json!(true), json!(null)];
+    for operator in Operator::ALL {
+        for value in &values {
+            for key in ["p", "$initial_p"] {
+                let filter = PropertyFilter::compile(key, *operator, value, &Dialect::default());
+                let alone = properties(json!({ "$p": "x", "q": 1 }));
+                assert!(
+                    filter.needs().is_none() || !filter.matches(&alone, now()),
+                    "{operator:?} {value} of {key}"
+                );
+            }
+        }
+    }
+    let leaf = |key: &str| json!({ "type": "person", "key": key, "value": "x" });
+    let not = |key: &str| json!({ "type": "person", "key": key, "value": "x", "negation": true });
+    let missing = json!({ "type": "person", "key": "c", "operator": "is_not", "value": "x" });
+    let cohort = |id: i64, operator: &str| json!({ "type": "cohort", "key": "id", "value": id, "operator": operator });
+    let tree = json!({ "type": "AND", "values": [
+        leaf("a"),
+        { "type": "OR", "values": [leaf("b")] },
+        { "type": "OR", "values": [leaf("d"), leaf("e")] },
+        missing,
+        not("f"),
+        cohort(1, "in"),
+        cohort(2, "not_in"),
+    ] });
+    let node = Node::parse(&tree, &Dialect::default()).unwrap();
+    assert_eq!(node.needs(), Needs { properties: vec!["a", "b"], cohorts: vec![CohortId(1)] });
+}

@@ -24,6 +24,14 @@ pub enum Node {
     },
 }
 
+/// What a tree cannot hold without.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs<'n> {
+    /// Properties that are there, whatever they hold.
+    pub properties: Vec<&'n str>,
+    pub cohorts: Vec<CohortId>,
+}
+
 impl Node {
     /// Reads `{"type": "AND" | "OR", "values": […]}` and the leaves below it. An empty object is
     /// everyone. Conditions on behaviour are refused: they need events.
@@ -98,6 +106,27 @@ impl Node {
             }
             Self::Property { filter, negated } => Ok(filter.matches(properties, now) != *negated),
             Self::Cohort { id, negated } => Ok(is_member(*id)? != *negated),
+        }
+    }
+
+    /// What it cannot hold without, so that nobody else needs to be looked at.
+    pub fn needs(&self) -> Needs<'_> {
+        let mut needs = Needs::default();
+        self.add_needs(&mut needs);
+        needs
+    }
+
+    fn add_needs<'n>(&'n self, needs: &mut Needs<'n>) {
+        match self {
+            Self::All(nodes) => nodes.iter().for_each(|node| node.add_needs(needs)),
+            Self::Any(nodes) => {
+                if let [only] = &nodes[..] {
+                    only.add_needs(needs);
+                }
+            }
+            Self::Property { filter, negated: false } => needs.properties.extend(filter.needs()),
+            Self::Cohort { id, negated: false } => needs.cohorts.push(*id),
+            Self::Property { .. } | Self::Cohort { .. } => {}
         }
     }
 

@@ -286,6 +286,7 @@ impl World {
             ("events", "name, created_at, last_seen_at", "event_definitions"),
             ("properties", "owner, type_index, name, property_type", "property_definitions"),
             ("pairs", "event, property", "event_properties"),
+            ("volumes", "event, day, events", "event_volumes"),
             ("dead", "position, step, reason", "dead_letters"),
         ] {
             let shown: Vec<String> = columns

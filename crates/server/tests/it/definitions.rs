@@ -9,6 +9,7 @@ both! {
     an_event_definition_is_verified_hidden_and_deleted,
     an_event_definition_can_be_made_by_hand,
     property_definitions_tell_whose_they_are_and_what_they_hold,
+    an_event_tells_how_often_it_came_in_thirty_days,
 }
 
 const EVENTS: &str = "/api/projects/1/event_definitions/";
@@ -215,4 +216,29 @@ fn property_definitions_tell_whose_they_are_and_what_they_hold(store: Store) {
     server.get(&path).expect(404);
     server.ingest(&[event("signup", json!({ "plan": "pro" }))]);
     assert_eq!(names(&list("properties=plan")), ["plan"]);
+}
+
+fn an_event_tells_how_often_it_came_in_thirty_days(store: Store) {
+    let server = started(store);
+    let volume = |server: &Server, name: &str| {
+        let found = server.get(&format!("{EVENTS}by_name/?name={name}")).expect(200).json();
+        found["volume_30_day"].clone()
+    };
+    assert_eq!(volume(&server, "signup"), 1);
+    let at = |days_ago: i64| {
+        let at = model::Clock::system().now().plus_seconds(-days_ago * 86_400);
+        json!({ "event": "signup", "distinct_id": "u1", "timestamp": at.to_string() })
+    };
+    server.ingest(&[at(0), at(1), at(28), at(32), at(400)]);
+    server.ingest(&[at(0)]);
+    assert_eq!(volume(&server, "signup"), 5);
+    let listed = server.get(&format!("{EVENTS}?names=signup,$pageview&ordering=name")).json();
+    let volumes: Vec<&Value> =
+        listed["results"].as_array().unwrap().iter().map(|one| &one["volume_30_day"]).collect();
+    assert_eq!(volumes, [&json!(1), &json!(5)]);
+    let server = server.restart();
+    server.ingest(&[at(0)]);
+    assert_eq!(volume(&server, "signup"), 6, "once each, also after a restart");
+    let unseen = server.post(EVENTS, json!({ "name": "never" })).expect(201).json();
+    assert_eq!(unseen["volume_30_day"], 0);
 }

@@ -45,7 +45,7 @@ fn names(flags: &Value) -> Vec<&str> {
     flags.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-// contract: flags 53-56, 62, 98
+// contract: flags 53-56, 62, 98, 102
 fn a_flag_answers_with_its_reason_and_payload(store: Store) {
     let server = Server::start(store);
     let payload =
@@ -385,21 +385,32 @@ fn browsers_of_any_page_may_ask(store: Store) {
     }
 }
 
-/// Only where the program was built with a database of places; without one nothing is known.
+// contract: flags 99
 fn forwarded_addresses_are_places(store: Store) {
-    let server = Server::start(store);
-    let place = json!({ "key": "$geoip_country_code", "type": "person", "value": "DE" });
+    let cities = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/geoip/cities.mmdb");
+    let server = Server::with(store, &[("HEDGEROW_GEOIP_DB", cities)]);
+    let place = json!({ "key": "$geoip_country_code", "type": "person", "value": "SE" });
     create(&server, json!({ "key": "f", "filters": { "groups": [{ "properties": [place] }] } }));
-    let on = |more: Value, forwarded: Option<&str>| {
-        let mut body = json!({ "token": PROJECT_KEY, "distinct_id": "u" });
+    let on = |id: &str, more: Value, forwarded: Option<&str>| {
+        let mut body = json!({ "token": PROJECT_KEY, "distinct_id": id });
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let call = server.call("POST", "/flags?v=2").no_key().json(body);
         let call = forwarded.into_iter().fold(call, |call, ip| call.header("X-Forwarded-For", ip));
         call.send().expect(200).json()["flags"]["f"]["enabled"] == true
     };
-    let sent = json!({ "person_properties": { "$geoip_country_code": "DE" } });
-    assert!(on(sent.clone(), Some("8.8.8.8")), "what the caller says counts");
-    assert!(on(sent, None));
-    assert!(!on(json!({}), None), "no header, no look-up");
-    assert!(!on(json!({ "geoip_disable": true }), Some("5.9.0.1")));
+    let (sweden, nowhere) = (Some("89.160.20.129"), Some("89.160.21.1"));
+    assert!(on("u", json!({}), sweden));
+    assert!(!on("u", json!({}), nowhere));
+    assert!(!on("u", json!({}), None), "no header, no look-up");
+    let says = |code: &str| json!({ "person_properties": { "$geoip_country_code": code } });
+    assert!(!on("u", says("DE"), sweden), "what the caller says counts");
+    assert!(on("u", says("SE"), nowhere));
+    let stored = |id: &str, code: &str| {
+        json!({ "event": "e", "distinct_id": id, "properties": { "$geoip_disable": true,
+            "$set": { "$geoip_country_code": code } } })
+    };
+    server.ingest(&[stored("german", "DE"), stored("swede", "SE")]);
+    assert!(on("german", json!({}), sweden), "the address counts more than what is stored");
+    assert!(!on("german", json!({ "geoip_disable": true }), sweden));
+    assert!(on("swede", json!({ "geoip_disable": true }), nowhere));
 }

@@ -10,7 +10,9 @@ both! {
     definitions_are_the_same_on_every_path,
     a_tag_answers_304_until_something_changes,
     only_keys_of_the_project_open_its_definitions,
+    a_rotated_secret_and_the_one_before_open_definitions,
     dependencies_are_named_by_key_with_their_order,
+    only_cohorts_that_flags_reach_are_sent,
     configuration_is_fetched_by_key_or_number,
     reasons_are_told_for_active_and_disabled_flags,
     people_see_their_own_flags,
@@ -120,6 +122,17 @@ fn a_tag_answers_304_until_something_changes(store: Store) {
     assert_ne!(changed.header("etag"), Some(tag.as_str()));
 }
 
+// contract: management 117
+fn a_rotated_secret_and_the_one_before_open_definitions(store: Store) {
+    let server = Server::start(store);
+    create(&server, everyone("on"));
+    let (first, second, third) = (secret(&server), secret(&server), secret(&server));
+    assert!(second.starts_with("phs_") && first != second && second != third);
+    for (key, status) in [(&first, 401), (&second, 200), (&third, 200)] {
+        get(&server, DEFINITIONS, key).expect(status);
+    }
+}
+
 // contract: flags 106
 fn only_keys_of_the_project_open_its_definitions(store: Store) {
     let server = Server::start(store);
@@ -157,6 +170,45 @@ fn dependencies_are_named_by_key_with_their_order(store: Store) {
     let property = &body["flags"][0]["filters"]["groups"][0]["properties"][0];
     assert_eq!(property["key"], "middle");
     assert_eq!(property["dependency_chain"], json!(["z-base", "middle"]));
+}
+
+// contract: flags 107
+fn only_cohorts_that_flags_reach_are_sent(store: Store) {
+    let server = Server::start(store);
+    let made = |body: Value| server.post("/api/projects/1/cohorts/", body).expect(201).json();
+    let tree = |leaf: Value| json!({ "properties": { "type": "OR", "values": [{ "type": "AND", "values": [leaf] }] } });
+    let person = |key: &str| tree(json!({ "key": key, "type": "person", "value": "x" }));
+    let nested = |cohort: &Value| {
+        tree(json!({ "key": "id", "type": "cohort", "value": cohort["id"], "negation": false }))
+    };
+    let inner = made(json!({ "name": "inner", "filters": person("inner") }));
+    let outer = made(json!({ "name": "outer", "filters": nested(&inner) }));
+    let other = made(json!({ "name": "other", "filters": person("other") }));
+    let list = made(json!({ "name": "list", "is_static": true }));
+    let asks = |cohorts: &[&Value]| {
+        let properties: Vec<Value> = cohorts
+            .iter()
+            .map(|cohort| json!({ "key": "id", "type": "cohort", "value": cohort["id"] }))
+            .collect();
+        json!({ "groups": [{ "properties": properties }] })
+    };
+    let flag = create(&server, json!({ "key": "f", "filters": asks(&[&outer, &list]) }));
+    let sent = || server.get(DEFINITIONS).expect(200).json()["cohorts"].clone();
+    let expected = json!({ outer["id"].to_string(): outer["filters"]["properties"],
+        inner["id"].to_string(): inner["filters"]["properties"] });
+    assert_eq!(sent(), expected);
+    let version = || server.get(&path(&flag)).expect(200).json()["version"].clone();
+    let change = |cohort: &Value, body: Value| {
+        server.patch(&format!("/api/projects/1/cohorts/{}/", cohort["id"]), body).expect(200);
+    };
+    change(&inner, json!({ "filters": person("else") }));
+    assert_eq!(version(), 2, "a flag changes with what it reaches");
+    change(&inner, json!({ "name": "another" }));
+    change(&other, json!({ "filters": person("else") }));
+    assert_eq!(version(), 2);
+    let other = server.get(&format!("/api/projects/1/cohorts/{}/", other["id"])).json();
+    server.patch(&path(&flag), json!({ "filters": asks(&[&other]), "active": false })).expect(200);
+    assert_eq!(sent(), json!({ other["id"].to_string(): other["filters"]["properties"] }));
 }
 
 // contract: flags 110

@@ -125,7 +125,7 @@ fn keys_are_unique_among_live_flags(store: Store) {
     );
 }
 
-// contract: flags 7-14, 17-18
+// contract: flags 7-14, 15, 17-18
 fn every_rule_of_the_filters_names_its_code_and_field(store: Store) {
     let server = Server::start(store);
     let variants = |shares: &[(&str, f64)]| {

@@ -6,6 +6,9 @@ use crate::harness::{Server, Store, both};
 
 both! {
     groups_are_listed_found_and_changed,
+    types_of_groups_are_named_by_people,
+    properties_of_groups_and_their_values_are_counted,
+    events_tell_what_belongs_together,
 }
 
 const GROUPS: &str = "/api/projects/1/groups/";
@@ -69,4 +72,100 @@ fn groups_are_listed_found_and_changed(store: Store) {
     assert_eq!(server.post(GROUPS, new).expect(400).json()["attr"], "group_key");
     let unknown = json!({ "group_type_index": 3, "group_key": "x" });
     assert_eq!(server.post(GROUPS, unknown).expect(400).json()["attr"], "group_type_index");
+}
+
+fn identify(kind: &str, key: &str, set: Value) -> Value {
+    json!({ "event": "$groupidentify", "distinct_id": "u", "properties": {
+        "$group_type": kind, "$group_key": key, "$group_set": set } })
+}
+
+fn types_of_groups_are_named_by_people(store: Store) {
+    let server = Server::start(store);
+    let project = || server.get("/api/projects/1/").expect(200).json();
+    assert_eq!(
+        (&project()["has_group_types"], &project()["group_types"]),
+        (&json!(false), &json!([]))
+    );
+    server.ingest(&[identify("company", "acme", json!({})), identify("team", "blue", json!({}))]);
+    let path = "/api/projects/1/groups_types/update_metadata/";
+    let named = json!([{ "group_type_index": 1, "name_singular": "crew", "name_plural": "crews" }]);
+    let types = server.patch(path, named).expect(200).json();
+    assert_eq!(
+        (&types[0]["name_singular"], &types[1]["name_singular"]),
+        (&json!(null), &json!("crew"))
+    );
+    assert_eq!(types, server.get("/api/projects/1/groups_types/").json());
+    assert_eq!((&project()["has_group_types"], &project()["group_types"]), (&json!(true), &types));
+    let partly = json!([{ "group_type_index": 1, "name_singular": null }]);
+    let types = server.patch(path, partly).expect(200).json();
+    assert_eq!(
+        (&types[1]["name_singular"], &types[1]["name_plural"]),
+        (&json!(null), &json!("crews"))
+    );
+    let unknown = json!([{ "group_type_index": 0, "name_plural": "x" }, { "group_type_index": 4 }]);
+    server.patch(path, unknown).expect(404);
+    let types = server.get("/api/projects/1/groups_types/").json();
+    assert_eq!(types[0]["name_plural"], json!(null), "all or none");
+    server.patch(path, json!({ "group_type_index": 0 })).expect(400);
+    assert_eq!(server.patch(path, json!([{}])).expect(400).json()["attr"], "0__group_type_index");
+    let reader = server.key(&["group:read"]);
+    server.call("PATCH", path).key(&reader).json(json!([])).send().expect(403);
+}
+
+fn properties_of_groups_and_their_values_are_counted(store: Store) {
+    let server = Server::start(store);
+    server.ingest(&[
+        identify("company", "a", json!({ "plan": "pro", "seats": 5 })),
+        identify("company", "b", json!({ "plan": "pro" })),
+        identify("company", "c", json!({ "plan": "free" })),
+        identify("team", "blue", json!({ "lead": "ada" })),
+    ]);
+    let get = |path: &str| server.get(&format!("{GROUPS}{path}"));
+    let counted = |name: &str, count: i64| json!({ "name": name, "count": count });
+    let names =
+        json!({ "0": [counted("plan", 3), counted("seats", 1)], "1": [counted("lead", 1)] });
+    assert_eq!(get("property_definitions/").expect(200).json(), names);
+    let values = |query: &str| get(&format!("property_values/?{query}"));
+    let plans = values("group_type_index=0&key=plan").expect(200).json();
+    assert_eq!(plans, json!([counted("pro", 2), counted("free", 1)]));
+    let found = values("group_type_index=0&key=plan&value=FR").expect(200).json();
+    assert_eq!(found, json!([counted("free", 1)]));
+    assert_eq!(values("key=plan").expect(400).json()["attr"], "group_type_index");
+    assert_eq!(values("group_type_index=0").expect(400).json()["attr"], "key");
+}
+
+fn events_tell_what_belongs_together(store: Store) {
+    let server = Server::start(store);
+    let event = |id: &str, groups: Value| {
+        json!({ "event": "e", "distinct_id": id, "properties": {
+            "$set": { "email": format!("{id}@acme.io") }, "$groups": groups } })
+    };
+    server.ingest(&[
+        identify("company", "acme", json!({})),
+        identify("team", "blue", json!({ "lead": "ada" })),
+        identify("company", "other", json!({})),
+        event("ada", json!({ "company": "acme", "team": "blue" })),
+        event("ada", json!({ "company": "acme" })),
+        event("bob", json!({ "company": "acme" })),
+        event("eve", json!({ "company": "other" })),
+    ]);
+    let related = |query: &str| server.get(&format!("{GROUPS}related/?{query}"));
+    let names = |found: &Value| -> Vec<String> {
+        let name = |one: &Value| match one["type"].as_str() {
+            Some("person") => one["distinct_ids"][0].as_str().unwrap().to_owned(),
+            _ => format!("{}:{}", one["group_type_index"], one["group_key"].as_str().unwrap()),
+        };
+        found.as_array().unwrap().iter().map(name).collect()
+    };
+    let acme = related("group_type_index=0&id=acme").expect(200).json();
+    assert_eq!(names(&acme), ["ada", "bob", "1:blue"]);
+    assert_eq!(acme[2]["properties"], json!({ "lead": "ada" }));
+    let blue = related("group_type_index=1&id=blue").expect(200).json();
+    assert_eq!(names(&blue), ["ada", "0:acme"]);
+    let ada = server.get("/api/projects/1/persons/?distinct_id=ada").expect(200).json();
+    let ada = ada["results"][0]["uuid"].as_str().unwrap();
+    let hers = related(&format!("id={ada}")).expect(200).json();
+    assert_eq!(names(&hers), ["0:acme", "1:blue"]);
+    assert_eq!(names(&related("group_type_index=0&id=nobody").expect(200).json()), [""; 0]);
+    assert_eq!(related("group_type_index=0").expect(400).json()["attr"], "id");
 }

@@ -82,7 +82,7 @@ fn every_acknowledged_event_survives_many_kills_and_is_stored_once() {
 /// The events that are stored for good, while no server runs.
 fn in_warehouse(place: &Place) -> Vec<Uuid> {
     let folder = place.folder.path();
-    let id = Inspection::open(&folder.join("journal")).unwrap().id().unwrap().as_u128();
+    let id = Inspection::open(folder.join("journal")).unwrap().id().unwrap().as_u128();
     let folder = folder.join("warehouse");
     let warehouse = Warehouse::open(&folder, id, Default::default(), Clock::system()).unwrap();
     let window = Window { limit: 1 << 20, ..Window::default() };

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::flag_sdks::test_deps;
 use crate::harness::{Place, Process, Server, Store, both};
 
 both! {
@@ -142,16 +143,6 @@ fn an_import_that_is_killed_goes_on(store: Store) {
     assert_eq!(fs::read_to_string(export(&place)).unwrap().lines().count(), 20_000);
 }
 
-/// Where tools/install-test-deps puts Python packages.
-fn python() -> PathBuf {
-    let given = std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from);
-    let cache = || {
-        let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        base.unwrap_or_else(|| Path::new(&std::env::var_os("HOME").unwrap()).join(".cache"))
-    };
-    given.unwrap_or_else(|| cache().join("hedgerow/test-deps")).join("venv/bin/python")
-}
-
 #[test]
 fn polars_reads_the_listed_files_and_counts_what_the_api_counts() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/files/count.py");
@@ -174,9 +165,13 @@ fn polars_reads_the_listed_files_and_counts_what_the_api_counts() {
     assert!(done, "{logged}");
     let files: Value = serde_json::from_str(&printed).unwrap();
     assert!(files["files"].as_array().unwrap().len() > 1, "{files}");
-    let output = Command::new(python()).arg(script).arg(&printed).output().unwrap_or_else(|why| {
-        panic!("{why}: tools/install-test-deps brings Python's packages");
-    });
+    let output = Command::new(test_deps().join("venv/bin/python"))
+        .arg(script)
+        .arg(&printed)
+        .output()
+        .unwrap_or_else(|why| {
+            panic!("{why}: tools/install-test-deps brings Python's packages");
+        });
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{complaint}");
     let read: Value = serde_json::from_slice(&output.stdout).unwrap();

@@ -9,6 +9,11 @@ both! {
     a_person_is_changed_through_the_journal,
     deleting_and_splitting_leave_what_they_should,
     many_persons_are_deleted_at_once,
+    persons_are_filtered_by_their_cohorts,
+    persons_come_as_a_table,
+    values_of_persons_are_counted_and_searched,
+    a_property_of_any_name_finds_who_has_it,
+    what_people_did_to_a_person_is_logged,
 }
 
 const PERSONS: &str = "/api/projects/1/persons/";
@@ -181,4 +186,159 @@ fn many_persons_are_deleted_at_once(store: Store) {
     assert_eq!(done.expect(202).json(), told(1, 0, false));
     server.settle();
     assert_eq!(ids(&server.get(PERSONS).json()), ["u3"]);
+}
+
+fn encoded(value: &Value) -> String {
+    let byte = |byte: u8| match byte.is_ascii_alphanumeric() {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    value.to_string().bytes().map(byte).collect()
+}
+
+fn persons_are_filtered_by_their_cohorts(store: Store) {
+    let server = started(store);
+    let made = |body: Value| server.post("/api/projects/1/cohorts/", body).expect(201).json();
+    let people = [uuid(&server, "u1"), uuid(&server, "u3")];
+    let list =
+        made(json!({ "name": "list", "is_static": true, "_create_static_person_ids": people }));
+    let free = json!({ "properties": { "type": "AND", "values": [
+        { "key": "plan", "type": "person", "value": "free" }] } });
+    let free = made(json!({ "name": "free", "filters": free }));
+    let path = format!("/api/projects/1/cohorts/{}/", free["id"]);
+    server.wait_until(&path, |cohort| cohort["is_calculating"] == false);
+    let get = |query: &str| server.get(&format!("{PERSONS}?{query}"));
+    let belongs = |cohort: &Value, operator: &str| json!({ "type": "cohort", "key": "id", "value": cohort["id"], "operator": operator });
+    let properties = |filters: Value| format!("properties={}", encoded(&filters));
+    let rich = json!({ "key": "n", "type": "person", "operator": "gt", "value": 4 });
+    for (query, expected) in [
+        (format!("cohort={}", list["id"]), vec!["u3", "u1"]),
+        (format!("cohort={}", free["id"]), vec!["u2"]),
+        (properties(json!([belongs(&list, "in")])), vec!["u3", "u1"]),
+        (properties(json!([belongs(&list, "not_in")])), vec!["u2"]),
+        (properties(json!([belongs(&list, "in"), rich])), vec!["u1"]),
+        (
+            properties(json!({ "type": "OR", "values": [belongs(&free, "in"), rich] })),
+            vec!["u2", "u1"],
+        ),
+        (format!("cohort={}&{}", list["id"], properties(json!([rich]))), vec!["u1"]),
+    ] {
+        assert_eq!(ids(&get(&query).expect(200).json()), expected, "{query}");
+        let counted = get(&format!("{query}&include_total&limit=1")).expect(200).json();
+        assert_eq!(counted["count"], expected.len(), "{query}");
+    }
+    let unknown = json!([{ "type": "cohort", "key": "id", "value": 99 }]);
+    for (query, attr) in [
+        ("cohort=99".to_owned(), "cohort"),
+        ("cohort=x".to_owned(), "cohort"),
+        (properties(unknown), "properties"),
+    ] {
+        assert_eq!(get(&query).expect(400).json()["attr"], attr, "{query}");
+    }
+
+    let cohorts = |id: &str| server.get(&format!("{PERSONS}cohorts/?person_id={id}"));
+    let of_one = cohorts(&people[0]).expect(200).json();
+    let expected = json!([{ "id": list["id"], "name": "list", "count": 2 }]);
+    assert_eq!(of_one["results"], expected);
+    let of_two = cohorts(&uuid(&server, "u2")).expect(200).json();
+    assert_eq!(of_two["results"][0]["name"], "free");
+    cohorts("00000000-0000-0000-0000-000000000000").expect(404);
+    assert_eq!(server.get(&format!("{PERSONS}cohorts/")).expect(400).json()["attr"], "person_id");
+    let path = format!("{PERSONS}cohorts/?person_id={}", people[0]);
+    for scopes in [&["person:read"][..], &["cohort:read"]] {
+        server.call("GET", &path).key(&server.key(scopes)).send().expect(403);
+    }
+    server.call("GET", &path).key(&server.key(&["person:read", "cohort:read"])).send().expect(200);
+}
+
+fn persons_come_as_a_table(store: Store) {
+    let server = started(store);
+    let table = server.get(&format!("{PERSONS}?format=csv&limit=2")).expect(200);
+    assert_eq!(table.header("content-type"), Some("text/csv; charset=utf-8"));
+    let text = table.text();
+    let mut lines = text.lines();
+    let columns: Vec<&str> = lines.next().unwrap().split(',').collect();
+    for column in ["distinct_ids.0", "id", "name", "properties.n", "properties.plan", "uuid"] {
+        assert!(columns.contains(&column), "{column} is not among {columns:?}");
+    }
+    assert_eq!(lines.count(), 2);
+    let list = json!({ "is_static": true, "_create_static_person_ids": [uuid(&server, "u1")] });
+    let list = server.post("/api/projects/1/cohorts/", list).expect(201).json();
+    let path = format!("/api/projects/1/cohorts/{}/persons/?format=csv", list["id"]);
+    let members = server.get(&path).expect(200).text();
+    assert_eq!(members.lines().count(), 2);
+    assert!(members.contains("Ann@example.com"), "{members}");
+    assert_eq!(server.get(&format!("{PERSONS}?format=xml")).expect(400).json()["attr"], "format");
+}
+
+fn values_of_persons_are_counted_and_searched(store: Store) {
+    let server = started(store);
+    server.ingest(&[event("u4", json!({ "$set": { "plan": "pro", "tags": ["a", "b"] } }))]);
+    let values = |query: &str| server.get(&format!("{PERSONS}values/?{query}")).expect(200).json();
+    let counted = |all: &[(&str, i64)]| {
+        let all = all.iter().map(|(name, count)| json!({ "name": name, "count": count }));
+        json!({ "results": all.collect::<Vec<_>>(), "refreshing": false })
+    };
+    assert_eq!(values("key=plan"), counted(&[("pro", 2), ("free", 1)]));
+    assert_eq!(values("key=plan&value=FRE"), counted(&[("free", 1)]));
+    assert_eq!(values("key=tags"), counted(&[("a", 1), ("b", 1)]));
+    assert_eq!(values("key=n"), counted(&[("5", 1), ("7", 1)]));
+    assert_eq!(values("key=nothing"), counted(&[]));
+    assert_eq!(values(""), counted(&[]));
+}
+
+fn a_property_of_any_name_finds_who_has_it(store: Store) {
+    let server = Server::start(store);
+    let long = "n".repeat(2_000);
+    let names = ["plan", "PLAN", "a \"b\" \\%_", "naïve 🦔", "$initial_x", &long];
+    let events: Vec<Value> = (0..)
+        .zip(&names)
+        .map(|(n, name)| event(&format!("u{n}"), json!({ "$set": { *name: "x" } })))
+        .collect();
+    server.ingest(&events);
+    for (n, name) in (0..).zip(names) {
+        let filter = json!([{ "key": name, "type": "person", "value": "x" }]);
+        let found = server.get(&format!("{PERSONS}?properties={}", encoded(&filter))).expect(200);
+        assert_eq!(ids(&found.json()), [format!("u{n}")], "{name}");
+    }
+}
+
+fn what_people_did_to_a_person_is_logged(store: Store) {
+    let server = started(store);
+    let person = format!("{PERSONS}{}/", uuid(&server, "u1"));
+    let log = |path: &str| server.get(&format!("{path}activity/")).expect(200).json();
+    assert_eq!(log(&person)["total_count"], 0);
+    server.patch(&person, json!({ "properties": { "secret": "s3cret" } })).expect(202);
+    let unset = json!({ "$unset": "secret" });
+    server.post(&format!("{person}delete_property/"), unset).expect(201);
+    let told = log(&person);
+    let activities: Vec<&str> = told["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|line| line["activity"].as_str().unwrap())
+        .collect();
+    assert_eq!(activities, ["delete_property", "updated"]);
+    let line = &told["results"][1];
+    assert_eq!(
+        (&line["scope"], &line["detail"]["changes"][0]["field"]),
+        (&json!("Person"), &json!("properties"))
+    );
+    assert_eq!(line["user"]["email"], "admin@example.com");
+    assert!(!told.to_string().contains("s3cret"), "the log tells of a change, not of people");
+    let merge = json!({ "event": "$identify", "distinct_id": "u2",
+        "properties": { "$anon_distinct_id": "other" } });
+    server.ingest(&[merge]);
+    let two = format!("{PERSONS}{}/", uuid(&server, "u2"));
+    let split = json!({ "main_distinct_id": "u2" });
+    server.post(&format!("{two}split/"), split).expect(201);
+    server.settle();
+    assert_eq!(log(&two)["results"][0]["activity"], "split_person");
+    let left = &log(&two)["results"][0]["detail"]["changes"][0]["after"]["distinct_ids"];
+    assert_eq!(*left, json!(["other"]));
+    server.delete(&two).expect(202);
+    server.settle();
+    server.get(&format!("{two}activity/")).expect(404);
+    assert_eq!(log(PERSONS)["results"][0]["activity"], "deleted");
+    assert_eq!(log(PERSONS)["total_count"], 4);
 }

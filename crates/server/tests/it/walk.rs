@@ -23,6 +23,9 @@ const NEED_A_QUERY: &[&str] = &[
     "/api/projects/{project_id}/feature_flags/evaluation_reasons",
     "/api/projects/{project_id}/groups",
     "/api/projects/{project_id}/groups/find",
+    "/api/projects/{project_id}/groups/property_values",
+    "/api/projects/{project_id}/groups/related",
+    "/api/projects/{project_id}/persons/cohorts",
 ];
 /// Its answer has no end.
 const ENDLESS: &str = "/api/projects/{project_id}/events/live";

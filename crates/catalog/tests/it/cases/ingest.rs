@@ -1,7 +1,13 @@
 //! What the pipeline writes: whole batches, once, in order.
 
-use catalog::{Error, EventDeletion, IngestBatch, NewDeadLetter, ProjectChanges};
-use model::definition::{PropertyOwner, PropertyType, SeenEvent, SeenProperty, Sightings};
+use std::collections::HashMap;
+
+use catalog::{
+    Actor, Error, EventDeletion, FlagChange, IngestBatch, NewDeadLetter, ProjectChanges,
+};
+use model::definition::{
+    Day, FlagSighting, PropertyOwner, PropertyType, SeenEvent, SeenFlag, SeenProperty, Sightings,
+};
 use model::group::Group;
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
 use model::{ProjectId, Timestamp};
@@ -185,6 +191,7 @@ pub async fn definitions_keep_their_hour_and_their_first_type(place: Place) {
             events: vec![event(at), event(at.plus_seconds(1))],
             properties: kinds.into_iter().map(property).collect(),
             pairs: vec![(project, "signup".into(), "n".into())],
+            ..Sightings::default()
         };
         IngestBatch { sightings, ..batch(from, from + 1) }
     };
@@ -211,6 +218,76 @@ pub async fn definitions_keep_their_hour_and_their_first_type(place: Place) {
         assert_eq!(definition().await, (told(0, seen), vec![kind.to_owned()]), "batch {from}");
     }
     assert_eq!(place.sql("SELECT event || property FROM event_properties").await, ["signupn"]);
+}
+
+pub async fn volumes_are_summed_over_thirty_days_and_older_ones_go(place: Place) {
+    let home = place.home().await;
+    let (project, today) = (home.project.id, Day::of(place.clock.now()));
+    let seen = |from: u64, volumes: &[(i64, i64)], since| {
+        let volumes = volumes.iter().map(|(days_ago, count)| {
+            let counts = HashMap::from([("signup".to_owned(), *count), ("other".to_owned(), 1)]);
+            ((project, today.minus(*days_ago)), counts)
+        });
+        let event = SeenEvent { project, name: "signup".into(), at: place.clock.now() };
+        let volumes = volumes.collect();
+        let sightings = Sightings {
+            events: vec![event],
+            volumes,
+            volumes_since: since,
+            ..Sightings::default()
+        };
+        IngestBatch { sightings, ..batch(from, from + 1) }
+    };
+    let volume = || async {
+        let found = home.catalog.event_definition_by_name(project, "signup").await;
+        found.unwrap().volume_30_day
+    };
+    home.catalog.ingest(&seen(1, &[], None)).await.unwrap();
+    assert_eq!(volume().await, 0);
+    home.catalog.ingest(&seen(2, &[(-1, 1), (0, 10), (29, 100), (30, 1_000)], None)).await.unwrap();
+    home.catalog.ingest(&seen(3, &[(0, 5)], None)).await.unwrap();
+    assert_eq!(volume().await, 116, "today and the 29 days before");
+    place.clock.advance_seconds(86_400);
+    assert_eq!(volume().await, 16);
+    home.catalog.ingest(&seen(4, &[], Some(today.minus(29)))).await.unwrap();
+    let days =
+        place.sql("SELECT CAST(day AS TEXT) FROM event_volumes WHERE event = 'other' ORDER BY day");
+    let kept = [29, 0, -1].map(|days_ago| today.minus(days_ago).0.to_string());
+    assert_eq!(days.await, kept);
+}
+
+pub async fn a_flag_keeps_its_latest_call(place: Place) {
+    let home = place.home().await;
+    let project = home.project.id;
+    let actor = Actor { project: Some(project), ..home.actor() };
+    let flag = |key: &str| FlagChange { key: Some(key.into()), ..FlagChange::default() };
+    let flag = home.catalog.create_flag(&actor, flag("beta")).await.unwrap();
+    let at = |seconds: i64| place.clock.now().plus_seconds(seconds);
+    let told = |key: &str, how| SeenFlag { project, key: key.into(), how };
+    for (from, flags, called, enriched) in [
+        (1, vec![], None, false),
+        (2, vec![told("beta", FlagSighting::Called(at(0)))], Some(at(0)), false),
+        (3, vec![told("beta", FlagSighting::Called(at(-60)))], Some(at(0)), false),
+        (
+            4,
+            vec![
+                told("beta", FlagSighting::Called(at(120))),
+                told("beta", FlagSighting::Called(at(60))),
+                told("unknown", FlagSighting::Called(at(60))),
+                told("unknown", FlagSighting::Enriched),
+                told("beta", FlagSighting::Enriched),
+            ],
+            Some(at(120)),
+            true,
+        ),
+    ] {
+        let sightings = Sightings { flags, ..Sightings::default() };
+        let batch = IngestBatch { sightings, ..batch(from, from + 1) };
+        home.catalog.ingest(&batch).await.unwrap();
+        let found = home.catalog.flag(project, flag.id).await.unwrap();
+        let known = (found.last_called_at, found.has_enriched_analytics);
+        assert_eq!(known, (called, enriched), "batch {from}");
+    }
 }
 
 pub async fn dead_letters_wait_to_be_sent_again_once(place: Place) {

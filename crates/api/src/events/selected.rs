@@ -1,0 +1,115 @@
+//! Events by expressions: `select` and `where`.
+
+use query::{Asked, Filters, Refresh, Reply, Zone};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{Events, ListQuery};
+use crate::csv::{self, Format, Shown};
+use crate::path::given;
+use crate::{App, Error, Reader, Result};
+
+/// Expressions of one request.
+const EXPRESSIONS_MAX: usize = 100;
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Selected {
+    columns: Value,
+    types: Value,
+    results: Value,
+    #[serde(rename = "hasMore")]
+    has_more: bool,
+    next: Option<String>,
+}
+
+impl ListQuery {
+    /// The expressions of a parameter; none when it is not given.
+    fn expressions(&self, name: &'static str) -> Result<Option<Vec<String>>> {
+        let text = if name == "select" { &self.select } else { &self.conditions };
+        let Some(text) = given(text.as_ref()) else { return Ok(None) };
+        let refused = || {
+            let detail = "Must be a JSON array of expressions.";
+            Error::invalid(name, "invalid_input", detail)
+        };
+        let read: Vec<String> = serde_json::from_str(text).map_err(|_| refused())?;
+        if read.len() > EXPRESSIONS_MAX {
+            let detail = format!("Ensure this field has no more than {EXPRESSIONS_MAX} elements.");
+            return Err(Error::invalid(name, "max_length", detail));
+        }
+        Ok(Some(read).filter(|read| !read.is_empty()))
+    }
+
+    /// Conditions of the ordinary list.
+    pub(super) fn conditions(&self, now: model::Timestamp, zone: &Zone) -> Result<Filters> {
+        let filters = self.expressions("where")?.unwrap_or_default();
+        let filter = |text: String| json!({ "type": "hogql", "key": text });
+        let filters: Value = filters.into_iter().map(filter).collect();
+        Ok(Filters::read(&filters, now, zone).map_err(query::Error::from)?)
+    }
+
+    /// The question, if columns are asked for.
+    fn question(&self) -> Result<Option<Value>> {
+        let Some(select) = self.expressions("select")? else { return Ok(None) };
+        if given(self.action_id.as_ref()).is_some() {
+            let detail = "An action cannot be combined with \"select\".";
+            return Err(Error::invalid("action_id", "invalid_input", detail));
+        }
+        let json = |name: &str, text: &Option<String>| -> Result<Value> {
+            let Some(text) = given(text.as_ref()) else { return Ok(Value::Null) };
+            serde_json::from_str(text)
+                .map_err(|_| Error::invalid(name, "invalid_input", "Expected JSON."))
+        };
+        let mut query = Map::from_iter([
+            ("kind".to_owned(), json!("EventsQuery")),
+            ("select".to_owned(), json!(select)),
+            ("where".to_owned(), json!(self.expressions("where")?)),
+            ("properties".to_owned(), json("properties", &self.properties)?),
+            ("after".to_owned(), json!(given(self.after.as_ref()).unwrap_or("all"))),
+            ("before".to_owned(), json!(given(self.before.as_ref()))),
+            ("event".to_owned(), json!(given(self.event.as_ref()))),
+            ("personId".to_owned(), json!(given(self.person_id.as_ref()))),
+            ("orderBy".to_owned(), json("orderBy", &self.order_by)?),
+        ]);
+        if let Some(id) = given(self.distinct_id.as_ref()) {
+            let own = json!([{ "key": "distinct_id", "type": "event_metadata", "value": id }]);
+            query.insert("fixedProperties".into(), own);
+        }
+        let number = |text: &Option<String>| text.as_deref()?.parse::<u64>().ok();
+        query.insert(
+            "limit".into(),
+            json!(number(&self.limit).map(|most| most.min(super::LIMIT_MAX as u64))),
+        );
+        query.insert("offset".into(), json!(number(&self.offset)));
+        Ok(Some(Value::Object(query)))
+    }
+}
+
+/// None when no columns are asked for.
+pub(super) async fn list(
+    caller: &Reader<Events>,
+    query: &ListQuery,
+    format: Format,
+    app: &App,
+) -> Result<Option<Shown<Selected>>> {
+    let Some(question) = query.question()? else { return Ok(None) };
+    // A list shows what is there now.
+    let asked = Asked::new(question, Refresh::ForceBlocking);
+    let Reply::Answer { answer, .. } = app.queries.ask(&caller.project, asked).await? else {
+        return Ok(None);
+    };
+    let list = |value: &Option<Value>| value.clone().unwrap_or_else(|| json!([]));
+    if format == Format::Csv {
+        return Ok(Some(Shown::Csv(csv::lines(&crate::insights::answer::rows(
+            &list(&answer.columns),
+            &answer.results,
+        )))));
+    }
+    Ok(Some(Shown::Json(Selected {
+        columns: list(&answer.columns),
+        types: list(&answer.types),
+        results: answer.results.clone(),
+        has_more: answer.has_more == Some(true),
+        next: None,
+    })))
+}

@@ -1,0 +1,33 @@
+//! Names of the cohorts and groups that conditions refer to, for people to read.
+
+use std::collections::{BTreeSet, HashMap};
+
+use model::ProjectId;
+use model::flag::FeatureFlag;
+use model::flag::filters::{self, Names};
+
+use crate::{AppState, Result};
+
+/// Names what all these flags refer to, in as many statements for a hundred as for one.
+pub(super) async fn show(
+    app: &AppState,
+    project: ProjectId,
+    flags: &mut [FeatureFlag],
+) -> Result<()> {
+    let cohorts: BTreeSet<_> =
+        flags.iter().flat_map(|flag| filters::cohorts(&flag.filters)).collect();
+    let groups: BTreeSet<_> =
+        flags.iter().flat_map(|flag| filters::group_keys(&flag.filters)).collect();
+    if cohorts.is_empty() && groups.is_empty() {
+        return Ok(());
+    }
+    let cohorts: Vec<_> = cohorts.into_iter().collect();
+    let wanted: Vec<(u8, &str)> =
+        groups.iter().map(|(index, key)| (*index, key.as_str())).collect();
+    let found = app.catalog.groups_by_key(project, &wanted).await?;
+    let groups: HashMap<(u8, String), String> =
+        found.into_iter().map(|group| ((group.index, group.key.clone()), group.name())).collect();
+    let names = Names { cohorts: app.catalog.cohort_names(project, &cohorts).await?, groups };
+    flags.iter_mut().for_each(|flag| filters::show_names(&mut flag.filters, &names));
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! Which properties groups have, and which values.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Groups, index};
+use crate::path::given;
+use crate::persons::Counted;
+use crate::{App, Error, Found, Query, Reader, Result, Routes};
+
+/// Upstream's number of values.
+const VALUES_MAX: usize = 20;
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/groups/property_definitions", names)
+        .get("/api/projects/{project_id}/groups/property_values", values)
+}
+
+/// Names by the index of the type whose groups have them.
+async fn names(caller: Reader<Groups>, app: App) -> Result<Found<BTreeMap<String, Vec<Counted>>>> {
+    let found = app.catalog.group_property_names(caller.project.id).await?;
+    let of_type = |(index, names): (u8, Vec<(String, i64)>)| {
+        (index.to_string(), names.into_iter().map(Into::into).collect())
+    };
+    Ok(Found(found.into_iter().map(of_type).collect()))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ValuesQuery {
+    group_type_index: Option<String>,
+    key: Option<String>,
+    /// Only values with this text in them.
+    value: Option<String>,
+}
+
+async fn values(
+    caller: Reader<Groups>,
+    query: Query<ValuesQuery>,
+    app: App,
+) -> Result<Found<Vec<Counted>>> {
+    let index = index(query.group_type_index.as_ref())?;
+    let key = given(query.key.as_ref()).ok_or_else(|| Error::required("key"))?;
+    let (project, containing) = (caller.project.id, given(query.value.as_ref()));
+    let found = app.catalog.group_values(project, index, key, containing, VALUES_MAX).await?;
+    Ok(Found(found.into_iter().map(Into::into).collect()))
+}

@@ -1,0 +1,171 @@
+//! Who and what belongs together: persons and groups that the same events name.
+
+use std::collections::BTreeSet;
+
+use catalog::{PersonWithIds, ProjectRow};
+use model::group::Group;
+use model::{ProjectId, Timestamp};
+use query::{Event, Filters, Order, People, Slice, Wanted, Zone};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{Groups, index};
+use crate::path::given;
+use crate::persons::{Item, display_names};
+use crate::{App, AppState, Error, Found, Query, Reader, Result, Routes};
+
+/// How far back events tell, as upstream.
+const SECONDS: i64 = 90 * 86_400;
+/// The newest events that are looked at, and how many at once.
+const EVENTS_MAX: usize = 10_000;
+const EVENTS_AT_ONCE: usize = 1_000;
+/// Persons and groups shown.
+const SHOWN_MAX: usize = 100;
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    routes.get("/api/projects/{project_id}/groups/related", related)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct RelatedQuery {
+    /// The type of the group; without one, `id` is a person's uuid.
+    group_type_index: Option<String>,
+    id: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Related {
+    Person(Box<Item>),
+    Group(GroupActor),
+}
+
+#[derive(Serialize, JsonSchema)]
+struct GroupActor {
+    id: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    group_type_index: u8,
+    group_key: String,
+    created_at: Timestamp,
+    properties: Map<String, Value>,
+    matched_recordings: Vec<Value>,
+    value_at_data_point: Option<Value>,
+}
+
+impl From<Group> for GroupActor {
+    fn from(group: Group) -> Self {
+        Self {
+            id: group.key.clone(),
+            kind: "group",
+            group_type_index: group.index,
+            group_key: group.key,
+            created_at: group.created_at,
+            properties: group.properties,
+            matched_recordings: Vec::new(),
+            value_at_data_point: None,
+        }
+    }
+}
+
+/// What events name beside the one that is asked about.
+#[derive(Default)]
+struct Named {
+    distinct_ids: BTreeSet<String>,
+    /// By type and key.
+    groups: BTreeSet<(String, String)>,
+}
+
+impl Named {
+    fn add(&mut self, event: &Event) {
+        self.distinct_ids.insert(event.distinct_id.clone());
+        let groups = event.properties.get("$groups");
+        let groups: Option<Map<String, Value>> =
+            groups.and_then(|json| serde_json::from_str(json.get()).ok());
+        for (kind, key) in groups.into_iter().flatten() {
+            let key = model::property::text(&key).into_owned();
+            self.groups.insert((kind, key));
+        }
+    }
+}
+
+async fn related(
+    caller: Reader<Groups>,
+    query: Query<RelatedQuery>,
+    app: App,
+) -> Result<Found<Vec<Related>>> {
+    let id = given(query.id.as_ref()).ok_or_else(|| Error::required("id"))?;
+    let own = match given(query.group_type_index.as_ref()) {
+        Some(_) => Some(index(query.group_type_index.as_ref())?),
+        None => None,
+    };
+    let (now, project) = (app.events.now(), caller.project.id);
+    let mut wanted = Wanted { after: Some(now.plus_seconds(-SECONDS)), ..Wanted::default() };
+    match own {
+        Some(own) => {
+            let key = format!("$group_{own}");
+            let filter = json!([{ "type": "event_metadata", "key": key, "value": [id] }]);
+            let zone = Zone::named(&caller.project.timezone);
+            wanted.properties = Filters::read(&filter, now, &zone).map_err(query::Error::from)?;
+        }
+        None => wanted.person = Some(id.to_owned()),
+    }
+    let named = named(&app, &caller.project, &wanted).await?;
+    let mut found: Vec<Related> = Vec::new();
+    if own.is_some() {
+        let display = display_names(&caller);
+        let persons = persons(&app, project, &named).await?.into_iter();
+        found.extend(persons.map(|one| Related::Person(Box::new(Item::of(one, &display)))));
+    }
+    let groups = groups(&app, project, &named, own).await?;
+    found.extend(groups.into_iter().map(|group| Related::Group(group.into())));
+    Ok(Found(found))
+}
+
+async fn named(app: &AppState, project: &ProjectRow, wanted: &Wanted) -> Result<Named> {
+    let (mut named, mut mark, mut seen) = (Named::default(), None, 0);
+    while seen < EVENTS_MAX {
+        let slice = Slice { order: Order::NewestFirst, limit: EVENTS_AT_ONCE, offset: 0, mark };
+        let page = app.events.list(project, wanted, slice, People::Hidden).await?;
+        seen += page.events.len();
+        page.events.iter().for_each(|event| named.add(event));
+        mark = page.next;
+        if mark.is_none() {
+            break;
+        }
+    }
+    Ok(named)
+}
+
+/// Each once, however many of its ids were named.
+async fn persons(app: &AppState, project: ProjectId, named: &Named) -> Result<Vec<PersonWithIds>> {
+    let ids: Vec<&str> = named.distinct_ids.iter().map(String::as_str).collect();
+    let found = app.catalog.distinct_ids(project, &ids).await?;
+    let numbers: BTreeSet<_> = found.into_iter().filter_map(|id| id.person).collect();
+    let numbers: Vec<_> = numbers.into_iter().take(SHOWN_MAX).collect();
+    Ok(app.catalog.persons_with_ids(project, &numbers).await?)
+}
+
+/// The groups of other types that are known.
+async fn groups(
+    app: &AppState,
+    project: ProjectId,
+    named: &Named,
+    own: Option<u8>,
+) -> Result<Vec<Group>> {
+    let types = app.catalog.group_types(project).await?;
+    let wanted: Vec<(u8, &str)> = named
+        .groups
+        .iter()
+        .filter_map(|(kind, key)| {
+            let kind = types.iter().find(|known| known.name == *kind)?;
+            Some((kind.index, key.as_str()))
+        })
+        .filter(|(kind, _)| own != Some(*kind))
+        .take(SHOWN_MAX)
+        .collect();
+    let mut found = app.catalog.groups_by_key(project, &wanted).await?;
+    found.sort_by(|a, b| (a.index, &a.key).cmp(&(b.index, &b.key)));
+    Ok(found)
+}

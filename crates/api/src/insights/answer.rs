@@ -1,0 +1,202 @@
+//! The answer to an insight's question, where one is asked for.
+
+use catalog::ProjectRow;
+use futures_util::{StreamExt as _, stream};
+use model::{Insight, InsightId, Timestamp};
+use query::{Asked, Refresh, Reply, query_of};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::shape::ShownInsight;
+use crate::queries::status_of;
+use crate::{AppState, Error, Result};
+
+/// Questions of one dashboard that are asked side by side; the others wait for their turn here,
+/// where it costs nobody else one.
+const AT_ONCE: usize = 2;
+
+/// How new an answer must be, and what lies on top of the question.
+#[derive(Clone, Debug)]
+pub(crate) struct How {
+    pub refresh: Refresh,
+    pub filters: Map<String, Value>,
+    pub variables: Map<String, Value>,
+}
+
+impl How {
+    pub(crate) fn new(refresh: Refresh) -> Self {
+        Self { refresh, filters: Map::new(), variables: Map::new() }
+    }
+}
+
+/// `refresh` as insights and dashboards take it: without one, what is remembered.
+pub(crate) fn refresh(text: Option<&str>) -> Result<Refresh> {
+    match text.unwrap_or_default() {
+        "" | "false" => Ok(Refresh::ForceCache),
+        "true" => Ok(Refresh::ForceBlocking),
+        word => Refresh::parse(word).ok_or_else(|| {
+            let detail = format!("\"{word}\" is not a valid choice.");
+            Error::invalid("refresh", "invalid_choice", detail)
+        }),
+    }
+}
+
+/// Null throughout means that nothing was computed yet.
+#[derive(Default, Serialize, JsonSchema)]
+pub(crate) struct InsightAnswer {
+    pub result: Option<Value>,
+    #[serde(rename = "hasMore")]
+    has_more: Option<bool>,
+    pub columns: Option<Value>,
+    types: Option<Value>,
+    hogql: Option<String>,
+    pub last_refresh: Option<Timestamp>,
+    cache_target_age: Option<Timestamp>,
+    next_allowed_client_refresh: Option<Timestamp>,
+    timezone: Option<String>,
+    pub is_cached: bool,
+    query_status: Option<Value>,
+}
+
+impl InsightAnswer {
+    pub(crate) async fn of(
+        app: &AppState,
+        project: &ProjectRow,
+        query: Option<Value>,
+        how: &How,
+    ) -> Result<Self> {
+        let Some(query) = query else { return Ok(Self::default()) };
+        let mut asked = Asked::new(query, how.refresh);
+        asked.filters_override = how.filters.clone();
+        asked.variables_override = how.variables.clone();
+        let reply = app.queries.ask(project, asked).await?;
+        Ok(match reply {
+            Reply::Answer { answer, is_cached, running } => Self {
+                result: Some(answer.results.clone()),
+                has_more: answer.has_more,
+                columns: answer.columns.clone(),
+                types: answer.types.clone(),
+                hogql: answer.hogql.clone(),
+                last_refresh: Some(answer.computed_at),
+                cache_target_age: Some(answer.fresh_until),
+                next_allowed_client_refresh: Some(answer.fresh_until),
+                timezone: Some(answer.timezone.clone()),
+                is_cached,
+                query_status: running.map(|running| status_of(&running)),
+            },
+            Reply::Running(running) => {
+                Self { query_status: Some(status_of(&running)), ..Self::default() }
+            }
+            Reply::Unknown => Self::default(),
+        })
+    }
+
+    /// Of one among many: why there is none is told in its place.
+    async fn or_why(app: AppState, project: ProjectRow, query: Option<Value>, how: How) -> Self {
+        match Self::of(&app, &project, query, &how).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                let status = json!({
+                    "id": "", "query_async": false, "team_id": project.id, "error": true,
+                    "complete": true, "error_message": error.detail(), "results": null,
+                });
+                Self { query_status: Some(status), ..Self::default() }
+            }
+        }
+    }
+}
+
+/// What an insight asks, in whichever way it was stored.
+pub(crate) fn question(insight: &Insight) -> Option<Value> {
+    insight.query.clone().map(Value::Object).or_else(|| query_of(&insight.filters, None))
+}
+
+/// Answers many insights.
+pub(crate) async fn answer_all(
+    app: &AppState,
+    project: &ProjectRow,
+    mut asked: Vec<(&mut ShownInsight, How)>,
+) {
+    let questions: Vec<(Option<Value>, How)> =
+        asked.iter().map(|(shown, how)| (question(shown.insight()), how.clone())).collect();
+    let answers = stream::iter(questions)
+        .map(|(query, how)| InsightAnswer::or_why(app.clone(), project.clone(), query, how));
+    let answers: Vec<InsightAnswer> = answers.buffered(AT_ONCE).collect().await;
+    for ((shown, _), answer) in asked.iter_mut().zip(answers) {
+        shown.answer(answer);
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn list(value: Option<&Value>) -> Vec<String> {
+    value.and_then(Value::as_array).map_or_else(Vec::new, |all| all.iter().map(text).collect())
+}
+
+/// Columns and rows as a table.
+pub(crate) fn rows(columns: &Value, results: &Value) -> Vec<Vec<String>> {
+    let rows = results.as_array().into_iter().flatten();
+    std::iter::once(list(Some(columns))).chain(rows.map(|row| list(Some(row)))).collect()
+}
+
+/// An insight's answer as a table.
+pub(crate) fn table(insight: InsightId, answer: &InsightAnswer) -> Vec<Vec<String>> {
+    let Some(result) = &answer.result else { return vec![vec![format!("insight {insight}")]] };
+    if let Some(columns) = &answer.columns {
+        return rows(columns, result);
+    }
+    let items: Vec<&Value> = result.as_array().into_iter().flatten().collect();
+    let Some(first) = items.first() else { return Vec::new() };
+    let named = |name: &str, item: &Value| item.get(name).map_or_else(String::new, text);
+    if first
+        .get("labels")
+        .is_some_and(|labels| labels.as_array().is_some_and(|all| !all.is_empty()))
+    {
+        let mut rows = vec![[vec!["series".into()], list(first.get("labels"))].concat()];
+        for item in items {
+            rows.push([vec![named("label", item)], list(item.get("data"))].concat());
+        }
+        return rows;
+    }
+    if first.get("aggregated_value").is_some() {
+        let mut rows = vec![vec!["series".into(), "value".into()]];
+        rows.extend(
+            items.iter().map(|item| vec![named("label", item), named("aggregated_value", item)]),
+        );
+        return rows;
+    }
+    if first.get("values").is_some() {
+        let cells = |item: &Value, name: &str| -> Vec<String> {
+            let values = item.get("values").and_then(Value::as_array);
+            values.into_iter().flatten().map(|value| named(name, value)).collect()
+        };
+        let mut rows = vec![[vec!["cohort".into()], cells(first, "label")].concat()];
+        for item in items {
+            rows.push([vec![named("label", item)], cells(item, "count")].concat());
+        }
+        return rows;
+    }
+    // Steps of funnels, one list for each value of a breakdown; edges of paths.
+    let steps: Vec<&Value> = match first {
+        Value::Array(_) => {
+            items.iter().flat_map(|item| item.as_array().into_iter().flatten()).collect()
+        }
+        _ => items,
+    };
+    let Some(Value::Object(fields)) = steps.first() else { return Vec::new() };
+    let columns: Vec<String> = fields
+        .iter()
+        .filter(|(_, value)| !value.is_array() || fields.get("breakdown") == Some(*value))
+        .map(|(name, _)| name.clone())
+        .collect();
+    let mut rows = vec![columns.clone()];
+    rows.extend(steps.iter().map(|step| columns.iter().map(|name| named(name, step)).collect()));
+    rows
+}

@@ -1,0 +1,97 @@
+//! `/insights/trend` and its siblings, as old clients ask.
+
+use query::{Asked, OldInsight, Refresh, Reply, query_of};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::Insights;
+use crate::{App, Base, Body, Error, Found, Reader, Result, Routes};
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/insights/trend", trend)
+        .post("/api/projects/{project_id}/insights/trend", post_trend)
+        .get("/api/projects/{project_id}/insights/funnel", funnel)
+        .post("/api/projects/{project_id}/insights/funnel", post_funnel)
+        .get("/api/projects/{project_id}/insights/retention", retention)
+        .post("/api/projects/{project_id}/insights/retention", post_retention)
+        .get("/api/projects/{project_id}/insights/path", path)
+        .post("/api/projects/{project_id}/insights/path", post_path)
+}
+
+#[derive(Serialize, JsonSchema)]
+struct OldAnswer {
+    result: Value,
+    timezone: String,
+    last_refresh: model::Timestamp,
+    is_cached: bool,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    next: Option<String>,
+}
+
+macro_rules! both_ways {
+    ($($get:ident, $post:ident, $kind:ident;)+) => {$(
+        async fn $get(caller: Reader<Insights>, base: Base, app: App) -> Result<Found<OldAnswer>> {
+            answer(&caller, &app, &parameters(&base), OldInsight::$kind).await
+        }
+
+        async fn $post(
+            caller: Reader<Insights>,
+            app: App,
+            body: Body<Map<String, Value>>,
+        ) -> Result<Found<OldAnswer>> {
+            answer(&caller, &app, &body.read()?, OldInsight::$kind).await
+        }
+    )+};
+}
+both_ways! {
+    trend, post_trend, Trend;
+    funnel, post_funnel, Funnel;
+    retention, post_retention, Retention;
+    path, post_path, Paths;
+}
+
+/// Filters in a query string are JSON where they are more than words.
+fn parameters(base: &Base) -> Map<String, Value> {
+    let value = |text: &str| match text.as_bytes().first() {
+        Some(b'[' | b'{' | b'0'..=b'9') | None => {
+            serde_json::from_str(text).unwrap_or_else(|_| text.into())
+        }
+        Some(_) if text == "true" || text == "false" => (text == "true").into(),
+        Some(_) => text.into(),
+    };
+    base.prefixed("").map(|(name, text)| (name.to_owned(), value(text))).collect()
+}
+
+async fn answer(
+    caller: &Reader<Insights>,
+    app: &App,
+    filters: &Map<String, Value>,
+    kind: OldInsight,
+) -> Result<Found<OldAnswer>> {
+    let query = query_of(filters, Some(kind))
+        .ok_or_else(|| Error::refused("There are no filters to answer."))?;
+    let refresh = match filters.get("refresh").and_then(Value::as_bool) {
+        Some(true) => Refresh::ForceBlocking,
+        _ => Refresh::Blocking,
+    };
+    let reply = app.queries.ask(&caller.project, Asked::new(query, refresh)).await?;
+    let Reply::Answer { answer, is_cached, .. } = reply else {
+        return Err(Error::refused("The question has no answer."));
+    };
+    Ok(Found(OldAnswer {
+        result: answer.results.clone(),
+        timezone: answer.timezone.clone(),
+        last_refresh: answer.computed_at,
+        is_cached,
+        kind: match kind {
+            OldInsight::Trend => "Trend",
+            OldInsight::Funnel => "Funnel",
+            OldInsight::Retention => "Retention",
+            OldInsight::Paths => "Paths",
+        },
+        next: None,
+    }))
+}

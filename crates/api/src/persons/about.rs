@@ -1,0 +1,134 @@
+//! What else is known of persons: their cohorts, the values they have, and who changed them.
+
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use model::CohortId;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+
+use super::{Persons, key, person};
+use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
+use crate::cohorts::Cohorts;
+use crate::doc::{Answer, Operation};
+use crate::path::given;
+use crate::{App, Error, Found, Query, Reader, Result, Routes, TextId};
+
+/// Values shown, as of events.
+const VALUES_MAX: usize = 10;
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/persons/values", values)
+        .get("/api/projects/{project_id}/persons/cohorts", cohorts)
+        .get("/api/projects/{project_id}/persons/activity", activity)
+        .get("/api/projects/{project_id}/persons/{id}/activity", activity_of_one)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ValuesQuery {
+    /// A property; without one there are no values.
+    key: Option<String>,
+    /// Only values with this text in them.
+    value: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PersonValueListing")]
+struct ValueListing {
+    results: Vec<Counted>,
+    /// Always false: values are counted when they are asked for.
+    refreshing: bool,
+}
+
+/// A value, and how many have it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CountedValue")]
+pub(crate) struct Counted {
+    name: String,
+    count: i64,
+}
+
+impl From<(String, i64)> for Counted {
+    fn from((name, count): (String, i64)) -> Self {
+        Self { name, count }
+    }
+}
+
+/// Values change slowly; whoever types asks often.
+struct Brief(ValueListing);
+
+impl IntoResponse for Brief {
+    fn into_response(self) -> Response {
+        ([(header::CACHE_CONTROL, "max-age=10")], axum::Json(self.0)).into_response()
+    }
+}
+
+impl Answer for Brief {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<ValueListing>(200, schemas);
+    }
+}
+
+async fn values(caller: Reader<Persons>, query: Query<ValuesQuery>, app: App) -> Result<Brief> {
+    let containing = given(query.value.as_ref());
+    let found = match given(query.key.as_ref()) {
+        Some(key) => {
+            app.catalog.person_values(caller.project.id, key, containing, VALUES_MAX).await?
+        }
+        None => Vec::new(),
+    };
+    let results = found.into_iter().map(Into::into).collect();
+    Ok(Brief(ValueListing { results, refreshing: false }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct CohortsQuery {
+    /// A number or a uuid.
+    person_id: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CohortsOfPerson {
+    results: Vec<CohortItem>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "CohortMinimal")]
+struct CohortItem {
+    id: CohortId,
+    name: Option<String>,
+    count: Option<i64>,
+}
+
+async fn cohorts(
+    caller: Reader<Persons>,
+    _: Reader<Cohorts>,
+    query: Query<CohortsQuery>,
+    app: App,
+) -> Result<Found<CohortsOfPerson>> {
+    let id = given(query.person_id.as_ref()).ok_or_else(|| Error::required("person_id"))?;
+    let project = caller.project.id;
+    let person = app.catalog.person(project, key(id)?).await?;
+    let found = app.catalog.cohorts_of_person(project, person.person.no).await?;
+    let item = |(id, name, count)| CohortItem { id, name, count };
+    Ok(Found(CohortsOfPerson { results: found.into_iter().map(item).collect() }))
+}
+
+async fn activity(
+    caller: Reader<ActivityLog>,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    page.of_scope(&app, &caller.project, "Person", None).await
+}
+
+async fn activity_of_one(
+    caller: Reader<ActivityLog>,
+    id: TextId,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    let found = person(&app, caller.project.id, &id).await?;
+    let item_id = Some(found.person.no.0.to_string());
+    page.of_scope(&app, &caller.project, "Person", item_id).await
+}

@@ -1,0 +1,320 @@
+//! Changes of persons by hand. They go through the journal like events, so they are answered 202
+//! and happen in the order they were asked for.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use catalog::{PersonActivity, PersonWithIds};
+use model::ProjectId;
+use model::edit::{Doomed, Edit, Leaving};
+use model::event::{AcceptedEvent, EventUuid};
+use model::person::PersonNo;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::{Persons, person};
+use crate::doc::{Answer, Operation};
+use crate::edits::{change, keep};
+use crate::{App, AppState, Body, Created, Error, Query, Result, Routes, TextId, Writer};
+
+/// Upstream's bound of one bulk delete.
+const BULK_MAX: usize = 1_000;
+
+pub(super) fn routes(routes: Routes) -> Routes {
+    routes
+        .post("/api/projects/{project_id}/persons/bulk_delete", bulk_delete)
+        .patch("/api/projects/{project_id}/persons/{id}", update)
+        .delete("/api/projects/{project_id}/persons/{id}", destroy)
+        .post("/api/projects/{project_id}/persons/{id}/update_property", update_property)
+        .post("/api/projects/{project_id}/persons/{id}/delete_property", delete_property)
+        .post("/api/projects/{project_id}/persons/{id}/split", split)
+}
+
+/// 202 without a body: the change is on its way.
+struct Accepted;
+
+impl IntoResponse for Accepted {
+    fn into_response(self) -> Response {
+        StatusCode::ACCEPTED.into_response()
+    }
+}
+
+impl Answer for Accepted {
+    fn answer(operation: &mut Operation, _: &mut SchemaGenerator) {
+        operation.empty_response(202);
+    }
+}
+
+/// 202 with what was begun.
+struct Begun<T>(T);
+
+impl<T: Serialize> IntoResponse for Begun<T> {
+    fn into_response(self) -> Response {
+        (StatusCode::ACCEPTED, axum::Json(self.0)).into_response()
+    }
+}
+
+impl<T: JsonSchema> Answer for Begun<T> {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<T>(202, schemas);
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Success {
+    success: bool,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Properties {
+    properties: Map<String, Value>,
+}
+
+async fn update(
+    caller: Writer<Persons>,
+    id: TextId,
+    app: App,
+    body: Body<Properties>,
+) -> Result<Accepted> {
+    let found = person(&app, caller.project.id, &id).await?;
+    let set = body.read()?.properties;
+    send(&app, caller.project.id, &found, "$set", json!({ "$set": set })).await?;
+    log(&app, &caller, &found, PersonActivity::Updated).await?;
+    Ok(Accepted)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct NewValue {
+    key: String,
+    /// Must be there, and may be null.
+    #[serde(deserialize_with = "whatever")]
+    value: Value,
+}
+
+/// Without it, a member that is left out would be read as null.
+fn whatever<'de, D: serde::Deserializer<'de>>(sent: D) -> std::result::Result<Value, D::Error> {
+    Value::deserialize(sent)
+}
+
+async fn update_property(
+    caller: Writer<Persons>,
+    id: TextId,
+    app: App,
+    body: Body<NewValue>,
+) -> Result<Accepted> {
+    let found = person(&app, caller.project.id, &id).await?;
+    let NewValue { key, value } = body.read()?;
+    let set = json!({ "$set": { key: value } });
+    send(&app, caller.project.id, &found, "$set", set).await?;
+    log(&app, &caller, &found, PersonActivity::Updated).await?;
+    Ok(Accepted)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Unset {
+    #[serde(rename = "$unset")]
+    unset: String,
+}
+
+async fn delete_property(
+    caller: Writer<Persons>,
+    id: TextId,
+    app: App,
+    body: Body<Unset>,
+) -> Result<Created<Success>> {
+    let found = person(&app, caller.project.id, &id).await?;
+    let unset = json!({ "$unset": [body.read()?.unset] });
+    send(&app, caller.project.id, &found, "$delete_person_property", unset).await?;
+    log(&app, &caller, &found, PersonActivity::PropertyDeleted).await?;
+    Ok(Created(Success { success: true }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Split {
+    main_distinct_id: Option<String>,
+    distinct_ids_to_split: Option<Vec<String>>,
+}
+
+async fn split(
+    caller: Writer<Persons>,
+    id: TextId,
+    app: App,
+    body: Body<Split>,
+) -> Result<Created<Success>> {
+    let found = person(&app, caller.project.id, &id).await?;
+    let known = |attr: &str, id: &String| match found.distinct_ids.contains(id) {
+        true => Ok(()),
+        false => {
+            let detail = format!("The person has no distinct id \"{id}\".");
+            Err(Error::invalid(attr, "invalid_input", detail))
+        }
+    };
+    let Split { main_distinct_id, distinct_ids_to_split } = body.read()?;
+    let leaving = match (main_distinct_id, distinct_ids_to_split) {
+        (_, Some(leaving)) => {
+            leaving.iter().try_for_each(|id| known("distinct_ids_to_split", id))?;
+            if found.distinct_ids.iter().all(|id| leaving.contains(id)) {
+                let detail = "One distinct id has to stay.";
+                return Err(Error::invalid("distinct_ids_to_split", "invalid_input", detail));
+            }
+            Leaving::These(leaving)
+        }
+        (Some(main), None) => {
+            known("main_distinct_id", &main)?;
+            Leaving::AllBut(main)
+        }
+        // Upstream keeps the first id then.
+        (None, None) => Leaving::AllBut(found.distinct_ids.first().cloned().unwrap_or_default()),
+    };
+    let left: Vec<String> = match &leaving {
+        Leaving::These(leaving) => leaving.clone(),
+        Leaving::AllBut(main) => {
+            found.distinct_ids.iter().filter(|id| *id != main).cloned().collect()
+        }
+    };
+    let edit = Edit::SplitPerson { person: found.person.no, leaving };
+    change(&app, caller.project.id, edit).await?;
+    log(&app, &caller, &found, PersonActivity::Split(left)).await?;
+    Ok(Created(Success { success: true }))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct DeleteQuery {
+    /// Whether the events go too; its presence counts.
+    delete_events: Option<String>,
+    /// Whether the person itself stays; its presence counts.
+    keep_person: Option<String>,
+}
+
+/// None when nothing is left to delete.
+const fn doomed(events: bool, keep_person: bool) -> Option<Doomed> {
+    match (events, keep_person) {
+        (true, true) => Some(Doomed::Events),
+        (true, false) => Some(Doomed::Both),
+        (false, false) => Some(Doomed::Person),
+        (false, true) => None,
+    }
+}
+
+async fn destroy(
+    caller: Writer<Persons>,
+    id: TextId,
+    query: Query<DeleteQuery>,
+    app: App,
+) -> Result<Accepted> {
+    let found = person(&app, caller.project.id, &id).await?;
+    if let Some(what) = doomed(query.delete_events.is_some(), query.keep_person.is_some()) {
+        let edit = Edit::DeletePersons { persons: vec![found.person.no], what };
+        change(&app, caller.project.id, edit).await?;
+        if what.has_person() {
+            log(&app, &caller, &found, PersonActivity::Deleted).await?;
+        }
+    }
+    Ok(Accepted)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct BulkDelete {
+    ids: Option<Vec<String>>,
+    distinct_ids: Option<Vec<String>>,
+    #[serde(default)]
+    delete_events: bool,
+    #[serde(default)]
+    keep_person: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct BulkDeleted {
+    persons_found: usize,
+    persons_deleted: usize,
+    events_queued_for_deletion: bool,
+    recordings_queued_for_deletion: bool,
+    deletion_errors: Vec<Value>,
+}
+
+async fn bulk_delete(
+    caller: Writer<Persons>,
+    app: App,
+    body: Body<BulkDelete>,
+) -> Result<Begun<BulkDeleted>> {
+    let BulkDelete { ids, distinct_ids, delete_events, keep_person } = body.read()?;
+    let project = caller.project.id;
+    let bounded = |attr: &str, all: &[String]| {
+        let detail = format!("You can only pass {BULK_MAX} {attr} in one call");
+        if all.len() > BULK_MAX { Err(Error::invalid(attr, "max_length", detail)) } else { Ok(()) }
+    };
+    let mut persons: Vec<PersonNo> = match (ids, distinct_ids) {
+        (Some(ids), None) => {
+            bounded("ids", &ids)?;
+            let uuid = |id: &String| {
+                let wrong = || Error::invalid("ids", "invalid_input", "Must be a valid UUID.");
+                Uuid::parse_str(id).map_err(|_| wrong())
+            };
+            let uuids = ids.iter().map(uuid).collect::<Result<Vec<_>>>()?;
+            app.catalog.person_numbers_by_uuid(project, &uuids).await?
+        }
+        (None, Some(ids)) => {
+            bounded("distinct_ids", &ids)?;
+            let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+            let found = app.catalog.distinct_ids(project, &ids).await?;
+            found.into_iter().filter_map(|id| id.person).collect()
+        }
+        _ => return Err(Error::refused("You need to specify either distinct_ids or ids")),
+    };
+    persons.sort();
+    persons.dedup();
+    let found = persons.len();
+    let what = doomed(delete_events, keep_person).filter(|_| found > 0);
+    if let Some(what) = what {
+        change(&app, project, Edit::DeletePersons { persons, what }).await?;
+    }
+    Ok(Begun(BulkDeleted {
+        persons_found: found,
+        persons_deleted: if what.is_some_and(Doomed::has_person) { found } else { 0 },
+        events_queued_for_deletion: what.is_some_and(Doomed::has_events),
+        recordings_queued_for_deletion: false,
+        deletion_errors: Vec::new(),
+    }))
+}
+
+/// Tells the activity log; what the change was stays with the person.
+async fn log(
+    app: &AppState,
+    caller: &Writer<Persons>,
+    found: &PersonWithIds,
+    activity: PersonActivity,
+) -> Result<()> {
+    Ok(app.catalog.log_person(&caller.actor(), &found.person, activity).await?)
+}
+
+/// Puts an event into the journal in the name of the person.
+async fn send(
+    app: &AppState,
+    project: ProjectId,
+    found: &PersonWithIds,
+    name: &str,
+    properties: Value,
+) -> Result<()> {
+    let distinct_id = found.distinct_ids.first().ok_or_else(Error::not_found)?;
+    let mut record = Vec::new();
+    AcceptedEvent {
+        project,
+        received_at: app.catalog.clock().now(),
+        client_ip: None,
+        sent_at: None,
+        historical_migration: false,
+        uuid: EventUuid::Given(Uuid::now_v7()),
+        name,
+        distinct_id,
+        timestamp: None,
+        offset_ms: None,
+        properties: &properties.to_string(),
+        set: None,
+        set_once: None,
+        unset: None,
+        v1: None,
+    }
+    .encode(&mut record);
+    keep(app, &record).await
+}

@@ -1,0 +1,113 @@
+//! Persons in pages, as JSON or as a table.
+
+use catalog::PersonFilter;
+use model::CohortId;
+use model::property::{Dialect, Node};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Item, Persons, display_names};
+use crate::csv::{self, Cells, Format, Shown};
+use crate::path::{given, search};
+use crate::{App, Base, Error, Page, Query, Reader, Result};
+
+#[derive(Serialize, JsonSchema)]
+pub(super) struct PersonListing {
+    results: Vec<Item>,
+    next: Option<String>,
+    previous: Option<String>,
+    /// Only with `include_total`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<i64>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+pub(super) struct ListQuery {
+    distinct_id: Option<String>,
+    email: Option<String>,
+    /// Part of the e-mail address or name, or a whole distinct id.
+    search: Option<String>,
+    /// A JSON array of filters on person properties and cohorts.
+    properties: Option<String>,
+    /// The number of a cohort that they belong to.
+    cohort: Option<String>,
+    /// Whether to count all of them; its presence counts.
+    include_total: Option<String>,
+}
+
+impl ListQuery {
+    fn filter(&self) -> Result<PersonFilter> {
+        let cohort = given(self.cohort.as_ref()).map(|text| {
+            let detail = "A valid integer is required.";
+            let wrong = || Error::invalid("cohort", "invalid_input", detail);
+            text.parse().map(CohortId).map_err(|_| wrong())
+        });
+        Ok(PersonFilter {
+            distinct_id: given(self.distinct_id.as_ref()).map(str::to_owned),
+            email: given(self.email.as_ref()).map(str::to_owned),
+            search: search(self.search.as_ref())?,
+            properties: properties(given(self.properties.as_ref()))?,
+            cohort: cohort.transpose()?,
+        })
+    }
+}
+
+pub(super) async fn list(
+    caller: Reader<Persons>,
+    page: Page,
+    base: Base,
+    query: Query<ListQuery>,
+    format: Format,
+    app: App,
+) -> Result<Shown<PersonListing>> {
+    let filter = query.filter()?;
+    let (project, window) = (caller.project.id, page.window);
+    let mut found = app.catalog.persons(project, &filter, window).await?;
+    let more = found.len() as i64 > window.limit;
+    found.truncate(usize::try_from(window.limit).unwrap_or(0));
+    let display = display_names(&caller);
+    let results: Vec<Item> = found.into_iter().map(|found| Item::of(found, &display)).collect();
+    if format == Format::Csv {
+        return table(&results).map(Shown::Csv);
+    }
+    let count = match query.include_total {
+        Some(_) => Some(app.catalog.persons_count(project, &filter).await?),
+        None => None,
+    };
+    let link = |offset: i64| {
+        let (limit, offset) = (window.limit.to_string(), offset.to_string());
+        base.link(&[("limit", Some(&limit)), ("offset", Some(&offset))])
+    };
+    Ok(Shown::Json(PersonListing {
+        next: more.then(|| link(window.offset + window.limit)),
+        previous: (window.offset >= window.limit).then(|| link(window.offset - window.limit)),
+        results,
+        count,
+    }))
+}
+
+/// Persons as a table.
+pub(crate) fn table(persons: &[Item]) -> Result<String> {
+    let row = |person: &Item| {
+        let mut cells = Cells::new();
+        let shown = serde_json::to_value(person).expect("its keys are texts");
+        for (name, value) in shown.as_object().into_iter().flatten() {
+            csv::spread(name, value, &mut cells);
+        }
+        cells
+    };
+    csv::table(&persons.iter().map(row).collect::<Vec<_>>())
+}
+
+fn properties(text: Option<&str>) -> Result<Option<Node>> {
+    let Some(text) = text else { return Ok(None) };
+    let wrong = |detail: String| Error::invalid("properties", "invalid_input", detail);
+    let filters: Value =
+        serde_json::from_str(text).map_err(|_| wrong("Properties are unparsable!".into()))?;
+    let tree = match filters {
+        Value::Array(values) => json!({ "type": "AND", "values": values }),
+        other => other,
+    };
+    Node::parse(&tree, &Dialect::default()).map(Some).map_err(|why| wrong(why.to_string()))
+}

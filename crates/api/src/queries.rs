@@ -1,0 +1,194 @@
+//! Questions: asked, looked after while they run, and cancelled.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use query::{Asked, QueryStatus, Refresh, Reply, Running};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::body::max_chars;
+use crate::doc::{self, Operation};
+use crate::{App, Body, Error, Found, Query, Reader, Resource, Result, Routes, TextId};
+
+const NAME_CHARS_MAX: usize = 128;
+
+pub(crate) enum Queries {}
+
+impl Resource for Queries {
+    const SCOPE: &'static str = "query";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .post("/api/projects/{project_id}/query", ask)
+        .post("/api/projects/{project_id}/query/{id}", ask_kind)
+        .get("/api/projects/{project_id}/query/{id}", read)
+        .delete("/api/projects/{project_id}/query/{id}", cancel)
+}
+
+#[derive(Default, Deserialize, JsonSchema)]
+struct Question {
+    /// An object with a `kind`.
+    query: Option<Value>,
+    /// blocking, async, lazy_async, force_blocking, force_async, force_cache,
+    /// async_except_on_cache_miss, or true or false.
+    refresh: Option<Value>,
+    #[serde(rename = "async")]
+    is_async: Option<bool>,
+    client_query_id: Option<String>,
+    name: Option<String>,
+    filters_override: Option<Map<String, Value>>,
+    variables_override: Option<Map<String, Value>>,
+}
+
+impl Question {
+    fn read(self) -> Result<Asked> {
+        let Some(query @ Value::Object(_)) = self.query else {
+            return Err(Error::parse("query: Input should be a valid dictionary"));
+        };
+        if let Some(name) = &self.name {
+            max_chars("name", name, NAME_CHARS_MAX)?;
+        }
+        if let Some(id) = &self.client_query_id {
+            max_chars("client_query_id", id, NAME_CHARS_MAX)?;
+        }
+        let refresh = match (&self.refresh, self.is_async) {
+            (None | Some(Value::Null), Some(true)) => Refresh::Async,
+            (None | Some(Value::Null | Value::Bool(false)), _) => Refresh::Blocking,
+            (Some(Value::Bool(true)), _) => Refresh::ForceBlocking,
+            (Some(Value::String(word)), _) => mode(word)?,
+            (Some(_), _) => return Err(Error::parse("refresh: Input should be a mode")),
+        };
+        // Here somebody always wants an answer.
+        let refresh = if refresh == Refresh::ForceCache { Refresh::Blocking } else { refresh };
+        Ok(Asked {
+            query,
+            refresh,
+            id: self.client_query_id.filter(|id| !id.is_empty()),
+            filters_override: self.filters_override.unwrap_or_default(),
+            variables_override: self.variables_override.unwrap_or_default(),
+        })
+    }
+}
+
+fn mode(word: &str) -> Result<Refresh> {
+    Refresh::parse(word).ok_or_else(|| Error::parse(format!("refresh: '{word}' is not a mode")))
+}
+
+async fn ask(caller: Reader<Queries>, app: App, body: Body<Question>) -> Result<Told> {
+    let asked = body.read()?.read()?;
+    Ok(app.queries.ask(&caller.project, asked).await?.into())
+}
+
+/// The kind in the path must be the query's own.
+async fn ask_kind(
+    caller: Reader<Queries>,
+    kind: TextId,
+    app: App,
+    body: Body<Question>,
+) -> Result<Told> {
+    let asked = body.read()?.read()?;
+    if asked.query.get("kind").and_then(Value::as_str) != Some(kind.0.as_str()) {
+        return Err(Error::parse("The kind in the path is not the kind of the query."));
+    }
+    Ok(app.queries.ask(&caller.project, asked).await?.into())
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct StatusQuery {
+    show_progress: Option<String>,
+}
+
+async fn read(
+    caller: Reader<Queries>,
+    id: TextId,
+    query: Query<StatusQuery>,
+    app: App,
+) -> Result<Told> {
+    let project = caller.project.id;
+    let running = app.queries.status(project, &id.0).ok_or_else(Error::not_found)?;
+    let shows = query.show_progress.as_deref() == Some("true");
+    let status = match &running.status {
+        QueryStatus::Going => StatusCode::ACCEPTED,
+        QueryStatus::Done(_) => StatusCode::OK,
+        QueryStatus::Failed { for_asker: true, .. } => StatusCode::BAD_REQUEST,
+        QueryStatus::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    let mut told = status_of(&running);
+    if shows && status == StatusCode::ACCEPTED {
+        told["query_progress"] = json!({ "time_elapsed": 0 });
+    }
+    Ok(Told(status, json!({ "query_status": told })))
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Cancelled {
+    message: String,
+}
+
+/// Also of a run that nobody knows: it does not run.
+async fn cancel(caller: Reader<Queries>, id: TextId, app: App) -> Result<Found<Cancelled>> {
+    app.queries.cancel(caller.project.id, &id.0);
+    Ok(Found(Cancelled { message: "Query will be cancelled.".into() }))
+}
+
+/// 200 with an answer, 202 with the state of a run.
+struct Told(StatusCode, Value);
+
+impl From<Reply> for Told {
+    fn from(reply: Reply) -> Self {
+        match reply {
+            Reply::Answer { answer, is_cached, running } => {
+                let status = running.map(|running| status_of(&running));
+                Self(StatusCode::OK, Value::Object(answer.envelope(is_cached, status)))
+            }
+            Reply::Running(running) => {
+                let told = status_of(&running);
+                Self(StatusCode::ACCEPTED, json!({ "query_status": told }))
+            }
+            Reply::Unknown => Self(StatusCode::OK, Value::Null),
+        }
+    }
+}
+
+pub(crate) fn status_of(running: &Running) -> Value {
+    let (results, why) = match &running.status {
+        QueryStatus::Going => (None, None),
+        QueryStatus::Done(answer) => (Some(answer.envelope(false, None)), None),
+        // What went wrong inside is for the log.
+        QueryStatus::Failed { why, for_asker } => (None, for_asker.then_some(why)),
+    };
+    let failed = matches!(running.status, QueryStatus::Failed { .. });
+    json!({
+        "id": running.id,
+        "query_async": true,
+        "team_id": running.project,
+        "insight_id": null,
+        "dashboard_id": null,
+        "error": failed,
+        "complete": running.ended_at.is_some(),
+        "error_message": why,
+        "results": results,
+        "start_time": running.started_at,
+        "pickup_time": running.started_at,
+        "end_time": running.ended_at,
+        "expiration_time": running.expires_at,
+        "task_id": null,
+        "query_progress": null,
+        "labels": null,
+    })
+}
+
+impl IntoResponse for Told {
+    fn into_response(self) -> Response {
+        (self.0, axum::Json(self.1)).into_response()
+    }
+}
+
+impl doc::Answer for Told {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<Map<String, Value>>(200, schemas);
+        operation.response::<Map<String, Value>>(202, schemas);
+    }
+}

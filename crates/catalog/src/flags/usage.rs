@@ -1,0 +1,149 @@
+//! The dashboard that tells how a flag is used: made once, extended once, and renamed with it.
+
+use model::flag::{FeatureFlag, usage};
+use model::{
+    CreationMode, DashboardId, DashboardLook, FlagId, Insight, Restriction, TileLook, Viewer,
+};
+
+use super::find;
+use crate::boards::{Board, CANNOT_EDIT, project_of, take_turn};
+use crate::db::{Tx, args};
+use crate::tiles::{Content, TileState};
+use crate::{
+    Actor, Catalog, Contents, Error, NewContent, NewDashboard, NewInsight, NewTile, Result,
+};
+
+fn tile(insight: usage::UsageInsight) -> NewTile {
+    let shows = NewContent::NewInsight(Box::new(NewInsight {
+        name: Some(insight.name.to_owned()),
+        description: Some(insight.description.to_owned()),
+        query: Some(insight.query),
+        saved: true,
+        is_sample: true,
+        ..NewInsight::default()
+    }));
+    NewTile { look: TileLook { layouts: insight.layouts, ..TileLook::default() }, shows }
+}
+
+fn new_dashboard(key: &str) -> NewDashboard {
+    NewDashboard {
+        name: Some(usage::dashboard_name(key)),
+        description: usage::dashboard_description(key),
+        pinned: false,
+        tags: Vec::new(),
+        restriction_level: Restriction::Everyone,
+        look: DashboardLook::default(),
+        deleted: false,
+        creation_mode: CreationMode::Template,
+        contents: Contents::Tiles(usage::insights(key).into_iter().map(tile).collect()),
+    }
+}
+
+/// The flag's dashboard, unless it was deleted.
+async fn live_dashboard(tx: &mut Tx, flag: &FeatureFlag) -> Result<Option<DashboardId>> {
+    let sql = "SELECT id FROM dashboards WHERE project_id = $1 AND id = $2 AND NOT deleted";
+    let row = tx.optional(sql, args![flag.team_id, flag.usage_dashboard]).await?;
+    row.map(|row| row.get("id")).transpose()
+}
+
+impl Catalog {
+    /// Makes the flag's usage dashboard, unless it has one that is there.
+    pub async fn create_usage_dashboard(&self, actor: &Actor, id: FlagId) -> Result<FeatureFlag> {
+        let project = project_of(actor)?;
+        let mut tx = self.db.begin().await?;
+        take_turn(&mut tx, project).await?;
+        let now = self.clock.now();
+        let before = find(&mut tx, project, id, now).await?;
+        if before.deleted {
+            return Err(Error::refused(None, "The feature flag is deleted."));
+        }
+        if live_dashboard(&mut tx, &before).await?.is_some() {
+            return Ok(before);
+        }
+        let made = self.create_dashboard_in(&mut tx, actor, new_dashboard(&before.key)).await?;
+        let sql = "UPDATE feature_flags SET usage_dashboard_id = $2, \
+                   usage_dashboard_enriched = FALSE WHERE id = $1";
+        tx.run(sql, args![id, made]).await?;
+        let after = find(&mut tx, project, id, now).await?;
+        tx.log_updated(actor, &before, &after, now).await?;
+        tx.commit().await?;
+        Ok(after)
+    }
+
+    /// Adds who saw and used the feature, once, where events tell it.
+    pub async fn enrich_usage_dashboard(
+        &self,
+        actor: &Actor,
+        viewer: Viewer,
+        id: FlagId,
+    ) -> Result<FeatureFlag> {
+        let project = project_of(actor)?;
+        let refused = |why: &str| Err(Error::refused(None, why));
+        let mut tx = self.db.begin().await?;
+        take_turn(&mut tx, project).await?;
+        let flag = find(&mut tx, project, id, self.clock.now()).await?;
+        let Some(dashboard) = live_dashboard(&mut tx, &flag).await? else {
+            return refused("The feature flag has no usage dashboard.");
+        };
+        let sql = "SELECT usage_dashboard_enriched FROM feature_flags WHERE id = $1";
+        if tx.one(sql, args![id]).await?.get("usage_dashboard_enriched")? {
+            return refused("The usage dashboard has these insights already.");
+        }
+        if !flag.has_enriched_analytics {
+            return refused("No event has told who saw or used this feature.");
+        }
+        let apply = |board: &mut Board, _| {
+            board.check_may_edit(viewer, CANNOT_EDIT)?;
+            let added = usage::enriched_insights(&flag.key).into_iter();
+            board.tiles.extend(added.map(|insight| tile(insight).into_state()));
+            board.check_room()
+        };
+        self.edit_in(&mut tx, actor, dashboard, apply).await?;
+        let sql = "UPDATE feature_flags SET usage_dashboard_enriched = TRUE WHERE id = $1";
+        tx.run(sql, args![id]).await?;
+        tx.commit().await?;
+        Ok(flag)
+    }
+
+    /// Lets a usage dashboard follow its flag to a new key; what people named otherwise stays.
+    pub(super) async fn rename_usage_dashboard(
+        &self,
+        tx: &mut Tx,
+        actor: &Actor,
+        before: &FeatureFlag,
+        new: &str,
+    ) -> Result<()> {
+        // A key that was freed for another flag had this behind it.
+        let old = before.key.strip_suffix(&format!(":deleted:{}", before.id));
+        let old = old.unwrap_or(&before.key);
+        if old == new {
+            return Ok(());
+        }
+        let Some(dashboard) = live_dashboard(tx, before).await? else { return Ok(()) };
+        let apply = |board: &mut Board, _| {
+            let head = &mut board.dashboard.head;
+            if head.name.as_deref() == Some(&usage::dashboard_name(old)) {
+                head.name = Some(usage::dashboard_name(new));
+            }
+            if head.description == usage::dashboard_description(old) {
+                head.description = usage::dashboard_description(new);
+            }
+            Ok(())
+        };
+        let board: Board = self.edit_in(tx, actor, dashboard, apply).await?;
+        for tile in board.tiles.iter().filter(|tile| !tile.deleted) {
+            let TileState { content: Content::Insight(insight), .. } = tile else { continue };
+            let apply = |insight: &mut Insight, _| {
+                if let Some(query) = &mut insight.query {
+                    usage::rename(query, old, new);
+                }
+                Ok(())
+            };
+            match self.edit_in(tx, actor, *insight, apply).await {
+                Ok(_) | Err(Error::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,221 @@
+//! Calendar units in a project's time zone, and time cut into them.
+
+use jiff::tz::TimeZone;
+use jiff::{Span, ToSpan as _, Zoned};
+use serde::Deserialize;
+
+use crate::{Error, Result};
+
+/// Buckets of one answer.
+pub(crate) const BUCKETS_MAX: usize = 10_000;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Interval {
+    Minute,
+    Hour,
+    #[default]
+    Day,
+    Week,
+    Month,
+}
+
+impl Interval {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+        }
+    }
+
+    fn span(self, count: i64) -> Span {
+        match self {
+            Self::Minute => count.minutes(),
+            Self::Hour => count.hours(),
+            Self::Day => count.days(),
+            Self::Week => count.weeks(),
+            Self::Month => count.months(),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Calendar {
+    pub zone: TimeZone,
+    pub week_starts_monday: bool,
+}
+
+fn too_far() -> Error {
+    Error::invalid("The dates are out of range.")
+}
+
+fn micros(at: &Zoned) -> i64 {
+    at.timestamp().as_microsecond()
+}
+
+impl Calendar {
+    pub fn local(&self, at: i64) -> Result<Zoned> {
+        let at = jiff::Timestamp::from_microsecond(at).map_err(|_| too_far())?;
+        Ok(at.to_zoned(self.zone.clone()))
+    }
+
+    /// Where the unit begins that `at` is in.
+    pub fn start(&self, at: i64, interval: Interval) -> Result<i64> {
+        let local = self.local(at)?;
+        // Cut off the local time, not the clock's face: an hour that comes twice is two hours.
+        let nanos = i64::from(local.subsec_nanosecond()) / 1_000;
+        let second = i64::from(local.second()) * 1_000_000;
+        let minute = i64::from(local.minute()) * 60_000_000;
+        let day = || local.start_of_day();
+        let start = match interval {
+            Interval::Minute => return Ok(at - second - nanos),
+            Interval::Hour => return Ok(at - minute - second - nanos),
+            Interval::Day => day(),
+            Interval::Week => {
+                let weekday = local.weekday();
+                let behind = match self.week_starts_monday {
+                    true => weekday.to_monday_zero_offset(),
+                    false => weekday.to_sunday_zero_offset(),
+                };
+                let first = local.date().checked_sub(i64::from(behind).days());
+                first.and_then(|date| date.to_zoned(self.zone.clone()))
+            }
+            Interval::Month => local.date().first_of_month().to_zoned(self.zone.clone()),
+        };
+        start.map(|start| micros(&start)).map_err(|_| too_far())
+    }
+
+    /// `count` units later, by the calendar; earlier when it is negative.
+    pub fn plus(&self, at: i64, interval: Interval, count: i64) -> Result<i64> {
+        self.shift(at, interval.span(count))
+    }
+
+    pub fn shift(&self, at: i64, span: Span) -> Result<i64> {
+        let shifted = self.local(at)?.checked_add(span).map_err(|_| too_far())?;
+        Ok(micros(&shifted))
+    }
+
+    /// The last moment of the unit that `at` is in.
+    pub fn end(&self, at: i64, interval: Interval) -> Result<i64> {
+        Ok(self.next(self.start(at, interval)?, interval)? - 1)
+    }
+
+    /// The start behind a start.
+    fn next(&self, start: i64, interval: Interval) -> Result<i64> {
+        let next = self.plus(start, interval, 1)?;
+        match interval {
+            Interval::Minute | Interval::Hour => Ok(next),
+            // A day without midnight begins later; the one behind it does not.
+            _ => self.start(next, interval),
+        }
+    }
+
+    pub fn buckets(&self, from: i64, to: i64, interval: Interval) -> Result<Buckets> {
+        let mut starts = Vec::new();
+        let mut start = self.start(from, interval)?;
+        while start <= to {
+            if starts.len() == BUCKETS_MAX {
+                let detail = format!("The date range has more than {BUCKETS_MAX} intervals.");
+                return Err(Error::Invalid(detail));
+            }
+            starts.push(start);
+            start = self.next(start, interval)?;
+        }
+        Ok(Buckets { interval, starts, end: start })
+    }
+
+    /// `2024-01-05`, or `2024-01-05 14:00:00` for less than a day.
+    pub fn day_text(&self, at: i64, interval: Interval) -> Result<String> {
+        let format = match interval {
+            Interval::Minute | Interval::Hour => "%Y-%m-%d %H:%M:%S",
+            _ => "%Y-%m-%d",
+        };
+        Ok(self.local(at)?.strftime(format).to_string())
+    }
+
+    /// `5-Jan-2024`, `5-Jan 14:00` or `Jan 2024`.
+    pub fn label(&self, at: i64, interval: Interval) -> Result<String> {
+        let format = match interval {
+            Interval::Minute | Interval::Hour => "%-d-%b %H:%M",
+            Interval::Day | Interval::Week => "%-d-%b-%Y",
+            Interval::Month => "%b %Y",
+        };
+        Ok(self.local(at)?.strftime(format).to_string())
+    }
+
+    /// ISO 8601 with the zone's offset, `Z` for UTC.
+    pub fn iso(&self, at: i64) -> Result<String> {
+        let local = self.local(at)?;
+        let mut text = local.strftime("%Y-%m-%dT%H:%M:%S").to_string();
+        match at.rem_euclid(1_000_000) {
+            0 => {}
+            fraction => text.push_str(&format!(".{fraction:06}")),
+        }
+        if local.offset().is_zero() {
+            text.push('Z');
+        } else {
+            text.push_str(&local.strftime("%:z").to_string());
+        }
+        Ok(text)
+    }
+}
+
+/// Neighbouring calendar units.
+#[derive(Clone, Debug)]
+pub(crate) struct Buckets {
+    pub interval: Interval,
+    pub starts: Vec<i64>,
+    /// Where the last one ends.
+    pub end: i64,
+}
+
+impl Buckets {
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// In which unit a moment is.
+    pub fn of(&self, at: i64) -> Option<usize> {
+        if at >= self.end {
+            return None;
+        }
+        self.starts.partition_point(|start| *start <= at).checked_sub(1)
+    }
+
+    pub fn end_of(&self, bucket: usize) -> i64 {
+        self.starts.get(bucket + 1).copied().unwrap_or(self.end)
+    }
+
+    /// Looks up moments that mostly are near each other.
+    pub fn cursor(&self) -> Cursor<'_> {
+        Cursor { buckets: self, from: 1, to: 0, bucket: 0 }
+    }
+}
+
+/// Remembers the unit of the last moment: rows stand in the order of time, so the next is mostly
+/// in the same one.
+#[derive(Clone, Debug)]
+pub(crate) struct Cursor<'a> {
+    buckets: &'a Buckets,
+    from: i64,
+    to: i64,
+    bucket: usize,
+}
+
+impl Cursor<'_> {
+    pub fn of(&mut self, at: i64) -> Option<usize> {
+        if self.from <= at && at < self.to {
+            return Some(self.bucket);
+        }
+        let bucket = self.buckets.of(at)?;
+        (self.from, self.to) = (self.buckets.starts[bucket], self.buckets.end_of(bucket));
+        self.bucket = bucket;
+        Some(bucket)
+    }
+}
+
+#[cfg(test)]
+mod tests;

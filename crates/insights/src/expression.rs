@@ -1,0 +1,95 @@
+//! Expressions where an answer needs a value of each event.
+//!
+//! Those that name one column are read here, which is the fastest way; others are evaluated.
+
+use warehouse::Key;
+
+use crate::hogql::Scalar;
+use crate::question::Question;
+use crate::scan::{Actors, Texts};
+use crate::{Error, Result};
+
+pub(crate) fn unsupported() -> Error {
+    Error::invalid("HogQL expressions are not supported here.")
+}
+
+/// Where the values come from.
+pub(crate) enum Source {
+    Key(Key),
+    Scalar(Scalar),
+}
+
+pub(crate) fn read(question: &Question<'_>, text: &str) -> Result<Source> {
+    match (key(text), question.hogql) {
+        (Ok(key), _) => Ok(Source::Key(key)),
+        (Err(_), Some(hogql)) => Ok(Source::Scalar(hogql.texts(question.world, text)?)),
+        (Err(error), None) => Err(error),
+    }
+}
+
+/// The column that an expression is: `properties.x`, `properties['x']`, `event`, `distinct_id`.
+fn key(text: &str) -> Result<Key> {
+    let text = text.trim();
+    let group = text.strip_prefix("$group_").and_then(|index| index.parse().ok());
+    if let Some(index) = group.filter(|index| *index < warehouse::GROUP_TYPES) {
+        return Ok(Key::Group(index));
+    }
+    match text {
+        "event" => return Ok(Key::Event),
+        "distinct_id" => return Ok(Key::DistinctId),
+        "elements_chain" => return Ok(Key::ElementsChain),
+        "$session_id" | "$window_id" => return Ok(Key::Property(text.to_owned())),
+        _ => {}
+    }
+    let rest = text.strip_prefix("properties").ok_or_else(unsupported)?;
+    let named = |name: &str| {
+        let mut letters = name.chars();
+        let plain = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == '$';
+        let first = letters.next().is_some_and(|letter| plain(letter) && !letter.is_ascii_digit());
+        first && letters.all(plain)
+    };
+    if let Some(name) = rest.strip_prefix('.').filter(|name| named(name)) {
+        return Ok(Key::Property(name.to_owned()));
+    }
+    let quoted = rest.strip_prefix("['").and_then(|rest| rest.strip_suffix("']"));
+    match quoted {
+        Some(name) if !name.contains(['\'', '\\']) => Ok(Key::Property(name.to_owned())),
+        _ => Err(unsupported()),
+    }
+}
+
+/// Who counts once, by an expression.
+pub(crate) fn actors(question: &Question<'_>, text: &str) -> Result<Actors> {
+    if matches!(text.trim(), "person_id" | "person.id") {
+        return Ok(Actors::Persons);
+    }
+    Ok(match read(question, text)? {
+        Source::Key(key) => Actors::column(key),
+        Source::Scalar(scalar) => Actors::Expression(scalar, Texts::default()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn expressions_that_name_a_column_are_read() {
+        let property = |name: &str| Some(Key::Property(name.to_owned()));
+        for (text, expected) in [
+            ("properties.$session_id", property("$session_id")),
+            (" properties['a b'] ", property("a b")),
+            ("event", Some(Key::Event)),
+            ("$group_4", Some(Key::Group(4))),
+            ("$group_5", None),
+            ("properties.a.b", None),
+            ("properties.a = 1", None),
+            ("properties.1", None),
+            ("properties", None),
+            ("lower(event)", None),
+            ("", None),
+        ] {
+            assert_eq!(key(text).ok(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! When each actor was there for the first time.
+
+use crate::Result;
+use crate::breakdown::{Breakdown, first_by_text};
+use crate::scan::{Rows, Scan};
+use crate::stop::Held;
+
+const NEVER: i64 = i64::MAX;
+
+/// By the actor's number.
+#[derive(Debug, Default)]
+pub(crate) struct Firsts {
+    times: Vec<i64>,
+    /// Breakdown values of those events; empty without a breakdown.
+    values: Vec<u32>,
+}
+
+impl Firsts {
+    pub fn of(scan: &Scan<'_>) -> Result<Self> {
+        let new = || (Self::default(), scan.stop.hold());
+        let each = |(firsts, held): &mut (Self, Held<'_>), rows: &Rows<'_>| {
+            (0..rows.len()).for_each(|row| {
+                let value = rows.values.get(row).copied();
+                firsts.add(rows.actor(row), rows.times[row], value, scan.breakdown);
+            });
+            held.set(firsts.times.capacity() * 8 + firsts.values.capacity() * 4)
+        };
+        let mut found = scan.fold(new, each)?.into_iter().map(|(firsts, _)| firsts);
+        let mut all = found.next().unwrap_or_default();
+        for firsts in found {
+            for (actor, time) in firsts.times.iter().enumerate().filter(|(_, time)| **time != NEVER)
+            {
+                let value = firsts.values.get(actor).copied();
+                all.add(actor as u32, *time, value, scan.breakdown);
+            }
+        }
+        Ok(all)
+    }
+
+    fn add(&mut self, actor: u32, time: i64, value: Option<u32>, breakdown: Option<&Breakdown>) {
+        let at = actor as usize;
+        if at >= self.times.len() {
+            self.times.resize(at + 1, NEVER);
+        }
+        let own = self.times[at];
+        if time > own {
+            return;
+        }
+        self.times[at] = time;
+        if let (Some(value), Some(breakdown)) = (value, breakdown) {
+            if at >= self.values.len() {
+                self.values.resize(at + 1, value);
+            }
+            // Of several values at one moment the same one wins, however parts were shared.
+            self.values[at] = match time < own {
+                true => value,
+                false => first_by_text(breakdown, value, std::iter::once(self.values[at])),
+            };
+        }
+    }
+
+    pub fn time(&self, actor: u32) -> Option<i64> {
+        self.times.get(actor as usize).copied().filter(|time| *time != NEVER)
+    }
+
+    /// Actors, when they were first there, and the breakdown value then.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, i64, u32)> {
+        let all = self.times.iter().enumerate().filter(|(_, time)| **time != NEVER);
+        all.map(|(at, time)| (at as u32, *time, self.values.get(at).copied().unwrap_or(0)))
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.times.capacity() * 8 + self.values.capacity() * 4
+    }
+}

@@ -1,0 +1,349 @@
+//! Funnels: how many get from one step to the next, and how fast.
+
+mod count;
+mod machine;
+mod shape;
+
+use facts::World;
+use serde::Deserialize;
+use serde_json::Value as Json;
+use warehouse::Predicate;
+
+use crate::breakdown::{Slice, Split};
+use crate::expression;
+use crate::hogql::Hogql;
+use crate::outcome::Outcome;
+use crate::question::{Meant, Question, action_id, node_id};
+use crate::range::Period;
+use crate::scan::Actors;
+use crate::spec::{self, Base, BreakdownFilter, Node, NodeKind, Overrides};
+use crate::stop::Stop;
+use crate::{Error, Interval, Result};
+use count::{Attribution, Counter, Wanted};
+use machine::{Exclusion, Order, Rules, STEPS_MAX};
+
+const EXCLUSIONS_MAX: usize = 20;
+const WINDOW: i64 = 14;
+const SECOND: i64 = 1_000_000;
+const DAY: i64 = 86_400 * SECOND;
+const BINS_MAX: i64 = 90;
+const DIMENSIONS_MAX: usize = 1;
+
+#[derive(Clone, Debug)]
+pub struct FunnelsQuery {
+    pub base: Base,
+    own: Own,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Own {
+    series: Vec<Node>,
+    #[serde(default)]
+    interval: Interval,
+    #[serde(default)]
+    funnels_filter: FunnelsFilter,
+    #[serde(default)]
+    breakdown_filter: BreakdownFilter,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct FunnelsFilter {
+    funnel_viz_type: Viz,
+    funnel_order_type: OrderType,
+    funnel_window_interval: Option<i64>,
+    funnel_window_interval_unit: WindowUnit,
+    exclusions: Vec<Node>,
+    breakdown_attribution_type: AttributionType,
+    breakdown_attribution_value: Option<usize>,
+    funnel_from_step: Option<i64>,
+    funnel_to_step: Option<i64>,
+    bin_count: Option<BinCount>,
+    #[serde(rename = "funnelAggregateByHogQL")]
+    funnel_aggregate_by_hogql: Option<String>,
+}
+
+/// A number, or `auto`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum BinCount {
+    Number(i64),
+    #[allow(dead_code, reason = "any text means as many as fit")]
+    Text(String),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Viz {
+    #[default]
+    Steps,
+    TimeToConvert,
+    Trends,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum OrderType {
+    #[default]
+    Ordered,
+    Unordered,
+    Strict,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum WindowUnit {
+    Second,
+    Minute,
+    Hour,
+    #[default]
+    Day,
+    Week,
+    Month,
+}
+
+impl WindowUnit {
+    /// A month is thirty days, so that everybody has equally long.
+    fn micros(self) -> i64 {
+        match self {
+            Self::Second => SECOND,
+            Self::Minute => 60 * SECOND,
+            Self::Hour => 3_600 * SECOND,
+            Self::Day => DAY,
+            Self::Week => 7 * DAY,
+            Self::Month => 30 * DAY,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum AttributionType {
+    #[default]
+    FirstTouch,
+    LastTouch,
+    AllEvents,
+    Step,
+}
+
+impl FunnelsQuery {
+    pub(crate) fn parse(json: &Json) -> Result<Self> {
+        let (base, own) = spec::read::<Own>(json)?;
+        Ok(Self { base, own })
+    }
+
+    pub(crate) fn apply(&mut self, dashboard: &Overrides) {
+        self.base.apply(dashboard);
+        if let Some(breakdown) = &dashboard.breakdown_filter {
+            self.own.breakdown_filter = breakdown.clone();
+        }
+        self.own.interval = dashboard.interval.unwrap_or(self.own.interval);
+    }
+
+    pub(crate) fn nodes(&self) -> Vec<&Node> {
+        self.own.series.iter().chain(&self.own.funnels_filter.exclusions).collect()
+    }
+
+    pub(crate) fn breakdown(&self) -> Option<&BreakdownFilter> {
+        Some(&self.own.breakdown_filter)
+    }
+
+    pub(crate) fn is_written_in_hogql(&self) -> bool {
+        self.own.funnels_filter.funnel_aggregate_by_hogql.is_some()
+    }
+
+    fn rules(&self) -> Result<Rules> {
+        let Own { series, funnels_filter: filter, .. } = &self.own;
+        let steps = series.len();
+        if steps < 2 {
+            let detail = "Funnels require at least two steps before calculating.";
+            return Err(Error::invalid(detail));
+        }
+        if steps > STEPS_MAX {
+            return Err(Error::Invalid(format!("A funnel has at most {STEPS_MAX} steps.")));
+        }
+        if series.iter().any(|node| node.optional_in_funnel) {
+            return Err(Error::invalid("Optional steps are not supported."));
+        }
+        let window = filter.funnel_window_interval.unwrap_or(WINDOW);
+        if window <= 0 {
+            return Err(Error::invalid("The conversion window must be longer than nothing."));
+        }
+        if filter.exclusions.len() > EXCLUSIONS_MAX {
+            let detail = format!("A funnel has at most {EXCLUSIONS_MAX} exclusions.");
+            return Err(Error::Invalid(detail));
+        }
+        let may_overlap = |a: &Node, b: &Node| match (a.kind, b.kind, &a.event, &b.event) {
+            (NodeKind::Events, NodeKind::Events, Some(a), Some(b)) => a == b,
+            _ => true,
+        };
+        let overlaps = |at: usize| {
+            let others = (0..steps).filter(|other| *other != at);
+            let others = others.filter(|other| may_overlap(&series[at], &series[*other]));
+            others.fold(0u32, |all, other| all | 1 << other)
+        };
+        Ok(Rules {
+            steps,
+            order: match filter.funnel_order_type {
+                OrderType::Ordered => Order::Ordered,
+                OrderType::Unordered => Order::Unordered,
+                OrderType::Strict => Order::Strict,
+            },
+            window: window.saturating_mul(filter.funnel_window_interval_unit.micros()),
+            overlaps: (0..steps).map(overlaps).collect(),
+            exclusions: self.exclusions()?,
+        })
+    }
+
+    fn exclusions(&self) -> Result<Vec<Exclusion>> {
+        let Own { series, funnels_filter: filter, .. } = &self.own;
+        let last = series.len() as i64 - 1;
+        let read = |node: &Node| {
+            let from = node.funnel_from_step.unwrap_or(0);
+            let to = node.funnel_to_step.unwrap_or(last);
+            if from < 0 || from >= to || to > last {
+                let detail = "Exclusion event range is invalid. End of range should be greater \
+                              than start, and within the steps of the funnel.";
+                return Err(Error::invalid(detail));
+            }
+            let is_it = |step: &Node| step.kind == node.kind && node_id(step) == node_id(node);
+            if series[from as usize..=to as usize].iter().any(is_it) {
+                let detail = "Exclusion event cannot be the same as funnel step.";
+                return Err(Error::invalid(detail));
+            }
+            Ok(Exclusion { from: from as usize, to: to as usize })
+        };
+        filter.exclusions.iter().map(read).collect()
+    }
+
+    /// From which step to which; both are counted from 0.
+    fn stretch(&self) -> Result<(usize, usize)> {
+        let filter = &self.own.funnels_filter;
+        let last = self.own.series.len() as i64 - 1;
+        let from = filter.funnel_from_step.unwrap_or(0);
+        let to = filter.funnel_to_step.unwrap_or(last);
+        if to < 1 || to > last {
+            let detail = format!("funnelToStep is between 1 and {last}.");
+            return Err(Error::Invalid(detail));
+        }
+        if from < 0 || from >= to {
+            return Err(Error::invalid("funnelFromStep is before funnelToStep."));
+        }
+        Ok((from as usize, to as usize))
+    }
+
+    fn attribution(&self) -> Result<Attribution> {
+        let filter = &self.own.funnels_filter;
+        Ok(match filter.breakdown_attribution_type {
+            AttributionType::FirstTouch => Attribution::First,
+            AttributionType::LastTouch => Attribution::Last,
+            AttributionType::AllEvents => Attribution::Every,
+            AttributionType::Step => {
+                let step = filter.breakdown_attribution_value.unwrap_or(0);
+                if step >= self.own.series.len() {
+                    return Err(Error::invalid("The funnel has no step to attribute to."));
+                }
+                Attribution::Step(step)
+            }
+        })
+    }
+
+    /// What each step and exclusion means; a missing action cannot be left out of a funnel.
+    fn meant(&self, question: &Question<'_>) -> Result<Vec<Meant>> {
+        let meant = |node: &&Node| {
+            question.meant(node)?.ok_or_else(|| match action_id(node) {
+                Ok(id) => Error::Invalid(format!("There is no action {}.", id.0)),
+                Err(error) => error,
+            })
+        };
+        self.nodes().iter().map(meant).collect()
+    }
+
+    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
+        let rules = self.rules()?;
+        let Own { interval, funnels_filter: filter, .. } = &self.own;
+        let wanted = match filter.funnel_viz_type {
+            Viz::Steps => Wanted::Steps,
+            Viz::TimeToConvert => {
+                let (from, to) = self.stretch()?;
+                Wanted::Times { from, to }
+            }
+            Viz::Trends => {
+                let (from, to) = self.stretch()?;
+                Wanted::Trend { from, to }
+            }
+        };
+        let attribution = self.attribution()?;
+        let question = Question::new(world, stop, &self.base, hogql)?;
+        let period = question.dates.period(&self.base.date_range, *interval)?;
+        let actors = match filter.funnel_aggregate_by_hogql.as_deref() {
+            Some(text) if !text.is_empty() => expression::actors(&question, text)?,
+            _ => Actors::of(self.base.aggregation_group_type_index),
+        };
+        let mut counter = Counter {
+            question: &question,
+            period: &period,
+            rules: &rules,
+            meant: self.meant(&question)?,
+            actors: &actors,
+            attribution,
+            wanted,
+            breakdown: None,
+            slice: None,
+        };
+        let split = match filter.funnel_viz_type {
+            Viz::TimeToConvert => Split::Whole,
+            _ => Split::plan(
+                &self.own.breakdown_filter,
+                &question,
+                DIMENSIONS_MAX,
+                (period.from, period.to),
+            )?,
+        };
+        let found = match &split {
+            Split::Whole => counter.whole()?,
+            Split::Values(breakdown) => {
+                counter.breakdown = Some(breakdown);
+                counter.values(breakdown)?
+            }
+            Split::Cohorts(slices) => self.cohorts(&mut counter, slices)?,
+        };
+        let shape = shape::Shape { question: &question, series: &self.own.series, rules: &rules };
+        let results = match (wanted, &split) {
+            (Wanted::Times { .. }, _) => shape.times(&found, self.bins()),
+            (Wanted::Trend { .. }, _) => shape.trends(&found, &period)?,
+            (Wanted::Steps, Split::Whole) => shape.steps(&found),
+            (Wanted::Steps, _) => shape.broken_down(&found),
+        };
+        let Period { from, to, .. } = period;
+        let mut outcome = Outcome::new(results, &question.dates.calendar, from, to, *interval)?;
+        outcome.has_more = found.more.then_some(true);
+        Ok(outcome)
+    }
+
+    fn bins(&self) -> Option<usize> {
+        match self.own.funnels_filter.bin_count {
+            Some(BinCount::Number(count)) => Some(count.clamp(1, BINS_MAX) as usize),
+            _ => None,
+        }
+    }
+
+    fn cohorts(&self, counter: &mut Counter<'_>, slices: &[Slice]) -> Result<count::Found> {
+        let mut all = count::Found::default();
+        for slice in slices {
+            counter.slice = slice.predicate.clone();
+            let own = counter.whole()?;
+            let share = count::Share::Cohort(slice.id.map(|id| id.0), slice.name.clone());
+            let entered = own.shares.into_iter().map(|(_, tally)| (share.clone(), tally));
+            all.shares.extend(entered.filter(|(_, tally)| tally.entered() > 0));
+        }
+        all.shares.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.entered()));
+        Ok(all)
+    }
+}
+
+/// Events that are none of these.
+fn none_of(meant: &[Meant]) -> Predicate {
+    Predicate::Not(Box::new(Predicate::Any(meant.iter().map(Meant::as_predicate).collect())))
+}

@@ -1,0 +1,126 @@
+use super::*;
+
+/// `a` is step 0, `b` step 1 and so on; capitals are exclusions, `.` is any other event. An event
+/// stands at each whole second.
+fn hits(journey: &str) -> Vec<Hit> {
+    let hit = |(at, letter): (usize, char)| {
+        let tag = match letter {
+            'a'..='z' => letter as u32 - 'a' as u32,
+            'A'..='Z' => EXCLUSION + letter as u32 - 'A' as u32,
+            '.' => OTHER,
+            _ => return None,
+        };
+        Some(Hit { actor: 0, time: at as i64, tag })
+    };
+    journey.chars().enumerate().filter_map(hit).collect()
+}
+
+fn rules(steps: usize, order: Order) -> Rules {
+    let overlaps = vec![0; steps];
+    Rules { steps, order, window: 100, overlaps, exclusions: Vec::new() }
+}
+
+fn best(rules: &Rules, journey: &str) -> Vec<i64> {
+    let run = Machine::new(rules).best(&hits(journey));
+    run.map(|run| run.times[..run.level].to_vec()).unwrap_or_default()
+}
+
+#[test]
+fn ordered_steps_may_have_others_between_them() {
+    let rules = rules(3, Order::Ordered);
+    for (journey, times) in [
+        ("abc", &[0, 1, 2][..]),
+        ("a-b-c", &[0, 2, 4]),
+        ("acb", &[0, 2]),
+        ("cba", &[2]),
+        ("bc", &[]),
+        // The earliest of equally good runs.
+        ("aab", &[0, 2]),
+        ("ab-abc", &[0, 1, 5]),
+    ] {
+        assert_eq!(best(&rules, journey), times, "{journey}");
+    }
+}
+
+#[test]
+fn the_window_is_measured_from_the_first_step() {
+    let rules = Rules { window: 2, ..rules(3, Order::Ordered) };
+    assert_eq!(best(&rules, "abc"), [0, 1, 2]);
+    assert_eq!(best(&rules, "ab-c"), [0, 1]);
+    // A later start can be the better one.
+    assert_eq!(best(&rules, "ab-abc"), [3, 4, 5]);
+}
+
+#[test]
+fn strict_steps_follow_each_other() {
+    let rules = rules(3, Order::Strict);
+    assert_eq!(best(&rules, "abc"), [0, 1, 2]);
+    assert_eq!(best(&rules, "a.bc"), [0]);
+    assert_eq!(best(&rules, "a.b.abc"), [4, 5, 6]);
+    assert_eq!(best(&rules, "aabc"), [1, 2, 3]);
+    assert_eq!(best(&rules, "a--b.c"), [0, 3]);
+}
+
+#[test]
+fn unordered_steps_are_done_in_any_order() {
+    let rules = Rules { window: 3, ..rules(3, Order::Unordered) };
+    for (journey, times) in [
+        ("cab", &[0, 1, 2][..]),
+        ("aab", &[0, 2]),
+        ("a---bc", &[4, 5]),
+        ("a--b-c-a", &[0, 3]),
+        ("a--bca", &[3, 4, 5]),
+    ] {
+        assert_eq!(best(&rules, journey), times, "{journey}");
+    }
+}
+
+#[test]
+fn one_event_never_serves_two_steps() {
+    let twice = |order| Rules { overlaps: vec![2, 1], ..rules(2, order) };
+    let hits = |times: &[i64]| -> Vec<Hit> {
+        let both = |time: &i64| [0, 1].map(|tag| Hit { actor: 0, time: *time, tag });
+        times.iter().flat_map(both).collect()
+    };
+    for order in [Order::Ordered, Order::Strict, Order::Unordered] {
+        let rules = twice(order);
+        let level = |times: &[i64]| Machine::new(&rules).best(&hits(times)).unwrap().level;
+        assert_eq!(level(&[5]), 1, "{order:?}");
+        assert_eq!(level(&[5, 5]), 1, "{order:?}");
+        assert_eq!(level(&[5, 9]), 2, "{order:?}");
+    }
+}
+
+#[test]
+fn different_events_at_one_moment_are_in_any_order() {
+    let both = [1, 0].map(|tag| Hit { actor: 0, time: 5, tag });
+    for order in [Order::Ordered, Order::Strict, Order::Unordered] {
+        let rules = rules(2, order);
+        let mut hits = both;
+        hits.sort_unstable_by_key(|hit| (hit.time, hit.tag));
+        assert_eq!(Machine::new(&rules).best(&hits).unwrap().level, 2, "{order:?}");
+    }
+}
+
+#[test]
+fn a_step_makes_room_for_another_when_the_order_is_free() {
+    // The first event fits both steps, the second only the first one.
+    let rules = Rules { overlaps: vec![2, 1], ..rules(2, Order::Unordered) };
+    let hits = [(1, 0), (1, 1), (2, 0)].map(|(time, tag)| Hit { actor: 0, time, tag });
+    let run = Machine::new(&rules).best(&hits).unwrap();
+    assert_eq!((run.level, run.by_step[0], run.by_step[1]), (2, 2, 1));
+}
+
+#[test]
+fn an_exclusion_counts_between_its_steps_only() {
+    let exclusions = vec![Exclusion { from: 0, to: 1 }];
+    let rules = Rules { exclusions, ..rules(3, Order::Ordered) };
+    let mut machine = Machine::new(&rules);
+    for (journey, excluded) in
+        [("aAbc", true), ("abAc", false), ("Aabc", false), ("aA", false), ("abcA", false)]
+    {
+        let hits = hits(journey);
+        let run = machine.best(&hits).unwrap();
+        assert_eq!(machine.excludes(&run, &hits), excluded, "{journey}");
+    }
+}

@@ -1,0 +1,164 @@
+//! Funnels as clients read them.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::count::{Found, Share, Tally};
+use super::machine::{Order, Rules};
+use crate::Result;
+use crate::question::{Question, json_number, node_id, node_type};
+use crate::range::Period;
+use crate::spec::Node;
+use crate::statistic::quantile;
+
+/// Bins when their number is not given.
+const BINS_MAX: usize = 60;
+/// The width of bins when everybody took equally long, in seconds.
+const WIDTH: i64 = 60;
+
+pub(crate) struct Shape<'a> {
+    pub question: &'a Question<'a>,
+    pub series: &'a [Node],
+    pub rules: &'a Rules,
+}
+
+fn mean(numbers: &[f64]) -> Option<f64> {
+    (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
+}
+
+fn median(numbers: &[f64]) -> Option<f64> {
+    let mut sorted = numbers.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    quantile(&sorted, 0.5)
+}
+
+fn number(number: Option<f64>) -> Json {
+    number.map_or(Json::Null, json_number)
+}
+
+impl Shape<'_> {
+    pub fn steps(&self, found: &Found) -> Json {
+        let whole = found.shares.first().map(|(_, tally)| tally.clone()).unwrap_or_default();
+        Json::Array(self.funnel(&whole).into_iter().map(Json::Object).collect())
+    }
+
+    pub fn broken_down(&self, found: &Found) -> Json {
+        let funnel = |(share, tally): &(Share, Tally)| {
+            let (name, value) = names(share);
+            let with = |mut step: Map<String, Json>| {
+                step.insert("breakdown".into(), name.clone());
+                step.insert("breakdown_value".into(), value.clone());
+                Json::Object(step)
+            };
+            Json::Array(self.funnel(tally).into_iter().map(with).collect())
+        };
+        Json::Array(found.shares.iter().map(funnel).collect())
+    }
+
+    fn funnel(&self, tally: &Tally) -> Vec<Map<String, Json>> {
+        let step = |(order, node): (usize, &Node)| {
+            let reached: u64 = tally.levels.iter().skip(order).sum();
+            let seconds = tally.seconds.get(order).filter(|_| order > 0);
+            let seconds = seconds.map(Vec::as_slice).unwrap_or_default();
+            let free = self.rules.order == Order::Unordered;
+            let name = match (free, order) {
+                (false, _) => self.question.name(node),
+                (true, 0) => "Completed 1 step".to_owned(),
+                (true, _) => format!("Completed {} steps", order + 1),
+            };
+            let mut step = Map::new();
+            let id = if free { Json::Null } else { node_id(node) };
+            step.insert("action_id".into(), id);
+            step.insert("name".into(), json!(name));
+            let custom = node.custom_name.as_ref().filter(|_| !free);
+            step.insert("custom_name".into(), json!(custom));
+            step.insert("order".into(), json!(order));
+            step.insert("people".into(), json!([]));
+            step.insert("count".into(), json!(reached));
+            step.insert("type".into(), json!(node_type(node)));
+            step.insert("average_conversion_time".into(), number(mean(seconds)));
+            step.insert("median_conversion_time".into(), number(median(seconds)));
+            step.insert("converted_people_url".into(), Json::Null);
+            step.insert("dropped_people_url".into(), Json::Null);
+            step
+        };
+        self.series.iter().enumerate().map(step).collect()
+    }
+
+    /// How many took how long.
+    pub fn times(&self, found: &Found, bins: Option<usize>) -> Json {
+        let all = found.shares.first().and_then(|(_, tally)| tally.seconds.first());
+        let seconds = all.map(Vec::as_slice).unwrap_or_default();
+        let low = seconds.iter().copied().reduce(f64::min);
+        let high = seconds.iter().copied().reduce(f64::max);
+        let (Some(low), Some(high)) = (low, high) else {
+            return json!({
+                "average_conversion_time": null,
+                "median_conversion_time": null,
+                "bins": [[0, 0], [1, 0]],
+            });
+        };
+        let (low, high) = (low.floor() as i64, high.ceil() as i64);
+        let auto = (seconds.len() as f64).cbrt().ceil() as usize;
+        let count = bins.unwrap_or(auto.clamp(1, BINS_MAX));
+        let width = match (high - low + count as i64 - 1) / count as i64 {
+            0 => WIDTH,
+            width => width,
+        };
+        let mut bins = vec![0u64; count + 1];
+        for second in seconds {
+            let at = (*second as i64 - low) / width;
+            bins[(at as usize).min(count)] += 1;
+        }
+        let bin = |(at, count): (usize, u64)| json!([low + at as i64 * width, count]);
+        let bins: Vec<Json> = bins.into_iter().enumerate().map(bin).collect();
+        json!({
+            "average_conversion_time": number(mean(seconds)),
+            "median_conversion_time": number(median(seconds)),
+            "bins": bins,
+        })
+    }
+
+    /// Which part of those who entered converted.
+    pub fn trends(&self, found: &Found, period: &Period) -> Result<Json> {
+        let calendar = &self.question.dates.calendar;
+        let interval = period.buckets.interval;
+        let starts = &period.buckets.starts;
+        let days: Vec<String> = starts
+            .iter()
+            .map(|start| calendar.day_text(*start, interval))
+            .collect::<Result<_>>()?;
+        let labels: Vec<String> =
+            starts.iter().map(|start| calendar.label(*start, interval)).collect::<Result<_>>()?;
+        let item = |(share, tally): &(Share, Tally)| {
+            let part = |at: usize| match tally.buckets.get(at) {
+                Some((entered, converted)) if *entered > 0 => {
+                    let percent = *converted as f64 / *entered as f64 * 100.0;
+                    json_number((percent * 100.0).round() / 100.0)
+                }
+                _ => json!(0),
+            };
+            let data: Vec<Json> = (0..starts.len()).map(part).collect();
+            let mut item = json!({
+                "count": starts.len(), "data": data, "days": days, "labels": labels,
+            });
+            if *share != Share::Whole {
+                item["breakdown_value"] = names(share).1;
+            }
+            item
+        };
+        Ok(Json::Array(found.shares.iter().map(item).collect()))
+    }
+}
+
+/// A share as `breakdown` and as `breakdown_value`.
+fn names(share: &Share) -> (Json, Json) {
+    let same = |texts: Json| (texts.clone(), texts);
+    match share {
+        Share::Whole => same(Json::Null),
+        Share::Value(text) => same(json!([text])),
+        Share::Null => same(json!([""])),
+        Share::Other => same(json!(["Other"])),
+        Share::Cohort(None, name) => (json!(name), json!("all")),
+        Share::Cohort(Some(id), name) => (json!(name), json!(id)),
+    }
+}

@@ -1,0 +1,193 @@
+//! Expressions in HogQL over events: conditions, values, and ways of counting.
+
+pub(crate) mod counting;
+mod inputs;
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray as _;
+use arrow_array::{Array, ArrayRef};
+use eval::{Context, Program};
+use facts::{Expressions, World};
+use hogql::ast;
+use hogql::plan::{Body, Expr, Select};
+use hogql::{Project, Span};
+use warehouse::{Batch, Column, Columns, Key, Predicate, RowTest};
+
+use crate::{Error, Result};
+use inputs::Inputs;
+
+/// Reads expressions as a project means them. It is also how filters of type `hogql` are read, for
+/// [`World::expressions`].
+#[derive(Debug)]
+pub struct Hogql {
+    project: Project,
+}
+
+/// Events as expressions see them.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    pub times: &'a [i64],
+    pub distinct_nos: &'a [u32],
+    /// Those of the expression's keys.
+    pub columns: &'a [Column],
+}
+
+/// An expression that gives a value for each event.
+#[derive(Debug)]
+pub(crate) struct Scalar {
+    program: Program,
+    inputs: Inputs,
+}
+
+fn refused(error: impl std::fmt::Display) -> Error {
+    Error::Invalid(error.to_string())
+}
+
+fn unsupported(what: &str) -> Error {
+    Error::Invalid(format!("{what} cannot be used in this expression."))
+}
+
+fn context(world: &World) -> Arc<Context> {
+    Arc::new(Context {
+        zone: world.zone.time_zone().clone(),
+        now: world.now.as_micros(),
+        week_starts_monday: world.week_starts_monday,
+    })
+}
+
+/// The select of one expression from events.
+fn select_of(expr: ast::Expr) -> ast::Query {
+    let span = Span::default();
+    let kind = ast::SourceKind::Table(ast::Name::new("events", span));
+    let first = ast::Source { kind, alias: None, span };
+    let select = ast::Select {
+        columns: vec![ast::Column { expr, alias: None }],
+        from: Some(ast::From { first, joins: Vec::new() }),
+        ..ast::Select::default()
+    };
+    ast::Query { with: Vec::new(), body: ast::Body::Select(Box::new(select)) }
+}
+
+fn as_text(expr: ast::Expr) -> ast::Expr {
+    let span = expr.span;
+    let name = ast::Name::new("toString", span);
+    let args = vec![expr];
+    let call = ast::Call { name, parameters: Vec::new(), distinct: false, args, over: None };
+    ast::Expr { kind: ast::ExprKind::Call(Box::new(call)), span }
+}
+
+impl Hogql {
+    pub fn new(project: Project) -> Self {
+        Self { project }
+    }
+
+    fn select(&self, text: &str, wrap: fn(ast::Expr) -> ast::Expr) -> Result<Select> {
+        let expr = hogql::parse_expr(text).map_err(refused)?;
+        let query = select_of(wrap(expr));
+        let plan = hogql::resolve(&query, text, &self.project, None).map_err(refused)?;
+        let Body::Select(select) = plan.root.body else { return Err(unsupported("A query")) };
+        if !select.unnests.is_empty() || !select.late_unnests.is_empty() {
+            return Err(unsupported("arrayJoin"));
+        }
+        if !select.windows.is_empty() {
+            return Err(unsupported("A window"));
+        }
+        Ok(*select)
+    }
+
+    fn scalar(
+        &self,
+        world: &World,
+        text: &str,
+        wrap: fn(ast::Expr) -> ast::Expr,
+    ) -> Result<Scalar> {
+        let select = self.select(text, wrap)?;
+        match select.columns.as_slice() {
+            [column] if select.grouping.is_none() => Scalar::new(column, world, &context(world)),
+            _ => Err(unsupported("An aggregate")),
+        }
+    }
+
+    /// Values as texts.
+    pub(crate) fn texts(&self, world: &World, text: &str) -> Result<Scalar> {
+        self.scalar(world, text, as_text)
+    }
+}
+
+impl Scalar {
+    fn new(expr: &Expr, world: &World, context: &Arc<Context>) -> Result<Self> {
+        let mut inputs = Inputs::default();
+        let program = Program::compile(expr, context, &mut |leaf| inputs.find(leaf, world));
+        let program = program.map_err(|error| match inputs.unknown() {
+            Some(name) => unsupported(name),
+            None => refused(error),
+        })?;
+        Ok(Self { program, inputs })
+    }
+
+    pub fn keys(&self) -> &[Key] {
+        self.inputs.keys()
+    }
+
+    fn run(&self, seen: Seen<'_>) -> Result<ArrayRef> {
+        let inputs = self.inputs.arrays(seen)?;
+        self.program.run(&inputs, seen.times.len()).map_err(refused)
+    }
+
+    /// Shows each row's text, or that it has none.
+    pub fn each_text(&self, seen: Seen<'_>, mut each: impl FnMut(Option<&str>)) -> Result<()> {
+        let array = self.run(seen)?;
+        let text = |array: &dyn Array, at: usize| -> Option<String> {
+            let texts = array.as_string_opt::<i32>()?;
+            (!texts.is_null(at)).then(|| texts.value(at).to_owned())
+        };
+        if let Some(coded) = array.as_any_dictionary_opt() {
+            let keys = coded.normalized_keys();
+            for (row, key) in keys.iter().enumerate() {
+                let own = if array.is_null(row) { None } else { text(coded.values(), *key) };
+                each(own.as_deref().filter(|text| !text.is_empty()));
+            }
+            return Ok(());
+        }
+        let Some(texts) = array.as_string_opt::<i32>() else {
+            return Err(unsupported("This type"));
+        };
+        for row in 0..texts.len() {
+            let own = (!texts.is_null(row)).then(|| texts.value(row));
+            each(own.filter(|text| !text.is_empty()));
+        }
+        Ok(())
+    }
+}
+
+/// A filter of type `hogql`.
+#[derive(Debug)]
+struct Condition {
+    scalar: Scalar,
+    columns: Columns,
+}
+
+impl RowTest for Condition {
+    fn columns(&self) -> &Columns {
+        &self.columns
+    }
+
+    fn keep(&self, batch: &Batch) -> std::result::Result<Vec<bool>, String> {
+        let Batch { timestamps, distinct_nos, columns, .. } = batch;
+        let seen = Seen { times: timestamps, distinct_nos, columns };
+        let inputs = self.scalar.inputs.arrays(seen).map_err(|error| error.to_string())?;
+        let kept = self.scalar.program.filter(&inputs, batch.rows);
+        let kept = kept.map_err(|error| error.to_string())?;
+        Ok((0..batch.rows).map(|row| kept.value(row)).collect())
+    }
+}
+
+impl Expressions for Hogql {
+    fn condition(&self, world: &World, text: &str) -> facts::Result<Predicate> {
+        let refuse = |error: Error| facts::Error::Refused(error.to_string());
+        let scalar = self.scalar(world, text, |expr| expr).map_err(refuse)?;
+        let columns = Columns { keys: scalar.keys().to_vec(), ..Columns::default() };
+        Ok(Predicate::Rows(Arc::new(Condition { scalar, columns })))
+    }
+}

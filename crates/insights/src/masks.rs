@@ -1,0 +1,148 @@
+//! In which buckets each actor was there: one bit each.
+
+use crate::Result;
+use crate::calendar::Buckets;
+use crate::scan::{Rows, Scan};
+use crate::stop::Held;
+
+#[derive(Debug)]
+pub(crate) struct Masks {
+    buckets: usize,
+    stride: usize,
+    words: Vec<u64>,
+}
+
+impl Masks {
+    pub fn new(buckets: usize) -> Self {
+        Self { buckets, stride: buckets.div_ceil(64).max(1), words: Vec::new() }
+    }
+
+    /// Who was there when.
+    pub fn of(scan: &Scan<'_>, buckets: &Buckets) -> Result<Self> {
+        let new = || (Self::new(buckets.len()), scan.stop.hold());
+        let each = |(masks, held): &mut (Self, Held<'_>), rows: &Rows<'_>| {
+            let mut cursor = buckets.cursor();
+            for (actor, time) in rows.actors.iter().zip(rows.times) {
+                if let Some(bucket) = cursor.of(*time) {
+                    masks.set(*actor, bucket);
+                }
+            }
+            held.set(masks.bytes())
+        };
+        let mut all = Self::new(buckets.len());
+        for (masks, _) in scan.fold(new, each)? {
+            all.absorb(masks);
+        }
+        Ok(all)
+    }
+
+    /// Who was there often enough, as `passes` says of how often.
+    pub fn counted(
+        scan: &Scan<'_>,
+        buckets: &Buckets,
+        passes: impl Fn(u64) -> bool,
+    ) -> Result<Self> {
+        let new = || (Vec::new(), scan.stop.hold());
+        let each = |(keys, held): &mut (Vec<u64>, Held<'_>), rows: &Rows<'_>| {
+            let mut cursor = buckets.cursor();
+            for (actor, time) in rows.actors.iter().zip(rows.times) {
+                if let Some(bucket) = cursor.of(*time) {
+                    keys.push(u64::from(*actor) << 32 | bucket as u64);
+                }
+            }
+            held.set(keys.capacity() * 8)
+        };
+        let mut held = scan.stop.hold();
+        let mut keys: Vec<u64> = Vec::new();
+        for (mut own, _) in scan.fold(new, each)? {
+            keys.append(&mut own);
+            held.set(keys.capacity() * 8)?;
+        }
+        keys.sort_unstable();
+        let mut masks = Self::new(buckets.len());
+        for equal in keys.chunk_by(|a, b| a == b) {
+            if passes(equal.len() as u64) {
+                masks.set((equal[0] >> 32) as u32, (equal[0] & 0xffff_ffff) as usize);
+            }
+        }
+        Ok(masks)
+    }
+
+    pub fn set(&mut self, actor: u32, bucket: usize) {
+        let at = actor as usize * self.stride + bucket / 64;
+        if at >= self.words.len() {
+            self.words.resize((actor as usize + 1) * self.stride, 0);
+        }
+        self.words[at] |= 1 << (bucket % 64);
+    }
+
+    pub fn has(&self, actor: u32, bucket: usize) -> bool {
+        let at = actor as usize * self.stride + bucket / 64;
+        bucket < self.buckets
+            && self.words.get(at).is_some_and(|word| word >> (bucket % 64) & 1 == 1)
+    }
+
+    /// The last bucket in which the actor was there.
+    pub fn last(&self, actor: u32) -> Option<usize> {
+        let own = self.own(actor)?;
+        let at = own.iter().rposition(|word| *word != 0)?;
+        Some(at * 64 + 63 - own[at].leading_zeros() as usize)
+    }
+
+    fn own(&self, actor: u32) -> Option<&[u64]> {
+        let start = actor as usize * self.stride;
+        self.words.get(start..start + self.stride)
+    }
+
+    /// Everybody who was there at all, with the buckets in ascending order.
+    pub fn for_each(&self, mut each: impl FnMut(u32, &[usize])) {
+        let mut there = Vec::new();
+        for (actor, own) in self.words.chunks(self.stride).enumerate() {
+            there.clear();
+            for (at, word) in own.iter().enumerate() {
+                let mut word = *word;
+                while word != 0 {
+                    there.push(at * 64 + word.trailing_zeros() as usize);
+                    word &= word - 1;
+                }
+            }
+            if !there.is_empty() {
+                each(actor as u32, &there);
+            }
+        }
+    }
+
+    fn absorb(&mut self, other: Self) {
+        if self.words.len() < other.words.len() {
+            let (own, other) = (std::mem::replace(&mut self.words, other.words), &mut self.words);
+            other.iter_mut().zip(own).for_each(|(word, own)| *word |= own);
+        } else {
+            self.words.iter_mut().zip(other.words).for_each(|(own, word)| *own |= word);
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.words.capacity() * 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bits_are_kept_for_actors_and_buckets() {
+        let mut masks = Masks::new(130);
+        for (actor, bucket) in [(2, 0), (2, 64), (2, 129), (0, 63)] {
+            masks.set(actor, bucket);
+        }
+        let mut other = Masks::new(130);
+        other.set(5, 7);
+        masks.absorb(other);
+        let mut found = Vec::new();
+        masks.for_each(|actor, there| found.push((actor, there.to_vec())));
+        assert_eq!(found, [(0, vec![63]), (2, vec![0, 64, 129]), (5, vec![7])]);
+        assert!(masks.has(2, 64) && !masks.has(2, 65) && !masks.has(9, 0) && !masks.has(2, 200));
+        assert_eq!((masks.last(2), masks.last(1), masks.last(99)), (Some(129), None, None));
+    }
+}

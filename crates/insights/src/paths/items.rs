@@ -1,0 +1,225 @@
+//! What an event is called in a path.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use regex::{Regex, RegexBuilder};
+use warehouse::Key;
+
+use crate::expression::Source;
+use crate::hogql::Seen;
+use crate::scan::{Entries, Rows, Texts, text};
+use crate::{Error, Result};
+
+/// Bytes that a compiled pattern may take.
+const REGEX_BYTES_MAX: usize = 1 << 20;
+const PATTERNS_MAX: usize = 100;
+
+/// Events that are called by a property instead of their name.
+const PAGEVIEW: u32 = u32::MAX;
+const SCREEN: u32 = u32::MAX - 1;
+const NONE: u32 = u32::MAX - 2;
+
+pub(crate) struct Items {
+    /// Calls every event by this instead.
+    expression: Option<Source>,
+    full_urls: bool,
+    cleaning: Vec<(Regex, String)>,
+    groupings: Vec<(Regex, String)>,
+    excluded: BTreeSet<String>,
+    texts: Texts,
+}
+
+fn compile(pattern: &str) -> Result<Regex> {
+    let built = RegexBuilder::new(pattern).size_limit(REGEX_BYTES_MAX).build();
+    built.map_err(|why| Error::Invalid(format!("Invalid regex: {why}")))
+}
+
+/// A pattern in which `*` is any text.
+fn grouping(pattern: &str) -> Result<(Regex, String)> {
+    let parts: Vec<String> = pattern.split('*').map(regex::escape).collect();
+    Ok((compile(&format!("(?s)^{}$", parts.join(".*")))?, pattern.to_owned()))
+}
+
+impl Items {
+    pub fn new(
+        expression: Option<Source>,
+        full_urls: bool,
+        cleaning: &[(&str, &str)],
+        groupings: &[String],
+        excluded: &[String],
+    ) -> Result<Self> {
+        if cleaning.len() + groupings.len() > PATTERNS_MAX {
+            return Err(Error::Invalid(format!("At most {PATTERNS_MAX} patterns are possible.")));
+        }
+        let rule = |(pattern, alias): &(&str, &str)| Ok((compile(pattern)?, (*alias).to_owned()));
+        Ok(Self {
+            expression,
+            full_urls,
+            cleaning: cleaning.iter().map(rule).collect::<Result<_>>()?,
+            groupings: groupings.iter().map(|one| grouping(one)).collect::<Result<_>>()?,
+            excluded: excluded.iter().cloned().collect(),
+            texts: Texts::default(),
+        })
+    }
+
+    pub fn keys(&self) -> Vec<Key> {
+        match &self.expression {
+            Some(Source::Key(key)) => vec![Key::Event, key.clone()],
+            Some(Source::Scalar(scalar)) => {
+                std::iter::once(Key::Event).chain(scalar.keys().iter().cloned()).collect()
+            }
+            None => {
+                let property = |name: &str| Key::Property(name.to_owned());
+                vec![Key::Event, property("$current_url"), property("$screen_name")]
+            }
+        }
+    }
+
+    pub fn number(&self, text: &str) -> u32 {
+        self.texts.number(text)
+    }
+
+    pub fn text(&self, number: u32) -> String {
+        self.texts.get(number)
+    }
+
+    /// The rank of each item's text among all.
+    pub fn order(&self) -> Vec<u32> {
+        let texts: Vec<String> = (0..self.texts.len() as u32).map(|at| self.text(at)).collect();
+        let mut sorted: Vec<u32> = (0..texts.len() as u32).collect();
+        sorted.sort_unstable_by(|a, b| texts[*a as usize].cmp(&texts[*b as usize]));
+        let mut ranks = vec![0; texts.len()];
+        (0u32..).zip(sorted).for_each(|(rank, item)| ranks[item as usize] = rank);
+        ranks
+    }
+
+    /// Cleaned, grouped and numbered; none when it is left out.
+    fn item(&self, raw: &str) -> u32 {
+        let mut item = Cow::Borrowed(raw);
+        for (pattern, alias) in &self.cleaning {
+            if let Cow::Owned(cleaned) = pattern.replace_all(&item, alias.as_str()) {
+                item = Cow::Owned(cleaned);
+            }
+        }
+        if let Some((_, name)) = self.groupings.iter().find(|(pattern, _)| pattern.is_match(&item))
+        {
+            item = Cow::Borrowed(name);
+        }
+        if item.is_empty() || self.excluded.contains(&*item) {
+            return NONE;
+        }
+        self.texts.number(&item)
+    }
+
+    fn url(&self, url: &str) -> u32 {
+        if self.full_urls { self.item(without_slash(url)) } else { self.item(path(url)) }
+    }
+}
+
+fn without_slash(url: &str) -> &str {
+    match url.strip_suffix('/') {
+        None | Some("") => url,
+        Some(shorter) => shorter,
+    }
+}
+
+/// The path of a URL, without query and fragment.
+fn path(url: &str) -> &str {
+    let rest = match url.split_once("://") {
+        Some((_, rest)) => &rest[rest.find(['/', '?', '#']).unwrap_or(rest.len())..],
+        None => url,
+    };
+    match without_slash(&rest[..rest.find(['?', '#']).unwrap_or(rest.len())]) {
+        "" => "/",
+        path => path,
+    }
+}
+
+/// What entries of dictionaries are called, for one thread.
+#[derive(Default)]
+pub(crate) struct Reader {
+    events: Entries<u32>,
+    urls: Entries<u32>,
+    screens: Entries<u32>,
+}
+
+impl Reader {
+    /// The item of each row.
+    pub fn read(&mut self, items: &Items, rows: &Rows<'_>) -> Result<Vec<Option<u32>>> {
+        let by_expression = items.expression.is_some();
+        let events = self.events.each_row(&rows.columns[0], NONE, |event| match text(event) {
+            Some(event) if items.excluded.contains(event) => NONE,
+            Some(_) if by_expression => PAGEVIEW,
+            Some("$pageview") => PAGEVIEW,
+            Some("$screen") => SCREEN,
+            Some(event) => items.item(event),
+            None => NONE,
+        });
+        let urls = match &items.expression {
+            Some(Source::Scalar(scalar)) => {
+                let seen = Seen { columns: &rows.columns[1..], ..rows.seen() };
+                let mut own = Vec::with_capacity(rows.len());
+                scalar
+                    .each_text(seen, |text| own.push(text.map_or(NONE, |text| items.item(text))))?;
+                own
+            }
+            _ => self.urls.each_row(&rows.columns[1], NONE, |value| match text(value) {
+                Some(text) if by_expression => items.item(text),
+                Some(url) => items.url(url),
+                None => NONE,
+            }),
+        };
+        let screens = match rows.columns.get(2).filter(|_| !by_expression) {
+            None => Vec::new(),
+            Some(column) => self
+                .screens
+                .each_row(column, NONE, |value| text(value).map_or(NONE, |text| items.item(text))),
+        };
+        let item = |(row, event): (usize, u32)| {
+            let item = match event {
+                PAGEVIEW => urls[row],
+                SCREEN => screens.get(row).copied().unwrap_or(NONE),
+                event => event,
+            };
+            (item != NONE).then_some(item)
+        };
+        Ok(events.into_iter().enumerate().map(item).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_called_by_their_path() {
+        for (url, expected) in [
+            ("https://x.com/home/?a=1", "/home"),
+            ("https://x.com/", "/"),
+            ("https://x.com", "/"),
+            ("https://x.com?a", "/"),
+            ("/pricing/", "/pricing"),
+            ("/a/b#c", "/a/b"),
+        ] {
+            assert_eq!(path(url), expected, "{url}");
+        }
+        assert_eq!(without_slash("https://x.com/a/?b=/"), "https://x.com/a/?b=");
+    }
+
+    #[test]
+    fn items_are_cleaned_and_grouped() {
+        let cleaning = [(r"/\d+", "/<id>")];
+        let groupings = ["/shop/*".to_owned()];
+        let items = Items::new(None, false, &cleaning, &groupings, &["/secret".into()]).unwrap();
+        for (raw, expected) in [
+            ("/user/17/edit", "/user/<id>/edit"),
+            ("/shop/17", "/shop/*"),
+            ("/shopping", "/shopping"),
+        ] {
+            assert_eq!(items.text(items.item(raw)), expected);
+        }
+        assert_eq!(items.item("/secret"), NONE);
+        assert!(Items::new(None, false, &[("(", "")], &[], &[]).is_err());
+    }
+}

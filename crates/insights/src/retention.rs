@@ -1,0 +1,262 @@
+//! Retention: who comes back, and when.
+
+mod count;
+
+use facts::World;
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+
+use crate::breakdown::Split;
+use crate::calendar::{Buckets, Calendar};
+use crate::hogql::Hogql;
+use crate::outcome::Outcome;
+use crate::question::Question;
+use crate::scan::Actors;
+use crate::spec::{self, Base, BreakdownFilter, Node, NodeKind, Overrides};
+use crate::stop::Stop;
+use crate::trends::Share;
+use crate::{Error, Interval, Result};
+use count::{Counter, Returns, Starts};
+
+const INTERVALS: usize = 8;
+const INTERVALS_MAX: usize = 31;
+const DIMENSIONS_MAX: usize = 1;
+const EVENT: &str = "$pageview";
+
+#[derive(Clone, Debug)]
+pub struct RetentionQuery {
+    pub base: Base,
+    own: Own,
+    target: Node,
+    returning: Node,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct Own {
+    retention_filter: RetentionFilter,
+    breakdown_filter: BreakdownFilter,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct RetentionFilter {
+    target_entity: Option<Entity>,
+    returning_entity: Option<Entity>,
+    period: Unit,
+    total_intervals: Option<usize>,
+    retention_type: RetentionType,
+    cumulative: bool,
+    minimum_occurrences: Option<u64>,
+    time_window_mode: TimeWindowMode,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Entity {
+    id: Option<Json>,
+    name: Option<String>,
+    custom_name: Option<String>,
+    kind: Option<NodeKind>,
+    #[serde(rename = "type")]
+    entity_type: Option<String>,
+    properties: Json,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+enum Unit {
+    Hour,
+    #[default]
+    Day,
+    Week,
+    Month,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+enum RetentionType {
+    #[default]
+    #[serde(rename = "retention_recurring")]
+    Recurring,
+    #[serde(rename = "retention_first_time")]
+    FirstTime,
+    #[serde(rename = "retention_first_ever_occurrence")]
+    FirstEverOccurrence,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+enum TimeWindowMode {
+    #[default]
+    #[serde(rename = "strict_calendar_dates")]
+    Calendar,
+    #[serde(rename = "24_hour_windows")]
+    Windows,
+}
+
+impl Unit {
+    fn interval(self) -> Interval {
+        match self {
+            Self::Hour => Interval::Hour,
+            Self::Day => Interval::Day,
+            Self::Week => Interval::Week,
+            Self::Month => Interval::Month,
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Hour => "Hour",
+            Self::Day => "Day",
+            Self::Week => "Week",
+            Self::Month => "Month",
+        }
+    }
+}
+
+fn node(entity: Option<Entity>) -> Result<Node> {
+    let entity = entity.unwrap_or_else(|| Entity { id: Some(json!(EVENT)), ..Entity::default() });
+    let is_action = match entity.entity_type.as_deref() {
+        None => entity.kind == Some(NodeKind::Actions),
+        Some("events") => false,
+        Some("actions") => true,
+        Some(other) => return Err(Error::Parse(format!("An entity cannot be of '{other}'."))),
+    };
+    let properties = entity.properties;
+    let (name, custom_name) = (entity.name, entity.custom_name);
+    let node = Node { name, custom_name, properties, ..Node::default() };
+    Ok(match (is_action, entity.id) {
+        (true, id) => Node { kind: NodeKind::Actions, id, ..node },
+        (false, None) => node,
+        (false, Some(Json::String(event))) => Node { event: Some(event), ..node },
+        (false, Some(other)) => return Err(Error::Parse(format!("{other} is no event."))),
+    })
+}
+
+impl RetentionQuery {
+    pub(crate) fn parse(json: &Json) -> Result<Self> {
+        let (base, mut own) = spec::read::<Own>(json)?;
+        let target = node(own.retention_filter.target_entity.take())?;
+        let returning = node(own.retention_filter.returning_entity.take())?;
+        Ok(Self { base, own, target, returning })
+    }
+
+    pub(crate) fn apply(&mut self, dashboard: &Overrides) {
+        self.base.apply(dashboard);
+        if let Some(breakdown) = &dashboard.breakdown_filter {
+            self.own.breakdown_filter = breakdown.clone();
+        }
+    }
+
+    pub(crate) fn nodes(&self) -> Vec<&Node> {
+        vec![&self.target, &self.returning]
+    }
+
+    pub(crate) fn breakdown(&self) -> Option<&BreakdownFilter> {
+        Some(&self.own.breakdown_filter)
+    }
+
+    fn intervals(&self) -> Result<usize> {
+        let intervals = self.own.retention_filter.total_intervals.unwrap_or(INTERVALS);
+        if intervals == 0 || intervals > INTERVALS_MAX {
+            let detail = format!("totalIntervals is between 1 and {INTERVALS_MAX}.");
+            return Err(Error::Invalid(detail));
+        }
+        Ok(intervals)
+    }
+
+    /// The rows: from the start to the end of the unit that the range ends in.
+    fn rows(&self, question: &Question<'_>, intervals: usize) -> Result<Buckets> {
+        let calendar = &question.dates.calendar;
+        let interval = self.own.retention_filter.period.interval();
+        let range = &self.base.date_range;
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let to = match given(&range.date_to) {
+            Some(text) => question.dates.moment(&text),
+            None => question.dates.now.as_micros(),
+        };
+        let end = calendar.end(to, interval)?;
+        let from = match given(&range.date_from) {
+            Some(_) => question.dates.period(range, interval)?.from,
+            None => {
+                let last = calendar.start(to, interval)?;
+                calendar.plus(last, interval, 1 - intervals as i64)?
+            }
+        };
+        calendar.buckets(from, end, interval)
+    }
+
+    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
+        let filter = &self.own.retention_filter;
+        let intervals = self.intervals()?;
+        if filter.time_window_mode == TimeWindowMode::Windows {
+            return Err(Error::invalid("Retention by windows of 24 hours is not supported."));
+        }
+        let question = Question::new(world, stop, &self.base, hogql)?;
+        let calendar = &question.dates.calendar;
+        let rows = self.rows(&question, intervals)?;
+        let actors = Actors::of(self.base.aggregation_group_type_index);
+        let mut counter = Counter {
+            question: &question,
+            rows: &rows,
+            intervals,
+            actors: &actors,
+            target: &self.target,
+            returning: &self.returning,
+            starts: match filter.retention_type {
+                RetentionType::Recurring => Starts::Any,
+                RetentionType::FirstTime => Starts::FirstMatching,
+                RetentionType::FirstEverOccurrence => Starts::FirstEver,
+            },
+            returns: if filter.cumulative { Returns::OnOrAfter } else { Returns::Within },
+            occurrences: filter.minimum_occurrences.unwrap_or(1),
+            slice: None,
+        };
+        let mut shares = Vec::new();
+        let mut more = false;
+        let around = (rows.starts.first().copied().unwrap_or(rows.end), rows.end);
+        match Split::plan(&self.own.breakdown_filter, &question, DIMENSIONS_MAX, around)? {
+            Split::Whole => shares.push((Share::Whole, counter.whole()?)),
+            Split::Values(breakdown) => (shares, more) = counter.values(&breakdown)?,
+            Split::Cohorts(slices) => {
+                for slice in slices {
+                    counter.slice = slice.predicate.clone();
+                    let share = Share::Cohort(slice.id.map(|id| id.0), slice.name);
+                    shares.push((share, counter.whole()?));
+                }
+            }
+        }
+        let mut results = Vec::new();
+        for (share, table) in shares {
+            results.extend(self.shape(calendar, &rows, &share, &table)?);
+        }
+        let from = rows.starts.first().copied().unwrap_or(rows.end);
+        let results = Json::Array(results);
+        let mut outcome = Outcome::new(results, calendar, from, rows.end - 1, rows.interval)?;
+        outcome.has_more = more.then_some(true);
+        Ok(outcome)
+    }
+
+    fn shape(
+        &self,
+        calendar: &Calendar,
+        rows: &Buckets,
+        share: &Share,
+        table: &[Vec<u64>],
+    ) -> Result<Vec<Json>> {
+        let word = self.own.retention_filter.period.word();
+        let mut items = Vec::with_capacity(table.len());
+        for (at, counts) in table.iter().enumerate() {
+            let value = |(at, count): (usize, &u64)| json!({"count": count, "label": format!("{word} {at}")});
+            let values: Vec<Json> = counts.iter().enumerate().map(value).collect();
+            let mut item = json!({
+                "values": values,
+                "label": format!("{word} {at}"),
+                "date": calendar.iso(rows.starts[at])?,
+            });
+            if *share != Share::Whole {
+                item["breakdown_value"] = share.json();
+            }
+            items.push(item);
+        }
+        Ok(items)
+    }
+}

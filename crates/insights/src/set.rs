@@ -1,0 +1,156 @@
+//! Sets of small numbers, exact: who was there.
+
+use roaring::RoaringBitmap;
+
+/// Fewer members than this are not worth an array of bits.
+const BITS_LEN_MIN: u64 = 4_096;
+/// An array of bits may take so many bits for each member.
+const BITS_PER_MEMBER_MAX: u64 = 128;
+
+/// A set this many times smaller is added member by member.
+const FEW: u64 = 8;
+
+/// Starts as a compressed set and becomes an array of bits once that is about as small: adding to
+/// an array costs a fraction.
+#[derive(Clone, Debug)]
+pub(crate) enum Set {
+    Sparse(RoaringBitmap),
+    Bits(Vec<u64>),
+}
+
+impl Default for Set {
+    fn default() -> Self {
+        Self::Sparse(RoaringBitmap::new())
+    }
+}
+
+impl Set {
+    pub fn insert(&mut self, number: u32) {
+        match self {
+            Self::Bits(words) => {
+                let at = number as usize / 64;
+                if at >= words.len() {
+                    words.resize(at + 1, 0);
+                }
+                words[at] |= 1 << (number % 64);
+            }
+            Self::Sparse(members) => {
+                if members.insert(number) && members.len().is_multiple_of(BITS_LEN_MIN) {
+                    self.condense();
+                }
+            }
+        }
+    }
+
+    fn condense(&mut self) {
+        let Self::Sparse(members) = self else { return };
+        let (len, max) = (members.len(), members.max().unwrap_or(0));
+        if len < BITS_LEN_MIN || u64::from(max) > len * BITS_PER_MEMBER_MAX {
+            return;
+        }
+        let mut words = vec![0u64; max as usize / 64 + 1];
+        for number in members.iter() {
+            words[number as usize / 64] |= 1 << (number % 64);
+        }
+        *self = Self::Bits(words);
+    }
+
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Bits(words) => words.iter().map(|word| u64::from(word.count_ones())).sum(),
+            Self::Sparse(members) => members.len(),
+        }
+    }
+
+    pub fn union(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            // Many small sets become one large: that must not be copied for each.
+            (Self::Sparse(own), Self::Sparse(few)) if few.len() * FEW < own.len() => {
+                few.iter().for_each(|number| self.insert(number));
+            }
+            (Self::Sparse(own), Self::Sparse(other)) => {
+                *own |= other;
+                self.condense();
+            }
+            (Self::Bits(own), Self::Bits(other)) => {
+                if own.len() < other.len() {
+                    own.resize(other.len(), 0);
+                }
+                own.iter_mut().zip(other).for_each(|(own, other)| *own |= other);
+            }
+            (Self::Bits(_), Self::Sparse(other)) => {
+                other.iter().for_each(|number| self.insert(number));
+            }
+            (Self::Sparse(own), Self::Bits(_)) => {
+                let own = std::mem::take(own);
+                *self = other.clone();
+                own.iter().for_each(|number| self.insert(number));
+            }
+        }
+    }
+
+    pub fn for_each(&self, mut each: impl FnMut(u32)) {
+        match self {
+            Self::Sparse(members) => members.iter().for_each(each),
+            Self::Bits(words) => {
+                for (at, word) in words.iter().enumerate() {
+                    let mut word = *word;
+                    while word != 0 {
+                        each(at as u32 * 64 + word.trailing_zeros());
+                        word &= word - 1;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Of the heap; an estimate for compressed sets.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Bits(words) => words.capacity() * 8,
+            Self::Sparse(members) => members.serialized_size() + 32,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+    use super::*;
+
+    #[test]
+    fn sets_agree_with_plain_ones_in_every_form() {
+        let mut random = StdRng::seed_from_u64(7);
+        for spread in [100u32, 20_000, 4_000_000] {
+            let mut both = (Set::default(), BTreeSet::new());
+            let mut other = (Set::default(), BTreeSet::new());
+            for _ in 0..12_000 {
+                let number = random.random_range(0..spread);
+                both.0.insert(number);
+                both.1.insert(number);
+                let number = random.random_range(0..spread / 2);
+                other.0.insert(number);
+                other.1.insert(number);
+            }
+            for few in [0, 5_000] {
+                let mut few_set = (Set::default(), BTreeSet::new());
+                (0..few).for_each(|number| {
+                    few_set.0.insert(number);
+                    few_set.1.insert(number);
+                });
+                few_set.0.union(&both.0);
+                few_set.1.extend(&both.1);
+                assert_eq!(few_set.0.len(), few_set.1.len() as u64);
+            }
+            other.0.union(&both.0);
+            other.1.extend(&both.1);
+            let mut found = Vec::new();
+            other.0.for_each(|number| found.push(number));
+            assert!(found.into_iter().eq(other.1.iter().copied()), "{spread}");
+            assert_eq!(other.0.len(), other.1.len() as u64);
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! Questions as clients send them.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value as Json};
+use warehouse::GROUP_TYPES;
+
+use crate::{Error, Interval, Result};
+
+/// Keys that every query may have beside those of its kind.
+const ALWAYS: &[&str] =
+    &["kind", "version", "tags", "modifiers", "response", "name", "dataColorTheme"];
+
+/// Keys that every kind of insight shares.
+const BASE: &[&str] = &[
+    "dateRange",
+    "properties",
+    "filterTestAccounts",
+    "samplingFactor",
+    "aggregation_group_type_index",
+];
+
+/// Keys of nodes that mean something to lists of events only.
+const NODE_ONLY: &[&str] = &["response", "version", "limit", "orderBy", "uuid", "order"];
+
+/// How an answer is drawn changes no number.
+const SHOWN: &[(&str, &[&str])] = &[
+    (
+        "trendsFilter",
+        &[
+            "aggregationAxisFormat",
+            "aggregationAxisPostfix",
+            "aggregationAxisPrefix",
+            "confidenceLevel",
+            "decimalPlaces",
+            "detailedResultsAggregationType",
+            "excludeBoxPlotOutliers",
+            "goalLines",
+            "hiddenLegendIndexes",
+            "hideWeekends",
+            "minDecimalPlaces",
+            "movingAverageIntervals",
+            "resultCustomizationBy",
+            "resultCustomizations",
+            "showAlertThresholdLines",
+            "showAnnotations",
+            "showConfidenceIntervals",
+            "showLabelsOnSeries",
+            "showLegend",
+            "showMovingAverage",
+            "showMultipleYAxes",
+            "showPercentStackView",
+            "showTrendLines",
+            "showValuesOnSeries",
+            "yAxisScaleType",
+        ],
+    ),
+    (
+        "funnelsFilter",
+        &[
+            "funnelStepReference",
+            "goalLines",
+            "hiddenLegendBreakdowns",
+            "layout",
+            "resultCustomizations",
+            "showTrendLines",
+            "showValuesOnSeries",
+        ],
+    ),
+    (
+        "retentionFilter",
+        &[
+            "dashboardDisplay",
+            "display",
+            "goalLines",
+            "meanRetentionCalculation",
+            "retentionReference",
+            "selectedInterval",
+            "showMean",
+            "showTrendLines",
+        ],
+    ),
+    ("lifecycleFilter", &["showLegend", "showValuesOnSeries", "stacked", "toggledLifecycles"]),
+    (
+        "stickinessFilter",
+        &[
+            "display",
+            "hiddenLegendIndexes",
+            "resultCustomizationBy",
+            "resultCustomizations",
+            "showLegend",
+            "showMultipleYAxes",
+            "showValuesOnSeries",
+        ],
+    ),
+    ("pathsFilter", &["pathDropoffKey", "pathEndKey", "pathStartKey", "showSidebar"]),
+    ("breakdownFilter", &["breakdown_path_cleaning"]),
+];
+
+/// What all kinds of insight have in common.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Base {
+    #[serde(rename = "dateRange")]
+    pub date_range: DateRange,
+    /// A list of property filters, or a group of them.
+    pub properties: Json,
+    #[serde(rename = "filterTestAccounts")]
+    pub filter_test_accounts: bool,
+    /// Accepted; answers are exact all the same.
+    #[serde(rename = "samplingFactor")]
+    pub sampling_factor: Option<f64>,
+    /// Groups of this type count instead of persons.
+    pub aggregation_group_type_index: Option<usize>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DateRange {
+    pub date_from: Option<String>,
+    pub date_to: Option<String>,
+    #[serde(rename = "explicitDate")]
+    pub explicit_date: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum NodeKind {
+    #[default]
+    #[serde(rename = "EventsNode")]
+    Events,
+    #[serde(rename = "ActionsNode")]
+    Actions,
+    #[serde(rename = "GroupNode")]
+    Group,
+}
+
+/// Which events are meant, and how they are counted.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Node {
+    pub kind: NodeKind,
+    /// None for all events.
+    pub event: Option<String>,
+    pub id: Option<Json>,
+    pub name: Option<String>,
+    pub custom_name: Option<String>,
+    pub properties: Json,
+    #[serde(rename = "fixedProperties")]
+    pub fixed_properties: Json,
+    pub nodes: Vec<Node>,
+    pub operator: Option<String>,
+    pub math: Math,
+    pub math_property: Option<String>,
+    pub math_property_type: PropertyPlace,
+    pub math_hogql: Option<String>,
+    pub math_group_type_index: Option<usize>,
+    pub math_multiplier: Option<f64>,
+    /// Of exclusions in funnels.
+    #[serde(rename = "funnelFromStep")]
+    pub funnel_from_step: Option<i64>,
+    #[serde(rename = "funnelToStep")]
+    pub funnel_to_step: Option<i64>,
+    #[serde(rename = "optionalInFunnel")]
+    pub optional_in_funnel: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum PropertyPlace {
+    #[default]
+    #[serde(rename = "event_properties")]
+    Event,
+    #[serde(rename = "person_properties")]
+    Person,
+    #[serde(rename = "session_properties")]
+    Session,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Math {
+    #[default]
+    Total,
+    Dau,
+    WeeklyActive,
+    MonthlyActive,
+    UniqueSession,
+    UniqueGroup,
+    FirstTimeForUser,
+    FirstMatchingEventForUser,
+    Sum,
+    Avg,
+    Min,
+    Max,
+    Median,
+    P75,
+    P90,
+    P95,
+    P99,
+    AvgCountPerActor,
+    MinCountPerActor,
+    MaxCountPerActor,
+    MedianCountPerActor,
+    P75CountPerActor,
+    P90CountPerActor,
+    P95CountPerActor,
+    P99CountPerActor,
+    Hogql,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BreakdownFilter {
+    /// A name, or of cohorts one id or several.
+    pub breakdown: Json,
+    pub breakdown_type: Option<String>,
+    #[serde(deserialize_with = "or_default")]
+    pub breakdowns: Vec<OneBreakdown>,
+    pub breakdown_limit: Option<usize>,
+    #[serde(deserialize_with = "or_default")]
+    pub breakdown_hide_other_aggregation: bool,
+    pub breakdown_histogram_bin_count: Option<usize>,
+    pub breakdown_group_type_index: Option<usize>,
+    #[serde(deserialize_with = "or_default")]
+    pub breakdown_normalize_url: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OneBreakdown {
+    pub property: Json,
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+    pub group_type_index: Option<usize>,
+    pub histogram_bin_count: Option<usize>,
+    #[serde(deserialize_with = "or_default")]
+    pub normalize_url: bool,
+}
+
+/// Null is the same as nothing.
+fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> std::result::Result<T, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CompareFilter {
+    pub compare: bool,
+    pub compare_to: Option<String>,
+}
+
+/// What a dashboard or a request puts on top of a query.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Overrides {
+    pub date_from: Option<String>,
+    pub date_to: Option<String>,
+    #[serde(rename = "explicitDate")]
+    pub explicit_date: Option<bool>,
+    pub properties: Json,
+    pub breakdown_filter: Option<BreakdownFilter>,
+    pub interval: Option<Interval>,
+}
+
+impl BreakdownFilter {
+    pub(crate) fn asks_nothing(&self) -> bool {
+        let named = match &self.breakdown {
+            Json::Null => false,
+            Json::String(name) => !name.is_empty(),
+            Json::Array(all) => !all.is_empty(),
+            _ => true,
+        };
+        !named && self.breakdowns.is_empty()
+    }
+}
+
+impl Base {
+    pub(crate) fn apply(&mut self, dashboard: &Overrides) {
+        let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+        if given(&dashboard.date_from) || given(&dashboard.date_to) {
+            self.date_range = DateRange {
+                date_from: dashboard.date_from.clone(),
+                date_to: dashboard.date_to.clone(),
+                explicit_date: dashboard.explicit_date,
+            };
+        }
+        let own = std::mem::take(&mut self.properties);
+        self.properties = both(own, dashboard.properties.clone());
+    }
+}
+
+fn asks_nothing(filters: &Json) -> bool {
+    match filters {
+        Json::Null => true,
+        Json::Array(all) => all.is_empty(),
+        Json::Object(group) => group.is_empty(),
+        _ => false,
+    }
+}
+
+/// Filters of which both must hold.
+fn both(own: Json, other: Json) -> Json {
+    if asks_nothing(&other) {
+        return own;
+    }
+    if asks_nothing(&own) {
+        return other;
+    }
+    let group = |filters: Json| match filters {
+        Json::Array(_) => serde_json::json!({ "type": "AND", "values": filters }),
+        group => group,
+    };
+    serde_json::json!({ "type": "AND", "values": [group(own), group(other)] })
+}
+
+/// Splits a query into what all kinds share and what its own kind has.
+pub(crate) fn read<T: DeserializeOwned>(json: &Json) -> Result<(Base, T)> {
+    let Json::Object(query) = json else {
+        return Err(Error::Parse("A query is an object.".into()));
+    };
+    let mut query = query.clone();
+    query.retain(|key, value| !ALWAYS.contains(&key.as_str()) && !value.is_null());
+    for (key, value) in &mut query {
+        let shown = SHOWN.iter().find(|(name, _)| name == key).map_or(&[][..], |(_, keys)| *keys);
+        match value {
+            Json::Object(fields) if key != "properties" => tidy(fields, shown),
+            Json::Array(nodes) if key == "series" => tidy_nodes(nodes),
+            _ => {}
+        }
+    }
+    let mut base = Map::new();
+    for key in BASE {
+        if let Some(value) = query.remove(*key) {
+            base.insert((*key).to_owned(), value);
+        }
+    }
+    let base: Base = parse(Json::Object(base))?;
+    if base.sampling_factor.is_some_and(|factor| !(factor > 0.0 && factor <= 1.0)) {
+        return Err(Error::Parse("samplingFactor is between 0 and 1.".into()));
+    }
+    check_group(base.aggregation_group_type_index)?;
+    Ok((base, parse(Json::Object(query))?))
+}
+
+fn parse<T: DeserializeOwned>(json: Json) -> Result<T> {
+    serde_json::from_value(json).map_err(|error| Error::Parse(error.to_string()))
+}
+
+pub(crate) fn check_group(index: Option<usize>) -> Result<()> {
+    match index {
+        Some(index) if index >= GROUP_TYPES => {
+            Err(Error::Parse(format!("There is no group type with the index {index}.")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Null is the same as nothing, and what is only shown is left out.
+fn tidy(fields: &mut Map<String, Json>, shown: &[&str]) {
+    fields.retain(|key, value| !shown.contains(&key.as_str()) && !value.is_null());
+    for (key, value) in fields {
+        match value {
+            Json::Object(node) if matches!(key.as_str(), "targetEntity" | "returningEntity") => {
+                tidy(node, NODE_ONLY);
+            }
+            Json::Array(nodes) if matches!(key.as_str(), "exclusions" | "breakdowns") => {
+                tidy_nodes(nodes);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn tidy_nodes(nodes: &mut [Json]) {
+    for node in nodes {
+        if let Json::Object(fields) = node {
+            tidy(fields, NODE_ONLY);
+            if let Some(Json::Array(inner)) = fields.get_mut("nodes") {
+                tidy_nodes(inner);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Kind {
+        series: Vec<Node>,
+        #[serde(default, rename = "breakdownFilter")]
+        breakdown_filter: BreakdownFilter,
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_and_some_are_always_allowed() {
+        let query = json!({
+            "kind": "TrendsQuery", "version": 2, "tags": {}, "modifiers": null, "response": {},
+            "name": "x", "samplingFactor": null, "filterTestAccounts": true,
+            "breakdownFilter": {"breakdown": null, "breakdown_type": "event"},
+            "series": [{"kind": "EventsNode", "event": null, "custom_name": null, "math": "p75_count_per_actor"}],
+        });
+        let (base, kind) = read::<Kind>(&query).unwrap();
+        assert!(base.filter_test_accounts);
+        assert_eq!(kind.series[0].math, Math::P75CountPerActor);
+        assert!(kind.breakdown_filter.asks_nothing());
+        for (key, value) in [
+            ("frobnicate", json!(1)),
+            ("dateRange", json!({"from": "-7d"})),
+            ("samplingFactor", json!(0)),
+            ("samplingFactor", json!(1.5)),
+            ("aggregation_group_type_index", json!(5)),
+            ("series", json!([{"kind": "EventsNode", "math": "frobnicate"}])),
+            ("series", json!([{"kind": "EventsNode", "evnt": "a"}])),
+            ("series", json!([{"kind": "Nope"}])),
+            ("breakdownFilter", json!({"breakdown_limits": 2})),
+        ] {
+            let mut wrong = query.clone();
+            wrong[key] = value.clone();
+            assert!(matches!(read::<Kind>(&wrong), Err(Error::Parse(_))), "{key} {value}");
+        }
+        assert!(matches!(read::<Kind>(&json!([])), Err(Error::Parse(_))));
+    }
+
+    #[test]
+    fn a_dashboard_may_say_nothing_with_nulls() {
+        let overrides = json!({
+            "date_from": null, "properties": null, "interval": null, "unknown": 1,
+            "breakdown_filter": {"breakdown": "x", "breakdowns": null, "breakdown_limit": null,
+                "breakdown_hide_other_aggregation": null, "breakdown_normalize_url": null},
+        });
+        let overrides: Overrides = serde_json::from_value(overrides).unwrap();
+        assert!(!overrides.breakdown_filter.unwrap().asks_nothing());
+    }
+
+    #[test]
+    fn a_dashboards_filters_are_added_and_its_dates_win() {
+        let mut base = Base {
+            date_range: DateRange { date_from: Some("-30d".into()), ..DateRange::default() },
+            properties: json!([{"key": "a", "value": 1}]),
+            ..Base::default()
+        };
+        base.apply(&Overrides::default());
+        assert_eq!(base.date_range.date_from.as_deref(), Some("-30d"));
+        assert_eq!(base.properties, json!([{"key": "a", "value": 1}]));
+        base.apply(&Overrides {
+            date_to: Some("-1d".into()),
+            properties: json!([{"key": "b", "value": 2}]),
+            ..Overrides::default()
+        });
+        assert_eq!(base.date_range.date_from, None);
+        assert_eq!(base.date_range.date_to.as_deref(), Some("-1d"));
+        let and = json!({"type": "AND", "values": [
+            {"type": "AND", "values": [{"key": "a", "value": 1}]},
+            {"type": "AND", "values": [{"key": "b", "value": 2}]},
+        ]});
+        assert_eq!(base.properties, and);
+    }
+}

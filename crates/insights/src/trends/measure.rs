@@ -1,0 +1,448 @@
+//! The numbers of one series in one period.
+
+use hashbrown::HashMap;
+use warehouse::{ABSENT, Column, Filter, Key, Value};
+
+use super::lines::{Line, Lines, Share, rank};
+use crate::bins::Bins;
+use crate::breakdown::{Breakdown, Split};
+use crate::calendar::{Buckets, Interval};
+use crate::expression;
+use crate::firsts::Firsts;
+use crate::hogql::counting::{Counted, FirstError};
+use crate::question::{Meant, Question};
+use crate::range::Period;
+use crate::scan::{Actors, Entries, Rows, Scan, number};
+use crate::sessions::Sessions;
+use crate::set::Set;
+use crate::spec::{BreakdownFilter, Math, Node, PropertyPlace};
+use crate::statistic::Statistic;
+use crate::stop::Held;
+use crate::tally::{Cell, Stat, Tally};
+use crate::{Error, Result};
+
+const DIMENSIONS_MAX: usize = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum View {
+    /// A number for each bucket.
+    Series,
+    /// Each bucket with all before it.
+    Cumulative,
+    /// One number for the whole period.
+    Total,
+}
+
+impl View {
+    /// What a line is ranked by.
+    pub fn weight(self, data: &[f64]) -> f64 {
+        match self {
+            Self::Cumulative => data.last().copied().unwrap_or(0.0),
+            Self::Series | Self::Total => data.iter().sum(),
+        }
+    }
+}
+
+/// One series with all that decides its numbers.
+pub(crate) struct Measure<'a> {
+    pub question: &'a Question<'a>,
+    pub node: &'a Node,
+    pub period: &'a Period,
+    pub view: View,
+}
+
+impl Measure<'_> {
+    /// None when the series means an action that is gone.
+    pub fn lines(&self, split: &BreakdownFilter) -> Result<Option<Lines>> {
+        let Some(meant) = self.question.meant(self.node)? else { return Ok(None) };
+        match Split::plan(split, self.question, DIMENSIONS_MAX, (self.period.from, self.period.to))?
+        {
+            Split::Whole => self.measure(&meant, None).map(Some),
+            Split::Values(mut breakdown) => {
+                self.fill_bins(&meant, &mut breakdown)?;
+                self.measure(&meant, Some(&breakdown)).map(Some)
+            }
+            Split::Cohorts(slices) => {
+                let mut all = Lines::default();
+                for slice in slices {
+                    let own = meant.clone().and(slice.predicate.clone());
+                    let lines = self.measure(&own, None)?;
+                    let share = Share::Cohort(slice.id.map(|id| id.0), slice.name);
+                    let line = |line: Line| Line { share: share.clone(), ..line };
+                    all.lines.extend(lines.lines.into_iter().map(line));
+                }
+                let weight = |line: &Line| self.view.weight(&line.data);
+                all.lines.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+                Ok(Some(all))
+            }
+        }
+    }
+
+    /// Numbers are put into bins by those that the series has.
+    fn fill_bins(&self, meant: &Meant, breakdown: &mut Breakdown) -> Result<()> {
+        for dimension in &mut breakdown.dimensions {
+            let Some(count) = dimension.bin_count else { continue };
+            let plain = dimension.unbinned();
+            let mut scan = self.question.scan(meant.filter(self.period.from, self.period.to));
+            scan.breakdown = Some(&plain);
+            let whole = whole(self.period);
+            let table = tally(&scan, &whole, |(), rows| vec![(); rows.len()], add_one)?;
+            let mut numbers = Vec::new();
+            for value in table.values() {
+                let texts = plain.texts(value);
+                let read = texts.first().and_then(|text| number(Value::Text(text)));
+                let Some(read) = read else { continue };
+                table.show(value, &0, |cells| numbers.push((read, *cells[0])));
+            }
+            dimension.bins = Some(Bins::new(numbers, count)?);
+        }
+        Ok(())
+    }
+
+    fn measure(&self, meant: &Meant, breakdown: Option<&Breakdown>) -> Result<Lines> {
+        let math = self.node.math;
+        let actors = Actors::of(self.question.base.aggregation_group_type_index);
+        match math {
+            Math::Total => {
+                let scan = self.scan(meant, breakdown);
+                let table =
+                    tally(&scan, &self.buckets(), |(), rows| vec![(); rows.len()], add_one)?;
+                Ok(self.shape(table, breakdown, |count| *count as f64))
+            }
+            Math::Dau => self.distinct(meant, breakdown, &actors, true),
+            Math::WeeklyActive => self.rolling(meant, breakdown, &actors, 7),
+            Math::MonthlyActive => self.rolling(meant, breakdown, &actors, 30),
+            Math::UniqueSession => self.distinct(meant, breakdown, &Actors::sessions(), false),
+            Math::UniqueGroup => {
+                let index = self.node.math_group_type_index.unwrap_or(0);
+                self.distinct(meant, breakdown, &Actors::groups(index), false)
+            }
+            Math::FirstTimeForUser | Math::FirstMatchingEventForUser => {
+                self.firsts(meant, breakdown, &actors)
+            }
+            Math::Hogql => self.counting(meant, breakdown),
+            _ => {
+                if let Some(statistic) = Statistic::of_count_per_actor(math) {
+                    return self.per_actor(meant, breakdown, &actors, statistic);
+                }
+                let statistic = Statistic::of_property(math)
+                    .ok_or_else(|| Error::invalid("This way of counting is not supported here."))?;
+                self.numbers(meant, breakdown, statistic)
+            }
+        }
+    }
+
+    fn buckets(&self) -> Buckets {
+        match self.view {
+            View::Total => whole(self.period),
+            View::Series | View::Cumulative => self.period.buckets.clone(),
+        }
+    }
+
+    fn scan<'b>(&'b self, meant: &Meant, breakdown: Option<&'b Breakdown>) -> Scan<'b> {
+        let filter = meant.filter(self.period.from, self.period.to);
+        self.scan_filter(filter, breakdown)
+    }
+
+    fn scan_filter<'b>(&'b self, filter: Filter, breakdown: Option<&'b Breakdown>) -> Scan<'b> {
+        Scan { breakdown, ..self.question.scan(filter) }
+    }
+
+    /// A number out of each cell, and the running total when that is asked for.
+    fn shape<C: Cell>(
+        &self,
+        table: Tally<C>,
+        breakdown: Option<&Breakdown>,
+        of: impl Fn(&C) -> f64,
+    ) -> Lines {
+        self.shape_rows(table, breakdown, |cells| {
+            self.run_up(cells.iter().map(|cell| of(cell)).collect())
+        })
+    }
+
+    /// Each number with all before it, when that is asked for.
+    fn run_up(&self, mut data: Vec<f64>) -> Vec<f64> {
+        if self.view == View::Cumulative {
+            let mut sum = 0.0;
+            data.iter_mut().for_each(|number| {
+                sum += *number;
+                *number = sum;
+            });
+        }
+        data
+    }
+
+    fn shape_rows<C: Cell>(
+        &self,
+        table: Tally<C>,
+        breakdown: Option<&Breakdown>,
+        finish: impl Fn(&[&C]) -> Vec<f64>,
+    ) -> Lines {
+        let factor = self.node.math_multiplier.unwrap_or(1.0);
+        let finish = |cells: &[&C]| -> Vec<f64> {
+            finish(cells).into_iter().map(|number| number * factor).collect()
+        };
+        match breakdown {
+            Some(breakdown) => rank(table, breakdown, &finish, &|data| self.view.weight(data)),
+            None => {
+                let mut lines = Vec::new();
+                table.show(0, &C::default(), |cells| {
+                    lines.push(Line { share: Share::Whole, data: finish(cells) });
+                });
+                Lines { lines, more: false }
+            }
+        }
+    }
+
+    fn distinct(
+        &self,
+        meant: &Meant,
+        breakdown: Option<&Breakdown>,
+        actors: &Actors,
+        running: bool,
+    ) -> Result<Lines> {
+        let scan = Scan { actors: Some(actors), ..self.scan(meant, breakdown) };
+        let table = tally(&scan, &self.buckets(), who, Set::insert)?;
+        if !(running && self.view == View::Cumulative) {
+            return Ok(self.shape(table, breakdown, |set| set.len() as f64));
+        }
+        Ok(self.shape_rows(table, breakdown, |cells| {
+            let mut so_far = Set::default();
+            let count = |set: &&Set| {
+                so_far.union(set);
+                so_far.len() as f64
+            };
+            cells.iter().map(count).collect()
+        }))
+    }
+
+    /// Who was there in the days that end with each bucket's last day.
+    fn rolling(
+        &self,
+        meant: &Meant,
+        breakdown: Option<&Breakdown>,
+        actors: &Actors,
+        days: i64,
+    ) -> Result<Lines> {
+        let calendar = &self.question.dates.calendar;
+        let Period { from, to, buckets } = self.period;
+        let back = |at: i64| {
+            let day = calendar.start(at, Interval::Day)?;
+            calendar.start(calendar.plus(day, Interval::Day, 1 - days)?, Interval::Day)
+        };
+        if self.view == View::Total {
+            let from = back(*to)?.min(*from);
+            let period = Period { from, ..self.period.clone() };
+            let measure = Measure { period: &period, ..*self };
+            return measure.distinct(meant, breakdown, actors, false);
+        }
+        let first = buckets.starts.first().copied().unwrap_or(*from);
+        let all = calendar.buckets(back(first)?, *to, Interval::Day)?;
+        let scan = self.scan_filter(meant.filter(back(first)?, *to), breakdown);
+        let scan = Scan { actors: Some(actors), ..scan };
+        let table = tally(&scan, &all, who, Set::insert)?;
+        let last_day = |bucket: usize| match buckets.interval {
+            Interval::Week | Interval::Month => all.of(buckets.end_of(bucket) - 1),
+            _ => all.of(buckets.starts[bucket]),
+        };
+        let last = all.len().saturating_sub(1);
+        let ends: Vec<usize> =
+            (0..buckets.len()).map(|bucket| last_day(bucket).unwrap_or(last)).collect();
+        Ok(self.shape_rows(table, breakdown, |cells| {
+            let mut sum = 0.0;
+            let count = |end: &usize| {
+                let mut there = Set::default();
+                let start = (end + 1).saturating_sub(days as usize);
+                cells[start..=*end].iter().for_each(|day| there.union(day));
+                let count = there.len() as f64;
+                sum += count;
+                if self.view == View::Cumulative { sum } else { count }
+            };
+            ends.iter().map(count).collect()
+        }))
+    }
+
+    fn firsts(
+        &self,
+        meant: &Meant,
+        breakdown: Option<&Breakdown>,
+        actors: &Actors,
+    ) -> Result<Lines> {
+        let scan = self.scan_filter(meant.filter(i64::MIN, self.period.to), breakdown);
+        let found = Firsts::of(&Scan { actors: Some(actors), ..scan })?;
+        let mut held = self.question.stop.hold();
+        held.set(found.bytes())?;
+        // The filters are asked of the very first event, so an earlier one that fails them counts.
+        let ever = match (self.node.math, self.question.named(self.node)?) {
+            (Math::FirstTimeForUser, Some(named)) => {
+                let scan = self.scan_filter(named.filter(i64::MIN, self.period.to), None);
+                Some(Firsts::of(&Scan { actors: Some(actors), ..scan })?)
+            }
+            _ => None,
+        };
+        let buckets = self.buckets();
+        let mut table: Tally<u64> = Tally::new(buckets.len());
+        for (actor, time, value) in found.iter().filter(|(_, time, _)| *time >= self.period.from) {
+            if ever.as_ref().is_some_and(|ever| ever.time(actor) != Some(time)) {
+                continue;
+            }
+            if let Some(bucket) = buckets.of(time) {
+                *table.cell(value, bucket) += 1;
+            }
+        }
+        Ok(self.shape(table, breakdown, |count| *count as f64))
+    }
+
+    /// As an expression over aggregates says.
+    fn counting(&self, meant: &Meant, breakdown: Option<&Breakdown>) -> Result<Lines> {
+        let text = self.node.math_hogql.as_deref().unwrap_or_default();
+        let hogql = self.question.hogql.ok_or_else(expression::unsupported)?;
+        let counting = hogql.counting(self.question.world, text)?;
+        let scan = Scan { keys: counting.keys(), ..self.scan(meant, breakdown) };
+        let buckets = self.buckets();
+        let new = || (Tally::<Counted>::new(buckets.len()), scan.stop.hold());
+        let each = |(table, held): &mut (Tally<Counted>, Held<'_>), rows: &Rows<'_>| {
+            let read = counting.read(rows.seen())?;
+            let mut cursor = buckets.cursor();
+            for (row, time) in rows.times.iter().enumerate() {
+                if let Some(bucket) = cursor.of(*time) {
+                    counting.add(table.cell(rows.value(row), bucket), &read, row);
+                }
+            }
+            held.set(table.bytes())
+        };
+        let found = scan.fold(new, each)?.into_iter().map(|(table, _)| table);
+        let table = Tally::join(buckets.len(), found);
+        let failed = FirstError::default();
+        let lines = self.shape_rows(table, breakdown, |cells| {
+            let mut data = failed.keep(counting.finish(cells));
+            data.resize(cells.len(), 0.0);
+            self.run_up(data)
+        });
+        failed.check().map(|()| lines)
+    }
+
+    fn per_actor(
+        &self,
+        meant: &Meant,
+        breakdown: Option<&Breakdown>,
+        actors: &Actors,
+        statistic: Statistic,
+    ) -> Result<Lines> {
+        let scan = Scan { actors: Some(actors), ..self.scan(meant, breakdown) };
+        let add = |counts: &mut HashMap<u32, u64>, actor: u32| {
+            *counts.entry(actor).or_default() += 1;
+        };
+        let table = tally(&scan, &self.buckets(), who, add)?;
+        Ok(self.shape(table, breakdown, |counts| {
+            statistic.of(counts.values().map(|count| *count as f64).collect())
+        }))
+    }
+
+    fn numbers(
+        &self,
+        meant: &Meant,
+        breakdown: Option<&Breakdown>,
+        statistic: Statistic,
+    ) -> Result<Lines> {
+        let name = self.node.math_property.as_deref().filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| Error::invalid("This math needs a math_property."))?;
+        let of_session = self.node.math_property_type == PropertyPlace::Session;
+        if name == "$session_duration" || of_session {
+            return self.of_sessions(meant, breakdown, statistic, name);
+        }
+        let mut scan = self.scan(meant, breakdown);
+        let people = &self.question.world.people;
+        let persons = match self.node.math_property_type {
+            PropertyPlace::Event => {
+                scan.keys = vec![Key::Property(name.to_owned())];
+                None
+            }
+            PropertyPlace::Person => Some(people.column(name)),
+            PropertyPlace::Session => None,
+        };
+        let read = |entries: &mut Entries<f64>, rows: &Rows<'_>| {
+            let of = |value: Value<'_>| number(value).unwrap_or(f64::NAN);
+            let Some(persons) = &persons else {
+                return entries.each_row(&rows.columns[0], f64::NAN, of);
+            };
+            let code =
+                |no: &u32| persons.codes.get(people.actor(*no) as usize).copied().unwrap_or(ABSENT);
+            let codes = rows.distinct_nos.iter().map(code).collect();
+            let column = Column { codes, dictionary: persons.dictionary.clone() };
+            entries.each_row(&column, f64::NAN, of)
+        };
+        let buckets = self.buckets();
+        if let Statistic::Quantile(_) = statistic {
+            let push = |all: &mut Vec<f64>, number: f64| {
+                if !number.is_nan() {
+                    all.push(number);
+                }
+            };
+            let table = tally(&scan, &buckets, read, push)?;
+            return Ok(self.shape(table, breakdown, |all: &Vec<f64>| statistic.of(all.clone())));
+        }
+        let add = |stat: &mut Stat, number: f64| {
+            if !number.is_nan() {
+                stat.add(number);
+            }
+        };
+        let table = tally(&scan, &buckets, read, add)?;
+        Ok(self.shape(table, breakdown, |stat| statistic.of_stat(stat)))
+    }
+
+    /// Each session that was there counts once, with its number.
+    fn of_sessions(
+        &self,
+        meant: &Meant,
+        breakdown: Option<&Breakdown>,
+        statistic: Statistic,
+        name: &str,
+    ) -> Result<Lines> {
+        let actors = Actors::sessions();
+        let scan = Scan { actors: Some(&actors), ..self.scan(meant, breakdown) };
+        let table = tally(&scan, &self.buckets(), who, Set::insert)?;
+        let Period { from, to, .. } = *self.period;
+        let sessions = Sessions::read(self.question, name, from, to)?;
+        Ok(self.shape(table, breakdown, |there: &Set| {
+            let mut numbers = Vec::new();
+            there.for_each(|session| numbers.extend(sessions.number(&actors.text(session))));
+            statistic.of(numbers)
+        }))
+    }
+}
+
+fn add_one(count: &mut u64, (): ()) {
+    *count += 1;
+}
+
+fn who(_: &mut (), rows: &Rows<'_>) -> Vec<u32> {
+    rows.actors.to_vec()
+}
+
+/// The period as one bucket.
+pub(crate) fn whole(period: &Period) -> Buckets {
+    let Period { from, to, buckets } = period;
+    Buckets { interval: buckets.interval, starts: vec![*from], end: to.saturating_add(1) }
+}
+
+/// Puts what is `read` of every row into the cell of its breakdown value and bucket.
+pub(crate) fn tally<C: Cell, X: Default + Send, T: Copy>(
+    scan: &Scan<'_>,
+    buckets: &Buckets,
+    read: impl Fn(&mut X, &Rows<'_>) -> Vec<T> + Sync,
+    put: impl Fn(&mut C, T) + Sync,
+) -> Result<Tally<C>> {
+    let new = || (Tally::new(buckets.len()), X::default(), scan.stop.hold());
+    let each = |(table, own, held): &mut (Tally<C>, X, Held<'_>), rows: &Rows<'_>| {
+        let mut cursor = buckets.cursor();
+        for (row, item) in read(own, rows).into_iter().enumerate() {
+            if let Some(bucket) = cursor.of(rows.times[row]) {
+                put(table.cell(rows.value(row), bucket), item);
+            }
+        }
+        held.set(table.bytes() + scan.breakdown.map_or(0, Breakdown::bytes))
+    };
+    let found = scan.fold(new, each)?;
+    Ok(Tally::join(buckets.len(), found.into_iter().map(|(table, _, _)| table)))
+}

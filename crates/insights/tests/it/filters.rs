@@ -1,0 +1,135 @@
+//! Which events and whom trends count.
+
+use serde_json::{Value as Json, json};
+
+use crate::project::{Project, at, each, with};
+
+fn series(nodes: Json) -> Json {
+    json!({
+        "kind": "TrendsQuery",
+        "series": nodes,
+        "dateRange": {"date_from": "2024-01-01", "date_to": "2024-01-03"},
+    })
+}
+
+fn a(math: &str) -> Json {
+    series(json!([{"kind": "EventsNode", "event": "a", "math": math}]))
+}
+
+// contract: query 73, 74, 75, 76, 77, 79
+#[test]
+fn filters_decide_which_events_count() {
+    let mut project = Project::f1();
+    project.test_account_filters =
+        json!([{"key": "email", "type": "person", "operator": "not_icontains", "value": "p1@"}]);
+    project.cohort(5, "Friends", &[0]);
+    project.group(0, "acme", json!({"plan": "pro"}));
+    let mut groups = [const { None }; 5];
+    groups[0] = Some("acme".to_owned());
+    project.row("p3", "a", at("2024-01-02T10:00:00Z"), json!({}), groups);
+    let count = |changes: Json| project.ask(with(a("total"), changes))[0]["count"].clone();
+    assert_eq!(count(json!({"filterTestAccounts": true})), 2);
+    let either = json!({"type": "OR", "values": [
+        {"key": "$browser", "value": "Safari"}, {"key": "amount", "operator": "gt", "value": 25}]});
+    assert_eq!(count(json!({ "properties": either })), 2);
+    for (filter, expected) in [
+        (json!({"key": "missing", "operator": "is_not", "value": "x"}), 4),
+        (json!({"key": "missing", "operator": "is_set", "value": "is_set"}), 0),
+        (json!({"key": "id", "type": "cohort", "value": 5}), 2),
+        (json!({"key": "id", "type": "cohort", "operator": "not_in", "value": 5}), 2),
+        (json!({"key": "email", "type": "person", "value": "p2@me.com"}), 1),
+        (json!({"key": "plan", "type": "group", "group_type_index": 0, "value": "pro"}), 1),
+    ] {
+        assert_eq!(count(json!({ "properties": [filter.clone()] })), expected, "{filter}");
+    }
+    let regex = json!([{"key": "$browser", "operator": "regex", "value": "("}]);
+    project.refuse(with(a("total"), json!({ "properties": regex })));
+    let mut own = a("total");
+    own["series"][0]["properties"] = json!([{"key": "$browser", "value": "Safari"}]);
+    assert_eq!(project.ask(own)[0]["count"], 1);
+}
+
+// contract: query 80
+#[test]
+fn groups_and_sessions_are_counted() {
+    let mut project = Project::empty();
+    for (key, session, time) in [
+        ("acme", "s1", "2024-01-01T10:00:00Z"),
+        ("acme", "s1", "2024-01-01T10:00:30Z"),
+        ("acme", "s2", "2024-01-01T11:00:00Z"),
+        ("", "s2", "2024-01-01T11:01:40Z"),
+        ("hooli", "", "2024-01-02T10:00:00Z"),
+    ] {
+        let mut groups = [const { None }; 5];
+        groups[0] = Some(key.to_owned()).filter(|key| !key.is_empty());
+        project.row("p", "a", at(time), json!({"$session_id": session}), groups);
+    }
+    let mut query = a("unique_group");
+    query["series"][0]["math_group_type_index"] = json!(0);
+    assert_eq!(project.ask(query)[0]["data"], json!([1, 1, 0]));
+    assert_eq!(project.ask(a("unique_session"))[0]["data"], json!([2, 0, 0]));
+    let by_group = with(a("dau"), json!({"aggregation_group_type_index": 0}));
+    assert_eq!(project.ask(by_group)[0]["data"], json!([1, 1, 0]));
+    let mut query = a("sum");
+    query["series"][0]["math_property"] = json!("$session_duration");
+    assert_eq!(project.ask(query)[0]["data"], json!([130, 0, 0]));
+}
+
+#[test]
+fn sessions_are_known_by_how_they_began_and_ended() {
+    let mut project = Project::empty();
+    let page = |url: &str| json!({"$session_id": "s1", "$current_url": url});
+    for (event, properties, time) in [
+        ("$pageview", page("https://x.com/home?a=1"), "2024-01-01T10:00:00Z"),
+        ("$pageview", page("https://x.com/buy"), "2024-01-01T10:00:20Z"),
+        ("a", json!({"$session_id": "s1", "utm_source": "mail"}), "2024-01-01T10:00:30Z"),
+        ("a", json!({"$session_id": "s2"}), "2024-01-01T11:00:00Z"),
+        ("a", json!({}), "2024-01-01T12:00:00Z"),
+    ] {
+        project.event("p", event, time, properties);
+    }
+    let null = "$$_posthog_breakdown_null_$$";
+    let values = |name: &str| {
+        let by = json!({"breakdownFilter": {"breakdown": name, "breakdown_type": "session"}});
+        each(&project.ask(with(a("total"), by)), "breakdown_value")
+    };
+    assert_eq!(values("$entry_pathname"), ["/home", null]);
+    assert_eq!(values("$end_current_url"), ["https://x.com/buy", null]);
+    assert_eq!(values("$entry_hostname"), ["x.com", null]);
+    assert_eq!(values("$entry_utm_source"), ["mail", null]);
+    assert_eq!(values("$session_duration"), ["0", "30", null]);
+    assert_eq!(values("$is_bounce"), ["false", "true", null]);
+    let by = json!({"breakdownFilter": {"breakdown": "$nope", "breakdown_type": "session"}});
+    assert!(project.refuse(with(a("total"), by)).contains("$nope"));
+    let mut query = a("max");
+    query["series"][0]["math_property"] = json!("$pageview_count");
+    query["series"][0]["math_property_type"] = json!("session_properties");
+    assert_eq!(project.ask(query)[0]["data"], json!([2, 0, 0]));
+}
+
+#[test]
+fn actions_and_groups_of_nodes_are_series_too() {
+    let mut project = Project::f1();
+    project.action(7, "Either", json!([{"event": "a"}, {"event": "b"}]));
+    let found = project.ask(series(json!([{"kind": "ActionsNode", "id": 7, "math": "dau"}])));
+    assert_eq!((&found[0]["label"], &found[0]["data"]), (&json!("Either"), &json!([2, 1, 1])));
+    assert_eq!(
+        (&found[0]["action"]["id"], &found[0]["action"]["type"]),
+        (&json!(7), &json!("actions"))
+    );
+    let gone = json!([{"kind": "ActionsNode", "id": 8}, {"kind": "EventsNode", "event": "a"}]);
+    assert_eq!(each(&project.ask(series(gone)), "label"), ["a"]);
+    let nodes = json!([{"kind": "EventsNode", "event": "a"}, {"kind": "EventsNode", "event": "b"}]);
+    let group = json!([{"kind": "GroupNode", "operator": "OR", "nodes": nodes}]);
+    assert_eq!(project.ask(series(group))[0]["data"], json!([3, 1, 1]));
+}
+
+#[test]
+fn persons_that_were_merged_count_once_and_ids_without_profile_each() {
+    let mut project = Project::f1();
+    project.person(&["m1", "m2"], "2024-01-01", json!({}));
+    for id in ["m1", "m2", "anonymous-1", "anonymous-2", "anonymous-2"] {
+        project.event(id, "a", "2024-01-02T10:00:00Z", json!({}));
+    }
+    assert_eq!(project.ask(a("dau"))[0]["data"], json!([2, 3, 1]));
+}

@@ -1,0 +1,255 @@
+//! Retention, lifecycle, stickiness and paths.
+
+use insights::Insight;
+use serde_json::{Value as Json, json};
+
+use crate::project::{Project, at, each, stop, with};
+
+fn retention(filter: Json) -> Json {
+    let entity = json!({"id": "a", "name": "a", "type": "events"});
+    let own = json!({"targetEntity": entity, "returningEntity": entity, "period": "Day", "totalIntervals": 3});
+    json!({
+        "kind": "RetentionQuery",
+        "retentionFilter": with(own, filter),
+        "dateRange": {"date_to": "2024-01-03"},
+    })
+}
+
+fn table(results: &Json) -> Vec<Vec<u64>> {
+    let row = |row: &Json| {
+        each(&row["values"], "count").iter().map(|count| count.as_u64().unwrap()).collect()
+    };
+    results.as_array().unwrap().iter().map(row).collect()
+}
+
+// contract: query 92, 93, 94
+#[test]
+fn retention_counts_who_comes_back() {
+    let project = Project::f1();
+    let found = project.ask(retention(json!({})));
+    assert_eq!(table(&found), [[2, 0, 1], [0, 0, 0], [1, 0, 0]]);
+    assert_eq!(each(&found, "label"), ["Day 0", "Day 1", "Day 2"]);
+    assert_eq!(each(&found[0]["values"], "label"), ["Day 0", "Day 1", "Day 2"]);
+    assert_eq!(
+        each(&found, "date"),
+        ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z", "2024-01-03T00:00:00Z"]
+    );
+    let first = project.ask(retention(json!({"retentionType": "retention_first_time"})));
+    assert_eq!(table(&first), [[2, 0, 1], [0, 0, 0], [0, 0, 0]]);
+    let cumulative = project.ask(retention(json!({"cumulative": true})));
+    assert_eq!(table(&cumulative)[0], [2, 1, 1]);
+    let often = project.ask(retention(json!({"minimumOccurrences": 2})));
+    assert_eq!(table(&often)[0], [2, 0, 0]);
+}
+
+#[test]
+fn retention_has_rows_for_the_range_and_columns_for_the_intervals() {
+    let project = Project::f1();
+    let range = json!({"dateRange": {"date_from": "2024-01-02", "date_to": "2024-01-03"}});
+    assert_eq!(table(&project.ask(with(retention(json!({})), range))), [[0, 0, 0], [1, 0, 0]]);
+    let week = project.ask(retention(json!({"period": "Week", "totalIntervals": 2})));
+    assert_eq!(table(&week), [[0, 0], [2, 0]]);
+    assert_eq!(week[1]["date"], "2023-12-31T00:00:00Z");
+    let hours = project.ask(retention(json!({"period": "Hour", "totalIntervals": 31})));
+    assert_eq!(hours.as_array().unwrap().len(), 31);
+    for intervals in [0, 32] {
+        assert!(
+            project
+                .refuse(retention(json!({ "totalIntervals": intervals })))
+                .contains("totalIntervals")
+        );
+    }
+    let mut zoned = Project::f1();
+    zoned.zone = "America/New_York";
+    assert_eq!(zoned.ask(retention(json!({})))[0]["date"], "2024-01-01T00:00:00-05:00");
+}
+
+#[test]
+fn the_first_event_ever_is_asked_for_the_filters() {
+    let project = Project::f1();
+    let large = json!([{"key": "amount", "operator": "gt", "value": 15}]);
+    let ask = |kind: &str| {
+        let entity = json!({"id": "a", "type": "events", "properties": large});
+        table(&project.ask(retention(json!({"targetEntity": entity, "retentionType": kind}))))
+    };
+    assert_eq!(ask("retention_first_time"), [[1, 0, 0], [0, 0, 0], [1, 0, 0]]);
+    assert_eq!(ask("retention_first_ever_occurrence"), [[1, 0, 0], [0, 0, 0], [0, 0, 0]]);
+}
+
+#[test]
+fn retention_is_broken_down_by_the_start() {
+    let project = Project::f1();
+    let by = |breakdown: Json| with(retention(json!({})), json!({ "breakdownFilter": breakdown }));
+    let found = project.ask(by(json!({"breakdown": "$browser"})));
+    assert_eq!(
+        each(&found, "breakdown_value"),
+        ["Chrome", "Chrome", "Chrome", "Safari", "Safari", "Safari"]
+    );
+    assert_eq!(table(&found)[..3], [[1, 0, 1], [0, 0, 0], [1, 0, 0]]);
+    assert_eq!(table(&found)[3], [1, 0, 0]);
+    let found = project.ask(by(json!({"breakdown": "$browser", "breakdown_limit": 1})));
+    assert_eq!(found[3]["breakdown_value"], "$$_posthog_breakdown_other_$$");
+    let two = json!({"breakdowns": [{"property": "a"}, {"property": "b"}]});
+    assert!(project.refuse(by(two)).contains("At most 1"));
+}
+
+// contract: query 95
+#[test]
+fn a_lifecycle_says_who_is_new_and_who_stays_away() {
+    let project = Project::f1();
+    let query = json!({
+        "kind": "LifecycleQuery",
+        "series": [{"kind": "EventsNode", "event": "a"}],
+        "dateRange": {"date_from": "2024-01-01", "date_to": "2024-01-03"},
+        "lifecycleFilter": {"toggledLifecycles": ["new"], "showLegend": true},
+    });
+    let found = project.ask(query.clone());
+    assert_eq!(each(&found, "status"), ["new", "returning", "resurrecting", "dormant"]);
+    assert_eq!(
+        each(&found, "data"),
+        [json!([2, 0, 0]), json!([0, 0, 0]), json!([0, 0, 1]), json!([0, -2, 0])]
+    );
+    assert_eq!(each(&found, "count"), [2, 0, 1, -2]);
+    assert_eq!(
+        (&found[3]["label"], &found[0]["labels"][0]),
+        (&json!("a - dormant"), &json!("1-Jan-2024"))
+    );
+    // Who was there the day before returns, and who leaves then is missed on the first day.
+    let later = json!({"dateRange": {"date_from": "2024-01-02", "date_to": "2024-01-04"}});
+    let found = project.ask(with(query.clone(), later));
+    assert_eq!(each(&found, "data")[2..], [json!([0, 1, 0]), json!([-2, 0, -1])]);
+    let two = json!({"series": [{"kind": "EventsNode"}, {"kind": "EventsNode"}]});
+    assert!(project.refuse(with(query, two)).contains("one series"));
+}
+
+// contract: query 96, 97
+#[test]
+fn stickiness_counts_days_of_coming_back() {
+    let mut project = Project::f1();
+    let stickiness = |filter: Json| {
+        json!({
+            "kind": "StickinessQuery",
+            "series": [{"kind": "EventsNode", "event": "a"}],
+            "dateRange": {"date_from": "2024-01-01", "date_to": "2024-01-03"},
+            "stickinessFilter": filter,
+        })
+    };
+    let found = project.ask(stickiness(json!({})));
+    assert_eq!((&found[0]["data"], &found[0]["count"]), (&json!([1, 1, 0]), &json!(2)));
+    assert_eq!(found[0]["labels"], json!(["1 day", "2 days", "3 days"]));
+    assert_eq!((&found[0]["days"], &found[0]["label"]), (&json!([1, 2, 3]), &json!("a")));
+    let found = project.ask(stickiness(json!({"computedAs": "cumulative"})));
+    assert_eq!(
+        (&found[0]["data"], &found[0]["labels"][1]),
+        (&json!([2, 1, 0]), &json!("2 days or more"))
+    );
+    project.event("p1", "a", "2024-01-03T10:00:00Z", json!({}));
+    let often = |operator: &str, value: u64| {
+        let criteria = json!({"stickinessCriteria": {"operator": operator, "value": value}});
+        project.ask(stickiness(criteria))[0]["data"].clone()
+    };
+    assert_eq!(often("gte", 1), json!([1, 1, 0]));
+    assert_eq!(often("gte", 2), json!([1, 0, 0]));
+    assert_eq!(often("lte", 1), json!([2, 0, 0]));
+    assert_eq!(often("exact", 2), json!([1, 0, 0]));
+    let compared =
+        project.ask(with(stickiness(json!({})), json!({"compareFilter": {"compare": true}})));
+    assert_eq!(each(&compared, "compare_label"), ["current", "previous"]);
+    assert_eq!(each(&compared, "count"), [2, 0]);
+}
+
+fn paths(filter: Json) -> Json {
+    json!({
+        "kind": "PathsQuery",
+        "pathsFilter": filter,
+        "dateRange": {"date_from": "2024-01-01", "date_to": "2024-01-03"},
+    })
+}
+
+// contract: query 98, 99
+#[test]
+fn paths_are_edges_between_what_people_did() {
+    let mut project = Project::f1();
+    let custom = json!({"includeEventTypes": ["custom_event"]});
+    assert_eq!(project.ask(paths(custom.clone())), json!([]));
+    project.event("p2", "b", "2024-01-01T12:20:00Z", json!({}));
+    let found = project.ask(paths(custom.clone()));
+    let edge =
+        json!({"source": "1_a", "target": "2_b", "value": 1, "average_conversion_time": 1_200_000});
+    assert_eq!(found, json!([edge]));
+    for (event, time) in [
+        ("c", "2024-01-01T12:21:00Z"),
+        ("$hidden", "2024-01-01T12:22:00Z"),
+        ("d", "2024-01-01T12:23:00Z"),
+    ] {
+        project.event("p2", event, time, json!({}));
+    }
+    let edges = |filter: Json| {
+        let found = project.ask(paths(filter));
+        let text = |edge: &Json| {
+            format!("{} {}", edge["source"].as_str().unwrap(), edge["target"].as_str().unwrap())
+        };
+        found.as_array().unwrap().iter().map(text).collect::<Vec<_>>()
+    };
+    assert_eq!(edges(with(custom.clone(), json!({"startPoint": "b"}))), ["1_b 2_c", "2_c 3_d"]);
+    assert_eq!(edges(with(custom.clone(), json!({"edgeLimit": 1}))), ["1_a 2_b"]);
+    assert_eq!(edges(with(custom.clone(), json!({"endPoint": "c"}))), ["1_a 2_b", "2_b 3_c"]);
+    assert_eq!(
+        edges(with(custom.clone(), json!({"excludeEvents": ["b"], "stepLimit": 2}))),
+        ["1_a 2_c"]
+    );
+    assert_eq!(edges(json!({})), ["1_a 2_b", "2_b 3_c", "3_c 4_$hidden", "4_$hidden 5_d"]);
+    assert_eq!(edges(with(custom.clone(), json!({"minEdgeWeight": 2}))), Vec::<String>::new());
+    for (key, value) in [("stepLimit", 21), ("stepLimit", 0), ("edgeLimit", 0)] {
+        assert!(project.refuse(paths(with(custom.clone(), json!({ (key): value })))).contains(key));
+    }
+}
+
+#[test]
+fn pages_and_screens_are_called_by_where_they_are() {
+    let mut project = Project::empty();
+    let page = |url: &str| json!({ "$current_url": url });
+    for (event, properties, time) in [
+        ("$pageview", page("https://x.com/home/?a=1"), "10:00:00"),
+        ("$pageview", page("https://x.com/home"), "10:01:00"),
+        ("$pageview", page("https://x.com/user/17"), "10:02:00"),
+        ("$screen", json!({"$screen_name": "Cart"}), "10:03:00"),
+        ("$pageview", json!({}), "10:04:00"),
+        ("bought", json!({}), "10:05:00"),
+    ] {
+        project.row(
+            "p",
+            event,
+            at(&format!("2024-01-01T{time}Z")),
+            properties,
+            [const { None }; 5],
+        );
+    }
+    let targets = |filter: Json| {
+        let found = project.ask(paths(filter));
+        let mut all = vec![found[0]["source"].as_str().unwrap().to_owned()];
+        all.extend(each(&found, "target").iter().map(|target| target.as_str().unwrap().to_owned()));
+        all
+    };
+    assert_eq!(targets(json!({})), ["1_/home", "2_/user/17", "3_Cart", "4_bought"]);
+    let pages = json!({"includeEventTypes": ["$pageview"], "showFullUrls": true});
+    assert_eq!(
+        targets(pages),
+        ["1_https://x.com/home/?a=1", "2_https://x.com/home", "3_https://x.com/user/17"]
+    );
+    let grouped = json!({"pathGroupings": ["/user/*"], "includeEventTypes": ["$pageview"]});
+    assert_eq!(targets(grouped), ["1_/home", "2_/user/*"]);
+    let cleaned = json!({
+        "localPathCleaningFilters": [{"alias": "/:id", "regex": "/\\d+$"}],
+        "includeEventTypes": ["$pageview", "$screen"],
+    });
+    assert_eq!(targets(cleaned), ["1_/home", "2_/user/:id", "3_Cart"]);
+    let replaced = paths(json!({"includeEventTypes": ["$pageview"], "pathReplacements": true}));
+    assert!(project.refuse(replaced.clone()).contains("rules"));
+    let mut insight = Insight::parse("PathsQuery", &replaced).unwrap().unwrap();
+    insight.set_path_cleaning(&json!([{"alias": "/:user", "regex": "/user/.*"}, 17]));
+    let found = insight.run(&project.world(), &stop()).unwrap().results;
+    assert_eq!(found[0]["target"], "2_/:user");
+    let named = json!({"includeEventTypes": ["hogql"], "pathsHogQLExpression": "event"});
+    assert_eq!(targets(named), ["1_$pageview", "2_$screen", "3_$pageview", "4_bought"]);
+}

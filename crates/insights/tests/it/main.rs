@@ -1,0 +1,10 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod filters;
+mod funnels;
+mod hogql;
+mod kinds;
+mod limits;
+mod oracle;
+mod project;
+mod trends;

@@ -1,0 +1,82 @@
+//! Random questions about random projects, answered twice: by the crate, and by plain loops over
+//! plain rows.
+
+mod funnels;
+mod history;
+mod others;
+mod questions;
+mod trends;
+
+use rand::{SeedableRng as _, rngs::StdRng};
+use serde_json::Value as Json;
+
+use crate::project::Project;
+use history::History;
+
+/// Projects, and questions about each.
+const PROJECTS: u64 = 16;
+const QUESTIONS: usize = 40;
+
+/// Numbers may differ by how they were added up.
+fn same(a: &Json, b: &Json) -> bool {
+    match (a, b) {
+        (Json::Number(a), Json::Number(b)) => {
+            let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
+            (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0)
+        }
+        (Json::Array(a), Json::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        (Json::Object(a), Json::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
+        }
+        _ => a == b,
+    }
+}
+
+/// What the reference says of an answer: only those members.
+fn only(results: &Json, shape: &Json) -> Json {
+    match (results, shape) {
+        (Json::Array(results), Json::Array(shapes)) if results.len() == shapes.len() => {
+            results.iter().zip(shapes).map(|(result, shape)| only(result, shape)).collect()
+        }
+        (Json::Object(own), Json::Object(shape)) => {
+            let member = |(key, shape): (&String, &Json)| {
+                (key.clone(), own.get(key).map_or(Json::Null, |own| only(own, shape)))
+            };
+            Json::Object(shape.iter().map(member).collect())
+        }
+        (Json::Array(results), Json::Array(shapes)) => {
+            let shape = shapes.first().unwrap_or(&Json::Null);
+            results.iter().map(|result| only(result, shape)).collect()
+        }
+        (other, _) => other.clone(),
+    }
+}
+
+fn check(project: &Project, history: &History, query: &Json, seed: u64) {
+    let found = project.outcome(query);
+    let found = found.unwrap_or_else(|error| panic!("seed {seed}: {query}: {error}")).results;
+    let expected = match query["kind"].as_str().unwrap() {
+        "TrendsQuery" => trends::answer(history, query),
+        "FunnelsQuery" => funnels::answer(history, query),
+        "RetentionQuery" => others::retention(history, query),
+        "LifecycleQuery" => others::lifecycle(history, query),
+        "StickinessQuery" => others::stickiness(history, query),
+        _ => others::paths(history, query),
+    };
+    let found = only(&found, &expected);
+    assert!(same(&found, &expected), "seed {seed}: {query}\nfound    {found}\nexpected {expected}");
+}
+
+#[test]
+fn answers_agree_with_plain_loops_over_plain_rows() {
+    for seed in 0..PROJECTS {
+        let mut random = StdRng::seed_from_u64(seed);
+        let (project, history) = History::random(&mut random);
+        for _ in 0..QUESTIONS {
+            let query = questions::any(&mut random, &history);
+            check(&project, &history, &query, seed);
+        }
+    }
+}

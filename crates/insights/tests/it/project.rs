@@ -1,0 +1,227 @@
+//! A project with events in a real warehouse.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use facts::{
+    ActionFacts, ActionTest, CohortFacts, GroupFacts, Groups, People, PersonFacts, World, Zone,
+};
+use insights::{Error, Hogql, Insight, Outcome, Stop};
+use model::definition::{PropertyOwner, PropertyType};
+use model::person::{DistinctNo, PersonNo};
+use model::{ActionId, Clock, CohortId, ProjectId, Timestamp};
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+use uuid::Uuid;
+use warehouse::{EventRow, Settings, Warehouse};
+
+pub const PROJECT: ProjectId = ProjectId(1);
+const MEMORY_BYTES_MAX: usize = 256 << 20;
+
+pub struct Project {
+    _dir: TempDir,
+    pub warehouse: Warehouse,
+    pub people: People,
+    pub groups: Groups,
+    pub cohorts: Vec<(CohortId, CohortFacts)>,
+    pub actions: HashMap<ActionId, ActionFacts>,
+    pub zone: &'static str,
+    pub now: &'static str,
+    pub week_starts_monday: bool,
+    pub test_account_filters: Json,
+    ids: HashMap<String, u32>,
+    persons: u32,
+}
+
+pub fn at(text: &str) -> Timestamp {
+    Timestamp::parse(text).unwrap()
+}
+
+pub fn stop() -> Stop {
+    Stop::new(None, Arc::default(), MEMORY_BYTES_MAX)
+}
+
+impl Project {
+    pub fn empty() -> Self {
+        Self::with(Settings::default())
+    }
+
+    pub fn with(settings: Settings) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Clock::at(at("2024-06-01"));
+        let warehouse = Warehouse::open(dir.path(), 7, settings, clock).unwrap();
+        Self {
+            _dir: dir,
+            warehouse,
+            people: People::new(PROJECT),
+            groups: Groups::default(),
+            cohorts: Vec::new(),
+            actions: HashMap::new(),
+            zone: "UTC",
+            now: "2024-01-03T18:00:00Z",
+            week_starts_monday: false,
+            test_account_filters: json!([]),
+            ids: HashMap::new(),
+            persons: 0,
+        }
+    }
+
+    /// The fixture of the contract's section 11.
+    pub fn f1() -> Self {
+        let mut project = Self::empty();
+        for id in ["p1", "p2", "p3"] {
+            project.person(
+                &[id],
+                "2024-01-01T08:00:00Z",
+                json!({ "email": format!("{id}@me.com") }),
+            );
+        }
+        let a = |browser: &str, amount: u64| json!({ "$browser": browser, "amount": amount });
+        project.event("p1", "a", "2024-01-01T10:00:00Z", a("Chrome", 10));
+        project.event("p2", "a", "2024-01-01T12:00:00Z", a("Safari", 20));
+        project.event("p2", "b", "2024-01-01T13:00:00Z", json!({}));
+        project.event("p3", "b", "2024-01-02T12:00:00Z", json!({}));
+        project.event("p1", "a", "2024-01-03T09:00:00Z", a("Chrome", 30));
+        project
+    }
+
+    /// The number of a distinct id; a new one has no profile.
+    pub fn id(&mut self, id: &str) -> u32 {
+        if let Some(no) = self.ids.get(id) {
+            return *no;
+        }
+        let no = self.ids.len() as u32;
+        self.ids.insert(id.to_owned(), no);
+        self.people.set_id(DistinctNo(no), id, None);
+        no
+    }
+
+    /// Returns the person's number.
+    pub fn person(&mut self, ids: &[&str], created_at: &str, properties: Json) -> u32 {
+        let no = PersonNo(self.persons);
+        self.persons += 1;
+        let facts = PersonFacts {
+            uuid: Uuid::from_u128(u128::from(no.0)),
+            created_at: at(created_at),
+            is_identified: true,
+            properties: properties.to_string().into(),
+        };
+        self.people.set_person(no, facts);
+        for id in ids {
+            let own = DistinctNo(self.id(id));
+            self.people.set_id(own, id, Some(no));
+        }
+        no.0
+    }
+
+    pub fn group(&mut self, index: usize, key: &str, properties: Json) {
+        let Json::Object(properties) = properties else { panic!("not an object") };
+        self.groups.set(index, key, GroupFacts { created_at: at("2024-01-01"), properties });
+    }
+
+    pub fn cohort(&mut self, id: i64, name: &str, members: &[u32]) {
+        let members = members.iter().copied().collect();
+        let facts = CohortFacts { name: name.to_owned(), is_static: true, members };
+        self.cohorts.push((CohortId(id), facts));
+    }
+
+    pub fn action(&mut self, id: i64, name: &str, steps: Json) {
+        let steps: Vec<model::ActionStep> = serde_json::from_value(steps).unwrap();
+        let test = ActionTest::new(&steps, at(self.now), &Zone::named(self.zone)).unwrap();
+        self.actions.insert(ActionId(id), ActionFacts { name: name.to_owned(), test });
+    }
+
+    pub fn event(&mut self, id: &str, event: &str, time: &str, properties: Json) {
+        self.row(id, event, at(time), properties, [const { None }; 5]);
+    }
+
+    pub fn row(
+        &mut self,
+        id: &str,
+        event: &str,
+        time: Timestamp,
+        properties: Json,
+        groups: [Option<String>; 5],
+    ) {
+        let position = self.warehouse.applied_position();
+        let row = EventRow {
+            project: PROJECT,
+            uuid: Uuid::from_u128(1 << 64 | u128::from(position)),
+            event: event.into(),
+            distinct_id: id.into(),
+            distinct_no: self.id(id),
+            timestamp: time,
+            created_at: time,
+            elements_chain: String::new(),
+            groups,
+            properties: properties.to_string(),
+            position,
+            historical: false,
+        };
+        self.warehouse.append(&[row], position + 1).unwrap();
+    }
+
+    pub fn world(&self) -> World {
+        World {
+            project: PROJECT,
+            events: self.warehouse.snapshot(PROJECT),
+            people: Arc::new(self.people.clone()),
+            groups: Arc::new(self.groups.clone()),
+            cohorts: Arc::new(self.cohorts.iter().cloned().collect()),
+            actions: Arc::new(self.actions.clone()),
+            zone: Zone::named(self.zone),
+            now: at(self.now),
+            week_starts_monday: self.week_starts_monday,
+            test_account_filters: self.test_account_filters.clone(),
+            expressions: Arc::new(self.hogql()),
+        }
+    }
+
+    /// `amount` is defined as a number.
+    fn hogql(&self) -> Hogql {
+        let amount = (PropertyOwner::Event, "amount".to_owned());
+        Hogql::new(hogql::Project {
+            id: PROJECT,
+            zone: self.zone.to_owned(),
+            groups: [("company".to_owned(), 0)].into(),
+            properties: [(amount, PropertyType::Numeric)].into(),
+            cohorts: Default::default(),
+        })
+    }
+
+    pub fn outcome(&self, query: &Json) -> Result<Outcome, Error> {
+        let kind = query["kind"].as_str().unwrap();
+        let insight = Insight::parse(kind, query).unwrap()?;
+        insight.run_with(&self.world(), &stop(), Some(&self.hogql()))
+    }
+
+    /// The results, first of rows in memory, then of the same rows in segments.
+    pub fn ask(&self, query: Json) -> Json {
+        let found = self.outcome(&query).unwrap_or_else(|error| panic!("{query}: {error}"));
+        self.warehouse.flush().unwrap();
+        let stored = self.outcome(&query).unwrap();
+        assert_eq!(found.results, stored.results, "{query}");
+        found.results
+    }
+
+    pub fn refuse(&self, query: Json) -> String {
+        match self.outcome(&query) {
+            Err(Error::Invalid(why)) => why,
+            other => panic!("{query}: {other:?}"),
+        }
+    }
+}
+
+/// The query with some keys replaced.
+pub fn with(mut query: Json, changes: Json) -> Json {
+    let Json::Object(changes) = changes else { panic!("not an object") };
+    for (key, value) in changes {
+        query[key] = value;
+    }
+    query
+}
+
+/// One member of every item.
+pub fn each(results: &Json, member: &str) -> Vec<Json> {
+    results.as_array().unwrap().iter().map(|item| item[member].clone()).collect()
+}

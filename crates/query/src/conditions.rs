@@ -1,0 +1,296 @@
+//! Property filters as conditions in HogQL, for statements that hold them as `{filters}`.
+
+use facts::{Zone, parse_moment};
+use hogql::ast::{BinaryOp, Call, Expr, ExprKind, Literal, LogicOp, Name, UnaryOp};
+use hogql::{Span, parse_expr};
+use model::Timestamp;
+use model::property::{DEPTH_MAX, Operator, text};
+use serde_json::{Map, Value as Json};
+
+use crate::{Error, Result};
+
+/// Filters of one statement.
+const FILTERS_MAX: usize = 100;
+
+pub(crate) struct Conditions<'a> {
+    pub now: Timestamp,
+    pub zone: &'a Zone,
+}
+
+fn expr(kind: ExprKind) -> Expr {
+    Expr { kind, span: Span::default() }
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text, Span::default())
+}
+
+pub(crate) fn field(chain: &[&str]) -> Expr {
+    expr(ExprKind::Field(chain.iter().map(|part| name(part)).collect()))
+}
+
+pub(crate) fn literal(text: &str) -> Expr {
+    expr(ExprKind::Literal(Literal::Text(text.to_owned())))
+}
+
+pub(crate) fn call(function: &str, args: Vec<Expr>) -> Expr {
+    let call = Call { name: name(function), parameters: vec![], distinct: false, args, over: None };
+    expr(ExprKind::Call(Box::new(call)))
+}
+
+fn number(value: f64) -> Expr {
+    let literal = expr(ExprKind::Literal(Literal::Float(value.abs())));
+    if value.is_sign_negative() {
+        return expr(ExprKind::Unary(UnaryOp::Negate, Box::new(literal)));
+    }
+    literal
+}
+
+pub(crate) fn binary(op: BinaryOp, left: Expr, right: Expr) -> Expr {
+    expr(ExprKind::Binary(op, Box::new(left), Box::new(right)))
+}
+
+fn not(inner: Expr) -> Expr {
+    expr(ExprKind::Unary(UnaryOp::Not, Box::new(inner)))
+}
+
+fn is_null(inner: Expr, negated: bool) -> Expr {
+    expr(ExprKind::IsNull { expr: Box::new(inner), negated })
+}
+
+fn truth(value: bool) -> Expr {
+    expr(ExprKind::Literal(Literal::Bool(value)))
+}
+
+fn logic(op: LogicOp, mut parts: Vec<Expr>) -> Expr {
+    match parts.len() {
+        0 => truth(op == LogicOp::And),
+        1 => parts.remove(0),
+        _ => {
+            // A logic's operands are never of its own kind.
+            let flat = parts.into_iter().flat_map(|part| match part.kind {
+                ExprKind::Logic(own, inner) if own == op => inner,
+                _ => vec![part],
+            });
+            expr(ExprKind::Logic(op, flat.collect()))
+        }
+    }
+}
+
+pub(crate) fn all(parts: Vec<Expr>) -> Expr {
+    logic(LogicOp::And, parts)
+}
+
+/// A moment as the language writes it.
+pub(crate) fn moment(at: Timestamp) -> Expr {
+    let digits = expr(ExprKind::Literal(Literal::Int(6)));
+    call("toDateTime64", vec![literal(&at.to_string()), digits, literal("UTC")])
+}
+
+fn unparsable() -> Error {
+    Error::Refused("Properties are unparsable!".into())
+}
+
+impl Conditions<'_> {
+    /// A list of filters, all of which must hold, or a group; none when nothing is asked.
+    pub fn read(&self, filters: &Json) -> Result<Option<Expr>> {
+        let mut left = FILTERS_MAX;
+        match filters {
+            Json::Null => Ok(None),
+            Json::Array(list) if list.is_empty() => Ok(None),
+            Json::Object(group) if group.is_empty() => Ok(None),
+            Json::Array(list) => Ok(Some(all(self.list(list, 0, &mut left)?))),
+            Json::Object(group) => self.group(group, 0, &mut left).map(Some),
+            _ => Err(unparsable()),
+        }
+    }
+
+    fn list(&self, list: &[Json], depth: usize, left: &mut usize) -> Result<Vec<Expr>> {
+        let mut parts = Vec::new();
+        for filter in list {
+            let Json::Object(fields) = filter else { return Err(unparsable()) };
+            if fields.contains_key("values") {
+                parts.push(self.group(fields, depth + 1, left)?);
+            } else if let Some(part) = self.filter(fields, left)? {
+                parts.push(part);
+            }
+        }
+        Ok(parts)
+    }
+
+    fn group(&self, group: &Map<String, Json>, depth: usize, left: &mut usize) -> Result<Expr> {
+        if depth > DEPTH_MAX {
+            return Err(Error::Refused("Property filters are nested too deeply.".into()));
+        }
+        let Some(Json::Array(values)) = group.get("values") else { return Err(unparsable()) };
+        let parts = self.list(values, depth, left)?;
+        match group.get("type").and_then(Json::as_str).unwrap_or("AND") {
+            "AND" => Ok(all(parts)),
+            "OR" if parts.is_empty() => Ok(truth(true)),
+            "OR" => Ok(logic(LogicOp::Or, parts)),
+            _ => Err(unparsable()),
+        }
+    }
+
+    fn filter(&self, fields: &Map<String, Json>, left: &mut usize) -> Result<Option<Expr>> {
+        *left = left.checked_sub(1).ok_or_else(|| {
+            Error::Refused(format!("There are more than {FILTERS_MAX} property filters."))
+        })?;
+        let key = match fields.get("key") {
+            Some(Json::String(key)) if !key.is_empty() => key.as_str(),
+            _ => return Ok(None),
+        };
+        let kind = fields.get("type").and_then(Json::as_str).unwrap_or("event");
+        let target = match kind {
+            "flag" => return Ok(None),
+            "hogql" => return Ok(Some(parse_expr(key)?)),
+            "cohort" | "static-cohort" => return cohort(fields).map(Some),
+            "event" => field(&["properties", key]),
+            "feature" if key.starts_with("$feature/") => field(&["properties", key]),
+            "feature" => field(&["properties", &format!("$feature/{key}")]),
+            "event_metadata" => field(&[key]),
+            "session" => field(&["session", key]),
+            "person" => field(&["person", "properties", key]),
+            "group" => {
+                let index = fields.get("group_type_index").and_then(Json::as_u64);
+                let Some(index @ 0..=4) = index else {
+                    let why = "A filter of type 'group' needs a group_type_index from 0 to 4.";
+                    return Err(Error::Refused(why.into()));
+                };
+                field(&[&format!("group_{index}"), "properties", key])
+            }
+            other => {
+                let detail = format!("Filters of type '{other}' cannot be used here.");
+                return Err(Error::Refused(detail));
+            }
+        };
+        let operator = match fields.get("operator") {
+            None | Some(Json::Null) => Operator::Exact,
+            Some(Json::String(word)) => {
+                Operator::parse(word).map_err(|why| Error::Refused(why.to_string()))?
+            }
+            Some(_) => return Err(unparsable()),
+        };
+        let value = fields.get("value").unwrap_or(&Json::Null);
+        self.condition(target, operator, value).map(Some)
+    }
+
+    fn condition(&self, target: Expr, operator: Operator, value: &Json) -> Result<Expr> {
+        use Operator as O;
+        let need = |what: &str| {
+            Error::Refused(format!("The operator '{}' needs {what}.", operator.as_str()))
+        };
+        match operator {
+            O::IsSet => return Ok(is_null(target, true)),
+            O::IsNotSet => return Ok(is_null(target, false)),
+            _ => {}
+        }
+        let values = match value {
+            Json::Null => return Err(need("a value")),
+            Json::Array(values) => values.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        if values.is_empty() {
+            return Ok(truth(true));
+        }
+        let as_text = || call("toString", vec![target.clone()]);
+        let as_number = || call("toFloat", vec![call("toString", vec![target.clone()])]);
+        let any =
+            |test: &dyn Fn(&Json) -> Expr| logic(LogicOp::Or, values.iter().map(test).collect());
+        let one = || if let [one] = values { Ok(one) } else { Err(need("one value")) };
+        let equal = |value: &Json| {
+            let written = text(value);
+            let as_number_too = written.trim().parse::<f64>().ok().filter(|own| own.is_finite());
+            let same = binary(BinaryOp::Equal, as_text(), literal(&written));
+            match as_number_too {
+                Some(own) => {
+                    let numeric = binary(BinaryOp::Equal, as_number(), number(own));
+                    if value.is_number() {
+                        numeric
+                    } else {
+                        logic(LogicOp::Or, vec![same, numeric])
+                    }
+                }
+                None => same,
+            }
+        };
+        let contains = |value: &Json| {
+            let part = literal(&text(value).to_lowercase());
+            let place = call("position", vec![call("lower", vec![as_text()]), part]);
+            binary(BinaryOp::Greater, place, expr(ExprKind::Literal(Literal::Int(0))))
+        };
+        let regex = |value: &Json| binary(BinaryOp::Match, as_text(), literal(&text(value)));
+        let edge = |function: &str| -> Result<Expr> {
+            let part = literal(&text(one()?).to_lowercase());
+            Ok(call(function, vec![call("lower", vec![as_text()]), part]))
+        };
+        // Of what is missing nothing holds, and so the opposite of everything does.
+        let negated =
+            |inner: Expr| logic(LogicOp::Or, vec![is_null(target.clone(), false), not(inner)]);
+        let compare = |op: BinaryOp| -> Result<Expr> {
+            let value = one()?;
+            let written = text(value);
+            Ok(match written.trim().parse::<f64>() {
+                Ok(own) if own.is_finite() => binary(op, as_number(), number(own)),
+                _ => binary(op, as_text(), literal(&written)),
+            })
+        };
+        let between = || -> Result<[Expr; 2]> {
+            let bounds: Vec<f64> =
+                values.iter().filter_map(|bound| text(bound).trim().parse().ok()).collect();
+            match bounds[..] {
+                [low, high] if low <= high => Ok([
+                    binary(BinaryOp::GreaterOrEqual, as_number(), number(low)),
+                    binary(BinaryOp::LessOrEqual, as_number(), number(high)),
+                ]),
+                _ => Err(need("two numbers, the smaller one first")),
+            }
+        };
+        let date = |op: BinaryOp| -> Result<Expr> {
+            let at = parse_moment(&text(one()?), self.now, self.zone);
+            let at = at.ok_or_else(|| need("a date"))?;
+            Ok(binary(op, call("toDateTime", vec![as_text()]), moment(at)))
+        };
+        Ok(match operator {
+            O::Exact | O::In => any(&equal),
+            O::IsNot | O::NotIn => negated(any(&equal)),
+            O::IContains | O::IContainsMulti => any(&contains),
+            O::NotIContains | O::NotIContainsMulti => negated(any(&contains)),
+            O::Regex => any(&regex),
+            O::NotRegex => negated(any(&regex)),
+            O::StartsWith => edge("startsWith")?,
+            O::NotStartsWith => negated(edge("startsWith")?),
+            O::EndsWith => edge("endsWith")?,
+            O::NotEndsWith => negated(edge("endsWith")?),
+            O::Gt => compare(BinaryOp::Greater)?,
+            O::Gte => compare(BinaryOp::GreaterOrEqual)?,
+            O::Lt => compare(BinaryOp::Less)?,
+            O::Lte => compare(BinaryOp::LessOrEqual)?,
+            O::Between => all(between()?.into()),
+            O::NotBetween => all(vec![is_null(as_number(), true), not(all(between()?.into()))]),
+            O::IsDateExact => date(BinaryOp::Equal)?,
+            O::IsDateBefore => date(BinaryOp::Less)?,
+            O::IsDateAfter => date(BinaryOp::Greater)?,
+            other => {
+                let detail = format!("The operator '{}' cannot be used here.", other.as_str());
+                return Err(Error::Refused(detail));
+            }
+        })
+    }
+}
+
+fn cohort(fields: &Map<String, Json>) -> Result<Expr> {
+    let id = fields.get("value").map(text).and_then(|id| id.trim().parse::<u64>().ok());
+    let id = id.ok_or_else(|| Error::Refused("A cohort is named by its number.".into()))?;
+    let negated = match fields.get("operator").and_then(Json::as_str) {
+        None | Some("in" | "exact") => false,
+        Some("not_in" | "is_not") => true,
+        Some(other) => {
+            let detail = format!("The operator '{other}' cannot be used with a cohort.");
+            return Err(Error::Refused(detail));
+        }
+    };
+    let person = field(&["person_id"]);
+    let cohort = Box::new(expr(ExprKind::Literal(Literal::Int(id))));
+    Ok(expr(ExprKind::InCohort { expr: Box::new(person), cohort, negated }))
+}

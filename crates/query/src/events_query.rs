@@ -1,0 +1,320 @@
+//! `EventsQuery`: columns of events, as expressions.
+
+use facts::{World, parse_moment};
+use hogql::ast::{BinaryOp, Body, Column, Expr, ExprKind, From, Literal, Order, Query, Select};
+use hogql::ast::{Name, Source, SourceKind};
+use hogql::plan::Plan;
+use hogql::{Project, Span, has_aggregate, parse_expr};
+use model::Timestamp;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+
+use crate::conditions::{Conditions, all, binary, call, field, literal, moment};
+use crate::question::Overrides;
+use crate::{Error, Result};
+
+const LIMIT_DEFAULT: u64 = 100;
+/// A client's clock may be ahead by so much.
+const AHEAD_SECONDS: i64 = 5;
+const COLUMNS_MAX: usize = 100;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub(crate) struct EventsQuery {
+    #[serde(rename = "kind")]
+    pub _kind: String,
+    pub select: Vec<String>,
+    #[serde(rename = "where")]
+    pub conditions: Option<Vec<String>>,
+    pub properties: Json,
+    pub fixed_properties: Json,
+    pub event: Option<String>,
+    pub events: Option<Vec<String>>,
+    pub person_id: Option<String>,
+    pub filter_test_accounts: Option<bool>,
+    pub after: Option<String>,
+    pub before: Option<String>,
+    pub order_by: Option<Vec<String>>,
+    pub limit: Option<u64>,
+    pub offset: Option<u64>,
+}
+
+/// Columns that are put together after the rows are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Plain,
+    /// `*`
+    Event,
+    Person,
+    PersonName,
+}
+
+pub(crate) struct EventsPlan {
+    pub plan: Plan,
+    pub columns: Vec<String>,
+    shapes: Vec<Shape>,
+    /// The column with the time that pages go on behind.
+    pub time_column: Option<usize>,
+    pub limit: u64,
+    pub offset: u64,
+}
+
+const EVENT_FIELDS: [&str; 8] = [
+    "uuid",
+    "event",
+    "properties",
+    "timestamp",
+    "distinct_id",
+    "elements_chain",
+    "created_at",
+    "person_mode",
+];
+
+impl EventsQuery {
+    pub fn plan(
+        &self,
+        overrides: &Overrides,
+        project: &Project,
+        world: &World,
+    ) -> Result<EventsPlan> {
+        let asked: Vec<&str> = match self.select.is_empty() {
+            true => vec!["*"],
+            false => self.select.iter().map(String::as_str).collect(),
+        };
+        if asked.len() > COLUMNS_MAX {
+            return Err(Error::Refused(format!("At most {COLUMNS_MAX} columns can be selected.")));
+        }
+        let mut shapes = Vec::new();
+        let mut columns = Vec::new();
+        let mut exprs = Vec::new();
+        for text in &asked {
+            let bare = text.split(" -- ").next().unwrap_or(text).trim();
+            let tuple = |fields: &[&[&str]]| {
+                call("tuple", fields.iter().map(|chain| field(chain)).collect())
+            };
+            let (shape, (expr, alias)) = match bare {
+                "*" => {
+                    let fields: Vec<Expr> =
+                        EVENT_FIELDS.iter().map(|name| field(&[name])).collect();
+                    (Shape::Event, (call("tuple", fields), None))
+                }
+                "person" => {
+                    let fields: [&[&str]; 4] = [
+                        &["person", "id"],
+                        &["person", "created_at"],
+                        &["person", "properties"],
+                        &["distinct_id"],
+                    ];
+                    (Shape::Person, (tuple(&fields), None))
+                }
+                "person_display_name" => {
+                    let fields: [&[&str]; 4] = [
+                        &["person", "properties"],
+                        &["person", "id"],
+                        &["distinct_id"],
+                        &["person", "created_at"],
+                    ];
+                    (Shape::PersonName, (tuple(&fields), None))
+                }
+                _ => (Shape::Plain, aliased(bare)?),
+            };
+            columns.push(alias.unwrap_or_else(|| (*text).to_owned()));
+            shapes.push(shape);
+            exprs.push(expr);
+        }
+        let limit = self.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, hogql::limits::ROWS_MAX);
+        let offset = self.offset.unwrap_or(0);
+        let aggregates = exprs.iter().any(has_aggregate);
+        let (filter, having) = self.conditions(overrides, world)?;
+        let order = self.order(&exprs, &asked, aggregates)?;
+        let time_column = time_column(&order, &exprs);
+        let keys = exprs.iter().zip(&shapes).filter(|(expr, _)| aggregates && !has_aggregate(expr));
+        let group = keys.map(|(expr, _)| expr.clone()).collect();
+        let int = |value: u64| Expr {
+            kind: ExprKind::Literal(Literal::Int(value)),
+            span: Span::default(),
+        };
+        let table = SourceKind::Table(Name::new("events", Span::default()));
+        let select = Select {
+            columns: exprs.into_iter().map(|expr| Column { expr, alias: None }).collect(),
+            from: Some(From {
+                first: Source { kind: table, alias: None, span: Span::default() },
+                joins: Vec::new(),
+            }),
+            filter: Some(all(filter)),
+            having: (!having.is_empty()).then(|| all(having)),
+            group,
+            order,
+            // One more shows whether there are more; the largest page cannot look ahead.
+            limit: Some(int((limit + 1).min(hogql::limits::ROWS_MAX))),
+            offset: Some(int(offset)),
+            ..Select::default()
+        };
+        let query = Query { with: Vec::new(), body: Body::Select(Box::new(select)) };
+        let plan = hogql::resolve(&query, "", project, None)?;
+        Ok(EventsPlan { plan, columns, shapes, time_column, limit, offset })
+    }
+
+    /// What rows must pass, and what groups must.
+    fn conditions(&self, overrides: &Overrides, world: &World) -> Result<(Vec<Expr>, Vec<Expr>)> {
+        let filters = Conditions { now: world.now, zone: &world.zone };
+        let (mut rows, mut groups) = (Vec::new(), Vec::new());
+        let range = overrides.date_range(None);
+        let after = range.date_from.as_ref().or(self.after.as_ref());
+        let before = range.date_to.as_ref().or(self.before.as_ref());
+        let at = |text: &str| -> Result<Timestamp> {
+            parse_moment(text, world.now, &world.zone)
+                .ok_or_else(|| Error::Refused(format!("'{text}' is not a time.")))
+        };
+        let time = || field(&["timestamp"]);
+        match after.map_or("-24h", String::as_str) {
+            "all" => {}
+            text => rows.push(binary(BinaryOp::Greater, time(), moment(at(text)?))),
+        }
+        let before = match before {
+            Some(text) => at(text)?,
+            None => world.now.plus_seconds(AHEAD_SECONDS),
+        };
+        rows.push(binary(BinaryOp::Less, time(), moment(before)));
+        if let Some(event) = self.event.as_deref().filter(|event| !event.is_empty()) {
+            rows.push(binary(BinaryOp::Equal, field(&["event"]), literal(event)));
+        }
+        if let Some(events) = self.events.as_ref().filter(|events| !events.is_empty()) {
+            let list = events.iter().map(|event| literal(event)).collect();
+            let set = Expr { kind: ExprKind::Tuple(list), span: Span::default() };
+            let kind = ExprKind::In {
+                expr: Box::new(field(&["event"])),
+                set: Box::new(set),
+                negated: false,
+            };
+            rows.push(Expr { kind, span: Span::default() });
+        }
+        if let Some(person) = self.person_id.as_deref().filter(|id| !id.is_empty()) {
+            let id = call("toString", vec![field(&["person_id"])]);
+            rows.push(binary(BinaryOp::Equal, id, literal(person)));
+        }
+        for properties in [&self.properties, &self.fixed_properties, &overrides.properties] {
+            rows.extend(filters.read(properties)?);
+        }
+        if self.filter_test_accounts == Some(true) {
+            rows.extend(filters.read(&world.test_account_filters)?);
+        }
+        for text in self.conditions.iter().flatten() {
+            let condition = parse_expr(text)?;
+            if has_aggregate(&condition) { &mut groups } else { &mut rows }.push(condition);
+        }
+        Ok((rows, groups))
+    }
+
+    fn order(&self, exprs: &[Expr], asked: &[&str], aggregates: bool) -> Result<Vec<Order>> {
+        let by =
+            |expr: &Expr, descending| Order { expr: expr.clone(), descending, nulls_first: None };
+        if let Some(given) = self.order_by.as_ref().filter(|given| !given.is_empty()) {
+            return given.iter().map(|text| read_order(text)).collect();
+        }
+        if let Some(at) = asked.iter().position(|text| text.trim() == "count()") {
+            return Ok(vec![by(&exprs[at], true)]);
+        }
+        if let Some(expr) = exprs.iter().find(|expr| has_aggregate(expr)) {
+            return Ok(vec![by(expr, true)]);
+        }
+        let time = asked.iter().any(|text| matches!(text.trim(), "timestamp" | "*"));
+        if time && !aggregates {
+            return Ok(vec![by(&field(&["timestamp"]), true)]);
+        }
+        Ok(exprs.first().map(|expr| by(expr, false)).into_iter().collect())
+    }
+}
+
+/// `expression AS name`
+fn aliased(text: &str) -> Result<(Expr, Option<String>)> {
+    let statement = hogql::parse(&format!("select {text}")).map_err(|mut error| {
+        if let Some(at) = &mut error.at {
+            at.byte = at.byte.saturating_sub("select ".len());
+            if at.line == 1 {
+                at.column = at.column.saturating_sub("select ".len()).max(1);
+            }
+        }
+        error
+    })?;
+    match statement.body {
+        Body::Select(select) if select.columns.len() == 1 && select.from.is_none() => {
+            let mut columns = select.columns;
+            let Column { expr, alias } = columns.remove(0);
+            Ok((expr, alias.map(|alias| alias.text)))
+        }
+        _ => Err(Error::Refused(format!("'{text}' is not one expression."))),
+    }
+}
+
+/// `expression`, `expression DESC`, or `-expression`.
+fn read_order(text: &str) -> Result<Order> {
+    let text = text.trim();
+    let lower = text.to_ascii_lowercase();
+    let (bare, descending) = match (text.strip_prefix('-'), lower.as_str()) {
+        (_, lower) if lower.ends_with(" desc") => (&text[..text.len() - 5], true),
+        (_, lower) if lower.ends_with(" asc") => (&text[..text.len() - 4], false),
+        (Some(rest), _) => (rest, true),
+        _ => (text, false),
+    };
+    Ok(Order { expr: parse_expr(bare)?, descending, nulls_first: None })
+}
+
+fn time_column(order: &[Order], exprs: &[Expr]) -> Option<usize> {
+    let time = field(&["timestamp"]);
+    let first = order.first().filter(|order| order.descending && order.expr == time)?;
+    exprs.iter().position(|expr| *expr == first.expr)
+}
+
+impl EventsPlan {
+    /// Puts together what is shown as an object.
+    pub fn shape(&self, row: &mut [Json], world: &World) {
+        for (value, shape) in row.iter_mut().zip(&self.shapes) {
+            let Json::Array(parts) = value else { continue };
+            *value = match shape {
+                Shape::Plain => continue,
+                Shape::Event => event(parts, world),
+                Shape::Person => person(parts),
+                Shape::PersonName => person_name(parts),
+            };
+        }
+    }
+}
+
+fn object(json: &Json) -> Json {
+    let text = json.as_str().unwrap_or("{}");
+    serde_json::from_str(text).unwrap_or_else(|_| Json::Object(Map::new()))
+}
+
+fn event(parts: &[Json], world: &World) -> Json {
+    let mut shown = Map::new();
+    for (name, value) in EVENT_FIELDS.iter().zip(parts) {
+        let value = if *name == "properties" { object(value) } else { value.clone() };
+        shown.insert((*name).to_owned(), value);
+    }
+    shown.insert("team_id".into(), json!(world.project));
+    Json::Object(shown)
+}
+
+fn person(parts: &[Json]) -> Json {
+    match parts {
+        [_, Json::Null, _, distinct_id] => json!({ "distinct_id": distinct_id }),
+        [uuid, created_at, properties, distinct_id] => json!({
+            "uuid": uuid,
+            "created_at": created_at,
+            "properties": object(properties),
+            "distinct_id": distinct_id,
+        }),
+        _ => Json::Null,
+    }
+}
+
+fn person_name(parts: &[Json]) -> Json {
+    let [properties, id, distinct_id, _] = parts else { return Json::Null };
+    let properties = object(properties);
+    let named = ["email", "name", "username"].into_iter().find_map(|name| {
+        properties.get(name).and_then(Json::as_str).filter(|text| !text.is_empty())
+    });
+    let shown = named.or(distinct_id.as_str()).unwrap_or_default();
+    json!({ "display_name": shown, "id": id, "distinct_id": distinct_id })
+}

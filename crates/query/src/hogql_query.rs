@@ -1,0 +1,102 @@
+//! `HogQLQuery`: a statement, the values of its placeholders, and the filters around it.
+
+use std::collections::BTreeMap;
+
+use facts::{World, parse_moment};
+use hogql::plan::Plan;
+use hogql::{Filters, Project, Values};
+use serde::Deserialize;
+use serde_json::{Map, Value as Json};
+
+use crate::Result;
+use crate::conditions::{Conditions, all};
+use crate::question::{DateRange, Overrides};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct HogqlQuery {
+    #[serde(rename = "kind")]
+    _kind: String,
+    pub query: String,
+    #[serde(default)]
+    values: Option<Map<String, Json>>,
+    #[serde(default)]
+    variables: Option<BTreeMap<String, Variable>>,
+    #[serde(default)]
+    filters: Option<HogqlFilters>,
+    #[serde(default, rename = "explain")]
+    _explain: Option<bool>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Variable {
+    code_name: String,
+    #[serde(default)]
+    value: Json,
+    #[serde(default, rename = "isNull")]
+    is_null: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct HogqlFilters {
+    #[serde(default)]
+    properties: Json,
+    #[serde(default)]
+    date_range: Option<DateRange>,
+    #[serde(default)]
+    filter_test_accounts: Option<bool>,
+}
+
+impl HogqlQuery {
+    pub fn has_filters(&self) -> bool {
+        self.filters.is_some()
+    }
+
+    pub fn plan(&self, overrides: &Overrides, project: &Project, world: &World) -> Result<Plan> {
+        let filters = self.filters(overrides, world)?;
+        Ok(hogql::plan(&self.query, &self.placeholders(overrides), project, filters.as_ref())?)
+    }
+
+    fn placeholders(&self, overrides: &Overrides) -> Values {
+        let given = |variable: &Variable| match variable.is_null {
+            true => Json::Null,
+            false => variable.value.clone(),
+        };
+        let mut variables: BTreeMap<String, Json> = BTreeMap::new();
+        for variable in self.variables.iter().flatten().map(|(_, variable)| variable) {
+            variables.insert(variable.code_name.clone(), given(variable));
+        }
+        for changed in overrides.variables.values() {
+            let read = serde_json::from_value::<Variable>(changed.clone());
+            if let Ok(variable) = read {
+                variables.insert(variable.code_name.clone(), given(&variable));
+            }
+        }
+        let values = self.values.clone().unwrap_or_default().into_iter().collect();
+        Values { values, variables }
+    }
+
+    fn filters(&self, overrides: &Overrides, world: &World) -> Result<Option<Filters>> {
+        if self.filters.is_none() && overrides.is_empty() {
+            return Ok(None);
+        }
+        let own = self.filters.clone().unwrap_or_default();
+        let conditions = Conditions { now: world.now, zone: &world.zone };
+        let mut parts = Vec::new();
+        parts.extend(conditions.read(&own.properties)?);
+        parts.extend(conditions.read(&overrides.properties)?);
+        if own.filter_test_accounts == Some(true) {
+            parts.extend(conditions.read(&world.test_account_filters)?);
+        }
+        let range = overrides.date_range(own.date_range.as_ref());
+        let at = |text: &Option<String>| {
+            text.as_deref().and_then(|text| parse_moment(text, world.now, &world.zone))
+        };
+        Ok(Some(Filters {
+            from: at(&range.date_from),
+            to: at(&range.date_to),
+            condition: (!parts.is_empty()).then(|| all(parts)),
+        }))
+    }
+}

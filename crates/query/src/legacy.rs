@@ -1,0 +1,194 @@
+//! The old way to ask: `filters` of an insight, as the query that means the same.
+
+use serde_json::{Map, Value as Json, json};
+
+/// The kind of insight that old filters ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OldInsight {
+    Trend,
+    Funnel,
+    Retention,
+    Paths,
+}
+
+type Fields = Map<String, Json>;
+
+/// What a filter is called there, and here.
+const TRENDS: &[(&str, &str)] = &[
+    ("display", "display"),
+    ("formula", "formula"),
+    ("smoothing_intervals", "smoothingIntervals"),
+];
+const FUNNELS: &[(&str, &str)] = &[
+    ("funnel_viz_type", "funnelVizType"),
+    ("funnel_order_type", "funnelOrderType"),
+    ("funnel_window_interval", "funnelWindowInterval"),
+    ("funnel_window_interval_unit", "funnelWindowIntervalUnit"),
+    ("bin_count", "binCount"),
+    ("funnel_from_step", "funnelFromStep"),
+    ("funnel_to_step", "funnelToStep"),
+];
+const RETENTION: &[(&str, &str)] = &[
+    ("target_entity", "targetEntity"),
+    ("returning_entity", "returningEntity"),
+    ("period", "period"),
+    ("total_intervals", "totalIntervals"),
+    ("retention_type", "retentionType"),
+];
+const PATHS: &[(&str, &str)] = &[
+    ("include_event_types", "includeEventTypes"),
+    ("start_point", "startPoint"),
+    ("end_point", "endPoint"),
+    ("step_limit", "stepLimit"),
+    ("edge_limit", "edgeLimit"),
+];
+
+fn picked(filters: &Fields, names: &[(&str, &str)]) -> Json {
+    let found = names.iter().filter_map(|(old, new)| {
+        let value = filters.get(*old).filter(|value| !value.is_null())?;
+        Some(((*new).to_owned(), value.clone()))
+    });
+    Json::Object(found.collect())
+}
+
+/// None when the filters ask for nothing. `kind` says what is asked where the filters do not.
+pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Option<Json> {
+    if filters.is_empty() {
+        return None;
+    }
+    let text = |name: &str| filters.get(name).and_then(Json::as_str);
+    let shown_as = text("shown_as").unwrap_or_default();
+    let named = match (text("insight"), shown_as, kind) {
+        (Some("STICKINESS"), ..) | (_, "Stickiness", _) => "StickinessQuery",
+        (Some("LIFECYCLE"), ..) | (_, "Lifecycle", _) => "LifecycleQuery",
+        (Some("FUNNELS"), ..) | (None, _, Some(OldInsight::Funnel)) => "FunnelsQuery",
+        (Some("RETENTION"), ..) | (None, _, Some(OldInsight::Retention)) => "RetentionQuery",
+        (Some("PATHS"), ..) | (None, _, Some(OldInsight::Paths)) => "PathsQuery",
+        _ => "TrendsQuery",
+    };
+    let mut query = Fields::from_iter([("kind".to_owned(), json!(named))]);
+    let dates = picked(filters, &[("date_from", "date_from"), ("date_to", "date_to")]);
+    query.insert("dateRange".into(), dates);
+    query.insert("properties".into(), properties(filters.get("properties")));
+    if let Some(own) = filters.get("filter_test_accounts").and_then(Json::as_bool) {
+        query.insert("filterTestAccounts".into(), own.into());
+    }
+    let mut set = |name: &str, value: Json| drop(query.insert(name.to_owned(), value));
+    let has_series = !matches!(named, "RetentionQuery" | "PathsQuery");
+    if has_series {
+        set("series", series(filters).into());
+    }
+    if has_series && let Some(interval) = text("interval") {
+        set("interval", interval.into());
+    }
+    match named {
+        "TrendsQuery" => set("trendsFilter", picked(filters, TRENDS)),
+        "FunnelsQuery" => set("funnelsFilter", picked(filters, FUNNELS)),
+        "RetentionQuery" => set("retentionFilter", picked(filters, RETENTION)),
+        "PathsQuery" => set("pathsFilter", picked(filters, PATHS)),
+        _ => {}
+    }
+    if matches!(named, "TrendsQuery" | "FunnelsQuery")
+        && (filters.contains_key("breakdown") || filters.contains_key("breakdowns"))
+    {
+        let names = ["breakdown", "breakdown_type", "breakdowns"].map(|name| (name, name));
+        set("breakdownFilter", picked(filters, &names));
+    }
+    if matches!(named, "TrendsQuery" | "StickinessQuery")
+        && filters.get("compare").and_then(Json::as_bool) == Some(true)
+    {
+        set("compareFilter", json!({ "compare": true }));
+    }
+    Some(Json::Object(query))
+}
+
+/// Events and actions in their order.
+fn series(filters: &Fields) -> Vec<Json> {
+    let entities = |name: &'static str| {
+        let all = filters.get(name).and_then(Json::as_array);
+        all.into_iter().flatten().filter_map(Json::as_object).map(move |entity| (name, entity))
+    };
+    let mut found: Vec<(&str, &Fields)> = entities("events").chain(entities("actions")).collect();
+    found.sort_by_key(|(_, entity)| entity.get("order").and_then(Json::as_i64).unwrap_or(0));
+    let node = |(kind, entity): (&str, &Fields)| {
+        let names = ["name", "custom_name", "math", "math_property", "math_group_type_index"];
+        let mut node = match picked(entity, &names.map(|name| (name, name))) {
+            Json::Object(node) => node,
+            _ => Fields::new(),
+        };
+        let id = entity.get("id").cloned().unwrap_or_default();
+        if kind == "actions" {
+            node.insert("kind".into(), "ActionsNode".into());
+            let number = id.as_str().and_then(|text| text.parse::<i64>().ok());
+            node.insert("id".into(), number.map_or(id, Json::from));
+        } else {
+            node.insert("kind".into(), "EventsNode".into());
+            node.insert("event".into(), id);
+        }
+        if entity.contains_key("properties") {
+            node.insert("properties".into(), properties(entity.get("properties")));
+        }
+        Json::Object(node)
+    };
+    let mut nodes: Vec<Json> = found.into_iter().map(node).collect();
+    if nodes.is_empty() {
+        nodes.push(json!({ "kind": "EventsNode", "event": "$pageview" }));
+    }
+    nodes
+}
+
+/// A list or a group as it is; `{"key__operator": value}` as a list.
+fn properties(filters: Option<&Json>) -> Json {
+    let Some(Json::Object(old)) = filters else { return filters.cloned().unwrap_or(json!([])) };
+    if old.contains_key("values") || old.is_empty() {
+        return Json::Object(old.clone());
+    }
+    let filter = |(name, value): (&String, &Json)| {
+        let (key, operator) = name.rsplit_once("__").unwrap_or((name, "exact"));
+        json!({ "key": key, "operator": operator, "value": value, "type": "event" })
+    };
+    old.iter().map(filter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_filters_are_queries() {
+        let filters = json!({
+            "insight": "TRENDS",
+            "events": [{ "id": "b", "order": 1 }, { "id": "a", "order": 0, "math": "dau" }],
+            "actions": [{ "id": "7", "order": 2 }],
+            "date_from": "-7d",
+            "interval": "week",
+            "properties": { "plan__icontains": "pro", "$browser": "Chrome" },
+            "breakdown": "$os",
+            "compare": true,
+            "display": "BoldNumber",
+        });
+        let expected = json!({
+            "kind": "TrendsQuery",
+            "series": [
+                { "kind": "EventsNode", "event": "a", "math": "dau" },
+                { "kind": "EventsNode", "event": "b" },
+                { "kind": "ActionsNode", "id": 7 },
+            ],
+            "dateRange": { "date_from": "-7d" },
+            "interval": "week",
+            "properties": [
+                { "key": "$browser", "operator": "exact", "value": "Chrome", "type": "event" },
+                { "key": "plan", "operator": "icontains", "value": "pro", "type": "event" },
+            ],
+            "breakdownFilter": { "breakdown": "$os" },
+            "compareFilter": { "compare": true },
+            "trendsFilter": { "display": "BoldNumber" },
+        });
+        assert_eq!(query_of(filters.as_object().unwrap(), None), Some(expected));
+        assert_eq!(query_of(&Fields::new(), Some(OldInsight::Funnel)), None);
+        let retention = json!({ "period": "Week" });
+        let asked = query_of(retention.as_object().unwrap(), Some(OldInsight::Retention)).unwrap();
+        assert_eq!(asked["kind"], "RetentionQuery");
+        assert_eq!(asked["retentionFilter"], json!({ "period": "Week" }));
+    }
+}

@@ -1,0 +1,359 @@
+//! Questions and their answers: computed within limits, remembered for a while, in the background
+//! if the asker does not wait.
+
+mod answer;
+mod background;
+mod cache;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use catalog::{Catalog, InsightName, ProjectRow};
+use facts::World;
+use insights::Hogql;
+use model::{ProjectId, Timestamp};
+use serde_json::{Map, Value as Json};
+use sha2::{Digest, Sha256};
+
+pub use answer::Answer;
+use background::Background;
+pub use background::{QueryStatus, Running};
+use cache::Cache;
+
+use crate::question::{Overrides, Question, Unwrapped, unwrap};
+use crate::reads::Turns;
+use crate::worlds::Worlds;
+use crate::{Error, Result};
+
+/// Insights shown in wrappers of themselves.
+const SAVED_MAX: usize = 2;
+
+/// What one question may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub time: Duration,
+    pub memory_bytes: usize,
+    /// Questions of one project that run at once.
+    pub at_once: usize,
+    /// How long a question waits for its turn.
+    pub wait: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(10),
+            memory_bytes: 512 << 20,
+            at_once: 3,
+            wait: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Threads that work on one question.
+const THREADS: usize = 2;
+
+/// How old an answer may be, and who waits for a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refresh {
+    Blocking,
+    Async,
+    LazyAsync,
+    ForceBlocking,
+    ForceAsync,
+    /// Whatever is remembered, or nothing.
+    ForceCache,
+    AsyncExceptOnCacheMiss,
+}
+
+impl Refresh {
+    pub fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "blocking" => Self::Blocking,
+            "async" => Self::Async,
+            "lazy_async" => Self::LazyAsync,
+            "force_blocking" => Self::ForceBlocking,
+            "force_async" => Self::ForceAsync,
+            "force_cache" => Self::ForceCache,
+            "async_except_on_cache_miss" => Self::AsyncExceptOnCacheMiss,
+            _ => return None,
+        })
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub query: Json,
+    pub refresh: Refresh,
+    /// What the asker calls it, to ask for its state or to cancel it.
+    pub id: Option<String>,
+    pub filters_override: Map<String, Json>,
+    pub variables_override: Map<String, Json>,
+}
+
+impl Asked {
+    pub fn new(query: Json, refresh: Refresh) -> Self {
+        let (filters_override, variables_override) = (Map::new(), Map::new());
+        Self { query, refresh, id: None, filters_override, variables_override }
+    }
+}
+
+#[derive(Debug)]
+pub enum Reply {
+    Answer {
+        answer: Arc<Answer>,
+        is_cached: bool,
+        /// Of the run that will bring a newer one.
+        running: Option<Running>,
+    },
+    Running(Running),
+    /// Nothing is remembered, and nothing else was asked for.
+    Unknown,
+}
+
+/// Answers questions of all projects; cheap to clone.
+#[derive(Clone)]
+pub struct Queries(Arc<Inner>);
+
+struct Inner {
+    catalog: Catalog,
+    worlds: Worlds,
+    cache: Cache,
+    background: Background,
+    turns: Turns,
+    limits: Limits,
+}
+
+/// A question that was read and can be answered at any time.
+#[derive(Clone, Debug)]
+struct Ready {
+    question: Question,
+    overrides: Overrides,
+    query: Json,
+    key: String,
+}
+
+impl Queries {
+    pub(crate) fn new(catalog: Catalog, worlds: Worlds, limits: Limits) -> Self {
+        Self(Arc::new(Inner {
+            catalog,
+            worlds,
+            cache: Cache::new(),
+            background: Background::new(),
+            turns: Turns::new(limits.at_once, limits.wait),
+            limits,
+        }))
+    }
+
+    /// Whether a question can be read; for those that are only kept.
+    pub fn check(query: &Json) -> Result<()> {
+        match unwrap(query)? {
+            Unwrapped::Query(fields) => Question::parse(fields).map(drop),
+            Unwrapped::Saved(_) => Ok(()),
+        }
+    }
+
+    pub async fn ask(&self, project: &ProjectRow, asked: Asked) -> Result<Reply> {
+        let inner = &self.0;
+        let ready = inner.read(project, &asked).await?;
+        let now = inner.catalog.clock().now();
+        let known = inner.cache.get(&ready.key);
+        let fresh = |answer: &Arc<Answer>| match asked.refresh {
+            Refresh::LazyAsync => now < answer.fresh_until_at_leisure(),
+            _ => now < answer.fresh_until,
+        };
+        let answered =
+            |answer: Arc<Answer>| Reply::Answer { answer, is_cached: true, running: None };
+        match (asked.refresh, known) {
+            (Refresh::ForceAsync, _) => Ok(Reply::Running(self.start(project, ready, asked.id)?)),
+            (Refresh::ForceCache, known) => Ok(known.map_or(Reply::Unknown, answered)),
+            (Refresh::ForceBlocking, _) => self.wait(project, ready, asked.id).await,
+            (_, Some(answer)) if fresh(&answer) => Ok(answered(answer)),
+            (Refresh::Blocking, _) | (Refresh::AsyncExceptOnCacheMiss, None) => {
+                self.wait(project, ready, asked.id).await
+            }
+            (_, Some(answer)) => {
+                let running = Some(self.start(project, ready, asked.id)?);
+                Ok(Reply::Answer { answer, is_cached: true, running })
+            }
+            (_, None) => Ok(Reply::Running(self.start(project, ready, asked.id)?)),
+        }
+    }
+
+    /// Computes it now. Whoever stops waiting stops the work.
+    async fn wait(&self, project: &ProjectRow, ready: Ready, id: Option<String>) -> Result<Reply> {
+        let cancel = Cancel::default();
+        let listed = self.0.background.list(project.id, id, cancel.clone());
+        let answer = self.0.compute(project, &ready, &cancel).await?;
+        drop(listed);
+        Ok(Reply::Answer { answer, is_cached: false, running: None })
+    }
+
+    fn start(&self, project: &ProjectRow, ready: Ready, id: Option<String>) -> Result<Running> {
+        let (inner, row) = (self.0.clone(), project.clone());
+        let now = inner.catalog.clock().now();
+        let inner_again = inner.clone();
+        inner.background.start(project.id, id, now, move |cancel| async move {
+            let answer = inner_again.compute(&row, &ready, &cancel).await;
+            (answer, inner_again.catalog.clock().now())
+        })
+    }
+
+    /// How a run goes that was started earlier.
+    pub fn status(&self, project: ProjectId, id: &str) -> Option<Running> {
+        self.0.background.get(project, id, self.0.catalog.clock().now())
+    }
+
+    /// Stops a run, if there is one of this name.
+    pub fn cancel(&self, project: ProjectId, id: &str) {
+        self.0.background.cancel(project, id);
+    }
+}
+
+/// Set once nobody wants the answer any more.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cancel(Arc<AtomicBool>);
+
+impl Cancel {
+    pub fn now(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Stops the work when its future is dropped.
+struct Guard(Cancel);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.0.now();
+    }
+}
+
+impl Inner {
+    async fn read(&self, project: &ProjectRow, asked: &Asked) -> Result<Ready> {
+        let mut query = asked.query.clone();
+        let mut fields = None;
+        for _ in 0..SAVED_MAX {
+            let saved = match unwrap(&query)? {
+                Unwrapped::Query(found) => {
+                    fields = Some(found.clone());
+                    break;
+                }
+                Unwrapped::Saved(short) => short.to_owned(),
+            };
+            query = self.saved(project.id, saved).await?;
+        }
+        let fields = fields.ok_or_else(|| Error::Parse("The query only names itself.".into()))?;
+        let overrides =
+            Overrides::new(asked.filters_override.clone(), asked.variables_override.clone());
+        let mut question = Question::parse(&fields)?;
+        if let Question::Insight(insight) = &mut question {
+            insight.set_path_cleaning(&project.settings.get("path_cleaning_filters"));
+            if !overrides.filters.is_empty() {
+                let read = serde_json::from_value(Json::Object(overrides.filters.clone()));
+                insight.apply_filters(&read.map_err(|why| Error::Parse(why.to_string()))?);
+            }
+        }
+        let query = Json::Object(fields);
+        let parts = serde_json::json!([
+            project.id,
+            query,
+            overrides.filters,
+            overrides.variables,
+            project.timezone,
+            project.settings.get("week_start_day"),
+            project.settings.get("test_account_filters"),
+            project.settings.get("path_cleaning_filters"),
+        ]);
+        let hash = Sha256::digest(parts.to_string());
+        let key = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>();
+        Ok(Ready { question, overrides, query, key: format!("cache_{key}") })
+    }
+
+    async fn saved(&self, project: ProjectId, short: String) -> Result<Json> {
+        let name = InsightName::Short(short);
+        match self.catalog.insight(project, &name, None, catalog::Among::Live).await {
+            Ok(insight) => insight
+                .query
+                .map(Json::Object)
+                .ok_or_else(|| Error::Refused("It asks nothing.".into())),
+            Err(catalog::Error::NotFound) => {
+                Err(Error::Refused("There is no insight with this short id.".into()))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn compute(
+        &self,
+        project: &ProjectRow,
+        ready: &Ready,
+        cancel: &Cancel,
+    ) -> Result<Arc<Answer>> {
+        let _turn = self.turns.of(project.id).await?;
+        let started = Instant::now();
+        let world = Arc::new(self.worlds.world(project, &ready.question.needs()).await?);
+        let guard = Guard(cancel.clone());
+        let mut answer = match &ready.question {
+            Question::Insight(insight) => {
+                let hogql = Hogql::new(self.worlds.project(project).await?);
+                self.insight(insight, &world, hogql, cancel).await?
+            }
+            Question::Hogql(query) => {
+                let own = self.worlds.project(project).await?;
+                let plan = query.plan(&ready.overrides, &own, &world)?;
+                let found = self.sql(&plan, &world).await?;
+                Answer::of_hogql(&query.query, &plan, found)
+            }
+            Question::Events(query) => {
+                let own = self.worlds.project(project).await?;
+                let plan = query.plan(&ready.overrides, &own, &world)?;
+                let found = self.sql(&plan.plan, &world).await?;
+                Answer::of_events(&plan, found, &world)
+            }
+        };
+        drop(guard);
+        answer.finish(ready, project, started.elapsed(), world.now);
+        let answer = Arc::new(answer);
+        self.cache.put(answer.clone());
+        Ok(answer)
+    }
+
+    async fn sql(&self, plan: &hogql::plan::Plan, world: &Arc<World>) -> Result<sql::Answer> {
+        let Limits { time, memory_bytes, .. } = self.limits;
+        let limits = sql::Limits { time, memory_bytes, threads: THREADS };
+        Ok(sql::run(plan, world, &limits).await?)
+    }
+
+    async fn insight(
+        &self,
+        insight: &insights::Insight,
+        world: &Arc<World>,
+        hogql: Hogql,
+        cancel: &Cancel,
+    ) -> Result<Answer> {
+        let deadline = Instant::now() + self.limits.time;
+        let stop = insights::Stop::new(Some(deadline), cancel.0.clone(), self.limits.memory_bytes);
+        let (insight, world) = (insight.clone(), world.clone());
+        let run = move || insight.run_with(&world, &stop, Some(&hogql));
+        let outcome = tokio::task::spawn_blocking(run).await??;
+        Ok(Answer::of_insight(outcome))
+    }
+}
+
+/// Of a range that ends now, the last part keeps changing.
+fn freshness(answer: &Answer) -> Duration {
+    const MINUTE: u64 = 60;
+    const WEEK_MICROS: i64 = 8 * 24 * 3_600 * 1_000_000;
+    let seconds = match &answer.resolved {
+        None => MINUTE,
+        Some((from, to)) => match (Timestamp::parse(from), Timestamp::parse(to)) {
+            (Some(from), Some(to)) if to.as_micros() - from.as_micros() > WEEK_MICROS => {
+                15 * MINUTE
+            }
+            _ => 3 * MINUTE,
+        },
+    };
+    Duration::from_secs(seconds)
+}

@@ -1,0 +1,132 @@
+//! Questions as clients send them.
+
+use insights::Insight;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value as Json};
+
+use crate::events_query::EventsQuery;
+use crate::hogql_query::HogqlQuery;
+use crate::{Error, Result};
+
+/// Kinds that only say how their `source` is shown.
+const WRAPPERS: [&str; 3] = ["InsightVizNode", "DataTableNode", "DataVisualizationNode"];
+/// Wrappers in wrappers.
+const WRAPPED_MAX: usize = 4;
+/// Allowed in every kind, and without effect on the answer (contract, 1.1).
+const ALWAYS_ALLOWED: [&str; 5] = ["version", "tags", "modifiers", "response", "name"];
+
+#[derive(Clone, Debug)]
+pub(crate) enum Question {
+    Hogql(Box<HogqlQuery>),
+    Events(Box<EventsQuery>),
+    Insight(Box<Insight>),
+}
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DateRange {
+    #[serde(default)]
+    pub date_from: Option<String>,
+    #[serde(default)]
+    pub date_to: Option<String>,
+    #[serde(default, rename = "explicitDate")]
+    pub _explicit: Option<bool>,
+}
+
+/// Filters and variables of a dashboard or of the request, on top of the question's own.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Overrides {
+    /// As it was sent, for kinds that read more of it.
+    pub filters: Map<String, Json>,
+    pub properties: Json,
+    pub variables: Map<String, Json>,
+}
+
+impl Overrides {
+    pub fn new(filters: Map<String, Json>, variables: Map<String, Json>) -> Self {
+        let properties = filters.get("properties").cloned().unwrap_or_default();
+        Self { filters, properties, variables }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        let given = |name: &str| self.filters.get(name).is_some_and(|value| !value.is_null());
+        !["date_from", "date_to", "properties"].into_iter().any(given)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.filters.get(name).and_then(Json::as_str).map(str::to_owned)
+    }
+
+    /// Dates that are given take the place of the question's.
+    pub fn date_range(&self, own: Option<&DateRange>) -> DateRange {
+        let (from, to) = (self.text("date_from"), self.text("date_to"));
+        if from.is_none() && to.is_none() {
+            return own.cloned().unwrap_or_default();
+        }
+        DateRange { date_from: from, date_to: to, _explicit: None }
+    }
+}
+
+/// What is asked, out of what only says how it is shown. A saved insight is named by its short id.
+pub(crate) enum Unwrapped<'a> {
+    Query(&'a Map<String, Json>),
+    Saved(&'a str),
+}
+
+pub(crate) fn unwrap(query: &Json) -> Result<Unwrapped<'_>> {
+    let mut inner = query;
+    for _ in 0..WRAPPED_MAX {
+        let Json::Object(fields) = inner else { break };
+        let kind = fields.get("kind").and_then(Json::as_str).unwrap_or_default();
+        if kind == "SavedInsightNode" {
+            let id = fields.get("shortId").and_then(Json::as_str);
+            return id
+                .map(Unwrapped::Saved)
+                .ok_or_else(|| Error::Parse("shortId is missing.".into()));
+        }
+        if !WRAPPERS.contains(&kind) {
+            return Ok(Unwrapped::Query(fields));
+        }
+        inner = fields.get("source").ok_or_else(|| Error::Parse("source is missing.".into()))?;
+    }
+    Err(Error::Parse("The query must be an object with a kind.".into()))
+}
+
+impl Question {
+    pub fn parse(query: &Map<String, Json>) -> Result<Self> {
+        let Some(kind) = query.get("kind").and_then(Json::as_str) else {
+            return Err(Error::Parse("The query needs a kind.".into()));
+        };
+        match kind {
+            "HogQLQuery" => Ok(Self::Hogql(read(query)?)),
+            "EventsQuery" => Ok(Self::Events(read(query)?)),
+            _ => match Insight::parse(kind, &Json::Object(query.clone())) {
+                Some(insight) => Ok(Self::Insight(Box::new(insight?))),
+                None => Err(Error::Parse(format!("Unknown kind of query: {kind}."))),
+            },
+        }
+    }
+
+    pub fn needs(&self) -> facts::Needs {
+        match self {
+            Self::Hogql(query) => facts::Needs {
+                groups: true,
+                all_cohorts: query.query.to_ascii_lowercase().contains("cohort")
+                    || query.has_filters(),
+                ..facts::Needs::default()
+            },
+            Self::Events(_) => {
+                facts::Needs { groups: true, all_cohorts: true, ..facts::Needs::default() }
+            }
+            Self::Insight(insight) => insight.needs(),
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(query: &Map<String, Json>) -> Result<Box<T>> {
+    let mut query = query.clone();
+    ALWAYS_ALLOWED.iter().for_each(|name| drop(query.remove(*name)));
+    let read = serde_json::from_value(Json::Object(query));
+    read.map(Box::new).map_err(|why| Error::Parse(why.to_string()))
+}
