@@ -114,7 +114,7 @@ fn on_threads(
     found
 }
 
-fn task(limits: &Limits) -> Result<Arc<TaskContext>> {
+fn task(limits: &Limits, stop: &Stop) -> Result<Arc<TaskContext>> {
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
     let runtime = RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(GreedyMemoryPool::new(limits.memory_bytes)))
@@ -122,7 +122,8 @@ fn task(limits: &Limits) -> Result<Arc<TaskContext>> {
         .build_arc()?;
     let config = SessionConfig::new()
         .with_batch_size(BATCH_ROWS)
-        .with_target_partitions(limits.threads.max(1));
+        .with_target_partitions(limits.threads.max(1))
+        .with_extension(Arc::new(stop.clone()));
     let task = TaskContext::default().with_session_config(config);
     Ok(Arc::new(task.with_runtime(runtime)))
 }
@@ -138,7 +139,7 @@ async fn answer(
         now: world.now.as_micros(),
         week_starts_monday: world.week_starts_monday,
     };
-    let task = task(limits)?;
+    let task = task(limits, &stop)?;
     let mut rows = Rows {
         types: plan.root.columns.iter().map(|column| column.ty.clone()).collect(),
         zone: context.zone.clone(),

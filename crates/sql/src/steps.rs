@@ -17,7 +17,13 @@ use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion_physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion_physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion_physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+};
+use futures_util::StreamExt;
+
+use crate::stop::Stop;
 
 /// How a step makes one partition of its rows of the same partition of its inputs.
 pub(crate) trait Step: Debug + Send + Sync + 'static {
@@ -29,6 +35,46 @@ pub(crate) trait Step: Debug + Send + Sync + 'static {
         inputs: Vec<SendableRecordBatchStream>,
         context: &Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream>;
+}
+
+/// A step that reads and drops batches, or makes many of one, would never let go of its thread:
+/// between any two of them others get their turn, and a query that nobody waits for ends.
+fn with_pauses(input: SendableRecordBatchStream, stop: Arc<Stop>) -> SendableRecordBatchStream {
+    let schema = input.schema();
+    let out = input.then(move |batch| {
+        let stop = stop.clone();
+        async move {
+            tokio::task::coop::consume_budget().await;
+            stop.check()?;
+            batch
+        }
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, out))
+}
+
+#[derive(Debug)]
+struct Pause;
+
+impl Step for Pause {
+    fn name(&self) -> &'static str {
+        "pause"
+    }
+
+    fn start(
+        &self,
+        _: usize,
+        mut inputs: Vec<SendableRecordBatchStream>,
+        _: &Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        Ok(inputs.remove(0))
+    }
+}
+
+/// The same rows; for operators of the engine that make many rows of a few.
+pub(crate) fn paused(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    let schema = input.schema();
+    let partitions = input.output_partitioning().partition_count();
+    StepExec::plan(Pause, vec![input], schema, partitions)
 }
 
 #[derive(Debug)]
@@ -95,7 +141,12 @@ impl ExecutionPlan for StepExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let inputs = self.inputs.iter().map(|input| input.execute(partition, context.clone()));
-        self.step.start(partition, inputs.collect::<Result<_>>()?, &context)
+        let stop = context.session_config().get_extension::<Stop>().unwrap_or_default();
+        let inputs = self
+            .inputs
+            .iter()
+            .map(|input| Ok(with_pauses(input.execute(partition, context.clone())?, stop.clone())));
+        let out = self.step.start(partition, inputs.collect::<Result<_>>()?, &context)?;
+        Ok(with_pauses(out, stop))
     }
 }

@@ -52,7 +52,8 @@ impl Lower {
         Ok(Apply::expr("expr", inputs, ty, move |arrays, rows| {
             let found = program.run(arrays, rows).map_err(of_eval)?;
             if grows {
-                room.try_resize(found.get_array_memory_size())?;
+                // One for each: partitions compute at once.
+                room.new_empty().try_grow(found.get_array_memory_size())?;
             }
             Ok(found)
         }))
@@ -61,7 +62,10 @@ impl Lower {
     /// True where the condition holds, and false where it does not or is null.
     pub(super) fn condition(&self, expr: &Expr, stage: &Stage) -> Result<Physical> {
         let (program, inputs) = self.program(expr, stage)?;
+        let stop = self.stop.clone();
         Ok(Apply::expr("condition", inputs, DataType::Boolean, move |arrays, rows| {
+            // A join may try it on many batches before it gives one.
+            stop.check()?;
             let truth = program.filter(arrays, rows).map_err(of_eval)?;
             Ok(Arc::new(truth))
         }))

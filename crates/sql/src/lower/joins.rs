@@ -16,6 +16,7 @@ use hogql::types::Type;
 use super::leaves::{Layout, conjuncts, leaves, sources};
 use super::{Lower, Stage, column, inputs, one, project};
 use crate::error::Result;
+use crate::steps::paused;
 use crate::steps::width::narrow;
 
 /// Of each source, whether joins may put nulls in its place.
@@ -103,6 +104,7 @@ impl Lower {
                 false,
             )?),
         };
+        stage.plan = paused(stage.plan);
         Ok(stage)
     }
 

@@ -214,9 +214,9 @@ fn common_table_expressions_and_unions() {
     let store = f1();
     store.check("with t as (select event from events) select count() from t", json!([[5]]));
     store.check(
-        "with t as (select event from events) \
-         select event, count() from t group by event union all select 'all', count() from t order by 1",
-        json!([["a", 3], ["b", 2], ["all", 5]]),
+        "with t as (select event from events) select * from (select event, count() as c from t \
+         group by event union all select 'all', count() from t) order by c",
+        json!([["b", 2], ["a", 3], ["all", 5]]),
     );
     store.check(
         "select x from (select 1 as x union distinct select 1 union all select 2) order by x",
