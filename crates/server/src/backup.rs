@@ -121,7 +121,8 @@ async fn agree(copy: &Folder, settings: &Settings, warehouse: Option<u64>) -> Re
             fs::remove_file(helper)?;
         }
     }
-    let wanted = warehouse.unwrap_or(1);
+    // An empty warehouse stands before the first record.
+    let wanted = warehouse.unwrap_or(1).max(1);
     let (mut first, mut next) = (None, wanted);
     for record in Inspection::open(copy.journal())? {
         let (position, _) = record?;
