@@ -74,6 +74,16 @@ impl Error {
         Self::invalid(attr, "required", "This field is required.")
     }
 
+    /// Upstream's writes of persons tell of a missing field with code and detail in each other's
+    /// place.
+    pub fn swapped(mut self) -> Self {
+        if self.body.code == "required" {
+            let code = std::mem::replace(&mut self.body.detail, "required".into());
+            self.body.code = code.into();
+        }
+        self
+    }
+
     /// 400: the body is not what it says it is.
     pub fn parse(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", "parse_error", detail, None)

@@ -78,7 +78,7 @@ async fn update(
     body: Body<Properties>,
 ) -> Result<Accepted> {
     let found = person(&app, caller.project.id, &id).await?;
-    let set = body.read()?.properties;
+    let set = body.read().map_err(Error::swapped)?.properties;
     send(&app, caller.project.id, &found, "$set", json!({ "$set": set })).await?;
     log(&app, &caller, &found, PersonActivity::Updated).await?;
     Ok(Accepted)
@@ -104,7 +104,7 @@ async fn update_property(
     body: Body<NewValue>,
 ) -> Result<Accepted> {
     let found = person(&app, caller.project.id, &id).await?;
-    let NewValue { key, value } = body.read()?;
+    let NewValue { key, value } = body.read().map_err(Error::swapped)?;
     let set = json!({ "$set": { key: value } });
     send(&app, caller.project.id, &found, "$set", set).await?;
     log(&app, &caller, &found, PersonActivity::Updated).await?;
@@ -124,7 +124,7 @@ async fn delete_property(
     body: Body<Unset>,
 ) -> Result<Created<Success>> {
     let found = person(&app, caller.project.id, &id).await?;
-    let unset = json!({ "$unset": [body.read()?.unset] });
+    let unset = json!({ "$unset": [body.read().map_err(Error::swapped)?.unset] });
     send(&app, caller.project.id, &found, "$delete_person_property", unset).await?;
     log(&app, &caller, &found, PersonActivity::PropertyDeleted).await?;
     Ok(Created(Success { success: true }))

@@ -2,10 +2,10 @@
 
 use catalog::PersonFilter;
 use model::CohortId;
-use model::property::{Dialect, Node};
+use model::property::Node;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Item, Persons, display_names};
 use crate::csv::{self, Cells, Format, Shown};
@@ -106,8 +106,11 @@ fn properties(text: Option<&str>) -> Result<Option<Node>> {
     let filters: Value =
         serde_json::from_str(text).map_err(|_| wrong("Properties are unparsable!".into()))?;
     let tree = match filters {
+        Value::Array(values) if values.is_empty() => return Ok(None),
         Value::Array(values) => json!({ "type": "AND", "values": values }),
         other => other,
     };
-    Node::parse(&tree, &Dialect::default()).map(Some).map_err(|why| wrong(why.to_string()))
+    // What a cohort could not evaluate, a list cannot either.
+    let tree = Map::from_iter([("properties".to_owned(), tree)]);
+    model::cohort_tree(&tree).map(Some).map_err(|why| wrong(why.to_string()))
 }
