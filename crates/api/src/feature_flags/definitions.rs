@@ -34,7 +34,8 @@ pub(crate) fn public_routes(routes: Routes) -> Routes {
 /// A project's secret key, or a personal key that may read its flags.
 struct Holder {
     project: ProjectRow,
-    by_secret: bool,
+    /// Only such a key opens what is encrypted.
+    by_personal_key: bool,
 }
 
 /// The same on a public path, where whatever is wrong with a key is 401.
@@ -48,7 +49,7 @@ impl Holder {
         if project_token(parts).is_some_and(|token| token != project.api_token) {
             return Err(wrong());
         }
-        Ok(Self { project, by_secret: true })
+        Ok(Self { project, by_personal_key: false })
     }
 }
 
@@ -89,7 +90,7 @@ impl FromRequestParts<AppState> for Holder {
             return Ok(holder);
         }
         let caller = Reader::<Flags>::from_request_parts(parts, app).await?;
-        Ok(Self { project: caller.project, by_secret: false })
+        Ok(Self { by_personal_key: caller.by_key, project: caller.project })
     }
 }
 
@@ -108,7 +109,7 @@ impl FromRequestParts<AppState> for PublicHolder {
         let token = project_token(parts);
         let caller = Reader::<Flags>::in_project_of(parts, app, token.as_deref()).await;
         let caller = caller.map_err(|error| if error.is_refusal() { wrong() } else { error })?;
-        Ok(Self(Holder { project: caller.project, by_secret: false }))
+        Ok(Self(Holder { by_personal_key: caller.by_key, project: caller.project }))
     }
 }
 
@@ -145,7 +146,7 @@ async fn remote_config(holder: Holder, id: TextId, app: App) -> Result<Found<Val
     if flag.deleted || !flag.is_remote_configuration {
         return Err(Error::not_found());
     }
-    let hidden = holder.by_secret && flag.has_encrypted_payloads;
+    let hidden = !holder.by_personal_key && flag.has_encrypted_payloads;
     let flag = app.catalog.revealed(flag)?;
     let payload = flag.filters.get("payloads").and_then(|payloads| payloads.get("true"));
     Ok(Found(match payload {

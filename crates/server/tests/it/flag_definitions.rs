@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::flags::{FLAGS, create, path};
-use crate::harness::{Answer, PROJECT_KEY, Server, Store, both};
+use crate::harness::{ADMIN_EMAIL, ADMIN_PASSWORD, Answer, PROJECT_KEY, Server, Store, both};
 use crate::people;
 
 both! {
@@ -242,6 +242,9 @@ fn configuration_is_fetched_by_key_or_number(store: Store) {
     create(&server, sealed);
     assert_eq!(fetch("sealed", "phx_test").expect(200).json(), "\"s3cr3t\"");
     let hidden = fetch("sealed", &secret).expect(200).text();
+    assert!(!hidden.contains("s3cr3t"), "{hidden}");
+    let browser = people::log_in(&server, ADMIN_EMAIL, ADMIN_PASSWORD);
+    let hidden = browser.get(&format!("{FLAGS}sealed/remote_config")).expect(200).text();
     assert!(!hidden.contains("s3cr3t"), "{hidden}");
 }
 
