@@ -54,6 +54,9 @@ pub(super) async fn check(
     }
     if before.is_some() && serves(after) && !was(serves) {
         check_dependencies_serve(tx, after).await?;
+        if !cohorts::are_there(tx, after.team_id, &filters::cohorts(&after.filters)).await? {
+            return Err(unfit(Refused::unknown_cohort()));
+        }
     }
     if was(|flag| flag.deleted) && !after.deleted {
         restore_key(tx, after).await?;

@@ -192,6 +192,7 @@ fn deleting_hides_a_cohort_until_it_is_restored(store: Store) {
     server.patch(&path(&made), json!({ "deleted": true })).expect(200);
     server.get(&path(&made)).expect(404);
     server.get(&format!("{}persons", path(&made))).expect(404);
+    server.patch(&flag, json!({ "deleted": false, "active": true })).expect(400);
     assert_eq!(server.get(COHORTS).json()["count"], 0);
     let back = server.patch(&path(&made), json!({ "deleted": false })).expect(200).json();
     assert_eq!((&back["name"], &back["is_calculating"]), (&json!("a"), &json!(true)));
