@@ -157,7 +157,7 @@ async fn read(
         _ => InsightAnswer::of(&app, project, asked, &how).await?,
     };
     if format == Format::Csv {
-        return Ok(Shown::Csv(csv::lines(&answer::table(insight.id, &answer))));
+        return Ok(Shown::Csv(csv::lines(&answer::table(&answer))));
     }
     let rights = insight.rights(caller.viewer());
     let mut shown = ShownInsight::new(insight, rights);

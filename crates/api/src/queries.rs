@@ -117,7 +117,9 @@ async fn read(
     };
     let mut told = status_of(&running);
     if shows && status == StatusCode::ACCEPTED {
-        told["query_progress"] = json!({ "time_elapsed": 0 });
+        let now = app.catalog.clock().now().as_micros();
+        let elapsed_ms = (now - running.started_at.as_micros()) / 1_000;
+        told["query_progress"] = json!({ "time_elapsed": elapsed_ms });
     }
     Ok(Told(status, json!({ "query_status": told })))
 }

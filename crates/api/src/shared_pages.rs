@@ -229,9 +229,8 @@ fn print(tile: &Printed<'_>) -> String {
 }
 
 fn print_answer(insight: &ShownInsight) -> String {
-    let rows = table(insight.insight().id, insight.answered());
-    let shown = insight.answered().result.is_some();
-    let Some((head, body)) = rows.split_first().filter(|_| shown) else {
+    let rows = table(insight.answered());
+    let Some((head, body)) = rows.split_first() else {
         return "<p class=\"empty\">No result yet</p>".into();
     };
     let row = |cells: &[String], tag: &str| -> String {

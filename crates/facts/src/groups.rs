@@ -15,8 +15,6 @@ pub struct GroupFacts {
 #[derive(Clone, Debug, Default)]
 pub struct Groups {
     by_type: [HashMap<Box<str>, GroupFacts>; GROUP_TYPES],
-    /// Names of the types, by index.
-    names: [Option<String>; GROUP_TYPES],
 }
 
 impl Groups {
@@ -30,19 +28,9 @@ impl Groups {
         own.map(|(key, group)| (&**key, group))
     }
 
-    pub fn type_name(&self, index: usize) -> Option<&str> {
-        self.names.get(index)?.as_deref()
-    }
-
     pub fn set(&mut self, index: usize, key: &str, group: GroupFacts) {
         if let Some(own) = self.by_type.get_mut(index) {
             own.insert(key.into(), group);
-        }
-    }
-
-    pub fn name_type(&mut self, index: usize, name: String) {
-        if let Some(slot) = self.names.get_mut(index) {
-            *slot = Some(name);
         }
     }
 }

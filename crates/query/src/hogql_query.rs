@@ -8,9 +8,9 @@ use hogql::{Filters, Project, Values};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use crate::Result;
 use crate::conditions::{Conditions, all};
 use crate::question::{DateRange, Overrides};
+use crate::{Error, Result};
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -49,16 +49,12 @@ struct HogqlFilters {
 }
 
 impl HogqlQuery {
-    pub fn has_filters(&self) -> bool {
-        self.filters.is_some()
-    }
-
     pub fn plan(&self, overrides: &Overrides, project: &Project, world: &World) -> Result<Plan> {
         let filters = self.filters(overrides, world)?;
-        Ok(hogql::plan(&self.query, &self.placeholders(overrides), project, filters.as_ref())?)
+        Ok(hogql::plan(&self.query, &self.placeholders(overrides)?, project, filters.as_ref())?)
     }
 
-    fn placeholders(&self, overrides: &Overrides) -> Values {
+    fn placeholders(&self, overrides: &Overrides) -> Result<Values> {
         let given = |variable: &Variable| match variable.is_null {
             true => Json::Null,
             false => variable.value.clone(),
@@ -68,13 +64,12 @@ impl HogqlQuery {
             variables.insert(variable.code_name.clone(), given(variable));
         }
         for changed in overrides.variables.values() {
-            let read = serde_json::from_value::<Variable>(changed.clone());
-            if let Ok(variable) = read {
-                variables.insert(variable.code_name.clone(), given(&variable));
-            }
+            let variable: Variable = serde_json::from_value(changed.clone())
+                .map_err(|why| Error::Parse(format!("variables_override: {why}")))?;
+            variables.insert(variable.code_name.clone(), given(&variable));
         }
         let values = self.values.clone().unwrap_or_default().into_iter().collect();
-        Values { values, variables }
+        Ok(Values { values, variables })
     }
 
     fn filters(&self, overrides: &Overrides, world: &World) -> Result<Option<Filters>> {

@@ -311,7 +311,8 @@ impl Inner {
     ) -> Result<Arc<Answer>> {
         let _turn = self.turns.of(project.id).await?;
         let started = Instant::now();
-        let world = Arc::new(self.worlds.world(project, &ready.question.needs()).await?);
+        let world =
+            Arc::new(self.worlds.world(project, &ready.question.needs(&ready.overrides)).await?);
         let guard = Guard(cancel.clone());
         let mut answer = match &ready.question {
             Question::Insight(insight) => {

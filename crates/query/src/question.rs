@@ -108,19 +108,17 @@ impl Question {
         }
     }
 
-    pub fn needs(&self) -> facts::Needs {
-        match self {
-            Self::Hogql(query) => facts::Needs {
-                groups: true,
-                all_cohorts: query.query.to_ascii_lowercase().contains("cohort")
-                    || query.has_filters(),
-                ..facts::Needs::default()
-            },
-            Self::Events(_) => {
-                facts::Needs { groups: true, all_cohorts: true, ..facts::Needs::default() }
-            }
-            Self::Insight(insight) => insight.needs(),
-        }
+    /// Statements name cohorts in their text, or in the filters that are put into it.
+    pub fn needs(&self, overrides: &Overrides) -> facts::Needs {
+        let own = match self {
+            Self::Hogql(query) => format!("{query:?}"),
+            Self::Events(query) => format!("{query:?}"),
+            Self::Insight(insight) => return insight.needs(),
+        };
+        let on_top = format!("{:?}", overrides.filters);
+        let names = |text: &str| text.to_ascii_lowercase().contains("cohort");
+        let all_cohorts = names(&own) || names(&on_top);
+        facts::Needs { groups: true, all_cohorts, ..facts::Needs::default() }
     }
 }
 

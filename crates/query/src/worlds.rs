@@ -121,13 +121,7 @@ impl Worlds {
     pub async fn world(&self, project: &ProjectRow, needs: &Needs) -> Result<World> {
         // Events first: their distinct ids were told of before they could be read.
         let events = self.warehouse.snapshot(project.id);
-        let (people, mut groups) = self.people(project.id).await?;
-        if needs.groups {
-            let own = Arc::make_mut(&mut groups);
-            for kind in self.catalog.group_types(project.id).await? {
-                own.name_type(kind.index.into(), kind.name);
-            }
-        }
+        let (people, groups) = self.people(project.id).await?;
         let mut world = self.put_together(project, people, groups);
         world.events = events;
         let actions = self.actions(&world, needs).await?;

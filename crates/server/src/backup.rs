@@ -148,10 +148,13 @@ pub(crate) fn restore(given: &ArgMatches, settings: &Settings) -> Result<()> {
     for wanted in &about.files {
         ensure!(found.contains(wanted), "{} is missing or damaged in the backup", wanted.path);
     }
-    let _own = Folder::own(to)?;
+    let own = Folder::own(to)?;
+    File::create(own.restoring())?.sync_all()?;
+    File::open(to)?.sync_all()?;
     for file in &about.files {
         copy_file(&from.join(&file.path), &to.join(&file.path))?;
     }
+    fs::remove_file(own.restoring())?;
     File::open(to)?.sync_all()?;
     say(&format!("restored {} files; start the server on them\n", about.files.len()))
 }
@@ -171,6 +174,9 @@ fn empty(folder: &Path) -> Result<()> {
 
 /// Removes what a failed attempt left; the folder was empty before.
 fn clear(folder: &Path) -> Result<()> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }

@@ -16,6 +16,8 @@ const CATALOG: &str = "catalog.sqlite";
 const JOURNAL: &str = "journal";
 const WAREHOUSE: &str = "warehouse";
 const IMPORTS: &str = "imports";
+/// There while a backup is put in: half of one must not be taken for the whole.
+const RESTORING: &str = "restoring";
 const FOLDER_MODE: u32 = 0o700;
 const SECRET_MODE: u32 = 0o600;
 /// Nothing that the process makes is for others, whatever the folder's own mode.
@@ -58,6 +60,9 @@ impl Folder {
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("cannot lock the data folder {shown}"));
             }
+        }
+        if path.join(RESTORING).exists() {
+            bail!("a restore into {shown} was cut short; empty the folder and restore again");
         }
         lock.set_len(0)?;
         writeln!(lock, "{}", std::process::id())?;
@@ -125,6 +130,10 @@ impl Folder {
     /// For what is read and written without owning it.
     pub(crate) fn at(path: &Path) -> Self {
         Self { path: path.into(), _lock: None }
+    }
+
+    pub(crate) fn restoring(&self) -> PathBuf {
+        self.path.join(RESTORING)
     }
 
     pub(crate) fn secret_key(&self) -> PathBuf {

@@ -2,7 +2,7 @@
 
 use catalog::ProjectRow;
 use futures_util::{StreamExt as _, stream};
-use model::{Insight, InsightId, Timestamp};
+use model::{Insight, Timestamp};
 use query::{Asked, Refresh, Reply, query_of};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -154,8 +154,8 @@ pub(crate) fn rows(columns: &Value, results: &Value) -> Vec<Vec<String>> {
 }
 
 /// An insight's answer as a table.
-pub(crate) fn table(insight: InsightId, answer: &InsightAnswer) -> Vec<Vec<String>> {
-    let Some(result) = &answer.result else { return vec![vec![format!("insight {insight}")]] };
+pub(crate) fn table(answer: &InsightAnswer) -> Vec<Vec<String>> {
+    let Some(result) = &answer.result else { return Vec::new() };
     if let Some(columns) = &answer.columns {
         return rows(columns, result);
     }

@@ -66,6 +66,11 @@ fn a_backup_beside_a_busy_server_becomes_the_same_server_elsewhere() {
     assert!(restored, "{said}{complained}");
     let (again, _, complained) = place.run(&["restore", "--from", &to]);
     assert!(!again && complained.contains("is not empty"), "{complained}");
+    let half = place.folder.path().join("restoring");
+    fs::write(&half, "").unwrap();
+    let (started, _, complained) = place.run(&["serve"]);
+    assert!(!started && complained.contains("was cut short"), "{complained}");
+    fs::remove_file(half).unwrap();
     let other = place.serve();
     other.settle();
     let found = numbers(&other);

@@ -277,6 +277,34 @@ fn placeholders_and_filters_are_put_in() {
     }
 }
 
+// contract: query 31
+#[test]
+fn cohorts_are_known_wherever_a_question_names_them() {
+    let server = f1();
+    let ids = server.get("/api/projects/1/persons/?distinct_id=p1").expect(200).json();
+    let list = json!({ "name": "list", "is_static": true,
+        "_create_static_person_ids": [ids["results"][0]["uuid"]] });
+    let cohort = server.post("/api/projects/1/cohorts/", list).expect(201).json()["id"].clone();
+    let inside = format!("select count() from events where person_id in cohort {cohort}");
+    assert_eq!(rows(&server, &inside), json!([[2]]));
+    for (operator, expected) in [("in", 2), ("not_in", 3)] {
+        let filter =
+            json!({ "key": "id", "type": "cohort", "value": cohort, "operator": operator });
+        let on_top = json!({ "properties": [filter.clone()] });
+        let text = "select count() from events where {filters}";
+        let query = json!({ "kind": "HogQLQuery", "query": text });
+        let body = json!({ "query": query, "filters_override": on_top });
+        assert_eq!(ask(&server, body).expect(200).json()["results"], json!([[expected]]));
+        let query = json!({ "kind": "EventsQuery", "select": ["count()"], "after": "all",
+            "properties": [filter] });
+        let told = ask(&server, json!({ "query": query })).expect(200).json();
+        assert_eq!(told["results"], json!([[expected]]), "{operator}");
+    }
+    let query = json!({ "kind": "HogQLQuery", "query": "select 1" });
+    let body = json!({ "query": query, "variables_override": { "a": { "value": 1 } } });
+    ask(&server, body).expect(400);
+}
+
 // contract: query 25, 26
 #[test]
 fn times_are_those_of_the_project() {
