@@ -24,8 +24,7 @@ lint:
 test-deps:
 	@tools/install-test-deps
 
-bench:
+# Sections may be named: make bench SECTIONS="start flags". BENCH_EVENTS=10000000 is the full set.
+bench: assets test-deps
 	cargo build --release --locked -p server -p bench
-	cargo run --release --locked -p bench --bin bench
-	cargo run --release --locked -p bench --bin capture
-	cargo run --release --locked -p bench --bin flags
+	cargo run --release --locked -p bench -- $(SECTIONS)

@@ -1,116 +1,13 @@
-//! Servers started, asked and measured from outside.
+//! What Hedgerow costs, beside references that are measured in the same run.
 
-use std::env;
-use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
-
-use anyhow::{Context as _, Result, bail, ensure};
-
-const POLL: Duration = Duration::from_micros(200);
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Linux counts a process's CPU time in hundredths of a second.
-const TICKS_A_SECOND: f64 = 100.0;
-
-/// A program that was built into the same folder as this one.
-pub fn beside(name: &str) -> Result<PathBuf> {
-    let here = env::current_exe()?;
-    let program = here.parent().context("the program is in no folder")?.join(name);
-    ensure!(program.is_file(), "build it first: cargo build --release -p server -p bench");
-    Ok(program)
-}
-
-/// A server of ours or the reference; ended when dropped.
-pub struct Running {
-    process: Child,
-    address: SocketAddr,
-}
-
-impl Running {
-    /// Starts it on a free port and waits until it says that it is ready.
-    pub fn start(command: &mut Command) -> Result<Self> {
-        for (name, _) in env::vars_os() {
-            if name.to_string_lossy().starts_with("HEDGEROW_") {
-                command.env_remove(name);
-            }
-        }
-        command.env("HEDGEROW_LISTEN", "127.0.0.1:0").stdout(Stdio::piped()).stderr(Stdio::null());
-        let begun = Instant::now();
-        let mut process = command.spawn()?;
-        let address = match address(&mut process) {
-            Ok(address) => address,
-            Err(error) => {
-                process.kill()?;
-                return Err(error);
-            }
-        };
-        let running = Self { process, address };
-        while !is_ready(address) {
-            ensure!(begun.elapsed() < PATIENCE, "{address} is not ready");
-            sleep(POLL);
-        }
-        Ok(running)
-    }
-
-    pub const fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    pub fn resident_megabytes(&self) -> Result<f64> {
-        self.megabytes("VmRSS:")
-    }
-
-    pub fn peak_megabytes(&self) -> Result<f64> {
-        self.megabytes("VmHWM:")
-    }
-
-    fn megabytes(&self, field: &str) -> Result<f64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix(field));
-        let kilobytes = line.and_then(|line| line.split_whitespace().next()).context("no size")?;
-        Ok(kilobytes.parse::<f64>()? * 1_024.0 / 1e6)
-    }
-
-    /// User and system time so far.
-    pub fn cpu_seconds(&self) -> Result<f64> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id()))?;
-        let (_, fields) = stat.rsplit_once(')').context("no name")?;
-        let field = |at: usize| -> Result<f64> {
-            Ok(fields.split_whitespace().nth(at).context("no time")?.parse()?)
-        };
-        Ok((field(11)? + field(12)?) / TICKS_A_SECOND)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn address(process: &mut Child) -> Result<SocketAddr> {
-    let printed = process.stdout.take().context("no standard output")?;
-    for line in BufReader::new(printed).lines() {
-        if let Some(address) = line?.strip_prefix("listening on http://") {
-            return Ok(address.parse()?);
-        }
-    }
-    bail!("it ended without listening")
-}
-
-fn is_ready(address: SocketAddr) -> bool {
-    let ask = || -> std::io::Result<bool> {
-        let mut stream = TcpStream::connect(address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.write_all(b"GET /_readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
-        let mut head = [0; 12];
-        stream.read_exact(&mut head)?;
-        Ok(head.ends_with(b" 200"))
-    };
-    ask().unwrap_or(false)
-}
+pub mod asking;
+pub mod capture;
+pub mod flags;
+pub mod load;
+pub mod peer;
+pub mod pipeline;
+pub mod queries;
+pub mod reference;
+pub mod report;
+pub mod running;
+pub mod starting;

@@ -1,95 +1,76 @@
-//! What a start on an empty folder and an idle server cost, beside a server that does nothing,
-//! measured in turns in the same run.
+//! `make bench`: every section, or those that are named.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, ExitCode};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
-use anyhow::Result;
-use bench::{Running, beside};
+use anyhow::{Context as _, Result};
+use bench::peer::Peer;
+use bench::reference::{Reference, uuid_text};
+use bench::report::Report;
+use bench::running::{Running, hedgerow};
+use bench::{capture, flags, pipeline, queries, starting};
 
-const ROUNDS: usize = 15;
-/// Long enough for what a start leaves behind to settle.
-const IDLE: Duration = Duration::from_millis(500);
-
-struct Measured {
-    name: &'static str,
-    unit: &'static str,
-    ours: f64,
-    reference: f64,
-    bound: f64,
-}
+/// Enough to tell, few enough for a quarter of an hour; ten times as many are the full set.
+const EVENTS: u64 = 1_000_000;
+const SECTIONS: [&str; 5] = ["start", "capture", "flags", "pipeline", "queries"];
 
 fn main() -> Result<ExitCode> {
-    let (ours, bare) = (beside("hedgerow")?, beside("bare")?);
-    let (mut starts, mut sizes) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
-    for _ in 0..ROUNDS {
-        let data = tempfile::tempdir()?;
-        let (start, size) = measure(
-            Command::new(&ours).arg("serve").arg("--data-dir").arg(data.path().join("data")),
-        )?;
-        starts.0.push(start);
-        sizes.0.push(size);
-        let (start, size) = measure(&mut Command::new(&bare))?;
-        starts.1.push(start);
-        sizes.1.push(size);
-    }
-    let rows = [
-        Measured {
-            name: "start on an empty folder until ready, median",
-            unit: "ms",
-            ours: median(starts.0),
-            reference: median(starts.1),
-            bound: 200.0,
-        },
-        Measured {
-            name: "resident memory, idle, median",
-            unit: "MB",
-            ours: median(sizes.0),
-            reference: median(sizes.1),
-            bound: 40.0,
-        },
-    ];
-    Ok(report(&rows, &ours))
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(run())
 }
 
-fn report(rows: &[Measured], program: &Path) -> ExitCode {
-    println!("{:46} {:>9} {:>9} {:>7} {:>9}", "", "hedgerow", "bare axum", "ratio", "bound");
-    let mut held = true;
-    for row in rows {
-        let holds = row.ours < row.bound;
-        held &= holds;
-        println!(
-            "{:46} {:>6.1} {} {:>6.1} {} {:>7.1} {:>6} {} {}",
-            row.name,
-            row.ours,
-            row.unit,
-            row.reference,
-            row.unit,
-            row.ours / row.reference,
-            row.bound,
-            row.unit,
-            if holds { "holds" } else { "BROKEN" },
-        );
+async fn run() -> Result<ExitCode> {
+    let named: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(unknown) = named.iter().find(|name| !SECTIONS.contains(&name.as_str())) {
+        anyhow::bail!("there is no section {unknown}; there are {}", SECTIONS.join(", "));
     }
-    if let Ok(size) = fs::metadata(program).map(|file| file.len()) {
-        println!("{:46} {:>6.1} MB", "size of the program", size as f64 / 1e6);
+    let wanted = |section: &str| named.is_empty() || named.iter().any(|name| name == section);
+    let events = match std::env::var("BENCH_EVENTS") {
+        Ok(events) => events.parse().context("BENCH_EVENTS is not a number")?,
+        Err(_) => EVENTS,
+    };
+    let mut report = Report::default();
+    if wanted("start") {
+        starting::run(&mut report)?;
     }
-    if held { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if wanted("capture") {
+        capture::run(&mut report).await?;
+    }
+    if wanted("flags") {
+        flags::run(&mut report).await?;
+    }
+    if wanted("pipeline") || wanted("queries") {
+        stored(&mut report, events, wanted("queries")).await?;
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+    let name = if named.is_empty() { "all".to_owned() } else { named.join("-") };
+    report.write(&folder, &format!("{name}-{events}"), events)?;
+    Ok(if report.all_hold() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Milliseconds from start to the first answer that says ready, then megabytes when idle.
-fn measure(command: &mut Command) -> Result<(f64, f64)> {
-    let begun = Instant::now();
-    let running = Running::start(command)?;
-    let took = begun.elapsed();
-    sleep(IDLE);
-    Ok((took.as_secs_f64() * 1e3, running.resident_megabytes()?))
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+/// What needs the reference set in a folder. One that was kept by `BENCH_DATA` is used again.
+async fn stored(report: &mut Report, events: u64, ask: bool) -> Result<()> {
+    let kept = std::env::var_os("BENCH_DATA").map(PathBuf::from);
+    let temporary = tempfile::tempdir()?;
+    let folder = kept.unwrap_or_else(|| temporary.path().to_owned());
+    let data = folder.join("data");
+    if !data.exists() {
+        pipeline::run(report, &data, events).await?;
+    }
+    let server = Running::start(&mut hedgerow(&data)?)?;
+    if ask {
+        match Peer::start(&folder.join("chdb"))? {
+            Some(mut peer) => {
+                if !folder.join("loaded").exists() {
+                    peer.load(events, &folder)?;
+                    std::fs::write(folder.join("loaded"), "")?;
+                }
+                queries::run(report, &server, &mut peer).await?;
+            }
+            None => println!("no chDB: `make test-deps` brings it"),
+        }
+    }
+    let mut set = Reference::new(events);
+    let first = set.next_event().context("the set is empty")?;
+    pipeline::lists(report, &server, &uuid_text(first.uuid)).await
 }

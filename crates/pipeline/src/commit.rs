@@ -179,9 +179,7 @@ fn apply(ledger: &mut Ledger, event: &Normalised<'_>) -> (DistinctNo, Vec<model:
         time: event.time,
         person: event.person,
         merge: event.merge.as_ref(),
-        set: &event.set,
-        set_once: &event.set_once,
-        unset: &event.unset,
+        changes: &event.changes,
     })
 }
 

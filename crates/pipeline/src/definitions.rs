@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher as _, Hash, Hasher as _};
 
 use ahash::RandomState;
 use model::Timestamp;
@@ -70,10 +70,12 @@ impl Definitions {
         }
         self.count(event, sightings);
         self.see_flag(event, sightings);
-        let persons = event.set.iter().chain(&event.set_once);
-        let updates =
-            2 * (event.properties.iter().count() + event.set.len() + event.set_once.len());
-        if updates > UPDATES_MAX {
+        let changes = &event.changes;
+        let updates = event.properties.iter().count()
+            + changes.set.len()
+            + changes.set_once.len()
+            + 2 * changes.copied.len();
+        if 2 * updates > UPDATES_MAX {
             return;
         }
         if self.told.len() > REMEMBERED_MAX {
@@ -84,6 +86,15 @@ impl Definitions {
         if self.is_news((project, event.name), hour) {
             sightings.events.push(SeenEvent { project, name: event.name.to_owned(), at: now });
         }
+        if let (Some(identify), Some(index)) = (&event.group_identify, group_index) {
+            for (name, value) in &identify.set {
+                let owner = PropertyOwner::Group(index);
+                self.property(event, owner, name, || Cow::Borrowed(value), sightings);
+            }
+        }
+        if !self.is_news(self.shape(event), 0) {
+            return;
+        }
         for (name, json) in event.properties.iter() {
             if NOT_EVENT_PROPERTIES.contains(&name) {
                 continue;
@@ -91,15 +102,35 @@ impl Definitions {
             let value = || Cow::Owned(serde_json::from_str(json).unwrap_or(Value::Null));
             self.property(event, PropertyOwner::Event, name, value, sightings);
         }
-        for (name, value) in persons {
+        for (name, value) in changes.set.iter().chain(&changes.set_once) {
             self.property(event, PropertyOwner::Person, name, || Cow::Borrowed(value), sightings);
         }
-        if let (Some(identify), Some(index)) = (&event.group_identify, group_index) {
-            for (name, value) in &identify.set {
-                let owner = PropertyOwner::Group(index);
-                self.property(event, owner, name, || Cow::Borrowed(value), sightings);
+        for copied in &changes.copied {
+            for name in [Some(copied.name), copied.initial].into_iter().flatten() {
+                let value = || Cow::Owned(copied.value());
+                self.property(event, PropertyOwner::Person, name, value, sightings);
             }
         }
+    }
+
+    /// Two events of one shape show the same names, and values whose types are found or not alike.
+    fn shape(&self, event: &Normalised<'_>) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        let mut add = |name: &str, has_type: bool| (name, has_type).hash(&mut hasher);
+        add(event.name, true);
+        let typed = |first: Option<&u8>| !matches!(first, Some(b'{' | b'[' | b'n'));
+        for (name, json) in event.properties.iter() {
+            add(name, typed(json.as_bytes().first()));
+        }
+        let changes = &event.changes;
+        for (name, value) in changes.set.iter().chain(&changes.set_once) {
+            add(name, !matches!(value, Value::Null | Value::Array(_) | Value::Object(_)));
+        }
+        for copied in &changes.copied {
+            add(copied.name, typed(copied.json.as_bytes().first()));
+        }
+        (event.project, "shape").hash(&mut hasher);
+        hasher.finish()
     }
 
     /// `value` is only asked for while no type is known: the first one that is found stays.

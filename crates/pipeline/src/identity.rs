@@ -14,13 +14,13 @@ use model::{ProjectId, Timestamp};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::normalise::{Merge, PersonStep, is_illegal, is_noise};
+use crate::normalise::{Copied, Merge, PersonChanges, PersonStep, is_illegal, is_noise};
 
 /// Serialised; an update past it is refused and the event kept.
 const PROPERTIES_BYTES_MAX: usize = 512 << 10;
 
 /// What one event asks of identity.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Request<'a> {
     pub event: &'a str,
     pub event_uuid: Uuid,
@@ -28,9 +28,7 @@ pub struct Request<'a> {
     pub time: Timestamp,
     pub person: PersonStep,
     pub merge: Option<&'a Merge>,
-    pub set: &'a Map<String, Value>,
-    pub set_once: &'a Map<String, Value>,
-    pub unset: &'a [String],
+    pub changes: &'a PersonChanges<'a>,
 }
 
 /// The persons and ids of one project that a batch works on.
@@ -217,8 +215,7 @@ impl Ledger {
     ) -> PersonNo {
         let no = PersonNo(self.next_person);
         self.next_person += 1;
-        let mut properties = request.set_once.clone();
-        properties.extend(request.set.clone());
+        let mut properties = request.changes.all();
         if serialised_bytes(&properties) > PROPERTIES_BYTES_MAX {
             warnings.push(WarningKind::PersonPropertiesSizeViolation);
             properties.clear();
@@ -246,19 +243,26 @@ impl Ledger {
         warnings: &mut Vec<WarningKind>,
     ) -> bool {
         let Some(slot) = self.persons.get_mut(&no) else { return false };
-        let known = &slot.row.properties;
+        let (known, changes) = (&slot.row.properties, request.changes);
         let always =
             matches!(request.event, "$identify" | "$create_alias" | "$merge_dangerously" | "$set");
-        let once = request
-            .set_once
-            .iter()
-            .filter(|(name, _)| !known.contains_key(*name) && !request.set.contains_key(*name));
-        let set = request.set.iter().filter(|(name, value)| known.get(*name) != Some(value));
-        let changed: Vec<(&String, &Value)> = once.chain(set).collect();
-        let removed: Vec<&String> =
-            request.unset.iter().filter(|name| known.contains_key(*name)).collect();
-        let worthy = |(name, _): &(&String, &Value)| !known.contains_key(*name) || !is_noise(name);
-        if removed.is_empty() && !changed.iter().any(|change| always || worthy(change)) {
+        if !always && !is_worth_a_write(changes, known) {
+            return false;
+        }
+        let copies = |name: &String| changes.copied.iter().any(|copied| copied.name == name);
+        let once = changes.set_once.iter().filter(|(name, _)| {
+            !known.contains_key(*name) && !changes.set.contains_key(*name) && !copies(name)
+        });
+        let set = changes.set.iter().filter(|(name, value)| known.get(*name) != Some(value));
+        let mut changed: Vec<(String, Value)> =
+            once.chain(set).map(|(name, value)| (name.clone(), value.clone())).collect();
+        let now = changes.copied_now().filter(|copied| is_news(copied, known));
+        changed.extend(now.map(|copied| (copied.name.to_owned(), copied.value())));
+        let first = changes.copied_once().filter(|(name, _)| !known.contains_key(*name));
+        changed.extend(first.map(|(name, copied)| (name.to_owned(), copied.value())));
+        let removed: Vec<String> =
+            changes.unset.iter().filter(|name| known.contains_key(*name)).cloned().collect();
+        if removed.is_empty() && changed.is_empty() {
             return false;
         }
         let added: usize = changed.iter().map(|(name, value)| name.len() + size(value)).sum();
@@ -266,9 +270,6 @@ impl Ledger {
             warnings.push(WarningKind::PersonPropertiesSizeViolation);
             return false;
         }
-        let changed: Vec<(String, Value)> =
-            changed.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect();
-        let removed: Vec<String> = removed.into_iter().cloned().collect();
         slot.row.properties.extend(changed);
         removed.iter().for_each(|name| drop(slot.row.properties.remove(name)));
         slot.dirty = true;
@@ -321,6 +322,23 @@ impl Ledger {
 struct Survivor {
     no: PersonNo,
     version: Option<i64>,
+}
+
+/// Whether the catalog should hear of it: of what changes with every page only the first value.
+fn is_worth_a_write(changes: &PersonChanges<'_>, known: &Map<String, Value>) -> bool {
+    let worthy = |name: &str, changed: &dyn Fn(&Value) -> bool| match known.get(name) {
+        Some(value) => !is_noise(name) && changed(value),
+        None => true,
+    };
+    changes.unset.iter().any(|name| known.contains_key(name))
+        || changes.set.iter().any(|(name, value)| worthy(name, &|known| known != value))
+        || changes.copied_now().any(|copied| worthy(copied.name, &|known| !copied.is(known)))
+        || changes.set_once.keys().any(|name| !known.contains_key(name))
+        || changes.copied_once().any(|(name, _)| !known.contains_key(name))
+}
+
+fn is_news(copied: &Copied<'_>, known: &Map<String, Value>) -> bool {
+    known.get(copied.name).is_none_or(|known| !copied.is(known))
 }
 
 fn serialised_bytes(properties: &Map<String, Value>) -> usize {

@@ -19,6 +19,7 @@ use crate::folder::{self, Folder};
 use crate::ingest::Ingest;
 use crate::intake::Intake;
 use crate::logs;
+use crate::runtimes::{Behind, Runtimes};
 use crate::settings::Settings;
 use lines::{Lines, Next};
 use report::{Progress, Report};
@@ -35,14 +36,13 @@ const APPLIED_PAUSE: Duration = Duration::from_millis(10);
 
 pub(crate) fn run(given: &ArgMatches, settings: &Settings) -> Result<()> {
     logs::start(settings.log_format, settings.log_level.0.clone());
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    runtime.block_on(import(given, settings))
+    let runtimes = Runtimes::start()?;
+    let outcome = runtimes.block_on(import(given, settings, runtimes.behind()));
+    runtimes.abandon();
+    outcome
 }
 
-async fn import(given: &ArgMatches, settings: &Settings) -> Result<()> {
+async fn import(given: &ArgMatches, settings: &Settings, behind: Behind) -> Result<()> {
     let file = PathBuf::from(given.get_one::<String>("file").context("which file?")?);
     let project = ProjectId(given.get_one::<i64>("project").copied().unwrap_or(1));
     let lines = Lines::open(&file)?;
@@ -58,7 +58,8 @@ async fn import(given: &ArgMatches, settings: &Settings) -> Result<()> {
         catalog.project(project).await.with_context(|| format!("there is no project {project}"));
     let token = row?.api_token;
     let intake = Intake::open(&folder.journal(), &catalog, settings).await?;
-    let ingest = Ingest::open(&folder.warehouse(), &catalog, intake.journal(), settings).await?;
+    let ingest =
+        Ingest::open(&folder.warehouse(), &catalog, intake.journal(), settings, behind).await?;
     let import = Import { intake, ingest, project, token, clock: Clock::system() };
     let progress = Progress::of(&file, project, &folder.imports())?;
     let outcome = import.run(lines, progress).await;

@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval, sleep};
 use warehouse::{Effort, Warehouse};
 
+use crate::runtimes::Behind;
 use crate::settings::Settings;
 
 /// Records of one batch: few enough that SQLite's writer is free again within 50 ms.
@@ -57,6 +58,7 @@ impl Ingest {
         catalog: &Catalog,
         journal: &Journal,
         settings: &Settings,
+        behind: Behind,
     ) -> Result<Self> {
         let clock = catalog.clock().clone();
         let (folder, id) = (folder.to_owned(), journal.id().as_u128());
@@ -82,14 +84,14 @@ impl Ingest {
         let counters = pipeline.counters();
         let reader = journal.reader(pipeline.start()).context("the journal lacks events")?;
         let (stop, stopped) = watch::channel(false);
-        let applying = tokio::spawn(apply(pipeline, reader, stopped.clone()));
+        let applying = behind.pipeline.spawn(apply(pipeline, reader, stopped.clone()));
         let chores = Chores {
             catalog: catalog.clone(),
             warehouse: warehouse.clone(),
             journal: journal.clone(),
             geoip: geoip.clone(),
         };
-        let upkeep = tokio::spawn(chores.run(stopped));
+        let upkeep = behind.upkeep.spawn(chores.run(stopped));
         let journal = journal.clone();
         Ok(Self { warehouse, journal, counters, clock, geoip, stop, applying, upkeep })
     }

@@ -16,6 +16,7 @@ mod intake;
 mod logs;
 mod memory;
 mod process;
+mod runtimes;
 mod serve;
 mod settings;
 mod values;

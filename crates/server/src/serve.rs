@@ -19,11 +19,10 @@ use crate::ingest::Ingest;
 use crate::intake::Intake;
 use crate::logs;
 use crate::process::Process;
+use crate::runtimes::{Behind, Runtimes};
 use crate::settings::Settings;
 use crate::values::Switch;
 
-/// Threads for what blocks: password hashes and files.
-const BLOCKING_THREADS_MAX: usize = 64;
 /// How long two servers may believe that they own one PostgreSQL, after a connection broke.
 const OWNERSHIP_CHECK: Duration = Duration::from_secs(5);
 /// How often old cohorts are looked for, and failures of the catalog are tried again.
@@ -38,18 +37,13 @@ pub(crate) fn run(effective: Effective) -> Result<()> {
     for name in &effective.unknown_variables {
         tracing::warn!(variable = name, "this environment variable is no setting");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .max_blocking_threads(BLOCKING_THREADS_MAX)
-        .build()
-        .context("cannot start the runtime")?;
-    let outcome = runtime.block_on(serve(&settings));
-    // What is left runs for nobody: its request has been answered or given up.
-    runtime.shutdown_background();
+    let runtimes = Runtimes::start()?;
+    let outcome = runtimes.block_on(serve(&settings, runtimes.behind()));
+    runtimes.abandon();
     outcome
 }
 
-async fn serve(settings: &Settings) -> Result<()> {
+async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
     let clock = Clock::system();
     let mut signals = Signals::new()?;
     let folder = Folder::own(&settings.data_dir)?;
@@ -71,7 +65,8 @@ async fn serve(settings: &Settings) -> Result<()> {
         introduce(&made, settings).context("cannot print the first keys")?;
     }
     let intake = Intake::open(&folder.journal(), &catalog, settings).await?;
-    let ingest = Ingest::open(&folder.warehouse(), &catalog, intake.journal(), settings).await?;
+    let ingest =
+        Ingest::open(&folder.warehouse(), &catalog, intake.journal(), settings, behind).await?;
     let mut metrics = Registry::default();
     metrics.register_collector(Box::new(Process { started: clock.now() }));
     intake.measure(&mut metrics);

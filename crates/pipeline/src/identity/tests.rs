@@ -30,6 +30,12 @@ impl World {
         self.clock += 1_000_000;
         let mut ledger = Ledger::new(ProjectId(1), self.next.0, self.next.1);
         ledger.load(self.ids.values().cloned().collect(), self.persons.values().cloned().collect());
+        let changes = PersonChanges {
+            set: object("set"),
+            set_once: object("once"),
+            unset,
+            copied: Vec::new(),
+        };
         let (_, warnings) = ledger.apply(&Request {
             event,
             event_uuid: Uuid::from_u128(7),
@@ -37,9 +43,7 @@ impl World {
             time: Timestamp::from_micros(self.clock),
             person,
             merge: merge.as_ref(),
-            set: &object("set"),
-            set_once: &object("once"),
-            unset: &unset,
+            changes: &changes,
         });
         self.warnings = warnings;
         let changes = ledger.into_changes();

@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 pub(crate) use names::{is_illegal, is_noise};
+pub use person::{Copied, PersonChanges};
 pub use properties::Properties;
 pub(crate) use time::parse as parse_time;
 
@@ -52,9 +53,7 @@ pub struct Normalised<'a> {
     pub properties: Properties<'a>,
     pub elements_chain: String,
     pub person: PersonStep,
-    pub set: Map<String, Value>,
-    pub set_once: Map<String, Value>,
-    pub unset: Vec<String>,
+    pub changes: PersonChanges<'a>,
     pub merge: Option<Merge>,
     /// Group type and key, in the order sent.
     pub groups: Vec<(String, String)>,
@@ -181,9 +180,7 @@ pub fn normalise<'a>(
         properties,
         elements_chain,
         person,
-        set: changes.set,
-        set_once: changes.set_once,
-        unset: changes.unset,
+        changes,
         merge,
         groups,
         group_identify,

@@ -1,25 +1,41 @@
 //! The property names that mean something on their way in.
 
-/// Copied from an event to its person, and once more as `$initial_…`.
-pub(super) const TO_PERSON: &[&str] = &[
-    "$app_build",
-    "$app_name",
-    "$app_namespace",
-    "$app_version",
-    "$browser",
-    "$browser_version",
-    "$device_type",
-    "$current_url",
-    "$pathname",
-    "$os",
-    "$os_version",
-    "$referring_domain",
-    "$referrer",
-    "$screen_height",
-    "$screen_width",
-    "$viewport_height",
-    "$viewport_width",
-    "$raw_user_agent",
+/// A name and the one its first value is kept under: `$browser` and `$initial_browser`, `_kx` and
+/// `$initial__kx`.
+pub(super) type Pair = (&'static str, &'static str);
+
+macro_rules! ours {
+    ($($name:literal),* $(,)?) => { &[$((concat!("$", $name), concat!("$initial_", $name))),*] };
+}
+
+macro_rules! theirs {
+    ($($name:literal),* $(,)?) => { &[$(($name, concat!("$initial_", $name))),*] };
+}
+
+/// Copied from an event to its person: what describes the device and the page,
+const DEVICE: &[Pair] = ours![
+    "app_build",
+    "app_name",
+    "app_namespace",
+    "app_version",
+    "browser",
+    "browser_version",
+    "device_type",
+    "current_url",
+    "pathname",
+    "os",
+    "os_version",
+    "referring_domain",
+    "referrer",
+    "screen_height",
+    "screen_width",
+    "viewport_height",
+    "viewport_width",
+    "raw_user_agent",
+];
+
+/// and what describes the campaign.
+const CAMPAIGN: &[Pair] = theirs![
     "utm_source",
     "utm_medium",
     "utm_campaign",
@@ -46,6 +62,36 @@ pub(super) const TO_PERSON: &[&str] = &[
     "qclid",
     "sccid",
 ];
+
+pub(super) fn to_person() -> impl Iterator<Item = &'static Pair> {
+    DEVICE.iter().chain(CAMPAIGN)
+}
+
+const PLACE: &[Pair] = ours![
+    "geoip_accuracy_radius",
+    "geoip_city_confidence",
+    "geoip_city_name",
+    "geoip_continent_code",
+    "geoip_continent_name",
+    "geoip_country_code",
+    "geoip_country_name",
+    "geoip_latitude",
+    "geoip_longitude",
+    "geoip_postal_code",
+    "geoip_subdivision_1_code",
+    "geoip_subdivision_1_name",
+    "geoip_subdivision_2_code",
+    "geoip_subdivision_2_name",
+    "geoip_subdivision_3_code",
+    "geoip_subdivision_3_name",
+    "geoip_time_zone",
+];
+
+/// The name under which the first value of a place's property is kept.
+pub(super) fn initial_of_place(name: &str) -> Option<&'static str> {
+    let at = PLACE.binary_search_by_key(&name, |(name, _)| name).ok()?;
+    Some(PLACE[at].1)
+}
 
 /// What SDKs send along for themselves; never stored.
 pub(super) const REMOVED: &[&str] = &[
@@ -95,11 +141,6 @@ const NOISE: &[&str] = &[
 
 pub(crate) fn is_noise(name: &str) -> bool {
     NOISE.binary_search(&name).is_ok()
-}
-
-/// `$browser` → `$initial_browser`, `_kx` → `$initial__kx`.
-pub(super) fn initial(name: &str) -> String {
-    format!("$initial_{}", name.strip_prefix('$').unwrap_or(name))
 }
 
 /// Ids that say nothing about who somebody is; they never take part in a merge.
@@ -155,7 +196,7 @@ mod tests {
 
     #[test]
     fn noise_is_sorted_for_the_search() {
-        assert!(NOISE.is_sorted());
+        assert!(NOISE.is_sorted() && PLACE.is_sorted());
         assert!(is_noise("$current_url") && !is_noise("$geoip_country_name"));
     }
 }

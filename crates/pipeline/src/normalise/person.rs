@@ -1,5 +1,7 @@
 //! What an event says about its person.
 
+use std::borrow::Cow;
+
 use geoip::Place;
 use model::WarningKind;
 use model::event::AcceptedEvent;
@@ -9,24 +11,80 @@ use super::properties::Properties;
 use super::{PersonStep, Rules, names};
 
 #[derive(Debug, Default)]
-pub(super) struct Changes {
-    pub(super) set: Map<String, Value>,
-    pub(super) set_once: Map<String, Value>,
-    pub(super) unset: Vec<String>,
+pub struct PersonChanges<'a> {
+    pub set: Map<String, Value>,
+    pub set_once: Map<String, Value>,
+    pub unset: Vec<String>,
+    /// Nearly every event has these and nearly none says anything new, so they stay as they came.
+    pub copied: Vec<Copied<'a>>,
 }
 
-impl Changes {
-    pub(super) fn is_empty(&self) -> bool {
-        self.set.is_empty() && self.set_once.is_empty() && self.unset.is_empty()
+/// A property of the event that is set on the person too, and its first value once more under a
+/// name of its own. What the sender set by these names itself wins.
+#[derive(Debug)]
+pub struct Copied<'a> {
+    pub name: &'static str,
+    /// None for what is only cleared.
+    pub initial: Option<&'static str>,
+    pub json: Cow<'a, str>,
+}
+
+impl Copied<'_> {
+    pub fn value(&self) -> Value {
+        serde_json::from_str(&self.json).unwrap_or(Value::Null)
+    }
+
+    /// Whether it says what is known already.
+    pub fn is(&self, known: &Value) -> bool {
+        match known {
+            Value::String(text) if !self.json.contains('\\') => {
+                self.json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) == Some(text)
+            }
+            Value::Null => self.json == "null",
+            known => self.value() == *known,
+        }
+    }
+}
+
+impl PersonChanges<'_> {
+    pub fn is_empty(&self) -> bool {
+        let Self { set, set_once, unset, copied } = self;
+        set.is_empty() && set_once.is_empty() && unset.is_empty() && copied.is_empty()
     }
 
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
+
+    /// What is copied under the names the sender did not set.
+    pub fn copied_now(&self) -> impl Iterator<Item = &Copied<'_>> {
+        self.copied.iter().filter(|copied| !self.set.contains_key(copied.name))
+    }
+
+    /// First values, under the names the sender did not set.
+    pub fn copied_once(&self) -> impl Iterator<Item = (&'static str, &Copied<'_>)> {
+        let own = self.copied.iter().filter_map(|copied| Some((copied.initial?, copied)));
+        own.filter(|(initial, _)| {
+            !self.set_once.contains_key(*initial) && !self.set.contains_key(*initial)
+        })
+    }
+
+    /// The first properties of a person.
+    pub fn all(&self) -> Map<String, Value> {
+        let once = self.copied_once().map(|(initial, copied)| (initial.to_owned(), copied.value()));
+        let mut all: Map<String, Value> = once.collect();
+        all.extend(self.set_once.clone());
+        all.extend(self.copied_now().map(|copied| (copied.name.to_owned(), copied.value())));
+        all.extend(self.set.clone());
+        all
+    }
 }
 
 /// Takes the instructions out of the properties; those beside them win, key by key.
-pub(super) fn lift(event: &AcceptedEvent<'_>, properties: &mut Properties<'_>) -> Changes {
+pub(super) fn lift<'a>(
+    event: &AcceptedEvent<'a>,
+    properties: &mut Properties<'a>,
+) -> PersonChanges<'a> {
     let object = |inside: Option<Value>, beside: Option<&str>| {
         let mut merged = match inside {
             Some(Value::Object(members)) => members,
@@ -40,7 +98,7 @@ pub(super) fn lift(event: &AcceptedEvent<'_>, properties: &mut Properties<'_>) -
         merged
     };
     let beside_unset = event.unset.and_then(|json| serde_json::from_str(json).ok());
-    let changes = Changes {
+    let changes = PersonChanges {
         set: object(properties.value("$set"), event.set),
         set_once: object(properties.value("$set_once"), event.set_once),
         unset: [properties.value("$unset"), beside_unset]
@@ -48,6 +106,7 @@ pub(super) fn lift(event: &AcceptedEvent<'_>, properties: &mut Properties<'_>) -
             .flatten()
             .flat_map(unset_names)
             .collect(),
+        copied: Vec::new(),
     };
     ["$set", "$set_once", "$unset"].iter().for_each(|name| properties.remove(name));
     changes
@@ -103,9 +162,9 @@ pub(super) fn step(
 }
 
 /// Copies what describes the person from the event: device, campaign and place.
-pub(super) fn from_event(
-    changes: &mut Changes,
-    properties: &mut Properties<'_>,
+pub(super) fn from_event<'a>(
+    changes: &mut PersonChanges<'a>,
+    properties: &mut Properties<'a>,
     place: Option<&Place>,
 ) {
     if !properties.contains("$os")
@@ -113,17 +172,17 @@ pub(super) fn from_event(
     {
         properties.set_value("$os", &os);
     }
-    for name in names::TO_PERSON {
-        let Some(value) = properties.value(name) else { continue };
-        changes.set.entry(*name).or_insert_with(|| value.clone());
-        changes.set_once.entry(names::initial(name)).or_insert(value);
-    }
+    changes.copied.extend(names::to_person().filter_map(|(name, initial)| {
+        let json = properties.shared(name)?;
+        Some(Copied { name, initial: Some(initial), json })
+    }));
     let Some(place) = place else { return };
     // A place that is no longer known is cleared, not kept from an earlier address.
-    for (name, value) in place.all_properties() {
-        changes.set.entry(name).or_insert_with(|| value.clone().unwrap_or(Value::Null));
-        if let Some(value) = value {
-            changes.set_once.entry(names::initial(name)).or_insert(value);
+    changes.copied.extend(place.all_properties().map(|(name, value)| match value {
+        Some(value) => {
+            let initial = names::initial_of_place(name);
+            Copied { name, initial, json: value.to_string().into() }
         }
-    }
+        None => Copied { name, initial: None, json: "null".into() },
+    }));
 }

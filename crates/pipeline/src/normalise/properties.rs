@@ -34,6 +34,11 @@ impl<'a> Properties<'a> {
         self.0.get(name).map(Cow::as_ref)
     }
 
+    /// The value as it came, without a copy unless it was made here.
+    pub(super) fn shared(&self, name: &str) -> Option<Cow<'a, str>> {
+        self.0.get(name).cloned()
+    }
+
     pub(crate) fn value(&self, name: &str) -> Option<Value> {
         serde_json::from_str(self.json(name)?).ok()
     }

@@ -123,19 +123,21 @@ fn what_describes_the_person_goes_to_the_person() {
         ..event("e", r#"{"$set":{"x":2,"y":3},"$unset":{"z":1}}"#)
     };
     let lifted = stored(&lifted);
-    assert_eq!(Value::Object(lifted.set.clone()), json!({"x": 1, "y": 3}));
-    assert_eq!(lifted.unset, ["z"]);
+    assert_eq!(Value::Object(lifted.changes.all()), json!({"x": 1, "y": 3}));
+    assert_eq!(lifted.changes.unset, ["z"]);
     let campaign = event("e", r#"{"utm_source":"g","_kx":"k"}"#);
-    let campaign = stored(&campaign);
-    assert_eq!(Value::Object(campaign.set.clone()), json!({"utm_source": "g", "_kx": "k"}));
     assert_eq!(
-        Value::Object(campaign.set_once.clone()),
-        json!({"$initial_utm_source": "g", "$initial__kx": "k"})
+        Value::Object(stored(&campaign).changes.all()),
+        json!({"utm_source": "g", "_kx": "k", "$initial_utm_source": "g", "$initial__kx": "k"})
+    );
+    let own = event("e", r#"{"$os":"iOS","$set":{"$os":"mine","$initial_os":"first"}}"#);
+    assert_eq!(
+        Value::Object(stored(&own).changes.all()),
+        json!({"$os": "mine", "$initial_os": "first"})
     );
     let os = event("e", r#"{"$os_name":"iOS"}"#);
     let os = stored(&os);
-    assert_eq!(Value::Object(os.set.clone()), json!({"$os": "iOS"}));
-    assert_eq!(Value::Object(os.set_once.clone()), json!({"$initial_os": "iOS"}));
+    assert_eq!(Value::Object(os.changes.all()), json!({"$os": "iOS", "$initial_os": "iOS"}));
     assert_eq!(properties(&os)["$os"], "iOS");
 }
 
@@ -154,7 +156,7 @@ fn instructions_are_not_stored_and_some_events_have_no_person() {
     );
     let off = stored(&off);
     assert_eq!(off.person, PersonStep::Personless);
-    assert!(off.set.is_empty() && off.groups.is_empty());
+    assert!(off.changes.is_empty() && off.groups.is_empty());
     assert_eq!(
         properties(&off),
         json!({"$process_person_profile": false, "$groups": {"company": "c"}})
@@ -177,9 +179,9 @@ fn instructions_are_not_stored_and_some_events_have_no_person() {
     }
     let exception = event("$exception", r#"{"$set":{"a":1}}"#);
     let exception = stored(&exception);
-    assert!(exception.set.is_empty());
+    assert!(exception.changes.is_empty());
     assert_eq!(exception.warnings[0].kind, WarningKind::SetOnException);
-    assert!(stored(&event("$groupidentify", r#"{"$set":{"a":1}}"#)).set.is_empty());
+    assert!(stored(&event("$groupidentify", r#"{"$set":{"a":1}}"#)).changes.is_empty());
 }
 
 // contract: ingestion 117, 135-140

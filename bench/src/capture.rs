@@ -1,0 +1,188 @@
+//! What taking events in costs, beside a bare axum handler that reads the body and answers a
+//! constant, in turns within one run. Servers and load share the machine, so only the ratios
+//! and the CPU seconds mean something.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::load::{self, Round, post, quantiles};
+use crate::report::{Bound, Report, Row};
+use crate::running::{Running, beside, hedgerow};
+
+const CONNECTIONS: usize = 64;
+const ROUND: Duration = Duration::from_secs(4);
+const BATCH_CONNECTIONS: usize = 8;
+const BATCH_EVENTS: usize = 100;
+const EVENT_BYTES: usize = 1_000;
+const SYNCS: usize = 2_000;
+/// Just under the bound of a body.
+const LARGE_BODY_BYTES: usize = 19 << 20;
+const LARGE_ROUND: Duration = Duration::from_secs(8);
+
+pub async fn run(report: &mut Report) -> Result<()> {
+    report.begin("Capture");
+    let sync = fdatasync()?;
+    let single = post("/batch/", "", event(0, 200).as_bytes());
+    let (plain, gzip) = (batch().into_bytes(), packed(&batch())?);
+    let (plain, gzip) =
+        (post("/batch/", "", &plain), post("/batch/", "Content-Encoding: gzip\r\n", &gzip));
+
+    let bare = round(Which::Bare, &single, CONNECTIONS, ROUND).await?.0;
+    let ours = round(Which::Hedgerow, &single, CONNECTIONS, ROUND).await?.0;
+    report.add(Row {
+        name: format!("single events, {CONNECTIONS} connections, fsync on"),
+        unit: "req/s",
+        ours: ours.rate(),
+        reference: Some(("bare axum", bare.rate())),
+        bound: Bound::RatioAtLeast(0.6),
+    });
+    report.add(Row {
+        name: "  p99, against bare p99 + fdatasync p99".into(),
+        unit: "µs",
+        ours: ours.p99,
+        reference: Some(("sum", bare.p99 + sync.p99)),
+        bound: Bound::RatioAtMost(2.0),
+    });
+    report.add(Row {
+        name: "  CPU a million events".into(),
+        unit: "s",
+        ours: ours.cpu_per_million(1),
+        reference: Some(("bare axum", bare.cpu_per_million(1))),
+        bound: Bound::None,
+    });
+
+    let bare = round(Which::Bare, &single, 1, ROUND).await?.0;
+    let ours = round(Which::Hedgerow, &single, 1, ROUND).await?.0;
+    report.add(Row {
+        name: "one connection: p50, against bare p50 + fdatasync p50".into(),
+        unit: "µs",
+        ours: ours.p50,
+        reference: Some(("sum", bare.p50 + sync.p50)),
+        bound: Bound::RatioAtMost(3.0),
+    });
+
+    for (name, body, bound) in [("plain", &plain, 4.0), ("gzip", &gzip, 6.0)] {
+        let bare = round(Which::Bare, body, BATCH_CONNECTIONS, ROUND).await?.0;
+        let ours = round(Which::Hedgerow, body, BATCH_CONNECTIONS, ROUND).await?.0;
+        report.add(Row {
+            name: format!("batches of {BATCH_EVENTS} x 1 kB, {name}: CPU a million events"),
+            unit: "s",
+            ours: ours.cpu_per_million(BATCH_EVENTS),
+            reference: Some(("bare axum", bare.cpu_per_million(BATCH_EVENTS))),
+            bound: Bound::AtMost(bound),
+        });
+        report.add(Row {
+            name: "  events a second".into(),
+            unit: "/s",
+            ours: ours.rate() * BATCH_EVENTS as f64,
+            reference: Some(("bare axum", bare.rate() * BATCH_EVENTS as f64)),
+            bound: Bound::None,
+        });
+    }
+    let large = post("/batch/", "", batch_of(LARGE_BODY_BYTES).as_bytes());
+    let (_, peak) = round(Which::Hedgerow, &large, CONNECTIONS, LARGE_ROUND).await?;
+    report.add(Row {
+        name: format!(
+            "{CONNECTIONS} connections of {} MB bodies: peak memory",
+            LARGE_BODY_BYTES >> 20
+        ),
+        unit: "MB",
+        ours: peak,
+        reference: None,
+        bound: Bound::AtMost(384.0),
+    });
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+enum Which {
+    Bare,
+    Hedgerow,
+}
+
+/// Sends the same request over and over on every connection, to a fresh server. The second is its
+/// peak of memory, in megabytes.
+async fn round(
+    which: Which,
+    request: &[u8],
+    connections: usize,
+    long: Duration,
+) -> Result<(Round, f64)> {
+    let data = tempfile::tempdir()?;
+    let mut command = match which {
+        Which::Bare => Command::new(beside("bare")?),
+        Which::Hedgerow => hedgerow(&data.path().join("data"))?,
+    };
+    let server = Running::start(&mut command)?;
+    let requests = [request.to_vec()];
+    let round =
+        load::round(&server, &requests, connections, long, Running::capture_seconds).await?;
+    Ok((round, server.peak_megabytes()?))
+}
+
+fn packed(text: &str) -> Result<Vec<u8>> {
+    let mut writer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    writer.write_all(text.as_bytes())?;
+    Ok(writer.finish()?)
+}
+
+/// One event of about so many bytes, with thirty properties when there is room.
+fn event(number: usize, bytes: usize) -> String {
+    let head = format!(
+        r#"{{"api_key":"phc_bench","event":"$pageview","distinct_id":"user_{number}","timestamp":"2026-01-02T03:04:05.678Z","properties":{{"$current_url":"https://example.com/page/{number}""#
+    );
+    let mut text = head;
+    for property in 0..30 {
+        if text.len() + 40 > bytes {
+            break;
+        }
+        text.push_str(&format!(r#","property_{property}":"value {number} {property}""#));
+    }
+    text.push_str("}}");
+    text
+}
+
+fn batch_of(bytes: usize) -> String {
+    let mut events = String::new();
+    let mut number = 0;
+    while events.len() < bytes {
+        if number > 0 {
+            events.push(',');
+        }
+        events.push_str(&event(number, EVENT_BYTES));
+        number += 1;
+    }
+    format!(r#"{{"api_key":"phc_bench","batch":[{events}]}}"#)
+}
+
+fn batch() -> String {
+    let events: Vec<String> = (0..BATCH_EVENTS).map(|number| event(number, EVENT_BYTES)).collect();
+    format!(r#"{{"api_key":"phc_bench","batch":[{}]}}"#, events.join(","))
+}
+
+struct Sync {
+    p50: f64,
+    p99: f64,
+}
+
+/// The disk's own price of being sure, on the file system that the servers' folders are on.
+fn fdatasync() -> Result<Sync> {
+    let folder = tempfile::tempdir()?;
+    let file = fs::File::create_new(folder.path().join("sync"))?;
+    file.write_all_at(&vec![0; SYNCS * 1_024], 0)?;
+    file.sync_all()?;
+    let mut times = Vec::with_capacity(SYNCS);
+    for number in 0..SYNCS {
+        file.write_all_at(&[1; 1_024], number as u64 * 1_024)?;
+        let begun = Instant::now();
+        file.sync_data()?;
+        times.push(begun.elapsed().as_secs_f64() * 1e6);
+    }
+    let (p50, p99) = quantiles(&mut times);
+    Ok(Sync { p50, p99 })
+}

@@ -1,0 +1,253 @@
+//! From POST /batch to queryable, compaction included, on the reference set.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use tokio::sync::{Mutex, mpsc};
+
+use crate::asking::Asker;
+use crate::load::{post, quantiles};
+use crate::reference::Reference;
+use crate::report::{Bound, Report, Row};
+use crate::running::{PROJECT_KEY, Running, beside, hedgerow};
+
+const BATCH_EVENTS: usize = 100;
+const CONNECTIONS: usize = 4;
+const WAITING_BATCHES_MAX: usize = 64;
+/// Longer than upkeep's own rhythm.
+const QUIET: Duration = Duration::from_secs(12);
+const PATIENCE: Duration = Duration::from_secs(1_200);
+const PROBES: usize = 40;
+const ASKED: usize = 60;
+
+/// Fills `data` with the reference set and says what that cost.
+pub async fn run(report: &mut Report, data: &Path, events: u64) -> Result<()> {
+    report.begin("From capture to queryable");
+    let server = Running::start(&mut hedgerow(data)?)?;
+    let begun = Instant::now();
+    send(&server, events).await?;
+    let sent = begun.elapsed();
+    caught_up(&server, events).await?;
+    let applied = begun.elapsed();
+    quiet(&server).await?;
+    let (threads, peak) = (server.cpu_by_thread()?, server.peak_megabytes()?);
+    let total = server.stop()?;
+    let millions = events as f64 / 1e6;
+    report.add(Row {
+        name: "CPU a million events, compaction included".into(),
+        unit: "s",
+        ours: total / millions,
+        reference: None,
+        bound: Bound::AtMost(17.0),
+    });
+    let mut known = 0.0;
+    for (stage, prefix) in [
+        ("taking in", "requests"),
+        ("journal", "journal"),
+        ("parsing, identity, columns", "pipeline"),
+        ("catalog", "sqlx"),
+        ("flush and compaction", "upkeep"),
+    ] {
+        let own = threads.iter().filter(|(name, _)| name.starts_with(prefix));
+        let seconds: f64 = own.map(|(_, seconds)| seconds).sum();
+        known += seconds;
+        stage_row(report, stage, seconds / millions);
+    }
+    stage_row(report, "the rest, the last flush at the end with it", (total - known) / millions);
+    for (name, long) in
+        [("events a second, taken in", sent), ("events a second, queryable", applied)]
+    {
+        report.add(Row {
+            name: name.into(),
+            unit: "/s",
+            ours: events as f64 / long.as_secs_f64(),
+            reference: None,
+            bound: Bound::None,
+        });
+    }
+    report.add(Row {
+        name: "peak memory meanwhile".into(),
+        unit: "MB",
+        ours: peak,
+        reference: None,
+        bound: Bound::None,
+    });
+    report.add(Row {
+        name: "on disk, an event".into(),
+        unit: "bytes",
+        ours: stored_bytes(data)? as f64 / events as f64,
+        reference: None,
+        bound: Bound::AtMost(100.0),
+    });
+    Ok(())
+}
+
+fn stage_row(report: &mut Report, stage: &str, seconds: f64) {
+    report.add(Row {
+        name: format!("  {stage}"),
+        unit: "s",
+        ours: seconds,
+        reference: None,
+        bound: Bound::None,
+    });
+}
+
+/// How soon an event is listed, and how fast the lists are, on a folder that is filled.
+pub async fn lists(report: &mut Report, server: &Running, latest: &str) -> Result<()> {
+    report.begin("Events API on the reference set");
+    let mut asker = Asker::new(server).await?;
+    let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let traffic = tokio::spawn(moderate(Asker::new(server).await?, stop.clone()));
+    let mut times = Vec::new();
+    for probe in 0..PROBES {
+        let event = format!("probe {probe}");
+        let body = json!({ "api_key": PROJECT_KEY, "event": event, "distinct_id": "probe" });
+        asker.post("/capture/", &body).await?;
+        let begun = Instant::now();
+        let path = format!("/api/projects/1/events/?event=probe%20{probe}&limit=1");
+        while !listed(asker.get(&path).await?)? {
+            ensure!(begun.elapsed() < Duration::from_secs(30), "an event is not listed");
+        }
+        times.push(begun.elapsed().as_secs_f64() * 1e3);
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    traffic.await??;
+    let (p50, p99) = quantiles(&mut times);
+    for (name, ours, bound) in [
+        ("an event is listed after its 200, at 1,000 events/s, p50", p50, Bound::None),
+        ("  p99", p99, Bound::AtMost(200.0)),
+    ] {
+        report.add(Row { name: name.into(), unit: "ms", ours, reference: None, bound });
+    }
+    let by_uuid = format!("/api/projects/1/events/{latest}/");
+    for (name, path) in [
+        ("list the latest 100, warm, p50", "/api/projects/1/events/?limit=100&after=2026-01-01"),
+        ("get by uuid, warm, p50", by_uuid.as_str()),
+    ] {
+        let mut times = Vec::new();
+        for _ in 0..ASKED {
+            let begun = Instant::now();
+            asker.get(path).await?;
+            times.push(begun.elapsed().as_secs_f64() * 1e3);
+        }
+        let ours = quantiles(&mut times).0;
+        report.add(Row {
+            name: name.into(),
+            unit: "ms",
+            ours,
+            reference: None,
+            bound: Bound::AtMost(20.0),
+        });
+    }
+    Ok(())
+}
+
+fn listed(body: &[u8]) -> Result<bool> {
+    let page: Value = serde_json::from_slice(body)?;
+    Ok(page["results"].as_array().is_some_and(|events| !events.is_empty()))
+}
+
+async fn moderate(mut asker: Asker, stop: Arc<std::sync::atomic::AtomicBool>) -> Result<()> {
+    let mut ticks = tokio::time::interval(Duration::from_millis(50));
+    let mut number = 0_u64;
+    while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+        ticks.tick().await;
+        let batch: Vec<Value> = (0..50)
+            .map(|at| json!({ "event": "background", "distinct_id": format!("user_{}@example.com", (number + at) % 997), "properties": { "n": at } }))
+            .collect();
+        number += 50;
+        asker.post("/batch/", &json!({ "api_key": PROJECT_KEY, "batch": batch })).await?;
+    }
+    Ok(())
+}
+
+async fn send(server: &Running, events: u64) -> Result<()> {
+    let (give, take) = mpsc::channel::<Vec<u8>>(WAITING_BATCHES_MAX);
+    let making = std::thread::spawn(move || {
+        let mut set = Reference::new(events);
+        let mut ended = false;
+        while !ended {
+            let mut body = format!(r#"{{"api_key":"{PROJECT_KEY}","batch":["#);
+            for at in 0..BATCH_EVENTS {
+                let Some(event) = set.next_event() else {
+                    ended = true;
+                    break;
+                };
+                if at > 0 {
+                    body.push(',');
+                }
+                set.json(&event, &mut body);
+            }
+            body.push_str("]}");
+            if give.blocking_send(post("/batch/", "", body.as_bytes())).is_err() {
+                return;
+            }
+        }
+    });
+    let take = Arc::new(Mutex::new(take));
+    let mut senders = Vec::new();
+    for _ in 0..CONNECTIONS {
+        let (take, mut asker) = (take.clone(), Asker::new(server).await?);
+        senders.push(tokio::spawn(async move {
+            loop {
+                let Some(request) = take.lock().await.recv().await else { return Ok(()) };
+                asker.ask(&request).await.map(drop)?;
+            }
+        }));
+    }
+    for sender in senders {
+        let outcome: Result<()> = sender.await?;
+        outcome?;
+    }
+    making.join().ok().context("the generator failed")
+}
+
+/// Waits until every event is in the warehouse.
+async fn caught_up(server: &Running, events: u64) -> Result<()> {
+    let begun = Instant::now();
+    let mut asker = Asker::new(server).await?;
+    loop {
+        let text = String::from_utf8(asker.get("/metrics").await?.to_vec())?;
+        let applied = text
+            .lines()
+            .find_map(|line| line.strip_prefix("hedgerow_pipeline_events_total "))
+            .context("the pipeline does not say how far it is")?;
+        if applied.trim().parse::<f64>()? >= events as f64 {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < PATIENCE, "the pipeline is stuck at {applied}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Waits until nothing is flushed or compacted any more.
+async fn quiet(server: &Running) -> Result<()> {
+    let spent = || -> Result<f64> {
+        Ok(server.cpu_by_thread()?.get("upkeep").copied().unwrap_or_default())
+    };
+    let (mut last, mut since, begun) = (spent()?, Instant::now(), Instant::now());
+    while since.elapsed() < QUIET {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let now = spent()?;
+        if now - last > 0.1 {
+            (last, since) = (now, Instant::now());
+        }
+        ensure!(begun.elapsed() < PATIENCE, "compaction does not end");
+    }
+    Ok(())
+}
+
+fn stored_bytes(data: &Path) -> Result<u64> {
+    let printed =
+        Command::new(beside("hedgerow")?).arg("files").arg("--data-dir").arg(data).output()?;
+    let mut bytes = 0;
+    for line in String::from_utf8(printed.stdout)?.lines() {
+        bytes += std::fs::metadata(line.trim())?.len();
+    }
+    ensure!(bytes > 0, "no files are stored");
+    Ok(bytes)
+}

@@ -1,0 +1,327 @@
+//! The eight questions of the reference set: insights by our own operators and the same as HogQL,
+//! beside ClickHouse in the same run. No time is shown for an answer that differs.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::asking::Asker;
+use crate::peer::Peer;
+use crate::report::{Bound, Report, Row};
+use crate::running::Running;
+
+const ROUNDS: usize = 5;
+const SINCE: &str = "2026-01-01";
+const UNTIL: &str = "2026-04-01";
+const PLACES: f64 = 1e6;
+
+struct Question {
+    name: &'static str,
+    /// None for what no insight asks.
+    insight: Option<Value>,
+    hogql: String,
+    peer: String,
+    /// From an insight's results to rows as the texts give them.
+    rows: fn(&Value) -> Result<Vec<Value>>,
+}
+
+pub async fn run(report: &mut Report, server: &Running, peer: &mut Peer) -> Result<()> {
+    let questions = questions();
+    report.begin("Insights, warm, against ClickHouse (chDB)");
+    let mut asker = Asker::new(server).await?;
+    let mut ratios = Vec::new();
+    for question in &questions {
+        let Some(insight) = &question.insight else { continue };
+        let body = json!({ "query": insight, "refresh": "force_blocking" });
+        let (mut ours, mut theirs) = (f64::MAX, f64::MAX);
+        for round in 0..=ROUNDS {
+            let begun = Instant::now();
+            let answer = asker.json("/api/projects/1/query/", &body).await?;
+            let took = begun.elapsed().as_secs_f64() * 1e3;
+            let (ms, rows) = peer.query(&question.peer)?;
+            if round == 0 {
+                let own = (question.rows)(&answer["results"])?;
+                same(question.name, &own, &rows)?;
+                continue;
+            }
+            ours = ours.min(took);
+            theirs = theirs.min(ms);
+        }
+        ratios.push(ours / theirs);
+        add(report, question.name, ours, theirs, Bound::RatioAtMost(0.8));
+    }
+    mean(report, &ratios, 0.35);
+
+    report.begin("The same and one more as HogQL through DataFusion, against ClickHouse (chDB)");
+    let mut ratios = Vec::new();
+    for question in &questions {
+        let query = json!({ "kind": "HogQLQuery", "query": question.hogql });
+        let body = json!({ "query": query, "refresh": "force_blocking" });
+        let (mut ours, mut theirs) = (f64::MAX, f64::MAX);
+        for round in 0..=ROUNDS {
+            let begun = Instant::now();
+            let answer = asker.json("/api/projects/1/query/", &body).await?;
+            let took = begun.elapsed().as_secs_f64() * 1e3;
+            let (ms, rows) = peer.query(&question.peer)?;
+            if round == 0 {
+                let own = answer["results"].as_array().context("no rows")?;
+                same(question.name, own, &rows)?;
+                continue;
+            }
+            ours = ours.min(took);
+            theirs = theirs.min(ms);
+        }
+        ratios.push(ours / theirs);
+        add(report, question.name, ours, theirs, Bound::None);
+    }
+    mean(report, &ratios, 3.0);
+    report.begin("Memory of all these");
+    report.add(Row {
+        name: "peak memory".into(),
+        unit: "MB",
+        ours: server.peak_megabytes()?,
+        reference: None,
+        bound: Bound::AtMost(512.0),
+    });
+    Ok(())
+}
+
+fn add(report: &mut Report, name: &str, ours: f64, theirs: f64, bound: Bound) {
+    report.add(Row {
+        name: name.into(),
+        unit: "ms",
+        ours,
+        reference: Some(("chDB", theirs)),
+        bound,
+    });
+}
+
+fn mean(report: &mut Report, ratios: &[f64], bound: f64) {
+    let logs: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
+    report.add(Row {
+        name: "geometric mean of the ratios".into(),
+        unit: "x",
+        ours: (logs / ratios.len() as f64).exp(),
+        reference: None,
+        bound: Bound::AtMost(bound),
+    });
+}
+
+fn same(name: &str, ours: &[Value], theirs: &Value) -> Result<()> {
+    let theirs = theirs.as_array().context("no rows")?;
+    ensure!(ours.len() == theirs.len(), "{name}: {} rows, chDB {}", ours.len(), theirs.len());
+    for (own, their) in ours.iter().zip(theirs) {
+        ensure!(plain(own) == plain(their), "{name}: {own} differs from chDB's {their}");
+    }
+    Ok(())
+}
+
+/// One spelling for numbers: chDB gives 64-bit ones as text.
+fn plain(value: &Value) -> Value {
+    match value {
+        Value::Array(values) => values.iter().map(plain).collect(),
+        Value::Number(number) => {
+            let number = number.as_f64().unwrap_or(f64::NAN);
+            Value::from(((number * PLACES).round() / PLACES).to_string())
+        }
+        other => other.clone(),
+    }
+}
+
+fn trends(series: Value, more: Value) -> Value {
+    let mut query = json!({
+        "kind": "TrendsQuery", "series": [series], "interval": "day",
+        "dateRange": { "date_from": SINCE, "date_to": "2026-03-31" },
+    });
+    if let (Some(query), Some(more)) = (query.as_object_mut(), more.as_object()) {
+        query.extend(more.clone());
+    }
+    query
+}
+
+fn node(event: &str, math: &str) -> Value {
+    json!({ "kind": "EventsNode", "event": event, "math": math })
+}
+
+/// `[day, value]` of the only series.
+fn by_day(results: &Value) -> Result<Vec<Value>> {
+    let series = &results[0];
+    let days = series["days"].as_array().context("no days")?;
+    let data = series["data"].as_array().context("no data")?;
+    Ok(days.iter().zip(data).map(|(day, count)| json!([day, count])).collect())
+}
+
+fn questions() -> Vec<Question> {
+    let range = format!("timestamp >= '{SINCE} 00:00:00' AND timestamp < '{UNTIL} 00:00:00'");
+    let viewed = format!("event = '$pageview' AND {range}");
+    let daily = |what: &str, more: &str| {
+        format!(
+            "SELECT toDate(timestamp) AS day, {what} FROM events WHERE {viewed}{more} GROUP BY day ORDER BY day"
+        )
+    };
+    let theirs = |sql: &str| {
+        sql.replace("FROM events", "FROM bench.events")
+            .replace("person_id", "person")
+            .replace("properties.", "")
+    };
+    let pair = |name, insight, hogql: String, rows| Question {
+        name,
+        insight,
+        peer: theirs(&hogql),
+        hogql: format!("{hogql} LIMIT 10000"),
+        rows,
+    };
+    let steps = ["$pageview", "item added", "purchase"];
+    let funnel = |clock: &str, window: &str| {
+        format!(
+            "SELECT countIf(level >= 1), countIf(level >= 2), countIf(level >= 3) FROM (\
+             SELECT person_id, windowFunnel({window})({clock}, event = '{}', event = '{}', event = '{}') AS level \
+             FROM events WHERE event IN ('{}', '{}', '{}') AND {range} GROUP BY person_id)",
+            steps[0], steps[1], steps[2], steps[0], steps[1], steps[2]
+        )
+    };
+    let weeks = "event = '$pageview' AND timestamp >= '2026-02-01 00:00:00' AND timestamp < '2026-03-29 00:00:00'";
+    let week = "intDiv(dateDiff('day', toDate('2026-02-01'), toDate(timestamp)), 7)";
+    let kept = |bit: &str, test: fn(&str, &str) -> String| {
+        format!(
+            "SELECT first, later, sum(persons) AS kept FROM (SELECT mask, count() AS persons FROM (\
+             SELECT person_id, groupBitOr({bit}) AS mask FROM events WHERE {weeks} GROUP BY person_id) GROUP BY mask) \
+             ARRAY JOIN range(8) AS first ARRAY JOIN range(8) AS later WHERE later >= first AND {} AND {} \
+             GROUP BY first, later ORDER BY first, later",
+            test("mask", "first"),
+            test("mask", "later")
+        )
+    };
+    let pages = format!(
+        "SELECT properties.$current_url AS page, uniqExact(person_id) AS visitors FROM events \
+         WHERE {viewed} GROUP BY page ORDER BY visitors DESC, page LIMIT 100"
+    );
+    let quantile = |function: &str| {
+        format!(
+            "SELECT properties.$browser AS browser, properties.plan AS plan, count() AS views, {function}(0.9)(properties.load_ms) AS slow \
+             FROM events WHERE {viewed} GROUP BY browser, plan ORDER BY browser, plan"
+        )
+    };
+    vec![
+        pair(
+            "daily total of one event",
+            Some(trends(node("$pageview", "total"), json!({}))),
+            daily("count() AS events", ""),
+            by_day,
+        ),
+        pair(
+            "daily unique persons",
+            Some(trends(node("$pageview", "dau"), json!({}))),
+            daily("uniqExact(person_id) AS persons", ""),
+            by_day,
+        ),
+        pair(
+            "breakdown by $browser",
+            Some(trends(
+                node("$pageview", "total"),
+                json!({ "breakdownFilter": { "breakdown": "$browser", "breakdown_type": "event" } }),
+            )),
+            format!(
+                "SELECT properties.$browser AS browser, toDate(timestamp) AS day, count() AS events FROM events WHERE {viewed} GROUP BY browser, day ORDER BY browser, day"
+            ),
+            |results| {
+                let mut series: Vec<&Value> =
+                    results.as_array().context("no series")?.iter().collect();
+                series.sort_by_key(|one| one["breakdown_value"].as_str().map(str::to_owned));
+                let mut rows = Vec::new();
+                for one in series {
+                    for row in by_day(&json!([one]))? {
+                        // ClickHouse gives no row for a day without events.
+                        if row[1].as_f64() != Some(0.0) {
+                            rows.push(json!([one["breakdown_value"], row[0], row[1]]));
+                        }
+                    }
+                }
+                Ok(rows)
+            },
+        ),
+        pair(
+            "URL contains, unique persons",
+            Some(trends(
+                node("$pageview", "dau"),
+                json!({ "properties": [{ "key": "$current_url", "operator": "icontains", "value": "pricing", "type": "event" }] }),
+            )),
+            daily(
+                "uniqExact(person_id) AS persons",
+                " AND properties.$current_url ILIKE '%pricing%'",
+            ),
+            by_day,
+        ),
+        Question {
+            name: "funnel of 3 steps in 14 days",
+            insight: Some(json!({
+                "kind": "FunnelsQuery", "series": steps.map(|step| node(step, "total")),
+                "dateRange": { "date_from": SINCE, "date_to": "2026-03-31" },
+                "funnelsFilter": { "funnelWindowInterval": 14, "funnelWindowIntervalUnit": "day" },
+            })),
+            hogql: funnel("timestamp", "1209600"),
+            peer: theirs(&funnel("toUInt64(toUnixTimestamp64Micro(timestamp))", "1209600000000")),
+            rows: |results| {
+                let steps = results.as_array().context("no steps")?;
+                Ok(vec![steps.iter().map(|step| step["count"].clone()).collect()])
+            },
+        },
+        Question {
+            name: "retention over 8 weeks",
+            insight: Some(json!({
+                "kind": "RetentionQuery", "dateRange": { "date_to": "2026-03-25" },
+                "retentionFilter": {
+                    "period": "Week", "totalIntervals": 8,
+                    "targetEntity": { "id": "$pageview", "type": "events" },
+                    "returningEntity": { "id": "$pageview", "type": "events" },
+                },
+            })),
+            hogql: format!(
+                "{} LIMIT 1000",
+                kept(&format!("toInt(pow(2, {week}))"), |mask, week| format!(
+                    "modulo(intDiv({mask}, toInt(pow(2, {week}))), 2) = 1"
+                ),)
+            ),
+            peer: theirs(&kept(&format!("bitShiftLeft(toUInt8(1), {week})"), |mask, week| {
+                format!("bitTest({mask}, {week})")
+            })),
+            rows: |results| {
+                let mut rows = Vec::new();
+                for (first, row) in results.as_array().context("no rows")?.iter().enumerate() {
+                    let values = row["values"].as_array().context("no values")?;
+                    for (after, value) in values.iter().enumerate().take(8 - first) {
+                        rows.push(json!([first, first + after, value["count"]]));
+                    }
+                }
+                Ok(rows)
+            },
+        },
+        Question {
+            name: "top 100 pages by unique visitors",
+            insight: Some(trends(
+                node("$pageview", "dau"),
+                json!({
+                    "trendsFilter": { "display": "ActionsBarValue" },
+                    "breakdownFilter": { "breakdown": "$current_url", "breakdown_type": "event", "breakdown_limit": 100, "breakdown_hide_other_aggregation": true },
+                }),
+            )),
+            peer: theirs(&pages),
+            hogql: pages,
+            rows: |results| {
+                let pages = results.as_array().context("no pages")?;
+                Ok(pages
+                    .iter()
+                    .map(|page| json!([page["breakdown_value"], page["aggregated_value"]]))
+                    .collect())
+            },
+        },
+        Question {
+            name: "two properties with a quantile",
+            insight: None,
+            hogql: quantile("quantile"),
+            peer: theirs(&quantile("quantileExactInclusive")),
+            rows: |_| Ok(Vec::new()),
+        },
+    ]
+}

@@ -1,0 +1,178 @@
+//! Servers started, asked and measured from outside.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+/// Threads that apply what was taken in.
+const BEHIND: [&str; 3] = ["pipeline", "upkeep", "sqlx"];
+const POLL: Duration = Duration::from_micros(200);
+const PATIENCE: Duration = Duration::from_secs(30);
+pub const PROJECT_KEY: &str = "phc_bench";
+pub const PERSONAL_KEY: &str = "phx_bench_bench_bench_bench_bench_bench";
+/// Linux counts a process's CPU time in hundredths of a second.
+const TICKS_A_SECOND: f64 = 100.0;
+
+/// A program that was built into the same folder as this one.
+pub fn beside(name: &str) -> Result<PathBuf> {
+    let here = env::current_exe()?;
+    let program = here.parent().context("the program is in no folder")?.join(name);
+    ensure!(program.is_file(), "build it first: cargo build --release -p server -p bench");
+    Ok(program)
+}
+
+/// Ours on a folder, with a project key and a personal key that are known.
+pub fn hedgerow(data: &Path) -> Result<Command> {
+    let mut command = Command::new(beside("hedgerow")?);
+    command.arg("serve").arg("--data-dir").arg(data);
+    command.args(["--project-api-key", PROJECT_KEY, "--personal-api-key", PERSONAL_KEY]);
+    Ok(command)
+}
+
+/// A server of ours or the reference; ended when dropped.
+pub struct Running {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Running {
+    /// Starts it on a free port and waits until it says that it is ready.
+    pub fn start(command: &mut Command) -> Result<Self> {
+        for (name, _) in env::vars_os() {
+            if name.to_string_lossy().starts_with("HEDGEROW_") {
+                command.env_remove(name);
+            }
+        }
+        command.env("HEDGEROW_LISTEN", "127.0.0.1:0").stdout(Stdio::piped()).stderr(Stdio::null());
+        let begun = Instant::now();
+        let mut process = command.spawn()?;
+        let address = match address(&mut process) {
+            Ok(address) => address,
+            Err(error) => {
+                process.kill()?;
+                return Err(error);
+            }
+        };
+        let running = Self { process, address };
+        while !is_ready(address) {
+            ensure!(begun.elapsed() < PATIENCE, "{address} is not ready");
+            sleep(POLL);
+        }
+        Ok(running)
+    }
+
+    /// Ends it in order and answers the processor seconds of its whole life.
+    pub fn stop(mut self) -> Result<f64> {
+        let before = waited_for()?;
+        let asked = Command::new("kill").arg(self.process.id().to_string()).status()?;
+        ensure!(asked.success(), "it cannot be asked to stop");
+        self.process.wait()?;
+        Ok(waited_for()? - before)
+    }
+
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn resident_megabytes(&self) -> Result<f64> {
+        self.megabytes("VmRSS:")
+    }
+
+    pub fn peak_megabytes(&self) -> Result<f64> {
+        self.megabytes("VmHWM:")
+    }
+
+    fn megabytes(&self, field: &str) -> Result<f64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
+        let kilobytes = line.and_then(|line| line.split_whitespace().next()).context("no size")?;
+        Ok(kilobytes.parse::<f64>()? * 1_024.0 / 1e6)
+    }
+
+    /// User and system time so far.
+    pub fn cpu_seconds(&self) -> Result<f64> {
+        Ok(times(&format!("/proc/{}/stat", self.process.id()))?.1)
+    }
+
+    /// The same by the names of the threads that are there now.
+    pub fn cpu_by_thread(&self) -> Result<BTreeMap<String, f64>> {
+        let mut all = BTreeMap::new();
+        for thread in fs::read_dir(format!("/proc/{}/task", self.process.id()))? {
+            // A thread may end while it is looked at.
+            if let Ok((name, seconds)) = times(&thread?.path().join("stat").to_string_lossy()) {
+                *all.entry(name).or_default() += seconds;
+            }
+        }
+        Ok(all)
+    }
+
+    /// What taking events in costs, without what is made of them afterwards.
+    pub fn capture_seconds(&self) -> Result<f64> {
+        let behind: f64 = self
+            .cpu_by_thread()?
+            .into_iter()
+            .filter_map(|(name, seconds)| {
+                BEHIND.iter().any(|prefix| name.starts_with(prefix)).then_some(seconds)
+            })
+            .sum();
+        Ok(self.cpu_seconds()? - behind)
+    }
+}
+
+/// Processor seconds of the processes that were started here and have ended.
+fn waited_for() -> Result<f64> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let (_, fields) = stat.rsplit_once(')').context("no name")?;
+    let mut fields = fields.split_whitespace().skip(13);
+    let mut next = || -> Result<f64> { Ok(fields.next().context("no time")?.parse()?) };
+    // What `kill` itself cost is too little to count.
+    Ok((next()? + next()?) / TICKS_A_SECOND)
+}
+
+/// Name and processor seconds of a process or thread.
+fn times(path: &str) -> Result<(String, f64)> {
+    let stat = fs::read_to_string(path)?;
+    let (name, fields) = stat.rsplit_once(')').context("no name")?;
+    let (_, name) = name.split_once('(').context("no name")?;
+    let field = |at: usize| -> Result<f64> {
+        Ok(fields.split_whitespace().nth(at).context("no time")?.parse()?)
+    };
+    Ok((name.to_owned(), (field(11)? + field(12)?) / TICKS_A_SECOND))
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn address(process: &mut Child) -> Result<SocketAddr> {
+    let printed = process.stdout.take().context("no standard output")?;
+    for line in BufReader::new(printed).lines() {
+        if let Some(address) = line?.strip_prefix("listening on http://") {
+            return Ok(address.parse()?);
+        }
+    }
+    bail!("it ended without listening")
+}
+
+fn is_ready(address: SocketAddr) -> bool {
+    let ask = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.write_all(b"GET /_readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+        let mut head = [0; 12];
+        stream.read_exact(&mut head)?;
+        Ok(head.ends_with(b" 200"))
+    };
+    ask().unwrap_or(false)
+}

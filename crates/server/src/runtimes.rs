@@ -1,0 +1,70 @@
+//! The threads of the process, by what they do. What answers requests, what applies the journal
+//! and what tidies files never wait for each other's turn, and the system tells their costs apart
+//! by their names.
+
+use anyhow::{Context as _, Result};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// Threads for what blocks: password hashes and files.
+const BLOCKING_THREADS_MAX: usize = 64;
+/// How far the rest stands back while requests wait for a processor: what was answered is safe in
+/// the journal, and can be applied a moment later.
+const BEHIND_NICENESS: i32 = 5;
+
+pub(crate) struct Runtimes {
+    requests: Runtime,
+    pipeline: Runtime,
+    upkeep: Runtime,
+}
+
+/// Where work that nobody waits for is started.
+#[derive(Clone)]
+pub(crate) struct Behind {
+    pub pipeline: Handle,
+    pub upkeep: Handle,
+}
+
+impl Runtimes {
+    pub(crate) fn start() -> Result<Self> {
+        let requests = Builder::new_multi_thread()
+            .enable_all()
+            .thread_name("requests")
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
+            .build();
+        let behind = |name| {
+            Builder::new_multi_thread()
+                .enable_all()
+                .worker_threads(1)
+                .thread_name(name)
+                .on_thread_start(stand_back)
+                .build()
+                .context("cannot start the threads of the pipeline")
+        };
+        Ok(Self {
+            requests: requests.context("cannot start the runtime")?,
+            pipeline: behind("pipeline")?,
+            upkeep: behind("upkeep")?,
+        })
+    }
+
+    pub(crate) fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        self.requests.block_on(work)
+    }
+
+    pub(crate) fn behind(&self) -> Behind {
+        Behind { pipeline: self.pipeline.handle().clone(), upkeep: self.upkeep.handle().clone() }
+    }
+
+    /// What is left runs for nobody: its request has been answered or given up.
+    pub(crate) fn abandon(self) {
+        for runtime in [self.requests, self.pipeline, self.upkeep] {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// On Linux this is a property of the thread, not of the process. A system that does not allow it
+/// only shares its processors more evenly.
+fn stand_back() {
+    let _ = rustix::process::setpriority_process(None, BEHIND_NICENESS);
+}
