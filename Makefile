@@ -26,5 +26,5 @@ test-deps:
 
 # Sections may be named: make bench SECTIONS="start flags". BENCH_EVENTS=10000000 is the full set.
 bench: assets test-deps
-	cargo build --release --locked -p server -p bench
+	cargo build --release --locked -p server
 	cargo run --release --locked -p bench -- $(SECTIONS)

@@ -20,7 +20,7 @@ impl Peer {
     /// None when `make test-deps` did not bring the package.
     pub fn start(folder: &Path) -> Result<Option<Self>> {
         let Some(python) = python() else { return Ok(None) };
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("chdb.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("peer.py");
         let mut process = Command::new(python)
             .arg(script)
             .arg(folder)

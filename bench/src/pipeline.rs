@@ -169,19 +169,16 @@ async fn send(server: &Running, events: u64) -> Result<()> {
     let (give, take) = mpsc::channel::<Vec<u8>>(WAITING_BATCHES_MAX);
     let making = std::thread::spawn(move || {
         let mut set = Reference::new(events);
-        let mut ended = false;
-        while !ended {
+        let mut next = set.next_event();
+        while next.is_some() {
             let mut body = format!(r#"{{"api_key":"{PROJECT_KEY}","batch":["#);
-            for at in 0..BATCH_EVENTS {
-                let Some(event) = set.next_event() else {
-                    ended = true;
-                    break;
-                };
-                if at > 0 {
-                    body.push(',');
-                }
+            for _ in 0..BATCH_EVENTS {
+                let Some(event) = next.take() else { break };
                 set.json(&event, &mut body);
+                body.push(',');
+                next = set.next_event();
             }
+            body.pop();
             body.push_str("]}");
             if give.blocking_send(post("/batch/", "", body.as_bytes())).is_err() {
                 return;

@@ -11,7 +11,9 @@ const DAY_MICROS: i64 = 86_400_000_000;
 const EVENTS_A_PERSON: f64 = 33.3;
 /// Every so many persons begin without a name and identify halfway.
 const ANONYMOUS_EVERY: u64 = 4;
-const SESSION_MICROS: i64 = 30 * 60 * 1_000_000;
+/// Visits going on at a time, and the most events of one.
+const VISITS: u64 = 200;
+const VISIT_EVENTS_MAX: u64 = 20;
 
 const BROWSERS: [&str; 8] =
     ["Chrome", "Chrome", "Chrome", "Safari", "Mobile Safari", "Firefox", "Edge", "Opera"];
@@ -79,9 +81,18 @@ pub struct Reference {
     persons: u64,
     next: u64,
     identified: Vec<bool>,
+    visits: Vec<Visit>,
+    visits_begun: u64,
     page: String,
     path: String,
     ids: [String; 3],
+}
+
+/// Somebody who looks around.
+struct Visit {
+    person: u64,
+    number: u64,
+    events_left: u64,
 }
 
 /// One event; its properties are asked of the set that made it.
@@ -94,6 +105,7 @@ pub struct Event {
     /// The id that `$identify` joins to this one.
     pub anonymous: Option<String>,
     roll: u64,
+    visit: u64,
 }
 
 impl Reference {
@@ -105,6 +117,8 @@ impl Reference {
             persons,
             next: 0,
             identified: vec![false; persons as usize],
+            visits: Vec::new(),
+            visits_begun: 0,
             page: String::new(),
             path: String::new(),
             ids: Default::default(),
@@ -129,6 +143,29 @@ impl Reference {
         NAMES.get(at as usize).map_or_else(|| format!("feature {at} used"), |name| (*name).into())
     }
 
+    /// Who does something now, and during which visit.
+    fn visitor(&mut self) -> (u64, u64) {
+        let at = self.dice.below(VISITS) as usize;
+        if self.visits.get(at).is_none_or(|visit| visit.events_left == 0) {
+            // A few persons come often: the smaller of two throws.
+            let person = self.dice.below(self.persons).min(self.dice.below(self.persons));
+            let visit = Visit {
+                person,
+                number: self.visits_begun,
+                events_left: 1 + self.dice.below(VISIT_EVENTS_MAX),
+            };
+            self.visits_begun += 1;
+            match self.visits.get_mut(at) {
+                Some(ended) => *ended = visit,
+                None => self.visits.push(visit),
+            }
+        }
+        let at = at.min(self.visits.len() - 1);
+        let visit = &mut self.visits[at];
+        visit.events_left = visit.events_left.saturating_sub(1);
+        (visit.person, visit.number)
+    }
+
     /// The next event, None when all were given.
     pub fn next_event(&mut self) -> Option<Event> {
         if self.next == self.events {
@@ -139,8 +176,7 @@ impl Reference {
         let micros = START_MICROS
             + (i128::from(span) * i128::from(self.next) / i128::from(self.events)) as i64;
         self.next += 1;
-        // A few persons do much: the smaller of two throws.
-        let person = self.dice.below(self.persons).min(self.dice.below(self.persons));
+        let (person, visit) = self.visitor();
         let mut name = self.name();
         let begins_anonymous = person % ANONYMOUS_EVERY == 0;
         let anonymous_id =
@@ -165,7 +201,7 @@ impl Reference {
             | (random >> 52 & 0xfff) << 64
             | 2 << 62
             | (random & (1 << 62) - 1);
-        Some(Event { micros, person, uuid, name, distinct_id, anonymous, roll })
+        Some(Event { micros, person, uuid, name, distinct_id, anonymous, roll, visit })
     }
 
     /// Every property of `event` but what the server adds.
@@ -185,8 +221,7 @@ impl Reference {
         if dice.below(6) == 0 {
             let _ = write!(self.page, "?ref={:x}", dice.below(1 << 28));
         }
-        let session = event.micros / SESSION_MICROS;
-        let visit = person ^ (session as u64) << 24;
+        let visit = person ^ event.visit << 24;
         for (text, of) in self.ids.iter_mut().zip([
             of_person(person, 2),
             of_person(visit, 3),
@@ -241,7 +276,10 @@ impl Reference {
         see("plan", Text(pick(&PLANS, 15)));
         see(
             "app_version",
-            Text(["4.2.0", "4.2.1", "4.3.0", "4.3.1"][(session as usize / 400) % 4]),
+            Text(
+                ["4.2.0", "4.2.1", "4.3.0", "4.3.1"]
+                    [((event.micros - START_MICROS) / (23 * DAY_MICROS)) as usize % 4],
+            ),
         );
         see("experiment", Text(if of_person(person, 16) % 2 == 0 { "control" } else { "test" }));
         see("is_employee", Text(if of_person(person, 17) % 200 == 0 { "true" } else { "false" }));

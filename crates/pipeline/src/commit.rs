@@ -5,8 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use catalog::{Catalog, IngestBatch, NextNumbers, ProjectChanges};
 use model::ProjectId;
-use model::group::Group;
-use model::person::{DistinctId, DistinctNo, Person};
+use model::person::DistinctNo;
 use warehouse::EventRow;
 
 use crate::definitions::Definitions;
@@ -15,6 +14,9 @@ use crate::identity::{Ledger, Request};
 use crate::normalise::{Finding, Normalised};
 use crate::prepare::{Item, Meaning, Subject};
 use crate::rows::{group_columns, row};
+
+/// Projects whose ledgers are kept; past it all begin anew.
+const LEDGERS_MAX: usize = 64;
 
 /// Why a batch was not written.
 pub(crate) enum Failure {
@@ -44,14 +46,9 @@ fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// What the catalog knows about the ids and groups that one project's events name.
-struct Known {
-    next: NextNumbers,
-    ids: Vec<DistinctId>,
-    persons: Vec<Person>,
-    group_types: Vec<(String, u8)>,
-    groups: Vec<Group>,
-}
+/// Ids and persons of the batches before, by project: who is here now mostly stays for a while.
+/// Only what was written may stay, so a batch that fails empties it; edits by hand do as well.
+pub(crate) type Ledgers = HashMap<ProjectId, Ledger>;
 
 /// The events of a batch by project, in order.
 type ByProject<'i, 'a> = BTreeMap<ProjectId, Vec<(u64, &'i Normalised<'a>)>>;
@@ -80,21 +77,24 @@ pub(crate) struct Decided {
     pub rows: Vec<EventRow>,
 }
 
-/// Decides what `items` change, without writing anything.
+/// Decides what `items` change, without writing anything. `ledgers` then stand as if it was
+/// written.
 pub(crate) async fn decide(
     catalog: &Catalog,
     items: &[Item<'_>],
     is_new: impl Fn(ProjectId) -> bool,
     definitions: &mut Definitions,
+    ledgers: &mut Ledgers,
 ) -> Result<Decided, Failure> {
     let events = by_project(items);
-    let mut known = load(catalog, &events).await?;
+    let mut groups = load(catalog, &events, ledgers).await?;
     let work = || {
         let mut decided = Decided { batch: IngestBatch::default(), rows: Vec::new() };
         for (project, events) in &events {
-            if let Some(known) = known.remove(project) {
+            if let (Some(ledger), Some(groups)) = (ledgers.get_mut(project), groups.remove(project))
+            {
                 let mut changes =
-                    decide_project(*project, events, known, definitions, &mut decided);
+                    decide_project(*project, events, ledger, groups, definitions, &mut decided);
                 changes.first_event = is_new(*project);
                 decided.batch.projects.push(changes);
             }
@@ -111,20 +111,39 @@ pub(crate) async fn decide(
         }
         decided
     };
-    tokio::task::block_in_place(|| catch_unwind(AssertUnwindSafe(work)))
-        .map_err(|_| Failure::Fault("applying it panicked".into()))
+    catch_unwind(AssertUnwindSafe(work)).map_err(|_| Failure::Fault("applying it panicked".into()))
 }
 
+/// Fills the ledgers with what the events name, and gives the groups they name.
 async fn load(
     catalog: &Catalog,
     events: &ByProject<'_, '_>,
-) -> Result<HashMap<ProjectId, Known>, Failure> {
+    ledgers: &mut Ledgers,
+) -> Result<HashMap<ProjectId, GroupLedger>, Failure> {
     let projects: Vec<ProjectId> = events.keys().copied().collect();
-    let next = catalog.next_numbers(&projects).await?;
+    ledgers.retain(|_, ledger| !ledger.is_full());
+    if ledgers.len() > LEDGERS_MAX {
+        ledgers.clear();
+    }
+    let new: Vec<ProjectId> =
+        projects.iter().copied().filter(|project| !ledgers.contains_key(project)).collect();
+    if !new.is_empty() {
+        let next = catalog.next_numbers(&new).await?;
+        let fresh = next.into_iter().map(|(project, NextNumbers { distinct, person })| {
+            (project, Ledger::new(project, distinct, person))
+        });
+        ledgers.extend(fresh);
+    }
     let mut types = catalog.group_types_of(&projects).await?;
-    let mut known = HashMap::new();
+    let mut all = HashMap::new();
     for (project, events) in events {
-        let (ids, persons) = catalog.identities(*project, &ids_named(events)).await?;
+        let Some(ledger) = ledgers.get_mut(project) else { continue };
+        let unknown: Vec<&str> =
+            ids_named(events).into_iter().filter(|id| ledger.number(id).is_none()).collect();
+        if !unknown.is_empty() {
+            let (ids, persons) = catalog.identities(*project, &unknown).await?;
+            ledger.load(ids, persons);
+        }
         let group_types = types.remove(project).unwrap_or_default();
         // A type that is new has no groups yet.
         let keys: HashSet<(u8, &str)> = events
@@ -136,26 +155,24 @@ async fn load(
             })
             .collect();
         let keys: Vec<(u8, &str)> = keys.into_iter().collect();
-        let groups = catalog.groups_by_key(*project, &keys).await?;
-        let Some(next) = next.get(project).copied() else { continue };
-        known.insert(*project, Known { next, ids, persons, group_types, groups });
+        let known = catalog.groups_by_key(*project, &keys).await?;
+        let mut groups = GroupLedger::new(group_types);
+        known.into_iter().for_each(|group| groups.load(group));
+        all.insert(*project, groups);
     }
-    Ok(known)
+    Ok(all)
 }
 
 fn decide_project(
     project: ProjectId,
     events: &[(u64, &Normalised<'_>)],
-    known: Known,
+    ledger: &mut Ledger,
+    mut groups: GroupLedger,
     definitions: &mut Definitions,
     decided: &mut Decided,
 ) -> ProjectChanges {
-    let mut ledger = Ledger::new(project, known.next.distinct, known.next.person);
-    ledger.load(known.ids, known.persons);
-    let mut groups = GroupLedger::new(known.group_types);
-    known.groups.into_iter().for_each(|group| groups.load(group));
     for (position, event) in events {
-        let (number, findings) = apply(&mut ledger, event);
+        let (number, findings) = apply(ledger, event);
         let columns = group_columns(event, |kind| groups.index(kind));
         let index = event.group_identify.as_ref().and_then(|wanted| {
             let index = groups.index(&wanted.kind)?;
@@ -167,7 +184,7 @@ fn decide_project(
         decided.rows.push(row(event, *position, number, &columns));
     }
     let (group_types, groups) = groups.into_changes();
-    let identity = ledger.into_changes();
+    let identity = ledger.take_changes();
     ProjectChanges { project, identity, group_types, groups, first_event: false }
 }
 

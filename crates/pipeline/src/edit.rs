@@ -49,7 +49,7 @@ pub(crate) async fn decide(
             changes.groups = groups.into_changes().1;
         }
     }
-    changes.identity = ledger.into_changes();
+    changes.identity = ledger.take_changes();
     batch.projects.push(changes);
     Ok(batch)
 }

@@ -6,8 +6,9 @@
 
 mod edits;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
+use ahash::RandomState;
 use model::WarningKind;
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
 use model::{ProjectId, Timestamp};
@@ -18,6 +19,10 @@ use crate::normalise::{Copied, Merge, PersonChanges, PersonStep, is_illegal, is_
 
 /// Serialised; an update past it is refused and the event kept.
 const PROPERTIES_BYTES_MAX: usize = 512 << 10;
+
+/// A ledger with more ids than this, or more bytes of properties, begins anew.
+const KEPT_IDS_MAX: usize = 16 << 10;
+const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// What one event asks of identity.
 #[derive(Debug)]
@@ -35,13 +40,15 @@ pub struct Request<'a> {
 #[derive(Debug)]
 pub struct Ledger {
     project: ProjectId,
-    ids: HashMap<String, Slot<DistinctId>>,
-    persons: HashMap<PersonNo, Slot<Person>>,
+    ids: HashMap<String, Slot<DistinctId>, RandomState>,
+    persons: HashMap<PersonNo, Slot<Person>, RandomState>,
     /// In order: every id of the first now belongs to the second.
     moves: Vec<(PersonNo, PersonNo)>,
     deleted: Vec<PersonNo>,
     next_distinct: u32,
     next_person: u32,
+    /// What the properties of its persons came to, each time they were loaded or changed.
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -55,12 +62,13 @@ impl Ledger {
     pub fn new(project: ProjectId, next_distinct: u32, next_person: u32) -> Self {
         Self {
             project,
-            ids: HashMap::new(),
-            persons: HashMap::new(),
+            ids: HashMap::default(),
+            persons: HashMap::default(),
             moves: Vec::new(),
             deleted: Vec::new(),
             next_distinct,
             next_person,
+            bytes: 0,
         }
     }
 
@@ -69,6 +77,7 @@ impl Ledger {
             self.ids.insert(row.text.clone(), Slot { row, dirty: false });
         }
         for row in persons {
+            self.bytes += serialised_bytes(&row.properties);
             self.persons.insert(row.no, Slot { row, dirty: false });
         }
     }
@@ -94,25 +103,32 @@ impl Ledger {
         (own, warnings)
     }
 
-    /// Everything that changed since the ledger was filled.
-    pub fn into_changes(self) -> IdentityChanges {
-        fn dirty<T>(slots: impl Iterator<Item = Slot<T>>) -> Vec<T> {
-            slots.filter(|slot| slot.dirty).map(|slot| slot.row).collect()
+    /// Everything that changed since it was asked last. From here on that counts as written.
+    pub fn take_changes(&mut self) -> IdentityChanges {
+        fn dirty<'s, T: Clone + 's>(slots: impl Iterator<Item = &'s mut Slot<T>>) -> Vec<T> {
+            let dirty =
+                slots.filter_map(|slot| std::mem::take(&mut slot.dirty).then_some(&slot.row));
+            dirty.cloned().collect()
         }
-        let gone: HashSet<PersonNo> = self.moves.iter().map(|(gone, _)| *gone).collect();
         let mut changes = IdentityChanges {
-            ids: dirty(self.ids.into_values()),
-            persons: dirty(self.persons.into_values()),
-            moves: self.moves,
-            deleted: self.deleted,
+            ids: dirty(self.ids.values_mut()),
+            persons: dirty(self.persons.values_mut()),
+            moves: std::mem::take(&mut self.moves),
+            deleted: std::mem::take(&mut self.deleted),
             next_distinct: self.next_distinct,
             next_person: self.next_person,
         };
-        changes.persons.retain(|person| !gone.contains(&person.no));
+        let grown = changes.persons.iter().map(|person| serialised_bytes(&person.properties));
+        self.bytes += grown.sum::<usize>();
         // A fixed order of writes keeps two runs of one journal alike.
         changes.ids.sort_by_key(|id| id.no);
         changes.persons.sort_by_key(|person| person.no);
         changes
+    }
+
+    /// Whether it holds more than is worth keeping for the next batch.
+    pub fn is_full(&self) -> bool {
+        self.ids.len() > KEPT_IDS_MAX || self.bytes > KEPT_BYTES_MAX
     }
 
     fn apply_to_person(

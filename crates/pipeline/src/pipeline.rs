@@ -17,7 +17,7 @@ use model::event::project_of;
 use model::{ProjectId, Throttle};
 use warehouse::{EventRow, Selection, Warehouse};
 
-use crate::commit::{Decided, Failure, by_project, decide, ids_named};
+use crate::commit::{Decided, Failure, Ledgers, by_project, decide, ids_named};
 use crate::definitions::Definitions;
 use crate::groups::GroupLedger;
 use crate::normalise::Rules;
@@ -39,6 +39,7 @@ pub struct Parts {
     pub geoip: GeoIp,
 }
 
+/// Works and waits for files where it is called: give it a thread of its own.
 pub struct Pipeline {
     catalog: Catalog,
     warehouse: Warehouse,
@@ -49,6 +50,7 @@ pub struct Pipeline {
     /// None of a project that is not there.
     rules: HashMap<ProjectId, Option<(Rules, bool)>>,
     rules_version: u64,
+    ledgers: Ledgers,
     definitions: Definitions,
     definitions_version: u64,
     throttle: Throttle,
@@ -80,6 +82,7 @@ impl Pipeline {
             stand: Some(stand),
             rules: HashMap::new(),
             rules_version: 0,
+            ledgers: Ledgers::new(),
             definitions: Definitions::default(),
             definitions_version: 0,
             throttle: Throttle::default(),
@@ -110,6 +113,7 @@ impl Pipeline {
         let outcome = self.try_apply(records).await;
         if outcome.is_err() {
             self.stand = None;
+            self.ledgers.clear();
             self.definitions.forget();
             self.counters.failures.fetch_add(1, Relaxed);
         }
@@ -132,9 +136,8 @@ impl Pipeline {
             .map(|(project, known)| (*project, known.as_ref().map(|(rules, _)| rules.clone())))
             .collect();
         let geoip = &self.geoip;
-        let items: Vec<Item<'_>> = tokio::task::block_in_place(|| {
-            records.iter().map(|record| Item::read(record, &rules, geoip)).collect()
-        });
+        let items: Vec<Item<'_>> =
+            records.iter().map(|record| Item::read(record, &rules, geoip)).collect();
         let (old, new) = items.split_at(items.partition_point(|item| item.position < stand));
         if !old.is_empty() {
             self.rebuild(old).await?;
@@ -155,6 +158,7 @@ impl Pipeline {
         let version = self.catalog.projects_version();
         if version != self.rules_version || self.rules.len() > RULES_MAX {
             self.rules.clear();
+            self.ledgers.clear();
             self.rules_version = version;
         }
         let version = self.catalog.definitions_version();
@@ -217,6 +221,7 @@ impl Pipeline {
                 Err(Failure::Later(error)) => return Err(error),
                 Err(Failure::Fault(reason)) => reason,
             };
+            self.ledgers.clear();
             self.definitions.forget();
             if let [item] = part {
                 attempts += 1;
@@ -239,13 +244,15 @@ impl Pipeline {
     async fn commit(&mut self, part: &[Item<'_>]) -> Result<Vec<EventRow>, Failure> {
         let (mut batch, rows) = match part {
             [Item { position, meaning: Meaning::Edit(record), .. }] => {
+                self.ledgers.clear();
                 (edit::decide(&self.catalog, *position, record).await?, Vec::new())
             }
             events => {
                 let known = &self.rules;
                 let is_new = |project| matches!(known.get(&project), Some(Some((_, false))));
                 let Decided { batch, rows } =
-                    decide(&self.catalog, events, is_new, &mut self.definitions).await?;
+                    decide(&self.catalog, events, is_new, &mut self.definitions, &mut self.ledgers)
+                        .await?;
                 (batch, rows)
             }
         };
@@ -299,9 +306,7 @@ impl Pipeline {
     /// Hands rows to the warehouse. One that it refuses for good becomes a dead letter.
     async fn append(&mut self, mut rows: Vec<EventRow>, part: &[Item<'_>]) -> Result<()> {
         loop {
-            let appended =
-                tokio::task::block_in_place(|| self.warehouse.append(&rows, reach(part)));
-            let (position, why) = match appended {
+            let (position, why) = match self.warehouse.append(&rows, reach(part)) {
                 Ok(()) => break,
                 Err(warehouse::Error::Invalid { position, why }) => (position, why),
                 Err(error) => return Err(error.into()),
@@ -330,9 +335,8 @@ impl Pipeline {
         for deletion in self.catalog.event_deletions_due().await? {
             let EventDeletion { project, before, distinct_nos } = &deletion;
             let numbers = distinct_nos.iter().map(|number| number.0).collect();
-            let receipt = tokio::task::block_in_place(|| {
-                self.warehouse.delete(*project, &Selection::DistinctNos(numbers), *before)
-            })?;
+            let doomed = Selection::DistinctNos(numbers);
+            let receipt = self.warehouse.delete(*project, &doomed, *before)?;
             tracing::info!(project.id = %project, events = receipt.events, "deleted events");
             self.catalog.event_deletion_done(&deletion, receipt.events).await?;
         }

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use model::group::GROUP_TYPES_MAX;
 use model::person::DistinctNo;
 use warehouse::{EventRow, GROUP_TYPES};
 
-use crate::normalise::{Normalised, PersonStep};
+use crate::normalise::{GROUP_NAMES, Normalised, PersonStep};
 
 /// The event's groups by the index of their types; those of unknown types are left out.
 pub(crate) fn group_columns<'e>(
@@ -25,8 +24,8 @@ pub(crate) fn row(
 ) -> EventRow {
     let mut columns: [Option<String>; GROUP_TYPES] = Default::default();
     if event.person != PersonStep::Personless {
-        for index in 0..GROUP_TYPES_MAX {
-            columns[usize::from(index)] = event.properties.text(&format!("$group_{index}"));
+        for (column, name) in columns.iter_mut().zip(GROUP_NAMES) {
+            *column = event.properties.text(name);
         }
     }
     for (index, key) in groups {

@@ -2,6 +2,8 @@
 //! and what tidies files never wait for each other's turn, and the system tells their costs apart
 //! by their names.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -10,6 +12,9 @@ const BLOCKING_THREADS_MAX: usize = 64;
 /// How far the rest stands back while requests wait for a processor: what was answered is safe in
 /// the journal, and can be applied a moment later.
 const BEHIND_NICENESS: i32 = 5;
+
+/// A thread that ended takes the record of its costs with it.
+const KEEP_ALIVE: Duration = Duration::from_secs(3_600);
 
 pub(crate) struct Runtimes {
     requests: Runtime,
@@ -36,6 +41,7 @@ impl Runtimes {
                 .enable_all()
                 .worker_threads(1)
                 .thread_name(name)
+                .thread_keep_alive(KEEP_ALIVE)
                 .on_thread_start(stand_back)
                 .build()
                 .context("cannot start the threads of the pipeline")

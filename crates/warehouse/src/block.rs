@@ -1,9 +1,9 @@
 //! Rows in memory, already in columns: what was appended and not yet flushed.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 

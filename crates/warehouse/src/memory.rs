@@ -1,8 +1,8 @@
 //! The rows of a project that no segment has yet.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use model::ProjectId;
 use roaring::RoaringBitmap;
 

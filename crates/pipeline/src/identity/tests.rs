@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use model::edit::Leaving;
 use serde_json::json;
 
@@ -46,7 +48,7 @@ impl World {
             changes: &changes,
         });
         self.warnings = warnings;
-        let changes = ledger.into_changes();
+        let changes = ledger.take_changes();
         self.next = (changes.next_distinct, changes.next_person);
         for (gone, _) in &changes.moves {
             self.persons.remove(gone);
@@ -199,7 +201,7 @@ impl World {
         let mut ledger = Ledger::new(ProjectId(1), self.next.0, self.next.1);
         ledger.load(self.ids.values().cloned().collect(), self.persons.values().cloned().collect());
         edit(&mut ledger);
-        let changes = ledger.into_changes();
+        let changes = ledger.take_changes();
         self.next = (changes.next_distinct, changes.next_person);
         changes.deleted.iter().for_each(|gone| drop(self.persons.remove(gone)));
         self.ids.extend(changes.ids.into_iter().map(|id| (id.text.clone(), id)));

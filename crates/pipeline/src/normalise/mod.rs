@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 pub(crate) use names::{is_illegal, is_noise};
 pub use person::{Copied, PersonChanges};
+pub(crate) use properties::GROUP_NAMES;
 pub use properties::Properties;
 pub(crate) use time::parse as parse_time;
 
@@ -158,7 +159,7 @@ pub fn normalise<'a>(
     };
     let groups = match person {
         PersonStep::Personless => {
-            (0..5).for_each(|index| properties.remove(&format!("$group_{index}")));
+            GROUP_NAMES.iter().for_each(|name| properties.remove(name));
             Vec::new()
         }
         _ => groups(&properties),
@@ -233,7 +234,9 @@ fn tidy(event: &AcceptedEvent<'_>, properties: &mut Properties<'_>) {
     if let Some(SentAt::Text(sent_at)) = &event.sent_at {
         properties.set_value("$sent_at", &Value::from(sent_at.as_ref()));
     }
-    if let Some(session) = properties.text("$session_id")
+    let shouted = |json: &str| json.bytes().any(|byte| byte.is_ascii_uppercase());
+    if properties.json("$session_id").is_some_and(shouted)
+        && let Some(session) = properties.text("$session_id")
         && Uuid::parse_str(&session).is_ok()
     {
         properties.set_value("$session_id", &session.to_lowercase().into());

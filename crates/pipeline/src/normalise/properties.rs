@@ -6,9 +6,13 @@ use std::fmt;
 use ahash::RandomState;
 use indexmap::IndexMap;
 use model::event::RecordError;
+use model::group::GROUP_TYPES_MAX;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+pub(crate) const GROUP_NAMES: [&str; GROUP_TYPES_MAX as usize] =
+    ["$group_0", "$group_1", "$group_2", "$group_3", "$group_4"];
 
 /// Keeps the order and the number literals of the sender; of a repeated name the last counts.
 #[derive(Debug, Default)]
@@ -78,21 +82,22 @@ impl<'a> Properties<'a> {
 
     /// The whole object, with the keys of the event's groups in place of those that were sent.
     pub fn to_json(&self, groups: &[(u8, &str)]) -> String {
-        let names: Vec<(String, &str)> =
-            groups.iter().map(|(index, key)| (format!("$group_{index}"), *key)).collect();
+        let own = |name: &str| groups.iter().any(|(index, _)| group_name(*index) == name);
         let mut text = String::with_capacity(self.json_bytes() + 32 * groups.len());
         let mut member = |name: &str, json: &str| {
             text.push(if text.is_empty() { '{' } else { ',' });
-            text.push_str(&quoted(name));
+            push_quoted(&mut text, name);
             text.push(':');
             text.push_str(json);
         };
         for (name, json) in self.iter() {
-            if !names.iter().any(|(own, _)| own == name) {
+            if groups.is_empty() || !own(name) {
                 member(name, json);
             }
         }
-        names.iter().for_each(|(name, key)| member(name, &quoted(key)));
+        for (index, key) in groups {
+            member(group_name(*index), &Value::from(*key).to_string());
+        }
         if text.is_empty() {
             text.push('{');
         }
@@ -101,8 +106,17 @@ impl<'a> Properties<'a> {
     }
 }
 
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
+/// The property that holds the key of the event's group of a type.
+fn group_name(index: u8) -> &'static str {
+    GROUP_NAMES.get(usize::from(index)).copied().unwrap_or_default()
+}
+
+fn push_quoted(out: &mut String, text: &str) {
+    if text.bytes().any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
+        out.push_str(&Value::from(text).to_string());
+    } else {
+        out.extend(["\"", text, "\""]);
+    }
 }
 
 struct Members;
