@@ -85,7 +85,7 @@ pub use flags::{
     FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, HashKey, RoleAccess, ScannedPerson,
     Seen, Staleness,
 };
-pub use groups::{GroupFilter, GroupType, GroupTypeChange};
+pub use groups::{GroupActivity, GroupFilter, GroupType, GroupTypeChange};
 pub use ingest::{EventDeletion, IngestBatch, IngestRules, NextNumbers, ProjectChanges};
 pub use insight_lists::{InsightFilter, InsightOrder};
 pub use insights::{INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
