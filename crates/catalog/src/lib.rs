@@ -83,7 +83,7 @@ pub use event_definitions::{
 };
 pub use flags::{
     FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, HashKey, RoleAccess, ScannedPerson,
-    Seen, Staleness,
+    Seen, Staleness, UpdatedFlag,
 };
 pub use groups::{GroupActivity, GroupFilter, GroupType, GroupTypeChange};
 pub use ingest::{EventDeletion, IngestBatch, IngestRules, NextNumbers, ProjectChanges};

@@ -239,6 +239,10 @@ impl Pipeline {
     async fn commit(&mut self, part: &[Item<'_>]) -> Result<Vec<EventRow>, Failure> {
         let (mut batch, rows) = match part {
             [Item { position, meaning: Meaning::Edit(record), .. }] => {
+                let mut after = None;
+                while let Some(batch) = edit::next_part(&self.catalog, record, &mut after).await? {
+                    self.ingest(batch, &[]).await?;
+                }
                 (edit::decide(&self.catalog, *position, record).await?, Vec::new())
             }
             events => {
@@ -271,10 +275,11 @@ impl Pipeline {
         Ok(rows)
     }
 
+    /// Writes what a part changed; without a part, the catalog stays where it stands.
     async fn ingest(&mut self, batch: IngestBatch, part: &[Item<'_>]) -> Result<(), Failure> {
         let from = self.stand.unwrap_or_default();
-        let batch =
-            IngestBatch { journal: self.journal.as_u128(), from, reach: reach(part), ..batch };
+        let reach = reach(part).max(from);
+        let batch = IngestBatch { journal: self.journal.as_u128(), from, reach, ..batch };
         self.catalog.ingest(&batch).await?;
         self.stand = Some(batch.reach);
         Ok(())
