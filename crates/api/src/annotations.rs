@@ -53,12 +53,8 @@ async fn list(
     query: Query<ListQuery>,
     app: App,
 ) -> Result<Listing<Annotation>> {
-    let scope = given(query.scope.as_ref()).map(|text| {
-        AnnotationScope::parse(text).ok_or_else(|| {
-            let detail = format!("\"{text}\" is not a valid choice.");
-            Error::invalid("scope", "invalid_choice", detail)
-        })
-    });
+    let scope = given(query.scope.as_ref())
+        .map(|text| AnnotationScope::parse(text).ok_or_else(|| Error::no_choice("scope", text)));
     let item = given(query.dashboard_item_id.as_ref()).map(|text| {
         let detail = "A valid integer is required.";
         text.parse().map_err(|_| Error::invalid("dashboardItemId", "invalid_input", detail))

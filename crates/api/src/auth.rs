@@ -54,6 +54,8 @@ pub(crate) async fn authenticate(parts: &mut Parts, app: &AppState) -> Result<Cr
             app.rate_limits.take(parts, &key, app.catalog.clock().now())?;
             Credentials(Arc::new(Proof { user, key: Some(key), session: None }))
         }
+        // Links open insights only, and those look for one before they come here.
+        None if sharing_token(parts)?.is_some() => return Err(Error::unauthenticated()),
         None => {
             let found = session::user(parts, app).await?;
             let (session, user) = found.ok_or_else(Error::unauthenticated)?;
@@ -62,6 +64,14 @@ pub(crate) async fn authenticate(parts: &mut Parts, app: &AppState) -> Result<Cr
     };
     parts.extensions.insert(credentials.clone());
     Ok(credentials)
+}
+
+/// The token of a shared link, where no key is given beside it.
+pub(crate) fn sharing_token(parts: &Parts) -> Result<Option<String>> {
+    match find_key(parts)? {
+        Some(_) => Ok(None),
+        None => Ok(query_parameter(parts, "sharing_access_token")),
+    }
 }
 
 fn invalid_key(place: Place) -> Error {

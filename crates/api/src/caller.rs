@@ -19,6 +19,8 @@ use crate::auth::{self, Credentials};
 use crate::doc::{Describe, Operation};
 use crate::{AppState, Error, Result};
 
+const NO_PROJECT: &str = "Project not found.";
+
 /// A kind of object that keys are scoped by.
 pub trait Resource {
     const SCOPE: &'static str;
@@ -262,37 +264,50 @@ async fn parameters(parts: &mut Parts) -> Result<HashMap<String, String>> {
         .map_err(|_| Error::not_found())
 }
 
+/// The project that a path names by its number; none where it names the caller's own.
+pub(crate) async fn project_in_path(
+    parts: &mut Parts,
+    app: &AppState,
+) -> Result<Option<ProjectRow>> {
+    match parameters(parts).await?.get("project_id").map_or("@current", String::as_str) {
+        "@current" => Ok(None),
+        text => {
+            let id = text.parse().map_err(|_| Error::missing(NO_PROJECT))?;
+            found(app, ProjectId(id)).await.map(Some)
+        }
+    }
+}
+
+async fn found(app: &AppState, id: ProjectId) -> Result<ProjectRow> {
+    app.catalog.project(id).await.map_err(|error| match error {
+        catalog::Error::NotFound => Error::missing(NO_PROJECT),
+        other => other.into(),
+    })
+}
+
 async fn project(
     parts: &mut Parts,
     app: &AppState,
     credentials: &Credentials,
     token: Option<&str>,
 ) -> Result<ProjectRow> {
-    let missing = || Error::missing("Project not found.");
+    let missing = || Error::missing(NO_PROJECT);
     let within = match parameters(parts).await?.contains_key("organization_id") {
         true => Some(organization(parts, app, credentials).await?.id),
         false => None,
     };
-    let id = match token {
+    let project = match token {
         Some(token) => {
-            app.catalog
-                .project_by_token(token)
-                .await?
-                .ok_or_else(|| {
-                    Error::unauthorized("invalid_api_key", "The project token is not valid.")
-                })?
-                .project
+            let owner = app.catalog.project_by_token(token).await?.ok_or_else(|| {
+                Error::unauthorized("invalid_api_key", "The project token is not valid.")
+            })?;
+            found(app, owner.project).await?
         }
-        None => match parameters(parts).await?.get("project_id").map_or("@current", String::as_str)
-        {
-            "@current" => credentials.user().current_project.ok_or_else(missing)?,
-            text => ProjectId(text.parse().map_err(|_| missing())?),
+        None => match project_in_path(parts, app).await? {
+            Some(project) => project,
+            None => found(app, credentials.user().current_project.ok_or_else(missing)?).await?,
         },
     };
-    let project = app.catalog.project(id).await.map_err(|error| match error {
-        catalog::Error::NotFound => missing(),
-        other => other.into(),
-    })?;
     if within.is_some_and(|organization| organization != project.organization) {
         return Err(missing());
     }

@@ -68,10 +68,7 @@ async fn list(
         None => None,
         Some("static") => Some(true),
         Some("dynamic") => Some(false),
-        Some(other) => {
-            let detail = format!("\"{other}\" is not a valid choice.");
-            return Err(Error::invalid("type", "invalid_choice", detail));
-        }
+        Some(other) => return Err(Error::no_choice("type", other)),
     };
     let author = given(query.created_by_id.as_ref()).map(|text| {
         let detail = "A valid integer is required.";

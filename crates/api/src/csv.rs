@@ -42,10 +42,7 @@ impl FromRequestParts<AppState> for Format {
         match Base::of(parts).value("format") {
             Some("csv") => return Ok(Self::Csv),
             Some("json") => return Ok(Self::Json),
-            Some(other) => {
-                let detail = format!("\"{other}\" is not a valid choice.");
-                return Err(Error::invalid("format", "invalid_choice", detail));
-            }
+            Some(other) => return Err(Error::no_choice("format", other)),
             None => {}
         }
         let accepted = parts.headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok());

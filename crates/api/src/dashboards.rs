@@ -19,7 +19,7 @@ use crate::body::{Both, lenient_bool};
 use crate::caller::InProject;
 use crate::doc::{Describe, Operation};
 use crate::insights::answer::refresh;
-use crate::path::{given, search};
+use crate::path::{given, search, switch};
 use crate::{
     App, AppState, Base, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch,
     Query, Reader, Resource, Result, Routes, Writer,
@@ -55,20 +55,18 @@ impl FromRequestParts<AppState> for Wanted {
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
         let base = Base::of(parts);
         let creation_mode = base.value("creation_mode").map(|text| {
-            CreationMode::parse(text).ok_or_else(|| {
-                let detail = format!("\"{text}\" is not a valid choice.");
-                Error::invalid("creation_mode", "invalid_choice", detail)
-            })
+            CreationMode::parse(text).ok_or_else(|| Error::no_choice("creation_mode", text))
         });
         let tags: Vec<String> = base.values("tags").map(str::to_owned).collect();
         let wanted = base.value("search").map(str::to_owned);
+        let generated = base.value("exclude_generated").map(str::to_owned);
         if base.values("search").chain(base.values("tags")).any(|text| text.contains('\0')) {
             return Err(Error::refused("Null characters are not allowed."));
         }
         Ok(Self(DashboardFilter {
             creation_mode: creation_mode.transpose()?,
             tags: crate::body::tags(&tags)?,
-            exclude_generated: base.value("exclude_generated") == Some("true"),
+            exclude_generated: switch("exclude_generated", generated.as_ref())? == Some(true),
             search: search(wanted.as_ref())?,
         }))
     }

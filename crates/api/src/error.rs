@@ -70,6 +70,11 @@ impl Error {
         &self.body.detail
     }
 
+    /// 400 about a field that takes one of some words.
+    pub fn no_choice(attr: &'static str, given: &str) -> Self {
+        Self::invalid(attr, "invalid_choice", format!("\"{given}\" is not a valid choice."))
+    }
+
     pub fn required(attr: impl Into<String>) -> Self {
         Self::invalid(attr, "required", "This field is required.")
     }
@@ -114,6 +119,12 @@ impl Error {
         let detail = format!("Method \"{method}\" not allowed.");
         let status = StatusCode::METHOD_NOT_ALLOWED;
         Self::new(status, "invalid_request", "method_not_allowed", detail, None)
+    }
+
+    /// The same, and what to do instead.
+    pub fn with_hint(mut self, hint: &str) -> Self {
+        self.body.detail = format!("{} {hint}", self.body.detail);
+        self
     }
 
     pub fn not_acceptable() -> Self {

@@ -85,16 +85,16 @@ async fn list(
 ) -> Result<Found<Definitions<EventDefinition>>> {
     page.refuse_bad_window()?;
     let stale = app.catalog.clock().now().plus_seconds(-STALE_SECONDS);
-    let is_on = |text: Option<&String>| switch(text) == Some(true);
+    let is_on = |attr, text: Option<&String>| Ok::<_, Error>(switch(attr, text)? == Some(true));
     let filter = EventDefinitionFilter {
         terms: terms(search(query.search.as_ref())?),
         origin: origin(given(query.event_type.as_ref()))?,
         names: listed(&base, "names"),
         excluded: names("excluded_properties", query.excluded_properties.as_ref())?,
         tags: names("tags", query.tags.as_ref())?,
-        verified: switch(query.verified.as_ref()),
-        exclude_hidden: is_on(query.exclude_hidden.as_ref()),
-        seen_since: is_on(query.exclude_stale.as_ref()).then_some(stale),
+        verified: switch("verified", query.verified.as_ref())?,
+        exclude_hidden: is_on("exclude_hidden", query.exclude_hidden.as_ref())?,
+        seen_since: is_on("exclude_stale", query.exclude_stale.as_ref())?.then_some(stale),
         order: listed(&base, "ordering").iter().filter_map(|text| order(text)).collect(),
     };
     let project = caller.project.id;
@@ -118,10 +118,7 @@ fn origin(kind: Option<&str>) -> Result<Option<Origin>> {
         None | Some("event" | "all" | "action_event") => Ok(None),
         Some("event_custom") => Ok(Some(Origin::Custom)),
         Some("event_posthog") => Ok(Some(Origin::BuiltIn)),
-        Some(other) => {
-            let detail = format!("\"{other}\" is not a valid choice.");
-            Err(Error::invalid("event_type", "invalid_choice", detail))
-        }
+        Some(other) => Err(Error::no_choice("event_type", other)),
     }
 }
 

@@ -11,8 +11,9 @@ mod usage;
 
 use std::collections::HashSet;
 
-use catalog::ProjectRow;
-use model::flag::FeatureFlag;
+use catalog::{ProjectRow, UpdatedFlag};
+use model::edit::Edit;
+use model::flag::{FeatureFlag, enrolment_property};
 use model::{AccessLevel, FlagAccess, FlagId, Level};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,7 +22,7 @@ use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::caller::InProject;
 use crate::{
     App, AppState, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Query, Reader,
-    Resource, Result, Routes, Whole, Writer,
+    Resource, Result, Routes, Whole, Writer, edits,
 };
 pub(crate) use definitions::public_routes;
 pub(crate) use fields::FlagFields;
@@ -184,7 +185,12 @@ async fn update(
     if whole.0 && change.key.is_none() {
         return Err(Error::required("key"));
     }
-    let flag = app.catalog.update_flag(&caller.actor(), flag.id, &change, seen.as_ref()).await?;
+    let updated = app.catalog.update_flag(&caller.actor(), flag.id, &change, seen.as_ref()).await?;
+    let UpdatedFlag { flag, enrolled_under } = updated;
+    if let Some(old) = enrolled_under {
+        let (from, to) = (enrolment_property(&old), enrolment_property(&flag.key));
+        edits::change(&app, caller.project.id, Edit::RenameProperty { from, to }).await?;
+    }
     Ok(Found(shown(&app, &caller, &rights, flag).await?))
 }
 

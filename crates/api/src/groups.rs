@@ -7,7 +7,7 @@ mod types;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use catalog::GroupFilter;
+use catalog::{GroupActivity, GroupFilter};
 use model::edit::Edit;
 use model::group::{GROUP_TYPES_MAX, Group};
 use model::{ProjectId, Timestamp};
@@ -179,6 +179,7 @@ async fn create(
     let created_at = app.catalog.clock().now();
     let (group_key, group_properties) = (key.clone(), set.clone());
     change(&app, project, Edit::ChangeGroup { index, key, set, unset: Vec::new() }).await?;
+    log(&app, &caller, (index, &group_key), GroupActivity::Created).await?;
     Ok(Created(GroupItem { group_type_index: index, group_key, group_properties, created_at }))
 }
 
@@ -201,6 +202,7 @@ async fn update_property(
     let (index, key) = (group.index, group.key.clone());
     let edit = Edit::ChangeGroup { index, key, set, unset: Vec::new() };
     change(&app, caller.project.id, edit).await?;
+    log(&app, &caller, (group.index, &group.key), GroupActivity::Updated).await?;
     Ok(Found(group.into()))
 }
 
@@ -222,5 +224,16 @@ async fn delete_property(
     let (index, key) = (group.index, group.key.clone());
     let edit = Edit::ChangeGroup { index, key, set: Map::new(), unset: vec![unset] };
     change(&app, caller.project.id, edit).await?;
+    log(&app, &caller, (group.index, &group.key), GroupActivity::PropertyDeleted).await?;
     Ok(Found(group.into()))
+}
+
+/// Tells the activity log; what the change was stays with the group.
+async fn log(
+    app: &AppState,
+    caller: &Writer<Groups>,
+    group: (u8, &str),
+    activity: GroupActivity,
+) -> Result<()> {
+    Ok(app.catalog.log_group(&caller.actor(), group, activity).await?)
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod answer;
 mod list;
+mod looking;
 mod old;
 pub(crate) mod shape;
 
@@ -21,6 +22,7 @@ use crate::{
     Result, Routes, TextId, Writer,
 };
 use answer::{How, InsightAnswer, refresh};
+use looking::Looker;
 use query::Refresh;
 use shape::ShownInsight;
 
@@ -123,7 +125,7 @@ struct ReadQuery {
 }
 
 async fn read(
-    caller: Reader<Insights>,
+    looker: Looker,
     id: TextId,
     query: Query<ReadQuery>,
     format: Format,
@@ -133,13 +135,16 @@ async fn read(
         Some(bare) => (bare, Format::Csv),
         None => (id.0.as_str(), format),
     };
-    let mut how = How::new(refresh(given(query.refresh.as_ref()))?);
+    let mut how = How::new(looker.refresh(refresh(given(query.refresh.as_ref()))?));
     // A table is of numbers.
     if format == Format::Csv && how.refresh == Refresh::ForceCache {
         how.refresh = Refresh::Blocking;
     }
-    let (project, user) = (&caller.project, Some(caller.user.user.id));
+    let (project, user) = (looker.project(), looker.user());
     let insight = app.catalog.insight(project.id, &name(text), user, Among::Live).await?;
+    looker.check(&insight)?;
+    let mut shown = looker.show(insight);
+    let insight = shown.insight();
     if let Some(on) = given(query.from_dashboard.as_ref()) {
         let on = on.parse().ok().map(DashboardId).filter(|on| insight.dashboards.contains(on));
         let on = on.ok_or_else(|| {
@@ -150,7 +155,7 @@ async fn read(
         (how.filters, how.variables) =
             (dashboard.look.filters, dashboard.look.variables.unwrap_or_default());
     }
-    let asked = answer::question(&insight);
+    let asked = answer::question(insight);
     let answer = match how.refresh {
         // Whoever only looks at it must see it, whatever it asks.
         Refresh::ForceCache => InsightAnswer::or_why(&app, project, asked, &how).await,
@@ -159,8 +164,6 @@ async fn read(
     if format == Format::Csv {
         return Ok(Shown::Csv(csv::lines(&answer::table(&answer))));
     }
-    let rights = insight.rights(caller.viewer());
-    let mut shown = ShownInsight::new(insight, rights);
     shown.answer(answer);
     Ok(Shown::Json(shown))
 }
@@ -292,12 +295,18 @@ impl InsightFields {
     }
 }
 
-/// A query of a kind that is known; what is inside is judged when it runs.
+/// A query that has the shape of one; what it names is looked for when it runs.
 fn query(sent: Value) -> Result<Map<String, Value>> {
     let Value::Object(query) = sent else {
         return Err(Error::parse("query: Input should be a valid dictionary"));
     };
     max_bytes("query", &query, QUERY_BYTES_MAX)?;
-    InsightKind::of_query(&query).map_err(|why| Error::parse(format!("query.{why}")))?;
+    check_query(&query).map_err(|why| Error::parse(format!("query.{why}")))?;
     Ok(query)
+}
+
+/// Kinds that are known and not built are kept: whoever brings an insight along must not lose it.
+pub(crate) fn check_query(query: &Map<String, Value>) -> std::result::Result<(), String> {
+    InsightKind::of_query(query)?;
+    ::query::check(&Value::Object(query.clone())).map_err(|why| why.to_string())
 }

@@ -98,6 +98,8 @@ pub struct Settings {
     pub patience: Patience,
     /// What one question may take.
     pub queries: query::Limits,
+    /// Whether places are found with the built-in database, whose licence asks for a link.
+    pub places_by_db_ip: bool,
 }
 
 impl Default for Settings {
@@ -111,6 +113,7 @@ impl Default for Settings {
             trusted_proxies: Networks::default(),
             patience: Patience::default(),
             queries: query::Limits::default(),
+            places_by_db_ip: false,
         }
     }
 }

@@ -40,7 +40,9 @@ struct CreateMember {
     email: String,
     #[serde(default)]
     first_name: String,
-    password: String,
+    /// Of a new user; whoever has an account keeps theirs.
+    #[serde(default, deserialize_with = "present")]
+    password: Option<String>,
     #[serde(default, deserialize_with = "present")]
     level: Option<Level>,
 }
@@ -55,8 +57,14 @@ async fn create(
     let email = check_email(&body.email)?;
     let first_name = body.first_name.trim().to_owned();
     max_chars("first_name", &first_name, FIRST_NAME_CHARS_MAX)?;
-    check_password("password", &body.password)?;
-    let password_hash = Some(app.logins.hash(body.password).await?);
+    let password_hash = match body.password {
+        Some(password) => {
+            check_password("password", &password)?;
+            Some(app.logins.hash(password).await?)
+        }
+        None if app.catalog.user_by_email(&email).await?.is_some() => None,
+        None => return Err(Error::required("password")),
+    };
     let new = NewUser { email, first_name, password_hash };
     let level = body.level.unwrap_or(Level::Member);
     Ok(Created(app.catalog.add_member(&caller.actor(), new, level).await?))

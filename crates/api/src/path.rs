@@ -66,12 +66,13 @@ pub fn search(text: Option<&String>) -> Result<Option<String>> {
     Ok(Some(text.to_owned()))
 }
 
-/// A switch in a query string; what is neither on nor off counts as left out.
-pub fn switch(text: Option<&String>) -> Option<bool> {
-    match given(text)?.to_ascii_lowercase().as_str() {
-        "true" | "1" => Some(true),
-        "false" | "0" => Some(false),
-        _ => None,
+/// A switch in a query string.
+pub fn switch(attr: &'static str, text: Option<&String>) -> Result<Option<bool>> {
+    match given(text).map(str::to_ascii_lowercase).as_deref() {
+        None => Ok(None),
+        Some("true" | "1") => Ok(Some(true)),
+        Some("false" | "0") => Ok(Some(false)),
+        Some(_) => Err(Error::invalid(attr, "invalid_input", "Must be a valid boolean.")),
     }
 }
 

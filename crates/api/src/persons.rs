@@ -28,6 +28,10 @@ impl Resource for Persons {
 pub(crate) fn routes(routes: Routes) -> Routes {
     let routes = routes
         .get("/api/projects/{project_id}/persons", listing::list)
+        .refuse_post(
+            "/api/projects/{project_id}/persons",
+            "Persons come with events: send $identify or $set to capture.",
+        )
         .get("/api/projects/{project_id}/persons/{id}", read);
     about::routes(edits::routes(routes))
 }

@@ -167,10 +167,7 @@ impl ProjectFields {
             max_chars("name", name, NAME_CHARS_MAX)?;
         }
         match self.timezone.as_deref().filter(|zone| !is_time_zone(zone)) {
-            Some(zone) => {
-                let detail = format!("\"{zone}\" is not a valid choice.");
-                Err(Error::invalid("timezone", "invalid_choice", detail))
-            }
+            Some(zone) => Err(Error::no_choice("timezone", zone)),
             None => Ok(()),
         }
     }

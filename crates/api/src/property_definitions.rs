@@ -78,7 +78,7 @@ async fn list(
     let Some(owner) = owner(&query)? else {
         return Ok(Definitions::of(page.listing(Vec::new(), 0)));
     };
-    let is_on = |text: Option<&String>| switch(text) == Some(true);
+    let is_on = |attr, text: Option<&String>| Ok::<_, Error>(switch(attr, text)? == Some(true));
     let mut excluded = names("excluded_properties", query.excluded_properties.as_ref())?;
     if owner == PropertyOwner::Event {
         excluded.extend(NEVER_LISTED.iter().map(|name| (*name).to_owned()));
@@ -90,11 +90,11 @@ async fn list(
         names: wanted.map(str::trim).filter(|n| !n.is_empty()).map(str::to_owned).collect(),
         excluded,
         events: names("event_names", query.event_names.as_ref())?,
-        only_seen_on_events: is_on(query.filter_by_event_names.as_ref()),
-        only_numerical: is_on(query.is_numerical.as_ref()),
-        feature_flag: switch(query.is_feature_flag.as_ref()),
-        exclude_hidden: is_on(query.exclude_hidden.as_ref()),
-        exclude_built_in: is_on(query.exclude_core_properties.as_ref()),
+        only_seen_on_events: is_on("filter_by_event_names", query.filter_by_event_names.as_ref())?,
+        only_numerical: is_on("is_numerical", query.is_numerical.as_ref())?,
+        feature_flag: switch("is_feature_flag", query.is_feature_flag.as_ref())?,
+        exclude_hidden: is_on("exclude_hidden", query.exclude_hidden.as_ref())?,
+        exclude_built_in: is_on("exclude_core_properties", query.exclude_core_properties.as_ref())?,
     };
     let project = caller.project.id;
     let (found, total) = app.catalog.property_definitions(project, &filter, page.window).await?;
@@ -117,10 +117,7 @@ fn owner(query: &ListQuery) -> Result<Option<PropertyOwner>> {
             })?;
             Ok(Some(PropertyOwner::Group(index)))
         }
-        other => {
-            let detail = format!("\"{other}\" is not a valid choice.");
-            Err(Error::invalid("type", "invalid_choice", detail))
-        }
+        other => Err(Error::no_choice("type", other)),
     }
 }
 

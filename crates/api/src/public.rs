@@ -33,15 +33,20 @@ const REQUEST_PRIVATE_NETWORK: HeaderName =
 const ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
-/// OPTIONS on every public path.
+/// OPTIONS where events come in.
 pub(crate) async fn preflight(asked: HeaderMap) -> Response {
-    let mut response = StatusCode::OK.into_response();
+    permit(StatusCode::OK, METHODS, &asked)
+}
+
+/// What OPTIONS tells of a path that takes `methods`.
+pub(crate) fn permit(status: StatusCode, methods: HeaderValue, asked: &HeaderMap) -> Response {
+    let mut response = status.into_response();
     let headers = response.headers_mut();
-    headers.insert(ALLOW, METHODS);
+    headers.insert(ALLOW, methods.clone());
     if !asked.contains_key(ORIGIN) || !asked.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return response;
     }
-    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
     headers.insert(ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS);
     if let Some(wanted) = asked.get(ACCESS_CONTROL_REQUEST_HEADERS) {
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::handler::Handler;
-use axum::http::{Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter};
 use schemars::SchemaGenerator;
@@ -51,6 +51,8 @@ struct Path {
     operations: Map<String, Value>,
     /// The object whose read scope OPTIONS asks for; none on public paths.
     scope_object: Option<String>,
+    /// What to do instead of a POST.
+    refused_post: Option<&'static str>,
 }
 
 impl Routes {
@@ -101,6 +103,14 @@ impl Routes {
         T: 'static,
     {
         self.add(path, "POST", MethodFilter::POST, handler)
+    }
+
+    /// A method that people look for and that is not there: the 405 says what to do instead.
+    pub fn refuse_post(mut self, template: &'static str, detail: &'static str) -> Self {
+        if let Some(path) = self.paths.iter_mut().find(|path| path.template == template) {
+            path.refused_post = Some(detail);
+        }
+        self
     }
 
     /// PUT goes wherever PATCH goes; the handler asks [`crate::Whole`] which one it was.
@@ -166,6 +176,7 @@ impl Routes {
                 allowed: Vec::new(),
                 operations: Map::new(),
                 scope_object: None,
+                refused_post: None,
             });
             self.paths.len() - 1
         });
@@ -192,8 +203,11 @@ impl Routes {
             match path.door {
                 Door::Management => management = add(management, template, path.managed()),
                 Door::Public => {
-                    let harmless = self.harmless.contains(&template);
-                    let methods = path.opened(harmless).layer(Open::new(metrics.answers(template)));
+                    let methods = match self.harmless.contains(&template) {
+                        true => path.opened_harmless(),
+                        false => path.opened(),
+                    };
+                    let methods = methods.layer(Open::new(metrics.answers(template)));
                     public = add(public, &format!("{template}/"), methods.clone());
                     public = add(public, template, methods);
                 }
@@ -227,16 +241,33 @@ impl Path {
             options(app, request, object.clone(), allowed.clone())
         };
         let methods = self.methods.on(MethodFilter::OPTIONS, options);
-        methods.fallback(move |method: Method| refuse(method, allow.clone()))
+        let detail = self.refused_post;
+        methods.fallback(move |method: Method| {
+            refuse(method.clone(), allow, detail.filter(|_| method == Method::POST))
+        })
     }
 
-    fn opened(self, harmless: bool) -> MethodRouter<AppState> {
+    fn opened(self) -> MethodRouter<AppState> {
         let mut methods = self.methods.on(MethodFilter::OPTIONS, public::preflight);
         // Where events come in, GET is a way to send them and HEAD would be one too.
-        if self.allowed.contains(&"POST") && !harmless {
+        if self.allowed.contains(&"POST") {
             methods = methods.on(MethodFilter::HEAD, refuse_public);
         }
         methods.fallback(refuse_public)
+    }
+
+    /// The same where GET sends nothing in: HEAD is answered, and OPTIONS is 204 and names it.
+    fn opened_harmless(self) -> MethodRouter<AppState> {
+        let known = ["GET", "POST"].into_iter().filter(|method| self.allowed.contains(method));
+        let allow = known.chain(["OPTIONS", "HEAD"]).collect::<Vec<_>>().join(", ");
+        let allow = HeaderValue::try_from(allow).expect("names of methods are plain text");
+        let methods = allow.clone();
+        let options =
+            async move |asked: HeaderMap| public::permit(StatusCode::NO_CONTENT, methods, &asked);
+        let refuse = async move |method: Method| {
+            ([(header::ALLOW, allow)], Refusal::method_not_allowed(&method))
+        };
+        self.methods.on(MethodFilter::OPTIONS, options).fallback(refuse)
     }
 }
 
@@ -267,8 +298,12 @@ async fn options(
     ([(header::ALLOW, allow)], axum::Json(body)).into_response()
 }
 
-async fn refuse(method: Method, allow: String) -> Response {
-    ([(header::ALLOW, allow)], Error::method_not_allowed(&method)).into_response()
+async fn refuse(method: Method, allow: String, instead: Option<&'static str>) -> Response {
+    let mut error = Error::method_not_allowed(&method);
+    if let Some(instead) = instead {
+        error = error.with_hint(instead);
+    }
+    ([(header::ALLOW, allow)], error).into_response()
 }
 
 async fn refuse_public(method: Method) -> Response {

@@ -24,6 +24,11 @@ const TOKEN_CHARS: usize = 30;
 /// Rows of one table on a page.
 const ROWS_SHOWN_MAX: usize = 200;
 const STYLE: &str = include_str!("shared_pages/page.css");
+/// How every property of a place begins.
+const PLACES: &str = "$geoip_";
+/// What the licence of the built-in database asks of pages that show places.
+const DB_IP: &str = "<footer><a rel=\"noopener noreferrer\" target=\"_blank\" \
+     href=\"https://db-ip.com\">IP Geolocation by DB-IP</a></footer>";
 const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
 
 pub(crate) fn routes(routes: Routes) -> Routes {
@@ -83,15 +88,24 @@ async fn open(app: &AppState, kind: Kind, asked: &str, query: RawQuery) -> Resul
     }
     let access_token = token.to_owned();
     let exported = Exported { kind, access_token, content, themes: Vec::new() };
-    Ok(if is_json { Opened::Json(exported) } else { Opened::Page(exported, settings) })
+    let places_by_db_ip = app.settings.places_by_db_ip;
+    Ok(match is_json {
+        true => Opened::Json(exported),
+        false => Opened::Page { exported, settings, places_by_db_ip },
+    })
 }
 
-async fn find(app: &AppState, token: &str) -> Result<Option<(Content, Map<String, Value>)>> {
+/// What a token shows, if it is good.
+pub(crate) async fn of_token(app: &AppState, token: &str) -> Result<Option<Shared>> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if token.len() != TOKEN_CHARS || !token.bytes().all(fits) {
         return Ok(None);
     }
-    let Some(Shared { project, target, settings }) = app.catalog.shared(token).await? else {
+    Ok(app.catalog.shared(token).await?)
+}
+
+async fn find(app: &AppState, token: &str) -> Result<Option<(Content, Map<String, Value>)>> {
+    let Some(Shared { project, target, settings }) = of_token(app, token).await? else {
         return Ok(None);
     };
     let mut content = match content(app, project, target).await {
@@ -132,7 +146,7 @@ async fn content(
 }
 
 enum Opened {
-    Page(Exported, Map<String, Value>),
+    Page { exported: Exported, settings: Map<String, Value>, places_by_db_ip: bool },
     Json(Exported),
     Nothing,
     NothingJson,
@@ -142,9 +156,9 @@ impl IntoResponse for Opened {
     fn into_response(self) -> Response {
         let nonce = Uuid::new_v4().simple().to_string();
         let (mut response, kind) = match self {
-            Self::Page(exported, settings) => {
-                let kind = exported.kind;
-                (html(StatusCode::OK, page(&exported, &settings, &nonce)), kind)
+            Self::Page { exported, settings, places_by_db_ip } => {
+                let page = page(&exported, &settings, places_by_db_ip, &nonce);
+                (html(StatusCode::OK, page), exported.kind)
             }
             Self::Json(exported) => (axum::Json(&exported).into_response(), exported.kind),
             Self::Nothing => {
@@ -182,7 +196,17 @@ fn protect(headers: &mut HeaderMap, kind: Kind, nonce: &str) {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
-fn page(exported: &Exported, settings: &Map<String, Value>, nonce: &str) -> String {
+/// What must be said of where places come from, if what is shown has any; no setting hides it.
+fn credit(data: &str, places_by_db_ip: bool) -> &'static str {
+    if places_by_db_ip && data.contains(PLACES) { DB_IP } else { "" }
+}
+
+fn page(
+    exported: &Exported,
+    settings: &Map<String, Value>,
+    places_by_db_ip: bool,
+    nonce: &str,
+) -> String {
     let is_on = |name: &str| settings.get(name).and_then(Value::as_bool) == Some(true);
     let mut body = String::new();
     let (title, tiles) = match &exported.content {
@@ -200,13 +224,13 @@ fn page(exported: &Exported, settings: &Map<String, Value>, nonce: &str) -> Stri
     };
     let tiles: String = tiles;
     body += &format!("<main>{tiles}</main>");
+    let data = embedded_json(exported);
     if !is_on("whitelabel") {
         body += "<footer>Hedgerow</footer>";
     }
-    body += &format!(
-        "<script type=\"application/json\" id=\"POSTHOG_EXPORTED_DATA\">{}</script>",
-        embedded_json(exported)
-    );
+    body += credit(&data, places_by_db_ip);
+    body +=
+        &format!("<script type=\"application/json\" id=\"POSTHOG_EXPORTED_DATA\">{data}</script>");
     let theme = settings.get("theme").and_then(Value::as_str).unwrap_or("system");
     frame(title, theme, &body, nonce)
 }
@@ -309,5 +333,13 @@ mod tests {
         };
         let printed = print(&Printed::Button(&button)) + &print(&Printed::Note(sly));
         assert!(!printed.contains("<script>") && !printed.contains("<b>"), "{printed}");
+    }
+
+    #[test]
+    fn pages_that_show_places_link_to_where_these_come_from() {
+        let by_country = r#"{"query":{"breakdown":"$geoip_country_code"}}"#;
+        assert!(credit(by_country, true).contains("href=\"https://db-ip.com\""));
+        assert_eq!(credit(by_country, false), "");
+        assert_eq!(credit(r#"{"query":{"breakdown":"plan"}}"#, true), "");
     }
 }

@@ -68,6 +68,8 @@ pub struct Detail {
     pub name: Option<String>,
     pub short_id: Option<String>,
     pub trigger: Option<Value>,
+    /// Merges are told by events here, never by people; clients look for the key.
+    pub merge: Option<Value>,
     #[serde(rename = "type")]
     pub kind: Option<String>,
 }
@@ -237,6 +239,7 @@ impl Tx {
             name: object.item_name(),
             short_id: object.short_id(),
             trigger: None,
+            merge: None,
             kind: None,
         };
         let detail = serde_json::to_string(&detail).map_err(|why| Error::corrupt("detail", why))?;

@@ -3,9 +3,11 @@
 //! Dashboards, tiles and insights refer to each other in circles. So that nobody waits in one,
 //! whoever writes any of them first takes the project's turn, which its row stands for.
 
+use std::collections::HashMap;
+
 use model::{
-    CreationMode, Dashboard, DashboardId, DashboardLook, ProjectId, Restriction, TileId, Timestamp,
-    Viewer,
+    CreationMode, Dashboard, DashboardId, DashboardLook, InsightId, ProjectId, Restriction, TileId,
+    Timestamp, Viewer,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -16,7 +18,7 @@ use crate::edit::{Editable, set};
 use crate::insight_making::{self, Shown};
 use crate::tile_changes::{NewTile, TileChange, TileCopy};
 use crate::tiles::{Content, TILES_MAX, TileState, Writing};
-use crate::{Actor, Catalog, Error, Logged, Result, dashboards, projects, tags, tiles};
+use crate::{Actor, Catalog, Error, Logged, NewInsight, Result, dashboards, projects, tags, tiles};
 
 pub struct NewDashboard {
     pub name: Option<String>,
@@ -195,7 +197,13 @@ impl Board {
         }
     }
 
-    fn apply(&mut self, change: DashboardChange, viewer: Viewer) -> Result<()> {
+    /// `insights` are what copies of tiles show.
+    fn apply(
+        &mut self,
+        change: DashboardChange,
+        viewer: Viewer,
+        insights: &HashMap<InsightId, NewInsight>,
+    ) -> Result<()> {
         self.check_may_edit(viewer, CANNOT_EDIT)?;
         let rights = self.dashboard.head.guard().rights(viewer);
         let (head, look) = (&mut self.dashboard.head, &mut self.dashboard.look);
@@ -221,7 +229,7 @@ impl Board {
             self.change_tile(tile)?;
         }
         for copy in change.copied_tiles {
-            self.copy_within(copy)?;
+            self.copy_within(copy, insights)?;
         }
         self.check_room()
     }
@@ -314,9 +322,15 @@ impl Catalog {
         let with_insights = change.delete_insights;
         let mut was_deleted = false;
         let mut tx = self.db.begin().await?;
+        let mut copies = HashMap::new();
+        if !change.copied_tiles.is_empty() {
+            let board = Board::lock(&mut tx, actor, id).await?;
+            let shown = board.insights_on(&change.copied_tiles);
+            copies = insight_making::copies_of(&mut tx, board.project(), actor.user, shown).await?;
+        }
         let apply = |board: &mut Board, _| {
             was_deleted = board.is_deleted();
-            board.apply(change, viewer)
+            board.apply(change, viewer, &copies)
         };
         self.edit_in(&mut tx, actor, id, apply).await?;
         if deletes && !was_deleted {

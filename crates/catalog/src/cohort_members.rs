@@ -3,7 +3,7 @@
 //! A calculation writes the members of a new version beside those of the old one, part by part,
 //! and then makes it the one that counts: readers see either, and no transaction is long.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use model::flag::{CohortDefinition, CohortKind};
 use model::person::PersonNo;
@@ -132,10 +132,19 @@ impl Catalog {
         let mut trees = Trees { trees: HashMap::new(), listed: HashMap::new() };
         let mut wanted = vec![id];
         while !wanted.is_empty() {
-            let ids: Vec<Value> = wanted.drain(..).map(Into::into).collect();
+            let asked: BTreeSet<CohortId> = wanted.drain(..).collect();
+            let ids: Vec<Value> = asked.iter().map(|id| (*id).into()).collect();
             let sql = "SELECT id, is_static, filters FROM cohorts \
                        WHERE project_id = $1 AND NOT deleted AND id IN {list}";
-            for row in self.db.all_in(sql, args![project], &ids).await? {
+            let rows = self.db.all_in(sql, args![project], &ids).await?;
+            let there: BTreeSet<CohortId> =
+                rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
+            // As flags do: whatever it would answer without the missing one would be a guess.
+            if let Some(gone) = asked.difference(&there).next() {
+                let detail = format!("It asks for cohort {gone}, which is deleted.");
+                return Err(Error::refused(Some("filters"), detail));
+            }
+            for row in rows {
                 let id: CohortId = row.get("id")?;
                 if row.get("is_static")? {
                     trees.listed.insert(id, HashSet::new());
@@ -404,13 +413,10 @@ pub(crate) async fn follow(
     ends: &HashMap<PersonNo, PersonNo>,
 ) -> Result<()> {
     let gone: Vec<Value> = ends.keys().map(|gone| (*gone).into()).collect();
-    let sql = "SELECT cohort_id, person_no FROM cohort_people \
-               WHERE project_id = $1 AND version = $2 AND person_no IN {list}";
-    let found = tx.all_in(sql, args![project, LISTED], &gone).await?;
-    let mut moved: Vec<(CohortId, PersonNo)> = Vec::with_capacity(found.len());
-    for row in &found {
-        let person: PersonNo = row.get("person_no")?;
-        moved.push((row.get("cohort_id")?, ends.get(&person).copied().unwrap_or(person)));
+    let mut moved = on_lists(tx, project, &gone).await?;
+    let lists = hold_lists(tx, moved.iter().map(|(cohort, _)| *cohort)).await?;
+    for (_, person) in &mut moved {
+        *person = ends.get(person).copied().unwrap_or(*person);
     }
     // In one order, as everybody writes them: nobody waits in a circle.
     moved.sort_unstable();
@@ -420,7 +426,53 @@ pub(crate) async fn follow(
     }
     let head = "INSERT INTO cohort_people (cohort_id, version, person_no, project_id)";
     tx.write(head, rows, "ON CONFLICT (cohort_id, version, person_no) DO NOTHING").await?;
+    take_off(tx, project, &gone).await?;
+    // Of two persons on a list, one is left.
+    count_again(tx, &lists).await
+}
+
+/// Takes persons that are deleted off the lists.
+pub(crate) async fn forget(tx: &mut Tx, project: ProjectId, persons: &[PersonNo]) -> Result<()> {
+    let gone: Vec<Value> = persons.iter().map(|gone| (*gone).into()).collect();
+    let rows = on_lists(tx, project, &gone).await?;
+    let lists = hold_lists(tx, rows.iter().map(|(cohort, _)| *cohort)).await?;
+    take_off(tx, project, &gone).await?;
+    count_again(tx, &lists).await
+}
+
+/// Which of the persons are on which lists.
+async fn on_lists(
+    tx: &mut Tx,
+    project: ProjectId,
+    persons: &[Value],
+) -> Result<Vec<(CohortId, PersonNo)>> {
+    let sql = "SELECT cohort_id, person_no FROM cohort_people \
+               WHERE project_id = $1 AND version = $2 AND person_no IN {list}";
+    let found = tx.all_in(sql, args![project, LISTED], persons).await?;
+    found.iter().map(|row| Ok((row.get("cohort_id")?, row.get("person_no")?))).collect()
+}
+
+/// Holds lists before anything on them is touched, as people do who change one; those that are
+/// calculated have no version of this number.
+async fn hold_lists(tx: &mut Tx, ids: impl Iterator<Item = CohortId>) -> Result<Vec<Value>> {
+    let ids: BTreeSet<CohortId> = ids.collect();
+    let ids: Vec<Value> = ids.into_iter().map(Into::into).collect();
+    let lock = tx.dialect().for_update();
+    let sql =
+        format!("SELECT id FROM cohorts WHERE is_static AND id IN {{list}} ORDER BY id{lock}");
+    tx.all_in(&sql, args![], &ids).await?;
+    Ok(ids)
+}
+
+async fn take_off(tx: &mut Tx, project: ProjectId, persons: &[Value]) -> Result<()> {
     let sql = "DELETE FROM cohort_people WHERE project_id = $1 AND version = $2 \
                AND person_no IN {list}";
-    tx.run_in(sql, args![project, LISTED], &gone).await
+    tx.run_in(sql, args![project, LISTED], persons).await
+}
+
+async fn count_again(tx: &mut Tx, lists: &[Value]) -> Result<()> {
+    let sql = "UPDATE cohorts SET count = (SELECT COUNT(*) FROM cohort_people m \
+               WHERE m.cohort_id = cohorts.id AND m.version = $1) \
+               WHERE is_static AND id IN {list}";
+    tx.run_in(sql, args![LISTED], lists).await
 }

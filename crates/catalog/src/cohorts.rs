@@ -203,9 +203,9 @@ impl Catalog {
 
     pub async fn create_cohort(&self, actor: &Actor, new: NewCohort) -> Result<Cohort> {
         let project = project_of(actor)?;
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         take_turn(&mut tx, project).await?;
+        let now = self.clock.now();
         let (is_static, filters, flag) = match new.kind {
             NewCohortKind::Static => (true, None, None),
             NewCohortKind::OfFlag(flag) => (true, None, Some(flag)),
@@ -261,12 +261,13 @@ impl Catalog {
         if change.deleted == Some(true) {
             check_unused(&mut tx, project, id).await?;
         }
-        let mut redefined = false;
+        let (mut redefined, mut came_or_went) = (false, false);
         let apply = |cohort: &mut Cohort, _| {
             set(&mut cohort.name, change.name);
             set(&mut cohort.description, change.description);
             let was_deleted = cohort.deleted;
             set(&mut cohort.deleted, change.deleted);
+            came_or_went = was_deleted != cohort.deleted;
             let filters = change.filters.filter(|_| !cohort.is_static);
             let changes = filters.is_some() && filters != cohort.filters;
             if changes {
@@ -281,6 +282,9 @@ impl Catalog {
         let cohort = self.edit_in(&mut tx, actor, id, apply).await?;
         if redefined {
             touch_flags(&mut tx, project, id).await?;
+        }
+        if redefined || came_or_went {
+            recalculate_those_asking(&mut tx, project, id).await?;
         }
         tx.changes_project(project);
         tx.commit().await?;
@@ -377,6 +381,15 @@ async fn reaching(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<Vec<c
         reaching.extend(found.into_iter().map(|(id, _)| id).filter(|found| *found != id));
     }
     Ok(reaching.iter().map(|id| (*id).into()).collect())
+}
+
+/// Cohorts that ask for this one mean something else now, or nothing any more.
+async fn recalculate_those_asking(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()> {
+    let list = reaching(tx, project, id).await?;
+    let sql = "UPDATE cohorts SET is_calculating = TRUE, \
+               pending_version = COALESCE(pending_version, version, 0) + 1 \
+               WHERE project_id = $1 AND id <> $2 AND NOT is_static AND id IN {list}";
+    tx.run_in(sql, args![project, id], &list).await
 }
 
 /// For flags that reach a cohort, its change is one of theirs.

@@ -61,6 +61,13 @@ pub struct Seen {
     pub changed: FlagChange,
 }
 
+/// A flag as it was changed.
+pub struct UpdatedFlag {
+    pub flag: FeatureFlag,
+    /// The key under which persons enrolled, whose properties are to follow the new one.
+    pub enrolled_under: Option<String>,
+}
+
 impl Logged for FeatureFlag {
     const SCOPE: &'static str = "FeatureFlag";
     const UNLOGGED: &'static [&'static str] = &[
@@ -167,11 +174,15 @@ impl Catalog {
         id: FlagId,
         change: &FlagChange,
         seen: Option<&Seen>,
-    ) -> Result<FeatureFlag> {
+    ) -> Result<UpdatedFlag> {
         let mut tx = self.db.begin().await?;
-        let after = self.change_flag(&mut tx, actor, id, change, seen).await?;
+        let (before, flag) = self.change_flag(&mut tx, actor, id, change, seen).await?;
         tx.commit().await?;
-        Ok(after)
+        // A key that was freed for another flag has a colon, and its properties are that one's now.
+        let moves = before.key != flag.key
+            && !before.key.contains(':')
+            && flag.filters.get("feature_enrollment") == Some(&Value::Bool(true));
+        Ok(UpdatedFlag { flag, enrolled_under: moves.then_some(before.key) })
     }
 
     /// What [`Catalog::update_flag`] would make of the flag; nothing is kept.
@@ -182,9 +193,10 @@ impl Catalog {
         change: &FlagChange,
     ) -> Result<FeatureFlag> {
         let mut tx = self.db.begin().await?;
-        self.change_flag(&mut tx, actor, id, change, None).await
+        Ok(self.change_flag(&mut tx, actor, id, change, None).await?.1)
     }
 
+    /// The flag before and after.
     async fn change_flag(
         &self,
         tx: &mut Tx,
@@ -192,7 +204,7 @@ impl Catalog {
         id: FlagId,
         change: &FlagChange,
         seen: Option<&Seen>,
-    ) -> Result<FeatureFlag> {
+    ) -> Result<(FeatureFlag, FeatureFlag)> {
         let project = actor.project.ok_or(Error::NotFound)?;
         tx.changes_project(project);
         projects::locked(tx, project).await?;
@@ -222,7 +234,7 @@ impl Catalog {
         self.rename_usage_dashboard(tx, actor, &before, &after.key).await?;
         let after = find(tx, project, id, now).await?;
         tx.log_updated(actor, &before, &after, now).await?;
-        Ok(after)
+        Ok((before, after))
     }
 
     /// The filters as they are stored, with payloads in the clear.

@@ -2,21 +2,72 @@
 
 use model::group::Group;
 use model::{ProjectId, Timestamp, Window};
+use serde::Serialize;
 
-use crate::db::args;
+use crate::activity::{Change, ChangeAction};
+use crate::db::{Row, args};
 use crate::edit::set;
 use crate::ingest::{read_group, type_index};
 use crate::select::Condition;
-use crate::{Catalog, Result};
+use crate::{Actor, Catalog, Logged, Result, boards};
 
 /// A group type with what people call it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GroupType {
     pub index: u8,
     pub name: String,
     pub name_singular: Option<String>,
     pub name_plural: Option<String>,
     pub created_at: Timestamp,
+}
+
+impl GroupType {
+    fn read(row: &Row) -> Result<Self> {
+        Ok(Self {
+            index: type_index(row)?,
+            name: row.get("name")?,
+            name_singular: row.get("name_singular")?,
+            name_plural: row.get("name_plural")?,
+            created_at: row.get("created_at")?,
+        })
+    }
+}
+
+impl Logged for GroupType {
+    const SCOPE: &'static str = "Group";
+
+    fn item_id(&self) -> String {
+        self.index.to_string()
+    }
+
+    fn item_name(&self) -> Option<String> {
+        Some(self.name.clone())
+    }
+}
+
+/// What somebody did to a group, as the log tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupActivity {
+    Created,
+    Updated,
+    PropertyDeleted,
+}
+
+/// The group a line of the log is about.
+#[derive(Serialize)]
+struct LoggedGroup<'a>(u8, &'a str);
+
+impl Logged for LoggedGroup<'_> {
+    const SCOPE: &'static str = GroupType::SCOPE;
+
+    /// Groups of two types may have one key.
+    fn item_id(&self) -> String {
+        format!("{}:{}", self.0, self.1)
+    }
+
+    fn item_name(&self) -> Option<String> {
+        Some(self.1.to_owned())
+    }
 }
 
 /// What people call a type from now on; absent names stay.
@@ -37,50 +88,70 @@ pub struct GroupFilter {
     pub behind: Option<(Timestamp, String)>,
 }
 
+const TYPE_COLUMNS: &str = "type_index, name, name_singular, name_plural, created_at";
 pub(crate) const COLUMNS: &str = "g.type_index, g.group_key, g.properties, g.version, g.created_at";
 
 impl Catalog {
     pub async fn group_types(&self, project: ProjectId) -> Result<Vec<GroupType>> {
-        let sql = "SELECT type_index, name, name_singular, name_plural, created_at \
-                   FROM group_types WHERE project_id = $1 ORDER BY type_index";
+        let sql = format!(
+            "SELECT {TYPE_COLUMNS} FROM group_types WHERE project_id = $1 ORDER BY type_index"
+        );
         let rows = self.db.all(sql, args![project]).await?;
-        let types = rows.iter().map(|row| {
-            Ok(GroupType {
-                index: type_index(row)?,
-                name: row.get("name")?,
-                name_singular: row.get("name_singular")?,
-                name_plural: row.get("name_plural")?,
-                created_at: row.get("created_at")?,
-            })
-        });
-        types.collect()
+        rows.iter().map(GroupType::read).collect()
     }
 
     /// Names types, all or none; [`crate::Error::NotFound`] when one is not there.
     pub async fn name_group_types(
         &self,
-        project: ProjectId,
+        actor: &Actor,
         changes: Vec<GroupTypeChange>,
     ) -> Result<()> {
+        let project = boards::project_of(actor)?;
         let mut tx = self.db.begin().await?;
         for change in changes {
             let lock = tx.dialect().for_update();
             let sql = format!(
-                "SELECT name_singular, name_plural FROM group_types \
+                "SELECT {TYPE_COLUMNS} FROM group_types \
                  WHERE project_id = $1 AND type_index = $2{lock}"
             );
             let row = tx.one(sql, args![project, i64::from(change.index)]).await?;
-            let mut singular: Option<String> = row.get("name_singular")?;
-            let mut plural: Option<String> = row.get("name_plural")?;
-            set(&mut singular, change.name_singular);
-            set(&mut plural, change.name_plural);
+            let before = GroupType::read(&row)?;
+            let mut after = before.clone();
+            set(&mut after.name_singular, change.name_singular);
+            set(&mut after.name_plural, change.name_plural);
+            let (singular, plural) = (after.name_singular.clone(), after.name_plural.clone());
             tx.run(
                 "UPDATE group_types SET name_singular = $3, name_plural = $4 \
                  WHERE project_id = $1 AND type_index = $2",
                 args![project, i64::from(change.index), singular, plural],
             )
             .await?;
+            tx.log_updated(actor, &before, &after, self.clock.now()).await?;
         }
+        tx.commit().await
+    }
+
+    /// Tells the log what somebody did to a group. The change itself is in the journal.
+    pub async fn log_group(
+        &self,
+        actor: &Actor,
+        (index, key): (u8, &str),
+        activity: GroupActivity,
+    ) -> Result<()> {
+        let change = || Change {
+            scope: GroupType::SCOPE.into(),
+            action: ChangeAction::Changed,
+            field: Some("properties".into()),
+            before: None,
+            after: None,
+        };
+        let (word, changes) = match activity {
+            GroupActivity::Created => ("created", Vec::new()),
+            GroupActivity::Updated => ("updated", vec![change()]),
+            GroupActivity::PropertyDeleted => ("delete_property", vec![change()]),
+        };
+        let mut tx = self.db.begin().await?;
+        tx.log(actor, word, &LoggedGroup(index, key), changes, self.clock.now()).await?;
         tx.commit().await
     }
 

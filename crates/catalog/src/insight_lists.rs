@@ -13,6 +13,8 @@ use crate::{Catalog, Result};
 /// Which insights are asked for; absent filters let everything through.
 #[derive(Default)]
 pub struct InsightFilter {
+    /// This one only.
+    pub id: Option<InsightId>,
     pub short_id: Option<String>,
     pub search: Option<String>,
     /// True: somebody saved it, or put it on a dashboard.
@@ -75,9 +77,12 @@ const ON_A_DASHBOARD: &str = "EXISTS (SELECT 1 FROM dashboard_tiles t \
      WHERE t.insight_id = i.id AND NOT t.deleted AND NOT d.deleted)";
 
 impl InsightFilter {
-    fn condition(&self, project: ProjectId, viewer: UserId) -> Condition {
+    fn condition(&self, project: ProjectId, viewer: Option<UserId>) -> Condition {
         let which = "i.project_id = $1 AND NOT i.deleted";
         let mut condition = Condition::new(which, args![project, viewer]);
+        if let Some(id) = self.id {
+            condition.and("i.id = ?", id);
+        }
         if let Some(short_id) = &self.short_id {
             condition.and("i.short_id = ?", short_id.as_str());
         }
@@ -125,13 +130,13 @@ impl Catalog {
     pub async fn insights(
         &self,
         project: ProjectId,
-        viewer: UserId,
+        viewer: Option<UserId>,
         filter: &InsightFilter,
         window: Window,
     ) -> Result<(Vec<Insight>, i64)> {
         let (condition, order) = (filter.condition(project, viewer), filter.order.sql());
         let (rows, total) = self.db.page(COLUMNS, FROM, condition, &order, window).await?;
-        Ok((read_all(&mut &*self.db, project, Some(viewer), &rows).await?, total))
+        Ok((read_all(&mut &*self.db, project, viewer, &rows).await?, total))
     }
 
     /// What somebody looked at last, latest first.

@@ -144,16 +144,14 @@ pub(crate) async fn among_live(
         Content::Insight(id) => Some(id),
         _ => None,
     });
-    let found = by_ids(tx, project, viewer, ids.collect()).await?;
-    let mut live: HashMap<InsightId, Insight> =
-        found.into_iter().filter(|one| !one.deleted).map(|one| (one.id, one)).collect();
+    let live = copies_of(tx, project, viewer, ids.collect()).await?;
     let copy = |tile: TileState| {
         let content = match (tile.content, copies) {
             (Content::Insight(id), Copies::Tiles) => {
                 live.contains_key(&id).then_some(Content::Insight(id))?
             }
             (Content::Insight(id), Copies::Everything) => {
-                Content::NewInsight(Box::new(copy_of(live.remove(&id)?)))
+                Content::NewInsight(Box::new(live.get(&id)?.clone()))
             }
             // Whoever may edit the copy may not edit the other one's.
             (Content::Note(_, body), _) => Content::Note(None, body),
@@ -163,6 +161,18 @@ pub(crate) async fn among_live(
         Some(TileState { content, ..tile })
     };
     Ok(tiles.into_iter().filter_map(copy).collect())
+}
+
+/// What a copy of each of these insights would be; deleted ones are left out.
+pub(crate) async fn copies_of(
+    tx: &mut Tx,
+    project: ProjectId,
+    viewer: Option<UserId>,
+    ids: Vec<InsightId>,
+) -> Result<HashMap<InsightId, NewInsight>> {
+    let found = by_ids(tx, project, viewer, ids).await?;
+    let live = found.into_iter().filter(|insight| !insight.deleted);
+    Ok(live.map(|insight| (insight.id, copy_of(insight))).collect())
 }
 
 fn copy_of(insight: Insight) -> NewInsight {

@@ -219,9 +219,9 @@ impl Catalog {
         id: &str,
         change: KeyChange,
     ) -> Result<PersonalKey> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         let before = locked(&mut tx, by, id).await?;
+        let now = self.clock.now();
         let mut after = before.clone();
         after.label = change.label.unwrap_or(after.label);
         after.scopes = change.scopes.unwrap_or(after.scopes);
@@ -250,10 +250,10 @@ impl Catalog {
 
     /// A new value under the same id and scopes; the old one stops at once.
     pub async fn roll_key(&self, by: &KeyKeeper<'_>, id: &str) -> Result<PersonalKey> {
-        let now = self.clock.now();
         let value = Secret::random("phx_");
         let mut tx = self.db.begin().await?;
         let before = locked(&mut tx, by, id).await?;
+        let now = self.clock.now();
         let after = PersonalKey {
             value: Some(value.reveal().to_owned()),
             mask_value: value.mask(),
@@ -273,9 +273,9 @@ impl Catalog {
     }
 
     pub async fn delete_key(&self, by: &KeyKeeper<'_>, id: &str) -> Result<()> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         let key = locked(&mut tx, by, id).await?;
+        let now = self.clock.now();
         tx.run("DELETE FROM personal_api_keys WHERE id = $1", args![id]).await?;
         if let Some(actor) = &by.actor {
             tx.log_deleted(actor, &key, now).await?;

@@ -83,9 +83,9 @@ pub use event_definitions::{
 };
 pub use flags::{
     FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, HashKey, RoleAccess, ScannedPerson,
-    Seen, Staleness,
+    Seen, Staleness, UpdatedFlag,
 };
-pub use groups::{GroupFilter, GroupType, GroupTypeChange};
+pub use groups::{GroupActivity, GroupFilter, GroupType, GroupTypeChange};
 pub use ingest::{EventDeletion, IngestBatch, IngestRules, NextNumbers, ProjectChanges};
 pub use insight_lists::{InsightFilter, InsightOrder};
 pub use insights::{INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};

@@ -102,10 +102,11 @@ impl Catalog {
     }
 
     /// Makes a user and the membership at once: self-hosters have no mail server for invites.
+    /// Somebody who has an account keeps it as it is, and belongs to one organization more.
     pub async fn add_member(&self, actor: &Actor, new: NewUser, level: Level) -> Result<Member> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         organizations::locked(&mut tx, actor.organization).await?;
+        let now = self.clock.now();
         let own = own_level(&mut tx, actor).await?;
         if own < Level::Admin {
             return Err(Error::Forbidden(NOT_ADMIN));
@@ -113,16 +114,12 @@ impl Catalog {
         if level > own {
             return Err(Error::Forbidden(ABOVE_ONESELF));
         }
-        let user = users::insert(&mut tx, &new, now).await?;
+        let user = match known(&mut tx, actor.organization, &new.email).await? {
+            Some(user) => user,
+            None => newcomer(&mut tx, actor.organization, &new, now).await?,
+        };
         let membership = insert(&mut tx, actor.organization, user, level, now).await?;
         roles::give_default(&mut tx, actor.organization, membership, now).await?;
-        tx.run(
-            "UPDATE users SET current_organization_id = $2, current_project_id = \
-             (SELECT MIN(p.id) FROM projects p \
-             WHERE p.organization_id = $2 AND p.deleted_at IS NULL) WHERE id = $1",
-            args![user, actor.organization],
-        )
-        .await?;
         let member = find(&mut tx, actor.organization, "u.id = $2", args![user]).await?;
         tx.log_created(actor, &member, now).await?;
         tx.commit().await?;
@@ -131,9 +128,9 @@ impl Catalog {
 
     /// Nobody raises anybody above themselves, or touches those who stand higher.
     pub async fn set_level(&self, actor: &Actor, user: Uuid, level: Level) -> Result<Member> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         organizations::locked(&mut tx, actor.organization).await?;
+        let now = self.clock.now();
         let own = own_level(&mut tx, actor).await?;
         let before = find(&mut tx, actor.organization, "u.uuid = $2", args![user]).await?;
         if actor.user != Some(before.user.id) {
@@ -158,9 +155,9 @@ impl Catalog {
 
     /// Anybody may leave; sending others away takes an administrator.
     pub async fn remove_member(&self, actor: &Actor, user: Uuid) -> Result<()> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         organizations::locked(&mut tx, actor.organization).await?;
+        let now = self.clock.now();
         let own = own_level(&mut tx, actor).await?;
         let member = find(&mut tx, actor.organization, "u.uuid = $2", args![user]).await?;
         if actor.user != Some(member.user.id) {
@@ -215,6 +212,42 @@ async fn keep_an_owner(tx: &mut Tx, of: OrganizationId, leaving: &Member) -> Res
         return Err(Error::refused(None, "An organization must keep at least one owner."));
     }
     Ok(())
+}
+
+/// Somebody with an account who may join.
+async fn known(tx: &mut Tx, to: OrganizationId, email: &str) -> Result<Option<UserId>> {
+    let sql = "SELECT u.id, u.is_active, m.id IS NOT NULL AS is_member FROM users u \
+               LEFT JOIN memberships m ON m.user_id = u.id AND m.organization_id = $2 \
+               WHERE u.email_lower = $1";
+    let Some(row) = tx.optional(sql, args![email.to_lowercase(), to]).await? else {
+        return Ok(None);
+    };
+    if row.get("is_member")? {
+        let detail = "This user is already a member of the organization.".into();
+        return Err(Error::Taken { field: "email", detail });
+    }
+    if !row.get("is_active")? {
+        return Err(Error::refused(Some("email"), "This account is deactivated."));
+    }
+    row.get("id").map(Some)
+}
+
+/// A new user, who works in the organization's oldest project.
+async fn newcomer(
+    tx: &mut Tx,
+    organization: OrganizationId,
+    new: &NewUser,
+    now: Timestamp,
+) -> Result<UserId> {
+    let user = users::insert(tx, new, now).await?;
+    tx.run(
+        "UPDATE users SET current_organization_id = $2, current_project_id = \
+         (SELECT MIN(p.id) FROM projects p \
+         WHERE p.organization_id = $2 AND p.deleted_at IS NULL) WHERE id = $1",
+        args![user, organization],
+    )
+    .await?;
+    Ok(user)
 }
 
 async fn find(

@@ -164,9 +164,9 @@ impl Catalog {
         actor: &Actor,
         change: OrganizationChange,
     ) -> Result<OrganizationRow> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         let before = locked(&mut tx, actor.organization).await?;
+        let now = self.clock.now();
         let mut after = before.clone();
         after.name = change.name.unwrap_or(after.name);
         after.default_role_id = change.default_role_id.unwrap_or(after.default_role_id);
@@ -183,9 +183,9 @@ impl Catalog {
 
     /// Hides the organization and its projects, whose numbers stay taken.
     pub async fn delete_organization(&self, actor: &Actor) -> Result<()> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         let organization = locked(&mut tx, actor.organization).await?;
+        let now = self.clock.now();
         projects::hide_all(&mut tx, organization.id, now).await?;
         for table in ["memberships", "roles"] {
             let sql = format!("DELETE FROM {table} WHERE organization_id = $1");

@@ -309,6 +309,22 @@ impl Catalog {
         found.into_iter().next().ok_or(Error::NotFound)
     }
 
+    /// Persons behind `after` that may have a property, in the order of their numbers.
+    pub async fn persons_having(
+        &self,
+        project: ProjectId,
+        property: &str,
+        after: Option<PersonNo>,
+        limit: i64,
+    ) -> Result<Vec<Person>> {
+        let mut condition = Condition::new("p.project_id = $1", args![project]);
+        condition.and("p.no > ?", after.map_or(-1, |no| i64::from(no.0)));
+        condition.and_may_have("p.properties", property);
+        let slice = Window { limit, offset: 0 };
+        let rows = self.db.slice(PERSON_COLUMNS, FROM, condition, "p.no", slice).await?;
+        rows.iter().map(read_person).collect()
+    }
+
     /// Those of the persons that are there, by their numbers, with all their ids.
     pub async fn persons_with_ids(
         &self,

@@ -166,10 +166,10 @@ impl Catalog {
         id: ProjectId,
         change: ProjectChange,
     ) -> Result<ProjectRow> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         tx.changes_project(id);
         let before = locked(&mut tx, id).await?;
+        let now = self.clock.now();
         let mut after = before.clone();
         after.name = change.name.unwrap_or(after.name);
         after.timezone = change.timezone.unwrap_or(after.timezone);
@@ -198,10 +198,10 @@ impl Catalog {
     /// Hides the project and frees its tokens. The row stays, so the number is never reused.
     /// Its own log goes with it, so the organization's tells of the end.
     pub async fn delete_project(&self, actor: &Actor, id: ProjectId) -> Result<()> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         tx.changes_project(id);
         let project = locked(&mut tx, id).await?;
+        let now = self.clock.now();
         tx.run(format!("{HIDE} AND id = $1"), args![id, now]).await?;
         tx.run(
             "UPDATE users SET current_project_id = NULL WHERE current_project_id = $1",
@@ -215,10 +215,10 @@ impl Catalog {
 
     /// A new public token; the old one stops at once.
     pub async fn reset_token(&self, actor: &Actor, id: ProjectId) -> Result<ProjectRow> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         tx.changes_project(id);
         let mut project = locked(&mut tx, id).await?;
+        let now = self.clock.now();
         project.api_token = Secret::random("phc_").reveal().to_owned();
         project.updated_at = now;
         tx.run(
@@ -234,11 +234,11 @@ impl Catalog {
 
     /// A new secret token; the previous one stays valid as the backup.
     pub async fn rotate_secret(&self, actor: &Actor, id: ProjectId) -> Result<ProjectRow> {
-        let now = self.clock.now();
         let secret = Secret::random("phs_");
         let sealed = self.vault.seal(&secret)?;
         let mut tx = self.db.begin().await?;
         let mut project = locked(&mut tx, id).await?;
+        let now = self.clock.now();
         project.secret_backup = project.secret.replace(sealed.clone());
         let action = match project.secret_backup {
             Some(_) => ChangeAction::Changed,
@@ -260,9 +260,9 @@ impl Catalog {
     }
 
     pub async fn delete_secret_backup(&self, actor: &Actor, id: ProjectId) -> Result<ProjectRow> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         let mut project = locked(&mut tx, id).await?;
+        let now = self.clock.now();
         if project.secret_backup.take().is_none() {
             return Ok(project);
         }

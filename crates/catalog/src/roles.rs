@@ -172,10 +172,10 @@ impl Catalog {
         name: String,
         feature_flags_access_level: FlagAccess,
     ) -> Result<RoleRow> {
-        let now = self.clock.now();
         let id = Uuid::now_v7();
         let mut tx = self.db.begin().await?;
         organizations::locked(&mut tx, actor.organization).await?;
+        let now = self.clock.now();
         tx.run(
             "INSERT INTO roles (id, organization_id, name, name_lower, \
              feature_flags_access_level, is_default, created_at, created_by) \
@@ -204,9 +204,9 @@ impl Catalog {
         id: Uuid,
         change: RoleChange,
     ) -> Result<RoleRow> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         organizations::locked(&mut tx, actor.organization).await?;
+        let now = self.clock.now();
         let before = find(&mut tx, actor.organization, id).await?;
         let mut after = before.clone();
         after.name = change.name.unwrap_or(after.name);
@@ -230,9 +230,9 @@ impl Catalog {
     }
 
     pub async fn delete_role(&self, actor: &Actor, id: Uuid) -> Result<()> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         organizations::locked(&mut tx, actor.organization).await?;
+        let now = self.clock.now();
         let role = find(&mut tx, actor.organization, id).await?;
         tx.run("DELETE FROM roles WHERE id = $1", args![id]).await?;
         tx.log_deleted(actor, &role, now).await?;
@@ -240,9 +240,9 @@ impl Catalog {
     }
 
     pub async fn add_to_role(&self, actor: &Actor, id: Uuid, user: Uuid) -> Result<RoleMembership> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         organizations::locked(&mut tx, actor.organization).await?;
+        let now = self.clock.now();
         let role = find(&mut tx, actor.organization, id)
             .await
             .map_err(|error| missing(error, "Role does not exist."))?;
@@ -264,9 +264,9 @@ impl Catalog {
     }
 
     pub async fn remove_from_role(&self, actor: &Actor, role: Uuid, id: Uuid) -> Result<()> {
-        let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         organizations::locked(&mut tx, actor.organization).await?;
+        let now = self.clock.now();
         let role = find(&mut tx, actor.organization, role).await?;
         let sql = membership_sql("x.role_id = $1 AND x.id = $2");
         let membership = RoleMembership::read(&tx.one(sql, args![role.id, id]).await?)?;

@@ -1,5 +1,7 @@
 //! What may happen to the tiles of one dashboard.
 
+use std::collections::HashMap;
+
 use model::{Button, InsightId, NoteId, TileId, TileLook};
 use serde_json::{Map, Value};
 
@@ -141,15 +143,37 @@ impl Board {
         &mut self.tiles[last]
     }
 
-    /// An insight lies on a dashboard once, so its copy would need one of its own.
-    pub(crate) fn copy_within(&mut self, copy: TileCopy) -> Result<()> {
+    /// The insights that copies of these tiles would show.
+    pub(crate) fn insights_on(&self, copied: &[TileCopy]) -> Vec<InsightId> {
+        let is_copied = |tile: &&TileState| copied.iter().any(|copy| tile.id == Some(copy.id));
+        let insight = |tile: &TileState| match tile.content {
+            Content::Insight(id) => Some(id),
+            _ => None,
+        };
+        self.tiles.iter().filter(is_copied).filter_map(insight).collect()
+    }
+
+    /// Puts a tile like another one beside it. An insight lies on a dashboard once, so the new
+    /// tile shows one of its own, from `insights`.
+    pub(crate) fn copy_within(
+        &mut self,
+        copy: TileCopy,
+        insights: &HashMap<InsightId, NewInsight>,
+    ) -> Result<()> {
         let mut tile = self.tile(copy.id)?.clone();
         match &mut tile.content {
             Content::Note(id, _) => *id = None,
             Content::Button(id, _) => *id = None,
-            Content::Insight(_) | Content::NewInsight(_) => {
-                let detail = "An insight is on a dashboard only once; duplicate the insight.";
-                return Err(Error::refused(Some("duplicate_tiles"), detail));
+            content => {
+                let made = match content {
+                    Content::Insight(shown) => insights.get(shown),
+                    _ => None,
+                };
+                let made = made.ok_or_else(|| {
+                    let detail = "The insight of this tile is deleted.";
+                    Error::refused(Some("duplicate_tiles"), detail)
+                })?;
+                *content = Content::NewInsight(Box::new(made.clone()));
             }
         }
         set(&mut tile.look.layouts, copy.layouts);

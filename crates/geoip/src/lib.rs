@@ -102,6 +102,11 @@ impl GeoIp {
         self.0.reader.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
+    /// Whether it looks into the database of DB-IP that came with this program.
+    pub fn is_built_in(&self) -> bool {
+        self.is_on() && self.0.file.is_none()
+    }
+
     /// Reads the file again if it was replaced, and tells whether it was. One that cannot be read
     /// leaves what was read before.
     pub fn refresh(&self) -> Result<bool, Error> {

@@ -31,6 +31,8 @@ pub enum Edit {
     SplitPerson { person: PersonNo, leaving: Leaving },
     /// Makes the group if it is not there.
     ChangeGroup { index: u8, key: String, set: Map<String, Value>, unset: Vec<String> },
+    /// Gives a property of everybody who has it another name, over one of that name.
+    RenameProperty { from: String, to: String },
 }
 
 /// What a delete takes away.
@@ -102,6 +104,7 @@ mod tests {
             Edit::DeletePersons { persons: vec![PersonNo(7)], what: Doomed::Both },
             Edit::SplitPerson { person: PersonNo(7), leaving: Leaving::AllBut("a".into()) },
             Edit::ChangeGroup { index, key, set, unset },
+            Edit::RenameProperty { from: "a".into(), to: "b".into() },
         ] {
             let at = Timestamp::from_micros(1_709_287_200_000_000);
             let record = EditRecord { project: ProjectId(3), at, edit };

@@ -34,6 +34,11 @@ pub struct FlagDefinition {
     pub has_encrypted_payloads: bool,
 }
 
+/// The person property that holds whether somebody enrolled in the feature behind a flag.
+pub fn enrolment_property(key: &str) -> String {
+    format!("$feature_enrollment/{key}")
+}
+
 /// Where a flag may be evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

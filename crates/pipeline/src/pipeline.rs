@@ -245,6 +245,10 @@ impl Pipeline {
         let (mut batch, rows) = match part {
             [Item { position, meaning: Meaning::Edit(record), .. }] => {
                 self.ledgers.clear();
+                let mut after = None;
+                while let Some(batch) = edit::next_part(&self.catalog, record, &mut after).await? {
+                    self.ingest(batch, &[]).await?;
+                }
                 (edit::decide(&self.catalog, *position, record).await?, Vec::new())
             }
             events => {
@@ -278,10 +282,11 @@ impl Pipeline {
         Ok(rows)
     }
 
+    /// Writes what a part changed; without a part, the catalog stays where it stands.
     async fn ingest(&mut self, batch: IngestBatch, part: &[Item<'_>]) -> Result<(), Failure> {
         let from = self.stand.unwrap_or_default();
-        let batch =
-            IngestBatch { journal: self.journal.as_u128(), from, reach: reach(part), ..batch };
+        let reach = reach(part).max(from);
+        let batch = IngestBatch { journal: self.journal.as_u128(), from, reach, ..batch };
         self.catalog.ingest(&batch).await?;
         self.stand = Some(batch.reach);
         Ok(())

@@ -93,19 +93,37 @@ pub(crate) fn unwrap(query: &Json) -> Result<Unwrapped<'_>> {
     Err(Error::Parse("The query must be an object with a kind.".into()))
 }
 
+/// Whether a query has the shape of a question. Whatever it names may still be missing, and of
+/// kinds that are not built nothing is known.
+pub fn check(query: &Json) -> Result<()> {
+    match unwrap(query)? {
+        Unwrapped::Saved(_) => Ok(()),
+        Unwrapped::Query(query) => Question::of_known_kind(kind(query)?, query).map(drop),
+    }
+}
+
+fn kind(query: &Map<String, Json>) -> Result<&str> {
+    let kind = query.get("kind").and_then(Json::as_str);
+    kind.ok_or_else(|| Error::Parse("The query needs a kind.".into()))
+}
+
 impl Question {
     pub fn parse(query: &Map<String, Json>) -> Result<Self> {
-        let Some(kind) = query.get("kind").and_then(Json::as_str) else {
-            return Err(Error::Parse("The query needs a kind.".into()));
-        };
-        match kind {
-            "HogQLQuery" => Ok(Self::Hogql(read(query)?)),
-            "EventsQuery" => Ok(Self::Events(read(query)?)),
+        let kind = kind(query)?;
+        let unknown = || Error::Parse(format!("Unknown kind of query: {kind}."));
+        Self::of_known_kind(kind, query)?.ok_or_else(unknown)
+    }
+
+    /// None of a kind that nobody here answers.
+    fn of_known_kind(kind: &str, query: &Map<String, Json>) -> Result<Option<Self>> {
+        Ok(match kind {
+            "HogQLQuery" => Some(Self::Hogql(read(query)?)),
+            "EventsQuery" => Some(Self::Events(read(query)?)),
             _ => match Insight::parse(kind, &Json::Object(query.clone())) {
-                Some(insight) => Ok(Self::Insight(Box::new(insight?))),
-                None => Err(Error::Parse(format!("Unknown kind of query: {kind}."))),
+                Some(insight) => Some(Self::Insight(Box::new(insight?))),
+                None => None,
             },
-        }
+        })
     }
 
     /// Statements name cohorts in their text, or in the filters that are put into it.

@@ -33,6 +33,8 @@ pub(crate) async fn run(name: &str, given: &ArgMatches, settings: &Settings) -> 
     let outcome = match name {
         "create-user" => create_user(&catalog, given).await,
         "reset-password" => reset_password(&catalog, given).await,
+        "deactivate-user" => set_active(&catalog, given, false).await,
+        "activate-user" => set_active(&catalog, given, true).await,
         "create-key" => create_key(&catalog, given).await,
         "list-dead-letters" => list_dead_letters(&catalog).await,
         "replay-dead-letters" => replay_dead_letters(&catalog, given).await,
@@ -44,6 +46,9 @@ pub(crate) async fn run(name: &str, given: &ArgMatches, settings: &Settings) -> 
 
 async fn create_user(catalog: &Catalog, given: &ArgMatches) -> Result<()> {
     let email = Email::parse(text(given, "email")).map_err(|why| anyhow!(why))?;
+    if catalog.user_by_email(&email.0).await?.is_some() {
+        bail!("there is already an account with this e-mail address");
+    }
     let (password, made_up) = password(given)?;
     let level = match text(given, "level") {
         "owner" => Level::Owner,
@@ -71,6 +76,13 @@ async fn reset_password(catalog: &Catalog, given: &ArgMatches) -> Result<()> {
         .await?;
     say(&format!("user      {}\n", user.user.email))?;
     say_password(&password, made_up)
+}
+
+async fn set_active(catalog: &Catalog, given: &ArgMatches, active: bool) -> Result<()> {
+    let user = user(catalog, given).await?;
+    catalog.set_active(user.user.id, active).await?;
+    let state = if active { "active" } else { "deactivated" };
+    say(&format!("user      {}\nstate     {state}\n", user.user.email))
 }
 
 async fn create_key(catalog: &Catalog, given: &ArgMatches) -> Result<()> {

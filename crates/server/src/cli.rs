@@ -124,6 +124,12 @@ fn administration() -> Command {
             .about("Gives a user another password and ends their sessions")
             .arg(email.clone().required(true))
             .arg(stdin),
+        Command::new("deactivate-user")
+            .about("Ends a user's sessions and keys until they are activated again")
+            .arg(email.clone().required(true)),
+        Command::new("activate-user")
+            .about("Lets a deactivated user in again")
+            .arg(email.clone().required(true)),
         Command::new("create-key")
             .about("Makes a personal API key and prints it")
             .arg(email.clone().required(true))

@@ -74,7 +74,8 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
     let (tokens, capture) = (intake.tokens.clone(), intake.capture.clone());
     let flags = Flags::new(catalog.clone(), ingest.geoip.clone());
     let events = query::Events::new(catalog.clone(), ingest.warehouse(), clock.clone());
-    let http_settings = http_settings(settings);
+    let http_settings =
+        api::Settings { places_by_db_ip: ingest.geoip.is_built_in(), ..http_settings(settings) };
     let app = AppState::new(
         catalog.clone(),
         tokens,
@@ -187,6 +188,7 @@ fn http_settings(settings: &Settings) -> api::Settings {
             stall: Duration::from_secs(settings.capture_stall_seconds_max.0),
             whole: Duration::from_secs(settings.capture_body_seconds_max.0),
         },
+        ..api::Settings::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Templates: dashboards to start from, ours and those that clients bring.
 
 use catalog::{Contents, NewContent, NewDashboard, NewInsight, NewTile};
-use model::{CreationMode, InsightKind, TileLook};
+use model::{CreationMode, TileLook};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use super::shape::Detail;
 use super::tiles::{ButtonFields, check_layouts, check_note};
 use super::{Dashboards, shown};
 use crate::body::{Both, max_bytes, max_chars, tags};
-use crate::insights::QUERY_BYTES_MAX;
+use crate::insights::{QUERY_BYTES_MAX, check_query};
 use crate::{App, Body, Error, Found, Patch, Result, Routes, Writer};
 
 /// Ours, by the names that requests give them.
@@ -204,7 +204,7 @@ impl TemplateTile {
             "INSIGHT" => {
                 if let Some(query) = &self.query {
                     max_bytes(&format!("{attr}__query"), query, QUERY_BYTES_MAX)?;
-                    InsightKind::of_query(query).map_err(Error::parse)?;
+                    check_query(query).map_err(Error::parse)?;
                 }
                 let filters = self.filters.filter(|_| self.query.is_none()).unwrap_or_default();
                 max_bytes(&format!("{attr}__filters"), &filters, QUERY_BYTES_MAX)?;

@@ -28,7 +28,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 }
 
 pub(crate) fn public_routes(routes: Routes) -> Routes {
-    routes.get("/flags/definitions", definitions)
+    routes.get("/flags/definitions", definitions).harmless("/flags/definitions")
 }
 
 /// A project's secret key, or a personal key that may read its flags.

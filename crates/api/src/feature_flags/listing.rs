@@ -5,8 +5,9 @@ use model::UserId;
 use model::flag::EvaluationRuntime;
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
-use crate::path::{given, search};
+use crate::path::{given, search, switch};
 use crate::{Error, Result};
 
 /// Elements of a list in the query string; each is one argument of the query.
@@ -33,14 +34,20 @@ pub(super) struct Wanted {
 
 impl Wanted {
     pub(super) fn filter(&self) -> Result<FlagFilter> {
-        let kind = given(self.r#type.as_ref());
-        let active = given(self.active.as_ref());
+        let kind = one_of("type", self.r#type.as_ref(), |word| {
+            ["boolean", "multivariant", "experiment", "remote_config"]
+                .contains(&word)
+                .then_some(word)
+        })?;
+        let is_stale = given(self.active.as_ref()) == Some("STALE");
+        let active = if is_stale { None } else { switch("active", self.active.as_ref())? };
+        let eligible = self.eligible_for_experiment.as_ref();
         Ok(FlagFilter {
             search: search(self.search.as_ref())?,
             key: given(self.key.as_ref()).map(str::to_owned),
-            active: active.and_then(truth),
-            staleness: (active == Some("STALE")).then_some(Staleness::Stale),
-            archived: given(self.archived.as_ref()).and_then(truth),
+            active,
+            staleness: is_stale.then_some(Staleness::Stale),
+            archived: switch("archived", self.archived.as_ref())?,
             multivariate: match kind {
                 Some("boolean") => Some(false),
                 Some("multivariant") => Some(true),
@@ -52,33 +59,52 @@ impl Wanted {
             tags: words("tags", self.tags.as_ref())?,
             excluded_tags: words("excluded_tags", self.excluded_tags.as_ref())?,
             excluded_keys: words("excluded_properties", self.excluded_properties.as_ref())?,
-            evaluation_runtime: given(self.evaluation_runtime.as_ref())
-                .and_then(EvaluationRuntime::parse),
-            has_evaluation_contexts: given(self.has_evaluation_contexts.as_ref()).and_then(truth),
-            eligible_for_experiment: given(self.eligible_for_experiment.as_ref()).and_then(truth)
-                == Some(true),
-            order: given(self.order.as_ref()).and_then(FlagOrder::parse).unwrap_or_default(),
+            evaluation_runtime: one_of(
+                "evaluation_runtime",
+                self.evaluation_runtime.as_ref(),
+                EvaluationRuntime::parse,
+            )?,
+            has_evaluation_contexts: switch(
+                "has_evaluation_contexts",
+                self.has_evaluation_contexts.as_ref(),
+            )?,
+            eligible_for_experiment: switch("eligible_for_experiment", eligible)? == Some(true),
+            order: one_of("order", self.order.as_ref(), FlagOrder::parse)?.unwrap_or_default(),
         })
     }
 
-    /// One number, several behind commas, or a JSON list.
+    /// One number, several behind commas, or a JSON list; a malformed list is ignored.
     fn authors(&self) -> Result<Option<Vec<UserId>>> {
         let Some(text) = given(self.created_by_id.as_ref()) else { return Ok(None) };
-        let inner = text.trim_start_matches('[').trim_end_matches(']');
-        let numbers: Option<Vec<UserId>> = inner
-            .split(',')
-            .map(|number| number.trim().trim_matches('"').parse().ok().map(UserId))
-            .collect();
-        bounded("created_by_id", numbers)
+        if text.starts_with('[') {
+            let listed: Option<Vec<Value>> = serde_json::from_str(text).ok();
+            let number = |value: &Value| match value {
+                Value::String(text) => text.trim().parse().ok(),
+                other => other.as_i64(),
+            };
+            let numbers = listed.and_then(|listed| listed.iter().map(number).collect());
+            return bounded("created_by_id", numbers).map(|all| all.map(users));
+        }
+        let numbers: std::result::Result<Vec<i64>, _> =
+            text.split(',').map(|number| number.trim().parse()).collect();
+        let detail = "A valid integer is required.";
+        let numbers =
+            numbers.map_err(|_| Error::invalid("created_by_id", "invalid_input", detail))?;
+        bounded("created_by_id", Some(numbers)).map(|all| all.map(users))
     }
 }
 
-fn truth(text: &str) -> Option<bool> {
-    match text.to_ascii_lowercase().as_str() {
-        "true" => Some(true),
-        "false" => Some(false),
-        _ => None,
-    }
+fn users(numbers: Vec<i64>) -> Vec<UserId> {
+    numbers.into_iter().map(UserId).collect()
+}
+
+fn one_of<'a, T>(
+    attr: &'static str,
+    text: Option<&'a String>,
+    parse: impl FnOnce(&'a str) -> Option<T>,
+) -> Result<Option<T>> {
+    let Some(text) = given(text) else { return Ok(None) };
+    parse(text).map(Some).ok_or_else(|| Error::no_choice(attr, text))
 }
 
 /// A JSON list of words; a malformed one is ignored.

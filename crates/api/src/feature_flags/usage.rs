@@ -1,6 +1,6 @@
 //! How a flag is used: its dashboard, and a list of the people it is on for.
 
-use axum::http::StatusCode;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use catalog::{NewCohort, NewCohortKind};
 use model::flag::FeatureFlag;
@@ -31,14 +31,9 @@ struct WithCohort {
     cohort: Cohort,
 }
 
-/// Whoever the flag is on for, as a list; it is filled afterwards.
-async fn create_cohort(
-    caller: Writer<Flags>,
-    id: Id,
-    app: App,
-    body: Body<FlagFields>,
-) -> Result<Found<WithCohort>> {
-    let (flag, rights) = editable(&app, &caller, id, &body).await?;
+/// Whoever the flag is on for, as a list; it is filled afterwards. No body is looked at.
+async fn create_cohort(caller: Writer<Flags>, id: Id, app: App) -> Result<Found<WithCohort>> {
+    let (flag, rights) = editable(&app, &caller, id).await?;
     let new = NewCohort {
         name: Some(cohort_name(&flag.key, app.catalog.clock().now())),
         description: String::new(),
@@ -94,35 +89,47 @@ impl Answer for Done {
     }
 }
 
+/// Upstream says so of an endpoint that goes on answering.
+struct Deprecated<T>(T);
+
+impl<T: IntoResponse> IntoResponse for Deprecated<T> {
+    fn into_response(self) -> Response {
+        let header = (HeaderName::from_static("deprecation"), HeaderValue::from_static("true"));
+        ([header], self.0).into_response()
+    }
+}
+
+impl<T: Answer> Answer for Deprecated<T> {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        T::answer(operation, schemas);
+    }
+}
+
 async fn create_dashboard(
     caller: Writer<Flags>,
     id: Id,
     app: App,
     body: Body<FlagFields>,
-) -> Result<Done> {
-    let (flag, rights) = editable(&app, &caller, id, &body).await?;
+) -> Result<Deprecated<Done>> {
+    let (flag, rights) = editable(&app, &caller, id).await?;
+    body.value()?;
     let done = app.catalog.create_usage_dashboard(&caller.actor(), flag.id).await;
-    answer(&app, &caller, &rights, done).await
+    answer(&app, &caller, &rights, done).await.map(Deprecated)
 }
 
 async fn enrich(caller: Writer<Flags>, id: Id, app: App, body: Body<FlagFields>) -> Result<Done> {
-    let (flag, rights) = editable(&app, &caller, id, &body).await?;
+    let (flag, rights) = editable(&app, &caller, id).await?;
+    body.value()?;
     let (actor, viewer) = (caller.actor(), caller.viewer());
     let done = app.catalog.enrich_usage_dashboard(&actor, viewer, flag.id).await;
     answer(&app, &caller, &rights, done).await
 }
 
-/// A flag that the caller may edit. Nothing is read from the body, but it must be one.
-async fn editable(
-    app: &AppState,
-    caller: &Writer<Flags>,
-    id: Id,
-    body: &Body<FlagFields>,
-) -> Result<(FeatureFlag, Rights)> {
+/// A flag that the caller may edit.
+async fn editable(app: &AppState, caller: &Writer<Flags>, id: Id) -> Result<(FeatureFlag, Rights)> {
     let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
     let rights = Rights::of(app, caller).await?;
     rights.require(&flag)?;
-    body.value()?;
     Ok((flag, rights))
 }
 

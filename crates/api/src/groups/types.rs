@@ -93,6 +93,6 @@ async fn update(
         )));
     }
     let changes = rows.into_iter().map(TypeFields::validate).collect::<Result<_>>()?;
-    app.catalog.name_group_types(caller.project.id, changes).await?;
+    app.catalog.name_group_types(&caller.actor(), changes).await?;
     Ok(Found(TypeItem::all(&app, caller.project.id).await?))
 }

@@ -35,10 +35,7 @@ pub(crate) fn refresh(text: Option<&str>) -> Result<Refresh> {
     match text.unwrap_or_default() {
         "" | "false" => Ok(Refresh::ForceCache),
         "true" => Ok(Refresh::ForceBlocking),
-        word => Refresh::parse(word).ok_or_else(|| {
-            let detail = format!("\"{word}\" is not a valid choice.");
-            Error::invalid("refresh", "invalid_choice", detail)
-        }),
+        word => Refresh::parse(word).ok_or_else(|| Error::no_choice("refresh", word)),
     }
 }
 

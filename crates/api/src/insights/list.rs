@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 
 use catalog::{InsightFilter, InsightOrder};
-use model::{DashboardId, Insight, InsightKind, Timestamp, UserId};
+use model::{DashboardId, InsightKind, Timestamp, UserId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::Insights;
 use super::answer::{How, answer_all, refresh};
+use super::looking::Looker;
 use super::shape::ShownInsight;
 use crate::body::tags;
-use crate::path::{given, instant, search};
-use crate::{App, Error, Listing, Page, Query, Reader, Result};
+use crate::path::{given, instant, search, switch};
+use crate::{App, Error, Listing, Page, Query, Result};
 
 /// More values than this in one parameter ask for nothing sensible.
 const VALUES_MAX: usize = 100;
@@ -50,36 +50,53 @@ pub(super) struct ListQuery {
 }
 
 pub(super) async fn list(
-    caller: Reader<Insights>,
+    looker: Looker,
     page: Page,
     query: Query<ListQuery>,
     app: App,
 ) -> Result<Listing<ShownInsight>> {
-    let (user, viewer) = (caller.user.user.id, caller.viewer());
-    let filter = query.filter(user, app.catalog.clock().now())?;
-    let (found, total) =
-        app.catalog.insights(caller.project.id, user, &filter, page.window).await?;
-    let show = |insight: Insight| {
-        let rights = insight.rights(viewer);
-        ShownInsight::new(insight, rights)
-    };
-    let mut shown: Vec<ShownInsight> = found.into_iter().map(show).collect();
+    let (project, user) = (looker.project(), looker.user());
+    if user.is_none() && query.searches() {
+        return Err(Error::refused("A shared link lists what it shows, by short_id at most."));
+    }
+    let mut filter = query.filter(user, app.catalog.clock().now())?;
+    looker.narrow(&mut filter);
+    let (found, total) = app.catalog.insights(project.id, user, &filter, page.window).await?;
+    let mut shown: Vec<ShownInsight> =
+        found.into_iter().map(|insight| looker.show(insight)).collect();
     if switch("basic", query.basic.as_ref())? != Some(true) {
-        let how = How::new(refresh(given(query.refresh.as_ref()))?);
+        let how = How::new(looker.refresh(refresh(given(query.refresh.as_ref()))?));
         let all = shown.iter_mut().map(|shown| (shown, how.clone())).collect();
-        answer_all(&app, &caller.project, all).await;
+        answer_all(&app, project, all).await;
     }
     Ok(page.listing(shown, total))
 }
 
 impl ListQuery {
-    fn filter(&self, user: UserId, now: Timestamp) -> Result<InsightFilter> {
-        let kind = given(self.insight.as_ref()).map(|text| {
-            InsightKind::parse(text).ok_or_else(|| {
-                let detail = format!("\"{text}\" is not a valid choice.");
-                Error::invalid("insight", "invalid_choice", detail)
-            })
-        });
+    /// Whether more is asked than what a thing is called. Such a question would tell a stranger
+    /// what is not shown: who made it, and where else it is.
+    fn searches(&self) -> bool {
+        [
+            &self.search,
+            &self.saved,
+            &self.favorited,
+            &self.user,
+            &self.created_by,
+            &self.date_from,
+            &self.date_to,
+            &self.insight,
+            &self.dashboards,
+            &self.tags,
+            &self.events,
+            &self.order,
+        ]
+        .into_iter()
+        .any(Option::is_some)
+    }
+
+    fn filter(&self, user: Option<UserId>, now: Timestamp) -> Result<InsightFilter> {
+        let kind = given(self.insight.as_ref())
+            .map(|text| InsightKind::parse(text).ok_or_else(|| Error::no_choice("insight", text)));
         let mut created_by: Vec<UserId> = match given(self.created_by.as_ref()) {
             Some(text) if !text.starts_with('[') => {
                 array("created_by", Some(&format!("[{text}]")))?
@@ -87,10 +104,11 @@ impl ListQuery {
             _ => array("created_by", self.created_by.as_ref())?,
         };
         if self.user.is_some() {
-            created_by = vec![user];
+            created_by = user.into_iter().collect();
         }
         let dashboards: Vec<DashboardId> = array("dashboards", self.dashboards.as_ref())?;
         Ok(InsightFilter {
+            id: None,
             short_id: given(self.short_id.as_ref()).map(str::to_owned),
             search: search(self.search.as_ref())?,
             saved: switch("saved", self.saved.as_ref())?,
@@ -102,9 +120,14 @@ impl ListQuery {
             dashboards: dashboards.into_iter().collect::<BTreeSet<_>>(),
             tags: tags(&array::<String>("tags", self.tags.as_ref())?)?,
             events: array("events", self.events.as_ref())?,
-            order: given(self.order.as_ref()).and_then(InsightOrder::parse).unwrap_or_default(),
+            order: order(given(self.order.as_ref()))?,
         })
     }
+}
+
+fn order(text: Option<&str>) -> Result<InsightOrder> {
+    let Some(text) = text else { return Ok(InsightOrder::default()) };
+    InsightOrder::parse(text).ok_or_else(|| Error::no_choice("order", text))
 }
 
 fn array<T: DeserializeOwned>(attr: &str, text: Option<&String>) -> Result<Vec<T>> {
@@ -116,15 +139,6 @@ fn array<T: DeserializeOwned>(attr: &str, text: Option<&String>) -> Result<Vec<T
         return Err(Error::invalid(attr, "max_length", detail));
     }
     Ok(read)
-}
-
-fn switch(attr: &str, text: Option<&String>) -> Result<Option<bool>> {
-    match given(text).map(str::to_ascii_lowercase).as_deref() {
-        None => Ok(None),
-        Some("true" | "1") => Ok(Some(true)),
-        Some("false" | "0") => Ok(Some(false)),
-        Some(_) => Err(Error::invalid(attr, "invalid_input", "Must be a valid boolean.")),
-    }
 }
 
 /// An instant, or so many hours, days, weeks, months or years before now.

@@ -132,6 +132,7 @@ pub(super) async fn write(
 ) -> Result<()> {
     write_moves(tx, project, &changes.moves).await?;
     hash_keys::follow(tx, project, &changes.moves).await?;
+    cohort_members::forget(tx, project, &changes.deleted).await?;
     let gone = changes.moves.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
     let gone: Vec<Value> = gone.map(Into::into).collect();
     let sql = "DELETE FROM persons WHERE project_id = $1 AND no IN {list}";

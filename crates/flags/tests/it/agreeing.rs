@@ -7,23 +7,24 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use model::flag::filters::properties;
+use model::flag::filters::groups;
 use serde_json::{Map, Value, json};
 
-use crate::generating::{CASES, Dice, World, any_world};
+use crate::generating::{CASES, Dice, World, any_world, probe_of_cohort, probe_of_flag};
+use crate::reading::{Reading, Sdk, ours, reading};
 use crate::*;
 
 const WORLDS: usize = 20;
 const SEED: u64 = 20_260_115;
 
-fn ours(world: &World, case: &Value) -> Map<String, Value> {
+fn answered(set: &FlagSet, case: &Value) -> Map<String, Value> {
     let text = |name: &str| case[name].as_str();
     let mut context = person(text("distinct_id").unwrap(), case["person_properties"].clone());
     context.device_id = text("device_id");
     if let Some(key) = case["groups"]["company"].as_str() {
         context = in_group(context, 0, key, case["group_properties"]["company"].clone());
     }
-    let answers = world.set.evaluate(&context, &everything());
+    let answers = set.evaluate(&context, &everything());
     answers.answers.iter().map(|one| (one.flag.key.clone(), shown(one).0)).collect()
 }
 
@@ -50,113 +51,124 @@ fn run(mut command: Command, input: &str) -> Vec<Vec<Map<String, Value>>> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// One answer of an SDK beside ours.
+/// Everything an SDK answered in one case, beside what we did.
 struct Comparison<'a> {
-    sdk: &'a str,
-    flag: &'a Value,
+    sdk: Sdk,
     case: &'a Value,
-    ours: &'a Map<String, Value>,
     theirs: &'a Map<String, Value>,
     cohorts: &'a Value,
 }
 
+/// How an SDK reads a property; none when it would ask the server.
+type Read = Result<Option<bool>, String>;
+
 impl Comparison<'_> {
-    /// The differences that the contract explains, by name. Everything else is a defect.
-    fn explained(&self) -> Option<&'static str> {
-        let properties = self.properties();
-        if properties.iter().any(|property| self.depends_on_a_difference(property)) {
-            return Some("it depends on a flag that differs");
+    /// Whether the contract explains why the SDK answers `value`: each property that it reads
+    /// otherwise than we do is one whose reading has a name, and what follows from the SDK's
+    /// readings, by our rules, is what it answered. Everything else is a defect, told here.
+    fn explain(&self, flag: &FlagDefinition, value: &Value) -> Result<(), String> {
+        let mut flag = flag.clone();
+        let groups = groups(&flag.filters).to_vec();
+        let mut read = Vec::new();
+        for (at, mut group) in groups.into_iter().enumerate() {
+            let properties = group["properties"].as_array().unwrap().clone();
+            let mut fits = true;
+            for (nth, property) in properties.iter().enumerate() {
+                let probe = probe_of_flag(&flag.key, at, nth);
+                // A condition that cannot be decided is passed over.
+                fits &= self.reads(property, &probe)?.unwrap_or(false);
+            }
+            group["properties"] = if fits { json!([]) } else { json!([never(&group)]) };
+            read.push(group);
         }
-        if let Some(name) = properties.iter().find_map(|property| self.reads_differently(property))
-        {
-            return Some(name);
+        flag.filters.insert("groups".into(), Value::Array(read));
+        let world = compile(&[flag]);
+        let follows = answered(&world, self.case);
+        match follows.values().next() {
+            Some(follows) if follows == value => Ok(()),
+            follows => Err(format!("from its readings follows {follows:?}")),
         }
-        let groups = self.flag["filters"]["groups"].as_array().unwrap().len();
-        let key = self.flag["key"].as_str().unwrap();
-        let undecided = (0..groups).any(|n| !self.theirs.contains_key(&format!("probe-{key}-{n}")));
-        undecided.then_some("an SDK goes on after a condition that it cannot decide")
     }
 
-    fn properties(&self) -> Vec<Value> {
-        let filters = self.flag["filters"].as_object().unwrap();
-        properties(filters).cloned().map(Value::Object).collect()
+    fn answer(&self, probe: &str) -> Option<bool> {
+        self.theirs.get(probe).map(|value| *value != json!(false))
     }
 
-    fn depends_on_a_difference(&self, property: &Value) -> bool {
-        let Some(chain) = property["dependency_chain"].as_array() else { return false };
-        chain.iter().filter_map(Value::as_str).any(|key| {
-            let own = self.ours.get(key).cloned().unwrap_or(json!(false));
-            self.theirs.get(key) != Some(&own)
-        })
+    fn reads(&self, property: &Value, probe: &str) -> Read {
+        let read = match property["type"].as_str() {
+            Some("cohort") => {
+                let member = self.belongs(&property["value"].to_string())?;
+                member.map(|member| member != (property["operator"] == "not_in"))
+            }
+            Some("flag") => self.depends(property),
+            _ => return self.reads_value(property, probe),
+        };
+        match self.answer(probe) {
+            theirs if theirs == read => Ok(read),
+            theirs => Err(format!("{probe} is {theirs:?}, but {read:?} follows: {property}")),
+        }
     }
 
-    /// How an SDK reads what the contract's table reads otherwise.
-    fn reads_differently(&self, property: &Value) -> Option<&'static str> {
-        let operator = property["operator"].as_str().unwrap_or("exact");
+    fn reads_value(&self, property: &Value, probe: &str) -> Read {
         let of = match property["type"].as_str() {
             Some("group") => &self.case["group_properties"]["company"],
-            Some("person") => &self.case["person_properties"],
-            Some("cohort") => {
-                let cohort = property["value"].to_string();
-                return self.leaves(&self.cohorts[&cohort]);
-            }
-            _ => return None,
+            _ => &self.case["person_properties"],
         };
-        let (held, wanted) = (&of[property["key"].as_str().unwrap()], &property["value"]);
-        let either = |fits: &dyn Fn(&Value) -> bool| fits(held) || fits(wanted);
-        let is_node = self.sdk == "node";
-        match operator {
-            _ if operator.starts_with("semver") && either(&is_loose_version) => {
-                Some("SDKs drop pre-release parts of versions, and spaces around them")
+        let Some(theirs) = self.answer(probe) else { return Ok(None) };
+        // Without its group a condition is passed over, whatever it asks.
+        let Some(held) = of.get(property["key"].as_str().unwrap()) else { return Ok(Some(theirs)) };
+        let (operator, wanted) = (property["operator"].as_str().unwrap(), &property["value"]);
+        if ours(operator, wanted, held) == theirs {
+            return Ok(Some(theirs));
+        }
+        match reading(self.sdk, operator, wanted, held) {
+            Some(Reading { answer, .. }) if answer.is_none_or(|answer| answer == theirs) => {
+                Ok(Some(theirs))
             }
-            "gt" | "gte" | "lt" | "lte" if is_node && either(&is_no_number) => {
-                Some("node compares what is no number as text, or by the digits it begins with")
-            }
-            "is_date_before" | "is_date_after" if is_node && is_no_date(held) => {
-                Some("node reads dates as JavaScript does: milliseconds, and almost any text")
-            }
-            _ if is_node && held.is_null() && UNKNOWN_TO_SDKS.contains(&operator) => {
-                Some("node calls null no match before it sees that it does not know the operator")
-            }
-            "regex" | "not_regex" if held.is_array() || held.is_boolean() => {
-                Some("SDKs write lists and truth in the words of their language for patterns")
-            }
-            _ if is_node
-                && TEXTUAL.iter().any(|word| operator.ends_with(word))
-                && !held.is_string() =>
-            {
-                Some("node writes lists without brackets, and 5.0 as 5")
-            }
-            _ => None,
+            other => Err(format!("{held} read as {theirs}, not {other:?}: {property}")),
         }
     }
 
-    fn leaves(&self, tree: &Value) -> Option<&'static str> {
-        match tree["values"].as_array() {
-            Some(values) => values.iter().find_map(|value| self.leaves(value)),
-            None => self.reads_differently(tree),
+    /// What follows for a cohort from how its conditions are read.
+    fn belongs(&self, cohort: &str) -> Read {
+        let Some(tree) = self.cohorts.get(cohort) else { return Ok(None) };
+        self.fits(tree, cohort, &mut 0)
+    }
+
+    fn fits(&self, tree: &Value, cohort: &str, leaf: &mut usize) -> Read {
+        let Some(values) = tree["values"].as_array() else {
+            let read = self.reads(tree, &probe_of_cohort(cohort, *leaf))?;
+            *leaf += 1;
+            return Ok(read.map(|read| read != (tree["negation"] == true)));
+        };
+        let all = tree["type"] == "AND";
+        let mut fits = Some(all);
+        for value in values {
+            match self.fits(value, cohort, leaf)? {
+                Some(one) if one != all => fits = Some(!all),
+                None if fits == Some(all) => fits = None,
+                _ => {}
+            }
         }
+        Ok(fits)
+    }
+
+    /// What follows for a dependency from how the SDK answered the other flag.
+    fn depends(&self, property: &Value) -> Option<bool> {
+        let value = self.theirs.get(property["key"].as_str()?)?;
+        Some(match &property["value"] {
+            Value::Bool(wanted) => (*value != json!(false)) == *wanted,
+            variant => variant == value,
+        })
     }
 }
 
-const UNKNOWN_TO_SDKS: [&str; 5] =
-    ["between", "not_between", "icontains_multi", "not_icontains_multi", "is_date_exact"];
-const TEXTUAL: [&str; 5] = ["icontains", "starts_with", "ends_with", "regex", "exact"];
-
-fn is_loose_version(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| text.contains('-') || text.trim() != text)
-}
-
-fn is_no_number(value: &Value) -> bool {
-    match value {
-        Value::Number(_) => false,
-        Value::String(text) => !text.parse().is_ok_and(f64::is_finite),
-        _ => true,
-    }
-}
-
-fn is_no_date(value: &Value) -> bool {
-    value.as_str().and_then(Timestamp::parse).is_none()
+/// A property that nobody in these worlds has.
+fn never(group: &Value) -> Value {
+    let index = &group["aggregation_group_type_index"];
+    let kind = if index.is_null() { "person" } else { "group" };
+    json!({"key": "nowhere", "type": kind, "operator": "is_set", "value": "is_set",
+        "group_type_index": index})
 }
 
 #[test]
@@ -174,29 +186,30 @@ fn whatever_an_sdk_decides_we_decide_alike() {
     python.arg(scripts.join("evaluate.py"));
     let mut node = Command::new("node");
     node.arg(scripts.join("evaluate.mjs")).arg(&folder).env("TZ", "UTC");
-    for (sdk, command) in [("python", python), ("node", node)] {
+    for (sdk, command) in [(Sdk::Python, python), (Sdk::Node, node)] {
         let theirs = run(command, &input);
         let (mut compared, mut differences) = (0, Vec::new());
         for (world, rows) in worlds.iter().zip(theirs) {
             for (case, row) in world.cases.iter().zip(rows) {
-                let ours = ours(world, case);
-                for flag in world.definitions["flags"].as_array().unwrap() {
-                    let key = flag["key"].as_str().unwrap();
-                    let Some(value) = row.get(key).filter(|_| !key.starts_with("probe")) else {
-                        continue;
-                    };
+                let ours = answered(&world.set, case);
+                let cohorts = &world.definitions["cohorts"];
+                let comparison = Comparison { sdk, case, theirs: &row, cohorts };
+                for flag in &world.local {
+                    let Some(value) = row.get(&flag.key) else { continue };
                     compared += 1;
-                    let own = ours.get(key).cloned().unwrap_or(json!(false));
-                    let cohorts = &world.definitions["cohorts"];
-                    let comparison =
-                        Comparison { sdk, flag, case, ours: &ours, theirs: &row, cohorts };
-                    if own != *value && comparison.explained().is_none() {
-                        differences.push(format!("{sdk} {value}, we {own}: {flag} for {case}"));
+                    let own = ours.get(&flag.key).cloned().unwrap_or(json!(false));
+                    if own == *value {
+                        continue;
+                    }
+                    if let Err(why) = comparison.explain(flag, value) {
+                        let flag = json!(flag);
+                        differences
+                            .push(format!("{sdk:?} {value}, we {own}, {why}: {flag} for {case}"));
                     }
                 }
             }
         }
-        assert!(compared > WORLDS * CASES * 20, "{sdk} decided only {compared}");
+        assert!(compared > WORLDS * CASES * 20, "{sdk:?} decided only {compared}");
         assert!(
             differences.is_empty(),
             "{} of {compared}:\n{}",

@@ -279,12 +279,13 @@ pub struct World {
     /// As an SDK fetches them.
     pub definitions: Value,
     pub cases: Vec<Value>,
+    /// The same flags without the probes.
+    pub local: Vec<FlagDefinition>,
 }
 
 pub fn any_world(dice: &mut Dice) -> World {
     let cohorts = any_cohorts(dice);
     let mut flags: Vec<FlagDefinition> = (1..=FLAGS).map(|id| any_stored_flag(dice, id)).collect();
-    flags.extend(flags.iter().flat_map(probes).collect::<Vec<_>>());
     let trees: Map<String, Value> = cohorts
         .iter()
         .filter_map(|cohort| match &cohort.kind {
@@ -292,6 +293,7 @@ pub fn any_world(dice: &mut Dice) -> World {
             CohortKind::Static => None,
         })
         .collect();
+    flags.extend(probes(&flags, &trees));
     let set = with_cohorts(&flags, cohorts);
     let local: Vec<FlagDefinition> = flags.iter().map(|flag| set.localised(flag)).collect();
     let definitions = json!({"flags": local, "cohorts": trees,
@@ -311,25 +313,53 @@ pub fn any_world(dice: &mut Dice) -> World {
             })
         })
         .collect();
-    World { set, definitions, cases }
+    let local = local.into_iter().filter(|flag| !flag.key.starts_with(PROBE)).collect();
+    World { set, definitions, cases, local }
 }
 
-/// Flags that ask an SDK only whether it can decide one condition of `definition`.
-fn probes(definition: &FlagDefinition) -> Vec<FlagDefinition> {
-    let groups = groups(&definition.filters);
-    let probe = |(n, group): (usize, &Value)| {
-        let mut probe = definition.clone();
-        probe.key = format!("probe-{}-{n}", definition.key);
-        probe.id = FlagId(definition.id.0 * 1_000 + n as i64);
-        probe.filters.insert(
-            "groups".into(),
-            json!([{
-                "properties": group["properties"],
-                "aggregation_group_type_index": group["aggregation_group_type_index"],
-            }]),
-        );
-        probe.filters.remove("holdout");
-        probe
+/// What an SDK calls its reading of one property of a flag, or of one leaf of a cohort.
+pub fn probe_of_flag(key: &str, group: usize, property: usize) -> String {
+    format!("{PROBE}{key}-{group}-{property}")
+}
+
+pub fn probe_of_cohort(cohort: &str, leaf: usize) -> String {
+    format!("{PROBE}cohort-{cohort}-{leaf}")
+}
+
+/// How their keys begin.
+pub const PROBE: &str = "probe-";
+
+/// A flag that asks an SDK only how it reads one property.
+fn probe(id: i64, key: String, property: &Value) -> FlagDefinition {
+    let of_group = (property["type"] == "group").then_some(0);
+    let condition = json!({"properties": [property], "aggregation_group_type_index": of_group});
+    flag(id, &key, json!({"groups": [condition], "aggregation_group_type_index": of_group}))
+}
+
+fn probes(definitions: &[FlagDefinition], cohorts: &Map<String, Value>) -> Vec<FlagDefinition> {
+    let mut probes = Vec::new();
+    let mut add = |key: String, property: &Value| {
+        probes.push(probe(FLAGS + 1 + probes.len() as i64, key, property));
     };
-    groups.iter().enumerate().map(probe).collect()
+    for definition in definitions {
+        for (at, group) in groups(&definition.filters).iter().enumerate() {
+            for (nth, property) in group["properties"].as_array().unwrap().iter().enumerate() {
+                add(probe_of_flag(&definition.key, at, nth), property);
+            }
+        }
+    }
+    for (cohort, tree) in cohorts {
+        for (nth, leaf) in leaves(tree).into_iter().enumerate() {
+            add(probe_of_cohort(cohort, nth), leaf);
+        }
+    }
+    probes
+}
+
+/// The conditions of a cohort, in their order.
+pub fn leaves(tree: &Value) -> Vec<&Value> {
+    match tree["values"].as_array() {
+        Some(values) => values.iter().flat_map(leaves).collect(),
+        None => vec![tree],
+    }
 }

@@ -6,6 +6,7 @@ mod agreeing;
 mod deciding;
 mod depending;
 mod generating;
+mod reading;
 mod sticking;
 mod vectors;
 

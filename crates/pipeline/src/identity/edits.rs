@@ -77,6 +77,16 @@ impl Ledger {
         }
     }
 
+    /// Gives a property of all loaded persons another name, over one that has it.
+    pub fn rename_property(&mut self, from: &str, to: &str) {
+        for slot in self.persons.values_mut() {
+            let Some(value) = slot.row.properties.remove(from) else { continue };
+            slot.row.properties.insert(to.to_owned(), value);
+            slot.row.version += 1;
+            slot.dirty = true;
+        }
+    }
+
     /// The numbers of these persons' ids.
     pub fn numbers_of(&self, persons: &[PersonNo]) -> Vec<DistinctNo> {
         let theirs = |person: Option<PersonNo>| person.is_some_and(|no| persons.contains(&no));

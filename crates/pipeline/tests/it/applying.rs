@@ -1,5 +1,6 @@
 //! What one event does, and what a bad one does not.
 
+use model::edit::Edit;
 use model::event::{KIND_EVENT, RecordError};
 use model::{ProjectId, Window};
 use pipeline::Error;
@@ -136,6 +137,34 @@ pub async fn stores_that_do_not_belong_together_are_refused(database: Database) 
     world.catalog = own;
     world.lose_journal().await;
     assert!(matches!(world.try_start().await, Err(Error::OtherJournal { .. })));
+}
+
+pub async fn a_property_takes_another_name_for_everybody(database: Database) {
+    // More than are changed at once.
+    const PERSONS: usize = 1_100;
+    let mut world = World::new(database).await;
+    let sent = |n: usize| event("e", &format!("u{n}"), set(json!({ "old": n, "new": -1, "n": n })));
+    let mut sent: Vec<Sent> = (0..PERSONS).map(sent).collect();
+    sent.push(event("e", "other", set(json!({ "new": 5, "quoted": "\"old\":" }))));
+    let (from, to) = ("old".to_owned(), "new".to_owned());
+    sent.push(Sent::Edit(Edit::RenameProperty { from, to }));
+    sent.push(event("e", "late", set(json!({ "old": 7 }))));
+    world.send(&sent).await;
+    world.catch_up(500).await;
+    let told = async |id: &str| {
+        let mut properties = world.person(id).await.unwrap().properties;
+        properties.remove("$creator_event_uuid");
+        json!(properties)
+    };
+    for n in [0, 1, 999, 1_000, PERSONS - 1] {
+        assert_eq!(told(&format!("u{n}")).await, json!({ "new": n, "n": n }));
+    }
+    assert_eq!(told("other").await, json!({ "new": 5, "quoted": "\"old\":" }));
+    assert_eq!(told("late").await, json!({ "old": 7 }), "what comes later is another matter");
+    let facts = world.facts().await;
+    world.start().await;
+    world.catch_up(500).await;
+    assert_eq!(world.facts().await, facts);
 }
 
 pub async fn a_deleted_definition_comes_back_with_its_event(database: Database) {

@@ -33,7 +33,8 @@ contract! {
         records_that_cannot_be_applied_are_set_aside_and_stop_nobody,
         groups_become_columns_and_a_sixth_type_none,
         stores_that_do_not_belong_together_are_refused,
-        a_deleted_definition_comes_back_with_its_event;
+        a_deleted_definition_comes_back_with_its_event,
+        a_property_takes_another_name_for_everybody;
     random_streams:
         any_stream_gives_what_the_model_says,
         a_run_with_crashes_equals_one_without;

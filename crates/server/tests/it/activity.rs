@@ -59,7 +59,7 @@ fn a_change_is_found_by_kind_item_and_author(store: Store) {
             "was_impersonated": false, "unread": false,
             "detail": {
                 "id": null, "changes": [change], "name": "n0", "short_id": null,
-                "trigger": null, "type": null,
+                "trigger": null, "merge": null, "type": null,
             },
         })
     );

@@ -19,7 +19,8 @@ fn an_operator_adds_users_and_keys_while_the_server_runs(store: Store) {
     let email = "new@example.com";
     let (ok, printed, complaint) = place.run(&["admin", "create-user", "--email", email]);
     assert!(ok, "{complaint}");
-    let log_in = json!({ "email": email, "password": last_word(&printed) });
+    let password = last_word(&printed);
+    let log_in = json!({ "email": email, "password": password });
     server.call("POST", "/api/login").no_key().json(log_in).send().expect(200);
 
     let (ok, _, complaint) = place.run(&["admin", "create-user", "--email", "NEW@example.com"]);
@@ -39,6 +40,19 @@ fn an_operator_adds_users_and_keys_while_the_server_runs(store: Store) {
     assert!(!printed.contains(&key) && printed.lines().count() == 1, "{printed}");
     let (_, all, _) = place.run(&["admin", "list-keys"]);
     assert!(all.contains(email) && all.contains(ADMIN_EMAIL), "{all}");
+
+    let log_in = || {
+        let log_in = json!({ "email": email, "password": password });
+        server.call("POST", "/api/login").no_key().json(log_in).send().status
+    };
+    for (command, logged_in, asked) in [("deactivate-user", 400, 401), ("activate-user", 200, 200)]
+    {
+        let (ok, printed, complaint) = place.run(&["admin", command, "--email", email]);
+        assert!(ok && printed.contains(email), "{complaint}");
+        assert_eq!(log_in(), logged_in, "{command}");
+        let call = server.call("GET", "/api/personal_api_keys/").key(&key);
+        assert_eq!(call.send().status, asked, "{command}");
+    }
 
     let missing = ["admin", "create-key", "--email", "nobody@example.com"];
     let (ok, _, complaint) = place.run(&missing);

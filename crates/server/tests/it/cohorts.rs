@@ -15,6 +15,8 @@ both! {
     persons_belong_by_what_is_known_of_them,
     a_cohort_that_a_flag_reaches_through_another_stays,
     a_list_is_made_of_a_question,
+    a_cohort_that_asks_for_a_deleted_one_says_so,
+    a_list_counts_only_persons_that_are_there,
 }
 
 fn create(server: &Server, body: Value) -> Value {
@@ -331,4 +333,58 @@ fn a_list_is_made_of_a_question(store: Store) {
     let dynamic = json!({ "name": "q", "filters": pro(), "query": query });
     let refused = server.post(COHORTS, dynamic).expect(400);
     assert_eq!(refused.error(), "validation_error invalid_input query");
+}
+
+fn a_cohort_that_asks_for_a_deleted_one_says_so(store: Store) {
+    let server = Server::start(store);
+    server.ingest(&[
+        json!({ "event": "e", "distinct_id": "u", "properties": { "$set": { "plan": "pro" } } }),
+    ]);
+    let inner = create(&server, json!({ "name": "inner", "filters": pro() }));
+    let asks = |id: &Value| filters(json!({ "type": "cohort", "key": "id", "value": id }));
+    let middle = create(&server, json!({ "name": "middle", "filters": asks(&inner["id"]) }));
+    let outer = create(&server, json!({ "name": "outer", "filters": asks(&middle["id"]) }));
+    let is_done = |cohort: &Value| cohort["is_calculating"] == json!(false);
+    assert_eq!(server.wait_until(&path(&outer), is_done)["count"], 1);
+    server.patch(&path(&inner), json!({ "deleted": true })).expect(200);
+    for cohort in [&middle, &outer] {
+        let failed = server.wait_until(&path(cohort), is_done);
+        assert_eq!(failed["errors_calculating"], 1, "{failed}");
+        let why = failed["last_error_message"].as_str().unwrap();
+        assert!(why.contains(&format!("cohort {}", inner["id"])), "{why}");
+        assert_eq!(failed["count"], 1, "as it was last known");
+    }
+    server.patch(&path(&inner), json!({ "deleted": false })).expect(200);
+    let whole = server.wait_until(&path(&outer), is_done);
+    assert_eq!((&whole["errors_calculating"], &whole["count"]), (&json!(0), &json!(1)));
+    assert_eq!(whole["last_error_message"], json!(null));
+    // Another meaning of one is another meaning of those that ask for it.
+    let free = json!({ "type": "person", "key": "plan", "value": "free" });
+    server.patch(&path(&inner), json!({ "filters": filters(free) })).expect(200);
+    server.wait_until(&path(&outer), |cohort| cohort["count"] == json!(0));
+}
+
+fn a_list_counts_only_persons_that_are_there(store: Store) {
+    let server = Server::start(store);
+    let identify = |id: &str| json!({ "event": "$identify", "distinct_id": id, "properties": {} });
+    server.ingest(&["a", "b", "c", "d"].map(identify));
+    let fields = [("name", "Listed"), ("is_static", "true")];
+    let list = form(&server, "POST", COHORTS, &fields, b"a\nb\nc\n").expect(201).json();
+    let other = form(&server, "POST", COHORTS, &fields, b"d\n").expect(201).json();
+    let counts = || {
+        let count = |cohort: &Value| server.get(&path(cohort)).json()["count"].clone();
+        (count(&list), count(&other))
+    };
+    assert_eq!(counts(), (json!(3), json!(1)));
+    let found = server.get("/api/projects/1/persons/?distinct_id=a").expect(200).json();
+    let uuid = found["results"][0]["uuid"].as_str().unwrap();
+    server.delete(&format!("/api/projects/1/persons/{uuid}/")).expect(202);
+    server.settle();
+    assert_eq!(counts(), (json!(2), json!(1)));
+    let merge = json!({ "event": "$merge_dangerously", "distinct_id": "b", "properties": { "alias": "c" } });
+    server.ingest(&[merge]);
+    assert_eq!(counts(), (json!(1), json!(1)));
+    // Somebody who comes back under the old id is somebody else.
+    server.ingest(&[identify("a")]);
+    assert_eq!(counts(), (json!(1), json!(1)));
 }

@@ -14,6 +14,7 @@ both! {
     a_tile_is_copied_to_another_dashboard,
     tiles_are_put_in_order,
     links_are_checked,
+    a_copy_of_an_insights_tile_has_an_insight_of_its_own,
 }
 
 fn patch(server: &Server, dashboard: &Value, tiles: Value) -> Value {
@@ -116,6 +117,39 @@ fn a_tile_is_changed_alone(store: Store) {
     assert_ne!(tiles(&more)[2]["text"]["id"], tiles(&more)[0]["text"]["id"]);
 }
 
+/// Management 6.6: `duplicate_tiles` clones tiles in place.
+fn a_copy_of_an_insights_tile_has_an_insight_of_its_own(store: Store) {
+    let server = Server::start(store);
+    let made = create(&server, json!({}));
+    let insight = insight_on(&server, "i", &[&made]);
+    let tile = server.get(&path(&made)).json()["tiles"][0]["id"].clone();
+    let coloured =
+        json!([{ "id": tile, "color": "blue", "layouts": { "sm": { "x": 0, "y": 0 } } }]);
+    patch(&server, &made, coloured);
+    let place = json!({ "sm": { "x": 6, "y": 0 } });
+    let body = json!({ "duplicate_tiles": [{ "id": tile, "layouts": place }, { "id": tile }] });
+    let copied = server.patch(&path(&made), body).expect(200).json();
+    let all = tiles(&copied);
+    assert_eq!(all.len(), 3);
+    assert_eq!(all[0]["insight"]["id"], insight["id"]);
+    let copies: Vec<&Value> =
+        all.iter().filter(|tile| tile["insight"]["id"] != insight["id"]).collect();
+    assert_ne!(copies[0]["insight"]["id"], copies[1]["insight"]["id"]);
+    for copy in &copies {
+        assert_eq!(
+            (&copy["color"], &copy["insight"]["name"]),
+            (&json!("blue"), &json!("i (Copy)"))
+        );
+        assert_eq!(copy["insight"]["query"], insight["query"]);
+        assert_eq!(copy["insight"]["dashboards"], json!([made["id"]]));
+    }
+    assert!(copies.iter().any(|copy| copy["layouts"] == place));
+    let unknown = json!({ "duplicate_tiles": [{ "id": 999_999 }], "name": "changed" });
+    let refused = server.patch(&path(&made), unknown).expect(400);
+    assert_eq!(refused.error(), "validation_error invalid_input tiles");
+    assert_eq!(server.get(&path(&made)).json()["name"], json!(null));
+}
+
 // contract: management 48
 fn tiles_come_in_the_order_of_their_places(store: Store) {
     let server = Server::start(store);
@@ -178,9 +212,9 @@ fn malformed_tiles_name_their_field_and_change_nothing(store: Store) {
     let many = json!({ "tiles": vec![json!({ "text": { "body": "x" } }); 600] });
     let refused = server.patch(&path(&made), many).expect(400);
     assert_eq!(refused.error(), "validation_error invalid_input tiles");
-    let body = json!({ "duplicate_tiles": [{ "id": tile }] });
+    let body = json!({ "duplicate_tiles": [{ "id": tile, "layouts": { "sm": 5 } }] });
     let refused = server.patch(&path(&made), body).expect(400);
-    assert_eq!(refused.error(), "validation_error invalid_input duplicate_tiles");
+    assert_eq!(refused.error(), "validation_error invalid_input duplicate_tiles__0__layouts__sm");
     let mut read = server.get(&path(&made)).json();
     read["last_accessed_at"] = json!(null);
     assert_eq!(read, full);

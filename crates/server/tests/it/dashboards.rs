@@ -37,7 +37,7 @@ pub fn path(dashboard: &Value) -> String {
 /// An insight on these dashboards.
 pub fn insight_on(server: &Server, name: &str, dashboards: &[&Value]) -> Value {
     let ids: Vec<&Value> = dashboards.iter().map(|dashboard| &dashboard["id"]).collect();
-    let query = json!({ "kind": "TrendsQuery", "series": [] });
+    let query = json!({ "kind": "TrendsQuery", "series": [{ "kind": "EventsNode" }] });
     let body = json!({ "name": name, "query": query, "dashboards": ids, "tags": ["t"] });
     server.post(INSIGHTS, body).expect(201).json()
 }
@@ -217,8 +217,7 @@ fn templates_fill_a_dashboard(store: Store) {
 fn a_template_that_is_sent_must_be_one(store: Store) {
     let server = Server::start(store);
     let send = format!("{DASHBOARDS}create_from_template_json");
-    let query =
-        json!({ "kind": "InsightVizNode", "source": { "kind": "TrendsQuery", "series": [] } });
+    let query = json!({ "kind": "InsightVizNode", "source": { "kind": "TrendsQuery", "series": [{ "kind": "EventsNode" }] } });
     let template = json!({
         "template_name": "Signups", "dashboard_description": "d", "dashboard_filters": { "date_from": "-7d" },
         "tiles": [

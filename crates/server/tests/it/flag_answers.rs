@@ -77,6 +77,7 @@ fn a_flag_answers_with_its_reason_and_payload(store: Store) {
     );
     assert_eq!(answer["flags"]["open"]["enabled"], true);
     assert_eq!(answer["errorsWhileComputingFlags"], false);
+    // contract: flags 101, as far as there are no quotas
     assert!(answer.get("quotaLimited").is_none() && answer.get("config").is_none());
     let id = answer["requestId"].as_str().unwrap();
     assert_eq!(uuid::Uuid::parse_str(id).unwrap().get_version_num(), 4);
@@ -375,8 +376,18 @@ fn browsers_of_any_page_may_ask(store: Store) {
     let asked = asked
         .header("Access-Control-Request-Method", "POST")
         .header("Access-Control-Request-Headers", "content-type");
-    let allowed = asked.send().expect(200);
+    let allowed = asked.send().expect(204);
     assert_eq!(allowed.header("access-control-allow-headers"), Some("content-type"));
+    let all = Some("GET, POST, OPTIONS, HEAD");
+    assert_eq!(allowed.header("access-control-allow-methods"), all);
+    for (path, methods) in
+        [("/flags", all), ("/decide/", all), ("/flags/definitions", Some("GET, OPTIONS, HEAD"))]
+    {
+        let told = server.call("OPTIONS", path).no_key().send().expect(204);
+        assert_eq!((told.header("allow"), told.text().as_str()), (methods, ""), "{path}");
+        let refused = server.call("PUT", path).no_key().send().expect(405);
+        assert_eq!(refused.header("allow"), methods, "{path}");
+    }
     let refused =
         server.call("POST", "/flags/?v=2").no_key().header("Origin", origin).json(json!({}));
     for answer in [allowed, refused.send().expect(401)] {

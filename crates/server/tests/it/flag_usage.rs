@@ -12,6 +12,7 @@ both! {
     a_flag_names_only_dashboards_that_are_there,
     events_tell_when_a_flag_was_called_and_what_it_showed,
     names_are_shown_beside_numbers_and_never_stored,
+    an_enrolment_follows_its_flag_to_another_key,
 }
 
 fn act(server: &Server, flag: &Value, action: &str) -> crate::harness::Answer {
@@ -32,7 +33,9 @@ fn a_usage_dashboard_is_made_once_and_follows_its_flag(store: Store) {
     let server = Server::start(store);
     let flag = create(&server, json!({ "key": "beta" }));
     assert_eq!(flag["usage_dashboard"], json!(null));
-    let made = act(&server, &flag, "dashboard").expect(200).json();
+    let made = act(&server, &flag, "dashboard").expect(200);
+    assert_eq!(made.header("deprecation"), Some("true"));
+    let made = made.json();
     assert_eq!((&made["success"], &made["key"]), (&json!(true), &json!("beta")));
     let id = &made["usage_dashboard"];
     assert!(id.is_i64(), "{made}");
@@ -146,6 +149,10 @@ fn the_people_of_a_flag_become_a_list(store: Store) {
         assert_eq!(done["count"], ids.len());
         ids
     };
+    let broken = create(&server, json!({ "key": "broken" }));
+    let call = server.call("POST", &format!("{}create_static_cohort_for_flag", path(&broken)));
+    let made = call.bytes(b"{ no body is looked at".to_vec()).send().expect(200).json();
+    assert_eq!(made["cohort"]["is_static"], true);
     let plan = json!({ "key": "plan", "type": "person", "value": "pro" });
     let half = json!({ "groups": [{ "rollout_percentage": 50 }, { "properties": [plan] }] });
     let flag = create(&server, json!({ "key": "half", "filters": half }));
@@ -255,4 +262,44 @@ fn names_are_shown_beside_numbers_and_never_stored(store: Store) {
         let text = flag.to_string();
         assert!(!text.contains("cohort_name") && !text.contains("group_key_names"), "{text}");
     }
+}
+
+/// Flags 1.8: what persons said about a flag is said about its new key.
+fn an_enrolment_follows_its_flag_to_another_key(store: Store) {
+    let server = Server::start(store);
+    let enrolled = |id: &str, set: Value| json!({ "event": "$feature_enrollment_update", "distinct_id": id, "properties": { "$set": set } });
+    server.ingest(&[
+        enrolled("in", json!({ "$feature_enrollment/old": true, "plan": "pro" })),
+        enrolled(
+            "out",
+            json!({ "$feature_enrollment/old": false, "$feature_enrollment/new": true }),
+        ),
+        enrolled("other", json!({ "$feature_enrollment/older": true })),
+    ]);
+    let filters = json!({ "groups": [{ "rollout_percentage": 0 }], "feature_enrollment": true });
+    let flag = create(&server, json!({ "key": "old", "filters": filters }));
+    let properties = |id: &str| {
+        let found = server.get(&format!("/api/projects/1/persons/?distinct_id={id}")).json();
+        let mut properties = found["results"][0]["properties"].clone();
+        properties.as_object_mut().unwrap().remove("$creator_event_uuid");
+        properties
+    };
+    let is_on = |id: &str, key: &str| {
+        let flags = crate::flag_answers::flags_of(&server, id, json!({}));
+        flags["flags"][key]["enabled"] == json!(true)
+    };
+    assert!(is_on("in", "old") && !is_on("out", "old"));
+    server.patch(&path(&flag), json!({ "name": "still old" })).expect(200);
+    assert_eq!(properties("in")["$feature_enrollment/old"], true);
+    server.patch(&path(&flag), json!({ "key": "new" })).expect(200);
+    server.settle();
+    assert_eq!(properties("in"), json!({ "$feature_enrollment/new": true, "plan": "pro" }));
+    assert_eq!(properties("out"), json!({ "$feature_enrollment/new": false }));
+    assert_eq!(properties("other"), json!({ "$feature_enrollment/older": true }));
+    assert!(is_on("in", "new") && !is_on("out", "new"));
+
+    let off = json!({ "filters": { "feature_enrollment": false }, "key": "newer" });
+    server.patch(&path(&flag), off).expect(200);
+    server.settle();
+    assert_eq!(properties("in")["$feature_enrollment/new"], true, "nobody enrols any more");
 }

@@ -304,7 +304,6 @@ fn lists_are_filtered_ordered_and_paged(store: Store) {
         ("", vec!["delta", "gamma", "beta", "alpha"]),
         ("order=key", vec!["alpha", "beta", "delta", "gamma"]),
         ("order=-key", vec!["gamma", "delta", "beta", "alpha"]),
-        ("order=nonsense", vec!["delta", "gamma", "beta", "alpha"]),
         ("search=ALPH", vec!["alpha"]),
         ("search=100%25", vec!["alpha"]),
         ("key=BETA", vec!["beta"]),
@@ -323,8 +322,24 @@ fn lists_are_filtered_ordered_and_paged(store: Store) {
         ("eligible_for_experiment=true", vec!["gamma"]),
         ("created_by_id=1", vec!["delta", "gamma", "beta", "alpha"]),
         ("created_by_id=[2,3]", vec![]),
+        ("created_by_id=2,1", vec!["delta", "gamma", "beta", "alpha"]),
+        ("created_by_id=[nonsense", vec!["delta", "gamma", "beta", "alpha"]),
+        ("archived=false&active=", vec!["delta", "gamma", "beta", "alpha"]),
     ] {
         assert_eq!(keys(&list(query)), expected, "{query}");
+    }
+    for (name, code) in [
+        ("active", "invalid_input"),
+        ("archived", "invalid_input"),
+        ("type", "invalid_choice"),
+        ("created_by_id", "invalid_input"),
+        ("evaluation_runtime", "invalid_choice"),
+        ("has_evaluation_contexts", "invalid_input"),
+        ("eligible_for_experiment", "invalid_input"),
+        ("order", "invalid_choice"),
+    ] {
+        let refused = server.get(&format!("{FLAGS}?{name}=nonsense")).expect(400);
+        assert_eq!(refused.error(), format!("validation_error {code} {name}"));
     }
     let page = list("limit=1&offset=1");
     assert_eq!((&page["count"], keys(&page)), (&json!(4), vec!["gamma"]));

@@ -72,6 +72,23 @@ fn groups_are_listed_found_and_changed(store: Store) {
     assert_eq!(server.post(GROUPS, new).expect(400).json()["attr"], "group_key");
     let unknown = json!({ "group_type_index": 3, "group_key": "x" });
     assert_eq!(server.post(GROUPS, unknown).expect(400).json()["attr"], "group_type_index");
+    let told = |item: &str| -> Vec<String> {
+        let path = format!("/api/projects/1/activity_log/?scope=Group&item_id={item}");
+        let log = server.get(&path).expect(200).json();
+        let lines = log["results"].as_array().unwrap().clone();
+        assert!(lines.iter().all(|line| line["user"]["email"].is_string()));
+        let text = |line: &Value| {
+            let detail = &line["detail"];
+            let field = detail["changes"][0]["field"].as_str().unwrap_or("-").to_owned();
+            format!("{} {} {field}", line["activity"].as_str().unwrap(), detail["name"])
+        };
+        lines.iter().map(text).collect()
+    };
+    assert_eq!(
+        told("0:acme"),
+        ["delete_property \"acme\" properties", "updated \"acme\" properties"]
+    );
+    assert_eq!(told("0:new"), ["created \"new\" -"]);
 }
 
 fn identify(kind: &str, key: &str, set: Value) -> Value {
@@ -106,6 +123,17 @@ fn types_of_groups_are_named_by_people(store: Store) {
     server.patch(path, unknown).expect(404);
     let types = server.get("/api/projects/1/groups_types/").json();
     assert_eq!(types[0]["name_plural"], json!(null), "all or none");
+    let log = server.get("/api/projects/1/activity_log/?scope=Group&item_id=1").expect(200).json();
+    let told: Vec<Value> =
+        log["results"].as_array().unwrap().iter().map(|line| line["detail"].clone()).collect();
+    assert_eq!(told.len(), 2);
+    assert_eq!(told[0]["name"], "team");
+    let change = &told[0]["changes"][0];
+    assert_eq!(
+        (&change["field"], &change["before"], &change["after"]),
+        (&json!("name_singular"), &json!("crew"), &json!(null))
+    );
+    assert_eq!(told[0].get("merge"), Some(&json!(null)));
     server.patch(path, json!({ "group_type_index": 0 })).expect(400);
     assert_eq!(server.patch(path, json!([{}])).expect(400).json()["attr"], "0__group_type_index");
     let reader = server.key(&["group:read"]);

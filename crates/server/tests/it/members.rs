@@ -8,6 +8,7 @@ use crate::people::{self, MEMBERS, PASSWORD};
 both! {
     an_administrator_adds_somebody_who_can_log_in,
     bad_members_are_refused_by_field,
+    somebody_with_an_account_joins_a_second_organization,
     ranks_are_kept,
     the_last_owner_stays,
     scopes_of_members_are_their_own,
@@ -166,4 +167,34 @@ fn scopes_of_members_are_their_own(store: Store) {
         let refused = by(method, &path("@me")).json(json!({})).send().expect(403);
         assert_eq!(refused.json()["detail"], detail);
     }
+}
+
+fn somebody_with_an_account_joins_a_second_organization(store: Store) {
+    let server = Server::start(store);
+    let new = json!({ "email": "m@example.com", "first_name": "Mia", "password": PASSWORD });
+    let first = server.post(MEMBERS, new).expect(201).json();
+    let second = server.post("/api/organizations/", json!({ "name": "Two" })).expect(201).json();
+    let members = format!("/api/organizations/{}/members/", second["id"].as_str().unwrap());
+    let again = json!({ "email": "M@example.com", "first_name": "Eve", "password": "other horse battery", "level": 8 });
+    let joined = server.post(&members, again.clone()).expect(201).json();
+    assert_eq!((&joined["user"], &joined["level"]), (&first["user"], &json!(8)));
+    assert_ne!(joined["id"], first["id"]);
+    let refused = server.post(&members, again).expect(400);
+    assert_eq!(refused.error(), "validation_error unique email");
+
+    // Their password and the place where they work are their own.
+    people::try_log_in(&server, "m@example.com", "other horse battery").expect(400);
+    let browser = people::log_in(&server, "m@example.com", PASSWORD);
+    let me = browser.get("/api/users/@me/").expect(200).json();
+    assert_eq!(me["organizations"].as_array().unwrap().len(), 2);
+    assert_ne!(me["organization"]["id"], second["id"]);
+    assert_eq!(browser.get(&members).expect(200).json()["count"], 2);
+
+    let third = server.post("/api/organizations/", json!({ "name": "Three" })).expect(201).json();
+    let members = format!("/api/organizations/{}/members/", third["id"].as_str().unwrap());
+    let refused = server.post(&members, json!({ "email": "nobody@example.com" })).expect(400);
+    assert_eq!(refused.error(), "validation_error required password");
+    server.post(&members, json!({ "email": "m@example.com" })).expect(201);
+    // Members add nobody.
+    browser.write("POST", MEMBERS, json!({ "email": ADMIN_EMAIL })).expect(403);
 }

@@ -95,6 +95,8 @@ fn persons_are_listed_searched_and_filtered(store: Store) {
     }
     let answer = server.post(PERSONS, json!({})).expect(405);
     assert_eq!(answer.json()["code"], "method_not_allowed");
+    assert!(answer.json()["detail"].as_str().unwrap().contains("$identify"));
+    assert_eq!(answer.header("allow"), Some("GET, HEAD, OPTIONS"));
 }
 
 // contract: management 102, 103

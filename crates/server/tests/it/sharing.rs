@@ -12,6 +12,7 @@ both! {
     a_link_that_is_off_shows_nothing,
     a_renewed_link_follows_its_grace,
     an_insight_is_shared_alone,
+    a_link_reads_its_insights_and_no_others,
     settings_are_checked,
 }
 
@@ -224,4 +225,81 @@ fn settings_are_checked(store: Store) {
         server.patch(&at, json!({ "settings": null })).expect(200).json()["settings"],
         json!(null)
     );
+}
+
+/// Management 7.3: `sharing_access_token` opens what the link shows, to read.
+fn a_link_reads_its_insights_and_no_others(store: Store) {
+    const INSIGHTS: &str = "/api/projects/1/insights/";
+    let server = Server::start(store);
+    let (made, other) = (create(&server, json!({})), create(&server, json!({})));
+    let both = insight_on(&server, "both", &[&made, &other]);
+    let own = insight_on(&server, "own", &[&made]);
+    let hidden = insight_on(&server, "hidden", &[&other]);
+    let token = shared(&server, &made);
+    let ask = |method: &str, path: &str, token: &str| {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let path = format!("{path}{separator}sharing_access_token={token}");
+        server.call(method, &path).no_key().send()
+    };
+    let get = |path: &str| ask("GET", path, &token);
+    let names = |listing: Value| -> Vec<String> {
+        let results = listing["results"].as_array().unwrap().clone();
+        results.iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let one = |insight: &Value| format!("{INSIGHTS}{}/", insight["id"]);
+    let listing = get(INSIGHTS).expect(200).json();
+    assert_eq!(listing["count"], 2);
+    assert_eq!(names(listing), ["both", "own"]);
+    let short = format!("{INSIGHTS}?short_id={}", own["short_id"].as_str().unwrap());
+    assert_eq!(names(get(&short).expect(200).json()), ["own"]);
+    let short = format!("{INSIGHTS}?short_id={}", hidden["short_id"].as_str().unwrap());
+    assert_eq!(get(&short).expect(200).json()["count"], 0);
+    for path in [INSIGHTS.to_owned(), one(&both), "/api/projects/@current/insights/".into()] {
+        let answer = get(&path).expect(200);
+        assert!(!answer.text().contains('@'), "nobody's name: {}", answer.text());
+        assert_eq!(ask("HEAD", &path, &token).expect(200).text(), "");
+    }
+    let seen = get(&one(&both)).expect(200).json();
+    assert_eq!(
+        (&seen["dashboards"], &seen["effective_privilege_level"]),
+        (&json!([made["id"]]), &json!(21))
+    );
+    get(&one(&hidden)).expect(404);
+    // What would tell a stranger who made it or where else it is.
+    for query in ["created_by=1", "user=1", "favorited=true", "search=h", "order=-created_by"] {
+        get(&format!("{INSIGHTS}?{query}")).expect(400);
+    }
+    get(&format!("{INSIGHTS}?dashboards=[{}]", other["id"])).expect(400);
+    get(&format!("{}?from_dashboard={}", one(&both), other["id"])).expect(400);
+    for (method, path) in [
+        ("POST", INSIGHTS.to_owned()),
+        ("PATCH", one(&own)),
+        ("DELETE", one(&own)),
+        ("GET", format!("{}activity/", one(&own))),
+        ("GET", format!("{INSIGHTS}my_last_viewed/")),
+        ("GET", path(&made)),
+    ] {
+        assert_eq!(ask(method, &path, &token).status, 401, "{method} {path}");
+    }
+    // Beside a key the key counts, and a link opens no other project.
+    let listing =
+        server.get(&format!("{INSIGHTS}?sharing_access_token={token}")).expect(200).json();
+    assert_eq!(listing["count"], 3);
+    let second = server.post("/api/projects/", json!({ "name": "two" })).expect(201).json();
+    get(&format!("/api/projects/{}/insights/", second["id"])).expect(403);
+    get("/api/projects/987654/insights/").expect(404);
+    for wrong in ["", "x", &"a".repeat(30)] {
+        assert_eq!(ask("GET", INSIGHTS, wrong).status, 401, "{wrong}");
+    }
+
+    let on = server.patch(&format!("{}sharing", one(&hidden)), json!({ "enabled": true }));
+    let alone = on.expect(200).json()["access_token"].as_str().unwrap().to_owned();
+    assert_eq!(names(ask("GET", INSIGHTS, &alone).expect(200).json()), ["hidden"]);
+    let seen = ask("GET", &one(&hidden), &alone).expect(200).json();
+    assert_eq!(seen["dashboards"], json!([]));
+    ask("GET", &one(&own), &alone).expect(404);
+
+    let off = json!({ "enabled": false });
+    server.patch(&format!("{}sharing", path(&made)), off).expect(200);
+    get(INSIGHTS).expect(401);
 }

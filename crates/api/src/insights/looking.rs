@@ -1,0 +1,122 @@
+//! Who looks at insights: somebody who may read the project's, or whoever has a link to some.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use catalog::{InsightFilter, ProjectRow, Shareable};
+use model::{DashboardId, Insight, Rights, UserId};
+use query::Refresh;
+use schemars::SchemaGenerator;
+use serde_json::json;
+
+use super::Insights;
+use super::shape::{ShownInsight, anonymise};
+use crate::doc::{Describe, Operation};
+use crate::{AppState, Error, Reader, Result, auth, caller, shared_pages};
+
+pub(super) enum Looker {
+    Member(Box<Reader<Insights>>),
+    Guest(Box<Guest>),
+}
+
+/// Somebody with a link, who sees what it shows and nothing else.
+pub(super) struct Guest {
+    project: ProjectRow,
+    sees: Shareable,
+}
+
+impl Looker {
+    pub(super) fn project(&self) -> &ProjectRow {
+        match self {
+            Self::Member(caller) => &caller.project,
+            Self::Guest(guest) => &guest.project,
+        }
+    }
+
+    pub(super) fn user(&self) -> Option<UserId> {
+        match self {
+            Self::Member(caller) => Some(caller.user.user.id),
+            Self::Guest(_) => None,
+        }
+    }
+
+    /// Narrows a list to what may be seen.
+    pub(super) fn narrow(&self, filter: &mut InsightFilter) {
+        let Self::Guest(guest) = self else { return };
+        match guest.sees {
+            Shareable::Dashboard(id) => drop(filter.dashboards.insert(id)),
+            Shareable::Insight(id) => filter.id = Some(id),
+        }
+    }
+
+    /// Refuses an insight that may not be seen as one that is not there.
+    pub(super) fn check(&self, insight: &Insight) -> Result<()> {
+        let Self::Guest(guest) = self else { return Ok(()) };
+        let sees = match guest.sees {
+            Shareable::Dashboard(id) => insight.dashboards.contains(&id),
+            Shareable::Insight(id) => insight.id == id,
+        };
+        if sees { Ok(()) } else { Err(Error::not_found()) }
+    }
+
+    pub(super) fn show(&self, mut insight: Insight) -> ShownInsight {
+        let rights = match self {
+            Self::Member(caller) => insight.rights(caller.viewer()),
+            Self::Guest(guest) => {
+                anonymise(&mut insight, guest.dashboard());
+                Rights::PUBLIC
+            }
+        };
+        ShownInsight::new(insight, rights)
+    }
+
+    /// A guest has nothing computed that is remembered.
+    pub(super) fn refresh(&self, wanted: Refresh) -> Refresh {
+        match (self, wanted) {
+            (Self::Guest(_), wanted) if wanted != Refresh::ForceCache => Refresh::Blocking,
+            _ => wanted,
+        }
+    }
+}
+
+impl Guest {
+    fn dashboard(&self) -> Option<DashboardId> {
+        match self.sees {
+            Shareable::Dashboard(id) => Some(id),
+            Shareable::Insight(_) => None,
+        }
+    }
+
+    async fn of(parts: &mut Parts, app: &AppState, token: &str) -> Result<Self> {
+        let wrong = || {
+            let detail = "Sharing access token is invalid.";
+            Error::unauthorized("authentication_failed", detail)
+        };
+        let shared = shared_pages::of_token(app, token).await?.ok_or_else(wrong)?;
+        let project = match caller::project_in_path(parts, app).await? {
+            Some(project) => project,
+            None => app.catalog.project(shared.project).await?,
+        };
+        if project.id != shared.project {
+            return Err(Error::forbidden("You don't have access to the project."));
+        }
+        Ok(Self { project, sees: shared.target })
+    }
+}
+
+impl FromRequestParts<AppState> for Looker {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        match auth::sharing_token(parts)? {
+            Some(token) => Ok(Self::Guest(Box::new(Guest::of(parts, app, &token).await?))),
+            None => Ok(Self::Member(Box::new(Reader::from_request_parts(parts, app).await?))),
+        }
+    }
+}
+
+impl Describe for Looker {
+    fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        Reader::<Insights>::describe(operation, schemas);
+        operation.query_parameter("sharing_access_token", json!({ "type": "string" }));
+    }
+}
