@@ -44,6 +44,7 @@ mod people;
 mod persons;
 mod projects;
 mod queries;
+mod readme;
 mod remote_config;
 mod roles;
 mod scenarios;
