@@ -33,11 +33,11 @@ const REQUEST_PRIVATE_NETWORK: HeaderName =
 const ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
-/// OPTIONS on every public path.
-pub(crate) async fn preflight(asked: HeaderMap) -> Response {
+/// OPTIONS on every public path. Browsers are told the same everywhere.
+pub(crate) async fn preflight(allow: HeaderValue, asked: HeaderMap) -> Response {
     let mut response = StatusCode::OK.into_response();
     let headers = response.headers_mut();
-    headers.insert(ALLOW, METHODS);
+    headers.insert(ALLOW, allow);
     if !asked.contains_key(ORIGIN) || !asked.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return response;
     }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::handler::Handler;
-use axum::http::{Method, header};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter};
 use schemars::SchemaGenerator;
@@ -200,7 +200,9 @@ impl Routes {
             }
         }
         for template in self.absent {
-            let methods = MethodRouter::new().on(MethodFilter::OPTIONS, public::preflight);
+            let allow = HeaderValue::from_static("OPTIONS");
+            let options = move |asked: HeaderMap| public::preflight(allow.clone(), asked);
+            let methods = MethodRouter::new().on(MethodFilter::OPTIONS, options);
             let methods = methods.fallback(absent).layer(Open::new(metrics.answers(template)));
             if !template.ends_with('}') {
                 public = add(public, &format!("{template}/"), methods.clone());
@@ -231,12 +233,16 @@ impl Path {
     }
 
     fn opened(self, harmless: bool) -> MethodRouter<AppState> {
-        let mut methods = self.methods.on(MethodFilter::OPTIONS, public::preflight);
+        let allow = public_allow(&self.allowed);
+        let refused = allow.clone();
+        let options = move |asked: HeaderMap| public::preflight(allow.clone(), asked);
+        let refuse = move |method: Method| refuse_public(method, refused.clone());
+        let mut methods = self.methods.on(MethodFilter::OPTIONS, options);
         // Where events come in, GET is a way to send them and HEAD would be one too.
         if self.allowed.contains(&"POST") && !harmless {
-            methods = methods.on(MethodFilter::HEAD, refuse_public);
+            methods = methods.on(MethodFilter::HEAD, refuse.clone());
         }
-        methods.fallback(refuse_public)
+        methods.fallback(refuse)
     }
 }
 
@@ -247,6 +253,14 @@ fn allow_header(allowed: &[&str]) -> String {
     }
     methods.push("OPTIONS");
     methods.join(", ")
+}
+
+fn public_allow(allowed: &[&str]) -> HeaderValue {
+    HeaderValue::from_static(match (allowed.contains(&"GET"), allowed.contains(&"POST")) {
+        (true, true) => "GET, POST, OPTIONS",
+        (true, false) => "GET, OPTIONS",
+        (false, _) => "POST, OPTIONS",
+    })
 }
 
 /// OPTIONS tells what a caller with the read scope may do here, and anybody on public paths.
@@ -271,9 +285,8 @@ async fn refuse(method: Method, allow: String) -> Response {
     ([(header::ALLOW, allow)], Error::method_not_allowed(&method)).into_response()
 }
 
-async fn refuse_public(method: Method) -> Response {
-    let allow = (header::ALLOW, "GET, POST, OPTIONS");
-    ([allow], Refusal::method_not_allowed(&method)).into_response()
+async fn refuse_public(method: Method, allow: HeaderValue) -> Response {
+    ([(header::ALLOW, allow)], Refusal::method_not_allowed(&method)).into_response()
 }
 
 async fn absent() -> Refusal {

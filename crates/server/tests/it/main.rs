@@ -48,6 +48,7 @@ mod readme;
 mod remote_config;
 mod roles;
 mod scenarios;
+mod schema;
 mod sdks;
 mod session;
 mod sharing;
