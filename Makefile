@@ -1,6 +1,8 @@
-# run: build and start on an empty folder. test: everything that must hold. bench: how fast.
-.PHONY: run build assets test lint test-deps bench
+# run: build and start on an empty folder. test: everything that must hold. soak: the schema, for
+# SOAK_SECONDS. bench: how fast.
+.PHONY: run build assets test lint test-deps soak bench
 DATA_DIR ?= ./hedgerow-data
+SOAK_SECONDS ?= 1800
 
 run: assets
 	cargo run --release --locked -p server -- serve --data-dir $(DATA_DIR)
@@ -18,11 +20,15 @@ test: test-deps lint
 
 lint:
 	cargo fmt --all --check
+	cargo fmt --manifest-path compat/rust/Cargo.toml --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	cargo run --quiet --locked -p xtask -- tidy
 
 test-deps:
 	@tools/install-test-deps
+
+soak: test-deps
+	HEDGEROW_SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p server --test it schema::
 
 # Sections may be named: make bench SECTIONS="start flags". BENCH_EVENTS=10000000 is the full set.
 bench: assets test-deps

@@ -1,13 +1,14 @@
-// A user's website with posthog-js, in Chromium: `browser.mjs HOST JOURNEY [SDK]`, where SDK is
-// `snippet` (the script that HOST serves) or a package beside which this is started. The last line
-// printed is JSON: what the SDK answered, what the console complained of, which requests failed.
+// A user's website with posthog-js, in Chromium: `browser.mjs HOST JOURNEY [SDK [PAGE]]`, where SDK is
+// `snippet` (the script that HOST serves) or a package beside which this is started, and PAGE is a
+// file to show instead of the website. The last line printed is JSON: what the SDK answered, what the
+// console complained of, which requests failed.
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-const [host, journey, sdk = "snippet"] = process.argv.slice(2);
+const [host, journey, sdk = "snippet", written] = process.argv.slice(2);
 const packages = join(process.cwd(), "node_modules");
 const { chromium } = createRequire(`${process.cwd()}/`)("playwright-core");
 
@@ -47,6 +48,7 @@ function snippet() {
 }
 
 function page(path, options) {
+    if (written) return readFileSync(written, "utf8");
     const start = `posthog.init("phc_test", ${JSON.stringify({ api_host: host, ...options })});
         posthog.capture("asked early", { page: "${path}" });`;
     const script = sdk === "snippet"
@@ -336,7 +338,17 @@ async function interrupted() {
     await visitor.finish({ counted: number, retries: visitor.retries, lost: visitor.lost });
 }
 
+// A page that somebody wrote, which captures one event.
+async function show() {
+    const visitor = await Visitor.arrive();
+    await visitor.open("/");
+    await visitor.leave();
+    await arrived("signed up");
+    await visitor.finish();
+}
+
 const journeys = {
+    show,
     flags,
     consent,
     interrupted,

@@ -71,6 +71,7 @@ impl<T: Serialize> IntoResponse for Shown<T> {
 impl<T: JsonSchema> Answer for Shown<T> {
     fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<T>(200, schemas);
+        operation.response_of(200, "text/csv");
     }
 }
 

@@ -6,6 +6,8 @@
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+const JSON: &str = "application/json";
+
 /// One operation under construction.
 #[derive(Default)]
 pub struct Operation {
@@ -81,28 +83,28 @@ impl Operation {
 
     pub fn body<T: JsonSchema>(&mut self, schemas: &mut SchemaGenerator) {
         let schema = schemas.subschema_for::<T>();
-        self.request = Some(json!({ "content": { "application/json": { "schema": schema } } }));
+        self.request = Some(json!({ "content": { JSON: { "schema": schema } } }));
     }
 
     pub fn response<T: JsonSchema>(&mut self, status: u16, schemas: &mut SchemaGenerator) {
-        let schema = schemas.subschema_for::<T>();
-        self.responses.insert(
-            status.to_string(),
-            json!({ "description": "", "content": { "application/json": { "schema": schema } } }),
-        );
+        let schema = json!({ "schema": schemas.subschema_for::<T>() });
+        self.content(status.to_string(), JSON, schema);
     }
 
     pub fn response_default<T: JsonSchema>(&mut self, schemas: &mut SchemaGenerator) {
-        let schema = schemas.subschema_for::<T>();
-        self.responses.insert(
-            "default".into(),
-            json!({ "description": "", "content": { "application/json": { "schema": schema } } }),
-        );
+        let schema = json!({ "schema": schemas.subschema_for::<T>() });
+        self.content("default".into(), JSON, schema);
     }
 
     pub fn response_of(&mut self, status: u16, media: &str) {
-        self.responses
-            .insert(status.to_string(), json!({ "description": "", "content": { media: {} } }));
+        self.content(status.to_string(), media, json!({}));
+    }
+
+    /// One status may be answered in several forms.
+    fn content(&mut self, status: String, media: &str, schema: Value) {
+        let response = self.responses.entry(status);
+        let response = response.or_insert_with(|| json!({ "description": "", "content": {} }));
+        response["content"][media] = schema;
     }
 
     pub fn empty_response(&mut self, status: u16) {

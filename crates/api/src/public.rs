@@ -25,7 +25,7 @@ use tower::{Layer, Service};
 use crate::Error;
 use crate::metrics::Answers;
 
-const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, OPTIONS");
+pub(crate) const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, OPTIONS");
 const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("86400");
 const TRUE: HeaderValue = HeaderValue::from_static("true");
 const REQUEST_PRIVATE_NETWORK: HeaderName =
@@ -33,16 +33,16 @@ const REQUEST_PRIVATE_NETWORK: HeaderName =
 const ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
-/// OPTIONS where events come in.
-pub(crate) async fn preflight(asked: HeaderMap) -> Response {
-    permit(StatusCode::OK, METHODS, &asked)
-}
-
-/// What OPTIONS tells of a path that takes `methods`.
-pub(crate) fn permit(status: StatusCode, methods: HeaderValue, asked: &HeaderMap) -> Response {
+/// What OPTIONS tells of a public path that allows some methods; browsers are told `methods`.
+pub(crate) fn permit(
+    status: StatusCode,
+    allow: HeaderValue,
+    methods: HeaderValue,
+    asked: &HeaderMap,
+) -> Response {
     let mut response = status.into_response();
     let headers = response.headers_mut();
-    headers.insert(ALLOW, methods.clone());
+    headers.insert(ALLOW, allow);
     if !asked.contains_key(ORIGIN) || !asked.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return response;
     }

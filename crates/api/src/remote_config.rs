@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use crate::auth::query_parameter;
 use crate::doc::{Answer, Describe, Operation};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, RefusalBody};
 use crate::static_files::{JAVASCRIPT, sdk};
 use crate::tokens::Owner;
 use crate::{App, AppState, Found, Routes};
@@ -194,7 +194,9 @@ impl FromRequestParts<AppState> for ByPath {
 }
 
 impl Describe for ByPath {
-    fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
+    fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response_default::<RefusalBody>(schemas);
+    }
 }
 
 /// The request names a project by `?token=`.
@@ -214,8 +216,9 @@ impl FromRequestParts<AppState> for ByQuery {
 }
 
 impl Describe for ByQuery {
-    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+    fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.query_parameter("token", json!({ "type": "string" }));
+        operation.response_default::<RefusalBody>(schemas);
     }
 }
 

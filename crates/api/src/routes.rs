@@ -203,18 +203,17 @@ impl Routes {
             match path.door {
                 Door::Management => management = add(management, template, path.managed()),
                 Door::Public => {
-                    let methods = match self.harmless.contains(&template) {
-                        true => path.opened_harmless(),
-                        false => path.opened(),
-                    };
-                    let methods = methods.layer(Open::new(metrics.answers(template)));
+                    let harmless = self.harmless.contains(&template);
+                    let methods = path.opened(harmless).layer(Open::new(metrics.answers(template)));
                     public = add(public, &format!("{template}/"), methods.clone());
                     public = add(public, template, methods);
                 }
             }
         }
         for template in self.absent {
-            let methods = MethodRouter::new().on(MethodFilter::OPTIONS, public::preflight);
+            let allow = HeaderValue::from_static("OPTIONS");
+            let options = move |asked: HeaderMap| preflight(asked, allow, false);
+            let methods = MethodRouter::new().on(MethodFilter::OPTIONS, options);
             let methods = methods.fallback(absent).layer(Open::new(metrics.answers(template)));
             if !template.ends_with('}') {
                 public = add(public, &format!("{template}/"), methods.clone());
@@ -247,28 +246,30 @@ impl Path {
         })
     }
 
-    fn opened(self) -> MethodRouter<AppState> {
-        let mut methods = self.methods.on(MethodFilter::OPTIONS, public::preflight);
-        // Where events come in, GET is a way to send them and HEAD would be one too.
-        if self.allowed.contains(&"POST") {
-            methods = methods.on(MethodFilter::HEAD, refuse_public);
-        }
-        methods.fallback(refuse_public)
-    }
-
-    /// The same where GET sends nothing in: HEAD is answered, and OPTIONS is 204 and names it.
-    fn opened_harmless(self) -> MethodRouter<AppState> {
+    /// Where GET sends nothing in (`harmless`) HEAD is answered, and OPTIONS is 204 and names it.
+    fn opened(self, harmless: bool) -> MethodRouter<AppState> {
         let known = ["GET", "POST"].into_iter().filter(|method| self.allowed.contains(method));
-        let allow = known.chain(["OPTIONS", "HEAD"]).collect::<Vec<_>>().join(", ");
-        let allow = HeaderValue::try_from(allow).expect("names of methods are plain text");
-        let methods = allow.clone();
-        let options =
-            async move |asked: HeaderMap| public::permit(StatusCode::NO_CONTENT, methods, &asked);
-        let refuse = async move |method: Method| {
-            ([(header::ALLOW, allow)], Refusal::method_not_allowed(&method))
-        };
-        self.methods.on(MethodFilter::OPTIONS, options).fallback(refuse)
+        let known = known.chain(["OPTIONS"]).chain(harmless.then_some("HEAD"));
+        let allow = HeaderValue::try_from(known.collect::<Vec<_>>().join(", "))
+            .expect("names of methods are plain text");
+        let refused = allow.clone();
+        let refuse = move |method: Method| refuse_public(method, refused.clone());
+        let options = move |asked: HeaderMap| preflight(asked, allow, harmless);
+        let mut methods = self.methods.on(MethodFilter::OPTIONS, options);
+        // Where events come in, GET is a way to send them and HEAD would be one too.
+        if self.allowed.contains(&"POST") && !harmless {
+            methods = methods.on(MethodFilter::HEAD, refuse.clone());
+        }
+        methods.fallback(refuse)
     }
+}
+
+async fn preflight(asked: HeaderMap, allow: HeaderValue, harmless: bool) -> Response {
+    let (status, methods) = match harmless {
+        true => (StatusCode::NO_CONTENT, allow.clone()),
+        false => (StatusCode::OK, public::METHODS),
+    };
+    public::permit(status, allow, methods, &asked)
 }
 
 fn allow_header(allowed: &[&str]) -> String {
@@ -306,9 +307,8 @@ async fn refuse(method: Method, allow: String, instead: Option<&'static str>) ->
     ([(header::ALLOW, allow)], error).into_response()
 }
 
-async fn refuse_public(method: Method) -> Response {
-    let allow = (header::ALLOW, "GET, POST, OPTIONS");
-    ([allow], Refusal::method_not_allowed(&method)).into_response()
+async fn refuse_public(method: Method, allow: HeaderValue) -> Response {
+    ([(header::ALLOW, allow)], Refusal::method_not_allowed(&method)).into_response()
 }
 
 async fn absent() -> Refusal {

@@ -311,8 +311,11 @@ impl Describe for RawQuery {
 }
 
 impl Answer for Opened {
-    fn answer(operation: &mut Operation, _: &mut SchemaGenerator) {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response_of(200, "text/html");
+        operation.response::<Map<String, Value>>(200, schemas);
+        operation.response_of(404, "text/html");
+        operation.response::<crate::error::ErrorBody>(404, schemas);
     }
 }
 

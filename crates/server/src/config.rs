@@ -193,7 +193,7 @@ fn as_text(value: &toml::Value) -> Option<String> {
     }
 }
 
-/// The README's table.
+/// The table in docs/SETTINGS.md.
 pub(crate) fn reference() -> String {
     let mut text = String::from(
         "| setting | flag | environment | default | meaning |\n|---|---|---|---|---|\n",

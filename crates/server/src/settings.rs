@@ -1,5 +1,5 @@
 //! The one table of settings. Flags, environment variables, TOML keys, defaults, help and the
-//! table in the README are all read off it.
+//! table in docs/SETTINGS.md are all read off it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

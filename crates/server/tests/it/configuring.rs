@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::{PERSONAL_KEY, PROJECT_KEY, Place, Server, Store};
+use crate::harness::{Place, Store};
 
 /// The value and the source that `config show` gives for a key.
 fn shown(place: &Place, arguments: &[&str], key: &str) -> (String, String) {
@@ -126,29 +126,10 @@ fn a_size_may_have_any_unit() {
     }
 }
 
-const README: &str = include_str!("../../../../README.md");
-
 #[test]
-fn the_tour_of_the_readme_works() {
-    let server = Server::start(Store::Sqlite);
-    let (_, tour) = README.split_once("<!-- tour -->\n```sh\n").unwrap();
-    let (tour, _) = tour.split_once("```").unwrap();
-    assert_eq!(tour.lines().count(), 5);
-    let script = tour
-        .replace("phx_…", PERSONAL_KEY)
-        .replace("phc_…", PROJECT_KEY)
-        .replace("curl -s localhost:8000", &format!("curl -sSf http://{}", server.address()));
-    let ran = std::process::Command::new("sh").args(["-ec", &script]).output().unwrap();
-    let printed = String::from_utf8(ran.stdout).unwrap();
-    assert!(ran.status.success(), "{script}\n{}", String::from_utf8_lossy(&ran.stderr));
-    for part in ["\"status\":1", "Default project", "Hedgerow is up", "\"results\""] {
-        assert!(printed.contains(part), "{part} is not in\n{printed}");
-    }
-}
-
-#[test]
-fn the_readme_has_the_table_of_settings() {
+fn the_documentation_has_the_table_of_settings() {
+    let written = include_str!("../../../../docs/SETTINGS.md");
     let place = Place::new(Store::Sqlite);
     let (ok, table, _) = place.run(&["config", "reference"]);
-    assert!(ok && README.contains(&table), "put this into README.md:\n\n{table}\n");
+    assert!(ok && written.contains(&table), "put this into docs/SETTINGS.md:\n\n{table}\n");
 }

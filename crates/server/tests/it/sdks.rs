@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
@@ -15,6 +15,23 @@ use crate::harness::{Place, Server, Store};
 enum Sdk {
     Python,
     Node,
+    Rust,
+    /// Which protocol posthog-rs speaks is decided when it is built.
+    RustV1,
+}
+
+/// Builds part of `compat/rust`, which is a package of its own: its dependencies are built once for
+/// a target folder. Gives the folder of what was built.
+pub fn build_rust(what: &[&str], environment: &[(&str, &str)]) -> PathBuf {
+    let target = Path::new(env!("CARGO_BIN_EXE_hedgerow")).ancestors().nth(2).unwrap();
+    let target = target.join("compat");
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    build.args(["build", "--quiet", "--locked", "--manifest-path"]);
+    build.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../compat/rust/Cargo.toml"));
+    build.arg("--target-dir").arg(&target).args(what).envs(environment.iter().copied());
+    let built = build.output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    target.join("debug")
 }
 
 impl Sdk {
@@ -22,6 +39,7 @@ impl Sdk {
         match self {
             Self::Python => "posthog-python",
             Self::Node => "posthog-node",
+            Self::Rust | Self::RustV1 => "posthog-rs",
         }
     }
 
@@ -29,11 +47,16 @@ impl Sdk {
         let installed = test_deps();
         let script = |name| format!("{}/../../compat/{name}", env!("CARGO_MANIFEST_DIR"));
         let (program, script) = match self {
-            Self::Python => (installed.join("venv/bin/python"), script("journey.py")),
-            Self::Node => (PathBuf::from("node"), script("journey.mjs")),
+            Self::Python => (installed.join("venv/bin/python"), Some(script("journey.py"))),
+            Self::Node => (PathBuf::from("node"), Some(script("journey.mjs"))),
+            Self::Rust => (build_rust(&["--bin", "journey"], &[]).join("journey"), None),
+            Self::RustV1 => {
+                let built = build_rust(&["--bin", "journey-v1", "--features", "v1"], &[]);
+                (built.join("journey-v1"), None)
+            }
         };
         let mut command = Command::new(program);
-        command.arg(script).arg(format!("http://{address}")).arg(journey).current_dir(installed);
+        command.args(script).arg(format!("http://{address}")).arg(journey).current_dir(installed);
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
         piped.stderr(Stdio::piped()).spawn().unwrap()
     }
@@ -116,6 +139,16 @@ fn what_posthog_node_sends_becomes_facts() {
     }
 }
 
+#[test]
+fn what_posthog_rs_sends_becomes_facts() {
+    for journey in ["plain", "gzip", "batch", "at once"] {
+        becomes_facts(Sdk::Rust, journey);
+    }
+    for journey in ["plain", "gzip", "deflate", "br", "zstd", "batch", "at once"] {
+        becomes_facts(Sdk::RustV1, journey);
+    }
+}
+
 /// The server is killed and started again between two batches, while the SDK goes on sending.
 fn survives_kills(sdk: Sdk) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -153,6 +186,12 @@ fn posthog_python_loses_and_doubles_nothing_when_the_server_is_killed() {
 #[test]
 fn posthog_node_loses_and_doubles_nothing_when_the_server_is_killed() {
     survives_kills(Sdk::Node);
+}
+
+#[test]
+fn posthog_rs_loses_and_doubles_nothing_when_the_server_is_killed() {
+    survives_kills(Sdk::Rust);
+    survives_kills(Sdk::RustV1);
 }
 
 /// Flags of every kind, decided by the server and by the SDK from the server's definitions.
@@ -201,4 +240,9 @@ fn posthog_python_agrees_about_flags() {
 #[test]
 fn posthog_node_agrees_about_flags() {
     agrees_about_flags(Sdk::Node);
+}
+
+#[test]
+fn posthog_rs_agrees_about_flags() {
+    agrees_about_flags(Sdk::Rust);
 }

@@ -145,3 +145,15 @@ fn a_start_that_fails_says_why_in_one_line() {
         assert_eq!((complaint.lines().count(), printed.as_str()), (1, ""), "{complaint}");
     }
 }
+
+#[test]
+fn the_version_tells_the_commit() {
+    let (told, printed, _) = Place::new(Store::Sqlite).run(&["--version"]);
+    let git = std::process::Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output();
+    let commit = git.ok().filter(|git| git.status.success());
+    let version = match commit.map(|git| String::from_utf8(git.stdout).unwrap()) {
+        Some(commit) => format!("{} ({})", env!("CARGO_PKG_VERSION"), commit.trim()),
+        None => env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    assert!(told && printed == format!("hedgerow {version}"), "{printed}");
+}
