@@ -11,6 +11,8 @@ use uuid::Uuid;
 const NAMESPACE: Uuid = Uuid::from_u128(0x5b0e_6d1c_7c0f_4a52_9d0e_0c7f_3b1e_8a44);
 /// Events that say nothing about a person, whatever theirs is like.
 const WITHOUT_PERSON: [&str; 2] = ["$groupidentify", "$exception"];
+/// Written when a person is made, not by events.
+const CREATOR: &str = "$creator_event_uuid";
 const NO_OBJECT: &str = "its properties are no JSON object";
 
 type Members<'a> = BTreeMap<String, &'a RawValue>;
@@ -59,10 +61,12 @@ impl Exported<'_> {
             }
         }
         let person = object_text(self.person_properties)?;
-        let known: Members<'_> = serde_json::from_str(&person).map_err(|_| NO_OBJECT)?;
+        let mut known: Members<'_> = serde_json::from_str(&person).map_err(|_| NO_OBJECT)?;
+        known.remove(CREATOR);
         // An export says what the person is like, not what the event changed.
         if !known.is_empty() && !personless && !WITHOUT_PERSON.contains(&self.event.as_str()) {
-            text.push_str(&format!(",\"$set\":{person}"));
+            let known = serde_json::to_string(&known).map_err(|_| NO_OBJECT)?;
+            text.push_str(&format!(",\"$set\":{known}"));
         }
         text.push('}');
         Ok(text)

@@ -139,7 +139,9 @@ fn warehouse_in_turn(server: Server, disk: &Disk, mut told: Told) {
         server.settle();
         server = server.restart();
     }
-    // A merge is due from the start.
+    // With one more, a merge is due from the start.
+    told.go_on(&server, 7);
+    server.settle();
     let (status, output, place) = server.stop();
     assert!(status.success(), "{output}");
     disk.breaks("/warehouse/");
