@@ -108,7 +108,7 @@ async fn write(given: &ArgMatches, folder: &Folder, catalog: &Catalog) -> Result
     };
     let out = BufWriter::new(out);
     let mut out = match given.get_one::<String>("format").map(String::as_str) {
-        Some("parquet") => Out::Table(Table::new(out)?),
+        Some("parquet") => Out::Table(Box::new(Table::new(out)?)),
         _ => Out::Lines(out),
     };
     let (mut events, mut resume) = (0, None::<Cursor>);
@@ -132,7 +132,7 @@ async fn write(given: &ArgMatches, folder: &Folder, catalog: &Catalog) -> Result
 
 enum Out<W: Write + Send> {
     Lines(W),
-    Table(Table<W>),
+    Table(Box<Table<W>>),
 }
 
 impl<W: Write + Send> Out<W> {

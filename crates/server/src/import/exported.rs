@@ -47,7 +47,7 @@ impl Exported<'_> {
         let mut text = event.to_string();
         text.truncate(text.len() - 1);
         let chain = self.elements_chain.as_deref().filter(|chain| !chain.is_empty());
-        let chain = chain.map(|chain| to_raw_value(chain)).transpose().map_err(|_| NO_OBJECT)?;
+        let chain = chain.map(to_raw_value).transpose().map_err(|_| NO_OBJECT)?;
         // Properties go in as they are: reading them would change the literals of numbers.
         let properties = object_text(self.properties)?;
         let mut members: Members<'_> = serde_json::from_str(&properties).map_err(|_| NO_OBJECT)?;
