@@ -93,6 +93,9 @@ impl Db {
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(SQLITE_BUSY_WAIT)
+            // A full or failing disk ends a transaction behind the driver's back, which then takes
+            // the connection to be in it for ever.
+            .before_acquire(|writer, _| Box::pin(async move { Ok(!writer.is_in_transaction()) }))
             .connect_with(options.clone())
             .await?;
         let readers = SqlitePoolOptions::new()

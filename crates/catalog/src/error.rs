@@ -1,5 +1,8 @@
 //! What can go wrong, by what the caller can do about it.
 
+use sqlx::error::DatabaseError;
+use sqlx::sqlite::SqliteError;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("not found")]
@@ -65,13 +68,7 @@ impl From<sqlx::Error> for Error {
             sqlx::Error::Database(ref cause) if cause.is_unique_violation() => {
                 Self::Duplicate { rule: cause.constraint().unwrap_or(cause.message()).to_owned() }
             }
-            // PostgreSQL's classes 53 (no resources), 57P (shut down), 08 (connection) and 40
-            // (rolled back in favour of others).
-            sqlx::Error::Database(ref cause)
-                if cause.code().is_some_and(|code| {
-                    ["53", "57P", "08", "40"].iter().any(|class| code.starts_with(class))
-                }) =>
-            {
+            sqlx::Error::Database(ref cause) if code(&**cause).is_passing() => {
                 Self::Unavailable(error)
             }
             other => Self::Backend(other),
@@ -79,7 +76,78 @@ impl From<sqlx::Error> for Error {
     }
 }
 
+/// How an engine names what went wrong.
+enum Code {
+    /// The primary result code.
+    Sqlite(i32),
+    /// SQLSTATE.
+    Postgres(String),
+}
+
+fn code(cause: &dyn DatabaseError) -> Code {
+    let code = cause.code().unwrap_or_default();
+    match (cause.try_downcast_ref::<SqliteError>(), code.parse::<i32>()) {
+        (Some(_), Ok(extended)) => Code::Sqlite(extended & 0xff),
+        _ => Code::Postgres(code.into_owned()),
+    }
+}
+
+impl Code {
+    /// Whether it may work later, when something outside has changed.
+    fn is_passing(&self) -> bool {
+        match self {
+            // busy, locked, no memory, read-only, interrupted, I/O, full, cannot open, protocol
+            Self::Sqlite(code) => matches!(code, 5..=10 | 13..=15),
+            // Classes 53 (no resources), 57P (shut down), 58 (its disk), 08 (connection), 40
+            // (rolled back in favour of others), 55 (held by others), and only reads are allowed.
+            Self::Postgres(state) => {
+                let classes = ["53", "57P", "58", "08", "40", "55", "25006"];
+                classes.iter().any(|class| state.starts_with(class))
+            }
+        }
+    }
+
+    /// Whether the values of the statement were refused.
+    fn blames_values(&self) -> bool {
+        match self {
+            // too big, constraint, mismatch
+            Self::Sqlite(code) => matches!(code, 18..=20),
+            // Classes 22 (data), 23 (constraint), 44 (check option), 54 (limit), P0 (trigger).
+            Self::Postgres(state) => {
+                ["22", "23", "44", "54", "P0"].iter().any(|class| state.starts_with(class))
+            }
+        }
+    }
+}
+
 impl Error {
+    /// Whether the values that were read or written are to blame: others would have worked. Any
+    /// other failure says something about the catalog, and may be gone when it is asked again.
+    pub fn blames_values(&self) -> bool {
+        match self {
+            Self::NotFound
+            | Self::Duplicate { .. }
+            | Self::Refused { .. }
+            | Self::Unfit { .. }
+            | Self::Stale(_)
+            | Self::Taken { .. }
+            | Self::Forbidden(_)
+            | Self::Corrupt { .. } => true,
+            Self::Backend(sqlx::Error::Database(cause)) => code(&**cause).blames_values(),
+            Self::Backend(cause) => matches!(
+                cause,
+                sqlx::Error::Encode(_) | sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }
+            ),
+            Self::Unavailable(_)
+            | Self::OutOfStep
+            | Self::Owned
+            | Self::NewerSchema { .. }
+            | Self::OlderSchema { .. }
+            | Self::OtherKey
+            | Self::Migration { .. } => false,
+        }
+    }
+
     pub(crate) fn corrupt(what: &'static str, why: impl std::fmt::Display) -> Self {
         Self::Corrupt { what, why: why.to_string() }
     }

@@ -28,10 +28,9 @@ pub(crate) enum Failure {
 
 impl From<catalog::Error> for Failure {
     fn from(error: catalog::Error) -> Self {
-        use catalog::Error as Cause;
-        match error {
-            Cause::Unavailable(_) | Cause::Owned | Cause::OutOfStep => Self::Later(error.into()),
-            other => Self::Fault(causes(&other)),
+        match error.blames_values() {
+            true => Self::Fault(causes(&error)),
+            false => Self::Later(error.into()),
         }
     }
 }

@@ -78,8 +78,14 @@ fn events() -> [Command; 3] {
                     .help("With rows, bytes, and where deleted rows are listed"),
             ),
         Command::new("export")
-            .about("Writes a project's events as lines of JSON, the oldest first")
+            .about("Writes a project's events, the oldest first, as import reads them")
             .arg(project.clone())
+            .arg(
+                Arg::new("format")
+                    .long("format")
+                    .value_parser(["jsonl", "parquet"])
+                    .default_value("jsonl"),
+            )
             .arg(
                 Arg::new("output")
                     .long("output")
@@ -87,12 +93,14 @@ fn events() -> [Command; 3] {
                     .help("A new file; standard output unless given"),
             ),
         Command::new("import")
-            .about("Takes in events from lines of JSON; the server must not run meanwhile")
+            .about(
+                "Takes in events from lines of JSON or Parquet; the server must not run meanwhile",
+            )
             .arg(
                 Arg::new("file")
                     .value_name("FILE")
                     .required(true)
-                    .help("Such as events.jsonl or events.jsonl.gz"),
+                    .help("Such as events.jsonl, events.jsonl.gz or events.parquet"),
             )
             .arg(project),
     ]

@@ -2,24 +2,29 @@
 //!
 //! Both read what is durable. Events of the last minute may still be in the server's memory.
 
+mod table;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use catalog::Catalog;
 use clap::ArgMatches;
+use model::person::Person;
 use model::{Clock, ProjectId};
 use serde::Serialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use warehouse::{Archive, Cursor, EventRow, Filter, Order, Window};
 
 use crate::cli::say;
 use crate::folder::{self, Folder};
 use crate::settings::Settings;
+use table::Table;
 
 /// Events that are read and written in one go.
 const EVENTS_AT_ONCE: usize = 1_000;
@@ -34,8 +39,9 @@ struct Line<'a> {
     created_at: String,
     properties: &'a RawValue,
     elements_chain: &'a str,
-    /// The person it belongs to now.
+    /// The person it belongs to now, and what is known of them now.
     person_id: Option<Uuid>,
+    person_properties: &'a Map<String, Value>,
     team_id: ProjectId,
 }
 
@@ -94,13 +100,17 @@ pub(crate) async fn export(given: &ArgMatches, settings: &Settings) -> Result<()
 async fn write(given: &ArgMatches, folder: &Folder, catalog: &Catalog) -> Result<(u64, u64)> {
     let project = project(given);
     let snapshot = archive(folder)?.snapshot(project);
-    let mut out: Box<dyn Write> = match given.get_one::<String>("output") {
+    let out: Box<dyn Write + Send> = match given.get_one::<String>("output") {
         Some(path) => {
             Box::new(File::create_new(path).with_context(|| format!("cannot make {path}"))?)
         }
-        None => Box::new(io::stdout().lock()),
+        None => Box::new(io::stdout()),
     };
-    let mut out = BufWriter::new(&mut out);
+    let out = BufWriter::new(out);
+    let mut out = match given.get_one::<String>("format").map(String::as_str) {
+        Some("parquet") => Out::Table(Box::new(Table::new(out)?)),
+        _ => Out::Lines(out),
+    };
     let (mut events, mut resume) = (0, None::<Cursor>);
     loop {
         let order = Order::OldestFirst;
@@ -108,8 +118,7 @@ async fn write(given: &ArgMatches, folder: &Folder, catalog: &Catalog) -> Result
         let listing = snapshot.list(&Filter::default(), &window)?;
         let persons = persons(catalog, project, &listing.events).await?;
         for row in &listing.events {
-            serde_json::to_writer(&mut out, &line(row, &persons)?)?;
-            out.write_all(b"\n")?;
+            out.write(row, persons.get(&*row.distinct_id).map(|person| &**person))?;
         }
         events += listing.events.len() as u64;
         match listing.next {
@@ -117,25 +126,56 @@ async fn write(given: &ArgMatches, folder: &Folder, catalog: &Catalog) -> Result
             None => break,
         }
     }
-    out.flush()?;
+    out.finish()?;
     Ok((events, snapshot.position()))
+}
+
+enum Out<W: Write + Send> {
+    Lines(W),
+    Table(Box<Table<W>>),
+}
+
+impl<W: Write + Send> Out<W> {
+    fn write(&mut self, row: &EventRow, person: Option<&Person>) -> Result<()> {
+        match self {
+            Self::Lines(out) => {
+                let nothing = Map::new();
+                let known = person.map_or(&nothing, |person| &person.properties);
+                serde_json::to_writer(&mut *out, &line(row, person, known)?)?;
+                Ok(out.write_all(b"\n")?)
+            }
+            Self::Table(table) => table.add(row, person),
+        }
+    }
+
+    fn finish(self) -> Result<()> {
+        match self {
+            Self::Lines(mut out) => Ok(out.flush()?),
+            Self::Table(table) => table.finish(),
+        }
+    }
 }
 
 async fn persons(
     catalog: &Catalog,
     project: ProjectId,
     rows: &[EventRow],
-) -> Result<HashMap<String, Uuid>> {
+) -> Result<HashMap<String, Arc<Person>>> {
     let mut texts: Vec<&str> = rows.iter().map(|row| &*row.distinct_id).collect();
     texts.sort_unstable();
     texts.dedup();
     let (ids, persons) = catalog.identities(project, &texts).await?;
-    let uuids: HashMap<_, _> = persons.iter().map(|person| (person.no, person.uuid)).collect();
-    let own = |id: model::person::DistinctId| Some((id.text, *uuids.get(&id.person?)?));
+    let persons: HashMap<_, _> =
+        persons.into_iter().map(|person| (person.no, Arc::new(person))).collect();
+    let own = |id: model::person::DistinctId| Some((id.text, persons.get(&id.person?)?.clone()));
     Ok(ids.into_iter().filter_map(own).collect())
 }
 
-fn line<'a>(row: &'a EventRow, persons: &HashMap<String, Uuid>) -> Result<Line<'a>> {
+fn line<'a>(
+    row: &'a EventRow,
+    person: Option<&Person>,
+    person_properties: &'a Map<String, Value>,
+) -> Result<Line<'a>> {
     Ok(Line {
         uuid: row.uuid,
         event: &row.event,
@@ -144,7 +184,8 @@ fn line<'a>(row: &'a EventRow, persons: &HashMap<String, Uuid>) -> Result<Line<'
         created_at: row.created_at.to_string(),
         properties: serde_json::from_str(&row.properties)?,
         elements_chain: &row.elements_chain,
-        person_id: persons.get(&*row.distinct_id).copied(),
+        person_id: person.map(|person| person.uuid),
+        person_properties,
         team_id: row.project,
     })
 }

@@ -3,8 +3,11 @@
 //! The server must not run meanwhile: the pipeline has one owner. An import that was cut short
 //! goes on where it ended, and what is sent twice is stored once, as every event has a uuid.
 
+mod exported;
 mod lines;
 mod report;
+mod rows;
+mod source;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -21,8 +24,8 @@ use crate::intake::Intake;
 use crate::logs;
 use crate::runtimes::{Behind, Runtimes};
 use crate::settings::Settings;
-use lines::{Lines, Next};
 use report::{Progress, Report};
+use source::{Next, Source};
 
 /// Events taken in at once, and their bytes: far below what one request may have.
 const EVENTS_AT_ONCE: usize = 500;
@@ -45,7 +48,7 @@ pub(crate) fn run(given: &ArgMatches, settings: &Settings) -> Result<()> {
 async fn import(given: &ArgMatches, settings: &Settings, behind: Behind) -> Result<()> {
     let file = PathBuf::from(given.get_one::<String>("file").context("which file?")?);
     let project = ProjectId(given.get_one::<i64>("project").copied().unwrap_or(1));
-    let lines = Lines::open(&file)?;
+    let source = Source::open(&file)?;
     // Only a folder that was served before has projects to import into.
     drop(Folder::join(settings)?);
     let folder = Folder::own(&settings.data_dir)?;
@@ -62,7 +65,7 @@ async fn import(given: &ArgMatches, settings: &Settings, behind: Behind) -> Resu
         Ingest::open(&folder.warehouse(), &catalog, intake.journal(), settings, behind).await?;
     let import = Import { intake, ingest, project, token, clock: Clock::system() };
     let progress = Progress::of(&file, project, &folder.imports())?;
-    let outcome = import.run(lines, progress).await;
+    let outcome = import.run(source, progress).await;
     let Import { intake, ingest, .. } = import;
     intake.close().await;
     ingest.close().await;
@@ -79,7 +82,7 @@ struct Import {
 }
 
 impl Import {
-    async fn run(&self, mut lines: Lines, mut progress: Progress) -> Result<Report> {
+    async fn run(&self, mut lines: Source, mut progress: Progress) -> Result<Report> {
         // What an earlier life left in the journal is none of this file's.
         self.applied().await;
         let before = self.stored();

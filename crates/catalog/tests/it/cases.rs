@@ -2,6 +2,7 @@ pub mod activity;
 pub mod cohorts;
 pub mod concurrency;
 pub mod content;
+pub mod failing;
 pub mod ingest;
 pub mod keys;
 pub mod lists;

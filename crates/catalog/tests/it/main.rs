@@ -26,6 +26,10 @@ macro_rules! contract {
 }
 
 contract! {
+    failing:
+        only_refused_values_are_blamed_on_them,
+        a_transaction_that_ended_by_itself_is_in_nobodys_way,
+        what_may_pass_is_no_failure_for_good;
     schema:
         an_empty_database_is_migrated_once,
         a_newer_schema_is_refused,

@@ -113,6 +113,30 @@ impl Place {
         }
     }
 
+    /// How the last of some statements fails, on a connection of its own.
+    pub async fn failure(&self, statements: &[&str]) -> sqlx::Error {
+        let (last, before) = statements.split_last().unwrap();
+        let sql = |text: &str| sqlx::raw_sql(AssertSqlSafe(text.to_owned()));
+        match &self.database {
+            Database::Sqlite(folder) => {
+                let file = folder.path().join("other.sqlite");
+                let url = format!("sqlite://{}?mode=rwc", file.display());
+                let mut connection = SqliteConnection::connect(&url).await.unwrap();
+                for statement in before {
+                    sql(statement).execute(&mut connection).await.unwrap();
+                }
+                sql(last).execute(&mut connection).await.unwrap_err()
+            }
+            Database::Postgres { url } => {
+                let mut connection = PgConnection::connect(url).await.unwrap();
+                for statement in before {
+                    sql(statement).execute(&mut connection).await.unwrap();
+                }
+                sql(last).execute(&mut connection).await.unwrap_err()
+            }
+        }
+    }
+
     /// `scope activity name` of every log entry, oldest first.
     pub async fn log(&self) -> Vec<String> {
         self.sql("SELECT scope || ' ' || activity FROM activity_log ORDER BY id").await

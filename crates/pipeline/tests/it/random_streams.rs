@@ -15,10 +15,10 @@ const SEEDS: std::ops::Range<u64> = 1..5;
 const POLLS_MAX: usize = 80;
 
 /// The same numbers for the same seed, everywhere.
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn roll(&mut self, sides: usize) -> usize {
+    pub fn roll(&mut self, sides: usize) -> usize {
         // xorshift64
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;

@@ -60,17 +60,16 @@ impl Database {
         }
     }
 
-    async fn open(&self, clock: Clock) -> Catalog {
-        let vault = Vault::new(&Secret::given("secret"));
-        let file;
-        let location = match self {
-            Self::Sqlite(folder) => {
-                file = folder.path().join("catalog.sqlite");
-                Location::Sqlite(&file)
-            }
-            Self::Postgres { url } => Location::Postgres(url),
-        };
-        Catalog::open(location, vault, clock).await.unwrap()
+    async fn open(&self, clock: Clock) -> catalog::Result<Catalog> {
+        open(&self.place(), clock).await
+    }
+
+    /// Where another process finds it.
+    pub fn place(&self) -> String {
+        match self {
+            Self::Sqlite(folder) => folder.path().join("catalog.sqlite").display().to_string(),
+            Self::Postgres { url } => url.clone(),
+        }
     }
 
     /// The first column of a statement that goes around the catalog, as text.
@@ -90,6 +89,28 @@ impl Database {
             }
         }
     }
+}
+
+/// Opens the catalog that is found at [`Database::place`].
+pub async fn open(place: &str, clock: Clock) -> catalog::Result<Catalog> {
+    let vault = Vault::new(&Secret::given("secret"));
+    let location = match place.starts_with("postgres") {
+        true => Location::Postgres(place),
+        false => Location::Sqlite(place.as_ref()),
+    };
+    Catalog::open(location, vault, clock).await
+}
+
+/// Makes the first project, unless it is there.
+pub async fn bootstrap(catalog: &Catalog) -> ProjectId {
+    let first = FirstStart {
+        project_api_key: Some(Secret::given("phc_test")),
+        personal_api_key: Some(Secret::given("phx_test")),
+        admin_email: Some("admin@example.com".into()),
+        admin_password: Some(Secret::given("correct horse battery")),
+    };
+    let made = catalog.bootstrap(first).await.unwrap();
+    made.map_or(ProjectId(1), |made| made.project)
 }
 
 pub struct World {
@@ -122,21 +143,51 @@ pub fn event(name: &str, distinct_id: &str, properties: Value) -> Sent {
     Sent::Event { name, distinct_id, uuid: Uuid::new_v4(), properties }
 }
 
+impl Sent {
+    /// As the journal has it.
+    pub fn record(&self, project: ProjectId, at: Timestamp) -> Vec<u8> {
+        let mut record = Vec::new();
+        match self {
+            Self::Bytes(bytes) => record.clone_from(bytes),
+            Self::Edit(edit) => {
+                let edit = edit.clone();
+                EditRecord { project, at, edit }.encode(&mut record);
+            }
+            Self::Event { name, distinct_id, uuid, properties } => AcceptedEvent {
+                project,
+                received_at: at,
+                client_ip: None,
+                sent_at: None,
+                historical_migration: false,
+                uuid: EventUuid::Given(*uuid),
+                name,
+                distinct_id,
+                timestamp: None,
+                offset_ms: None,
+                properties: &properties.to_string(),
+                set: None,
+                set_once: None,
+                unset: None,
+                v1: None,
+            }
+            .encode(&mut record),
+        }
+        record
+    }
+}
+
 impl World {
     pub async fn new(database: Database) -> Self {
-        let stores = tempfile::tempdir().unwrap();
+        Self::at(database, tempfile::tempdir().unwrap()).await
+    }
+
+    /// On what others have left in both places, if anything.
+    pub async fn at(database: Database, stores: TempDir) -> Self {
         let clock = Clock::at(Timestamp::from_micros(START_MICROS));
-        let catalog = database.open(clock.clone()).await;
-        let first = FirstStart {
-            project_api_key: Some(Secret::given("phc_test")),
-            personal_api_key: Some(Secret::given("phx_test")),
-            admin_email: Some("admin@example.com".into()),
-            admin_password: Some(Secret::given("correct horse battery")),
-        };
-        let made = catalog.bootstrap(first).await.unwrap().unwrap();
+        let catalog = database.open(clock.clone()).await.unwrap();
+        let project = bootstrap(&catalog).await;
         let settings = journal::Settings { segment_bytes: 1 << 20, ..Default::default() };
         let journal = Journal::open(stores.path().join("journal"), settings).await.unwrap();
-        let project = made.project;
         let mut world = Self { database, catalog, project, journal, stores, clock, running: None };
         world.start().await;
         world
@@ -180,32 +231,7 @@ impl World {
         for sent in all {
             let at = self.clock.now();
             self.clock.advance_seconds(1);
-            let mut record = Vec::new();
-            match sent {
-                Sent::Bytes(bytes) => record.clone_from(bytes),
-                Sent::Edit(edit) => {
-                    let edit = edit.clone();
-                    EditRecord { project: self.project, at, edit }.encode(&mut record);
-                }
-                Sent::Event { name, distinct_id, uuid, properties } => AcceptedEvent {
-                    project: self.project,
-                    received_at: at,
-                    client_ip: None,
-                    sent_at: None,
-                    historical_migration: false,
-                    uuid: EventUuid::Given(*uuid),
-                    name,
-                    distinct_id,
-                    timestamp: None,
-                    offset_ms: None,
-                    properties: &properties.to_string(),
-                    set: None,
-                    set_once: None,
-                    unset: None,
-                    v1: None,
-                }
-                .encode(&mut record),
-            }
+            let record = sent.record(self.project, at);
             batch.push(&record);
         }
         self.journal.append(batch).await.unwrap();
@@ -223,11 +249,17 @@ impl World {
 
     /// Applies everything that waits, in batches of at most `records_max`.
     pub async fn catch_up(&mut self, records_max: usize) {
+        self.try_catch_up(records_max).await.unwrap();
+    }
+
+    /// The same until something fails.
+    pub async fn try_catch_up(&mut self, records_max: usize) -> pipeline::Result<()> {
         while let Some(records) = self.next(records_max).await {
             let running = self.running.as_mut().unwrap();
-            running.pipeline.apply(&records).await.unwrap();
+            running.pipeline.apply(&records).await?;
             running.position = records.iter().last().unwrap().position.next();
         }
+        Ok(())
     }
 
     /// Applies one batch and dies in the middle, after its future was polled `polls` times. Tells

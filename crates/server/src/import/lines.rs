@@ -1,6 +1,5 @@
 //! The lines of a file as events that capture can read.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
@@ -9,16 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result};
 use flate2::bufread::MultiGzDecoder;
-use serde::Deserialize;
-use serde_json::json;
-use serde_json::value::{RawValue, to_raw_value};
-use uuid::Uuid;
+
+use super::exported::Exported;
+use super::source::Next;
 
 /// Longer lines hold no event that could be stored.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
-/// Of uuids that are made for lines without one.
-const NAMESPACE: Uuid = Uuid::from_u128(0x5b0e_6d1c_7c0f_4a52_9d0e_0c7f_3b1e_8a44);
 
 pub(super) struct Lines {
     source: Box<dyn BufRead + Send>,
@@ -26,13 +22,6 @@ pub(super) struct Lines {
     read: Arc<AtomicU64>,
     bytes: u64,
     number: u64,
-}
-
-pub(super) enum Next {
-    /// As JSON.
-    Event(String),
-    Refused(&'static str),
-    End,
 }
 
 struct Counted {
@@ -46,21 +35,6 @@ impl std::io::Read for Counted {
         self.read.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
-}
-
-/// The members of a line that mean something here; others are ignored.
-#[derive(Deserialize)]
-struct Line<'a> {
-    #[serde(default)]
-    uuid: Option<Uuid>,
-    event: String,
-    distinct_id: String,
-    #[serde(default)]
-    timestamp: Option<String>,
-    #[serde(default, borrow)]
-    properties: Option<&'a RawValue>,
-    #[serde(default)]
-    elements_chain: Option<String>,
 }
 
 impl Lines {
@@ -129,34 +103,8 @@ fn event(line: &[u8], number: u64) -> Result<String, &'static str> {
     if text.is_empty() {
         return Err("it is empty");
     }
-    let read: Line<'_> =
+    let read: Exported<'_> =
         serde_json::from_str(text).map_err(|_| "it is no JSON object of an event")?;
-    // The same line of the same file always gets the same one.
-    let made = || Uuid::new_v5(&NAMESPACE, format!("{number}:{text}").as_bytes());
-    let event = json!({
-        "uuid": read.uuid.unwrap_or_else(made),
-        "event": read.event,
-        "distinct_id": read.distinct_id,
-        "timestamp": read.timestamp,
-    });
-    let properties = properties(read.properties, read.elements_chain)?;
-    let mut text = event.to_string();
-    // Properties go in as they are: reading them would change the literals of numbers.
-    text.truncate(text.len() - 1);
-    Ok(format!("{text},\"properties\":{properties}}}"))
-}
-
-/// An object, or one as JSON in a text, as some exports have it.
-fn properties(sent: Option<&RawValue>, chain: Option<String>) -> Result<String, &'static str> {
-    let wrong = "its properties are no JSON object";
-    let text = match sent.map(RawValue::get) {
-        None | Some("null") => "{}".to_owned(),
-        Some(text) if text.starts_with('"') => serde_json::from_str(text).map_err(|_| wrong)?,
-        Some(text) => text.to_owned(),
-    };
-    let mut members: BTreeMap<String, Box<RawValue>> =
-        serde_json::from_str(&text).map_err(|_| wrong)?;
-    let Some(chain) = chain.filter(|chain| !chain.is_empty()) else { return Ok(text) };
-    members.insert("$elements_chain".into(), to_raw_value(&chain).map_err(|_| wrong)?);
-    serde_json::to_string(&members).map_err(|_| wrong)
+    // The same line of the same file always gets the same uuid.
+    read.to_json(&format!("{number}:{text}"))
 }

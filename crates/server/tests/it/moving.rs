@@ -10,9 +10,11 @@ use serde_json::{Value, json};
 
 use crate::flag_sdks::test_deps;
 use crate::harness::{Place, Process, Server, Store, both};
+use crate::story;
 
 both! {
     an_export_becomes_the_same_events_elsewhere_once,
+    persons_groups_and_definitions_come_along_with_an_export,
     an_import_that_is_killed_goes_on,
 }
 
@@ -51,10 +53,27 @@ fn fresh(store: Store) -> Place {
 }
 
 fn export(place: &Place) -> PathBuf {
-    let path = place.folder.path().join("exported.jsonl");
-    let (done, printed, logged) = place.run(&["export", "--output", path.to_str().unwrap()]);
+    export_as(place, "jsonl")
+}
+
+fn export_as(place: &Place, format: &str) -> PathBuf {
+    let path = place.folder.path().join(format!("exported.{format}"));
+    let output = path.to_str().unwrap();
+    let (done, printed, logged) = place.run(&["export", "--format", format, "--output", output]);
     assert!(done && printed.is_empty(), "{printed}{logged}");
     path
+}
+
+/// Has Python do something with events; what it says.
+fn python(script: &str, arguments: &[&str]) -> Vec<u8> {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/files");
+    let output = Command::new(test_deps().join("venv/bin/python"))
+        .arg(scripts.join(script))
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|why| panic!("{why}: tools/install-test-deps brings Python's packages"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
 }
 
 /// What an import says at its end.
@@ -110,6 +129,58 @@ fn an_export_becomes_the_same_events_elsewhere_once(store: Store) {
     assert!(!refused.0 && refused.2.contains("another server"), "{refused:?}");
 }
 
+fn persons_groups_and_definitions_come_along_with_an_export(store: Store) {
+    let server = Server::start(store);
+    let events: Vec<Value> = (0..70).map(story::event).collect();
+    server.ingest(&events);
+    let (expected, listed) = (story::facts(&server), story::listed(&server, EVENTS));
+    let (status, output, place) = server.stop();
+    assert!(status.success(), "{output}");
+    for format in ["jsonl", "parquet"] {
+        let file = export_as(&place, format);
+        let other = fresh(store);
+        // Duplicates were stored once.
+        let report = import(&other, &file);
+        assert!(report.contains("stored     63 events"), "{report}");
+        let again = import(&other, &file);
+        assert!(again.contains("known      63 events"), "{again}");
+        let server = other.serve();
+        assert_eq!(story::listed(&server, EVENTS), listed, "{format}");
+        for ((what, found), (_, expected)) in story::facts(&server).iter().zip(&expected) {
+            assert!(!expected.is_empty(), "no {what}");
+            assert_eq!(found, expected, "{what} by {format}");
+        }
+    }
+}
+
+#[test]
+fn parquet_files_of_other_programs_are_imported() {
+    let mut events: Vec<Value> = (0..60).map(event).collect();
+    for (n, event) in events.iter_mut().enumerate() {
+        // No finer than the coarsest of the shapes.
+        event["timestamp"] = json!(format!("2024-02-01T12:00:00.{n:03}Z"));
+    }
+    let (place, listed) = filled(Store::Sqlite, &events);
+    let file = export(&place);
+    let other = fresh(Store::Sqlite);
+    let folder = other.folder.path();
+    python("exported.py", &[file.to_str().unwrap(), folder.to_str().unwrap()]);
+    for shape in ["as-exported", "snappy-ms", "gzip-ns", "lz4-text", "plain-bytes", "dictionaries"]
+    {
+        let report = import(&other, &folder.join(format!("{shape}.parquet")));
+        let stored =
+            report.contains("read       10 lines") && report.contains("stored     10 events");
+        assert!(stored, "{shape}:\n{report}");
+    }
+    let again = import(&other, &folder.join("as-exported.parquet"));
+    assert!(again.contains("known      10 events"), "{again}");
+    fs::write(folder.join("none.parquet"), "PAR1 and nothing more").unwrap();
+    let refused = other.run(&["import", folder.join("none.parquet").to_str().unwrap()]);
+    assert!(!refused.0 && refused.2.contains("cannot read"), "{refused:?}");
+    let server = other.serve();
+    assert_eq!(server.get(EVENTS).expect(200).json(), listed);
+}
+
 fn an_import_that_is_killed_goes_on(store: Store) {
     let place = fresh(store);
     let file = place.folder.path().join("events.jsonl");
@@ -120,6 +191,16 @@ fn an_import_that_is_killed_goes_on(store: Store) {
         text.push_str(&format!("{line}\n"));
     }
     fs::write(&file, &text).unwrap();
+    goes_on(&place, &file);
+    if store == Store::Sqlite {
+        let place = fresh(store);
+        let folder = place.folder.path();
+        python("exported.py", &[file.to_str().unwrap(), folder.to_str().unwrap()]);
+        goes_on(&place, &folder.join("nameless.parquet"));
+    }
+}
+
+fn goes_on(place: &Place, file: &Path) {
     let imports = place.folder.path().join("imports");
     let kept = |file: std::io::Result<fs::DirEntry>| {
         file.unwrap().path().extension() == Some("lines".as_ref())
@@ -132,20 +213,19 @@ fn an_import_that_is_killed_goes_on(store: Store) {
         std::thread::sleep(Duration::from_millis(1));
     }
     drop(running);
-    let report = import(&place, &file);
+    let report = import(place, file);
     assert!(report.contains("went on behind line"), "{report}");
     assert!(!progressed(), "an import that ended needs no progress");
-    let again = import(&place, &file);
+    let again = import(place, file);
     assert!(
         again.contains("stored     0 events") && again.contains("known      20000 events"),
         "{again}"
     );
-    assert_eq!(fs::read_to_string(export(&place)).unwrap().lines().count(), 20_000);
+    assert_eq!(fs::read_to_string(export(place)).unwrap().lines().count(), 20_000);
 }
 
 #[test]
 fn polars_reads_the_listed_files_and_counts_what_the_api_counts() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/files/count.py");
     let events: Vec<Value> = (0..90).map(event).collect();
     let server = Server::start(Store::Sqlite);
     server.ingest(&events[..50]);
@@ -165,16 +245,8 @@ fn polars_reads_the_listed_files_and_counts_what_the_api_counts() {
     assert!(done, "{logged}");
     let files: Value = serde_json::from_str(&printed).unwrap();
     assert!(files["files"].as_array().unwrap().len() > 1, "{files}");
-    let output = Command::new(test_deps().join("venv/bin/python"))
-        .arg(script)
-        .arg(&printed)
-        .output()
-        .unwrap_or_else(|why| {
-            panic!("{why}: tools/install-test-deps brings Python's packages");
-        });
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{complaint}");
-    let read: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let counted = python("count.py", &[&printed]);
+    let read: Value = serde_json::from_slice(&counted).unwrap();
     assert_eq!(read["events"], expected);
     let numbers: f64 = (0..90).sum::<usize>() as f64;
     assert_eq!(read["sum"].as_f64(), Some(numbers), "properties are columns");

@@ -1,0 +1,128 @@
+//! The same batches in any order, some of them sent again, end in the same answer, where the
+//! contract lets order not matter: no two of these events set the same property of a person.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::random_streams::Dice;
+use crate::world::{Database, Sent, World, event};
+
+const USERS: usize = 6;
+const ORDERS: u64 = 4;
+/// How often a batch arrives at most.
+const COPIES_MAX: usize = 3;
+
+/// Batches of everything that some people do.
+fn batches() -> Vec<Vec<Sent>> {
+    let mut all = Vec::new();
+    for user in 0..USERS {
+        let (me, stranger) = (format!("user {user}"), format!("stranger {user}"));
+        let set = |key: &str| json!({ "$set": { format!("{key} {user}"): user }, "page": "/" });
+        all.push(vec![
+            event("viewed", &stranger, set("seen")),
+            event("paid", &stranger, json!({})),
+        ]);
+        all.push(vec![event("$identify", &me, json!({ "$anon_distinct_id": stranger }))]);
+        all.push(vec![
+            event("paid", &me, set("price")),
+            event("viewed", &me, json!({ "n": user })),
+        ]);
+        all.push(vec![event("$create_alias", &me, json!({ "alias": format!("alias {user}") }))]);
+        let key = format!("company {}", user % 2);
+        let about = json!({ "$group_type": "company", "$group_key": key, "$group_set": { format!("size {user}"): 1 } });
+        all.push(vec![
+            event("$groupidentify", &me, about),
+            event("met", &format!("alias {user}"), json!({ "$groups": { "company": key } })),
+        ]);
+        all.push(vec![event(
+            "quiet",
+            &format!("quiet {user}"),
+            json!({ "$process_person_profile": false }),
+        )]);
+    }
+    all
+}
+
+/// What does not depend on when and in which order things came.
+async fn answer(world: &World) -> BTreeMap<&'static str, Vec<String>> {
+    let ids = |name: &'static str| (0..USERS).map(move |user| format!("{name} {user}"));
+    let texts: Vec<String> =
+        ["user", "stranger", "alias", "quiet"].into_iter().flat_map(ids).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let (ids, persons) = world.catalog.identities(world.project, &texts).await.unwrap();
+    let mut told = BTreeMap::new();
+    told.insert("persons", Vec::new());
+    for person in persons {
+        let own = ids.iter().filter(|id| id.person == Some(person.no));
+        let mut own: Vec<&str> = own.map(|id| id.text.as_str()).collect();
+        own.sort_unstable();
+        let mut properties: Map<String, Value> = person.properties;
+        // Whichever event came first.
+        properties.remove("$creator_event_uuid");
+        let shown: BTreeMap<String, Value> = properties.into_iter().collect();
+        told.entry("persons")
+            .or_default()
+            .push(format!("{own:?} {shown:?} {}", person.is_identified));
+    }
+    let keys = [(0, "company 0"), (0, "company 1")];
+    for group in world.catalog.groups_by_key(world.project, &keys).await.unwrap() {
+        let shown: BTreeMap<String, Value> = group.properties.into_iter().collect();
+        told.entry("groups").or_default().push(format!("{} {shown:?}", group.key));
+    }
+    for row in world.rows() {
+        let properties: BTreeMap<String, Value> = serde_json::from_str(&row.properties).unwrap();
+        let shown = format!("{} {} {} {properties:?}", row.uuid, row.event, row.distinct_id);
+        told.entry("events").or_default().push(shown);
+    }
+    for (what, sql) in [
+        ("names", "SELECT name FROM event_definitions"),
+        (
+            "properties",
+            "SELECT owner || name || COALESCE(property_type, '') FROM property_definitions",
+        ),
+        ("pairs", "SELECT event || property FROM event_properties"),
+    ] {
+        told.insert(what, world.database.sql(sql).await);
+    }
+    told.values_mut().for_each(|lines| lines.sort());
+    told
+}
+
+// contract: ingestion section 8, order
+pub async fn batches_in_any_order_and_again_give_the_same_answer(database: Database) {
+    let batches = batches();
+    let mut straight = World::new(database.another().await).await;
+    for batch in &batches {
+        straight.send(batch).await;
+    }
+    straight.catch_up(100).await;
+    let expected = answer(&straight).await;
+    assert_eq!(expected["persons"].len(), USERS);
+    assert_eq!(expected["events"].len(), batches.iter().map(Vec::len).sum::<usize>());
+    for order in 1..=ORDERS {
+        let mut world = World::new(database.another().await).await;
+        let mut dice = Dice(order * 7_919);
+        let mut arriving: Vec<&Vec<Sent>> = batches
+            .iter()
+            .flat_map(|batch| std::iter::repeat_n(batch, 1 + dice.roll(COPIES_MAX)))
+            .collect();
+        for at in (1..arriving.len()).rev() {
+            arriving.swap(at, dice.roll(at + 1));
+        }
+        for batch in arriving {
+            world.send(batch).await;
+            match dice.roll(12) {
+                0 => world.flush(),
+                1..4 => world.catch_up(1 + dice.roll(20)).await,
+                4 => _ = world.crash_within(1 + dice.roll(20), dice.roll(40)).await,
+                _ => {}
+            }
+        }
+        world.catch_up(100).await;
+        let found = answer(&world).await;
+        for (what, expected) in &expected {
+            assert_eq!(&found[what], expected, "{what} in order {order}");
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! A process that takes in, applies, flushes and compacts is killed, at every named point and at
+//! random moments. What it leaves in the end is what an uninterrupted one leaves.
+
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use catalog::Catalog;
+use geoip::GeoIp;
+use journal::{Batch, Journal, Position};
+use model::edit::{Doomed, Edit};
+use model::person::PersonNo;
+use model::{Clock, Timestamp};
+use pipeline::{Parts, Pipeline};
+use serde_json::json;
+use tempfile::TempDir;
+use uuid::Uuid;
+use warehouse::{Effort, Faults, Step, Warehouse};
+
+use crate::random_streams::Dice;
+use crate::world::{Database, START_MICROS, Sent, World, bootstrap, open};
+
+/// Where the process keeps things, when this one is it.
+const PLACE: &str = "PIPELINE_KILLED_CATALOG";
+const STORES: &str = "PIPELINE_KILLED_STORES";
+/// `point times`: it ends when it comes to this point for the so many-th time.
+const POINT: &str = "PIPELINE_KILLED_AT";
+/// It sends records up to this position, applies all of them and ends by itself.
+const LAST: &str = "PIPELINE_KILLED_LAST";
+const TEST: &str = "sqlite::killed_anywhere_it_ends_as_if_it_had_never_been";
+
+/// The catalog has a batch, the warehouse does not.
+const COMMITTED: &str = "Committed";
+/// Each named point ends a process at the first time and at a later one.
+const TIMES: [usize; 2] = [1, 3];
+/// With those at named points, more than fifty on each engine.
+const RANDOM_KILLS: usize = 28;
+const LIFE_US_MAX: u64 = 120_000;
+/// A process that comes to no end before it has sent so many was not stopped where it should.
+const LIFE_RECORDS_MAX: u64 = 4_000;
+const BATCH_RECORDS_MAX: usize = 24;
+const IDS: usize = 12;
+/// Until PostgreSQL has noticed that the owner of a catalog is gone.
+const OWNED_PAUSE: Duration = Duration::from_millis(5);
+
+pub async fn killed_anywhere_it_ends_as_if_it_had_never_been(database: Database) {
+    if let Ok(place) = std::env::var(PLACE) {
+        live(&place).await;
+        std::process::exit(0);
+    }
+    let (killed, whole) = (Place::new(database.another().await), Place::new(database));
+    let mut points: Vec<String> = Step::ALL.iter().map(|step| format!("{step:?}")).collect();
+    points.push(COMMITTED.into());
+    let mut acknowledged = 0;
+    for (times, point) in TIMES.iter().flat_map(|times| points.iter().map(move |p| (times, p))) {
+        let said = killed.start(&[(POINT, format!("{point} {times}"))]).run(None);
+        assert!(!said.ended, "{point} was not reached {times} times");
+        acknowledged = said.follows(acknowledged);
+    }
+    for _ in 0..RANDOM_KILLS {
+        let moment = Duration::from_micros(rand::random_range(0..LIFE_US_MAX));
+        acknowledged = killed.start(&[]).run(Some(moment)).follows(acknowledged);
+    }
+    // What is there by now, acknowledged or not, and not a record more.
+    let last = killed.start(&[(LAST, "0".into())]).run(None);
+    assert!(last.ended);
+    let records = last.follows(acknowledged);
+    assert!(records > 1_000, "only {records} records");
+    assert!(whole.start(&[(LAST, records.to_string())]).run(None).ended);
+
+    let (killed, whole) = (killed.world().await, whole.world().await);
+    let (found, expected) = (killed.facts().await, whole.facts().await);
+    for (what, expected) in &expected {
+        assert_eq!(&found[what], expected, "{what} of {records} records");
+        assert!(!expected.is_empty() || *what == "dead", "no {what}");
+    }
+}
+
+/// What a process works on.
+struct Place {
+    database: Database,
+    stores: TempDir,
+}
+
+impl Place {
+    fn new(database: Database) -> Self {
+        Self { database, stores: tempfile::tempdir().unwrap() }
+    }
+
+    fn start(&self, environment: &[(&str, String)]) -> Life {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", TEST, "--nocapture", "--test-threads=1"])
+            .envs(environment.iter().map(|(name, value)| (*name, value)))
+            .env(PLACE, self.database.place())
+            .env(STORES, self.stores.path())
+            // What a killed process does not clear away goes with this place.
+            .env("TMPDIR", self.stores.path())
+            .stdout(Stdio::piped());
+        Life(command.spawn().unwrap())
+    }
+
+    async fn world(self) -> World {
+        World::at(self.database, self.stores).await
+    }
+}
+
+struct Life(Child);
+
+/// What a process has printed until its end.
+struct Said {
+    /// Where the journal stood when it started, and what it acknowledged at last.
+    found: Option<u64>,
+    acknowledged: u64,
+    /// By itself.
+    ended: bool,
+}
+
+impl Said {
+    /// The journal has what was acknowledged before.
+    fn follows(&self, acknowledged: u64) -> u64 {
+        let found = self.found.expect("it does not start");
+        assert!(found >= acknowledged, "{found} of {acknowledged} are there");
+        self.acknowledged.max(found)
+    }
+}
+
+impl Life {
+    /// Until it ends, or is killed so long after it began to work.
+    fn run(mut self, kill: Option<Duration>) -> Said {
+        let mut said = Said { found: None, acknowledged: 0, ended: false };
+        let mut lines = BufReader::new(self.0.stdout.take().unwrap());
+        let (mut line, mut killer) = (String::new(), None);
+        // A line without its end was cut off by the kill.
+        while lines.read_line(&mut line).unwrap() > 0 && line.ends_with('\n') {
+            match *line.split_whitespace().collect::<Vec<_>>().as_slice() {
+                ["found", position] => {
+                    said.found = Some(position.parse().unwrap());
+                    let id = self.0.id().to_string();
+                    killer = kill.map(|moment| {
+                        std::thread::spawn(move || {
+                            std::thread::sleep(moment);
+                            Command::new("kill").args(["-9", &id]).status().unwrap()
+                        })
+                    });
+                }
+                ["acknowledged", position] => said.acknowledged = position.parse().unwrap(),
+                ["ended"] => said.ended = true,
+                _ => {}
+            }
+            line.clear();
+        }
+        if let Some(killer) = killer {
+            killer.join().unwrap();
+        }
+        let status = self.0.wait().unwrap();
+        assert_eq!(status.success(), said.ended, "{status}");
+        said
+    }
+}
+
+fn say(line: String) {
+    std::io::stdout().lock().write_all(format!("{line}\n").as_bytes()).unwrap();
+}
+
+/// The record at a position: the same in every life.
+fn record(position: u64) -> Sent {
+    let mut dice = Dice((position + 1) * 2_654_435_761);
+    (0..8).for_each(|_| _ = dice.roll(2));
+    let id = |dice: &mut Dice| format!("d{}", dice.roll(IDS));
+    let uuid = Uuid::from_u128(u128::from(position) << 64 | 0x4000_8000_0000_0000_0000);
+    let sent = |name: &str, distinct_id, properties| Sent::Event {
+        name: name.into(),
+        distinct_id,
+        uuid,
+        properties,
+    };
+    let me = id(&mut dice);
+    let numbered = json!({ format!("p{}", dice.roll(6)): position });
+    match dice.roll(24) {
+        0..8 => sent("viewed", me, json!({ "$set": numbered, "n": position, "page": "/ü" })),
+        8..10 => sent("anonymous", me, json!({ "$process_person_profile": false })),
+        10..12 => sent(
+            "$identify",
+            me,
+            json!({ "$anon_distinct_id": id(&mut dice), "$set_once": numbered }),
+        ),
+        12 => sent("$create_alias", me, json!({ "alias": id(&mut dice) })),
+        13 => sent("$merge_dangerously", me, json!({ "alias": id(&mut dice) })),
+        14 => sent("$set", me, json!({ "$set": numbered, "$unset": ["p1"] })),
+        15..17 => {
+            let kind = format!("kind {}", dice.roll(3));
+            let key = format!("key {}", dice.roll(4));
+            sent(
+                "$groupidentify",
+                me,
+                json!({ "$group_type": kind, "$group_key": key, "$group_set": numbered }),
+            )
+        }
+        17 => sent("grouped", me, json!({ "$groups": { "kind 0": "key 1" } })),
+        // Sent again by somebody who did not hear the answer; or the same event, told otherwise.
+        18..21 if position > 200 => self::record(position - 1 - dice.roll(200) as u64),
+        21 if position > 200 => match self::record(position - 1 - dice.roll(200) as u64) {
+            Sent::Event { name, distinct_id, uuid, .. } => {
+                Sent::Event { name, distinct_id, uuid, properties: json!({ "told": "again" }) }
+            }
+            other => other,
+        },
+        22 => {
+            let what = [Doomed::Person, Doomed::Events, Doomed::Both][dice.roll(3)];
+            let persons = vec![PersonNo(1 + dice.roll(IDS) as u32)];
+            Sent::Edit(Edit::DeletePersons { persons, what })
+        }
+        _ => sent(
+            &format!("rare {}", dice.roll(40)),
+            me,
+            json!({ format!("q{}", dice.roll(40)): true }),
+        ),
+    }
+}
+
+async fn owned(place: &str, clock: &Clock) -> Catalog {
+    loop {
+        match open(place, clock.clone()).await {
+            Err(catalog::Error::Owned) => tokio::time::sleep(OWNED_PAUSE).await,
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
+/// Ends the process, as a power cut would, when it comes to the point of this name.
+fn fuse() -> impl Fn(&str) + Clone + Send + Sync + 'static {
+    let given = std::env::var(POINT).ok();
+    let set = given.and_then(|point| {
+        let (name, times) = point.split_once(' ')?;
+        Some((name.to_owned(), times.parse::<usize>().unwrap()))
+    });
+    let reached = Arc::new(AtomicUsize::new(0));
+    move |at| {
+        if let Some((name, times)) = &set
+            && name == at
+            && reached.fetch_add(1, Ordering::Relaxed) + 1 == *times
+        {
+            std::process::abort();
+        }
+    }
+}
+
+/// Sends, applies, flushes, compacts and clears away, until it is killed or has sent everything.
+async fn live(place: &str) {
+    let stores = PathBuf::from(std::env::var_os(STORES).unwrap());
+    let last: Option<u64> = std::env::var(LAST).ok().map(|last| last.parse().unwrap());
+    let clock = Clock::at(Timestamp::from_micros(START_MICROS));
+    let catalog = owned(place, &clock).await;
+    let project = bootstrap(&catalog).await;
+    let settings = journal::Settings { segment_bytes: 16 << 10, ..Default::default() };
+    let journal = Journal::open(stores.join("journal"), settings).await.unwrap();
+    let found = journal.stats().next.as_u64();
+    // The test's own name stands at the beginning of the line.
+    say(format!("\nfound {found}"));
+    let fuse = fuse();
+    let burn = fuse.clone();
+    catalog.on_ingest(move |_| burn(COMMITTED));
+    let (warehouse, mut pipeline) = stores_of(&stores, &catalog, &journal, &clock, fuse).await;
+    let mut reader = journal.reader(pipeline.start()).unwrap();
+    let reach = last.map_or(found + LIFE_RECORDS_MAX, |last| last.max(found));
+    let mut dice = Dice(u64::from(std::process::id()) | 1);
+    loop {
+        let from = journal.stats().next.as_u64();
+        let to = reach.min(from + 1 + dice.roll(BATCH_RECORDS_MAX) as u64);
+        let mut batch = Batch::new();
+        for position in from..to {
+            let at = START_MICROS + position as i64 * 1_000_000;
+            batch.push(&record(position).record(project, Timestamp::from_micros(at)));
+        }
+        if from < to {
+            journal.append(batch).await.unwrap();
+            say(format!("acknowledged {to}"));
+        }
+        while reader.position() < journal.stats().next {
+            let records = reader.next_batch(BATCH_RECORDS_MAX, 1 << 20).await.unwrap();
+            pipeline.apply(&records).await.unwrap();
+        }
+        tend(&warehouse, &catalog, &journal, &mut dice).await;
+        if from == reach {
+            break;
+        }
+    }
+    warehouse.flush().unwrap();
+    journal.close().await;
+    catalog.close().await;
+    say("ended".into());
+}
+
+async fn stores_of(
+    stores: &Path,
+    catalog: &Catalog,
+    journal: &Journal,
+    clock: &Clock,
+    fuse: impl Fn(&str) + Send + Sync + 'static,
+) -> (Warehouse, Pipeline) {
+    let faults = Faults::new(move |step| {
+        fuse(&format!("{step:?}"));
+        Ok(())
+    });
+    let settings = warehouse::Settings {
+        memory_rows_max: 200,
+        row_group_rows: 64,
+        merge_segments_min: 3,
+        retired_keep: Duration::ZERO,
+        faults,
+        ..Default::default()
+    };
+    let (folder, id) = (stores.join("warehouse"), journal.id());
+    let warehouse = Warehouse::open(&folder, id.as_u128(), settings, clock.clone()).unwrap();
+    let parts = Parts {
+        catalog: catalog.clone(),
+        warehouse: warehouse.clone(),
+        journal: id,
+        geoip: GeoIp::off(),
+    };
+    (warehouse, Pipeline::open(parts).await.unwrap())
+}
+
+/// What the server does by its timetable, much more often.
+async fn tend(warehouse: &Warehouse, catalog: &Catalog, journal: &Journal, dice: &mut Dice) {
+    match dice.roll(4) {
+        0 => warehouse.flush().unwrap(),
+        1 => _ = warehouse.compact(Effort::Due).unwrap(),
+        2 => _ = warehouse.sweep().unwrap(),
+        _ => {
+            let before: Position = Pipeline::releasable(catalog, warehouse);
+            journal.release(before).await.unwrap();
+        }
+    }
+}

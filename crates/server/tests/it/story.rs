@@ -1,0 +1,123 @@
+//! A stream of events in which persons, groups and definitions come about, and what a server knows
+//! after it. Whatever happens on the way, the end must be that of an undisturbed telling.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::harness::{Answer, Call, PROJECT_KEY, Server};
+
+/// What differs between two tellings of the same story.
+const PASSING: [&str; 5] =
+    ["created_at", "last_seen_at", "last_updated_at", "updated_at", "volume_30_day"];
+
+/// The same at every telling. Their ids have a space in them, those of others have none.
+pub fn event(n: usize) -> Value {
+    let tens = n / 10;
+    let (user, stranger) = (format!("user {}", tens % 5), format!("stranger {tens}"));
+    let told = |name: &str, id: &str, properties: Value| {
+        let (minutes, seconds) = (n / 60 % 60, n % 60);
+        json!({
+            "event": name,
+            "distinct_id": id,
+            "uuid": Uuid::from_u128(0x4000_8000_0000_0000_0000 | (n as u128) << 96),
+            "timestamp": format!("2024-05-{:02}T10:{minutes:02}:{seconds:02}Z", 1 + n / 3_600),
+            "properties": properties,
+        })
+    };
+    match n % 10 {
+        0 => told("viewed", &stranger, json!({ "$set": { "seen": n }, "page": "/ü", "n": n })),
+        1 => told(
+            "$identify",
+            &user,
+            json!({ "$anon_distinct_id": stranger, "$set_once": { "first": n } }),
+        ),
+        2 => told(
+            "paid",
+            &user,
+            json!({ "$groups": { "company": format!("c {}", tens % 3) }, "price": 1.5 }),
+        ),
+        3 => told("$create_alias", &user, json!({ "alias": format!("alias {tens}") })),
+        4 => told(
+            "$groupidentify",
+            &user,
+            json!({ "$group_type": "company", "$group_key": format!("c {}", tens % 3), "$group_set": { "size": n } }),
+        ),
+        5 => told(
+            "quiet",
+            &format!("quiet {}", tens % 4),
+            json!({ "$process_person_profile": false }),
+        ),
+        // Sent again by somebody who did not hear the answer.
+        6 => event(n - 4),
+        7 => told(
+            "$set",
+            &user,
+            json!({ "$set": { format!("p{}", tens % 6): n }, "$unset": ["p3"] }),
+        ),
+        8 => told(
+            &format!("rare {}", tens % 9),
+            &format!("alias {tens}"),
+            json!({ format!("q{}", tens % 9): true }),
+        ),
+        _ => told("viewed", &user, json!({ "page": "/", "at": "2024-05-01" })),
+    }
+}
+
+/// Sends one request, whatever the answer.
+pub fn tell(server: &Server, events: &[Value]) -> Answer {
+    let body = json!({ "api_key": PROJECT_KEY, "batch": events });
+    Call::new(server.address(), "POST", "/batch/").json(body).send()
+}
+
+/// Persons, groups and definitions that came about.
+pub fn facts(server: &Server) -> Vec<(&'static str, Vec<String>)> {
+    let all = [
+        ("persons", "/api/projects/1/persons/?limit=1000"),
+        ("groups", "/api/projects/1/groups/?group_type_index=0"),
+        ("event definitions", "/api/projects/1/event_definitions/?limit=1000"),
+        ("property definitions", "/api/projects/1/property_definitions/?limit=1000"),
+        ("person properties", "/api/projects/1/property_definitions/?limit=1000&type=person"),
+    ];
+    all.map(|(what, path)| (what, listed(server, path))).into()
+}
+
+/// The objects of a list without what passes, in one order.
+pub fn listed(server: &Server, path: &str) -> Vec<String> {
+    let mut answer = server.get(path).expect(200).json();
+    assert!(answer["next"].is_null(), "{path} has more pages");
+    let results = answer["results"].as_array_mut().unwrap();
+    results.retain(|one| !is_of_others(one));
+    let mut shown: Vec<String> = results
+        .iter_mut()
+        .map(|one| {
+            forget(one);
+            // Numbers of definitions and persons depend on what others did.
+            if one.get("distinct_id").is_none() {
+                let about = one.as_object_mut().unwrap();
+                ["id", "uuid"].iter().for_each(|name| _ = about.remove(*name));
+            }
+            one.to_string()
+        })
+        .collect();
+    shown.sort();
+    shown
+}
+
+fn is_of_others(one: &Value) -> bool {
+    let ids = one["distinct_ids"].as_array();
+    one["name"] == "e" || ids.is_some_and(|ids| !ids[0].as_str().unwrap().contains(' '))
+}
+
+fn forget(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, _| !PASSING.contains(&name.as_str()));
+            members.values_mut().for_each(forget);
+            if let Some(Value::Array(ids)) = members.get_mut("distinct_ids") {
+                ids.sort_by_key(Value::to_string);
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(forget),
+        _ => {}
+    }
+}
