@@ -186,8 +186,9 @@ fn questions() -> Vec<Question> {
     let kept = |bit: &str, test: fn(&str, &str) -> String| {
         format!(
             "SELECT first, later, sum(persons) AS kept FROM (SELECT mask, count() AS persons FROM (\
-             SELECT person_id, groupBitOr({bit}) AS mask FROM events WHERE {weeks} GROUP BY person_id) GROUP BY mask) \
-             ARRAY JOIN range(8) AS first ARRAY JOIN range(8) AS later WHERE later >= first AND {} AND {} \
+             SELECT person_id, groupBitOr({bit}) AS mask FROM events WHERE {weeks} GROUP BY person_id) GROUP BY mask) AS masks \
+             CROSS JOIN (SELECT arrayJoin(range(8)) AS first) AS firsts \
+             CROSS JOIN (SELECT arrayJoin(range(8)) AS later) AS laters WHERE later >= first AND {} AND {} \
              GROUP BY first, later ORDER BY first, later",
             test("mask", "first"),
             test("mask", "later")

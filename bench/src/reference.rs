@@ -178,7 +178,7 @@ impl Reference {
         self.next += 1;
         let (person, visit) = self.visitor();
         let mut name = self.name();
-        let begins_anonymous = person % ANONYMOUS_EVERY == 0;
+        let begins_anonymous = person.is_multiple_of(ANONYMOUS_EVERY);
         let anonymous_id =
             || format!("0190{:08x}-anon-{:012}", of_person(person, 1) as u32, person);
         let named_id = || format!("user_{person}@example.com");
@@ -200,7 +200,7 @@ impl Reference {
             | 7 << 76
             | (random >> 52 & 0xfff) << 64
             | 2 << 62
-            | (random & (1 << 62) - 1);
+            | (random & ((1 << 62) - 1));
         Some(Event { micros, person, uuid, name, distinct_id, anonymous, roll, visit })
     }
 
@@ -281,8 +281,14 @@ impl Reference {
                     [((event.micros - START_MICROS) / (23 * DAY_MICROS)) as usize % 4],
             ),
         );
-        see("experiment", Text(if of_person(person, 16) % 2 == 0 { "control" } else { "test" }));
-        see("is_employee", Text(if of_person(person, 17) % 200 == 0 { "true" } else { "false" }));
+        see(
+            "experiment",
+            Text(if of_person(person, 16).is_multiple_of(2) { "control" } else { "test" }),
+        );
+        see(
+            "is_employee",
+            Text(if of_person(person, 17).is_multiple_of(200) { "true" } else { "false" }),
+        );
         see("load_ms", Integer(20 + (dice.below(3_000).min(dice.below(3_000))) as i64));
         see("scroll_depth", Decimal(dice.below(101) as f64 / 100.0));
         see("position", Integer(dice.below(50) as i64));
@@ -314,7 +320,7 @@ impl Reference {
         if let Some(anonymous) = &event.anonymous {
             let _ = write!(out, r#","$anon_distinct_id":"{anonymous}""#);
         }
-        if event.anonymous.is_some() || event.roll % 20 == 0 {
+        if event.anonymous.is_some() || event.roll.is_multiple_of(20) {
             let plan = PLANS[of_person(event.person, 15) as usize % PLANS.len()];
             let _ = write!(
                 out,

@@ -1,4 +1,4 @@
-//! Decoded dictionaries, filters and pages, kept while they are used and while there is room.
+//! Decoded columns, dictionaries, filters and pages, kept while they are used and while there is room.
 
 use std::sync::Arc;
 
@@ -13,8 +13,10 @@ use crate::segment::CachedPage;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
     Column(usize),
-    /// Column and number of the page.
+    /// Column and number of the page, as it is stored.
     Page(usize, usize),
+    /// The same, as readers count it.
+    Decoded(usize, usize),
     Distinct,
     Filter,
 }
@@ -23,6 +25,7 @@ pub(crate) enum Part {
 pub(crate) enum Cached {
     Dictionary(Arc<Dictionary>),
     Numbers(Arc<Vec<u32>>),
+    Times(Arc<Vec<i64>>),
     Filter(Arc<Sbbf>),
     Page(Arc<CachedPage>),
 }
@@ -37,6 +40,7 @@ impl Weighter<Key, Cached> for Bytes {
         let bytes = match cached {
             Cached::Dictionary(dictionary) => dictionary.memory_bytes(),
             Cached::Numbers(numbers) => numbers.len() * 4,
+            Cached::Times(times) => times.len() * 8,
             Cached::Filter(filter) => filter.num_blocks() * 32,
             Cached::Page(page) => page.bytes.len(),
         };

@@ -11,7 +11,7 @@ use roaring::RoaringBitmap;
 use crate::dictionary::{ABSENT, Column};
 use crate::fields::{Field, Number};
 use crate::manifest::SegmentEntry;
-use crate::scan::{Batch, RowTest};
+use crate::scan::{Batch, RowTest, Wanted};
 use crate::slab::Slab;
 use crate::value::Value;
 use crate::{Error, Result};
@@ -84,8 +84,8 @@ impl Predicate {
                 own.iter().map(|number| numbers.contains(*number)).collect()
             }
             Predicate::Rows(test) => {
-                let every: Vec<usize> = (0..rows.len()).collect();
-                let batch = Batch::read(slab, rows, test.columns(), &every)?;
+                let times = slab.numbers(Number::Timestamp, rows.clone())?;
+                let batch = Batch::read(slab, rows, test.columns(), &Wanted::All, times)?;
                 test.keep(&batch).map_err(Error::Condition)?
             }
             Predicate::All(parts) => combine(parts, slab, rows, true, |a, b| a && b)?,
@@ -163,6 +163,16 @@ impl Filter {
     /// Whether rows of a wanted event and time need no further look.
     pub(crate) fn is_about_event_and_time(&self) -> bool {
         self.distinct_nos.is_none() && self.predicate.is_none()
+    }
+
+    /// Whether that is plain from the ends: of one event, in the order of time, and all alive.
+    pub(crate) fn keeps_all(&self, slab: &Slab, times: &[i64], event: Option<&str>) -> bool {
+        let (Some(first), Some(last)) = (times.first(), times.last()) else { return false };
+        event.is_some()
+            && self.is_about_event_and_time()
+            && !slab.any_dead()
+            && self.wants_time(*first)
+            && self.wants_time(*last)
     }
 
     /// Which of the rows are alive and wanted.

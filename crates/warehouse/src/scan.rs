@@ -12,7 +12,7 @@ use crate::slab::Slab;
 use crate::snapshot::Snapshot;
 
 /// Rows that are read at once; what a reader holds is this many times its columns.
-const PART_ROWS_MAX: usize = 128 << 10;
+pub(crate) const PART_ROWS_MAX: usize = 128 << 10;
 /// Whole properties are wide.
 const WIDE_ROWS_MAX: usize = 4 << 10;
 
@@ -100,56 +100,76 @@ impl Part {
     pub fn read(&self, filter: &Filter, columns: &Columns) -> Result<Batch> {
         let Part { slab, rows, event } = self;
         let times = slab.numbers(Number::Timestamp, rows.clone())?;
-        let keep = filter.keep(slab, rows.clone(), &times, event.as_deref())?;
-        let kept = keep.iter().enumerate().filter(|(_, keep)| **keep);
-        let wanted: Vec<usize> = kept.map(|(at, _)| at).collect();
-        Batch::read(slab, rows, columns, &wanted)
+        let wanted = if filter.keeps_all(slab, &times, event.as_deref()) {
+            Wanted::All
+        } else {
+            let keep = filter.keep(slab, rows.clone(), &times, event.as_deref())?;
+            let kept = keep.iter().enumerate().filter(|(_, keep)| **keep);
+            Wanted::Some(kept.map(|(at, _)| at).collect())
+        };
+        Batch::read(slab, rows, columns, &wanted, times)
+    }
+}
+
+/// Which of the rows that are looked at, counted from the first.
+pub(crate) enum Wanted {
+    All,
+    Some(Vec<usize>),
+}
+
+impl Wanted {
+    fn count(&self, rows: usize) -> usize {
+        match self {
+            Wanted::All => rows,
+            Wanted::Some(wanted) => wanted.len(),
+        }
+    }
+
+    fn pick<T: Copy>(&self, from: Cow<'_, [T]>) -> Vec<T> {
+        match self {
+            Wanted::Some(wanted) if wanted.len() < from.len() => {
+                wanted.iter().map(|at| from[*at]).collect()
+            }
+            _ => from.into_owned(),
+        }
     }
 }
 
 impl Batch {
-    /// `wanted` counts from the start of `rows`.
     pub(crate) fn read(
         slab: &Slab,
         rows: &Range<usize>,
         columns: &Columns,
-        wanted: &[usize],
+        wanted: &Wanted,
+        times: Cow<'_, [i64]>,
     ) -> Result<Batch> {
-        if wanted.is_empty() {
+        let count = wanted.count(rows.len());
+        if count == 0 {
             let columns = vec![Column::absent(0); columns.keys.len()];
             return Ok(Batch { columns, ..Batch::default() });
         }
-        let numbers =
-            |number| -> Result<Vec<i64>> { Ok(pick(slab.numbers(number, rows.clone())?, wanted)) };
         let column = |key: &Key| -> Result<Column> {
             let Column { codes, dictionary } = key.column(slab, rows.clone())?;
-            Ok(Column { codes: pick(codes.into(), wanted), dictionary })
+            Ok(Column { codes: wanted.pick(codes.into()), dictionary })
         };
         let mut batch = Batch {
-            rows: wanted.len(),
-            timestamps: numbers(Number::Timestamp)?,
-            distinct_nos: pick(slab.distinct_nos(rows.clone())?, wanted),
+            rows: count,
+            timestamps: wanted.pick(times),
+            distinct_nos: wanted.pick(slab.distinct_nos(rows.clone())?),
             columns: columns.keys.iter().map(column).collect::<Result<_>>()?,
             ..Batch::default()
         };
         if columns.created_at {
-            batch.created_at = numbers(Number::CreatedAt)?;
+            batch.created_at = wanted.pick(slab.numbers(Number::CreatedAt, rows.clone())?);
         }
         if columns.uuids {
-            batch.uuids = pick(slab.uuids(rows.clone())?, wanted);
+            batch.uuids = wanted.pick(slab.uuids(rows.clone())?);
         }
         if columns.properties {
-            let own: Vec<usize> = wanted.iter().map(|at| rows.start + at).collect();
+            let own = wanted.pick(rows.clone().collect::<Vec<usize>>().into());
             let events = slab.event_rows(&own)?;
             batch.properties = events.into_iter().map(|event| event.properties).collect();
         }
         Ok(batch)
     }
-}
-
-fn pick<T: Copy>(from: Cow<'_, [T]>, wanted: &[usize]) -> Vec<T> {
-    if wanted.len() == from.len() {
-        return from.into_owned();
-    }
-    wanted.iter().map(|at| from[*at]).collect()
 }
