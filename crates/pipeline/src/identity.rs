@@ -49,12 +49,15 @@ pub struct Ledger {
     next_person: u32,
     /// What the properties of its persons came to, each time they were loaded or changed.
     bytes: usize,
+    hasher: RandomState,
 }
 
 #[derive(Debug)]
 struct Slot<T> {
     row: T,
     dirty: bool,
+    /// Of a person: what its last event copied, when that was nothing new.
+    routine: Option<u64>,
 }
 
 impl Ledger {
@@ -69,16 +72,17 @@ impl Ledger {
             next_distinct,
             next_person,
             bytes: 0,
+            hasher: RandomState::new(),
         }
     }
 
     pub fn load(&mut self, ids: Vec<DistinctId>, persons: Vec<Person>) {
         for row in ids {
-            self.ids.insert(row.text.clone(), Slot { row, dirty: false });
+            self.ids.insert(row.text.clone(), Slot { row, dirty: false, routine: None });
         }
         for row in persons {
             self.bytes += serialised_bytes(&row.properties);
-            self.persons.insert(row.no, Slot { row, dirty: false });
+            self.persons.insert(row.no, Slot { row, dirty: false, routine: None });
         }
     }
 
@@ -210,6 +214,7 @@ impl Ledger {
             let mut properties = other.properties;
             properties.extend(std::mem::take(&mut slot.row.properties));
             slot.row.properties = properties;
+            slot.routine = None;
             slot.row.created_at = slot.row.created_at.min(other.created_at);
             slot.dirty = true;
         }
@@ -246,7 +251,7 @@ impl Ledger {
             version: if floor == 0 { 0 } else { floor + 1 },
             created_at: request.time,
         };
-        self.persons.insert(no, Slot { row, dirty: true });
+        self.persons.insert(no, Slot { row, dirty: true, routine: None });
         self.attach(first, no);
         no
     }
@@ -262,8 +267,16 @@ impl Ledger {
         let (known, changes) = (&slot.row.properties, request.changes);
         let always =
             matches!(request.event, "$identify" | "$create_alias" | "$merge_dangerously" | "$set");
-        if !always && !is_worth_a_write(changes, known) {
-            return false;
+        let routine = changes.routine(&self.hasher);
+        if !always {
+            // Somebody who looks around sends the same again and again.
+            if routine.is_some() && slot.routine == routine {
+                return false;
+            }
+            if !is_worth_a_write(changes, known) {
+                slot.routine = routine;
+                return false;
+            }
         }
         let copies = |name: &String| changes.copied.iter().any(|copied| copied.name == name);
         let once = changes.set_once.iter().filter(|(name, _)| {
@@ -286,6 +299,7 @@ impl Ledger {
             warnings.push(WarningKind::PersonPropertiesSizeViolation);
             return false;
         }
+        slot.routine = None;
         slot.row.properties.extend(changed);
         removed.iter().for_each(|name| drop(slot.row.properties.remove(name)));
         slot.dirty = true;
@@ -329,7 +343,7 @@ impl Ledger {
         self.next_distinct += 1;
         let row =
             DistinctId { no, text: text.to_owned(), person: None, version: 0, version_floor: 0 };
-        self.ids.insert(text.to_owned(), Slot { row, dirty: true });
+        self.ids.insert(text.to_owned(), Slot { row, dirty: true, routine: None });
         no
     }
 }

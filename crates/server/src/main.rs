@@ -14,6 +14,7 @@ mod import;
 mod ingest;
 mod intake;
 mod logs;
+mod memory;
 mod process;
 mod runtimes;
 mod serve;
@@ -22,12 +23,8 @@ mod values;
 
 use std::process::ExitCode;
 
-/// The system's allocator takes a third of the pipeline's time, and keeps the blocks of large
-/// bodies long after they were answered.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
+    memory::return_freed_pages();
     match cli::run(&cli::command().get_matches()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

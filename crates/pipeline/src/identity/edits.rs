@@ -68,7 +68,7 @@ impl Ledger {
                 version,
                 created_at: at,
             };
-            self.persons.insert(no, Slot { row, dirty: true });
+            self.persons.insert(no, Slot { row, dirty: true, routine: None });
             if let Some(slot) = self.ids.get_mut(&text) {
                 slot.row.person = Some(no);
                 slot.row.version += SPLIT_VERSIONS;

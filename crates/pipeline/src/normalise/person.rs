@@ -1,14 +1,16 @@
 //! What an event says about its person.
 
 use std::borrow::Cow;
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 
+use ahash::RandomState;
 use geoip::Place;
 use model::WarningKind;
 use model::event::AcceptedEvent;
 use serde_json::{Map, Value};
 
 use super::properties::Properties;
-use super::{PersonStep, Rules, names};
+use super::{PersonStep, Rules, is_noise, names};
 
 #[derive(Debug, Default)]
 pub struct PersonChanges<'a> {
@@ -54,6 +56,22 @@ impl PersonChanges<'_> {
 
     pub(super) fn clear(&mut self) {
         *self = Self::default();
+    }
+
+    /// Equal for two events that copy the same names, and the same values but for what changes with
+    /// every page. None when there is more than copies.
+    pub fn routine(&self, hasher: &RandomState) -> Option<u64> {
+        if !(self.set.is_empty() && self.set_once.is_empty() && self.unset.is_empty()) {
+            return None;
+        }
+        let mut hash = hasher.build_hasher();
+        for copied in &self.copied {
+            copied.name.hash(&mut hash);
+            if !is_noise(copied.name) {
+                copied.json.hash(&mut hash);
+            }
+        }
+        Some(hash.finish())
     }
 
     /// What is copied under the names the sender did not set.
