@@ -29,7 +29,11 @@ async fn run() -> Result<ExitCode> {
         Ok(events) => events.parse().context("BENCH_EVENTS is not a number")?,
         Err(_) => EVENTS,
     };
-    let mut report = Report::default();
+    let pace = capture::pace().await?;
+    println!(
+        "a bare request costs {pace:.2} times what it did where bounds on processor time were set"
+    );
+    let mut report = Report::new(pace);
     if wanted("start") {
         starting::run(&mut report)?;
     }

@@ -42,7 +42,7 @@ pub async fn run(report: &mut Report, data: &Path, events: u64) -> Result<()> {
         unit: "s",
         ours: total / millions,
         reference: None,
-        bound: Bound::AtMost(17.0),
+        bound: Bound::CpuAtMost(17.0),
     });
     let mut known = 0.0;
     for (stage, prefix) in [

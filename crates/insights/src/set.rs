@@ -2,31 +2,44 @@
 
 use roaring::RoaringBitmap;
 
+/// So many are found fastest by looking at each.
+const LIST_LEN_MAX: usize = 16;
 /// Fewer members than this are not worth an array of bits.
-const BITS_LEN_MIN: u64 = 4_096;
+const BITS_LEN_MIN: u64 = 64;
 /// An array of bits may take so many bits for each member.
 const BITS_PER_MEMBER_MAX: u64 = 128;
 
 /// A set this many times smaller is added member by member.
 const FEW: u64 = 8;
 
-/// Starts as a compressed set and becomes an array of bits once that is about as small: adding to
-/// an array costs a fraction.
+/// Starts as a list, which most sets of a wide breakdown remain, and becomes an array of bits once
+/// its members are dense enough: adding to an array costs a fraction.
 #[derive(Clone, Debug)]
 pub(crate) enum Set {
+    /// In no order.
+    List(Vec<u32>),
     Sparse(RoaringBitmap),
     Bits(Vec<u64>),
 }
 
 impl Default for Set {
     fn default() -> Self {
-        Self::Sparse(RoaringBitmap::new())
+        Self::List(Vec::new())
     }
 }
 
 impl Set {
     pub fn insert(&mut self, number: u32) {
         match self {
+            Self::List(members) => {
+                if members.contains(&number) {
+                    return;
+                }
+                members.push(number);
+                if members.len() > LIST_LEN_MAX {
+                    *self = Self::Sparse(members.iter().copied().collect());
+                }
+            }
             Self::Bits(words) => {
                 let at = number as usize / 64;
                 if at >= words.len() {
@@ -35,7 +48,7 @@ impl Set {
                 words[at] |= 1 << (number % 64);
             }
             Self::Sparse(members) => {
-                if members.insert(number) && members.len().is_multiple_of(BITS_LEN_MIN) {
+                if members.insert(number) && members.len().is_power_of_two() {
                     self.condense();
                 }
             }
@@ -57,6 +70,7 @@ impl Set {
 
     pub fn len(&self) -> u64 {
         match self {
+            Self::List(members) => members.len() as u64,
             Self::Bits(words) => words.iter().map(|word| u64::from(word.count_ones())).sum(),
             Self::Sparse(members) => members.len(),
         }
@@ -64,6 +78,12 @@ impl Set {
 
     pub fn union(&mut self, other: &Self) {
         match (&mut *self, other) {
+            (_, Self::List(few)) => few.iter().for_each(|number| self.insert(*number)),
+            (Self::List(few), _) => {
+                let few = std::mem::take(few);
+                *self = other.clone();
+                few.into_iter().for_each(|number| self.insert(number));
+            }
             // Many small sets become one large: that must not be copied for each.
             (Self::Sparse(own), Self::Sparse(few)) if few.len() * FEW < own.len() => {
                 few.iter().for_each(|number| self.insert(number));
@@ -91,6 +111,11 @@ impl Set {
 
     pub fn for_each(&self, mut each: impl FnMut(u32)) {
         match self {
+            Self::List(members) => {
+                let mut members = members.clone();
+                members.sort_unstable();
+                members.into_iter().for_each(each);
+            }
             Self::Sparse(members) => members.iter().for_each(each),
             Self::Bits(words) => {
                 for (at, word) in words.iter().enumerate() {
@@ -107,6 +132,7 @@ impl Set {
     /// Of the heap; an estimate for compressed sets.
     pub fn bytes(&self) -> usize {
         match self {
+            Self::List(members) => members.capacity() * 4,
             Self::Bits(words) => words.capacity() * 8,
             Self::Sparse(members) => members.serialized_size() + 32,
         }
@@ -135,7 +161,7 @@ mod tests {
                 other.0.insert(number);
                 other.1.insert(number);
             }
-            for few in [0, 5_000] {
+            for few in [0, 10, 100, 5_000] {
                 let mut few_set = (Set::default(), BTreeSet::new());
                 (0..few).for_each(|number| {
                     few_set.0.insert(number);

@@ -2,6 +2,8 @@
 
 use std::mem::size_of;
 
+use smallvec::SmallVec;
+
 /// What a cell of a table holds; threads fill tables of their own, which are put together.
 pub(crate) trait Cell: Default + Send {
     fn absorb(&mut self, other: Self);
@@ -89,7 +91,8 @@ const DENSE_ROWS: usize = 256;
 
 #[derive(Debug)]
 struct Row<C> {
-    cells: Vec<(u32, C)>,
+    /// One is all there is without an interval, and often with one.
+    cells: SmallVec<[(u32, C); 1]>,
     dense: bool,
 }
 
@@ -175,7 +178,8 @@ impl<C: Cell> Tally<C> {
     pub fn bytes(&self) -> usize {
         let cell = |(_, cell): &(u32, C)| cell.bytes();
         let row = |row: &Row<C>| {
-            row.cells.capacity() * size_of::<(u32, C)>() + row.cells.iter().map(cell).sum::<usize>()
+            let heap = if row.cells.spilled() { row.cells.capacity() } else { 0 };
+            heap * size_of::<(u32, C)>() + row.cells.iter().map(cell).sum::<usize>()
         };
         let rows = self.rows.iter().flatten().map(row).sum::<usize>();
         rows + self.rows.capacity() * size_of::<Option<Row<C>>>()

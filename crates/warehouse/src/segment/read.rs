@@ -1,5 +1,7 @@
 //! Reads single columns of a row group, whole or some rows of them.
 
+mod columns;
+
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
@@ -11,8 +13,6 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use parquet::bloom_filter::Sbbf;
 use parquet::column::page::{Page, PageReader};
-use parquet::column::reader::{get_column_reader, get_typed_column_reader};
-use parquet::data_type::Int64Type;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
@@ -20,10 +20,9 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use crate::cache::{Cache, Cached, Part};
-use crate::dictionary::{Column, Dictionary};
-use crate::fields::{Field, Number, PROPERTY_PREFIX};
+use crate::dictionary::Dictionary;
+use crate::fields::PROPERTY_PREFIX;
 use crate::manifest::SegmentEntry;
-use crate::scan::PART_ROWS_MAX;
 use crate::segment::decode::{self, DataPage};
 use crate::segment::footer::{FOOTER_KEY, Footer, Run};
 use crate::segment::kind::Kind;
@@ -149,83 +148,6 @@ impl Segment {
         Ok(names.collect())
     }
 
-    /// `None` when the segment has no such column. `rows` are rows of the row group.
-    pub fn column(
-        &self,
-        group: usize,
-        field: &Field,
-        rows: Range<usize>,
-    ) -> Result<Option<Column>> {
-        let Some((column, kind)) = self.column_number(&field.name())? else { return Ok(None) };
-        let required = field.required();
-        // Codes of values that stand in the pages themselves mean something only together.
-        if self.opened()?.chunk(group, column).dictionary_page_offset().is_some() {
-            let dictionary = self.dictionary(group, column, kind)?;
-            let codes = self.decoded(group, column, rows, numbers, |rows| {
-                let (codes, _) = self.codes(group, column, kind, required, rows)?;
-                Ok(Cached::Numbers(Arc::new(codes)))
-            })?;
-            return Ok(Some(Column { codes, dictionary }));
-        }
-        let (codes, loose) = self.codes(group, column, kind, required, rows)?;
-        let dictionary = self.dictionary_of(group, column, kind, loose)?;
-        Ok(Some(Column { codes, dictionary }))
-    }
-
-    /// Codes as they are stored, and the values that no dictionary has.
-    fn codes(
-        &self,
-        group: usize,
-        column: usize,
-        kind: Kind,
-        required: bool,
-        rows: Range<usize>,
-    ) -> Result<(Vec<u32>, Dictionary)> {
-        let mut codes = Vec::with_capacity(rows.len());
-        let mut loose = Dictionary::default();
-        let first = self.pages(group, column, rows.clone(), |page| {
-            decode::codes(&page, kind, required, &mut loose, &mut codes)
-        })?;
-        trim(&mut codes, first, &rows);
-        Ok((codes, loose))
-    }
-
-    /// Values of `rows` from pages that are decoded once and kept while there is room. Whoever
-    /// reads more at a time than a question does passes by: it would drive out what they need.
-    fn decoded<T: Copy>(
-        &self,
-        group: usize,
-        column: usize,
-        rows: Range<usize>,
-        values: fn(&Cached) -> Option<&[T]>,
-        read: impl Fn(Range<usize>) -> Result<Cached>,
-    ) -> Result<Vec<T>> {
-        if rows.len() > PART_ROWS_MAX {
-            let all = read(rows)?;
-            return Ok(values(&all).ok_or_else(|| self.broken())?.to_vec());
-        }
-        let opened = self.opened()?;
-        let pages = opened.locations(group, column);
-        let end_of = |page: usize| {
-            let next = pages.get(page + 1).map(|page| page.first_row_index as usize);
-            next.unwrap_or_else(|| opened.group_size(group))
-        };
-        let mut page = pages.partition_point(|page| page.first_row_index as usize <= rows.start);
-        page = page.saturating_sub(1);
-        let mut out = Vec::with_capacity(rows.len());
-        while out.len() < rows.len() {
-            let location = pages.get(page).ok_or_else(|| self.broken())?;
-            let own = location.first_row_index as usize..end_of(page);
-            let cached = self.cached(group, Part::Decoded(column, page), || read(own.clone()))?;
-            let from = rows.start + out.len() - own.start;
-            let to = rows.end.min(own.end) - own.start;
-            let all = values(&cached).and_then(|values| values.get(from..to));
-            out.extend_from_slice(all.ok_or_else(|| self.broken())?);
-            page += 1;
-        }
-        Ok(out)
-    }
-
     /// The chunk's dictionary, or else the values that were found in its pages.
     pub fn dictionary_of(
         &self,
@@ -282,36 +204,6 @@ impl Segment {
         }
     }
 
-    pub fn numbers(&self, group: usize, number: Number, rows: Range<usize>) -> Result<Vec<i64>> {
-        let column = self.opened()?.plain_column(number.name()).ok_or_else(|| self.broken())?;
-        self.decoded(group, column, rows, times, |rows| {
-            Ok(Cached::Times(Arc::new(self.read_numbers(group, column, rows)?)))
-        })
-    }
-
-    fn read_numbers(&self, group: usize, column: usize, rows: Range<usize>) -> Result<Vec<i64>> {
-        let opened = self.opened()?;
-        let (locations, first) = opened.locations_of(group, column, &rows);
-        let count = opened.rows_of(&locations, group, column);
-        let mut pages = self.page_reader(group, column, locations)?;
-        skip_dictionary(&mut pages).map_err(Error::parquet(&self.path))?;
-        let descriptor = opened.chunk(group, column).column_descr_ptr();
-        let reader = get_column_reader(descriptor, Box::new(pages));
-        let mut reader = get_typed_column_reader::<Int64Type>(reader);
-        let mut values = Vec::with_capacity(count);
-        while values.len() < count {
-            let left = count - values.len();
-            let (read, ..) = reader
-                .read_records(left, None, None, &mut values)
-                .map_err(Error::parquet(&self.path))?;
-            if read == 0 {
-                return Err(self.broken());
-            }
-        }
-        trim(&mut values, first, &rows);
-        Ok(values)
-    }
-
     pub fn uuids(&self, group: usize, rows: Range<usize>) -> Result<Vec<[u8; 16]>> {
         let column = self.opened()?.plain_column("uuid").ok_or_else(|| self.broken())?;
         let mut uuids = Vec::with_capacity(rows.len());
@@ -361,37 +253,6 @@ impl Segment {
             Cached::Filter(filter) => Ok(filter),
             _ => Err(self.broken()),
         }
-    }
-
-    pub fn distinct_nos(&self, group: usize, rows: Range<usize>) -> Result<Vec<u32>> {
-        let column = self.opened()?.plain_column("distinct_no").ok_or_else(|| self.broken())?;
-        self.decoded(group, column, rows, numbers, |rows| {
-            let known = self.distinct_dictionary(group)?;
-            let (codes, _) = self.codes(group, column, Kind::Int, true, rows)?;
-            let number = |code: &u32| known.get(*code as usize).copied();
-            let found = codes.iter().map(number).collect::<Option<_>>();
-            Ok(Cached::Numbers(Arc::new(found.ok_or_else(|| self.broken())?)))
-        })
-    }
-
-    /// The distinct ids' numbers that a row group has.
-    pub fn distinct_dictionary(&self, group: usize) -> Result<Arc<Vec<u32>>> {
-        let load = || {
-            let column = self.opened()?.plain_column("distinct_no").ok_or_else(|| self.broken())?;
-            let (bytes, _) = self.dictionary_page(group, column)?;
-            let number = |four: &[u8]| u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
-            Ok(Cached::Numbers(Arc::new(bytes.chunks_exact(4).map(number).collect())))
-        };
-        match self.cached(group, Part::Distinct, load)? {
-            Cached::Numbers(numbers) => Ok(numbers),
-            _ => Err(self.broken()),
-        }
-    }
-
-    pub fn historical(&self, group: usize, rows: Range<usize>) -> Result<Vec<bool>> {
-        let column = self.opened()?.plain_column("historical").ok_or_else(|| self.broken())?;
-        let (codes, _) = self.codes(group, column, Kind::Bool, true, rows)?;
-        Ok(codes.into_iter().map(|code| code == 1).collect())
     }
 
     /// Decodes the pages that overlap `rows`; returns the first row decoded.
@@ -445,20 +306,6 @@ pub(crate) fn skip_dictionary(
         pages.skip_next_page()?;
     }
     Ok(())
-}
-
-fn numbers(cached: &Cached) -> Option<&[u32]> {
-    match cached {
-        Cached::Numbers(numbers) => Some(numbers),
-        _ => None,
-    }
-}
-
-fn times(cached: &Cached) -> Option<&[i64]> {
-    match cached {
-        Cached::Times(times) => Some(times),
-        _ => None,
-    }
 }
 
 fn trim<T>(values: &mut Vec<T>, first: usize, rows: &Range<usize>) {
