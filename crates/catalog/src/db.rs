@@ -8,7 +8,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use model::person::{DistinctNo, PersonNo};
 use model::{
@@ -35,6 +35,9 @@ const POSTGRES_CONNECTIONS_MAX: u32 = 16;
 const ACQUIRE_WAIT: Duration = Duration::from_secs(5);
 /// Another process (an admin command) may hold SQLite's write lock this long.
 const SQLITE_BUSY_WAIT: Duration = Duration::from_secs(10);
+/// How long a server that has just ended may still hold its lock, and how often to look.
+const OWNER_WAIT: Duration = Duration::from_secs(1);
+const OWNER_PAUSE: Duration = Duration::from_millis(50);
 /// PostgreSQL's advisory lock of the one server that owns a catalog ("hedgerow" in ASCII).
 const OWNER_LOCK: i64 = 0x6865_6467_6572_6f77;
 
@@ -158,16 +161,22 @@ impl Db {
         // With the connection went the lock, and somebody else may have taken it.
         *owner = None;
         let mut connection = sqlx::PgConnection::connect_with(options).await?;
-        let taken: bool = sqlx::query("SELECT pg_try_advisory_lock($1) AS taken")
-            .bind(OWNER_LOCK)
-            .fetch_one(&mut connection)
-            .await?
-            .try_get("taken")?;
-        if !taken {
-            return Err(Error::Owned);
+        let asked = Instant::now();
+        loop {
+            let taken: bool = sqlx::query("SELECT pg_try_advisory_lock($1) AS taken")
+                .bind(OWNER_LOCK)
+                .fetch_one(&mut connection)
+                .await?
+                .try_get("taken")?;
+            if taken {
+                *owner = Some(connection);
+                return Ok(());
+            }
+            if asked.elapsed() >= OWNER_WAIT {
+                return Err(Error::Owned);
+            }
+            tokio::time::sleep(OWNER_PAUSE).await;
         }
-        *owner = Some(connection);
-        Ok(())
     }
 
     pub(crate) fn statements(&self) -> u64 {
