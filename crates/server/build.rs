@@ -8,10 +8,6 @@ use std::process::Command;
 const GIVEN: &str = "HEDGEROW_COMMIT";
 
 fn main() {
-    // The names of functions are a quarter of the program, and nobody reads them there.
-    if env::var("PROFILE").as_deref() == Ok("release") {
-        println!("cargo::rustc-link-arg-bins=-s");
-    }
     println!("cargo::rerun-if-env-changed={GIVEN}");
     let given = env::var(GIVEN).ok().filter(|commit| !commit.is_empty());
     let version = env!("CARGO_PKG_VERSION");
