@@ -12,8 +12,8 @@ fn main() {
     let given = env::var(GIVEN).ok().filter(|commit| !commit.is_empty());
     let version = env!("CARGO_PKG_VERSION");
     match given.or_else(checked_out) {
-        Some(commit) => println!("cargo::rustc-env=HEDGEROW_VERSION={version} ({commit})"),
-        None => println!("cargo::rustc-env=HEDGEROW_VERSION={version}"),
+        Some(commit) => println!("cargo::rustc-env=BUILT_VERSION={version} ({commit})"),
+        None => println!("cargo::rustc-env=BUILT_VERSION={version}"),
     }
 }
 

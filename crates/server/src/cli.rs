@@ -16,7 +16,7 @@ const CATALOG: [&str; 3] = ["data_dir", "catalog_url", "secret_key"];
 pub(crate) fn command() -> Command {
     Command::new("hedgerow")
         .about("Product analytics and feature flags that speak PostHog's wire API.")
-        .version(env!("HEDGEROW_VERSION"))
+        .version(env!("BUILT_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(100)

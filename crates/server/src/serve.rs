@@ -90,7 +90,7 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
     // Nobody has to listen to this; the log says it too.
     let address = listener.local_addr()?;
     let _ = say(&format!("listening on http://{address}\n"));
-    tracing::info!(version = env!("CARGO_PKG_VERSION"), %address, "started");
+    tracing::info!(version = env!("BUILT_VERSION"), %address, "started");
 
     let mut lost = None;
     http.accept(&listener, async {
