@@ -174,7 +174,7 @@ fn statements_are_answered() {
         ("select arrayJoin([1, 2])", json!([[1], [2]])),
         ("select [1, 2][1], 'a' || 'b', null ?? 3", json!([[1, "ab", 3]])),
         ("with t as (select event from events) select count() from t", json!([[5]])),
-        ("select 1 union all select 2", json!([[1], [2]])),
+        ("select n from (select 1 as n union all select 2 as n) order by n", json!([[1], [2]])),
         (
             "select dateDiff('day', toDateTime('2024-01-01'), toDateTime('2024-01-03'))",
             json!([[2]]),
