@@ -287,6 +287,12 @@ struct ReorderTiles {
 }
 
 /// Clients of this one read nothing but `detail`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "TilesNotReordered")]
+struct NotReordered {
+    detail: &'static str,
+}
+
 enum Reordered {
     Done(Box<Detail>),
     Refused(StatusCode, &'static str),
@@ -323,7 +329,7 @@ impl IntoResponse for Reordered {
         match self {
             Self::Done(detail) => axum::Json(detail).into_response(),
             Self::Refused(status, detail) => {
-                (status, axum::Json(json!({ "detail": detail }))).into_response()
+                (status, axum::Json(NotReordered { detail })).into_response()
             }
         }
     }
@@ -332,5 +338,7 @@ impl IntoResponse for Reordered {
 impl Answer for Reordered {
     fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<Detail>(200, schemas);
+        operation.response::<NotReordered>(400, schemas);
+        operation.response::<NotReordered>(404, schemas);
     }
 }

@@ -5,17 +5,15 @@ use std::process::Command;
 use crate::flag_sdks::test_deps;
 use crate::harness::{Server, Store};
 
-/// `make soak` gives it longer.
-const SECONDS: &str = "50";
-
 #[test]
 fn every_answer_is_as_the_schema_says() {
     let server = Server::start(Store::Sqlite);
-    let seconds = std::env::var("HEDGEROW_SOAK_SECONDS").unwrap_or(SECONDS.into());
+    // `make soak` gives it a time, and it tries what it can in that.
+    let seconds = std::env::var("HEDGEROW_SOAK_SECONDS").ok();
     let tried = Command::new(test_deps().join("venv/bin/python"))
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../compat/schema.py"))
         .arg(format!("http://{}", server.address()))
-        .arg(seconds)
+        .args(seconds)
         .output()
         .unwrap_or_else(|why| panic!("{why}: tools/install-test-deps brings Schemathesis"));
     let said = String::from_utf8_lossy(&tried.stdout);
