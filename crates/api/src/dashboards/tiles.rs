@@ -5,8 +5,8 @@ use axum::response::{IntoResponse, Response};
 use catalog::{ContentChange, DashboardChange, TILES_MAX, TileChange, TileCopy};
 use model::{Button, ButtonPlacement, ButtonStyle, DashboardId, NoteId, TileId};
 use schemars::{JsonSchema, SchemaGenerator};
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use super::body::LOOK_BYTES_MAX;
 use super::shape::Detail;
