@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::{FlagFields, Flags, Rights, Shown, shown};
 use crate::cohorts::NAME_CHARS_MAX;
 use crate::doc::{Answer, Operation};
+use crate::error::ErrorBody;
 use crate::{App, AppState, Body, Found, Id, Result, Routes, Writer};
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -67,6 +68,15 @@ struct Refused {
     error: String,
 }
 
+/// A body that cannot be read is refused in the house's shape all the same.
+#[derive(JsonSchema)]
+#[schemars(rename = "FeatureFlagUsageNotMade", untagged)]
+#[expect(dead_code, reason = "it only describes")]
+enum NotMade {
+    Usage(Refused),
+    Body(ErrorBody),
+}
+
 /// Upstream's own shape, also of what it refuses.
 enum Done {
     Yes(Box<Usage>),
@@ -85,7 +95,7 @@ impl IntoResponse for Done {
 impl Answer for Done {
     fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<Usage>(200, schemas);
-        operation.response::<Refused>(400, schemas);
+        operation.response::<NotMade>(400, schemas);
     }
 }
 
