@@ -15,8 +15,10 @@ use crate::normalise::{Finding, Normalised};
 use crate::prepare::{Item, Meaning, Subject};
 use crate::rows::{group_columns, row};
 
-/// Projects whose ledgers are kept; past it all begin anew.
-const LEDGERS_MAX: usize = 64;
+/// What the ledgers of all projects keep together, in ids and in bytes of properties; past it all
+/// begin anew.
+const KEPT_IDS_MAX: usize = 16 << 10;
+const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// Why a batch was not written.
 pub(crate) enum Failure {
@@ -120,8 +122,8 @@ async fn load(
     ledgers: &mut Ledgers,
 ) -> Result<HashMap<ProjectId, GroupLedger>, Failure> {
     let projects: Vec<ProjectId> = events.keys().copied().collect();
-    ledgers.retain(|_, ledger| !ledger.is_full());
-    if ledgers.len() > LEDGERS_MAX {
+    let held = |count: fn(&Ledger) -> usize| ledgers.values().map(count).sum::<usize>();
+    if held(Ledger::ids) > KEPT_IDS_MAX || held(Ledger::bytes) > KEPT_BYTES_MAX {
         ledgers.clear();
     }
     let new: Vec<ProjectId> =

@@ -20,10 +20,6 @@ use crate::normalise::{Copied, Merge, PersonChanges, PersonStep, is_illegal, is_
 /// Serialised; an update past it is refused and the event kept.
 const PROPERTIES_BYTES_MAX: usize = 512 << 10;
 
-/// A ledger with more ids than this, or more bytes of properties, begins anew.
-const KEPT_IDS_MAX: usize = 16 << 10;
-const KEPT_BYTES_MAX: usize = 16 << 20;
-
 /// What one event asks of identity.
 #[derive(Debug)]
 pub struct Request<'a> {
@@ -130,9 +126,14 @@ impl Ledger {
         changes
     }
 
-    /// Whether it holds more than is worth keeping for the next batch.
-    pub fn is_full(&self) -> bool {
-        self.ids.len() > KEPT_IDS_MAX || self.bytes > KEPT_BYTES_MAX
+    /// How many ids it holds.
+    pub fn ids(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// What the properties of its persons came to, an upper bound.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     fn apply_to_person(
