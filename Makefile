@@ -1,8 +1,9 @@
 # run: build and start on an empty folder. test: everything that must hold. soak: the schema, for
-# SOAK_SECONDS. bench: how fast.
-.PHONY: run build assets test lint test-deps soak bench
+# SOAK_SECONDS. fuzz: what reads bytes from strangers, FUZZ_SECONDS each. bench: how fast.
+.PHONY: run build assets test lint test-deps soak fuzz bench
 DATA_DIR ?= ./hedgerow-data
 SOAK_SECONDS ?= 1800
+FUZZ_SECONDS ?= 300
 
 run: assets
 	cargo run --release --locked -p server -- serve --data-dir $(DATA_DIR)
@@ -29,6 +30,9 @@ test-deps:
 
 soak: test-deps
 	HEDGEROW_SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p server --test it schema::
+
+fuzz:
+	FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
 
 # Sections may be named: make bench SECTIONS="start flags". BENCH_EVENTS=10000000 is the full set.
 bench: assets test-deps

@@ -62,19 +62,32 @@ async fn stored(report: &mut Report, events: u64, ask: bool) -> Result<()> {
         pipeline::run(report, &data, events).await?;
     }
     let server = Running::start(&mut hedgerow(&data)?)?;
-    if ask {
-        match Peer::start(&folder.join("chdb"))? {
-            Some(mut peer) => {
-                if !folder.join("loaded").exists() {
-                    peer.load(events, &folder)?;
-                    std::fs::write(folder.join("loaded"), "")?;
-                }
-                queries::run(report, &server, &mut peer).await?;
-            }
-            None => println!("no chDB: `make test-deps` brings it"),
-        }
-    }
     let mut set = Reference::new(events);
     let first = set.next_event().context("the set is empty")?;
+    if !ask {
+        return pipeline::lists(report, &server, &uuid_text(first.uuid)).await;
+    }
+    let Some(mut peer) = Peer::start(&folder.join("chdb"))? else {
+        anyhow::bail!("no chDB: `make test-deps` brings it");
+    };
+    if !folder.join("loaded").exists() {
+        peer.load(events, &folder)?;
+        std::fs::write(folder.join("loaded"), "")?;
+    }
+    queries::run(report, &server, &mut peer).await?;
+    if events > EVENTS {
+        let tenth = folder.join("tenth");
+        if !tenth.exists() {
+            pipeline::fill(&tenth, events / 10).await?;
+        }
+        let tenth = Running::start(&mut hedgerow(&tenth)?)?;
+        queries::growth(report, &server, &tenth).await?;
+    }
+    server.stop()?;
+    let server = Running::start(hedgerow(&data)?.args(["--column-cache-bytes-max", "1 MiB"]))?;
+    queries::uncached(report, &server, &mut peer).await?;
+    server.stop()?;
+    // Adds events, so it comes last.
+    let server = Running::start(&mut hedgerow(&data)?)?;
     pipeline::lists(report, &server, &uuid_text(first.uuid)).await
 }

@@ -24,7 +24,16 @@ const PATIENCE: Duration = Duration::from_secs(1_200);
 const PROBES: usize = 40;
 const ASKED: usize = 60;
 
-/// Fills `data` with the reference set and says what that cost.
+/// Fills `data` with the reference set.
+pub async fn fill(data: &Path, events: u64) -> Result<()> {
+    let server = Running::start(&mut hedgerow(data)?)?;
+    send(&server, events).await?;
+    caught_up(&server, events).await?;
+    quiet(&server).await?;
+    server.stop().map(drop)
+}
+
+/// The same, and says what that cost.
 pub async fn run(report: &mut Report, data: &Path, events: u64) -> Result<()> {
     report.begin("From capture to queryable");
     let server = Running::start(&mut hedgerow(data)?)?;

@@ -15,6 +15,7 @@ const ROUNDS: usize = 5;
 const SINCE: &str = "2026-01-01";
 const UNTIL: &str = "2026-04-01";
 const PLACES: f64 = 1e6;
+const DASHBOARDS: usize = 10;
 
 struct Question {
     name: &'static str,
@@ -27,21 +28,13 @@ struct Question {
 }
 
 pub async fn run(report: &mut Report, server: &Running, peer: &mut Peer) -> Result<()> {
-    let questions = questions();
     report.begin("Insights, warm, against ClickHouse (chDB)");
     let mut asker = Asker::new(server).await?;
-    let mut ratios = Vec::new();
-    for question in &questions {
-        let Some(insight) = &question.insight else { continue };
-        let (ours, theirs) = measure(&mut asker, peer, question, insight, question.rows).await?;
-        ratios.push(ours / theirs);
-        add(report, question.name, ours, theirs, Bound::RatioAtMost(0.8));
-    }
-    mean(report, &ratios, 0.35);
+    insights(report, &mut asker, peer, Bound::RatioAtMost(0.8), 0.35).await?;
 
     report.begin("The same and one more as HogQL through DataFusion, against ClickHouse (chDB)");
     let mut ratios = Vec::new();
-    for question in &questions {
+    for question in &questions() {
         let query = json!({ "kind": "HogQLQuery", "query": question.hogql });
         let as_they_are = |results: &Value| Ok(results.as_array().context("no rows")?.clone());
         let (ours, theirs) = measure(&mut asker, peer, question, &query, as_they_are).await?;
@@ -50,14 +43,107 @@ pub async fn run(report: &mut Report, server: &Running, peer: &mut Peer) -> Resu
     }
     mean(report, &ratios, 3.0);
     report.begin("Memory of all these");
+    peak(report, "peak memory", server)?;
+    let took = dashboards(server, &mut asker).await?;
     report.add(Row {
-        name: "peak memory".into(),
+        name: format!("{DASHBOARDS} dashboards of the same tiles, all at once"),
+        unit: "ms",
+        ours: took,
+        reference: None,
+        bound: Bound::None,
+    });
+    peak(report, "  peak memory", server)
+}
+
+fn peak(report: &mut Report, name: &str, server: &Running) -> Result<()> {
+    report.add(Row {
+        name: name.into(),
         unit: "MB",
         ours: server.peak_megabytes()?,
         reference: None,
         bound: Bound::AtMost(512.0),
     });
     Ok(())
+}
+
+/// The insights once more, with a server that keeps next to nothing of what it decodes.
+pub async fn uncached(report: &mut Report, server: &Running, peer: &mut Peer) -> Result<()> {
+    report.begin("Insights, columns decoded for each, against ClickHouse (chDB)");
+    insights(report, &mut Asker::new(server).await?, peer, Bound::None, 1.0).await
+}
+
+async fn insights(
+    report: &mut Report,
+    asker: &mut Asker,
+    peer: &mut Peer,
+    each: Bound,
+    together: f64,
+) -> Result<()> {
+    let mut ratios = Vec::new();
+    for question in &questions() {
+        let Some(insight) = &question.insight else { continue };
+        let (ours, theirs) = measure(asker, peer, question, insight, question.rows).await?;
+        ratios.push(ours / theirs);
+        add(report, question.name, ours, theirs, each);
+    }
+    mean(report, &ratios, together);
+    Ok(())
+}
+
+/// What ten times the events cost, against a server that has a tenth of them.
+pub async fn growth(report: &mut Report, whole: &Running, tenth: &Running) -> Result<()> {
+    report.begin("Insights on all events, against a tenth of them");
+    let (mut whole, mut tenth) = (Asker::new(whole).await?, Asker::new(tenth).await?);
+    for question in questions() {
+        let Some(insight) = &question.insight else { continue };
+        let body = json!({ "query": insight, "refresh": "force_blocking" });
+        let (mut ours, mut theirs) = (f64::MAX, f64::MAX);
+        for _ in 0..=ROUNDS {
+            ours = ours.min(asked(&mut whole, &body).await?.0);
+            theirs = theirs.min(asked(&mut tenth, &body).await?.0);
+        }
+        report.add(Row {
+            name: question.name.into(),
+            unit: "ms",
+            ours,
+            reference: Some(("a tenth", theirs)),
+            bound: Bound::RatioAtMost(10.0),
+        });
+    }
+    Ok(())
+}
+
+/// Milliseconds until every dashboard has come with all its results.
+async fn dashboards(server: &Running, asker: &mut Asker) -> Result<f64> {
+    let insights: Vec<Value> =
+        questions().into_iter().filter_map(|question| question.insight).collect();
+    let mut paths = Vec::new();
+    for number in 0..DASHBOARDS {
+        let board = json!({ "name": format!("board {number}") });
+        let board = asker.json("/api/projects/1/dashboards/", &board).await?["id"].clone();
+        for insight in &insights {
+            let query = json!({ "kind": "InsightVizNode", "source": insight });
+            let tile = json!({ "query": query, "dashboards": [board] });
+            asker.post("/api/projects/1/insights/", &tile).await?;
+        }
+        paths.push(format!("/api/projects/1/dashboards/{board}/?refresh=force_blocking"));
+    }
+    let begun = Instant::now();
+    let mut looking = Vec::new();
+    for path in paths {
+        let mut asker = Asker::new(server).await?;
+        looking.push(tokio::spawn(async move {
+            let board: Value = serde_json::from_slice(asker.get(&path).await?)?;
+            let tiles = board["tiles"].as_array().context("no tiles")?.clone();
+            Ok::<_, anyhow::Error>(tiles)
+        }));
+    }
+    for look in looking {
+        let tiles = look.await??;
+        let answered = tiles.iter().filter(|tile| tile["insight"]["result"].is_array()).count();
+        ensure!(answered == insights.len(), "a dashboard came with {answered} results");
+    }
+    Ok(begun.elapsed().as_secs_f64() * 1e3)
 }
 
 /// Milliseconds, ours and theirs: the shortest of some rounds after one whose answers must agree.
@@ -71,9 +157,7 @@ async fn measure(
     let body = json!({ "query": query, "refresh": "force_blocking" });
     let (mut ours, mut theirs) = (f64::MAX, f64::MAX);
     for round in 0..=ROUNDS {
-        let begun = Instant::now();
-        let answer = asker.json("/api/projects/1/query/", &body).await?;
-        let took = begun.elapsed().as_secs_f64() * 1e3;
+        let (took, answer) = asked(asker, &body).await?;
         let (ms, found) = peer.query(&question.peer)?;
         if round == 0 {
             same(question.name, &rows(&answer["results"])?, &found)?;
@@ -83,6 +167,12 @@ async fn measure(
         theirs = theirs.min(ms);
     }
     Ok((ours, theirs))
+}
+
+async fn asked(asker: &mut Asker, body: &Value) -> Result<(f64, Value)> {
+    let begun = Instant::now();
+    let answer = asker.json("/api/projects/1/query/", body).await?;
+    Ok((begun.elapsed().as_secs_f64() * 1e3, answer))
 }
 
 fn add(report: &mut Report, name: &str, ours: f64, theirs: f64, bound: Bound) {

@@ -38,14 +38,20 @@ impl Reason {
     }
 
     pub fn description(&self) -> Cow<'static, str> {
+        match self.told() {
+            (text, Some(number)) => format!("{text} {number}").into(),
+            (text, None) => text.into(),
+        }
+    }
+
+    /// The description, and the number that ends it.
+    pub(crate) const fn told(&self) -> (&'static str, Option<usize>) {
         match (self.code, self.condition_index) {
-            (ReasonCode::ConditionMatch, Some(index)) => {
-                format!("Matched condition set {}", index + 1).into()
-            }
+            (ReasonCode::ConditionMatch, Some(index)) => (self.code.description(), Some(index + 1)),
             (ReasonCode::NoConditionMatch, _) if self.skipped_groups => {
-                "No matching condition set; conditions on groups were skipped".into()
+                ("No matching condition set; conditions on groups were skipped", None)
             }
-            (code, _) => code.description().into(),
+            (code, _) => (code.description(), None),
         }
     }
 }

@@ -9,6 +9,7 @@ use model::{CohortId, FlagId};
 use serde_json::Value;
 
 use crate::hash::Prefix;
+use crate::write::Written;
 
 #[derive(Clone, Debug)]
 pub struct Flag {
@@ -24,6 +25,7 @@ pub struct Flag {
     pub(crate) contexts: Vec<String>,
     pub(crate) by_device: bool,
     pub(crate) prefix: Prefix,
+    pub(crate) written: Written,
     pub(crate) rules: Option<Rules>,
 }
 
@@ -114,6 +116,7 @@ impl Flag {
             contexts: definition.evaluation_contexts.clone(),
             by_device: definition.bucketing_identifier == Some(BucketingIdentifier::DeviceId),
             prefix: Prefix::of_flag(&definition.key),
+            written: Written::of(definition),
             rules: Rules::compile(&definition.key, &definition.filters, dialect),
         }
     }

@@ -16,6 +16,7 @@ mod select;
 #[cfg(feature = "service")]
 mod service;
 mod trace;
+mod write;
 
 pub use answer::{Answer, Answers, Failure, Reason, ReasonCode};
 pub use compile::{Environment, FlagSet};

@@ -1,7 +1,10 @@
 //! Sets of small numbers, exact: who was there.
 
 use roaring::RoaringBitmap;
+use smallvec::SmallVec;
 
+/// So many need no memory of their own.
+const INLINE_LEN_MAX: usize = 4;
 /// So many are found fastest by looking at each.
 const LIST_LEN_MAX: usize = 16;
 /// Fewer members than this are not worth an array of bits.
@@ -17,14 +20,14 @@ const FEW: u64 = 8;
 #[derive(Clone, Debug)]
 pub(crate) enum Set {
     /// In no order.
-    List(Vec<u32>),
+    List(SmallVec<[u32; INLINE_LEN_MAX]>),
     Sparse(RoaringBitmap),
     Bits(Vec<u64>),
 }
 
 impl Default for Set {
     fn default() -> Self {
-        Self::List(Vec::new())
+        Self::List(SmallVec::new())
     }
 }
 
@@ -132,7 +135,8 @@ impl Set {
     /// Of the heap; an estimate for compressed sets.
     pub fn bytes(&self) -> usize {
         match self {
-            Self::List(members) => members.capacity() * 4,
+            Self::List(members) if members.spilled() => members.capacity() * 4,
+            Self::List(_) => 0,
             Self::Bits(words) => words.capacity() * 8,
             Self::Sparse(members) => members.serialized_size() + 32,
         }

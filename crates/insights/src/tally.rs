@@ -2,7 +2,7 @@
 
 use std::mem::size_of;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 /// What a cell of a table holds; threads fill tables of their own, which are put together.
 pub(crate) trait Cell: Default + Send {
@@ -100,14 +100,18 @@ struct Row<C> {
 pub(crate) struct Tally<C> {
     buckets: usize,
     rows: Vec<Option<Row<C>>>,
+    measured_bytes: usize,
+    /// Cells that were asked for since.
+    touched: usize,
 }
 
 impl<C: Cell> Tally<C> {
     pub fn new(buckets: usize) -> Self {
-        Self { buckets, rows: Vec::new() }
+        Self { buckets, rows: Vec::new(), measured_bytes: 0, touched: 0 }
     }
 
     pub fn cell(&mut self, value: u32, bucket: usize) -> &mut C {
+        self.touched += 1;
         let at = value as usize;
         if at >= self.rows.len() {
             self.rows.resize_with(at + 1, || None);
@@ -166,7 +170,7 @@ impl<C: Cell> Tally<C> {
 
     /// A value's cells, one for each bucket.
     pub fn show(&self, value: u32, empty: &C, each: impl FnOnce(&[&C])) {
-        let mut cells: Vec<&C> = vec![empty; self.buckets];
+        let mut cells: SmallVec<[&C; 1]> = smallvec![empty; self.buckets];
         if let Some(Some(row)) = self.rows.get(value as usize) {
             for (bucket, cell) in &row.cells {
                 cells[*bucket as usize] = cell;
@@ -175,7 +179,17 @@ impl<C: Cell> Tally<C> {
         each(&cells);
     }
 
-    pub fn bytes(&self) -> usize {
+    /// Looking at every row costs as much as filling it, so it is done again only when as many
+    /// cells may have grown.
+    pub fn bytes(&mut self) -> usize {
+        if self.touched >= self.rows.len() {
+            self.touched = 0;
+            self.measured_bytes = self.measure();
+        }
+        self.measured_bytes
+    }
+
+    fn measure(&self) -> usize {
         let cell = |(_, cell): &(u32, C)| cell.bytes();
         let row = |row: &Row<C>| {
             let heap = if row.cells.spilled() { row.cells.capacity() } else { 0 };

@@ -5,27 +5,23 @@
 
 mod date;
 mod operator;
+mod patterns;
 mod semver;
 mod tree;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use fancy_regex::{Regex, RegexBuilder};
+use fancy_regex::Regex;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use crate::Timestamp;
 use date::Moment;
 pub use operator::Operator;
+pub use patterns::{Patterns, REGEX_CHARS_MAX};
 use semver::Range;
 pub use tree::{DEPTH_MAX, Needs, Node};
-
-/// Steps a pattern with look-around may take on one value; past it the value does not match.
-const REGEX_STEPS_MAX: usize = 20_000;
-/// Bytes a compiled pattern may take.
-const REGEX_BYTES_MAX: usize = 1 << 20;
-/// Longer patterns are programs, not filters.
-pub const REGEX_CHARS_MAX: usize = 10_000;
 
 /// How a project wants `exact` and `is_not` to read "true" and "false".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,11 +49,12 @@ pub struct Dialect {
     pub booleans: Booleans,
     /// Of dates that name no offset.
     pub zone: TimeZone,
+    pub patterns: Patterns,
 }
 
 impl Default for Dialect {
     fn default() -> Self {
-        Self { booleans: Booleans::Truthiness, zone: TimeZone::UTC }
+        Self { booleans: Booleans::Truthiness, zone: TimeZone::UTC, patterns: Patterns::default() }
     }
 }
 
@@ -97,7 +94,7 @@ enum Test {
     Contains(Vec<String>),
     Starts(String),
     Ends(String),
-    Regex(Box<Regex>),
+    Regex(Arc<Regex>),
     Number(f64),
     Between(f64, f64),
     Set,
@@ -163,7 +160,7 @@ impl Test {
             }
             O::StartsWith | O::NotStartsWith => Some(Self::Starts(lowered(value))),
             O::EndsWith | O::NotEndsWith => Some(Self::Ends(lowered(value))),
-            O::Regex | O::NotRegex => regex(&text(value)).ok().map(Box::new).map(Self::Regex),
+            O::Regex | O::NotRegex => dialect.patterns.compile(&text(value)).ok().map(Self::Regex),
             O::Gt | O::Gte | O::Lt | O::Lte => number(value).map(Self::Number),
             O::Between | O::NotBetween => match value.as_array().map(Vec::as_slice) {
                 Some([low, high]) => {
@@ -267,7 +264,7 @@ pub fn check(operator: Operator, value: &Value) -> Result<(), FilterError> {
             need(fits, "a date, or a time before now such as -7d")
         }
         O::Regex | O::NotRegex => match value.as_str() {
-            Some(pattern) => regex(pattern).map(drop),
+            Some(pattern) => patterns::regex(pattern).map(drop),
             None => need(false, "text"),
         },
         O::IContains
@@ -281,17 +278,6 @@ pub fn check(operator: Operator, value: &Value) -> Result<(), FilterError> {
             need(range.is_some(), "a version such as 1.2.3")
         }
     }
-}
-
-fn regex(pattern: &str) -> Result<Regex, FilterError> {
-    if pattern.chars().count() > REGEX_CHARS_MAX {
-        return Err(FilterError::Regex(format!("longer than {REGEX_CHARS_MAX} characters")));
-    }
-    RegexBuilder::new(pattern)
-        .backtrack_limit(REGEX_STEPS_MAX)
-        .delegate_size_limit(REGEX_BYTES_MAX)
-        .build()
-        .map_err(|why| FilterError::Regex(why.to_string()))
 }
 
 /// A string is itself, anything else its compact JSON.

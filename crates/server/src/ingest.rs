@@ -19,7 +19,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval, sleep};
-use warehouse::{Effort, Warehouse};
+use warehouse::{Effort, Retention, Warehouse};
 
 use crate::runtimes::Behind;
 use crate::settings::Settings;
@@ -35,6 +35,7 @@ const PAUSE_LONGEST: Duration = Duration::from_secs(10);
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 /// How often old things are thrown away.
 const PRUNE_EVERY: Duration = Duration::from_secs(600);
+const DAY_SECONDS: u64 = 86_400;
 /// Dead letters sent again in one round.
 const REPLAYS_AT_ONCE_MAX: i64 = 100;
 /// Merges done in a row before the journal is looked after again.
@@ -62,7 +63,7 @@ impl Ingest {
     ) -> Result<Self> {
         let clock = catalog.clock().clone();
         let (folder, id) = (folder.to_owned(), journal.id().as_u128());
-        let (warehouse_settings, own_clock) = (warehouse::Settings::default(), clock.clone());
+        let (warehouse_settings, own_clock) = (warehouse_settings(settings), clock.clone());
         let opening = move || Warehouse::open(&folder, id, warehouse_settings, own_clock);
         let warehouse = tokio::task::spawn_blocking(opening)
             .await?
@@ -174,6 +175,16 @@ async fn rest(pause: &mut Duration, stopped: &mut watch::Receiver<bool>) -> bool
     !stop
 }
 
+fn warehouse_settings(settings: &Settings) -> warehouse::Settings {
+    let age_max = settings.events_days_max.map(|days| Duration::from_secs(days.0 * DAY_SECONDS));
+    let disk_bytes_max = settings.events_disk_bytes_max.map(|bytes| bytes.0);
+    warehouse::Settings {
+        cache_bytes_max: settings.column_cache_bytes_max.0,
+        retention: Retention { age_max, disk_bytes_max },
+        ..warehouse::Settings::default()
+    }
+}
+
 /// What the stores need now and then.
 struct Chores {
     catalog: Catalog,
@@ -185,7 +196,8 @@ struct Chores {
 impl Chores {
     async fn run(self, mut stopped: watch::Receiver<bool>) {
         let mut ticks = interval(UPKEEP_EVERY);
-        let mut pruned = Instant::now();
+        // At once: what was running before may have kept more.
+        let mut prune_at = Instant::now();
         loop {
             tokio::select! {
                 biased;
@@ -210,8 +222,8 @@ impl Chores {
                     break;
                 }
             }
-            if pruned.elapsed() >= PRUNE_EVERY {
-                pruned = Instant::now();
+            if Instant::now() >= prune_at {
+                prune_at = Instant::now() + PRUNE_EVERY;
                 self.prune().await;
             }
         }

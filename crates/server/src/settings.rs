@@ -146,6 +146,12 @@ settings! {
     "Events" {
         geoip_db: Option<File> = None,
             "MaxMind-format database that says where events come from; without it, the one built in";
+        events_days_max: Option<Whole<1, 36_500>> = None,
+            "Days that events are kept, by their own time; without it, for good";
+        events_disk_bytes_max: Option<Size<{ 1 << 20 }, { 1 << 50 }>> = None,
+            "Disk space of stored events, past which the oldest are dropped; without it, all are kept";
+        column_cache_bytes_max: Size<{ 1 << 20 }, { 1 << 40 }> = Some("256 MiB"),
+            "Memory for what was read of stored events, kept for the next question";
     }
     "Logs" {
         log_format: LogFormat = Some("pretty"),

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use flags::{Answer, Answers};
-use model::FlagId;
 use model::Timestamp;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -51,7 +50,23 @@ impl Envelope {
     }
 
     pub(super) fn of(self, answers: &Answers<'_>) -> String {
-        serde_json::to_string(&Body { envelope: &self, answers }).unwrap_or_default()
+        match self.shape {
+            Shape::Flags => self.details(answers),
+            _ => serde_json::to_string(&Body { envelope: &self, answers }).unwrap_or_default(),
+        }
+    }
+
+    /// What today's SDKs ask for at every page load.
+    fn details(self, answers: &Answers<'_>) -> String {
+        let mut json = format!(r#"{{"errorsWhileComputingFlags":{},"flags":"#, answers.errors);
+        answers.write_details(&mut json);
+        let Self { request_id, evaluated_at, .. } = self;
+        json += &format!(r#","requestId":"{request_id}","evaluatedAt":{evaluated_at}"#);
+        for (key, value) in self.config.iter().flatten() {
+            json += &format!(",{}:{value}", Value::from(key.as_str()));
+        }
+        json.push('}');
+        json
     }
 }
 
@@ -82,7 +97,8 @@ impl Serialize for Body<'_> {
                 map.serialize_entry("featureFlags", &Values { all, only_enabled: false })?;
                 map.serialize_entry("featureFlagPayloads", &Payloads(all))?;
             }
-            Shape::Flags => map.serialize_entry("flags", &Flags(all))?,
+            // Written by `details`.
+            Shape::Flags => {}
         }
         map.serialize_entry("requestId", &envelope.request_id)?;
         map.serialize_entry("evaluatedAt", &envelope.evaluated_at)?;
@@ -147,71 +163,5 @@ impl Serialize for Payloads<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let paid = self.0.iter().filter_map(|answer| Some((&answer.flag.key, answer.payload?)));
         serializer.collect_map(paid)
-    }
-}
-
-struct Flags<'a>(&'a [Answer<'a>]);
-
-#[derive(Serialize)]
-struct Detail<'a> {
-    key: &'a str,
-    enabled: bool,
-    variant: Option<&'a str>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    failed: bool,
-    reason: Reason,
-    metadata: Metadata<'a>,
-}
-
-#[derive(Serialize)]
-struct Reason {
-    code: &'static str,
-    condition_index: Option<usize>,
-    description: Cow<'static, str>,
-}
-
-#[derive(Serialize)]
-struct Metadata<'a> {
-    id: FlagId,
-    version: i64,
-    description: Option<&'a str>,
-    payload: Option<&'a str>,
-    has_experiment: bool,
-}
-
-impl<'a> Detail<'a> {
-    fn of(answer: &Answer<'a>) -> Self {
-        let reason = match answer.failure {
-            Some(failure) => Reason {
-                code: failure.as_str(),
-                condition_index: None,
-                description: "The flag could not be evaluated".into(),
-            },
-            None => Reason {
-                code: answer.reason.code.as_str(),
-                condition_index: answer.reason.condition_index,
-                description: answer.reason.description(),
-            },
-        };
-        Self {
-            key: &answer.flag.key,
-            enabled: answer.enabled,
-            variant: answer.variant,
-            failed: answer.failure.is_some(),
-            reason,
-            metadata: Metadata {
-                id: answer.flag.id,
-                version: answer.flag.version,
-                description: None,
-                payload: answer.payload,
-                has_experiment: answer.flag.has_experiment,
-            },
-        }
-    }
-}
-
-impl Serialize for Flags<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|answer| (&answer.flag.key, Detail::of(answer))))
     }
 }

@@ -51,7 +51,7 @@ impl Place {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("catalog_{}_{number}", std::process::id());
         let mut connection = PgConnection::connect(&server).await.unwrap();
-        let create = AssertSqlSafe(format!("CREATE DATABASE {name}"));
+        let create = AssertSqlSafe(format!("CREATE DATABASE {name} STRATEGY FILE_COPY"));
         sqlx::raw_sql(create).execute(&mut connection).await.unwrap();
         let (cluster, _) = server.rsplit_once('/').unwrap();
         Some(Self::at(Database::Postgres { url: format!("{cluster}/{name}") }))

@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use model::ProjectId;
 use model::flag::{CohortDefinition, FlagDefinition};
 use model::group::GROUP_TYPES_MAX;
-use model::property::{Booleans, Dialect};
+use model::property::Dialect;
 use tokio::time::timeout;
 
 use super::{LocalEvaluation, Unavailable};
@@ -161,7 +161,7 @@ pub(super) async fn load(catalog: &Catalog, project: &ProjectRow) -> catalog::Re
         }
     }
     let zone = TimeZone::get(&project.timezone).unwrap_or(TimeZone::UTC);
-    let dialect = Dialect { booleans: Booleans::Truthiness, zone };
+    let dialect = Dialect { zone, ..Dialect::default() };
     let environment = Environment { dialect: dialect.clone(), cohorts: cohorts.clone() };
     Ok(ProjectFlags {
         set: FlagSet::compile(&definitions, &environment),

@@ -121,10 +121,9 @@ impl Comparison<'_> {
         if ours(operator, wanted, held) == theirs {
             return Ok(Some(theirs));
         }
-        match reading(self.sdk, operator, wanted, held) {
-            Some(Reading { answer, .. }) if answer.is_none_or(|answer| answer == theirs) => {
-                Ok(Some(theirs))
-            }
+        let dates = self.theirs.get("$dates").unwrap_or(&Value::Null);
+        match reading(self.sdk, operator, wanted, held, dates) {
+            Some(Reading { answer, .. }) if answer == theirs => Ok(Some(theirs)),
             other => Err(format!("{held} read as {theirs}, not {other:?}: {property}")),
         }
     }

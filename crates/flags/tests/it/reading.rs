@@ -18,8 +18,7 @@ pub enum Sdk {
 #[derive(Debug, PartialEq)]
 pub struct Reading {
     pub name: &'static str,
-    /// None where only JavaScript's own parser could tell.
-    pub answer: Option<bool>,
+    pub answer: bool,
 }
 
 /// What the contract's table makes of a property.
@@ -28,13 +27,19 @@ pub fn ours(operator: &str, wanted: &Value, held: &Value) -> bool {
     PropertyFilter::compile("p", operator, wanted, &Dialect::default()).accepts(Some(held), now())
 }
 
-/// The SDK's own way, if it has one here.
-pub fn reading(sdk: Sdk, operator: &str, wanted: &Value, held: &Value) -> Option<Reading> {
+/// The SDK's own way, if it has one here. `dates` are the milliseconds that JavaScript reads in texts.
+pub fn reading(
+    sdk: Sdk,
+    operator: &str,
+    wanted: &Value,
+    held: &Value,
+    dates: &Value,
+) -> Option<Reading> {
     let text = match sdk {
         Sdk::Python => python_text(held),
         Sdk::Node => js_text(held),
     };
-    let said = |name, answer| Some(Reading { name, answer: Some(answer) });
+    let said = |name, answer| Some(Reading { name, answer });
     match (sdk, operator) {
         // contract: flags 2.3, "Known divergence"; posthog-node does the same.
         (_, word) if word.starts_with("semver") => {
@@ -60,16 +65,14 @@ pub fn reading(sdk: Sdk, operator: &str, wanted: &Value, held: &Value) -> Option
                 },
             )
         }
-        (Sdk::Node, "is_date_before" | "is_date_after") => match held {
-            Value::Number(number) => {
-                let seconds = number.as_f64().unwrap() / 1_000.0;
-                said("node reads numbers as milliseconds", ours(operator, wanted, &json!(seconds)))
-            }
-            Value::String(text) if Timestamp::parse(text).is_none() => {
-                Some(Reading { name: "node reads almost any text as a date", answer: None })
-            }
-            _ => None,
-        },
+        (Sdk::Node, "is_date_before" | "is_date_after") => {
+            let (name, milliseconds) = match held {
+                Value::String(text) => ("node reads almost any text as a date", &dates[text]),
+                _ => ("node reads numbers as milliseconds", held),
+            };
+            let seconds = milliseconds.as_f64()? / 1_000.0;
+            said(name, ours(operator, wanted, &json!(seconds)))
+        }
         (Sdk::Node, word) if held.is_null() && UNKNOWN_TO_SDKS.contains(&word) => said(
             "node calls null no match before it sees that it does not know the operator",
             false,

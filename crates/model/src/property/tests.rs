@@ -41,7 +41,7 @@ fn every_recorded_comparison_gives_what_a_server_must_answer() {
             Some(2) => Booleans::Text,
             _ => Booleans::Truthiness,
         };
-        let dialect = Dialect { booleans, zone: TimeZone::UTC };
+        let dialect = Dialect { booleans, ..Dialect::default() };
         let operator = Operator::parse(operator).unwrap();
         let filter = PropertyFilter::compile("p", operator, &property["value"], &dialect);
         let expected = row.get("server_expected").unwrap_or(&row["expected"]);

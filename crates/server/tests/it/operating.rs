@@ -212,3 +212,17 @@ fn filled(template: &str) -> String {
         |segment: &str| if segment.starts_with('{') { "1".into() } else { segment.to_owned() };
     template.split('/').map(fill).collect::<Vec<String>>().join("/")
 }
+
+#[test]
+fn events_are_kept_as_long_as_is_wished() {
+    let server = Server::start(Store::Sqlite);
+    let then = |name: &str, time: serde_json::Value| json!({ "event": name, "distinct_id": "d", "timestamp": time });
+    server.ingest(&[then("old", "2020-01-01T00:00:00Z".into()), then("new", json!(null))]);
+    let all = "/api/projects/1/events/?after=2000-01-01";
+    let count = |list: &serde_json::Value| list["results"].as_array().unwrap().len();
+    assert_eq!(count(&server.get(all).expect(200).json()), 2);
+    let (_, _, mut place) = server.stop();
+    place.set("HEDGEROW_EVENTS_DAYS_MAX", "30");
+    let kept = place.serve().wait_until(all, |list| count(list) == 1);
+    assert_eq!(kept["results"][0]["event"], "new");
+}

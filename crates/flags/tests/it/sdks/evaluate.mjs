@@ -1,4 +1,5 @@
-// Reads one JSON document, answers what posthog-node evaluates locally, as JSON.
+// Reads one JSON document, answers what posthog-node evaluates locally, as JSON, and with it which
+// dates JavaScript reads in the texts.
 import { createRequire } from 'node:module'
 import { readFileSync } from 'node:fs'
 
@@ -16,15 +17,17 @@ for (const world of JSON.parse(readFileSync(0, 'utf8'))) {
   const rows = []
   for (const each of world.cases) {
     const device = each.device_id ? { $device_id: each.device_id } : {}
-    rows.push(
-      await client.getAllFlags(each.distinct_id, {
-        groups: each.groups,
-        personProperties: { ...each.person_properties, ...device },
-        groupProperties: each.group_properties,
-        onlyEvaluateLocally: true,
-        disableGeoip: true,
-      })
-    )
+    const row = await client.getAllFlags(each.distinct_id, {
+      groups: each.groups,
+      personProperties: { ...each.person_properties, ...device },
+      groupProperties: each.group_properties,
+      onlyEvaluateLocally: true,
+      disableGeoip: true,
+    })
+    const held = [each.person_properties, ...Object.values(each.group_properties ?? {})].flatMap(Object.values)
+    const texts = held.filter((value) => typeof value === 'string')
+    row.$dates = Object.fromEntries(texts.map((text) => [text, Date.parse(text)]))
+    rows.push(row)
   }
   answers.push(rows)
   await client.shutdown(1)

@@ -39,7 +39,7 @@ impl Store {
         }
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("it_{}_{number}", std::process::id());
-        administer(&format!("CREATE DATABASE {name}"));
+        administer(&format!("CREATE DATABASE {name} STRATEGY FILE_COPY"));
         let (server, _) =
             server_url().rsplit_once('/').map(|(a, b)| (a.to_owned(), b.len())).unwrap();
         Some(Database { url: format!("{server}/{name}"), name })
