@@ -32,6 +32,7 @@ pub struct FlagSet {
     static_cohorts: bool,
     persons: bool,
     groups: bool,
+    created_at: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -74,6 +75,7 @@ impl FlagSet {
             continuity: flags.iter().any(|flag| flag.active && flag.continuity),
             persons: flags.iter().any(|flag| flag.active && flag.needs_person()),
             groups: flags.iter().any(|flag| flag.active && flag.needs_groups()),
+            created_at: flags.iter().any(|flag| flag.active && flag.needs_created_at()),
             static_cohorts: cohorts.values().any(|cohort| matches!(cohort, Cohort::Static)),
             flags,
             cohorts,
@@ -103,6 +105,10 @@ impl FlagSet {
     /// Whether some answer may depend on what is stored of a person.
     pub const fn needs_person(&self) -> bool {
         self.persons || self.continuity || self.static_cohorts
+    }
+
+    pub const fn needs_created_at(&self) -> bool {
+        self.created_at
     }
 
     pub const fn needs_groups(&self) -> bool {

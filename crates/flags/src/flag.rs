@@ -132,6 +132,17 @@ impl Flag {
         })
     }
 
+    /// Whether an answer may depend on when the person was first seen.
+    pub(crate) fn needs_created_at(&self) -> bool {
+        let rules = self.rules.iter();
+        let mut conditions =
+            rules.flat_map(|rules| rules.conditions.iter().chain(&rules.super_condition));
+        conditions.any(|condition| {
+            let mut requirements = condition.requirements.iter();
+            requirements.any(|requirement| matches!(requirement, Requirement::CreatedAt(_)))
+        })
+    }
+
     pub(crate) fn needs_groups(&self) -> bool {
         let conditions = self.rules.iter().flat_map(|rules| &rules.conditions);
         let mut conditions = conditions.filter(|condition| condition.aggregation.is_some());

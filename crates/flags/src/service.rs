@@ -93,7 +93,7 @@ impl Flags {
         for (name, value) in place.properties() {
             let sent = asked.person_properties.get(name);
             if sent.is_none_or(Value::is_null) {
-                asked.person_properties.insert(name.into(), value);
+                asked.person_properties.insert(name.into(), value.clone());
             }
         }
     }
@@ -172,7 +172,11 @@ fn context<'a>(
         device_id: asked.device_id.as_deref(),
         anon_distinct_id: asked.anon_distinct_id.as_deref(),
         person: Subject::new(overrides, stored),
-        created_at: known.person.as_ref().map(|person| person.created_at.to_string().into()),
+        created_at: known
+            .person
+            .as_ref()
+            .filter(|_| flags.set.needs_created_at())
+            .map(|person| person.created_at.to_string().into()),
         cohorts: match known.unavailable {
             true => Membership::Unavailable,
             false => Membership::Known(&known.static_cohorts),

@@ -14,6 +14,7 @@ use std::time::SystemTime;
 use std::{fs, io};
 
 use maxminddb::Reader;
+use quick_cache::sync::Cache;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -21,17 +22,33 @@ include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 
 /// A database of cities has some 70 MB.
 const FILE_BYTES_MAX: u64 = 1 << 30;
+/// Addresses whose place is remembered: those who are here send more events in a moment.
+const REMEMBERED_MAX: usize = 4_096;
 
 /// Cheap to clone; shared by capture's pipeline and flag evaluation.
 #[derive(Clone, Default)]
 pub struct GeoIp(Arc<Shared>);
 
-/// A file's bytes, or those built in.
-type Database = Reader<Cow<'static, [u8]>>;
+/// A file's bytes, or those built in, and what was found in them lately.
+struct Database {
+    reader: Reader<Cow<'static, [u8]>>,
+    found: Cache<IpAddr, Option<Arc<Place>>>,
+}
+
+impl Database {
+    fn new(bytes: Cow<'static, [u8]>) -> Result<Self, maxminddb::MaxMindDbError> {
+        Ok(Self { reader: Reader::from_source(bytes)?, found: Cache::new(REMEMBERED_MAX) })
+    }
+
+    fn look_up(&self, ip: IpAddr) -> Option<Place> {
+        let record: Record = self.reader.lookup(ip).ok()?.decode().ok()??;
+        record.place()
+    }
+}
 
 #[derive(Default)]
 struct Shared {
-    reader: RwLock<Option<Database>>,
+    database: RwLock<Option<Database>>,
     file: Option<File>,
 }
 
@@ -62,18 +79,25 @@ enum Cause {
 }
 
 /// Where an address is used. Names follow the event properties they become.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Place(Vec<(&'static str, Option<Value>)>);
+#[derive(Debug)]
+pub struct Place(Vec<Property>);
+
+#[derive(Debug)]
+struct Property {
+    name: &'static str,
+    value: Option<Value>,
+    json: Option<Arc<str>>,
+}
 
 impl Place {
     /// What is known.
-    pub fn properties(&self) -> impl Iterator<Item = (&'static str, Value)> {
-        self.0.iter().filter_map(|(name, value)| Some((*name, value.clone()?)))
+    pub fn properties(&self) -> impl Iterator<Item = (&'static str, &Value)> {
+        self.0.iter().filter_map(|own| Some((own.name, own.value.as_ref()?)))
     }
 
-    /// Every standard name, with none for what is not known.
-    pub fn all_properties(&self) -> impl Iterator<Item = (&'static str, Option<Value>)> {
-        self.0.iter().cloned()
+    /// Every standard name with its value as JSON, none for what is not known.
+    pub fn json(&self) -> impl Iterator<Item = (&'static str, Option<&Arc<str>>)> {
+        self.0.iter().map(|own| (own.name, own.json.as_ref()))
     }
 }
 
@@ -84,22 +108,22 @@ impl GeoIp {
     }
 
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let (reader, version) = read(path).map_err(|cause| error(path, cause))?;
+        let (database, version) = read(path).map_err(|cause| error(path, cause))?;
         let file = File { path: path.to_owned(), read: RwLock::new(version) };
-        Ok(Self(Arc::new(Shared { reader: RwLock::new(Some(reader)), file: Some(file) })))
+        Ok(Self(Arc::new(Shared { database: RwLock::new(Some(database)), file: Some(file) })))
     }
 
     /// The database of countries in this program; off when it was built without.
     pub fn built_in() -> Result<Self, Error> {
-        let reader = BUILT_IN
-            .map(|bytes| Reader::from_source(Cow::Borrowed(bytes)))
+        let database = BUILT_IN
+            .map(|bytes| Database::new(Cow::Borrowed(bytes)))
             .transpose()
             .map_err(|cause| error(Path::new("(built in)"), cause.into()))?;
-        Ok(Self(Arc::new(Shared { reader: RwLock::new(reader), file: None })))
+        Ok(Self(Arc::new(Shared { database: RwLock::new(database), file: None })))
     }
 
     pub fn is_on(&self) -> bool {
-        self.0.reader.read().unwrap_or_else(PoisonError::into_inner).is_some()
+        self.0.database.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Whether it looks into the database of DB-IP that came with this program.
@@ -116,22 +140,26 @@ impl GeoIp {
         if version(&file.path).map_err(failed)? == known {
             return Ok(false);
         }
-        let (reader, found) = read(&file.path).map_err(failed)?;
-        *self.0.reader.write().unwrap_or_else(PoisonError::into_inner) = Some(reader);
+        let (database, found) = read(&file.path).map_err(failed)?;
+        *self.0.database.write().unwrap_or_else(PoisonError::into_inner) = Some(database);
         *file.read.write().unwrap_or_else(PoisonError::into_inner) = found;
         Ok(true)
     }
 
     /// None for addresses that mean no place: private, local, documentation.
-    pub fn look_up(&self, ip: IpAddr) -> Option<Place> {
+    pub fn look_up(&self, ip: IpAddr) -> Option<Arc<Place>> {
         let ip = ip.to_canonical();
         if !is_public(ip) {
             return None;
         }
-        let reader = self.0.reader.read().unwrap_or_else(PoisonError::into_inner);
-        let reader = reader.as_ref()?;
-        let record: Record = reader.lookup(ip).ok()?.decode().ok()??;
-        record.place()
+        let database = self.0.database.read().unwrap_or_else(PoisonError::into_inner);
+        let database = database.as_ref()?;
+        if let Some(known) = database.found.get(&ip) {
+            return known;
+        }
+        let place = database.look_up(ip).map(Arc::new);
+        database.found.insert(ip, place.clone());
+        place
     }
 }
 
@@ -149,7 +177,7 @@ fn read(path: &Path) -> Result<(Database, Version), Cause> {
     if version.1 > FILE_BYTES_MAX {
         return Err(Cause::TooLarge);
     }
-    Ok((Reader::from_source(Cow::Owned(fs::read(path)?))?, version))
+    Ok((Database::new(Cow::Owned(fs::read(path)?))?, version))
 }
 
 fn is_public(ip: IpAddr) -> bool {
@@ -266,6 +294,11 @@ impl Record {
             properties.push(("$geoip_subdivision_3_code", region_code(2)));
             properties.push(("$geoip_subdivision_3_name", region_name(2)));
         }
-        Some(Place(properties))
+        let json = |value: &Value| Arc::from(value.to_string());
+        let property = |(name, value): (&'static str, Option<Value>)| {
+            let json = value.as_ref().map(json);
+            Property { name, value, json }
+        };
+        Some(Place(properties.into_iter().map(property).collect()))
     }
 }

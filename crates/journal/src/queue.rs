@@ -32,6 +32,8 @@ pub(crate) struct Queue {
 #[derive(Default)]
 struct Waiting {
     requests: VecDeque<Request>,
+    /// The writer waits; waking it costs a system call, and it looks by itself otherwise.
+    idle: bool,
     closed: bool,
 }
 
@@ -42,8 +44,11 @@ impl Queue {
             return Err(Error::Closed);
         }
         waiting.requests.push_back(request);
+        let idle = std::mem::take(&mut waiting.idle);
         drop(waiting);
-        self.arrived.notify_one();
+        if idle {
+            self.arrived.notify_one();
+        }
         Ok(())
     }
 
@@ -61,10 +66,12 @@ impl Queue {
     /// Waits for requests and takes as many as fit into `room_bytes`, but at least one. Nothing
     /// when the queue is closed and empty.
     pub(crate) fn take(&self, room_bytes: u64, taken: &mut Vec<Request>) {
-        let mut waiting = self
-            .arrived
-            .wait_while(lock(&self.waiting), |one| one.requests.is_empty() && !one.closed)
-            .unwrap_or_else(PoisonError::into_inner);
+        let waits = |one: &mut Waiting| {
+            one.idle = one.requests.is_empty() && !one.closed;
+            one.idle
+        };
+        let waiting = self.arrived.wait_while(lock(&self.waiting), waits);
+        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
         let mut bytes = 0;
         let bytes_max = room_bytes.min(GROUP_BYTES_MAX);
         while let Some(request) = waiting.requests.pop_front_if(|request| {

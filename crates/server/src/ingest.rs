@@ -27,6 +27,9 @@ use crate::settings::Settings;
 /// Records of one batch: few enough that SQLite's writer is free again within 50 ms.
 const BATCH_RECORDS_MAX: usize = 1_000;
 const BATCH_BYTES_MAX: usize = 8 << 20;
+/// How soon another batch begins after one that was not full. Each costs a transaction, however small
+/// it is; events that come one by one, thousands in a second, share one.
+const BATCH_EVERY: Duration = Duration::from_millis(10);
 /// The pause after a batch that could not be applied, doubled each time up to the longest.
 const PAUSE_SHORTEST: Duration = Duration::from_millis(100);
 const PAUSE_LONGEST: Duration = Duration::from_secs(10);
@@ -130,7 +133,7 @@ impl Ingest {
     }
 }
 
-/// Applies what the journal has, at once when it grows.
+/// Applies what the journal has, at once when it grows after a while.
 async fn apply(
     mut pipeline: Pipeline,
     mut reader: journal::Reader,
@@ -154,6 +157,7 @@ async fn apply(
                 continue;
             }
         };
+        let begun = Instant::now();
         while let Err(error) = pipeline.apply(&records).await {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             tracing::warn!(%error, cause, "events wait in the journal");
@@ -162,6 +166,13 @@ async fn apply(
             }
         }
         pause = PAUSE_SHORTEST;
+        if records.len() < BATCH_RECORDS_MAX {
+            tokio::select! {
+                biased;
+                _ = stopped.wait_for(|stopped| *stopped) => return,
+                () = tokio::time::sleep_until(begun + BATCH_EVERY) => {}
+            }
+        }
     }
 }
 

@@ -28,7 +28,7 @@ const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/geoip
 
 fn found(geoip: &GeoIp, ip: &str) -> Option<Value> {
     let place = geoip.look_up(ip.parse::<IpAddr>().unwrap())?;
-    Some(place.properties().map(|(name, value)| (name.to_owned(), value)).collect())
+    Some(place.properties().map(|(name, value)| (name.to_owned(), value.clone())).collect())
 }
 
 #[test]

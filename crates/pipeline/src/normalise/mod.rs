@@ -12,6 +12,7 @@ mod tests;
 mod time;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use geoip::GeoIp;
 use model::WarningKind;
@@ -23,7 +24,7 @@ use uuid::Uuid;
 pub(crate) use names::{is_illegal, is_noise};
 pub use person::{Copied, PersonChanges};
 pub(crate) use properties::GROUP_NAMES;
-pub use properties::Properties;
+pub use properties::{Json, Properties};
 pub(crate) use time::parse as parse_time;
 
 /// One event after enrichment, in bytes of JSON.
@@ -147,11 +148,15 @@ pub fn normalise<'a>(
         Err(kind) => return Ok(Outcome::Drop(vec![kind.into()])),
     };
     if let Some(place) = &place {
-        place.properties().for_each(|(name, value)| properties.set_value(name, &value));
+        for (name, json) in place.json() {
+            if let Some(json) = json {
+                properties.set(name, Json::Shared(json.clone()));
+            }
+        }
     }
     match (person, event.name) {
         (PersonStep::Personless, _) | (_, "$exception" | "$groupidentify") => changes.clear(),
-        _ => person::from_event(&mut changes, &mut properties, place.as_ref()),
+        _ => person::from_event(&mut changes, &mut properties, place.as_deref()),
     }
     let group_identify = match group_identify(event, &properties) {
         Ok(found) => found,
@@ -265,7 +270,7 @@ fn locate(
     event: &AcceptedEvent<'_>,
     properties: &mut Properties<'_>,
     geoip: &GeoIp,
-) -> Option<geoip::Place> {
+) -> Option<Arc<geoip::Place>> {
     if properties.is_truthy("$geoip_disable") {
         return None;
     }

@@ -1,6 +1,5 @@
 //! What an event says about its person.
 
-use std::borrow::Cow;
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 
 use ahash::RandomState;
@@ -9,7 +8,7 @@ use model::WarningKind;
 use model::event::AcceptedEvent;
 use serde_json::{Map, Value};
 
-use super::properties::Properties;
+use super::properties::{Json, Properties};
 use super::{PersonStep, Rules, is_noise, names};
 
 #[derive(Debug, Default)]
@@ -28,7 +27,7 @@ pub struct Copied<'a> {
     pub name: &'static str,
     /// None for what is only cleared.
     pub initial: Option<&'static str>,
-    pub json: Cow<'a, str>,
+    pub json: Json<'a>,
 }
 
 impl Copied<'_> {
@@ -42,7 +41,7 @@ impl Copied<'_> {
             Value::String(text) if !self.json.contains('\\') => {
                 self.json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) == Some(text)
             }
-            Value::Null => self.json == "null",
+            Value::Null => &*self.json == "null",
             known => self.value() == *known,
         }
     }
@@ -196,11 +195,11 @@ pub(super) fn from_event<'a>(
     }));
     let Some(place) = place else { return };
     // A place that is no longer known is cleared, not kept from an earlier address.
-    changes.copied.extend(place.all_properties().map(|(name, value)| match value {
-        Some(value) => {
+    changes.copied.extend(place.json().map(|(name, json)| match json {
+        Some(json) => {
             let initial = names::initial_of_place(name);
-            Copied { name, initial, json: value.to_string().into() }
+            Copied { name, initial, json: Json::Shared(json.clone()) }
         }
-        None => Copied { name, initial: None, json: "null".into() },
+        None => Copied { name, initial: None, json: Json::Sent("null") },
     }));
 }

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use ahash::RandomState;
 use indexmap::IndexMap;
@@ -16,7 +18,27 @@ pub(crate) const GROUP_NAMES: [&str; GROUP_TYPES_MAX as usize] =
 
 /// Keeps the order and the number literals of the sender; of a repeated name the last counts.
 #[derive(Debug, Default)]
-pub struct Properties<'a>(IndexMap<Cow<'a, str>, Cow<'a, str>, RandomState>);
+pub struct Properties<'a>(IndexMap<Cow<'a, str>, Json<'a>, RandomState>);
+
+/// A value as JSON text: of the record, made here, or what many events have.
+#[derive(Clone, Debug)]
+pub enum Json<'a> {
+    Sent(&'a str),
+    Made(String),
+    Shared(Arc<str>),
+}
+
+impl Deref for Json<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        match self {
+            Self::Sent(json) => json,
+            Self::Made(json) => json,
+            Self::Shared(json) => json,
+        }
+    }
+}
 
 impl<'a> Properties<'a> {
     pub(super) fn parse(json: &'a str) -> Result<Self, RecordError> {
@@ -27,7 +49,7 @@ impl<'a> Properties<'a> {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, json)| (name.as_ref(), json.as_ref()))
+        self.0.iter().map(|(name, json)| (name.as_ref(), &**json))
     }
 
     pub(crate) fn contains(&self, name: &str) -> bool {
@@ -35,11 +57,11 @@ impl<'a> Properties<'a> {
     }
 
     pub(crate) fn json(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(Cow::as_ref)
+        self.0.get(name).map(Json::deref)
     }
 
     /// The value as it came, without a copy unless it was made here.
-    pub(super) fn shared(&self, name: &str) -> Option<Cow<'a, str>> {
+    pub(super) fn shared(&self, name: &str) -> Option<Json<'a>> {
         self.0.get(name).cloned()
     }
 
@@ -67,12 +89,12 @@ impl<'a> Properties<'a> {
         self.0.shift_remove(name);
     }
 
-    pub(super) fn set_value(&mut self, name: &str, value: &Value) {
-        let json = Cow::Owned(value.to_string());
-        match self.0.get_mut(name) {
-            Some(slot) => *slot = json,
-            None => drop(self.0.insert(Cow::Owned(name.to_owned()), json)),
-        }
+    pub(super) fn set_value(&mut self, name: &'static str, value: &Value) {
+        self.set(name, Json::Made(value.to_string()));
+    }
+
+    pub(super) fn set(&mut self, name: &'static str, json: Json<'a>) {
+        self.0.insert(Cow::Borrowed(name), json);
     }
 
     /// An upper bound of the text that [`Self::to_json`] writes.
@@ -132,7 +154,7 @@ impl<'de> Visitor<'de> for Members {
         let mut properties = Properties::default();
         while let Some(Name(name)) = members.next_key()? {
             let json: &'de RawValue = members.next_value()?;
-            properties.0.insert(name, Cow::Borrowed(json.get()));
+            properties.0.insert(name, Json::Sent(json.get()));
         }
         Ok(properties)
     }
