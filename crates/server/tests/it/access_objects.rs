@@ -12,6 +12,9 @@ both! {
     whoever_sees_not_every_flag_gets_no_definitions,
 }
 
+/// Of the kind or of the object, for whom, and the level.
+type Rule = (&'static str, &'static str, &'static str);
+
 /// Each kind: its collection, and a body that makes one.
 fn kinds() -> [(&'static str, &'static str, Value); 4] {
     [
@@ -24,8 +27,8 @@ fn kinds() -> [(&'static str, &'static str, Value); 4] {
 
 fn what_rules_say_of_an_object_is_what_happens(store: Store) {
     let world = World::new(store);
-    // rules as (of the kind or of the object, whom, level) -> how far the member goes
-    let cases: [(&[(&str, &str, &str)], &str); 14] = [
+    // rules -> how far the member goes
+    let cases: [(&[Rule], &str); 14] = [
         (&[], "editor"),
         (&[("object", "everybody", "none")], "none"),
         (&[("object", "everybody", "viewer")], "viewer"),
@@ -86,8 +89,9 @@ fn what_rules_say_of_an_object_is_what_happens(store: Store) {
                 assert_eq!(shown.json()["user_can_edit_access_levels"], manages, "{case}");
             }
             // Making one is up to the rules of the kind alone.
-            let of_kind = rules.iter().filter(|(of, _, _)| *of == "kind").map(|rule| rule.2);
-            let makes = of_kind.last().is_none_or(|level| level == "editor" || level == "manager");
+            let mut of_kind = rules.iter().filter(|(of, _, _)| *of == "kind").map(|rule| rule.2);
+            let makes =
+                of_kind.next_back().is_none_or(|level| level == "editor" || level == "manager");
             let body = if kind == "feature_flag" { json!({ "key": "!" }) } else { json!("x") };
             let answer = world.call("POST", collection, body);
             assert_eq!(answer.status, if makes { 400 } else { 403 }, "{case}: {}", answer.text());
