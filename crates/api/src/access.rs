@@ -1,10 +1,11 @@
-//! An object together with what its reader may do to it.
+//! How far a caller may go with an object, and an object together with that.
 
-use model::{AccessLevel, Level, User};
+use model::{AccessLevel, ObjectKind, Sight, User};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::caller::InProject;
+use crate::{Error, Result};
 
 /// The object's own fields, and `user_access_level` beside them.
 #[derive(Serialize, JsonSchema)]
@@ -15,19 +16,46 @@ pub struct WithAccess<T> {
     user_access_level: AccessLevel,
 }
 
-/// An object that remembers who made it.
+/// An object that remembers who made it, and that rules may be about.
 pub trait Authored {
+    const KIND: ObjectKind;
+
+    fn number(&self) -> i64;
     fn author(&self) -> Option<&User>;
 }
 
+/// Refuses whoever may not go as far as this.
+pub fn require(level: AccessLevel, needed: AccessLevel) -> Result<()> {
+    if level < needed {
+        let detail = format!("You do not have {} access to this resource.", needed.as_str());
+        return Err(Error::forbidden(detail));
+    }
+    Ok(())
+}
+
 impl<R, M> InProject<R, M> {
-    /// Authors and administrators manage what others only edit.
+    /// Authors and administrators manage what others do as rules let them.
+    pub fn level_of<T: Authored>(&self, object: &T) -> AccessLevel {
+        let author = object.author().map(|author| author.id);
+        self.viewer().level(T::KIND, object.number(), author)
+    }
+
     pub fn with_access<T: Authored>(&self, object: T) -> WithAccess<T> {
-        let own = object.author().is_some_and(|author| author.id == self.user.user.id);
-        let user_access_level = match own || self.level >= Level::Admin {
-            true => AccessLevel::Manager,
-            false => AccessLevel::Editor,
-        };
+        let user_access_level = self.level_of(&object);
         WithAccess { object, user_access_level }
+    }
+
+    /// Whoever may edit all objects of a kind may make one.
+    pub fn may_create(&self, kind: ObjectKind) -> Result<()> {
+        require(self.viewer().level_of_kind(kind), AccessLevel::Editor)
+    }
+
+    pub fn sight(&self, kind: ObjectKind) -> Sight {
+        self.viewer().sight(kind)
+    }
+
+    /// What the caller sees of every kind that rules may be about.
+    pub fn sights(&self) -> Vec<(ObjectKind, Sight)> {
+        ObjectKind::ALL.into_iter().map(|kind| (kind, self.sight(kind))).collect()
     }
 }

@@ -1,11 +1,11 @@
 //! Actions: events that people gave a name of their own.
 
 use catalog::{ActionChange, Among, NewAction};
-use model::{Action, ActionId, ActionStep, Timestamp, User};
+use model::{AccessLevel, Action, ActionId, ActionStep, ObjectKind, Timestamp, User};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::access::{Authored, WithAccess};
+use crate::access::{Authored, WithAccess, require};
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::body::{lenient_bool, max_chars, not_blank, present, tags};
 use crate::{
@@ -21,13 +21,19 @@ const DESCRIPTION_CHARS_MAX: usize = 16_384;
 const STEPS_MAX: usize = 100;
 const STEPS_BYTES_MAX: usize = 64 << 10;
 
-enum Actions {}
+pub(crate) enum Actions {}
 
 impl Resource for Actions {
     const SCOPE: &'static str = "action";
 }
 
 impl Authored for Action {
+    const KIND: ObjectKind = ObjectKind::Action;
+
+    fn number(&self) -> i64 {
+        self.id.0
+    }
+
     fn author(&self) -> Option<&User> {
         self.created_by.as_ref()
     }
@@ -47,7 +53,8 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 async fn list(caller: Reader<Actions>, page: Page, app: App) -> Result<Listing<Shown>> {
-    let (found, total) = app.catalog.actions(caller.project.id, page.window).await?;
+    let seen = caller.sight(ObjectKind::Action);
+    let (found, total) = app.catalog.actions(caller.project.id, &seen, page.window).await?;
     Ok(page.listing(found.into_iter().map(|action| caller.with_access(action)).collect(), total))
 }
 
@@ -82,6 +89,7 @@ async fn create(
     app: App,
     body: Body<CreateAction>,
 ) -> Result<Created<Shown>> {
+    caller.may_create(ObjectKind::Action)?;
     let fields = body.read()?.0.validate()?;
     let new = NewAction {
         name: fields.name.ok_or_else(|| Error::required("name"))?,
@@ -99,6 +107,7 @@ async fn create(
 
 async fn read(caller: Reader<Actions>, id: Id, app: App) -> Result<Found<Shown>> {
     let action = app.catalog.action(caller.project.id, ActionId(id.0), Among::Live).await?;
+    require(caller.level_of(&action), AccessLevel::Viewer)?;
     Ok(Found(caller.with_access(action)))
 }
 
@@ -110,7 +119,8 @@ async fn update(
     body: Body<ActionFields>,
 ) -> Result<Found<Shown>> {
     let id = ActionId(id.0);
-    app.catalog.action(caller.project.id, id, body.among()).await?;
+    let found = app.catalog.action(caller.project.id, id, body.among()).await?;
+    require(caller.level_of(&found), AccessLevel::Editor)?;
     let change = body.read()?.validate()?;
     if whole.0 && change.name.is_none() {
         return Err(Error::required("name"));
@@ -128,7 +138,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Found<ActivityListing>> {
-    page.of_all::<Action>(&app, &caller.project).await
+    page.seen(caller.sights()).of_all::<Action>(&app, &caller.project).await
 }
 
 async fn activity_of_one(
@@ -138,6 +148,7 @@ async fn activity_of_one(
     app: App,
 ) -> Result<Found<ActivityListing>> {
     let action = app.catalog.action(caller.project.id, ActionId(id.0), Among::Live).await?;
+    require(caller.level_of(&action), AccessLevel::Viewer)?;
     page.of(&app, &caller.project, &action).await
 }
 

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use catalog::{ActivityFilter, Direction, Entry, Logged, Mark, ProjectRow};
-use model::{LIMIT_MAX, Timestamp, Window};
+use model::{LIMIT_MAX, ObjectKind, Sight, Timestamp, Window};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::json;
@@ -50,6 +50,7 @@ async fn list(
         scopes: wanted.scopes,
         item_id: wanted.item_id,
         user: wanted.user,
+        seen: caller.sights(),
     };
     let from = wanted.cursor;
     // One more than is shown tells whether there is another page.
@@ -156,6 +157,8 @@ pub(crate) struct ActivityPage {
     limit: i64,
     /// The parameter that was no positive number; most lists ignore it.
     unfit: Option<&'static str>,
+    /// What the caller sees of kinds from which rules may hide something.
+    seen: Vec<(ObjectKind, Sight)>,
     base: Base,
 }
 
@@ -176,6 +179,10 @@ impl ActivityPage {
                 Err(Error::invalid(name, "invalid_input", "A positive integer is required."))
             }
         }
+    }
+
+    pub(crate) fn seen(self, seen: Vec<(ObjectKind, Sight)>) -> Self {
+        Self { seen, ..self }
     }
 
     /// What happened to all objects of a kind.
@@ -211,6 +218,7 @@ impl ActivityPage {
             scopes: vec![scope.into()],
             item_id,
             user: None,
+            seen: self.seen.clone(),
         };
         let offset = (self.number - 1).saturating_mul(self.limit);
         let window = Window { limit: self.limit, offset };
@@ -240,6 +248,7 @@ impl FromRequestParts<AppState> for ActivityPage {
             base.value(name).is_some() && base.number(name).is_none_or(|number| number < 1)
         };
         Ok(Self {
+            seen: Vec::new(),
             unfit: ["limit", "page"].iter().find(is_unfit).copied(),
             number: number("page", 1),
             limit: number("limit", PAGE_LINES_DEFAULT).min(LIMIT_MAX),

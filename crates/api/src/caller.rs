@@ -6,12 +6,13 @@
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
-use catalog::{Actor, OrganizationRow, PersonalKey, ProjectRow, Secret, UserRow};
+use catalog::{Actor, OrganizationRow, PersonalKey, ProjectRow, ProjectStanding, Secret, UserRow};
 use model::scope::{Access, Required};
-use model::{Level, OrganizationId, ProjectId, Viewer};
+use model::{Access as Rules, Level, OrganizationId, ProjectId, Viewer};
 use schemars::SchemaGenerator;
 use uuid::Uuid;
 
@@ -58,7 +59,10 @@ pub type AccountWriter<R> = OnAccount<R, Write>;
 pub struct InProject<R, M> {
     pub user: UserRow,
     pub project: ProjectRow,
+    /// In the project, which rules may raise.
     pub level: Level,
+    /// What the project's rules say to the caller.
+    pub rules: Arc<Rules>,
     /// Whether a personal key was used, rather than a browser session.
     pub by_key: bool,
     of: PhantomData<fn() -> (R, M)>,
@@ -89,14 +93,23 @@ impl<R, M> InProject<R, M> {
         }
     }
 
-    /// The caller as dashboards see them.
-    pub fn viewer(&self) -> Viewer {
-        Viewer { user: self.user.user.id, administrates: self.administrates() }
+    /// The caller as the project's objects see them.
+    pub fn viewer(&self) -> Viewer<'_> {
+        let (user, administrates) = (self.user.user.id, self.administrates());
+        Viewer { user, administrates, access: &self.rules }
     }
 
-    /// An organization's owners and administrators administer its projects; members work in them.
+    /// An organization's owners and administrators administer its projects; members work in them,
+    /// unless a rule says otherwise.
     pub fn administrates(&self) -> bool {
         self.level >= Level::Admin
+    }
+
+    pub fn require_administrator(&self) -> Result<()> {
+        if !self.administrates() {
+            return Err(Error::forbidden("You don't have sufficient permissions in the project."));
+        }
+        Ok(())
     }
 }
 
@@ -151,9 +164,11 @@ impl<R: Resource, M: Mode> InProject<R, M> {
         let required = Required { object: R::SCOPE, access: M::ACCESS };
         let credentials = auth::authenticate(parts, app).await?;
         let project = project(parts, app, &credentials, token).await?;
-        let level = permit(app, &credentials, &project, required.object, required.access).await?;
-        let by_key = credentials.is_key();
-        Ok(Self { user: credentials.into_user(), project, level, by_key, of: PhantomData })
+        let standing =
+            permit(app, &credentials, &project, required.object, required.access).await?;
+        let (by_key, rules) = (credentials.is_key(), Arc::new(standing.access));
+        let (user, level) = (credentials.into_user(), standing.level);
+        Ok(Self { user, project, level, rules, by_key, of: PhantomData })
     }
 }
 
@@ -219,12 +234,15 @@ async fn permit(
     project: &ProjectRow,
     object: &str,
     access: Access,
-) -> Result<Level> {
+) -> Result<ProjectStanding> {
     credentials.may_enter_project(project)?;
     credentials.may(object, access)?;
-    level(app, credentials, project.organization)
-        .await?
-        .ok_or_else(|| Error::forbidden("You don't have access to the project."))
+    let user = credentials.user().user.id;
+    let standing = app.catalog.standing_in(user, project.id).await?;
+    let standing =
+        standing.ok_or_else(|| Error::forbidden("You don't have access to the project."))?;
+    check_keys(credentials, standing.may_use_keys)?;
+    Ok(standing)
 }
 
 async fn permit_in(
@@ -249,12 +267,17 @@ async fn level(
 ) -> Result<Option<Level>> {
     let user = credentials.user().user.id;
     let Some(standing) = app.catalog.standing(user, organization).await? else { return Ok(None) };
-    if credentials.is_key() && !standing.may_use_keys {
+    check_keys(credentials, standing.may_use_keys)?;
+    Ok(Some(standing.level))
+}
+
+fn check_keys(credentials: &Credentials, may_use_keys: bool) -> Result<()> {
+    if credentials.is_key() && !may_use_keys {
         return Err(Error::forbidden(
             "Your organization does not allow its members to use personal API keys.",
         ));
     }
-    Ok(Some(standing.level))
+    Ok(())
 }
 
 async fn parameters(parts: &mut Parts) -> Result<HashMap<String, String>> {

@@ -19,7 +19,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 
 async fn list(caller: Reader<Dashboards>, id: Id, app: App) -> Result<Found<Vec<Collaborator>>> {
     let (project, id) = (caller.project.id, DashboardId(id.0));
-    app.catalog.dashboard(project, id, None, Among::Live).await.map_err(missing)?;
+    app.catalog.seen_dashboard(project, id, caller.viewer()).await.map_err(missing)?;
     Ok(Found(app.catalog.collaborators(project, id).await?))
 }
 

@@ -5,8 +5,8 @@ pub(crate) mod shape;
 mod templates;
 mod tiles;
 
-use catalog::{Among, Contents, Copies, DashboardFilter, NewDashboard};
-use model::{CreationMode, DashboardId, Restriction};
+use catalog::{Among, Contents, Copies, DashboardFilter, NewDashboard, Source};
+use model::{CreationMode, DashboardId, ObjectKind, Restriction, Sight};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -68,6 +68,7 @@ impl FromRequestParts<AppState> for Wanted {
             tags: crate::body::tags(&tags)?,
             exclude_generated: switch("exclude_generated", generated.as_ref())? == Some(true),
             search: search(wanted.as_ref())?,
+            seen: Sight::Everything,
         }))
     }
 }
@@ -89,7 +90,8 @@ async fn list(
     app: App,
 ) -> Result<Listing<Listed>> {
     let (user, viewer) = (caller.user.user.id, caller.viewer());
-    let found = app.catalog.dashboards(caller.project.id, user, &wanted.0, page.window).await?;
+    let wanted = DashboardFilter { seen: caller.sight(ObjectKind::Dashboard), ..wanted.0 };
+    let found = app.catalog.dashboards(caller.project.id, user, &wanted, page.window).await?;
     let shown = found.0.into_iter().map(|head| Listed::new(head, viewer)).collect();
     Ok(page.listing(shown, found.1))
 }
@@ -111,6 +113,7 @@ async fn create(
     app: App,
     body: Body<Both<DashboardFields, CreateFields>>,
 ) -> Result<Created<Detail>> {
+    caller.may_create(ObjectKind::Dashboard)?;
     let (fields, create) = body.read_both()?;
     let mut new = fields.validate()?.into_new();
     let template = create.use_template.given().filter(|name| !name.is_empty());
@@ -129,7 +132,12 @@ async fn create(
                 _ => Copies::Tiles,
             };
             new.creation_mode = CreationMode::Duplicate;
-            new.contents = Contents::Of(DashboardId(source), copies);
+            new.contents = Contents::Of(Source {
+                dashboard: DashboardId(source),
+                copies,
+                dashboards: caller.sight(ObjectKind::Dashboard),
+                insights: caller.sight(ObjectKind::Insight),
+            });
         }
         (None, None) => {}
     }
@@ -167,8 +175,8 @@ async fn read(
     app: App,
 ) -> Result<Found<Detail>> {
     let user = Some(caller.user.user.id);
-    let found = app.catalog.dashboard(caller.project.id, DashboardId(id.0), user, Among::Live);
-    let mut dashboard = found.await?;
+    let id = DashboardId(id.0);
+    let mut dashboard = app.catalog.seen_dashboard(caller.project.id, id, caller.viewer()).await?;
     let filters = ReadQuery::object("filters_override", query.filters_override.as_ref())?;
     let variables = ReadQuery::object("variables_override", query.variables_override.as_ref())?;
     app.catalog.note_access(&mut dashboard).await?;
@@ -205,7 +213,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Found<ActivityListing>> {
-    page.of_scope(&app, &caller.project, "Dashboard", None).await
+    page.seen(caller.sights()).of_scope(&app, &caller.project, "Dashboard", None).await
 }
 
 async fn activity_of_one(
@@ -215,7 +223,7 @@ async fn activity_of_one(
     app: App,
 ) -> Result<Found<ActivityListing>> {
     let id = DashboardId(id.0);
-    app.catalog.dashboard(caller.project.id, id, None, Among::Live).await?;
+    app.catalog.seen_dashboard(caller.project.id, id, caller.viewer()).await?;
     page.of_scope(&app, &caller.project, "Dashboard", Some(id.to_string())).await
 }
 

@@ -10,14 +10,16 @@ mod role_access;
 mod usage;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use catalog::{ProjectRow, UpdatedFlag};
+use catalog::{FlagFilter, ProjectRow, UpdatedFlag};
 use model::edit::Edit;
 use model::flag::{FeatureFlag, enrolment_property};
-use model::{AccessLevel, FlagAccess, FlagId, Level};
+use model::{Access, AccessLevel, FlagAccess, FlagId, ObjectKind, UserId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::access::require;
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::caller::InProject;
 use crate::{
@@ -61,33 +63,44 @@ pub(crate) struct Shown {
     user_access_level: AccessLevel,
 }
 
-/// Which flags a caller may edit.
-pub(crate) enum Rights {
-    All,
-    Some { own: model::UserId, flags: HashSet<FlagId> },
+/// What a caller may do with flags: as far as rules go, and as the organization's restriction of
+/// flags leaves it.
+pub(crate) struct Rights {
+    user: UserId,
+    administrates: bool,
+    rules: Arc<Access>,
+    /// Those that the restriction leaves; none where there is no restriction.
+    left: Option<HashSet<FlagId>>,
 }
 
 impl Rights {
     pub(crate) async fn of<R, M>(app: &AppState, caller: &InProject<R, M>) -> Result<Self> {
-        if caller.level >= Level::Admin || !is_restricted(app, &caller.project).await? {
-            return Ok(Self::All);
+        let (user, administrates) = (caller.user.user.id, caller.administrates());
+        let mut left = None;
+        if !administrates && is_restricted(app, &caller.project).await? {
+            let (all, flags) = app.catalog.flag_rights(caller.project.organization, user).await?;
+            left = (!all).then(|| flags.into_iter().collect());
         }
-        let own = caller.user.user.id;
-        let (all, flags) = app.catalog.flag_rights(caller.project.organization, own).await?;
-        if all {
-            return Ok(Self::All);
+        Ok(Self { user, administrates, rules: caller.rules.clone(), left })
+    }
+
+    /// Authors always edit what they made; to manage it takes an administrator or a rule.
+    pub(crate) fn level(&self, flag: &FeatureFlag) -> AccessLevel {
+        if self.administrates {
+            return AccessLevel::Manager;
         }
-        Ok(Self::Some { own, flags: flags.into_iter().collect() })
+        let granted = self.rules.of_object(ObjectKind::FeatureFlag, flag.id.0);
+        if flag.created_by.as_ref().is_some_and(|author| author.id == self.user) {
+            return granted.max(AccessLevel::Editor);
+        }
+        match self.left.as_ref().is_none_or(|flags| flags.contains(&flag.id)) {
+            true => granted,
+            false => granted.min(AccessLevel::Viewer),
+        }
     }
 
     pub(crate) fn may_edit(&self, flag: &FeatureFlag) -> bool {
-        match self {
-            Self::All => true,
-            Self::Some { own, flags } => {
-                flags.contains(&flag.id)
-                    || flag.created_by.as_ref().is_some_and(|author| author.id == *own)
-            }
-        }
+        self.level(flag) >= AccessLevel::Editor
     }
 
     pub(crate) fn require(&self, flag: &FeatureFlag) -> Result<()> {
@@ -96,6 +109,18 @@ impl Rights {
             false => Err(Error::forbidden("You can't edit this feature flag.")),
         }
     }
+}
+
+/// A flag, deleted or not, that the caller may see.
+pub(crate) async fn seen<R, M>(
+    app: &AppState,
+    caller: &InProject<R, M>,
+    id: Id,
+) -> Result<(FeatureFlag, Rights)> {
+    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let rights = Rights::of(app, caller).await?;
+    require(rights.level(&flag), AccessLevel::Viewer)?;
+    Ok((flag, rights))
 }
 
 async fn is_restricted(app: &AppState, project: &ProjectRow) -> Result<bool> {
@@ -132,12 +157,7 @@ fn opened<R, M>(
     rights: &Rights,
     flag: FeatureFlag,
 ) -> Result<Shown> {
-    let can_edit = rights.may_edit(&flag);
-    let user_access_level = match (can_edit, caller.administrates()) {
-        (_, true) => AccessLevel::Manager,
-        (true, false) => AccessLevel::Editor,
-        (false, false) => AccessLevel::Viewer,
-    };
+    let (can_edit, user_access_level) = (rights.may_edit(&flag), rights.level(&flag));
     let flag = if caller.by_key { app.catalog.revealed(flag)? } else { flag };
     Ok(Shown { flag, can_edit, user_access_level })
 }
@@ -148,13 +168,15 @@ async fn list(
     wanted: Query<Wanted>,
     app: App,
 ) -> Result<Listing<Shown>> {
-    let filter = wanted.filter()?;
+    let seen = caller.sight(ObjectKind::FeatureFlag);
+    let filter = FlagFilter { seen, ..wanted.filter()? };
     let (found, total) = app.catalog.flags(caller.project.id, &filter, page.window).await?;
     let rights = Rights::of(&app, &caller).await?;
     Ok(page.listing(all_shown(&app, &caller, &rights, found).await?, total))
 }
 
 async fn create(caller: Writer<Flags>, app: App, body: Body<FlagFields>) -> Result<Created<Shown>> {
+    caller.may_create(ObjectKind::FeatureFlag)?;
     let new = body.read()?.validate()?;
     if new.key.is_none() {
         return Err(Error::required("key"));
@@ -165,8 +187,7 @@ async fn create(caller: Writer<Flags>, app: App, body: Body<FlagFields>) -> Resu
 }
 
 async fn read(caller: Reader<Flags>, id: Id, app: App) -> Result<Found<Shown>> {
-    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
-    let rights = Rights::of(&app, &caller).await?;
+    let (flag, rights) = seen(&app, &caller, id).await?;
     Ok(Found(shown(&app, &caller, &rights, flag).await?))
 }
 
@@ -203,7 +224,8 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Found<ActivityListing>> {
-    page.strictly()?.of_all::<FeatureFlag>(&app, &caller.project).await
+    let page = page.strictly()?.seen(caller.sights());
+    page.of_all::<FeatureFlag>(&app, &caller.project).await
 }
 
 async fn activity_of_one(
@@ -212,6 +234,6 @@ async fn activity_of_one(
     page: ActivityPage,
     app: App,
 ) -> Result<Found<ActivityListing>> {
-    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let (flag, _) = seen(&app, &caller, id).await?;
     page.strictly()?.of(&app, &caller.project, &flag).await
 }

@@ -7,7 +7,7 @@ mod old;
 pub(crate) mod shape;
 
 use catalog::{Among, INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
-use model::{DashboardId, Insight, InsightId, InsightKind};
+use model::{DashboardId, Insight, InsightId, InsightKind, ObjectKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -96,6 +96,7 @@ async fn create(
     app: App,
     body: Body<InsightFields>,
 ) -> Result<Created<ShownInsight>> {
+    caller.may_create(ObjectKind::Insight)?;
     let fields = body.read()?.validate()?;
     let query = fields.query.flatten();
     let new = NewInsight {
@@ -228,7 +229,8 @@ async fn my_last_viewed(caller: Reader<Insights>, app: App) -> Result<Found<Vec<
         let rights = insight.rights(viewer);
         ShownInsight::new(insight, rights)
     };
-    Ok(Found(found.into_iter().map(show).collect()))
+    let seen = found.into_iter().filter(|insight| insight.rights(viewer).can_view());
+    Ok(Found(seen.map(show).collect()))
 }
 
 async fn activity(
@@ -236,7 +238,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Found<ActivityListing>> {
-    page.of_all::<Insight>(&app, &caller.project).await
+    page.seen(caller.sights()).of_all::<Insight>(&app, &caller.project).await
 }
 
 async fn activity_of_one(
@@ -245,8 +247,8 @@ async fn activity_of_one(
     page: ActivityPage,
     app: App,
 ) -> Result<Found<ActivityListing>> {
-    let project = caller.project.id;
-    let insight = app.catalog.insight(project, &name(&id.0), None, Among::Live).await?;
+    let (project, viewer) = (caller.project.id, caller.viewer());
+    let insight = app.catalog.seen_insight(project, &name(&id.0), viewer).await?;
     page.of(&app, &caller.project, &insight).await
 }
 

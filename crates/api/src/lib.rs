@@ -4,6 +4,7 @@
 //! names a database or a file.
 
 mod access;
+mod access_controls;
 mod actions;
 mod activity;
 mod annotations;

@@ -1,7 +1,9 @@
 //! Organizations of the caller.
 
 use catalog::{OrganizationChange, OrganizationRow, ProjectRow};
-use model::{Level, OfOrganization, OrganizationId, OrganizationSettings, ProjectId, Timestamp};
+use model::{
+    Level, OfOrganization, OrganizationId, OrganizationSettings, ProjectId, Timestamp, UserId,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -98,7 +100,7 @@ async fn list(
 ) -> Result<Listing<Organization>> {
     let (found, total) =
         app.catalog.organizations_of(caller.user.user.id, caller.key.as_ref(), page.window).await?;
-    Ok(page.listing(shown(&app, found).await?, total))
+    Ok(page.listing(shown(&app, caller.user.user.id, found).await?, total))
 }
 
 async fn create(
@@ -116,11 +118,11 @@ async fn create(
         return Err(Error::required("name"));
     }
     let made = app.catalog.create_organization(caller.user.user.id, change).await?;
-    Ok(Created(one(&app, made, Level::Owner).await?))
+    Ok(Created(one(&app, caller.user.user.id, made, Level::Owner).await?))
 }
 
 async fn read(caller: OrganizationReader<Organization>, app: App) -> Result<Found<Organization>> {
-    Ok(Found(one(&app, caller.organization, caller.level).await?))
+    Ok(Found(one(&app, caller.user.user.id, caller.organization, caller.level).await?))
 }
 
 async fn update(
@@ -135,7 +137,7 @@ async fn update(
         return Err(Error::required("name"));
     }
     let changed = app.catalog.update_organization(&caller.actor(), change).await?;
-    Ok(Found(one(&app, changed, caller.level).await?))
+    Ok(Found(one(&app, caller.user.user.id, changed, caller.level).await?))
 }
 
 async fn destroy(caller: OrganizationWriter<Organization>, app: App) -> Result<Gone> {
@@ -154,18 +156,24 @@ fn change(body: &ChangeBody) -> Result<OrganizationChange> {
     Ok(OrganizationChange { name, default_role_id: fields.default_role_id.nullable(), settings })
 }
 
-async fn one(app: &AppState, row: OrganizationRow, level: Level) -> Result<Organization> {
-    let mut shown = shown(app, vec![(row, level)]).await?;
+async fn one(
+    app: &AppState,
+    user: UserId,
+    row: OrganizationRow,
+    level: Level,
+) -> Result<Organization> {
+    let mut shown = shown(app, user, vec![(row, level)]).await?;
     shown.pop().ok_or_else(Error::not_found)
 }
 
-/// Rows with what they nest, in as many statements for a hundred as for one.
+/// Rows with what they nest, as far as the user sees it, in as many statements for a hundred as for one.
 pub(crate) async fn shown(
     app: &AppState,
+    user: UserId,
     rows: Vec<(OrganizationRow, Level)>,
 ) -> Result<Vec<Organization>> {
     let ids: Vec<OrganizationId> = rows.iter().map(|(row, _)| row.id).collect();
-    let projects = app.catalog.projects_in(&ids).await?;
+    let projects = app.catalog.projects_in(&ids, user).await?;
     let counts = app.catalog.member_counts(&ids).await?;
     let shown = rows.into_iter().map(|(row, level)| {
         let own = || projects.iter().filter(|project| project.organization == row.id);

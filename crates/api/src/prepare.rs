@@ -79,7 +79,11 @@ fn canonical(sent: &str) -> Option<String> {
         Some(trimmed) => trimmed,
     };
     if let Some(rest) = path.strip_prefix("/api/environments") {
-        return Some(format!("/api/projects{rest}"));
+        let path = format!("/api/projects{rest}");
+        return Some(plural(&path).unwrap_or(path));
+    }
+    if let Some(path) = plural(path) {
+        return Some(path);
     }
     if let Some(rest) = path.strip_prefix("/api/") {
         let (first, tail) = rest.split_once('/').map_or((rest, None), |(a, b)| (a, Some(b)));
@@ -92,6 +96,16 @@ fn canonical(sent: &str) -> Option<String> {
         }
     }
     (path.len() < sent.len()).then(|| path.to_owned())
+}
+
+/// Terraform's provider asks for the access controls of a `dashboard`, not of `dashboards`.
+fn plural(path: &str) -> Option<String> {
+    let rest = path.strip_prefix("/api/projects/")?;
+    let [project, kind, id, "access_controls"] = rest.split('/').collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    let index = LEGACY.binary_search_by_key(&kind, |(old, _)| old).ok()?;
+    Some(format!("/api/projects/{project}/{}/{id}/access_controls", LEGACY[index].1))
 }
 
 /// Reads the body of a management request into its extensions. One that is too large is
@@ -154,6 +168,16 @@ mod tests {
             ("/api/action/", Some("/api/projects/@current/actions")),
             ("/api/action/7", Some("/api/projects/@current/actions/7")),
             ("/api/actions", None),
+            (
+                "/api/projects/1/feature_flag/7/access_controls/",
+                Some("/api/projects/1/feature_flags/7/access_controls"),
+            ),
+            (
+                "/api/environments/1/dashboard/7/access_controls",
+                Some("/api/projects/1/dashboards/7/access_controls"),
+            ),
+            ("/api/projects/1/dashboards/7/access_controls", None),
+            ("/api/projects/1/dashboard/7", None),
             ("/", None),
             ("/e/", Some("/e")),
         ] {

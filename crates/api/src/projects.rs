@@ -1,7 +1,9 @@
 //! Projects: their settings, their tokens, and what happened to them.
 
 use catalog::{NewProject, ProjectChange, ProjectRow, Secret};
-use model::{Level, OfProject, OrganizationId, ProjectId, ProjectSettings, is_time_zone};
+use model::{
+    Level, OfProject, OrganizationId, ProjectAccess, ProjectId, ProjectSettings, is_time_zone,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -9,7 +11,6 @@ use uuid::Uuid;
 
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::body::{WithSettings, max_chars, not_blank, present};
-use crate::caller::InProject;
 use crate::groups::TypeItem;
 use crate::{
     AccountReader, App, Body, Created, Error, Found, Gone, Listing, OrganizationReader,
@@ -20,8 +21,10 @@ use crate::{
 const NAME_CHARS_MAX: usize = 200;
 const NAME_DEFAULT: &str = "Default project";
 const TIMEZONE_DEFAULT: &str = "UTC";
+/// Whether the project is closed to whom no access control names.
+const ACCESS_CONTROL: &str = "access_control";
 
-enum Projects {}
+pub(crate) enum Projects {}
 
 impl Resource for Projects {
     const SCOPE: &'static str = "project";
@@ -78,7 +81,7 @@ impl From<ProjectRow> for ProjectItem {
             ingested_event: row.ingested_event,
             is_demo: row.settings.is_on("is_demo"),
             timezone: row.timezone,
-            access_control: row.settings.is_on("access_control"),
+            access_control: row.settings.is_on(ACCESS_CONTROL),
         }
     }
 }
@@ -90,7 +93,7 @@ struct Project {
     project_id: ProjectId,
     /// A project knows members and administrators, not owners.
     effective_membership_level: Level,
-    user_access_level: &'static str,
+    user_access_level: ProjectAccess,
     has_group_types: bool,
     group_types: Vec<TypeItem>,
     person_on_events_querying_enabled: bool,
@@ -116,7 +119,10 @@ impl Project {
             project_id: row.id,
             row,
             effective_membership_level: level.min(Level::Admin),
-            user_access_level: if administrates { "admin" } else { "member" },
+            user_access_level: match administrates {
+                true => ProjectAccess::Admin,
+                false => ProjectAccess::Member,
+            },
             has_group_types: !group_types.is_empty(),
             group_types,
             person_on_events_querying_enabled: true,
@@ -145,7 +151,8 @@ async fn list_of_organization(
     page: Page,
     app: App,
 ) -> Result<Listing<ProjectItem>> {
-    let (found, total) = app.catalog.projects_within(caller.organization.id, page.window).await?;
+    let (organization, user) = (caller.organization.id, caller.user.user.id);
+    let (found, total) = app.catalog.projects_within(organization, user, page.window).await?;
     Ok(page.listing(found.into_iter().map(ProjectItem::from).collect(), total))
 }
 
@@ -209,6 +216,10 @@ async fn update(
         return Err(Error::required("name"));
     }
     fields.check()?;
+    let is_private = caller.project.settings.get(ACCESS_CONTROL);
+    if settings.given(ACCESS_CONTROL).is_some_and(|wanted| *wanted != is_private) {
+        caller.require_administrator()?;
+    }
     let change = ProjectChange { name: fields.name, timezone: fields.timezone, settings };
     let row = app.catalog.update_project(&caller.actor(), caller.project.id, change).await?;
     Project::seen(&app, row, caller.level).await.map(Found)
@@ -254,13 +265,4 @@ struct DemoData {
 /// Demo data is not made here, so it is never being made.
 async fn is_generating_demo_data(_: Reader<Projects>) -> Result<Found<DemoData>> {
     Ok(Found(DemoData { is_generating_demo_data: false }))
-}
-
-impl<M> InProject<Projects, M> {
-    fn require_administrator(&self) -> Result<()> {
-        if !self.administrates() {
-            return Err(Error::forbidden("You don't have sufficient permissions in the project."));
-        }
-        Ok(())
-    }
 }

@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use model::{ObjectKind, Sight};
 use query::{Asked, QueryStatus, Refresh, Reply, Running};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -68,6 +69,7 @@ impl Question {
             id: self.client_query_id.filter(|id| !id.is_empty()),
             filters_override: self.filters_override.unwrap_or_default(),
             variables_override: self.variables_override.unwrap_or_default(),
+            insights: Sight::Everything,
         })
     }
 }
@@ -77,7 +79,7 @@ fn mode(word: &str) -> Result<Refresh> {
 }
 
 async fn ask(caller: Reader<Queries>, app: App, body: Body<Question>) -> Result<Told> {
-    let asked = body.read()?.read()?;
+    let asked = Asked { insights: caller.sight(ObjectKind::Insight), ..body.read()?.read()? };
     Ok(app.queries.ask(&caller.project, asked).await?.into())
 }
 
@@ -88,7 +90,7 @@ async fn ask_kind(
     app: App,
     body: Body<Question>,
 ) -> Result<Told> {
-    let asked = body.read()?.read()?;
+    let asked = Asked { insights: caller.sight(ObjectKind::Insight), ..body.read()?.read()? };
     if asked.query.get("kind").and_then(Value::as_str) != Some(kind.0.as_str()) {
         return Err(Error::parse("The kind in the path is not the kind of the query."));
     }

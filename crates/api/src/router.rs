@@ -17,6 +17,7 @@ use crate::{AppState, Error, Found, Result, Routes, observe, ops, prepare, publi
 
 /// Everything that adds routes, one line each.
 const RESOURCES: &[fn(Routes) -> Routes] = &[
+    crate::access_controls::routes,
     crate::actions::routes,
     crate::activity::routes,
     crate::annotations::routes,

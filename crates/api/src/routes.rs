@@ -127,6 +127,15 @@ impl Routes {
         )
     }
 
+    /// PUT alone, where there is nothing to change a part of.
+    pub fn put<H, T, A>(self, path: &'static str, handler: H) -> Self
+    where
+        H: Handler<T, AppState> + Documented<A>,
+        T: 'static,
+    {
+        self.add(path, "PUT", MethodFilter::PUT, handler)
+    }
+
     pub fn delete<H, T, A>(self, path: &'static str, handler: H) -> Self
     where
         H: Handler<T, AppState> + Documented<A>,

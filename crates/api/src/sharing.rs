@@ -85,13 +85,13 @@ enum Target {
 
 async fn of_dashboard(caller: Reader<Sharings>, id: Id, app: App) -> Result<Found<Shown>> {
     let (project, id) = (caller.project.id, DashboardId(id.0));
-    app.catalog.dashboard(project, id, None, Among::Live).await?;
+    app.catalog.seen_dashboard(project, id, caller.viewer()).await?;
     Ok(Found(app.catalog.sharing(project, Shareable::Dashboard(id)).await?.into()))
 }
 
 async fn of_insight(caller: Reader<Sharings>, id: TextId, app: App) -> Result<Found<Shown>> {
     let project = caller.project.id;
-    let found = app.catalog.insight(project, &name(&id.0), None, Among::Live).await?;
+    let found = app.catalog.seen_insight(project, &name(&id.0), caller.viewer()).await?;
     Ok(Found(app.catalog.sharing(project, Shareable::Insight(found.id)).await?.into()))
 }
 

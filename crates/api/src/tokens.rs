@@ -100,7 +100,7 @@ impl Tokens {
         let enters = key.scoped_teams.is_none_or(|teams| teams.contains(&id))
             && key.scoped_organizations.is_none_or(|known| known.contains(&organization))
             && catalog
-                .standing(user.user.id, organization)
+                .standing_in(user.user.id, id)
                 .await?
                 .is_some_and(|standing| standing.may_use_keys);
         Ok(if enters { KeyOwner::Known(id) } else { KeyOwner::UnknownProject })

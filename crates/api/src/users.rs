@@ -81,16 +81,16 @@ impl Me {
                 logo_media_id: organization.settings.get("logo_media_id"),
             })
             .collect();
-        let project = match row.current_project {
-            Some(id) => project(app, id).await?,
+        let team = match row.current_project {
+            Some(id) => entered(app, row.user.id, id).await?,
             None => None,
         };
         // Only what the user still belongs to is shown.
         found.retain(|(organization, _)| Some(organization.id) == row.current_organization);
-        let team = project.filter(|project| {
+        let team = team.filter(|project| {
             found.iter().any(|(organization, _)| organization.id == project.organization)
         });
-        let organization = organizations::shown(app, found).await?.pop();
+        let organization = organizations::shown(app, row.user.id, found).await?.pop();
         Ok(Self {
             id: row.user.id,
             uuid: row.user.uuid,
@@ -116,9 +116,17 @@ impl Me {
     }
 }
 
-async fn project(app: &AppState, id: ProjectId) -> Result<Option<catalog::ProjectRow>> {
+/// A project that is there and that the user may enter.
+async fn entered(
+    app: &AppState,
+    user: UserId,
+    id: ProjectId,
+) -> Result<Option<catalog::ProjectRow>> {
     match app.catalog.project(id).await {
-        Ok(project) => Ok(Some(project)),
+        Ok(project) => {
+            let standing = app.catalog.standing_in(user, id).await?;
+            Ok(standing.map(|_| project))
+        }
         Err(catalog::Error::NotFound) => Ok(None),
         Err(other) => Err(other.into()),
     }
@@ -220,9 +228,8 @@ impl<M> OnAccount<Users, M> {
             return Ok(fields.set_current_organization.map(|id| (id, None)));
         };
         let missing = || unknown("set_current_team", &id);
-        let organization = project(app, id).await?.ok_or_else(missing)?.organization;
-        let elsewhere = fields.set_current_organization.is_some_and(|other| other != organization);
-        if elsewhere || app.catalog.standing(user, organization).await?.is_none() {
+        let organization = entered(app, user, id).await?.ok_or_else(missing)?.organization;
+        if fields.set_current_organization.is_some_and(|other| other != organization) {
             return Err(missing());
         }
         Ok(Some((organization, Some(id))))

@@ -1,6 +1,6 @@
 //! Actions, their steps and their tags.
 
-use model::{Action, ActionId, ActionStep, ProjectId, Timestamp, Window};
+use model::{Action, ActionId, ActionStep, ProjectId, Sight, Timestamp, Window};
 
 use crate::db::{Row, Tx, args};
 use crate::edit::{Among, Editable, set};
@@ -131,11 +131,17 @@ impl Editable for Action {
 
 impl Catalog {
     /// Latest calculated first, which here means latest made.
-    pub async fn actions(&self, project: ProjectId, window: Window) -> Result<(Vec<Action>, i64)> {
+    pub async fn actions(
+        &self,
+        project: ProjectId,
+        seen: &Sight,
+        window: Window,
+    ) -> Result<(Vec<Action>, i64)> {
         let live = format!("a.project_id = $1{}", Among::Live.condition("a"));
         let columns = format!("{COLUMNS}, {}", users::NESTED);
         let order = "a.created_at DESC, a.name, a.id";
-        let condition = Condition::new(&live, args![project]);
+        let mut condition = Condition::new(&live, args![project]);
+        condition.and_within(seen, "a");
         let (rows, total) = self.db.page(&columns, FROM, condition, order, window).await?;
         let ids = rows
             .iter()

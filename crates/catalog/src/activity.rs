@@ -1,13 +1,14 @@
 //! The activity log: who changed what, written in the same transaction as the change.
 
-use model::{OrganizationId, ProjectId, Timestamp, User, UserId, Window};
+use model::{ObjectKind, OrganizationId, ProjectId, Sight, Timestamp, User, UserId, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::access_controls::Kept;
 use crate::db::{Row, Tx, args};
-use crate::{Catalog, Error, Result, users};
+use crate::{Catalog, Error, Result, select, users};
 
 /// Who acts, and where the change is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +38,21 @@ pub trait Logged: Serialize {
     /// Changes that its fields do not tell of.
     fn further_changes(_before: &Self, _after: &Self) -> Vec<Change> {
         Vec::new()
+    }
+}
+
+/// What the log says an entry is about.
+pub(crate) struct Item {
+    pub scope: &'static str,
+    pub id: String,
+    pub name: Option<String>,
+    pub short_id: Option<String>,
+}
+
+impl Item {
+    pub(crate) fn of<T: Logged>(object: &T) -> Self {
+        let (id, name) = (object.item_id(), object.item_name());
+        Self { scope: T::SCOPE, id, name, short_id: object.short_id() }
     }
 }
 
@@ -98,6 +114,8 @@ pub struct ActivityFilter {
     pub scopes: Vec<String>,
     pub item_id: Option<String>,
     pub user: Option<Uuid>,
+    /// What the reader sees of each kind; kinds that are left out are seen whole.
+    pub seen: Vec<(ObjectKind, Sight)>,
 }
 
 /// A place between two lines of the log, for cursor pages.
@@ -233,11 +251,23 @@ impl Tx {
         changes: Vec<Change>,
         now: Timestamp,
     ) -> Result<()> {
+        self.log_item(actor, activity, &Item::of(object), changes, now).await
+    }
+
+    /// The same for an object that was not read.
+    pub(crate) async fn log_item(
+        &mut self,
+        actor: &Actor,
+        activity: &str,
+        item: &Item,
+        changes: Vec<Change>,
+        now: Timestamp,
+    ) -> Result<()> {
         let detail = Detail {
             id: None,
             changes,
-            name: object.item_name(),
-            short_id: object.short_id(),
+            name: item.name.clone(),
+            short_id: item.short_id.clone(),
             trigger: None,
             merge: None,
             kind: None,
@@ -253,8 +283,8 @@ impl Tx {
                 actor.project,
                 actor.user,
                 activity,
-                T::SCOPE,
-                object.item_id(),
+                item.scope,
+                item.id.as_str(),
                 detail,
                 actor.user.is_none(),
                 now,
@@ -340,6 +370,14 @@ fn condition(filter: &ActivityFilter) -> (String, Vec<crate::db::Value>) {
         condition +=
             &format!(" AND a.user_id = (SELECT id FROM users WHERE uuid = ${})", values.len() + 1);
         values.extend(args![user]);
+    }
+    for (kind, sight) in &filter.seen {
+        let Some(seen) = select::within(sight, "o", &mut values) else { continue };
+        let Kept { table, scope, .. } = Kept::of(*kind);
+        condition += &format!(
+            " AND (a.scope <> '{scope}' OR EXISTS (SELECT 1 FROM {table} o \
+             WHERE o.project_id = $2 AND CAST(o.id AS TEXT) = a.item_id AND {seen}))"
+        );
     }
     (condition, values)
 }

@@ -6,16 +6,17 @@
 use std::collections::HashMap;
 
 use model::{
-    CreationMode, Dashboard, DashboardId, DashboardLook, InsightId, ProjectId, Restriction, TileId,
-    Timestamp, Viewer,
+    CreationMode, Dashboard, DashboardId, DashboardLook, InsightId, ObjectKind, ProjectId,
+    Restriction, TileId, Timestamp, Viewer,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::access_controls::CANNOT_VIEW;
 use crate::activity::{Change, ChangeAction};
 use crate::db::{Tx, args};
 use crate::edit::{Editable, set};
-use crate::insight_making::{self, Shown};
+use crate::insight_making::{self, Shown, Source};
 use crate::tile_changes::{NewTile, TileChange, TileCopy};
 use crate::tiles::{Content, TILES_MAX, TileState, Writing};
 use crate::{Actor, Catalog, Error, Logged, NewInsight, Result, dashboards, projects, tags, tiles};
@@ -36,15 +37,7 @@ pub struct NewDashboard {
 pub enum Contents {
     Tiles(Vec<NewTile>),
     /// What is on another one, and how that looks where nothing else is said.
-    Of(DashboardId, Copies),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copies {
-    /// New tiles that show the same insights.
-    Tiles,
-    /// The insights are copied too.
-    Everything,
+    Of(Source),
 }
 
 /// What may change; absent fields stay.
@@ -190,7 +183,7 @@ impl Editable for Board {
 }
 
 impl Board {
-    pub(crate) fn check_may_edit(&self, viewer: Viewer, refusal: &'static str) -> Result<()> {
+    pub(crate) fn check_may_edit(&self, viewer: Viewer<'_>, refusal: &'static str) -> Result<()> {
         match self.dashboard.head.guard().rights(viewer).can_edit() {
             true => Ok(()),
             false => Err(Error::Forbidden(refusal)),
@@ -201,7 +194,7 @@ impl Board {
     fn apply(
         &mut self,
         change: DashboardChange,
-        viewer: Viewer,
+        viewer: Viewer<'_>,
         insights: &HashMap<InsightId, NewInsight>,
     ) -> Result<()> {
         self.check_may_edit(viewer, CANNOT_EDIT)?;
@@ -270,8 +263,8 @@ impl Catalog {
             Contents::Tiles(tiles) => {
                 (new.look, tiles.into_iter().map(NewTile::into_state).collect())
             }
-            Contents::Of(source, copies) => {
-                let source = duplicated(tx, actor, source, copies).await?;
+            Contents::Of(source) => {
+                let source = insight_making::duplicated(tx, actor, source).await?;
                 let own = new.look.filters;
                 let filters = if own.is_empty() { source.0.filters } else { own };
                 (DashboardLook { filters, ..source.0 }, source.1)
@@ -314,7 +307,7 @@ impl Catalog {
     pub async fn update_dashboard(
         &self,
         actor: &Actor,
-        viewer: Viewer,
+        viewer: Viewer<'_>,
         id: DashboardId,
         change: DashboardChange,
     ) -> Result<()> {
@@ -326,7 +319,9 @@ impl Catalog {
         if !change.copied_tiles.is_empty() {
             let board = Board::lock(&mut tx, actor, id).await?;
             let shown = board.insights_on(&change.copied_tiles);
-            copies = insight_making::copies_of(&mut tx, board.project(), actor.user, shown).await?;
+            let seen = viewer.sight(ObjectKind::Insight);
+            let (project, user) = (board.project(), actor.user);
+            copies = insight_making::copies_of(&mut tx, project, user, shown, &seen).await?;
         }
         let apply = |board: &mut Board, _| {
             was_deleted = board.is_deleted();
@@ -351,7 +346,7 @@ impl Catalog {
     pub async fn move_tile(
         &self,
         actor: &Actor,
-        viewer: Viewer,
+        viewer: Viewer<'_>,
         (from, to): (DashboardId, DashboardId),
         tile: TileId,
     ) -> Result<()> {
@@ -386,7 +381,7 @@ impl Catalog {
     pub async fn copy_tile(
         &self,
         actor: &Actor,
-        viewer: Viewer,
+        viewer: Viewer<'_>,
         (from, to): (DashboardId, DashboardId),
         tile: TileId,
     ) -> Result<()> {
@@ -395,7 +390,17 @@ impl Catalog {
         }
         let mut tx = self.db.begin().await?;
         let mut source = live(&mut tx, actor, from).await?;
+        if !source.dashboard.head.guard().rights(viewer).can_view() {
+            return Err(Error::Forbidden(CANNOT_VIEW));
+        }
         let copied = source.live_tile(tile).ok_or(Error::NotFound)?.clone();
+        // Whoever has it on a dashboard of their own may show it to everybody.
+        if let Content::Insight(id) = copied.content {
+            let seen = viewer.sight(ObjectKind::Insight);
+            let (project, user) = (source.project(), actor.user);
+            let live = insight_making::copies_of(&mut tx, project, user, vec![id], &seen).await?;
+            live.get(&id).ok_or(Error::NotFound)?;
+        }
         let apply = |board: &mut Board, _| {
             board.check_may_edit(viewer, CANNOT_EDIT)?;
             let same = |other: &&mut TileState| shows_same(&other.content, &copied.content);
@@ -417,7 +422,7 @@ impl Catalog {
     pub async fn reorder_tiles(
         &self,
         actor: &Actor,
-        viewer: Viewer,
+        viewer: Viewer<'_>,
         id: DashboardId,
         order: &[TileId],
     ) -> Result<()> {
@@ -452,23 +457,4 @@ pub(crate) fn shows_same(one: &Content, other: &Content) -> bool {
         (Content::Button(Some(one), _), Content::Button(Some(other), _)) => one == other,
         _ => false,
     }
-}
-
-/// How a new dashboard looks and what is on it, after another one.
-async fn duplicated(
-    tx: &mut Tx,
-    actor: &Actor,
-    source: DashboardId,
-    copies: Copies,
-) -> Result<(DashboardLook, Vec<TileState>)> {
-    let missing = |error| match error {
-        Error::NotFound => Error::refused(Some("use_dashboard"), "Invalid value provided"),
-        other => other,
-    };
-    let source = live(tx, actor, source).await.map_err(missing)?;
-    let shown = source.tiles.into_iter().filter(|tile| !tile.deleted);
-    let tiles: Vec<TileState> = shown.map(|tile| TileState { id: None, ..tile }).collect();
-    let tiles =
-        insight_making::among_live(tx, project_of(actor)?, actor.user, tiles, copies).await?;
-    Ok((source.dashboard.look, tiles))
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::access_controls::standing_in;
 use crate::activity::{Change, ChangeAction};
 use crate::boards::{self, Board, CANNOT_EDIT};
 use crate::db::{Row, Tx, args};
@@ -61,7 +62,7 @@ impl Catalog {
     pub async fn add_collaborator(
         &self,
         actor: &Actor,
-        viewer: Viewer,
+        viewer: Viewer<'_>,
         dashboard: DashboardId,
         (user, level): (Uuid, Privilege),
     ) -> Result<Collaborator> {
@@ -77,20 +78,18 @@ impl Catalog {
         if level != Privilege::Edit {
             return refused("Only edit access can be explicitly specified currently.");
         }
-        let sql = format!(
-            "SELECT m.level, {} FROM users u LEFT JOIN memberships m \
-             ON m.user_id = u.id AND m.organization_id = $2 WHERE u.uuid = $1 AND u.is_active",
-            users::NESTED,
-        );
-        let Some(row) = tx.optional(sql, args![user, actor.organization]).await? else {
+        let sql =
+            format!("SELECT {} FROM users u WHERE u.uuid = $1 AND u.is_active", users::NESTED);
+        let Some(row) = tx.optional(sql, args![user]).await? else {
             return refused("User does not exist.");
         };
         let user = users::nested(&row)?.ok_or(Error::NotFound)?;
-        let Some(rank) = row.get::<Option<i64>>("level")? else {
+        let project = board.dashboard.head.team_id;
+        let Some(standing) = standing_in(&mut tx, user.id, project).await? else {
             return refused("Cannot add collaborators that have no access to the project.");
         };
         let author = board.dashboard.head.guard().author;
-        if rank >= i64::from(Level::Admin) || author == Some(user.id) {
+        if standing.level >= Level::Admin || author == Some(user.id) {
             return refused(
                 "Cannot add collaborators that already have inherent access \
                  (the dashboard owner or a project admins).",
@@ -117,7 +116,7 @@ impl Catalog {
     pub async fn remove_collaborator(
         &self,
         actor: &Actor,
-        viewer: Viewer,
+        viewer: Viewer<'_>,
         dashboard: DashboardId,
         user: Uuid,
     ) -> Result<()> {

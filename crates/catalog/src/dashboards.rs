@@ -5,9 +5,10 @@ use std::collections::HashMap;
 
 use model::{
     CreationMode, Dashboard, DashboardHead, DashboardId, DashboardLook, Guard, Insight, InsightId,
-    ProjectId, Restriction, Shows, Tile, Timestamp, UserId, Viewer, Window,
+    ProjectId, Restriction, Shows, Sight, Tile, Timestamp, UserId, Viewer, Window,
 };
 
+use crate::access_controls::CANNOT_VIEW;
 use crate::ask::Ask;
 use crate::boards::CANNOT_EDIT;
 use crate::db::{Row, Tx, args};
@@ -25,6 +26,7 @@ pub struct DashboardFilter {
     /// Leaves out those that were made for something else.
     pub exclude_generated: bool,
     pub search: Option<String>,
+    pub seen: Sight,
 }
 
 /// A dashboard with everything that is on it.
@@ -135,12 +137,13 @@ pub(crate) async fn guards(
          FROM {FROM} WHERE d.project_id = $1 AND d.id IN {marks} AND NOT d.deleted"
     );
     let rows = tx.all(sql, values).await?;
-    rows.iter().map(|row| Ok((row.get("id")?, guard(row)?))).collect()
+    rows.iter().map(|row| Ok((row.get("id")?, guard(row, row.get("id")?)?))).collect()
 }
 
 /// From `restriction_level`, `created_by` and `collaborates`.
-pub(crate) fn guard(row: &Row) -> Result<Guard> {
+pub(crate) fn guard(row: &Row, dashboard: DashboardId) -> Result<Guard> {
     Ok(Guard {
+        dashboard,
         restriction: restriction(row)?,
         author: row.get("created_by")?,
         collaborates: row.get("collaborates")?,
@@ -170,6 +173,7 @@ impl Catalog {
         if let Some(search) = &filter.search {
             condition.and_found_in(&["d.name", "d.description"], None, search);
         }
+        condition.and_within(&filter.seen, "d");
         let columns = format!("{HEAD}, {}", users::NESTED);
         let order = "d.pinned DESC, COALESCE(d.name, ''), d.id";
         let (rows, total) = self.db.page(&columns, FROM, condition, order, window).await?;
@@ -193,12 +197,26 @@ impl Catalog {
         find(&mut &*self.db, (project, id), viewer, among.condition("d")).await
     }
 
+    /// The same for somebody from whom rules may hide it.
+    pub async fn seen_dashboard(
+        &self,
+        project: ProjectId,
+        id: DashboardId,
+        viewer: Viewer<'_>,
+    ) -> Result<Dashboard> {
+        let dashboard = self.dashboard(project, id, Some(viewer.user), Among::Live).await?;
+        match dashboard.head.guard().rights(viewer).can_view() {
+            true => Ok(dashboard),
+            false => Err(Error::Forbidden(CANNOT_VIEW)),
+        }
+    }
+
     /// The same for somebody who is about to change it.
     pub async fn editable_dashboard(
         &self,
         project: ProjectId,
         id: DashboardId,
-        viewer: Viewer,
+        viewer: Viewer<'_>,
         among: Among,
     ) -> Result<Dashboard> {
         let dashboard = self.dashboard(project, id, Some(viewer.user), among).await?;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use model::{DashboardId, Insight, InsightId, InsightKind, ProjectId, Timestamp, UserId, Window};
+use model::{
+    DashboardId, Insight, InsightId, InsightKind, ProjectId, Sight, Timestamp, UserId, Window,
+};
 
 use crate::db::args;
 use crate::dialect::placeholders;
@@ -32,6 +34,7 @@ pub struct InsightFilter {
     /// Asks about all of these events.
     pub events: Vec<String>,
     pub order: InsightOrder,
+    pub seen: Sight,
 }
 
 /// By which column a list goes, and whether backwards.
@@ -122,6 +125,7 @@ impl InsightFilter {
             let named = format!("\"event\":{}", serde_json::Value::from(event.as_str()));
             condition.and_contains("i.query", &named);
         }
+        condition.and_within(&self.seen, "i");
         condition
     }
 }

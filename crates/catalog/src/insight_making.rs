@@ -2,16 +2,36 @@
 
 use std::collections::HashMap;
 
-use model::{DashboardId, Insight, InsightId, InsightKind, ProjectId, Timestamp, UserId};
+use model::{
+    DashboardId, DashboardLook, Insight, InsightId, InsightKind, ProjectId, Sight, Timestamp,
+    UserId,
+};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::boards::{Copies, project_of};
+use crate::boards::{self, project_of};
 use crate::db::{Tx, args};
 use crate::dialect::placeholders;
 use crate::insights::{INSIGHT_NAME_CHARS_MAX, NewInsight, OBJECT, by_ids};
 use crate::tiles::{Content, TileState};
 use crate::{Actor, Error, Logged, Result, secret, tags};
+
+/// A dashboard that is copied.
+pub struct Source {
+    pub dashboard: DashboardId,
+    pub copies: Copies,
+    /// What whoever copies it sees.
+    pub dashboards: Sight,
+    pub insights: Sight,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copies {
+    /// New tiles that show the same insights.
+    Tiles,
+    /// The insights are copied too.
+    Everything,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
@@ -132,19 +152,20 @@ pub(crate) async fn show(
     Ok(())
 }
 
-/// Leaves out tiles whose insight is deleted; where everything is copied, insights are made anew.
+/// Leaves out tiles whose insight is deleted or out of sight; where everything is copied, insights
+/// are made anew.
 pub(crate) async fn among_live(
     tx: &mut Tx,
-    project: ProjectId,
-    viewer: Option<UserId>,
+    actor: &Actor,
     tiles: Vec<TileState>,
     copies: Copies,
+    seen: &Sight,
 ) -> Result<Vec<TileState>> {
     let ids = tiles.iter().filter_map(|tile| match tile.content {
         Content::Insight(id) => Some(id),
         _ => None,
     });
-    let live = copies_of(tx, project, viewer, ids.collect()).await?;
+    let live = copies_of(tx, project_of(actor)?, actor.user, ids.collect(), seen).await?;
     let copy = |tile: TileState| {
         let content = match (tile.content, copies) {
             (Content::Insight(id), Copies::Tiles) => {
@@ -163,15 +184,20 @@ pub(crate) async fn among_live(
     Ok(tiles.into_iter().filter_map(copy).collect())
 }
 
-/// What a copy of each of these insights would be; deleted ones are left out.
+/// What a copy of each of these insights would be; those that are deleted or out of sight are left
+/// out.
 pub(crate) async fn copies_of(
     tx: &mut Tx,
     project: ProjectId,
     viewer: Option<UserId>,
     ids: Vec<InsightId>,
+    seen: &Sight,
 ) -> Result<HashMap<InsightId, NewInsight>> {
     let found = by_ids(tx, project, viewer, ids).await?;
-    let live = found.into_iter().filter(|insight| !insight.deleted);
+    let is_seen = |insight: &Insight| {
+        seen.holds(insight.id.0, insight.created_by.as_ref().map(|author| author.id))
+    };
+    let live = found.into_iter().filter(|insight| !insight.deleted && is_seen(insight));
     Ok(live.map(|insight| (insight.id, copy_of(insight))).collect())
 }
 
@@ -191,4 +217,25 @@ fn copy_of(insight: Insight) -> NewInsight {
         deleted: false,
         tags: insight.tags,
     }
+}
+
+/// How a new dashboard looks and what is on it, after another one.
+pub(crate) async fn duplicated(
+    tx: &mut Tx,
+    actor: &Actor,
+    source: Source,
+) -> Result<(DashboardLook, Vec<TileState>)> {
+    let missing = |error| match error {
+        Error::NotFound => Error::refused(Some("use_dashboard"), "Invalid value provided"),
+        other => other,
+    };
+    let Source { dashboard, copies, dashboards, insights } = source;
+    let source = boards::live(tx, actor, dashboard).await.map_err(missing)?;
+    if !dashboards.holds(dashboard.0, source.dashboard.head.guard().author) {
+        return Err(missing(Error::NotFound));
+    }
+    let shown = source.tiles.into_iter().filter(|tile| !tile.deleted);
+    let tiles: Vec<TileState> = shown.map(|tile| TileState { id: None, ..tile }).collect();
+    let tiles = among_live(tx, actor, tiles, copies, &insights).await?;
+    Ok((source.dashboard.look, tiles))
 }

@@ -7,6 +7,7 @@ use model::{
 };
 use serde_json::{Map, Value};
 
+use crate::access_controls::CANNOT_VIEW;
 use crate::ask::Ask;
 use crate::boards::{project_of, take_turn};
 use crate::db::{Row, Tx, args};
@@ -141,10 +142,11 @@ async fn places(
          WHERE t.insight_id IN {marks} AND NOT t.deleted AND NOT d.deleted ORDER BY t.id"
     );
     for row in ask.ask(sql, values).await? {
+        let dashboard = row.get("dashboard_id")?;
         places.entry(row.get("insight_id")?).or_default().push(Place {
             tile: row.get("id")?,
-            dashboard: row.get("dashboard_id")?,
-            guard: dashboards::guard(&row)?,
+            dashboard,
+            guard: dashboards::guard(&row, dashboard)?,
         });
     }
     Ok(places)
@@ -294,12 +296,26 @@ impl Catalog {
         read_all(ask, project, viewer, &rows).await?.pop().ok_or(Error::NotFound)
     }
 
+    /// The same for somebody from whom rules may hide it.
+    pub async fn seen_insight(
+        &self,
+        project: ProjectId,
+        name: &InsightName,
+        viewer: Viewer<'_>,
+    ) -> Result<Insight> {
+        let insight = self.insight(project, name, Some(viewer.user), Among::Live).await?;
+        match insight.rights(viewer).can_view() {
+            true => Ok(insight),
+            false => Err(Error::Forbidden(CANNOT_VIEW)),
+        }
+    }
+
     /// The same for somebody who is about to change it.
     pub async fn editable_insight(
         &self,
         project: ProjectId,
         name: &InsightName,
-        viewer: Viewer,
+        viewer: Viewer<'_>,
         among: Among,
     ) -> Result<Insight> {
         let insight = self.insight(project, name, Some(viewer.user), among).await?;
@@ -312,7 +328,7 @@ impl Catalog {
     pub async fn create_insight(
         &self,
         actor: &Actor,
-        viewer: Viewer,
+        viewer: Viewer<'_>,
         new: NewInsight,
         on: &[DashboardId],
     ) -> Result<InsightId> {
@@ -330,7 +346,7 @@ impl Catalog {
     pub async fn update_insight(
         &self,
         actor: &Actor,
-        viewer: Viewer,
+        viewer: Viewer<'_>,
         id: InsightId,
         change: InsightChange,
     ) -> Result<()> {
@@ -393,7 +409,7 @@ impl Catalog {
 async fn check_dashboards(
     tx: &mut Tx,
     project: ProjectId,
-    viewer: Viewer,
+    viewer: Viewer<'_>,
     ids: Vec<DashboardId>,
 ) -> Result<()> {
     let guards = dashboards::guards(tx, project, Some(viewer.user), &ids).await?;

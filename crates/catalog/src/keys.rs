@@ -11,7 +11,9 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::db::{Row, Tx, Value, args};
-use crate::{Actor, Catalog, Error, Logged, Result, Secret, UserRow, sha256_mark, users};
+use crate::{
+    Actor, Catalog, Error, Logged, Result, Secret, UserRow, access_controls, sha256_mark, users,
+};
 
 pub const KEYS_PER_USER_MAX: i64 = 10;
 /// `last_used_at` is written at most this often, so that reads stay reads.
@@ -184,14 +186,18 @@ impl Catalog {
         PersonalKey::read(&self.db.one(sql, args![owner, id]).await?)
     }
 
-    /// Every project and organization a user belongs to: where their keys may reach.
+    /// Every project a user may enter and every organization they belong to: where their keys may
+    /// reach.
     pub async fn reach_of(
         &self,
         user: UserId,
     ) -> Result<(HashSet<ProjectId>, HashSet<OrganizationId>)> {
-        let sql = "SELECT p.id FROM projects p \
-                   JOIN memberships m ON m.organization_id = p.organization_id \
-                   WHERE m.user_id = $1 AND p.deleted_at IS NULL";
+        let sql = format!(
+            "SELECT p.id FROM projects p \
+             JOIN memberships m ON m.organization_id = p.organization_id \
+             WHERE m.user_id = $1 AND p.deleted_at IS NULL AND {}",
+            access_controls::enters()
+        );
         let rows = self.db.all(sql, args![user]).await?;
         let projects = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
         let sql = "SELECT organization_id FROM memberships WHERE user_id = $1";

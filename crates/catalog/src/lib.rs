@@ -5,6 +5,7 @@
 //! SQL is written once for SQLite and PostgreSQL; what differs is in `dialect.rs`. It never
 //! speaks HTTP and holds no event rows.
 
+mod access_controls;
 mod actions;
 mod activity;
 mod annotations;
@@ -61,12 +62,13 @@ use std::sync::Arc;
 use model::Clock;
 use tokio::sync::{Notify, watch};
 
+pub use access_controls::{AccessRule, ProjectStanding, RuleSubject, RuleTarget};
 pub use actions::{ActionChange, NewAction};
 pub use activity::{
     ActivityFilter, Actor, Change, ChangeAction, Detail, Direction, Entry, Logged, Mark,
 };
 pub use annotations::{AnnotationChange, AnnotationFilter, NewAnnotation};
-pub use boards::{Contents, Copies, DashboardChange, NewDashboard};
+pub use boards::{Contents, DashboardChange, NewDashboard};
 pub use bootstrap::{Bootstrapped, FirstStart, Prepared};
 pub use changes::Ingested;
 pub use cohort_filling::CohortToFill;
@@ -88,6 +90,7 @@ pub use flags::{
 pub use groups::{GroupActivity, GroupFilter, GroupType, GroupTypeChange};
 pub use ingest::{EventDeletion, IngestBatch, IngestRules, NextNumbers, ProjectChanges};
 pub use insight_lists::{InsightFilter, InsightOrder};
+pub use insight_making::{Copies, Source};
 pub use insights::{INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
 pub use keys::{KeyChange, KeyKeeper, NewKey, PersonalKey};
 pub use members::{Member, Standing};

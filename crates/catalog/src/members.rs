@@ -6,7 +6,9 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::db::{Row, Tx, args};
-use crate::{Actor, Catalog, Error, Logged, NewUser, Result, organizations, roles, users};
+use crate::{
+    Actor, Catalog, Error, Logged, NewUser, Result, access_controls, organizations, roles, users,
+};
 
 /// A membership as the API shows it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -232,7 +234,7 @@ async fn known(tx: &mut Tx, to: OrganizationId, email: &str) -> Result<Option<Us
     row.get("id").map(Some)
 }
 
-/// A new user, who works in the organization's oldest project.
+/// A new user, who works in the oldest of the organization's projects that is open to everybody.
 async fn newcomer(
     tx: &mut Tx,
     organization: OrganizationId,
@@ -240,13 +242,13 @@ async fn newcomer(
     now: Timestamp,
 ) -> Result<UserId> {
     let user = users::insert(tx, new, now).await?;
-    tx.run(
+    let sql = format!(
         "UPDATE users SET current_organization_id = $2, current_project_id = \
-         (SELECT MIN(p.id) FROM projects p \
-         WHERE p.organization_id = $2 AND p.deleted_at IS NULL) WHERE id = $1",
-        args![user, organization],
-    )
-    .await?;
+         (SELECT MIN(p.id) FROM projects p WHERE p.organization_id = $2 \
+         AND p.deleted_at IS NULL AND NOT {}) WHERE id = $1",
+        access_controls::IS_PRIVATE
+    );
+    tx.run(sql, args![user, organization]).await?;
     Ok(user)
 }
 

@@ -1,12 +1,13 @@
 //! Projects, their tokens and their settings.
 
 use model::{
-    DashboardId, Level, OrganizationId, ProjectId, ProjectSettings, ProjectSettingsChange,
-    Timestamp, UserId, Window,
+    DashboardId, Level, OrganizationId, ProjectAccess, ProjectId, ProjectSettings,
+    ProjectSettingsChange, Timestamp, UserId, Window,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::access_controls::{self, IS_PRIVATE, RuleSubject, RuleTarget, enters};
 use crate::db::{Row, Tx, args};
 use crate::{Actor, Catalog, ChangeAction, Error, Logged, PersonalKey, Result, Secret};
 
@@ -44,12 +45,23 @@ pub struct NewProject {
     pub settings: ProjectSettings,
 }
 
-pub(crate) const COLUMNS: &str = "p.id, p.uuid, p.organization_id, p.name, p.api_token, p.timezone, \
+const OWN: &str = "p.id, p.uuid, p.organization_id, p.name, p.api_token, p.timezone, \
      p.settings, p.ingested_event, p.created_at, p.updated_at, p.secret_sealed, \
      p.secret_backup_sealed";
+/// A switch of the project that is kept as a rule, which keeps everybody out.
+const ACCESS_CONTROL: &str = "access_control";
+
+pub(crate) fn columns() -> String {
+    format!("{OWN}, {IS_PRIVATE} AS is_private")
+}
 
 impl ProjectRow {
     pub(crate) fn read(row: &Row) -> Result<Self> {
+        let mut settings: Map<String, Value> = row.json("settings")?;
+        settings.remove(ACCESS_CONTROL);
+        if row.get("is_private")? {
+            settings.insert(ACCESS_CONTROL.into(), true.into());
+        }
         Ok(Self {
             id: row.get("id")?,
             uuid: row.get("uuid")?,
@@ -57,7 +69,7 @@ impl ProjectRow {
             name: row.get("name")?,
             api_token: row.get("api_token")?,
             timezone: row.get("timezone")?,
-            settings: ProjectSettings::stored(row.json("settings")?),
+            settings: ProjectSettings::stored(settings),
             ingested_event: row.get("ingested_event")?,
             created_at: row.get("created_at")?,
             updated_at: row.get("updated_at")?,
@@ -82,23 +94,26 @@ impl Logged for ProjectRow {
 
 impl Catalog {
     pub async fn project(&self, id: ProjectId) -> Result<ProjectRow> {
-        let sql =
-            format!("SELECT {COLUMNS} FROM projects p WHERE p.id = $1 AND p.deleted_at IS NULL");
+        let sql = format!(
+            "SELECT {} FROM projects p WHERE p.id = $1 AND p.deleted_at IS NULL",
+            columns()
+        );
         ProjectRow::read(&self.db.one(sql, args![id]).await?)
     }
 
-    /// The projects of every organization a user belongs to. Through a key only those are seen
-    /// that the key may enter.
+    /// The projects that a user may enter, of every organization they belong to. Through a key
+    /// only those are seen that the key may enter.
     pub async fn projects_of(
         &self,
         user: UserId,
         by: Option<&PersonalKey>,
         window: Window,
     ) -> Result<(Vec<ProjectRow>, i64)> {
-        let mut from = String::from(
+        let mut from = format!(
             "FROM projects p JOIN memberships m ON m.organization_id = p.organization_id \
              JOIN organizations o ON o.id = p.organization_id \
-             WHERE m.user_id = $1 AND p.deleted_at IS NULL",
+             WHERE m.user_id = $1 AND p.deleted_at IS NULL AND {}",
+            enters()
         );
         let mut values = args![user];
         if by.is_some() {
@@ -113,13 +128,19 @@ impl Catalog {
         self.page_of_projects(from, values, window).await
     }
 
+    /// Those of one organization that a user may enter.
     pub async fn projects_within(
         &self,
         organization: OrganizationId,
+        user: UserId,
         window: Window,
     ) -> Result<(Vec<ProjectRow>, i64)> {
-        let from = "FROM projects p WHERE p.organization_id = $1 AND p.deleted_at IS NULL";
-        self.page_of_projects(from.into(), args![organization], window).await
+        let from = format!(
+            "FROM projects p JOIN memberships m ON m.organization_id = p.organization_id \
+             WHERE p.organization_id = $1 AND m.user_id = $2 AND p.deleted_at IS NULL AND {}",
+            enters()
+        );
+        self.page_of_projects(from, args![organization, user], window).await
     }
 
     async fn page_of_projects(
@@ -132,20 +153,28 @@ impl Catalog {
         let total = self.db.one(count, values.clone()).await?.get("total")?;
         let next = values.len() + 1;
         let sql =
-            format!("SELECT {COLUMNS} {from} ORDER BY p.id LIMIT ${next} OFFSET ${}", next + 1);
+            format!("SELECT {} {from} ORDER BY p.id LIMIT ${next} OFFSET ${}", columns(), next + 1);
         values.extend(args![window.limit, window.offset]);
         let rows = self.db.all(sql, values).await?;
         Ok((rows.iter().map(ProjectRow::read).collect::<Result<_>>()?, total))
     }
 
-    /// All live projects of several organizations at once, for lists that nest them.
-    pub async fn projects_in(&self, organizations: &[OrganizationId]) -> Result<Vec<ProjectRow>> {
-        let marks = crate::dialect::placeholders(1, organizations.len());
+    /// The projects of several organizations that a user may enter, for lists that nest them.
+    pub async fn projects_in(
+        &self,
+        organizations: &[OrganizationId],
+        user: UserId,
+    ) -> Result<Vec<ProjectRow>> {
+        let mut values = args![user];
+        let marks = crate::dialect::placeholders(values.len() + 1, organizations.len());
         let sql = format!(
-            "SELECT {COLUMNS} FROM projects p \
-             WHERE p.organization_id IN {marks} AND p.deleted_at IS NULL ORDER BY p.id"
+            "SELECT {} FROM projects p JOIN memberships m \
+             ON m.organization_id = p.organization_id AND m.user_id = $1 \
+             WHERE p.organization_id IN {marks} AND p.deleted_at IS NULL AND {} ORDER BY p.id",
+            columns(),
+            enters(),
         );
-        let values = organizations.iter().map(|id| (*id).into()).collect();
+        values.extend(organizations.iter().map(|id| (*id).into()));
         self.db.all(sql, values).await?.iter().map(ProjectRow::read).collect()
     }
 
@@ -153,7 +182,10 @@ impl Catalog {
     pub async fn create_project(&self, actor: &Actor, new: NewProject) -> Result<ProjectRow> {
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
-        let project = insert(&mut tx, actor.organization, new, now).await?;
+        let settings = new.settings.clone();
+        let mut project = insert(&mut tx, actor.organization, new, now).await?;
+        keep_private(&mut tx, &project, &settings, now).await?;
+        project.settings = settings;
         let actor = Actor { project: Some(project.id), ..*actor };
         tx.log_created(&actor, &project, now).await?;
         tx.commit().await?;
@@ -181,15 +213,10 @@ impl Catalog {
         tx.run(
             "UPDATE projects SET name = $2, timezone = $3, settings = $4, updated_at = $5 \
              WHERE id = $1",
-            args![
-                id,
-                after.name.as_str(),
-                after.timezone.as_str(),
-                Value::Object(after.settings.changed().clone()),
-                now
-            ],
+            args![id, after.name.as_str(), after.timezone.as_str(), stored(&after.settings), now],
         )
         .await?;
+        keep_private(&mut tx, &before, &after.settings, now).await?;
         tx.log_updated(actor, &before, &after, now).await?;
         tx.commit().await?;
         Ok(after)
@@ -300,6 +327,29 @@ impl NewProject {
     }
 }
 
+/// What the column holds: everything but the switch that is a rule.
+fn stored(settings: &ProjectSettings) -> Value {
+    let mut changed = settings.changed().clone();
+    changed.remove(ACCESS_CONTROL);
+    Value::Object(changed)
+}
+
+/// Lets the rule for everybody follow the switch, where that was turned.
+async fn keep_private(
+    tx: &mut Tx,
+    before: &ProjectRow,
+    after: &ProjectSettings,
+    now: Timestamp,
+) -> Result<()> {
+    let level = match (before.settings.is_on(ACCESS_CONTROL), after.is_on(ACCESS_CONTROL)) {
+        (false, true) => Some(ProjectAccess::None.as_str()),
+        (true, false) => None,
+        _ => return Ok(()),
+    };
+    let (target, subject) = (RuleTarget::Project, RuleSubject::Everybody);
+    access_controls::write(tx, before.id, target, subject, level, now).await.map(drop)
+}
+
 /// What deleting a project leaves of it: a row without tokens.
 const HIDE: &str = "UPDATE projects SET deleted_at = $2, api_token = NULL, secret_hash = NULL, \
      secret_sealed = NULL, secret_backup_hash = NULL, secret_backup_sealed = NULL \
@@ -321,7 +371,9 @@ pub(crate) async fn forget_dashboard(
     dashboard: DashboardId,
 ) -> Result<()> {
     const PRIMARY: &str = "primary_dashboard";
-    let mut settings = locked(tx, id).await?.settings.changed().clone();
+    let Value::Object(mut settings) = stored(&locked(tx, id).await?.settings) else {
+        return Ok(());
+    };
     if settings.get(PRIMARY).and_then(Value::as_i64) != Some(dashboard.0) {
         return Ok(());
     }
@@ -333,8 +385,10 @@ pub(crate) async fn forget_dashboard(
 
 pub(crate) async fn locked(tx: &mut Tx, id: ProjectId) -> Result<ProjectRow> {
     let lock = tx.dialect().for_update();
-    let sql =
-        format!("SELECT {COLUMNS} FROM projects p WHERE p.id = $1 AND p.deleted_at IS NULL{lock}");
+    let sql = format!(
+        "SELECT {} FROM projects p WHERE p.id = $1 AND p.deleted_at IS NULL{lock}",
+        columns()
+    );
     ProjectRow::read(&tx.one(sql, args![id]).await?)
 }
 
@@ -349,8 +403,8 @@ pub(crate) async fn insert(
             format!(
                 "INSERT INTO projects AS p (uuid, organization_id, name, api_token, timezone, \
                  settings, ingested_event, created_at, updated_at) \
-                 VALUES ($1, $2, $3, $4, $5, $6, FALSE, $7, $7) RETURNING {}",
-                COLUMNS.replace("p.", "")
+                 VALUES ($1, $2, $3, $4, $5, $6, FALSE, $7, $7) RETURNING {}, FALSE AS is_private",
+                OWN.replace("p.", "")
             ),
             args![
                 Uuid::now_v7(),
@@ -358,7 +412,7 @@ pub(crate) async fn insert(
                 new.name.as_str(),
                 new.api_token.reveal(),
                 new.timezone.as_str(),
-                Value::Object(new.settings.changed().clone()),
+                stored(&new.settings),
                 now,
             ],
         )

@@ -1,6 +1,6 @@
 //! Lists: conditions built piece by piece with their values, and the window laid over them.
 
-use model::Window;
+use model::{Sight, Window};
 
 use crate::Result;
 use crate::db::{Db, Row, Value, args};
@@ -38,6 +38,13 @@ impl Condition {
     pub(crate) fn and_that(&mut self, sql: &str) {
         self.sql += " AND ";
         self.sql += sql;
+    }
+
+    /// Adds: the object known as `alias` is within sight.
+    pub(crate) fn and_within(&mut self, sight: &Sight, alias: &str) {
+        if let Some(sql) = within(sight, alias, &mut self.values) {
+            self.and_that(&sql);
+        }
     }
 
     /// Adds a search for `needle` in several text columns, or in the tags of the objects known as
@@ -128,6 +135,20 @@ impl Condition {
             last - 1,
         );
     }
+}
+
+/// That the object known as `alias` is within sight, with its values behind the others; none where
+/// everything is.
+pub(crate) fn within(sight: &Sight, alias: &str, values: &mut Vec<Value>) -> Option<String> {
+    let (ids, own, word) = match sight {
+        Sight::Everything => return None,
+        Sight::AllBut { hidden, own } => (hidden, own, "NOT IN"),
+        Sight::Only { seen, own } => (seen, own, "IN"),
+    };
+    let marks = placeholders(values.len() + 1, ids.len());
+    values.extend(ids.iter().map(|id| Value::from(*id)));
+    values.extend(args![*own]);
+    Some(format!("({alias}.id {word} {marks} OR {alias}.created_by = ${})", values.len()))
 }
 
 fn taggings(object: &str, alias: &str) -> String {

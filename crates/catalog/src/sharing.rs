@@ -62,7 +62,12 @@ enum Held {
 }
 
 impl Held {
-    async fn take(tx: &mut Tx, actor: &Actor, viewer: Viewer, target: Shareable) -> Result<Self> {
+    async fn take(
+        tx: &mut Tx,
+        actor: &Actor,
+        viewer: Viewer<'_>,
+        target: Shareable,
+    ) -> Result<Self> {
         match target {
             Shareable::Dashboard(id) => {
                 let board = boards::live(tx, actor, id).await?;
@@ -162,7 +167,7 @@ impl Catalog {
     pub async fn update_sharing(
         &self,
         actor: &Actor,
-        viewer: Viewer,
+        viewer: Viewer<'_>,
         target: Shareable,
         change: SharingChange,
     ) -> Result<Sharing> {
@@ -205,7 +210,7 @@ impl Catalog {
     pub async fn refresh_sharing(
         &self,
         actor: &Actor,
-        viewer: Viewer,
+        viewer: Viewer<'_>,
         target: Shareable,
         grace_seconds: i64,
     ) -> Result<Sharing> {

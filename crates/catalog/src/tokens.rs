@@ -3,7 +3,7 @@
 use model::{OrganizationId, ProjectId};
 
 use crate::db::{Row, args};
-use crate::projects::COLUMNS;
+use crate::projects::columns;
 use crate::{Catalog, ProjectRow, Result, sha256_mark};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,8 @@ impl Catalog {
     /// The whole row of a public token's project, for whoever keeps it.
     pub async fn project_row_by_token(&self, token: &str) -> Result<Option<ProjectRow>> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM projects p WHERE p.api_token = $1 AND p.deleted_at IS NULL"
+            "SELECT {} FROM projects p WHERE p.api_token = $1 AND p.deleted_at IS NULL",
+            columns()
         );
         self.db.optional(sql, args![token]).await?.as_ref().map(ProjectRow::read).transpose()
     }

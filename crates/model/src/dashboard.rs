@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    AccessLevel, ButtonId, DashboardId, InsightId, NoteId, ProjectId, TileId, Timestamp, User,
-    UserId,
+    AccessLevel, ButtonId, DashboardId, InsightId, NoteId, ObjectKind, ProjectId, TileId,
+    Timestamp, User, UserId, Viewer,
 };
 
 /// An enumeration whose numbers are on the wire.
@@ -83,17 +83,10 @@ impl CreationMode {
     }
 }
 
-/// Who looks at a dashboard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Viewer {
-    pub user: UserId,
-    /// Administrators of the project may restrict and edit everything in it.
-    pub administrates: bool,
-}
-
 /// What decides about a viewer's rights to one dashboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guard {
+    pub dashboard: DashboardId,
     pub restriction: Restriction,
     pub author: Option<UserId>,
     /// Whether the viewer was added to it by name.
@@ -107,6 +100,8 @@ pub struct Rights {
     pub privilege: Privilege,
     /// May say who else edits it.
     pub can_restrict: bool,
+    /// As far as rules and restriction let them go.
+    pub level: AccessLevel,
 }
 
 impl Guard {
@@ -117,7 +112,8 @@ impl Guard {
             true => Privilege::Edit,
             false => Privilege::View,
         };
-        Rights { restriction: self.restriction, privilege, can_restrict }
+        let level = viewer.level(ObjectKind::Dashboard, self.dashboard.0, self.author);
+        Rights { restriction: self.restriction, privilege, can_restrict, level }.agreed()
     }
 }
 
@@ -127,18 +123,24 @@ impl Rights {
         restriction: Restriction::Collaborators,
         privilege: Privilege::View,
         can_restrict: false,
+        level: AccessLevel::Viewer,
     };
+
+    /// Editing takes both: a privilege, which the restriction leaves, and a level, which the rules
+    /// grant.
+    pub(crate) fn agreed(self) -> Self {
+        if self.privilege == Privilege::Edit && self.level >= AccessLevel::Editor {
+            return self;
+        }
+        Self { privilege: Privilege::View, level: self.level.min(AccessLevel::Viewer), ..self }
+    }
+
+    pub fn can_view(self) -> bool {
+        self.level > AccessLevel::None
+    }
 
     pub fn can_edit(self) -> bool {
         self.privilege == Privilege::Edit
-    }
-
-    pub fn access_level(self) -> AccessLevel {
-        match (self.can_restrict, self.can_edit()) {
-            (true, _) => AccessLevel::Manager,
-            (false, true) => AccessLevel::Editor,
-            (false, false) => AccessLevel::Viewer,
-        }
     }
 }
 
@@ -168,6 +170,7 @@ pub struct DashboardHead {
 impl DashboardHead {
     pub fn guard(&self) -> Guard {
         Guard {
+            dashboard: self.id,
             restriction: self.restriction_level,
             author: self.created_by.as_ref().map(|author| author.id),
             collaborates: self.collaborates,
@@ -304,26 +307,41 @@ impl ButtonStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Access, Whom};
 
     #[test]
-    fn rights_follow_from_restriction_authorship_rank_and_invitation() {
+    fn rights_follow_from_restriction_authorship_rank_invitation_and_rules() {
+        use AccessLevel::{Editor, Manager, None as Nothing, Viewer as Views};
         use Privilege::{Edit, View};
         use Restriction::{Collaborators, Everyone};
-        // restriction, own, administrates, collaborates -> privilege, may restrict
-        for (restriction, own, administrates, collaborates, privilege, can_restrict) in [
-            (Everyone, false, false, false, Edit, false),
-            (Everyone, true, false, false, Edit, true),
-            (Everyone, false, true, false, Edit, true),
-            (Collaborators, false, false, false, View, false),
-            (Collaborators, false, false, true, Edit, false),
-            (Collaborators, true, false, false, Edit, true),
-            (Collaborators, false, true, false, Edit, true),
+        // restriction, own, administrates, collaborates, rule -> privilege, may restrict, level
+        for (restriction, own, administrates, collaborates, rule, privilege, restricts, level) in [
+            (Everyone, false, false, false, Editor, Edit, false, Editor),
+            (Everyone, true, false, false, Editor, Edit, true, Manager),
+            (Everyone, false, true, false, Editor, Edit, true, Manager),
+            (Collaborators, false, false, false, Editor, View, false, Views),
+            (Collaborators, false, false, true, Editor, Edit, false, Editor),
+            (Collaborators, true, false, false, Editor, Edit, true, Manager),
+            (Collaborators, false, true, false, Editor, Edit, true, Manager),
+            (Everyone, false, false, false, Views, View, false, Views),
+            (Everyone, false, false, false, Nothing, View, false, Nothing),
+            (Everyone, false, false, false, Manager, Edit, false, Manager),
+            (Collaborators, false, false, false, Manager, View, false, Views),
+            (Collaborators, false, false, true, Manager, Edit, false, Manager),
+            (Collaborators, false, false, true, Views, View, false, Views),
+            (Collaborators, false, false, true, Nothing, View, false, Nothing),
+            (Everyone, true, false, false, Nothing, Edit, true, Manager),
+            (Everyone, false, true, false, Nothing, Edit, true, Manager),
         ] {
             let author = Some(UserId(if own { 1 } else { 2 }));
-            let guard = Guard { restriction, author, collaborates };
-            let rights = guard.rights(Viewer { user: UserId(1), administrates });
-            assert_eq!(rights, Rights { restriction, privilege, can_restrict }, "{guard:?}");
+            let dashboard = DashboardId(7);
+            let guard = Guard { dashboard, restriction, author, collaborates };
+            let mut access = Access::default();
+            access.hear_of_object(ObjectKind::Dashboard, 7, Whom::Everybody, rule);
+            let viewer = Viewer { user: UserId(1), administrates, access: &access };
+            let expected = Rights { restriction, privilege, can_restrict: restricts, level };
+            assert_eq!(guard.rights(viewer), expected, "{guard:?} {rule:?}");
         }
-        assert!(!Rights::PUBLIC.can_edit());
+        assert!(Rights::PUBLIC.can_view() && !Rights::PUBLIC.can_edit());
     }
 }

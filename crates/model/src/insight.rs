@@ -4,7 +4,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::{DashboardId, Guard, InsightId, ProjectId, TileId, Timestamp, User, Viewer};
+use crate::{
+    DashboardId, Guard, InsightId, ObjectKind, ProjectId, TileId, Timestamp, User, Viewer,
+};
 use crate::{Privilege, Restriction, Rights};
 
 /// What was asked; its answer is computed elsewhere.
@@ -50,18 +52,21 @@ pub struct Place {
 
 impl Insight {
     /// As restricted as the most restricted of its dashboards; whoever may edit one of them may
-    /// edit it.
+    /// edit it, as far as rules let them.
     pub fn rights(&self, viewer: Viewer) -> Rights {
-        let own = self.created_by.as_ref().is_some_and(|author| author.id == viewer.user);
-        let can_restrict = viewer.administrates || own;
+        let author = self.created_by.as_ref().map(|author| author.id);
+        let can_restrict = viewer.administrates || author == Some(viewer.user);
+        let level = viewer.level(ObjectKind::Insight, self.id.0, author);
         let on = || self.places.iter().map(|place| place.guard.rights(viewer));
         let restriction = on().map(|rights| rights.restriction).max();
         let privilege = on().map(|rights| rights.privilege).max();
-        Rights {
+        let rights = Rights {
             restriction: restriction.unwrap_or(Restriction::Everyone),
             privilege: privilege.unwrap_or(Privilege::Edit),
             can_restrict: can_restrict && privilege != Some(Privilege::View),
-        }
+            level,
+        };
+        rights.agreed()
     }
 }
 

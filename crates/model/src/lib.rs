@@ -1,5 +1,6 @@
 //! The project's words, shared by every crate. No I/O, no async.
 
+mod access;
 mod account;
 mod action;
 mod annotation;
@@ -21,6 +22,7 @@ mod time;
 mod warning;
 mod window;
 
+pub use access::{Access, ObjectKind, ProjectAccess, Sight, Viewer, Whom};
 pub use account::{
     AccessLevel, FlagAccess, Level, MEMBER_KEYS, OfOrganization, OfUser, OrganizationSettings,
     OrganizationSettingsChange, User, UserSettings, UserSettingsChange,
@@ -30,7 +32,7 @@ pub use annotation::{Annotation, AnnotationScope, CreationType};
 pub use cohort::{Cohort, CohortType, cohort_tree, filters_of_groups};
 pub use dashboard::{
     Button, ButtonPlacement, ButtonStyle, CreationMode, Dashboard, DashboardHead, DashboardLook,
-    Guard, Note, Privilege, Restriction, Rights, Shows, Tile, TileLook, TilePlace, Viewer,
+    Guard, Note, Privilege, Restriction, Rights, Shows, Tile, TileLook, TilePlace,
 };
 pub use id::{
     ActionId, AnnotationId, ButtonId, CohortId, DashboardId, FlagId, InsightId, NoteId,

@@ -225,6 +225,11 @@ impl<T: Table> Settings<T> {
 }
 
 impl<T: Table> SettingsChange<T> {
+    /// The value that was sent for a setting.
+    pub fn given(&self, name: &str) -> Option<&Value> {
+        self.given.get(name)
+    }
+
     /// The known settings of an object somebody sent; the first that does not fit is named.
     pub fn read(sent: &Map<String, Value>) -> Result<Self, Refusal> {
         let mut given = Map::new();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use catalog::{Catalog, InsightName, ProjectRow};
 use facts::World;
 use insights::Hogql;
-use model::{ProjectId, Timestamp};
+use model::{ProjectId, Sight, Timestamp};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
@@ -91,12 +91,15 @@ pub struct Asked {
     pub id: Option<String>,
     pub filters_override: Map<String, Json>,
     pub variables_override: Map<String, Json>,
+    /// The saved insights that the asker sees.
+    pub insights: Sight,
 }
 
 impl Asked {
     pub fn new(query: Json, refresh: Refresh) -> Self {
         let (filters_override, variables_override) = (Map::new(), Map::new());
-        Self { query, refresh, id: None, filters_override, variables_override }
+        let insights = Sight::Everything;
+        Self { query, refresh, id: None, filters_override, variables_override, insights }
     }
 }
 
@@ -259,7 +262,7 @@ impl Inner {
                 }
                 Unwrapped::Saved(short) => short.to_owned(),
             };
-            query = self.saved(project.id, saved).await?;
+            query = self.saved(project.id, saved, &asked.insights).await?;
         }
         let fields = fields.ok_or_else(|| Error::Parse("The query only names itself.".into()))?;
         let overrides =
@@ -289,18 +292,20 @@ impl Inner {
         Ok(Ready { question, overrides, query, key: format!("cache_{key}") })
     }
 
-    async fn saved(&self, project: ProjectId, short: String) -> Result<Json> {
+    async fn saved(&self, project: ProjectId, short: String, seen: &Sight) -> Result<Json> {
+        let missing = || Error::Refused("There is no insight with this short id.".into());
         let name = InsightName::Short(short);
-        match self.catalog.insight(project, &name, None, catalog::Among::Live).await {
-            Ok(insight) => insight
-                .query
-                .map(Json::Object)
-                .ok_or_else(|| Error::Refused("It asks nothing.".into())),
-            Err(catalog::Error::NotFound) => {
-                Err(Error::Refused("There is no insight with this short id.".into()))
-            }
-            Err(error) => Err(error.into()),
+        let found = self.catalog.insight(project, &name, None, catalog::Among::Live).await;
+        let insight = match found {
+            Ok(insight) => insight,
+            Err(catalog::Error::NotFound) => return Err(missing()),
+            Err(error) => return Err(error.into()),
+        };
+        if !seen.holds(insight.id.0, insight.created_by.map(|author| author.id)) {
+            return Err(missing());
         }
+        let query = insight.query.map(Json::Object);
+        query.ok_or_else(|| Error::Refused("It asks nothing.".into()))
     }
 
     async fn compute(

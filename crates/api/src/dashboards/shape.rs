@@ -27,7 +27,7 @@ impl From<Rights> for Effective {
         Self {
             effective_restriction_level: rights.restriction,
             effective_privilege_level: rights.privilege,
-            user_access_level: rights.access_level(),
+            user_access_level: rights.level,
         }
     }
 }
@@ -143,6 +143,9 @@ impl Detail {
                     // One that was deleted since the tiles were read.
                     let Some(insight) = insights.remove(&id) else { continue };
                     let rights = of_insight(&insight);
+                    if !rights.can_view() {
+                        continue;
+                    }
                     (Some(ShownInsight::new(insight, rights)), None, None)
                 }
                 Shows::Note(note) => (None, Some(*note), None),

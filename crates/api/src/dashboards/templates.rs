@@ -1,7 +1,7 @@
 //! Templates: dashboards to start from, ours and those that clients bring.
 
 use catalog::{Contents, NewContent, NewDashboard, NewInsight, NewTile};
-use model::{CreationMode, TileLook};
+use model::{CreationMode, ObjectKind, TileLook};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -75,6 +75,7 @@ async fn create_from_template(
     app: App,
     body: Body<Both<DashboardFields, FromTemplate>>,
 ) -> Result<Found<Detail>> {
+    caller.may_create(ObjectKind::Dashboard)?;
     let (fields, from) = body.read_both()?;
     let mut new = super::blank();
     let named = from.use_template.given().filter(|name| !name.is_empty());

@@ -6,13 +6,14 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use catalog::ProjectRow;
 use flags::ProjectFlags;
-use model::FlagId;
 use model::flag::filters::HIDDEN_PAYLOAD;
+use model::{AccessLevel, FlagId, ObjectKind, Sight};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 use super::Flags;
+use crate::access::require;
 use crate::auth::query_parameter;
 use crate::doc::{Answer, Describe, Operation};
 use crate::{App, AppState, Error, Found, Reader, Result, Routes, TextId};
@@ -36,12 +37,18 @@ struct Holder {
     project: ProjectRow,
     /// Only such a key opens what is encrypted.
     by_personal_key: bool,
+    seen: Sight,
 }
 
 /// The same on a public path, where whatever is wrong with a key is 401.
 struct PublicHolder(Holder);
 
 impl Holder {
+    fn of(caller: Reader<Flags>) -> Self {
+        let seen = caller.sight(ObjectKind::FeatureFlag);
+        Self { by_personal_key: caller.by_key, project: caller.project, seen }
+    }
+
     async fn of_secret(parts: &Parts, app: &AppState, secret: &str) -> Result<Self> {
         let wrong = || Error::unauthorized("authentication_failed", "The secret key is not valid.");
         let owner = app.catalog.project_by_secret(secret).await?.ok_or_else(wrong)?;
@@ -49,7 +56,7 @@ impl Holder {
         if project_token(parts).is_some_and(|token| token != project.api_token) {
             return Err(wrong());
         }
-        Ok(Self { project, by_personal_key: false })
+        Ok(Self { project, by_personal_key: false, seen: Sight::Everything })
     }
 }
 
@@ -89,8 +96,7 @@ impl FromRequestParts<AppState> for Holder {
             }
             return Ok(holder);
         }
-        let caller = Reader::<Flags>::from_request_parts(parts, app).await?;
-        Ok(Self { by_personal_key: caller.by_key, project: caller.project })
+        Ok(Self::of(Reader::<Flags>::from_request_parts(parts, app).await?))
     }
 }
 
@@ -109,24 +115,28 @@ impl FromRequestParts<AppState> for PublicHolder {
         let token = project_token(parts);
         let caller = Reader::<Flags>::in_project_of(parts, app, token.as_deref()).await;
         let caller = caller.map_err(|error| if error.is_refusal() { wrong() } else { error })?;
-        Ok(Self(Holder { by_personal_key: caller.by_key, project: caller.project }))
+        Ok(Self(Holder::of(caller)))
     }
 }
 
 async fn local_evaluation(holder: Holder, asked: IfNoneMatch, app: App) -> Result<Definitions> {
-    definitions_of(&app, &holder.project, asked).await
+    definitions_of(&app, &holder, asked).await
 }
 
 async fn definitions(holder: PublicHolder, asked: IfNoneMatch, app: App) -> Result<Definitions> {
-    definitions_of(&app, &holder.0.project, asked).await
+    definitions_of(&app, &holder.0, asked).await
 }
 
 async fn definitions_of(
     app: &AppState,
-    project: &ProjectRow,
+    holder: &Holder,
     asked: IfNoneMatch,
 ) -> Result<Definitions> {
-    let flags = app.flags.of(project).await.map_err(unavailable)?;
+    // An SDK that lacks some flags would answer wrongly, and not know it.
+    if holder.seen != Sight::Everything {
+        return Err(Error::forbidden("This key's owner may not see every feature flag."));
+    }
+    let flags = app.flags.of(&holder.project).await.map_err(unavailable)?;
     let known = asked.0.is_some_and(|tag| tag == flags.local_evaluation().tag);
     Ok(Definitions { flags, known })
 }
@@ -145,6 +155,9 @@ async fn remote_config(holder: Holder, id: TextId, app: App) -> Result<Found<Val
     };
     if flag.deleted || !flag.is_remote_configuration {
         return Err(Error::not_found());
+    }
+    if !holder.seen.holds(flag.id.0, flag.created_by.as_ref().map(|author| author.id)) {
+        require(AccessLevel::None, AccessLevel::Viewer)?;
     }
     let hidden = !holder.by_personal_key && flag.has_encrypted_payloads;
     let flag = app.catalog.revealed(flag)?;

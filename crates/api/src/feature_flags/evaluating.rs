@@ -1,18 +1,18 @@
 //! What flags would answer, for people who ask.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use flags::{Answer as FlagAnswer, Asked, Selection, Step, Steps};
-use model::FlagId;
 use model::flag::FlagDefinition;
+use model::{FlagId, ObjectKind};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::Flags;
 use super::definitions::unavailable;
+use super::{Flags, seen};
 use crate::doc::{Describe, Operation};
 use crate::evaluation::answer::FlagValue;
 use crate::{App, AppState, Base, Error, Found, Id, Reader, Result, Routes};
@@ -126,6 +126,12 @@ impl Describe for Wanted {
     }
 }
 
+/// The flags that the caller sees; none where rules hide nothing.
+async fn within_sight(app: &App, caller: &Reader<Flags>) -> Result<Option<HashSet<FlagId>>> {
+    let sight = caller.sight(ObjectKind::FeatureFlag);
+    Ok(app.catalog.flags_within(caller.project.id, &sight).await?)
+}
+
 async fn evaluation_reasons(
     caller: Reader<Flags>,
     wanted: Wanted,
@@ -149,6 +155,12 @@ async fn evaluation_reasons(
             .collect::<Vec<_>>()
     });
     shown.extend(evaluated.await.map_err(unavailable)?);
+    if let Some(seen) = within_sight(&app, &caller).await? {
+        let is_seen = |key: &str| {
+            flags.definitions().iter().any(|flag| flag.key == key && seen.contains(&flag.id))
+        };
+        shown.retain(|key, _| is_seen(key));
+    }
     Ok(Found(shown))
 }
 
@@ -164,6 +176,9 @@ async fn my_flags(caller: Reader<Flags>, wanted: Wanted, app: App) -> Result<Fou
     let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
     let mut definitions: Vec<FlagDefinition> =
         flags.definitions().iter().filter(|flag| wanted.names(&flag.key)).cloned().collect();
+    if let Some(seen) = within_sight(&app, &caller).await? {
+        definitions.retain(|flag| seen.contains(&flag.id));
+    }
     definitions.sort_by_key(|flag| std::cmp::Reverse(flag.id));
     let asked = wanted.asked(caller.user.user.distinct_id.clone());
     let values = app.flags.with_context(&caller.project, asked, |set, context, selection| {
@@ -198,7 +213,7 @@ async fn explain(
     wanted: Wanted,
     app: App,
 ) -> Result<Found<Explanation>> {
-    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let (flag, _) = seen(&app, &caller, id).await?;
     let distinct_id = wanted.distinct_id()?;
     let mut asked = wanted.asked(distinct_id);
     asked.selection.keys = Some(vec![flag.key.clone()]);

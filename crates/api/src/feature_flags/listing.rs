@@ -1,8 +1,8 @@
 //! What a list of flags may be asked for.
 
 use catalog::{FlagFilter, FlagOrder, Staleness};
-use model::UserId;
 use model::flag::EvaluationRuntime;
+use model::{Sight, UserId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -70,6 +70,7 @@ impl Wanted {
             )?,
             eligible_for_experiment: switch("eligible_for_experiment", eligible)? == Some(true),
             order: one_of("order", self.order.as_ref(), FlagOrder::parse)?.unwrap_or_default(),
+            seen: Sight::Everything,
         })
     }
 

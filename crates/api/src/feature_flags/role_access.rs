@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Flags, Rights, Shown, all_shown};
+use super::{Flags, Rights, Shown, all_shown, seen};
 use crate::caller::InProject;
 use crate::doc::{Describe, Operation};
 use crate::roles::{self, Role};
@@ -41,7 +41,7 @@ struct Access {
 }
 
 async fn list(caller: Reader<Flags>, id: Id, page: Page, app: App) -> Result<Listing<Access>> {
-    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let (flag, _) = seen(&app, &caller, id).await?;
     let (found, total) = app.catalog.role_accesses(flag.id, page.window).await?;
     Ok(page.listing(all(&app, &caller, &flag, found).await?, total))
 }
@@ -65,7 +65,7 @@ async fn create(
 }
 
 async fn read(caller: Reader<Flags>, id: Id, access: AccessId, app: App) -> Result<Found<Access>> {
-    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let (flag, _) = seen(&app, &caller, id).await?;
     let found = app.catalog.role_access(flag.id, access.0).await?;
     Ok(Found(one(&app, &caller, &flag, found).await?))
 }

@@ -4,7 +4,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use catalog::{NewCohort, NewCohortKind};
 use model::flag::FeatureFlag;
-use model::{Cohort, FlagId, Timestamp};
+use model::{Cohort, FlagId, ObjectKind, Timestamp};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 
@@ -122,6 +122,7 @@ async fn create_dashboard(
     body: Body<FlagFields>,
 ) -> Result<Deprecated<Done>> {
     let (flag, rights) = editable(&app, &caller, id).await?;
+    caller.may_create(ObjectKind::Dashboard)?;
     body.value()?;
     let done = app.catalog.create_usage_dashboard(&caller.actor(), flag.id).await;
     answer(&app, &caller, &rights, done).await.map(Deprecated)

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use catalog::{InsightFilter, InsightOrder};
-use model::{DashboardId, InsightKind, Timestamp, UserId};
+use model::{DashboardId, InsightKind, Sight, Timestamp, UserId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -121,6 +121,7 @@ impl ListQuery {
             tags: tags(&array::<String>("tags", self.tags.as_ref())?)?,
             events: array("events", self.events.as_ref())?,
             order: order(given(self.order.as_ref()))?,
+            seen: Sight::Everything,
         })
     }
 }

@@ -3,13 +3,14 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use catalog::{InsightFilter, ProjectRow, Shareable};
-use model::{DashboardId, Insight, Rights, UserId};
+use model::{AccessLevel, DashboardId, Insight, ObjectKind, Rights, UserId};
 use query::Refresh;
 use schemars::SchemaGenerator;
 use serde_json::json;
 
 use super::Insights;
 use super::shape::{ShownInsight, anonymise};
+use crate::access::require;
 use crate::doc::{Describe, Operation};
 use crate::{AppState, Error, Reader, Result, auth, caller, shared_pages};
 
@@ -41,16 +42,24 @@ impl Looker {
 
     /// Narrows a list to what may be seen.
     pub(super) fn narrow(&self, filter: &mut InsightFilter) {
-        let Self::Guest(guest) = self else { return };
+        let guest = match self {
+            Self::Member(caller) => return filter.seen = caller.sight(ObjectKind::Insight),
+            Self::Guest(guest) => guest,
+        };
         match guest.sees {
             Shareable::Dashboard(id) => drop(filter.dashboards.insert(id)),
             Shareable::Insight(id) => filter.id = Some(id),
         }
     }
 
-    /// Refuses an insight that may not be seen as one that is not there.
+    /// Refuses an insight that may not be seen; guests are not told that it is there.
     pub(super) fn check(&self, insight: &Insight) -> Result<()> {
-        let Self::Guest(guest) = self else { return Ok(()) };
+        let guest = match self {
+            Self::Member(caller) => {
+                return require(insight.rights(caller.viewer()).level, AccessLevel::Viewer);
+            }
+            Self::Guest(guest) => guest,
+        };
         let sees = match guest.sees {
             Shareable::Dashboard(id) => insight.dashboards.contains(&id),
             Shareable::Insight(id) => insight.id == id,

@@ -1,11 +1,13 @@
 //! Lists of flags.
 
+use std::collections::HashSet;
+
 use model::flag::{EvaluationRuntime, FeatureFlag, STALE_SECONDS};
-use model::{FlagId, ProjectId, Timestamp, UserId, Window};
+use model::{FlagId, ProjectId, Sight, Timestamp, UserId, Window};
 
 use super::{OBJECT, rows};
 use crate::db::{Row, Value, args};
-use crate::select::Condition;
+use crate::select::{Condition, within};
 use crate::{Catalog, Result, tags};
 
 /// Which flags are asked for; absent filters let everything through but archived flags.
@@ -29,6 +31,7 @@ pub struct FlagFilter {
     pub has_evaluation_contexts: Option<bool>,
     pub eligible_for_experiment: bool,
     pub order: FlagOrder,
+    pub seen: Sight,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +111,7 @@ impl FlagFilter {
             condition.and_that("1 = 0");
         }
         self.lists(&mut condition);
+        condition.and_within(&self.seen, "f");
         condition
     }
 
@@ -144,6 +148,21 @@ impl Catalog {
         let (rows, total) =
             self.db.page(&rows::columns(), rows::FROM, condition, &filter.order(), window).await?;
         Ok((self.with_tags(project, &rows).await?, total))
+    }
+
+    /// The live flags of a project that are within sight; none where all of them are.
+    pub async fn flags_within(
+        &self,
+        project: ProjectId,
+        sight: &Sight,
+    ) -> Result<Option<HashSet<FlagId>>> {
+        let mut values = args![project];
+        let Some(seen) = within(sight, "f", &mut values) else { return Ok(None) };
+        let sql = format!(
+            "SELECT f.id FROM feature_flags f WHERE f.project_id = $1 AND NOT f.deleted AND {seen}"
+        );
+        let rows = self.db.all(sql, values).await?;
+        rows.iter().map(|row| row.get("id")).collect::<Result<_>>().map(Some)
     }
 
     /// The flags of a project that fulfil `condition`, whose values begin with the project.

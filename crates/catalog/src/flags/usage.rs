@@ -74,7 +74,7 @@ impl Catalog {
     pub async fn enrich_usage_dashboard(
         &self,
         actor: &Actor,
-        viewer: Viewer,
+        viewer: Viewer<'_>,
         id: FlagId,
     ) -> Result<FeatureFlag> {
         let project = project_of(actor)?;

@@ -26,6 +26,8 @@ macro_rules! contract {
 }
 
 contract! {
+    access:
+        a_member_hears_every_rule_in_one_statement;
     failing:
         only_refused_values_are_blamed_on_them,
         a_transaction_that_ended_by_itself_is_in_nobodys_way,

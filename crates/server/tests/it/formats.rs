@@ -81,6 +81,7 @@ fn answers(server: &Server) -> Value {
         "flags": [told("anna"), told("bob"), told("stranger")],
         "dashboard": json!({ "name": dashboard["name"], "tiles": tiles }),
         "shared": get("dashboards/1/sharing/")["access_token"],
+        "rules": some(&get("dashboards/1/access_controls/")["access_controls"], &["access_level", "resource", "resource_id"]),
         "cohorts": some(&get("cohorts/")["results"], &["name", "count", "is_static", "filters"]),
         "members": some(&get("persons/?cohort=1")["results"], &["uuid"]),
         "actions": some(&get("actions/")["results"], &["name", "steps"]),
@@ -247,6 +248,9 @@ fn a_new_folder_is_kept() {
     let text = json!({ "tiles": [{ "text": { "body": "Hello" } }] });
     server.patch("/api/projects/1/dashboards/1/", text).expect(200);
     server.patch("/api/projects/1/dashboards/1/sharing/", json!({ "enabled": true })).expect(200);
+    let rule = json!({ "access_level": "viewer" });
+    let rules = server.call("PUT", "/api/projects/1/dashboards/1/access_controls/").json(rule);
+    rules.send().expect(200);
     server.key(&["query:read"]);
 
     // Only in the journal and in the catalog: the program that opens the folder makes rows of it.

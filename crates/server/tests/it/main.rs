@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod access;
+mod access_objects;
 mod actions;
 mod activity;
 mod administering;

@@ -257,7 +257,8 @@ impl World {
         };
         let unique = format!("walk {} {}", operation.method, operation.path);
         let (parameter, id) = match operation.path.as_str() {
-            "/api/projects/{project_id}/actions/{id}" => {
+            "/api/projects/{project_id}/actions/{id}"
+            | "/api/projects/{project_id}/actions/{id}/access_controls" => {
                 ("id", made("/api/projects/1/actions", json!({ "name": unique }), "id"))
             }
             "/api/projects/{project_id}/annotations/{id}" => {

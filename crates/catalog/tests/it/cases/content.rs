@@ -1,6 +1,7 @@
 //! What people write: actions and annotations.
 
 use catalog::{Actor, NewAction};
+use model::Sight;
 
 use crate::store::{EVERYTHING, Home, Place};
 
@@ -23,7 +24,8 @@ pub async fn a_page_of_tagged_objects_takes_one_more_statement_however_long(plac
     let home = place.home().await;
     let cost = async || {
         let before = home.catalog.statements();
-        let (actions, _) = home.catalog.actions(home.project.id, EVERYTHING).await.unwrap();
+        let found = home.catalog.actions(home.project.id, &Sight::Everything, EVERYTHING).await;
+        let (actions, _) = found.unwrap();
         assert!(actions.iter().all(|action| action.tags.len() == 2));
         home.catalog.statements() - before
     };

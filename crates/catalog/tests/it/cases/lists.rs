@@ -44,7 +44,7 @@ async fn cost(home: &Home, made: usize) -> Vec<u64> {
     assert_eq!(organizations.len(), made + 1);
     note();
     let ids: Vec<OrganizationId> = organizations.iter().map(|(row, _)| row.id).collect();
-    assert_eq!(catalog.projects_in(&ids).await.unwrap().len(), made + 1);
+    assert_eq!(catalog.projects_in(&ids, owner).await.unwrap().len(), made + 1);
     note();
     let counts = catalog.member_counts(&ids).await.unwrap();
     assert_eq!((counts[&home.organization], counts.len()), (made as i64 + 1, made + 1));

@@ -68,7 +68,7 @@ pub async fn a_deleted_organization_takes_its_projects_and_people_along(place: P
     let change = OrganizationChange { name: Some("Second".into()), ..Default::default() };
     let owner = home.owner.user.id;
     let second = home.catalog.create_organization(owner, change).await.unwrap();
-    let projects = home.catalog.projects_in(&[second.id]).await.unwrap();
+    let projects = home.catalog.projects_in(&[second.id], owner).await.unwrap();
     let user = home.catalog.user(owner).await.unwrap();
     assert_eq!(user.current_organization, Some(second.id));
     assert_eq!(user.current_project, Some(projects[0].id));

@@ -1,0 +1,314 @@
+//! Access controls: who may go how far in a project, with its objects of a kind, and with one.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use catalog::{AccessRule, Among, RuleSubject, RuleTarget};
+use model::{AccessLevel, ActionId, DashboardId, Level, ObjectKind, ProjectAccess};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::access::require;
+use crate::actions::Actions;
+use crate::caller::InProject;
+use crate::dashboards::Dashboards;
+use crate::doc::{Answer, Operation};
+use crate::feature_flags::{self, Flags};
+use crate::insights::{Insights, name};
+use crate::projects::Projects;
+use crate::{App, AppState, Body, Error, Found, Id, Patch, Reader, Result, Routes, TextId, Writer};
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/access_controls", of_project)
+        .put("/api/projects/{project_id}/access_controls", set_of_project)
+        .get("/api/projects/{project_id}/resource_access_controls", of_kinds)
+        .put("/api/projects/{project_id}/resource_access_controls", set_of_kind)
+        .get("/api/projects/{project_id}/actions/{id}/access_controls", of_action)
+        .put("/api/projects/{project_id}/actions/{id}/access_controls", set_of_action)
+        .get("/api/projects/{project_id}/dashboards/{id}/access_controls", of_dashboard)
+        .put("/api/projects/{project_id}/dashboards/{id}/access_controls", set_of_dashboard)
+        .get("/api/projects/{project_id}/feature_flags/{id}/access_controls", of_flag)
+        .put("/api/projects/{project_id}/feature_flags/{id}/access_controls", set_of_flag)
+        .get("/api/projects/{project_id}/insights/{id}/access_controls", of_insight)
+        .put("/api/projects/{project_id}/insights/{id}/access_controls", set_of_insight)
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "AccessControls")]
+struct Rules {
+    access_controls: Vec<AccessRule>,
+    available_access_levels: Vec<&'static str>,
+    /// Where no rule speaks.
+    default_access_level: &'static str,
+    /// Null where it differs from kind to kind.
+    user_access_level: Option<&'static str>,
+    user_can_edit_access_levels: bool,
+}
+
+/// The rule as it is now, or 204 once there is none.
+enum Written {
+    Kept(AccessRule),
+    Gone,
+}
+
+impl From<Option<AccessRule>> for Written {
+    fn from(rule: Option<AccessRule>) -> Self {
+        rule.map_or(Self::Gone, Self::Kept)
+    }
+}
+
+impl IntoResponse for Written {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Kept(rule) => axum::Json(rule).into_response(),
+            Self::Gone => StatusCode::NO_CONTENT.into_response(),
+        }
+    }
+}
+
+impl Answer for Written {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<AccessRule>(200, schemas);
+        operation.empty_response(204);
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "ProjectAccessControlFields")]
+struct ProjectRule {
+    /// Null removes the rule.
+    #[serde(default)]
+    access_level: Patch<ProjectAccess>,
+    /// A membership; with neither this nor a role the rule is for everybody.
+    organization_member: Option<Uuid>,
+    role: Option<Uuid>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "AccessControlFields")]
+struct ObjectRule {
+    /// Null removes the rule.
+    #[serde(default)]
+    access_level: Patch<AccessLevel>,
+    /// A membership; with neither this nor a role the rule is for everybody.
+    organization_member: Option<Uuid>,
+    role: Option<Uuid>,
+    /// Where the path names an object, these must name the same.
+    resource: Option<ObjectKind>,
+    resource_id: Option<String>,
+}
+
+fn subject(member: Option<Uuid>, role: Option<Uuid>) -> Result<RuleSubject> {
+    match (member, role) {
+        (None, None) => Ok(RuleSubject::Everybody),
+        (Some(member), None) => Ok(RuleSubject::Member(member)),
+        (None, Some(role)) => Ok(RuleSubject::Role(role)),
+        (Some(_), Some(_)) => {
+            let detail = "An access control is for a member or for a role, not for both.";
+            Err(Error::invalid("role", "invalid_input", detail))
+        }
+    }
+}
+
+/// What a body must say: the level, or null.
+fn level<L>(sent: Patch<L>) -> Result<Option<L>> {
+    sent.nullable().ok_or_else(|| Error::required("access_level"))
+}
+
+async fn of_project(caller: Reader<Projects>, app: App) -> Result<Found<Rules>> {
+    let rules = app.catalog.access_rules(caller.project.id, RuleTarget::Project).await?;
+    let own = match caller.level {
+        Level::Member => ProjectAccess::Member,
+        Level::Admin | Level::Owner => ProjectAccess::Admin,
+    };
+    Ok(Found(Rules {
+        access_controls: rules,
+        available_access_levels: ProjectAccess::ALL.map(ProjectAccess::as_str).to_vec(),
+        default_access_level: ProjectAccess::DEFAULT.as_str(),
+        user_access_level: Some(own.as_str()),
+        user_can_edit_access_levels: caller.administrates(),
+    }))
+}
+
+async fn set_of_project(
+    caller: Writer<Projects>,
+    app: App,
+    body: Body<ProjectRule>,
+) -> Result<Written> {
+    caller.require_administrator()?;
+    let sent = body.read()?;
+    let level = level(sent.access_level)?.map(ProjectAccess::as_str);
+    let subject = subject(sent.organization_member, sent.role)?;
+    let (actor, target) = (caller.actor(), RuleTarget::Project);
+    Ok(app.catalog.set_access_rule(&actor, target, subject, level).await?.into())
+}
+
+fn shown(rules: Vec<AccessRule>, level: Option<AccessLevel>, can_edit: bool) -> Found<Rules> {
+    Found(Rules {
+        access_controls: rules,
+        available_access_levels: AccessLevel::ALL.map(AccessLevel::as_str).to_vec(),
+        default_access_level: AccessLevel::DEFAULT.as_str(),
+        user_access_level: level.map(AccessLevel::as_str),
+        user_can_edit_access_levels: can_edit,
+    })
+}
+
+async fn of_kinds(caller: Reader<Projects>, app: App) -> Result<Found<Rules>> {
+    let rules = app.catalog.access_rules_of_kinds(caller.project.id).await?;
+    Ok(shown(rules, None, caller.administrates()))
+}
+
+async fn set_of_kind(
+    caller: Writer<Projects>,
+    app: App,
+    body: Body<ObjectRule>,
+) -> Result<Written> {
+    caller.require_administrator()?;
+    let sent = body.read()?;
+    let kind = sent.resource.ok_or_else(|| Error::required("resource"))?;
+    // A rule that was meant for one object must not become one for all of them.
+    if sent.resource_id.is_some_and(|id| !id.is_empty()) {
+        let detail = "The rule of one object is set under that object.";
+        return Err(Error::invalid("resource_id", "invalid_input", detail));
+    }
+    let level = level(sent.access_level)?.map(AccessLevel::as_str);
+    let subject = subject(sent.organization_member, sent.role)?;
+    let (actor, target) = (caller.actor(), RuleTarget::Kind(kind));
+    Ok(app.catalog.set_access_rule(&actor, target, subject, level).await?.into())
+}
+
+/// An object that a path names and the caller sees.
+struct Object {
+    kind: ObjectKind,
+    id: i64,
+    /// The other name that paths know it by.
+    short_id: Option<String>,
+    level: AccessLevel,
+}
+
+impl Object {
+    fn numbered(kind: ObjectKind, id: i64, level: AccessLevel) -> Result<Self> {
+        require(level, AccessLevel::Viewer)?;
+        Ok(Self { kind, id, short_id: None, level })
+    }
+
+    async fn action<M>(app: &AppState, caller: &InProject<Actions, M>, id: Id) -> Result<Self> {
+        let found = app.catalog.action(caller.project.id, ActionId(id.0), Among::Live).await?;
+        Self::numbered(ObjectKind::Action, found.id.0, caller.level_of(&found))
+    }
+
+    async fn dashboard<M>(
+        app: &AppState,
+        caller: &InProject<Dashboards, M>,
+        id: Id,
+    ) -> Result<Self> {
+        let (id, viewer) = (DashboardId(id.0), caller.viewer());
+        let found = app.catalog.seen_dashboard(caller.project.id, id, viewer).await?;
+        let level = found.head.guard().rights(viewer).level;
+        Self::numbered(ObjectKind::Dashboard, id.0, level)
+    }
+
+    async fn flag<M>(app: &AppState, caller: &InProject<Flags, M>, id: Id) -> Result<Self> {
+        let (flag, rights) = feature_flags::seen(app, caller, id).await?;
+        if flag.deleted {
+            return Err(Error::not_found());
+        }
+        Self::numbered(ObjectKind::FeatureFlag, flag.id.0, rights.level(&flag))
+    }
+
+    async fn insight<M>(
+        app: &AppState,
+        caller: &InProject<Insights, M>,
+        id: &TextId,
+    ) -> Result<Self> {
+        let viewer = caller.viewer();
+        let found = app.catalog.seen_insight(caller.project.id, &name(&id.0), viewer).await?;
+        let level = found.rights(viewer).level;
+        let short_id = Some(found.short_id);
+        Ok(Self { kind: ObjectKind::Insight, id: found.id.0, short_id, level })
+    }
+
+    fn target(&self) -> RuleTarget {
+        RuleTarget::Object(self.kind, self.id)
+    }
+
+    async fn rules<R, M>(self, app: &AppState, caller: &InProject<R, M>) -> Result<Found<Rules>> {
+        let rules = app.catalog.access_rules(caller.project.id, self.target()).await?;
+        Ok(shown(rules, Some(self.level), self.level == AccessLevel::Manager))
+    }
+
+    async fn set<R>(
+        self,
+        app: &AppState,
+        caller: &Writer<R>,
+        body: Body<ObjectRule>,
+    ) -> Result<Written> {
+        require(self.level, AccessLevel::Manager)?;
+        let sent = body.read()?;
+        if let Some(other) = sent.resource.filter(|kind| *kind != self.kind) {
+            return Err(Error::no_choice("resource", other.as_str()));
+        }
+        let is_own = |id: &String| *id == self.id.to_string() || Some(id) == self.short_id.as_ref();
+        if sent.resource_id.is_some_and(|id| !id.is_empty() && !is_own(&id)) {
+            let detail = "This is not the object of the path.";
+            return Err(Error::invalid("resource_id", "invalid_input", detail));
+        }
+        let level = level(sent.access_level)?.map(AccessLevel::as_str);
+        let subject = subject(sent.organization_member, sent.role)?;
+        let (actor, target) = (caller.actor(), self.target());
+        Ok(app.catalog.set_access_rule(&actor, target, subject, level).await?.into())
+    }
+}
+
+async fn of_action(caller: Reader<Actions>, id: Id, app: App) -> Result<Found<Rules>> {
+    Object::action(&app, &caller, id).await?.rules(&app, &caller).await
+}
+
+async fn set_of_action(
+    caller: Writer<Actions>,
+    id: Id,
+    app: App,
+    body: Body<ObjectRule>,
+) -> Result<Written> {
+    Object::action(&app, &caller, id).await?.set(&app, &caller, body).await
+}
+
+async fn of_dashboard(caller: Reader<Dashboards>, id: Id, app: App) -> Result<Found<Rules>> {
+    Object::dashboard(&app, &caller, id).await?.rules(&app, &caller).await
+}
+
+async fn set_of_dashboard(
+    caller: Writer<Dashboards>,
+    id: Id,
+    app: App,
+    body: Body<ObjectRule>,
+) -> Result<Written> {
+    Object::dashboard(&app, &caller, id).await?.set(&app, &caller, body).await
+}
+
+async fn of_flag(caller: Reader<Flags>, id: Id, app: App) -> Result<Found<Rules>> {
+    Object::flag(&app, &caller, id).await?.rules(&app, &caller).await
+}
+
+async fn set_of_flag(
+    caller: Writer<Flags>,
+    id: Id,
+    app: App,
+    body: Body<ObjectRule>,
+) -> Result<Written> {
+    Object::flag(&app, &caller, id).await?.set(&app, &caller, body).await
+}
+
+async fn of_insight(caller: Reader<Insights>, id: TextId, app: App) -> Result<Found<Rules>> {
+    Object::insight(&app, &caller, &id).await?.rules(&app, &caller).await
+}
+
+async fn set_of_insight(
+    caller: Writer<Insights>,
+    id: TextId,
+    app: App,
+    body: Body<ObjectRule>,
+) -> Result<Written> {
+    Object::insight(&app, &caller, &id).await?.set(&app, &caller, body).await
+}

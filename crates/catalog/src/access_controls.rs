@@ -1,0 +1,380 @@
+//! Access rules as rows, and what they say to one member of a project.
+//!
+//! [`standing_in`] is the one place where rules are read to decide something; lists of projects
+//! ask [`enters`], which says the same in SQL.
+
+use model::{
+    Access, AccessLevel, Level, ObjectKind, ProjectAccess, ProjectId, Timestamp, UserId, Whom,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::activity::{Change, ChangeAction, Item};
+use crate::ask::Ask;
+use crate::boards::project_of;
+use crate::db::{Row, Tx, args};
+use crate::{Actor, Catalog, Error, Logged, ProjectRow, Result, members, projects};
+
+/// Ours: those that concern somebody are loaded with every request of theirs.
+const RULES_MAX: i64 = 2_000;
+/// Stands for all objects of a kind; no object has this number.
+const ALL_OF_A_KIND: i64 = 0;
+const PROJECT: &str = "project";
+pub(crate) const CANNOT_VIEW: &str = "You do not have viewer access to this resource.";
+const PLAIN: i64 = Level::Member as i64;
+
+/// What a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleTarget {
+    Project,
+    Kind(ObjectKind),
+    Object(ObjectKind, i64),
+}
+
+/// Whom a rule is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleSubject {
+    Everybody,
+    /// By the number of the membership, not of the user.
+    Member(Uuid),
+    Role(Uuid),
+}
+
+/// A rule as the API shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "AccessControl")]
+pub struct AccessRule {
+    pub access_level: String,
+    pub resource: String,
+    /// Null where the rule is about all objects of a kind.
+    pub resource_id: Option<String>,
+    pub organization_member: Option<Uuid>,
+    pub role: Option<Uuid>,
+    /// Always null: Terraform's provider cannot read an object in its place.
+    pub created_by: Option<String>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// How a member stands in one project of an organization.
+#[derive(Clone, Debug)]
+pub struct ProjectStanding {
+    /// In the project; rules may raise a plain member.
+    pub level: Level,
+    /// Whether the organization lets this user come with a personal key.
+    pub may_use_keys: bool,
+    pub access: Access,
+}
+
+const COLUMNS: &str = "r.resource, r.resource_id, r.membership_id, r.role_id, r.access_level, \
+     r.created_at, r.updated_at";
+const FOR_EVERYBODY: &str = "r.membership_id IS NULL AND r.role_id IS NULL";
+/// For the member `m`, by name or by role.
+const FOR_THEM: &str = "(r.membership_id = m.id OR r.role_id IN \
+     (SELECT x.role_id FROM role_memberships x WHERE x.membership_id = m.id))";
+
+/// Whether only those whom a rule names may enter the project `p`.
+pub(crate) const IS_PRIVATE: &str = "EXISTS (SELECT 1 FROM access_controls r \
+     WHERE r.project_id = p.id AND r.resource = 'project' AND r.membership_id IS NULL \
+     AND r.role_id IS NULL AND r.access_level = 'none')";
+
+/// Whether the member `m` may enter the project `p`.
+pub(crate) fn enters() -> String {
+    let furthest = |whom: &str| {
+        format!(
+            "(SELECT MAX(CASE r.access_level WHEN 'none' THEN 0 ELSE 1 END) \
+             FROM access_controls r WHERE r.project_id = p.id AND r.resource = '{PROJECT}' \
+             AND {whom})"
+        )
+    };
+    let (them, everybody) = (furthest(FOR_THEM), furthest(FOR_EVERYBODY));
+    format!("(m.level > {PLAIN} OR COALESCE({them}, {everybody}, 1) = 1)")
+}
+
+/// None for a stranger, and for whom the rules keep out.
+pub(crate) async fn standing_in(
+    ask: &mut impl Ask,
+    user: UserId,
+    project: ProjectId,
+) -> Result<Option<ProjectStanding>> {
+    let sql = format!(
+        "SELECT m.level, o.members_can_use_personal_api_keys AS keys, r.resource, \
+         r.resource_id, r.access_level, r.membership_id, r.role_id FROM projects p \
+         JOIN organizations o ON o.id = p.organization_id \
+         JOIN memberships m ON m.organization_id = o.id AND m.user_id = $2 \
+         LEFT JOIN access_controls r ON r.project_id = p.id AND m.level = {PLAIN} \
+         AND ({FOR_THEM} OR ({FOR_EVERYBODY})) WHERE p.id = $1"
+    );
+    let rows = ask.ask(sql, args![project, user]).await?;
+    let Some(first) = rows.first() else { return Ok(None) };
+    let rank = members::level(first)?;
+    let may_use_keys = rank > Level::Member || first.get("keys")?;
+    let mut access = Access::default();
+    for row in &rows {
+        if row.get::<Option<String>>("resource")?.is_some() {
+            hear(&mut access, row)?;
+        }
+    }
+    let level = match (rank, access.project()) {
+        (Level::Admin | Level::Owner, _) => rank,
+        (Level::Member, ProjectAccess::Admin) => Level::Admin,
+        (Level::Member, ProjectAccess::Member) => Level::Member,
+        (Level::Member, ProjectAccess::None) => return Ok(None),
+    };
+    Ok(Some(ProjectStanding { level, may_use_keys, access }))
+}
+
+fn hear(access: &mut Access, row: &Row) -> Result<()> {
+    let named = row.get::<Option<Uuid>>("membership_id")?.is_some()
+        || row.get::<Option<Uuid>>("role_id")?.is_some();
+    let whom = if named { Whom::Them } else { Whom::Everybody };
+    let (resource, level): (String, String) = (row.get("resource")?, row.get("access_level")?);
+    let unknown = || Error::corrupt("access_level", &level);
+    if resource == PROJECT {
+        let level = ProjectAccess::parse(&level).ok_or_else(unknown)?;
+        access.hear_of_project(whom, level);
+        return Ok(());
+    }
+    let kind = ObjectKind::parse(&resource).ok_or_else(|| Error::corrupt("resource", &resource))?;
+    let level = AccessLevel::parse(&level).ok_or_else(unknown)?;
+    match row.get("resource_id")? {
+        ALL_OF_A_KIND => access.hear_of_kind(kind, whom, level),
+        id => access.hear_of_object(kind, id, whom, level),
+    }
+    Ok(())
+}
+
+impl RuleTarget {
+    fn columns(self, project: ProjectId) -> (&'static str, i64) {
+        match self {
+            Self::Project => (PROJECT, project.0),
+            Self::Kind(kind) => (kind.as_str(), ALL_OF_A_KIND),
+            Self::Object(kind, id) => (kind.as_str(), id),
+        }
+    }
+
+    /// Whose log tells of the rule; the object must be there.
+    async fn item(self, tx: &mut Tx, project: &ProjectRow) -> Result<Item> {
+        let Self::Object(kind, id) = self else { return Ok(Item::of(project)) };
+        let Kept { table, title, scope } = Kept::of(kind);
+        let sql = format!(
+            "SELECT {title} FROM {table} WHERE project_id = $1 AND id = $2 AND NOT deleted"
+        );
+        let row = tx.one(sql, args![project.id, id]).await?;
+        let (name, short_id) = (row.get("title")?, row.get("short_id")?);
+        Ok(Item { scope, id: id.to_string(), name, short_id })
+    }
+}
+
+/// Where objects of a kind are, and what the log calls them.
+pub(crate) struct Kept {
+    pub table: &'static str,
+    /// Columns of the same two names for every kind.
+    title: &'static str,
+    pub scope: &'static str,
+}
+
+impl Kept {
+    pub(crate) fn of(kind: ObjectKind) -> Self {
+        let (table, title, scope) = match kind {
+            ObjectKind::Action => ("actions", "name AS title, NULL AS short_id", "Action"),
+            ObjectKind::Dashboard => ("dashboards", "name AS title, NULL AS short_id", "Dashboard"),
+            ObjectKind::FeatureFlag => {
+                ("feature_flags", "key AS title, NULL AS short_id", "FeatureFlag")
+            }
+            ObjectKind::Insight => {
+                ("insights", "COALESCE(name, derived_name) AS title, short_id", "Insight")
+            }
+        };
+        Self { table, title, scope }
+    }
+}
+
+impl RuleSubject {
+    fn columns(self) -> (Option<Uuid>, Option<Uuid>) {
+        match self {
+            Self::Everybody => (None, None),
+            Self::Member(id) => (Some(id), None),
+            Self::Role(id) => (None, Some(id)),
+        }
+    }
+
+    /// Rules name only who belongs to the project's organization.
+    async fn check(self, tx: &mut Tx, project: &ProjectRow) -> Result<()> {
+        let (table, field, id) = match self {
+            Self::Everybody => return Ok(()),
+            Self::Member(id) => ("memberships", "organization_member", id),
+            Self::Role(id) => ("roles", "role", id),
+        };
+        let sql = format!("SELECT id FROM {table} WHERE organization_id = $1 AND id = $2");
+        match tx.optional(sql, args![project.organization, id]).await? {
+            Some(_) => Ok(()),
+            None => {
+                let detail = format!("Invalid pk \"{id}\" - object does not exist.");
+                Err(Error::Unfit { field, code: "does_not_exist", detail })
+            }
+        }
+    }
+}
+
+fn read(row: &Row) -> Result<AccessRule> {
+    let number: i64 = row.get("resource_id")?;
+    Ok(AccessRule {
+        access_level: row.get("access_level")?,
+        resource: row.get("resource")?,
+        resource_id: (number != ALL_OF_A_KIND).then(|| number.to_string()),
+        organization_member: row.get("membership_id")?,
+        role: row.get("role_id")?,
+        created_by: None,
+        created_at: row.get("created_at")?,
+        updated_at: row.get("updated_at")?,
+    })
+}
+
+/// One rule's number and what it says now.
+async fn find(
+    tx: &mut Tx,
+    project: ProjectId,
+    target: RuleTarget,
+    subject: RuleSubject,
+) -> Result<Option<(i64, AccessRule)>> {
+    let (resource, number) = target.columns(project);
+    let mut values = args![project, resource, number];
+    let whom = match subject {
+        RuleSubject::Everybody => FOR_EVERYBODY,
+        RuleSubject::Member(id) => {
+            values.extend(args![id]);
+            "r.membership_id = $4"
+        }
+        RuleSubject::Role(id) => {
+            values.extend(args![id]);
+            "r.role_id = $4"
+        }
+    };
+    let sql = format!(
+        "SELECT r.id, {COLUMNS} FROM access_controls r \
+         WHERE r.project_id = $1 AND r.resource = $2 AND r.resource_id = $3 AND {whom}"
+    );
+    let row = tx.optional(sql, values).await?;
+    row.map(|row| Ok((row.get("id")?, read(&row)?))).transpose()
+}
+
+/// Writes one rule, or removes it, inside of a transaction that holds the project. Nothing is
+/// logged here.
+pub(crate) async fn write(
+    tx: &mut Tx,
+    project: ProjectId,
+    target: RuleTarget,
+    subject: RuleSubject,
+    level: Option<&str>,
+    now: Timestamp,
+) -> Result<(Option<AccessRule>, Option<AccessRule>)> {
+    let known = find(tx, project, target, subject).await?;
+    match (&known, level) {
+        (Some((_, rule)), Some(level)) if rule.access_level == level => {}
+        (Some((id, _)), Some(level)) => {
+            let sql = "UPDATE access_controls SET access_level = $2, updated_at = $3 WHERE id = $1";
+            tx.run(sql, args![*id, level, now]).await?;
+        }
+        (Some((id, _)), None) => {
+            tx.run("DELETE FROM access_controls WHERE id = $1", args![*id]).await?;
+        }
+        (None, Some(level)) => {
+            let sql = "SELECT COUNT(*) AS total FROM access_controls WHERE project_id = $1";
+            if tx.one(sql, args![project]).await?.get::<i64>("total")? >= RULES_MAX {
+                let detail = format!("A project has at most {RULES_MAX} access controls.");
+                return Err(Error::refused(None, detail));
+            }
+            let ((resource, number), (member, role)) = (target.columns(project), subject.columns());
+            tx.run(
+                "INSERT INTO access_controls (project_id, resource, resource_id, membership_id, \
+                 role_id, access_level, created_at, updated_at) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $7)",
+                args![project, resource, number, member, role, level, now],
+            )
+            .await?;
+        }
+        (None, None) => {}
+    }
+    let after = find(tx, project, target, subject).await?;
+    Ok((known.map(|(_, rule)| rule), after.map(|(_, rule)| rule)))
+}
+
+impl Catalog {
+    /// None for a stranger, and for whom the rules of the project keep out.
+    pub async fn standing_in(
+        &self,
+        user: UserId,
+        project: ProjectId,
+    ) -> Result<Option<ProjectStanding>> {
+        standing_in(&mut &*self.db, user, project).await
+    }
+
+    /// Oldest first.
+    pub async fn access_rules(
+        &self,
+        project: ProjectId,
+        target: RuleTarget,
+    ) -> Result<Vec<AccessRule>> {
+        let (resource, number) = target.columns(project);
+        let sql = format!(
+            "SELECT {COLUMNS} FROM access_controls r \
+             WHERE r.project_id = $1 AND r.resource = $2 AND r.resource_id = $3 ORDER BY r.id"
+        );
+        self.db.all(sql, args![project, resource, number]).await?.iter().map(read).collect()
+    }
+
+    /// The rules about whole kinds of objects, oldest first.
+    pub async fn access_rules_of_kinds(&self, project: ProjectId) -> Result<Vec<AccessRule>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM access_controls r \
+             WHERE r.project_id = $1 AND r.resource_id = {ALL_OF_A_KIND} ORDER BY r.id"
+        );
+        self.db.all(sql, args![project]).await?.iter().map(read).collect()
+    }
+
+    /// Makes or changes the one rule about something for somebody; without a level it is removed.
+    /// Answers the rule as it is then.
+    pub async fn set_access_rule(
+        &self,
+        actor: &Actor,
+        target: RuleTarget,
+        subject: RuleSubject,
+        level: Option<&str>,
+    ) -> Result<Option<AccessRule>> {
+        let id = project_of(actor)?;
+        let mut tx = self.db.begin().await?;
+        tx.changes_project(id);
+        let project = projects::locked(&mut tx, id).await?;
+        let item = target.item(&mut tx, &project).await?;
+        subject.check(&mut tx, &project).await?;
+        let now = self.clock.now();
+        let (before, after) = write(&mut tx, id, target, subject, level, now).await?;
+        if before == after {
+            return Ok(after);
+        }
+        let action = match (&before, &after) {
+            (None, _) => ChangeAction::Created,
+            (_, None) => ChangeAction::Deleted,
+            _ => ChangeAction::Changed,
+        };
+        let told = |rule: &AccessRule| {
+            json!({
+                "access_level": rule.access_level, "resource": rule.resource,
+                "organization_member": rule.organization_member, "role": rule.role,
+            })
+        };
+        let change = Change {
+            scope: item.scope.into(),
+            action,
+            field: Some("access_controls".into()),
+            before: before.as_ref().map(told),
+            after: after.as_ref().map(told),
+        };
+        tx.log_item(actor, ProjectRow::UPDATED, &item, vec![change], now).await?;
+        tx.commit().await?;
+        Ok(after)
+    }
+}

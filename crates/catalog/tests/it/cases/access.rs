@@ -1,0 +1,56 @@
+//! Access rules: how they are read, and how many there may be.
+
+use catalog::{Actor, DashboardFilter, Error, RuleSubject, RuleTarget};
+use model::{AccessLevel, Level, ObjectKind, Viewer};
+
+use crate::store::{EVERYTHING, Home, Place};
+
+/// As many rules for everybody as a project may have, each about a dashboard of its own.
+const FULL: &str = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) \
+     INSERT INTO access_controls (project_id, resource, resource_id, access_level, created_at, \
+     updated_at) SELECT 1, 'dashboard', i, 'none', 0, 0 FROM n";
+
+pub async fn a_member_hears_every_rule_in_one_statement(place: Place) {
+    let home = place.home().await;
+    let member = home.add("m@example.com", Level::Member).await.user.id;
+    let actor = Actor { project: Some(home.project.id), ..home.actor() };
+    let Home { catalog, project, .. } = &home;
+    let cost = async || {
+        let before = catalog.statements();
+        let standing = catalog.standing_in(member, project.id).await.unwrap().unwrap();
+        (catalog.statements() - before, standing)
+    };
+    let (statements, standing) = cost().await;
+    assert_eq!((statements, standing.level), (1, Level::Member));
+    assert_eq!(standing.access.of_object(ObjectKind::Dashboard, 7), AccessLevel::Editor);
+
+    place.sql(FULL).await;
+    let (statements, standing) = cost().await;
+    assert_eq!(statements, 1);
+    assert_eq!(standing.access.of_object(ObjectKind::Dashboard, 7), AccessLevel::None);
+    assert_eq!(standing.access.of_object(ObjectKind::Insight, 7), AccessLevel::Editor);
+    // A list from which that many are hidden takes no statement more.
+    let viewer = Viewer { user: member, administrates: false, access: &standing.access };
+    let seen = viewer.sight(ObjectKind::Dashboard);
+    let before = catalog.statements();
+    let filter = DashboardFilter { seen, ..Default::default() };
+    let (found, total) = catalog.dashboards(project.id, member, &filter, EVERYTHING).await.unwrap();
+    let hidden = catalog.statements() - before;
+    assert_eq!((found.len(), total), (0, 0));
+    let before = catalog.statements();
+    let everything = DashboardFilter::default();
+    catalog.dashboards(project.id, member, &everything, EVERYTHING).await.unwrap();
+    assert_eq!(catalog.statements() - before, hidden);
+
+    // Full is full; what is there can still be changed and taken away.
+    let everybody = RuleSubject::Everybody;
+    let set = async |target, level| catalog.set_access_rule(&actor, target, everybody, level).await;
+    let refused = set(RuleTarget::Project, Some("none")).await;
+    assert!(matches!(refused, Err(Error::Refused { field: None, .. })), "{refused:?}");
+    assert!(catalog.standing_in(member, project.id).await.unwrap().is_some());
+    place.sql("DELETE FROM access_controls WHERE resource_id = 7").await;
+    set(RuleTarget::Project, Some("none")).await.unwrap().unwrap();
+    assert!(catalog.standing_in(member, project.id).await.unwrap().is_none());
+    assert!(set(RuleTarget::Project, None).await.unwrap().is_none());
+    assert!(catalog.standing_in(member, project.id).await.unwrap().is_some());
+}
