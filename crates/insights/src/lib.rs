@@ -11,11 +11,12 @@
 //!   state of their own; `breakdown`: numbers for values.
 //! - `expression`, `hogql`: values that are written as expressions.
 //! - `sessions`: what is known of them; `tally`, `set`, `firsts`, `statistic`: what is counted.
-//! - one module for each kind.
+//! - one module for each kind, and `deeds` for what cohorts ask people to have done.
 
 mod bins;
 mod breakdown;
 mod calendar;
+mod deeds;
 mod error;
 mod expression;
 mod firsts;
@@ -41,6 +42,7 @@ mod tally;
 mod trends;
 
 pub use calendar::Interval;
+pub use deeds::{deed_needs, doers};
 pub use error::{Error, Result};
 pub use funnels::FunnelsQuery;
 pub use hogql::Hogql;

@@ -3,6 +3,7 @@
 //! This is the `flag` meaning of the operators: feature flags, cohorts, and every count of persons
 //! a filter would reach use it. A filter is compiled once and asked many times.
 
+mod behaviour;
 mod date;
 mod operator;
 mod semver;
@@ -15,10 +16,11 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use crate::Timestamp;
+pub use behaviour::{Behaviour, Deed, Often, Than};
 use date::Moment;
 pub use operator::Operator;
 use semver::Range;
-pub use tree::{DEPTH_MAX, Needs, Node};
+pub use tree::{DEPTH_MAX, Elsewhere, Needs, Node};
 
 /// Steps a pattern with look-around may take on one value; past it the value does not match.
 const REGEX_STEPS_MAX: usize = 20_000;

@@ -4,6 +4,7 @@
 mod answer;
 mod background;
 mod cache;
+mod cohorts;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,7 @@ pub use answer::Answer;
 use background::Background;
 pub use background::{QueryStatus, Running};
 use cache::Cache;
+pub use cohorts::check_behaviour;
 
 use crate::question::{Overrides, Question, Unwrapped, unwrap};
 use crate::reads::Turns;
