@@ -13,6 +13,7 @@ use crate::cohorts::Cohorts;
 use crate::dates::Zone;
 use crate::groups::Groups;
 use crate::people::People;
+use crate::sessions::SessionFacts;
 use crate::{Filters, Result};
 
 /// Every distinct number of `events` is known to `people`: who fills a world takes them in this
@@ -25,6 +26,8 @@ pub struct World {
     pub groups: Arc<Groups>,
     pub cohorts: Arc<Cohorts>,
     pub actions: Arc<HashMap<ActionId, ActionFacts>>,
+    /// Of the fields that filters name, once they are read.
+    pub sessions: Arc<SessionFacts>,
     pub zone: Zone,
     pub now: Timestamp,
     pub week_starts_monday: bool,
@@ -47,6 +50,8 @@ pub struct Needs {
     pub cohorts: BTreeSet<CohortId>,
     pub all_cohorts: bool,
     pub actions: BTreeSet<ActionId>,
+    /// Fields of sessions.
+    pub sessions: BTreeSet<String>,
 }
 
 /// HogQL is another room's knowledge.

@@ -10,7 +10,7 @@ use crate::firsts::Firsts;
 use crate::question::Meant;
 use crate::scan::{Actors, Rows, Scan};
 use crate::stop::{Held, Stop};
-use crate::{Error, Result};
+use crate::{Error, Result, sessions};
 
 /// What a world must hold to tell who did it; refuses what makes no sense.
 pub fn deed_needs(behaviour: &Behaviour, now: Timestamp, zone: &Zone) -> Result<Needs> {
@@ -29,6 +29,10 @@ pub fn deed_needs(behaviour: &Behaviour, now: Timestamp, zone: &Zone) -> Result<
 /// The numbers of the persons who did it, as far as they have one.
 pub fn doers(behaviour: &Behaviour, world: &World, stop: &Stop) -> Result<Numbers> {
     let (now, zone) = (world.now, &world.zone);
+    let mut needs = deed_needs(behaviour, now, zone)?;
+    world.actions.values().for_each(|action| action.test.needs(&mut needs));
+    let sessions = sessions::facts(world, stop, &needs.sessions)?;
+    let world = &World { sessions, ..world.clone() };
     let from = moment(&behaviour.since, now, zone)?.as_micros();
     let to = match &behaviour.until {
         Some(until) => moment(until, now, zone)?.min(now),

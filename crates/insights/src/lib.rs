@@ -117,6 +117,13 @@ impl Insight {
     /// `hogql` reads expressions in maths, breakdowns and paths; those in filters are read by
     /// [`World::expressions`].
     pub fn run_with(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
+        let mut needs = self.needs();
+        if self.base().filter_test_accounts {
+            world.test_accounts()?.needs(&mut needs);
+        }
+        world.actions.values().for_each(|action| action.test.needs(&mut needs));
+        let sessions = sessions::facts(world, stop, &needs.sessions)?;
+        let world = &World { sessions, ..world.clone() };
         match self {
             Self::Trends(query) => query.run(world, stop, hogql),
             Self::Funnels(query) => query.run(world, stop, hogql),
@@ -222,6 +229,10 @@ fn walk(filters: &Json, needs: &mut Needs) {
                     needs.cohorts.extend(filter.get("value").and_then(CohortId::from_json));
                 }
                 Some("group") => needs.groups = true,
+                Some("session") => {
+                    let field = filter.get("key").and_then(Json::as_str);
+                    needs.sessions.extend(field.map(str::to_owned));
+                }
                 Some("hogql") => (needs.groups, needs.all_cohorts) = (true, true),
                 _ => {}
             },

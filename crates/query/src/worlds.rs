@@ -148,6 +148,7 @@ impl Worlds {
             groups,
             cohorts: Arc::default(),
             actions: Arc::default(),
+            sessions: Arc::default(),
             zone: Zone::named(&project.timezone),
             now: self.catalog.clock().now(),
             week_starts_monday: setting("week_start_day") == 1,

@@ -403,7 +403,8 @@ impl Measure<'_> {
         let scan = Scan { actors: Some(&actors), ..self.scan(meant, breakdown) };
         let table = tally(&scan, &self.buckets(), who, Set::insert)?;
         let Period { from, to, .. } = *self.period;
-        let sessions = Sessions::read(self.question, name, from, to)?;
+        let Question { world, stop, .. } = self.question;
+        let sessions = Sessions::read(world, stop, name, Some((from, to)))?;
         Ok(self.shape(table, breakdown, |there: &Set| {
             let mut numbers = Vec::new();
             there.for_each(|session| numbers.extend(sessions.number(&actors.text(session))));

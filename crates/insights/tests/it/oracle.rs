@@ -1,6 +1,7 @@
 //! Random questions about random projects, answered twice: by the crate, and by plain loops over
 //! plain rows.
 
+mod deeds;
 mod funnels;
 mod history;
 mod others;
@@ -16,6 +17,8 @@ use history::History;
 /// Projects, and questions about each.
 const PROJECTS: u64 = 16;
 const QUESTIONS: usize = 40;
+/// Conditions on what people did, of each.
+const DEEDS: usize = 20;
 
 /// Numbers may differ by how they were added up.
 fn same(a: &Json, b: &Json) -> bool {
@@ -77,6 +80,9 @@ fn answers_agree_with_plain_loops_over_plain_rows() {
         for _ in 0..QUESTIONS {
             let query = questions::any(&mut random, &history);
             check(&project, &history, &query, seed);
+        }
+        for _ in 0..DEEDS {
+            deeds::check(&project, &history, &mut random, seed);
         }
     }
 }

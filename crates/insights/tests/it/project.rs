@@ -169,6 +169,7 @@ impl Project {
             groups: Arc::new(self.groups.clone()),
             cohorts: Arc::new(self.cohorts.iter().cloned().collect()),
             actions: Arc::new(self.actions.clone()),
+            sessions: Arc::default(),
             zone: Zone::named(self.zone),
             now: at(self.now),
             week_starts_monday: self.week_starts_monday,

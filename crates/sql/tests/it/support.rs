@@ -178,6 +178,7 @@ impl Store {
             people: Arc::new(self.people.clone()),
             groups: Arc::new(self.groups.clone()),
             cohorts: Arc::new(self.cohorts.iter().cloned().collect::<Cohorts>()),
+            sessions: Arc::default(),
             actions: Arc::default(),
             zone: Zone::named(&self.project.zone),
             now: time("2024-01-04T00:00:00Z"),
