@@ -9,7 +9,7 @@ use warehouse::{ABSENT, GROUP_TYPES, Key, Numbers, Predicate, Value};
 
 use crate::dates::Zone;
 use crate::elements::{self, Element};
-use crate::matcher::Matcher;
+use crate::matcher::{CLEANED, Matcher};
 use crate::sessions;
 use crate::world::{Needs, World};
 use crate::{Error, Result};
@@ -214,14 +214,17 @@ impl Parser<'_> {
     }
 
     fn matcher(&self, fields: &Fields) -> Result<Matcher> {
+        let value = fields.get("value").unwrap_or(&Json::Null);
         let operator = match fields.get("operator") {
+            Some(Json::String(word)) if word == CLEANED => {
+                return Matcher::cleaned(value, self.zone);
+            }
             None | Some(Json::Null) => Operator::Exact,
             Some(Json::String(word)) => {
                 Operator::parse(word).map_err(|why| Error::Refused(why.to_string()))?
             }
             Some(_) => return Err(unparsable()),
         };
-        let value = fields.get("value").unwrap_or(&Json::Null);
         Matcher::new(operator, value, self.now, self.zone)
     }
 }
@@ -284,23 +287,24 @@ fn lower(tree: &Tree, world: &World) -> Result<Predicate> {
     let all = |trees: &[Tree]| -> Result<Vec<Predicate>> {
         trees.iter().map(|tree| lower(tree, world)).collect()
     };
+    let ready = |matcher: &Matcher| matcher.with_cleaning(&world.path_cleaning);
     Ok(match tree {
         Tree::All(trees) => Predicate::All(all(trees)?),
         Tree::Any(trees) => Predicate::Any(all(trees)?),
         Tree::Event(key, matcher) => {
-            let matcher = matcher.clone();
+            let matcher = ready(matcher);
             Predicate::test(key.clone(), move |value| matcher.accepts(value))
         }
-        Tree::Element(part, matcher) => of_elements(*part, matcher),
-        Tree::Person(key, matcher) if key == "distinct_id" => of_ids(matcher, world),
-        Tree::Person(key, matcher) => of_persons(key, matcher, world),
+        Tree::Element(part, matcher) => of_elements(*part, &ready(matcher)),
+        Tree::Person(key, matcher) if key == "distinct_id" => of_ids(&ready(matcher), world),
+        Tree::Person(key, matcher) => of_persons(key, &ready(matcher), world),
         Tree::PersonId(matcher) => {
             let fits =
                 |actor| matcher.accepts(Some(Value::Text(&world.people.uuid(actor).to_string())));
             Predicate::Among(world.people.ids_of(fits))
         }
-        Tree::Group(index, key, matcher) => of_groups(*index, key, matcher, world),
-        Tree::Session(key, matcher) => of_sessions(key, matcher, world)?,
+        Tree::Group(index, key, matcher) => of_groups(*index, key, &ready(matcher), world),
+        Tree::Session(key, matcher) => of_sessions(key, &ready(matcher), world)?,
         Tree::Cohort { id, outside } => of_cohort(*id, *outside, world)?,
         Tree::Hogql(text) => world.expressions.condition(world, text)?,
     })

@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 use warehouse::{Predicate, Snapshot};
 
 use crate::actions::ActionTest;
+use crate::cleaning::PathCleaning;
 use crate::cohorts::Cohorts;
 use crate::dates::Zone;
 use crate::groups::Groups;
@@ -33,6 +34,9 @@ pub struct World {
     pub week_starts_monday: bool,
     /// As the project has them: a list of property filters.
     pub test_account_filters: Json,
+    pub path_cleaning: Arc<PathCleaning>,
+    /// What the events of statements must pass.
+    pub only: Option<Predicate>,
     /// How conditions in HogQL are read.
     pub expressions: Arc<dyn Expressions>,
 }

@@ -3,6 +3,7 @@
 //!
 //! It stands on the read path between `api` and the stores. It never writes, and knows no HTTP.
 
+mod actors_query;
 mod conditions;
 mod error;
 mod events;

@@ -186,3 +186,26 @@ fn sessions_are_filtered_by_what_is_known_of_them() {
     let why = project.refuse(with(a("total"), json!({ "properties": wrong })));
     assert!(why.contains("'$mood'"), "{why}");
 }
+
+// contract: query section 2.5, is_cleaned_path_exact
+#[test]
+fn paths_are_compared_once_they_are_cleaned() {
+    let mut project = Project::empty();
+    project.path_cleaning = json!([{"alias": "/<id>", "regex": "/\\d+"}, {"regex": "("}, 17]);
+    project.event("p", "a", "2024-01-01T10:00:00Z", json!({"$pathname": "/orders/17/items/3"}));
+    project.event("p", "a", "2024-01-02T10:00:00Z", json!({"$pathname": "/orders"}));
+    project.event("p", "a", "2024-01-03T10:00:00Z", json!({}));
+    for (value, expected) in [
+        (json!("/orders/<id>/items/<id>"), json!([1, 0, 0])),
+        (json!("/orders/17/items/3"), json!([0, 0, 0])),
+        (json!(["/orders", "/x"]), json!([0, 1, 0])),
+        (json!([]), json!([1, 1, 1])),
+    ] {
+        let filter =
+            json!({"key": "$pathname", "operator": "is_cleaned_path_exact", "value": value});
+        let found = project.ask(with(a("total"), json!({ "properties": [filter] })));
+        assert_eq!(found[0]["data"], expected, "{value}");
+    }
+    let nothing = json!([{"key": "$pathname", "operator": "is_cleaned_path_exact"}]);
+    assert!(project.refuse(with(a("total"), json!({ "properties": nothing }))).contains("a value"));
+}

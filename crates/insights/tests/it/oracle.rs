@@ -1,6 +1,7 @@
 //! Random questions about random projects, answered twice: by the crate, and by plain loops over
 //! plain rows.
 
+mod behind;
 mod deeds;
 mod funnels;
 mod history;
@@ -68,6 +69,7 @@ fn check(project: &Project, history: &History, query: &Json, seed: u64) {
         "StickinessQuery" => others::stickiness(history, query),
         _ => others::paths(history, query),
     };
+    behind::check(project, query, &found, seed);
     let found = only(&found, &expected);
     assert!(same(&found, &expected), "seed {seed}: {query}\nfound    {found}\nexpected {expected}");
 }

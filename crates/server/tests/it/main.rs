@@ -4,6 +4,7 @@
 
 mod actions;
 mod activity;
+mod actors;
 mod administering;
 mod annotations;
 mod backup;

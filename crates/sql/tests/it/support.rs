@@ -179,6 +179,8 @@ impl Store {
             groups: Arc::new(self.groups.clone()),
             cohorts: Arc::new(self.cohorts.iter().cloned().collect::<Cohorts>()),
             sessions: Arc::default(),
+            path_cleaning: Arc::default(),
+            only: None,
             actions: Arc::default(),
             zone: Zone::named(&self.project.zone),
             now: time("2024-01-04T00:00:00Z"),
