@@ -363,6 +363,20 @@ fn by_id(world: &World, behind: Behind) -> HashMap<String, Actor> {
 }
 
 impl ActorsPlan {
+    /// Types of the columns as they are shown; `found` are those of the statement.
+    pub fn types(&self, found: &[hogql::types::Type]) -> Vec<String> {
+        let of = |(shape, found): (&Shape, &hogql::types::Type)| match shape {
+            Shape::Events => "UInt64".to_owned(),
+            Shape::Appearances => "Array(UInt64)".to_owned(),
+            Shape::NoRecordings => "Array(Nothing)".to_owned(),
+            Shape::Nothing => "Nullable(Nothing)".to_owned(),
+            Shape::Plain | Shape::Person | Shape::Group | Shape::PersonName => {
+                found.name(&self.plan.zone)
+            }
+        };
+        self.shapes.iter().zip(found).map(of).collect()
+    }
+
     /// The rows of the page, and whether there are more.
     pub fn page(&self, mut rows: Vec<Vec<Json>>, more: bool) -> (Vec<Vec<Json>>, bool) {
         let own =

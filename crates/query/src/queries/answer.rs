@@ -107,8 +107,7 @@ impl Answer {
 
     pub(super) fn of_actors(plan: &ActorsPlan, found: sql::Answer) -> Self {
         let (rows, has_more) = plan.page(found.rows, found.has_more);
-        let types = found.types.iter().take(plan.columns.len());
-        let types: Vec<String> = types.map(|ty| ty.name(&plan.plan.zone)).collect();
+        let types = plan.types(&found.types);
         let mut answer = Self::new(rows.into_iter().map(Json::Array).collect());
         answer.columns = Some(plan.columns.clone().into());
         answer.types = Some(types.into());

@@ -176,6 +176,7 @@ fn who_is_behind_a_number_is_told() {
         "select": ["properties.email", "event_count"], "orderBy": ["event_count DESC, actor_id DESC"] });
     let answer = ask(&server, actors(counted)).expect(200).json();
     assert_eq!(answer["results"], json!([["p1@me.com", 2], ["p2@me.com", 1]]));
+    assert_eq!(answer["types"][1], "UInt64");
     let groups = trends("dau", json!({ "aggregation_group_type_index": 0 }));
     let asked = json!({ "source": { "kind": "InsightActorsQuery", "source": groups, "day": "2024-01-01" },
         "select": ["group", "id", "properties.name"], "orderBy": ["id"] });

@@ -8,6 +8,7 @@ mod actors;
 mod administering;
 mod annotations;
 mod backup;
+mod behaviour;
 mod browser;
 mod capture;
 mod capture_v1;

@@ -104,7 +104,7 @@ fn trends(check: &Check<'_>, results: &Json) {
         let point = with(point, "compare", &item["compare_label"]);
         let math =
             check.query["series"][order.as_u64().unwrap() as usize]["math"].as_str().unwrap();
-        let mut one = |point: Json, number: &Json| match math {
+        let one = |point: Json, number: &Json| match math {
             "dau"
             | "weekly_active"
             | "monthly_active"
