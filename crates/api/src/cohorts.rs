@@ -5,7 +5,7 @@ mod members;
 mod upload;
 
 use catalog::{Among, CohortChange, CohortFilter, NamedBy, NewCohort, NewCohortKind};
-use model::{Cohort, CohortId, UserId, cohort_tree, filters_of_groups};
+use model::{Cohort, CohortId, Timestamp, UserId, cohort_tree, filters_of_groups};
 use query::{Asked, Refresh, Reply};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -122,7 +122,7 @@ async fn create(
         }
         persons.extend(asked(&app, &caller, query).await?);
     }
-    let change = fields.validate()?;
+    let change = fields.validate(&caller.project, app.catalog.clock().now())?;
     let kind = match (is_static, change.filters) {
         (true, _) => NewCohortKind::Static,
         (false, Some(filters)) => NewCohortKind::Dynamic(filters),
@@ -189,7 +189,7 @@ async fn update(
     if file.is_some() && !known.is_static {
         return Err(Error::invalid("csv", "invalid_input", "Only static cohorts are listed."));
     }
-    let change = fields.validate()?;
+    let change = fields.validate(&caller.project, app.catalog.clock().now())?;
     let named = file.map(|file| csv::names(&file)).transpose()?;
     let actor = caller.actor();
     let mut cohort = app.catalog.update_cohort(&actor, id, change).await?;
@@ -261,7 +261,7 @@ fn check_persons(attr: &str, persons: &[Uuid]) -> Result<()> {
 }
 
 impl CohortFields {
-    fn validate(self) -> Result<CohortChange> {
+    fn validate(self, project: &catalog::ProjectRow, now: Timestamp) -> Result<CohortChange> {
         if let Patch::Value(name) = &self.name {
             max_chars("name", name, NAME_CHARS_MAX)?;
         }
@@ -277,7 +277,13 @@ impl CohortFields {
             let refused = |why: model::property::FilterError| {
                 Error::invalid("filters", "invalid_input", why.to_string())
             };
-            cohort_tree(filters).map_err(refused)?;
+            let tree = cohort_tree(filters).map_err(refused)?;
+            let mut behaviours = Vec::new();
+            tree.behaviours(&mut behaviours);
+            for behaviour in behaviours {
+                query::check_behaviour(behaviour, project, now)
+                    .map_err(|why| Error::invalid("filters", "invalid_input", why.to_string()))?;
+            }
         }
         Ok(CohortChange {
             name: self.name.nullable(),

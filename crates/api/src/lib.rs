@@ -171,6 +171,11 @@ impl AppState {
             settings,
         }))
     }
+
+    /// Those that requests use, so that chores wait for their turn like them.
+    pub fn queries(&self) -> &query::Queries {
+        &self.queries
+    }
 }
 
 impl Deref for AppState {

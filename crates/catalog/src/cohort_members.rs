@@ -1,14 +1,10 @@
-//! Who belongs to a cohort: listed by people, or found by looking at every person.
-//!
-//! A calculation writes the members of a new version beside those of the old one, part by part,
-//! and then makes it the one that counts: readers see either, and no transaction is long.
+//! Who belongs to a cohort: listed by people, or as it was last calculated.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use model::flag::{CohortDefinition, CohortKind};
 use model::person::PersonNo;
-use model::property::{DEPTH_MAX, Node};
-use model::{Cohort, CohortId, ProjectId, Timestamp, Window, cohort_tree};
+use model::{Cohort, CohortId, ProjectId, Window};
 use serde_json::{Map, Value as Json};
 use uuid::Uuid;
 
@@ -20,9 +16,7 @@ use crate::select::Condition;
 use crate::{Actor, Catalog, Error, PersonWithIds, Result};
 
 /// Persons that are looked at before others get a turn.
-const PERSONS_AT_ONCE: i64 = 1_000;
-/// Persons come and go and their properties change; a cohort is looked through again after this.
-const STALE_SECONDS: i64 = 24 * 3_600;
+pub(crate) const PERSONS_AT_ONCE: i64 = 1_000;
 /// Members of a list are all of this version.
 pub(crate) const LISTED: i64 = 0;
 
@@ -34,173 +28,7 @@ pub enum NamedBy {
     Email,
 }
 
-/// Cohorts that a calculation looks into.
-struct Trees {
-    trees: HashMap<CohortId, Node>,
-    /// Which of the persons at hand each list names.
-    listed: HashMap<CohortId, HashSet<PersonNo>>,
-}
-
-impl Trees {
-    fn holds(
-        &self,
-        id: CohortId,
-        properties: &Map<String, Json>,
-        now: Timestamp,
-        no: PersonNo,
-        depth: usize,
-    ) -> bool {
-        if let Some(listed) = self.listed.get(&id) {
-            return listed.contains(&no);
-        }
-        let Some(tree) = self.trees.get(&id).filter(|_| depth <= DEPTH_MAX) else { return false };
-        let mut is_member =
-            |other: CohortId| -> std::result::Result<bool, std::convert::Infallible> {
-                Ok(self.holds(other, properties, now, no, depth + 1))
-            };
-        let Ok(holds) = tree.matches(properties, now, &mut is_member);
-        holds
-    }
-}
-
 impl Catalog {
-    pub(crate) fn wake_cohorts(&self) {
-        self.cohorts_wanted.notify_one();
-    }
-
-    /// Returns when somebody wants a cohort calculated.
-    pub async fn cohort_wanted(&self) {
-        self.cohorts_wanted.notified().await;
-    }
-
-    /// Calculates one cohort that is due; false when none is.
-    pub async fn calculate_due_cohort(&self) -> Result<bool> {
-        let stale = self.clock.now().plus_seconds(-STALE_SECONDS);
-        let sql = "SELECT h.id, h.project_id FROM cohorts h JOIN projects p ON p.id = h.project_id \
-                   WHERE NOT h.deleted AND NOT h.is_static AND p.deleted_at IS NULL \
-                   AND (h.is_calculating OR h.last_calculation < $1) \
-                   ORDER BY COALESCE(h.last_calculation, 0), h.id LIMIT 1";
-        let Some(row) = self.db.optional(sql, args![stale]).await? else { return Ok(false) };
-        let (id, project): (CohortId, ProjectId) = (row.get("id")?, row.get("project_id")?);
-        match self.calculate_cohort(project, id).await {
-            Ok(()) => Ok(true),
-            Err(error @ Error::Unavailable(_)) => Err(error),
-            // One that cannot be calculated must not keep the others waiting.
-            Err(error) => {
-                tracing::warn!(cohort.id = %id, %error, "cannot calculate a cohort");
-                self.failed(id, "The cohort could not be calculated.").await?;
-                Ok(true)
-            }
-        }
-    }
-
-    async fn calculate_cohort(&self, project: ProjectId, id: CohortId) -> Result<()> {
-        let sql = "SELECT COALESCE(pending_version, COALESCE(version, 0) + 1) AS next, \
-                   COALESCE(version, 0) AS version FROM cohorts WHERE id = $1";
-        let row = self.db.one(sql, args![id]).await?;
-        // A version that was begun once may have left members behind.
-        let next = row.get::<i64>("next")?.max(row.get::<i64>("version")? + 1);
-        let trees = match self.trees(project, id).await {
-            Err(Error::Refused { detail, .. }) => return self.failed(id, &detail).await,
-            other => other?,
-        };
-        let mut tx = self.db.begin().await?;
-        let sql = "DELETE FROM cohort_people WHERE cohort_id = $1 AND version = $2";
-        tx.run(sql, args![id, next]).await?;
-        tx.commit().await?;
-        let (mut after, mut count) = (None, 0);
-        let mut trees = trees;
-        loop {
-            let persons = self.person_properties(project, after, PERSONS_AT_ONCE).await?;
-            let (Some(first), Some(last)) = (persons.first(), persons.last()) else { break };
-            let reach = (first.0, last.0);
-            after = Some(last.0);
-            self.read_listed(&mut trees, reach).await?;
-            let now = self.clock.now();
-            let found = persons.iter().filter(|(no, fields)| trees.holds(id, fields, now, *no, 0));
-            let found: Vec<PersonNo> = found.map(|(no, _)| *no).collect();
-            count += found.len() as i64;
-            let mut tx = self.db.begin().await?;
-            write_members(&mut tx, project, id, next, &found).await?;
-            tx.commit().await?;
-        }
-        self.finish(id, next, count).await
-    }
-
-    /// Every cohort that this one reaches.
-    async fn trees(&self, project: ProjectId, id: CohortId) -> Result<Trees> {
-        let mut trees = Trees { trees: HashMap::new(), listed: HashMap::new() };
-        let mut wanted = vec![id];
-        while !wanted.is_empty() {
-            let asked: BTreeSet<CohortId> = wanted.drain(..).collect();
-            let ids: Vec<Value> = asked.iter().map(|id| (*id).into()).collect();
-            let sql = "SELECT id, is_static, filters FROM cohorts \
-                       WHERE project_id = $1 AND NOT deleted AND id IN {list}";
-            let rows = self.db.all_in(sql, args![project], &ids).await?;
-            let there: BTreeSet<CohortId> =
-                rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
-            // As flags do: whatever it would answer without the missing one would be a guess.
-            if let Some(gone) = asked.difference(&there).next() {
-                let detail = format!("It asks for cohort {gone}, which is deleted.");
-                return Err(Error::refused(Some("filters"), detail));
-            }
-            for row in rows {
-                let id: CohortId = row.get("id")?;
-                if row.get("is_static")? {
-                    trees.listed.insert(id, HashSet::new());
-                    continue;
-                }
-                let filters: Option<Map<String, Json>> = row.optional_json("filters")?;
-                let tree = cohort_tree(&filters.unwrap_or_default())
-                    .map_err(|why| Error::refused(Some("filters"), why.to_string()))?;
-                tree.cohorts(&mut wanted);
-                trees.trees.insert(id, tree);
-            }
-            wanted.retain(|id| !trees.trees.contains_key(id) && !trees.listed.contains_key(id));
-        }
-        Ok(trees)
-    }
-
-    async fn read_listed(&self, trees: &mut Trees, reach: (PersonNo, PersonNo)) -> Result<()> {
-        let ids: Vec<Value> = trees.listed.keys().map(|id| (*id).into()).collect();
-        trees.listed.values_mut().for_each(HashSet::clear);
-        let sql = "SELECT cohort_id, person_no FROM cohort_people \
-                   WHERE version = $1 AND person_no BETWEEN $2 AND $3 AND cohort_id IN {list}";
-        for row in self.db.all_in(sql, args![LISTED, reach.0, reach.1], &ids).await? {
-            if let Some(listed) = trees.listed.get_mut(&row.get("cohort_id")?) {
-                listed.insert(row.get("person_no")?);
-            }
-        }
-        Ok(())
-    }
-
-    async fn finish(&self, id: CohortId, version: i64, count: i64) -> Result<()> {
-        let mut tx = self.db.begin().await?;
-        tx.run(
-            "UPDATE cohorts SET version = $2, count = $3, last_calculation = $4, \
-             errors_calculating = 0, last_error_message = NULL, \
-             is_calculating = COALESCE(pending_version, 0) > $2, \
-             pending_version = CASE WHEN COALESCE(pending_version, 0) > $2 \
-             THEN pending_version ELSE $2 END WHERE id = $1",
-            args![id, version, count, self.clock.now()],
-        )
-        .await?;
-        let sql = "DELETE FROM cohort_people WHERE cohort_id = $1 AND version < $2";
-        tx.run(sql, args![id, version]).await?;
-        tx.commit().await
-    }
-
-    async fn failed(&self, id: CohortId, why: &str) -> Result<()> {
-        let mut tx = self.db.begin().await?;
-        tx.run(
-            "UPDATE cohorts SET is_calculating = FALSE, last_calculation = $2, \
-             errors_calculating = errors_calculating + 1, last_error_message = $3 WHERE id = $1",
-            args![id, self.clock.now(), why],
-        )
-        .await?;
-        tx.commit().await
-    }
-
     /// The members of a cohort that was found before, by their numbers.
     pub async fn cohort_members(
         &self,

@@ -3,15 +3,18 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use model::property::DEPTH_MAX;
+use model::flag::filters::Refused;
+use model::property::{DEPTH_MAX, Deed, Node};
 use model::{
-    Cohort, CohortId, CohortType, FlagId, ProjectId, Timestamp, UserId, Window, cohort_tree,
+    ActionId, Cohort, CohortId, FlagId, ProjectId, Timestamp, UserId, Window, cohort_tree,
+    cohort_type,
 };
 use serde_json::{Map, Value};
 
 use crate::boards::{project_of, take_turn};
 use crate::db::{Row, Tx, args};
 use crate::edit::{Among, Editable, set};
+use crate::flags::unfit;
 use crate::select::Condition;
 use crate::{Actor, Catalog, Error, Logged, Result, users};
 
@@ -55,12 +58,14 @@ const FROM: &str = "cohorts h LEFT JOIN users u ON u.id = h.created_by";
 
 fn read(row: &Row) -> Result<Cohort> {
     let is_static: bool = row.get("is_static")?;
+    let filters = row.optional_json("filters")?;
     Ok(Cohort {
         id: row.get("id")?,
         name: row.get("name")?,
         description: row.get("description")?,
         groups: Vec::new(),
-        filters: row.optional_json("filters")?,
+        cohort_type: Some(cohort_type(is_static, filters.as_ref())),
+        filters,
         query: None,
         version: row.get("version")?,
         pending_version: row.get("pending_version")?,
@@ -72,10 +77,6 @@ fn read(row: &Row) -> Result<Cohort> {
         last_error_message: row.get("last_error_message")?,
         count: row.get("count")?,
         is_static,
-        cohort_type: Some(match is_static {
-            true => CohortType::Static,
-            false => CohortType::PersonProperty,
-        }),
         experiment_set: Vec::new(),
         deleted: row.get("deleted")?,
         team_id: row.get("project_id")?,
@@ -256,7 +257,10 @@ impl Catalog {
         let mut tx = self.db.begin().await?;
         take_turn(&mut tx, project).await?;
         if let Some(filters) = &change.filters {
-            check_references(&mut tx, project, Some(id), filters).await?;
+            let asks_behaviour = check_references(&mut tx, project, Some(id), filters).await?;
+            if asks_behaviour && !flags_reaching(&mut tx, project, id).await?.is_empty() {
+                return Err(unfit(Refused::behaviour()));
+            }
         }
         if change.deleted == Some(true) {
             check_unused(&mut tx, project, id).await?;
@@ -308,48 +312,102 @@ impl Catalog {
     }
 }
 
-/// Cohorts that are named must be there and must not lead back here.
+/// Cohorts and actions that are named must be there, and cohorts must not lead back here. Tells
+/// whether it takes events to calculate.
 async fn check_references(
     tx: &mut Tx,
     project: ProjectId,
     own: Option<CohortId>,
     filters: &Map<String, Value>,
-) -> Result<()> {
+) -> Result<bool> {
     let refused = |detail: &str| Err(Error::refused(Some("filters"), detail));
-    let mut wanted = references(filters)?;
-    let mut seen: Vec<CohortId> = Vec::new();
-    for _ in 0..=DEPTH_MAX {
-        if own.is_some_and(|own| wanted.contains(&own)) {
-            return refused("Cohorts cannot reference other cohorts in a loop.");
-        }
-        wanted.retain(|id| !seen.contains(id));
-        wanted.sort_unstable();
-        wanted.dedup();
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
-        let sql = "SELECT id, filters FROM cohorts \
-                   WHERE project_id = $1 AND NOT deleted AND id IN {list}";
-        let rows = tx.all_in(sql, args![project], &ids).await?;
-        let known: Vec<CohortId> = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
-        if !wanted.iter().all(|id| known.contains(id)) {
-            return refused("There is no such cohort in this project.");
-        }
-        seen.append(&mut wanted);
-        for row in &rows {
-            if let Some(filters) = row.optional_json("filters")? {
-                wanted.extend(references(&filters)?);
+    let tree = tree(filters)?;
+    check_actions(tx, project, &tree).await?;
+    let mut named = Vec::new();
+    tree.cohorts(&mut named);
+    let reached = Reached::from(tx, project, named).await?;
+    if own.is_some_and(|own| reached.asked.contains(&own)) {
+        return refused("Cohorts cannot reference other cohorts in a loop.");
+    }
+    if reached.missing {
+        return refused("There is no such cohort in this project.");
+    }
+    if reached.too_deep {
+        return refused("Cohorts reference each other too deeply.");
+    }
+    Ok(reached.asks_behaviour || tree.asks_behaviour())
+}
+
+/// What there is to know of cohorts and of those they name, however far.
+#[derive(Default)]
+struct Reached {
+    asked: BTreeSet<CohortId>,
+    missing: bool,
+    asks_behaviour: bool,
+    too_deep: bool,
+}
+
+impl Reached {
+    async fn from(tx: &mut Tx, project: ProjectId, mut wanted: Vec<CohortId>) -> Result<Self> {
+        let mut reached = Self::default();
+        for _ in 0..=DEPTH_MAX {
+            wanted.retain(|id| reached.asked.insert(*id));
+            if wanted.is_empty() {
+                return Ok(reached);
+            }
+            let ids: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
+            let sql = "SELECT filters FROM cohorts \
+                       WHERE project_id = $1 AND NOT deleted AND id IN {list}";
+            let rows = tx.all_in(sql, args![project], &ids).await?;
+            reached.missing |= rows.len() < wanted.len();
+            wanted.clear();
+            for row in &rows {
+                if let Some(filters) = row.optional_json("filters")? {
+                    let tree = tree(&filters)?;
+                    reached.asks_behaviour |= tree.asks_behaviour();
+                    tree.cohorts(&mut wanted);
+                }
             }
         }
+        reached.too_deep = true;
+        Ok(reached)
     }
-    refused("Cohorts reference each other too deeply.")
+}
+
+/// Whether one of these cohorts, or one that they name, takes events to calculate.
+pub(crate) async fn ask_behaviour(
+    tx: &mut Tx,
+    project: ProjectId,
+    ids: Vec<CohortId>,
+) -> Result<bool> {
+    Ok(Reached::from(tx, project, ids).await?.asks_behaviour)
+}
+
+async fn check_actions(tx: &mut Tx, project: ProjectId, tree: &Node) -> Result<()> {
+    let mut behaviours = Vec::new();
+    tree.behaviours(&mut behaviours);
+    let wanted: BTreeSet<ActionId> = behaviours
+        .iter()
+        .filter_map(|behaviour| match behaviour.deed {
+            Deed::Action(id) => Some(id),
+            Deed::Event(_) => None,
+        })
+        .collect();
+    let list: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
+    let sql = "SELECT id FROM actions WHERE project_id = $1 AND NOT deleted AND id IN {list}";
+    if tx.all_in(sql, args![project], &list).await?.len() < wanted.len() {
+        return Err(Error::refused(Some("filters"), "There is no such action in this project."));
+    }
+    Ok(())
+}
+
+fn tree(filters: &Map<String, Value>) -> Result<Node> {
+    cohort_tree(filters).map_err(|why| Error::refused(Some("filters"), why.to_string()))
 }
 
 fn references(filters: &Map<String, Value>) -> Result<Vec<CohortId>> {
     let mut found = Vec::new();
-    let tree = cohort_tree(filters);
-    tree.map_err(|why| Error::refused(Some("filters"), why.to_string()))?.cohorts(&mut found);
+    tree(filters)?.cohorts(&mut found);
     Ok(found)
 }
 
@@ -401,14 +459,19 @@ async fn touch_flags(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()
     tx.run_in(sql, args![project], &list).await
 }
 
-/// A flag that asks for a cohort would go on asking.
-async fn check_unused(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()> {
+/// Keys of the flags that ask for a cohort, however far.
+async fn flags_reaching(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<Vec<String>> {
     let list = reaching(tx, project, id).await?;
     let sql = "SELECT DISTINCT f.key FROM feature_flag_cohorts c \
                JOIN feature_flags f ON f.id = c.flag_id \
                WHERE NOT f.deleted AND c.cohort_id IN {list} ORDER BY f.key";
     let rows = tx.all_in(sql, args![], &list).await?;
-    let keys: Vec<String> = rows.iter().map(|row| row.get("key")).collect::<Result<_>>()?;
+    rows.iter().map(|row| row.get("key")).collect()
+}
+
+/// A flag that asks for a cohort would go on asking.
+async fn check_unused(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()> {
+    let keys = flags_reaching(tx, project, id).await?;
     if keys.is_empty() {
         return Ok(());
     }

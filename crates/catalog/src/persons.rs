@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use model::person::{DistinctId, Person, PersonNo};
-use model::property::Node;
+use model::property::{Elsewhere, Node};
 use model::{CohortId, ProjectId, Timestamp, Window};
 use serde::Serialize;
 use serde_json::json;
@@ -189,8 +189,14 @@ impl Catalog {
             last = persons.last().map(|person| (person.created_at, person.no));
             let members = self.members_among(project, &cohorts, &persons).await?;
             for person in persons {
-                let is_member = &mut |id| Ok(members.contains(&(id, person.no)));
-                let fits: Result<bool> = node.matches(&person.properties, now, is_member);
+                let ask = &mut |asked: Elsewhere<'_>| match asked {
+                    Elsewhere::Cohort(id) => Ok(members.contains(&(id, person.no))),
+                    Elsewhere::Behaviour(_) => {
+                        let detail = "Persons cannot be listed by what they did.";
+                        Err(Error::refused(Some("properties"), detail))
+                    }
+                };
+                let fits = node.matches(&person.properties, now, ask);
                 if fits? && see(person).is_break() {
                     return Ok(());
                 }

@@ -27,7 +27,7 @@ pub(crate) struct Compiler<'a> {
 
 impl Compiler<'_> {
     pub fn node(&mut self, expr: &Expr) -> Result<Node> {
-        let node = self.by_kind(expr)?.fold();
+        let node = self.by_kind(expr)?.fold(&self.context.stop);
         if let Some(array) = node.as_constant() {
             self.spent = self.spent.saturating_add(bytes_of(array)?);
             if self.spent > CONSTANT_BYTES_MAX {
@@ -103,7 +103,8 @@ impl Compiler<'_> {
                 let node = self.cast_to(inner, ty, *or_null, span)?;
                 // What is written in the query is refused before anything runs.
                 if is_literal && let NodeKind::Call(args, run) = &node.kind {
-                    let columns = crate::node::Scope::root(&[], 1).eval_all(args)?;
+                    let scope = crate::node::Scope::root(&[], 1, &self.context.stop);
+                    let columns = scope.eval_all(args)?;
                     let nulls = Args::any_null(&columns, 1);
                     (run.run)(&Args { columns: &columns, rows: 1, nulls })?;
                 }
@@ -297,7 +298,7 @@ pub(crate) fn cast_node(node: Node, kind: &Kind, context: &Arc<Context>) -> Resu
         return Ok(Node { ty, ..node });
     };
     let run: Call = Arc::new(move |args: &Args| cast(&args.columns[0].array));
-    Ok(call(vec![node], run, false, &ty, span).fold())
+    Ok(call(vec![node], run, false, &ty, span).fold(&context.stop))
 }
 
 fn outside(span: Span) -> Error {

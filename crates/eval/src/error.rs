@@ -14,6 +14,9 @@ pub enum Error {
     /// An input is not of the type that its expression has.
     #[error("expected an input of type {expected}, found {found}")]
     Input { expected: String, found: String },
+    /// Nobody waits for it any more.
+    #[error("The evaluation was stopped.")]
+    Stopped,
     #[error("arrow: {0}")]
     Arrow(#[from] ArrowError),
 }
@@ -37,7 +40,7 @@ impl Error {
     pub fn span(&self) -> Option<Span> {
         match self {
             Self::Invalid { span, .. } | Self::TooLarge { span, .. } => Some(*span),
-            Self::Input { .. } | Self::Arrow(_) => None,
+            Self::Input { .. } | Self::Stopped | Self::Arrow(_) => None,
         }
     }
 }

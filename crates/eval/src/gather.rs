@@ -29,6 +29,32 @@ pub(crate) fn interleave(arrays: &[ArrayRef], places: &[(usize, usize)]) -> Resu
     Ok(arrow_select::interleave::interleave(&arrays, places)?)
 }
 
+/// One array of several, within the same bounds as if it had been given at once.
+pub(crate) fn joined(mut parts: Vec<ArrayRef>) -> Result<ArrayRef> {
+    if parts.len() == 1
+        && let Some(only) = parts.pop()
+    {
+        return Ok(only);
+    }
+    let parts: Vec<&dyn Array> = parts.iter().map(|part| &**part).collect();
+    let sizes = parts.iter().map(|part| size(*part, 0, part.len()));
+    let (elements, bytes) = sizes.fold((0, 0), |sum, part| (sum.0 + part.0, sum.1 + part.1));
+    let span = hogql::Span::default();
+    if elements > ELEMENTS_MAX {
+        return Err(Error::TooLarge { what: "elements", max: ELEMENTS_MAX, span });
+    }
+    if bytes > TEXT_BYTES_MAX {
+        return Err(Error::TooLarge { what: "bytes of text", max: TEXT_BYTES_MAX, span });
+    }
+    Ok(arrow_select::concat::concat(&parts)?)
+}
+
+/// Roughly the bytes of texts and of arrays' elements.
+pub(crate) fn size_of_values(array: &ArrayRef) -> usize {
+    let (elements, bytes) = size(array, 0, array.len());
+    elements * ELEMENT_BYTES + bytes
+}
+
 /// Whether its values differ in size.
 fn is_large(array: &dyn Array) -> bool {
     matches!(array.data_type(), DataType::List(_) | DataType::Struct(_) | DataType::Utf8)

@@ -21,9 +21,11 @@ mod gather;
 mod json;
 mod keys;
 mod node;
+mod parts;
 mod patterns;
 mod program;
 mod show;
+mod stop;
 mod text;
 mod times;
 mod types;
@@ -33,6 +35,7 @@ use jiff::tz::TimeZone;
 pub use error::{Error, Result};
 pub use json::json;
 pub use program::Program;
+pub use stop::Stop;
 pub use types::data_type;
 
 /// What an expression's meaning depends on beside its inputs.
@@ -44,6 +47,8 @@ pub struct Context {
     pub now: i64,
     /// What `toStartOfWeek` without a mode goes by.
     pub week_starts_monday: bool,
+    /// Whether anybody still waits for what is worked out.
+    pub stop: Stop,
 }
 
 /// Bytes of all texts that one call may give for one batch: offsets are 32 bits wide.

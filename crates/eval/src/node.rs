@@ -17,7 +17,8 @@ use crate::column::{Args, Column, is_true};
 use crate::dictionary::{Coded, Memo};
 use crate::error::{Error, Result};
 use crate::functions::lambdas::Higher;
-use crate::gather::interleave;
+use crate::gather::{interleave, joined};
+use crate::stop::Stop;
 use crate::types::{nothing, truth_to_ints, wide_type, widen};
 
 pub(crate) type Call = Arc<dyn Fn(&Args) -> Result<ArrayRef> + Send + Sync>;
@@ -158,12 +159,12 @@ impl Node {
 
     /// A constant in its place, if it depends on nothing. What fails is left to fail when it runs,
     /// where it may not be asked.
-    pub fn fold(self) -> Self {
+    pub fn fold(self, stop: &Stop) -> Self {
         let whole = self.inputs.is_empty() && self.params.is_empty();
         if !whole || self.as_constant().is_some() {
             return self;
         }
-        match Scope::root(&[], 1).eval(&self) {
+        match Scope::root(&[], 1, stop).eval(&self) {
             Ok(column) => Self::constant(column.array, self.ty, self.span),
             Err(_) => self,
         }
@@ -178,6 +179,7 @@ pub(crate) struct Scope<'a> {
     coded: RefCell<Vec<Option<Arc<Coded>>>>,
     /// Bytes that were worked out so far, also in scopes within.
     spent: Rc<Cell<usize>>,
+    pub stop: Stop,
     inner: Option<Inner<'a>>,
 }
 
@@ -190,15 +192,16 @@ struct Inner<'a> {
 }
 
 impl<'a> Scope<'a> {
-    pub fn root(inputs: &'a [ArrayRef], rows: usize) -> Self {
+    pub fn root(inputs: &'a [ArrayRef], rows: usize, stop: &Stop) -> Self {
         let wide = RefCell::new(vec![None; inputs.len()]);
         let coded = RefCell::new(vec![None; inputs.len()]);
-        Self { inputs, rows, wide, coded, spent: Rc::default(), inner: None }
+        let (spent, stop) = (Rc::default(), stop.clone());
+        Self { inputs, rows, wide, coded, spent, stop, inner: None }
     }
 
     /// For other rows on the same account.
     fn over<'b>(&self, inputs: &'b [ArrayRef], rows: usize) -> Scope<'b> {
-        Scope { spent: Rc::clone(&self.spent), ..Scope::root(inputs, rows) }
+        Scope { spent: Rc::clone(&self.spent), ..Scope::root(inputs, rows, &self.stop) }
     }
 
     /// For the body of a lambda: a row for each element, and the row of this scope it comes from.
@@ -255,8 +258,8 @@ impl<'a> Scope<'a> {
                 }
                 let constant = columns.iter().all(|column| column.constant);
                 let rows = if constant { 1 } else { self.rows };
-                let nulls = strict.then(|| Args::any_null(&columns, rows)).flatten();
-                let array = run(&Args { columns: &columns, rows, nulls })?;
+                let parts = self.in_parts(&columns, rows, *strict, &**run)?;
+                let array = joined(parts)?;
                 debug_assert_eq!(array.len(), rows, "{node:?}");
                 Ok(Column { array, constant })
             }
@@ -291,8 +294,10 @@ impl<'a> Scope<'a> {
         match &node.kind {
             NodeKind::Test(args, Run { run, strict }) if evaluated_here => {
                 let columns = self.eval_all(args)?;
-                let nulls = strict.then(|| Args::any_null(&columns, self.rows)).flatten();
-                run(&Args { columns: &columns, rows: self.rows, nulls })
+                let parts = self.in_parts(&columns, self.rows, *strict, &|args: &Args| {
+                    Ok(Arc::new(run(args)?) as ArrayRef)
+                })?;
+                Ok(joined(parts)?.as_boolean().clone())
             }
             NodeKind::All(parts) if evaluated_here => self.all(parts, true),
             NodeKind::Any(parts) if evaluated_here => self.all(parts, false),

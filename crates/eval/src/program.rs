@@ -11,12 +11,14 @@ use crate::compile::Compiler;
 use crate::error::Result;
 use crate::gather::take;
 use crate::node::{Node, Scope};
+use crate::stop::Stop;
 use crate::types::{narrow, nothing};
 
 /// An expression, ready to run: constants worked out, patterns and literals read.
 #[derive(Clone, Debug)]
 pub struct Program {
     root: Arc<Node>,
+    stop: Stop,
 }
 
 impl Program {
@@ -32,7 +34,7 @@ impl Program {
         leaf: &mut dyn FnMut(&Expr) -> Option<usize>,
     ) -> Result<Self> {
         let root = Compiler { context, leaf, spent: 0 }.node(expr)?;
-        Ok(Self { root: Arc::new(root) })
+        Ok(Self { root: Arc::new(root), stop: context.stop.clone() })
     }
 
     pub fn ty(&self) -> &Type {
@@ -51,7 +53,7 @@ impl Program {
 
     /// An array of `data_type(ty)` with a row for each of the inputs'.
     pub fn run(&self, inputs: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-        let column = Scope::root(inputs, rows).eval(&self.root)?;
+        let column = Scope::root(inputs, rows, &self.stop).eval(&self.root)?;
         let ty = &self.root.ty;
         let narrow = narrow(&column.array, ty)?;
         if !column.constant {
@@ -66,7 +68,7 @@ impl Program {
 
     /// True where the condition holds: not where it is false, null or zero.
     pub fn filter(&self, inputs: &[ArrayRef], rows: usize) -> Result<BooleanArray> {
-        let truth = Scope::root(inputs, rows).truth(&self.root)?;
+        let truth = Scope::root(inputs, rows, &self.stop).truth(&self.root)?;
         Ok(match truth.nulls() {
             Some(nulls) => BooleanArray::new(truth.values() & nulls.inner(), None),
             None => truth,

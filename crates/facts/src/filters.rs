@@ -9,7 +9,8 @@ use warehouse::{ABSENT, GROUP_TYPES, Key, Numbers, Predicate, Value};
 
 use crate::dates::Zone;
 use crate::elements::{self, Element};
-use crate::matcher::Matcher;
+use crate::matcher::{CLEANED, Matcher};
+use crate::sessions;
 use crate::world::{Needs, World};
 use crate::{Error, Result};
 
@@ -30,6 +31,7 @@ enum Tree {
     /// By its uuid.
     PersonId(Matcher),
     Group(usize, String, Matcher),
+    Session(String, Matcher),
     Cohort {
         id: CohortId,
         outside: bool,
@@ -126,6 +128,7 @@ impl Tree {
         match self {
             Self::All(all) | Self::Any(all) => all.iter().for_each(|tree| tree.needs(needs)),
             Self::Group(..) => needs.groups = true,
+            Self::Session(field, _) => drop(needs.sessions.insert(field.clone())),
             Self::Cohort { id, .. } => drop(needs.cohorts.insert(*id)),
             // What an expression names is only known where it is read.
             Self::Hogql(_) => (needs.groups, needs.all_cohorts) = (true, true),
@@ -197,11 +200,12 @@ impl Parser<'_> {
             "hogql" => Tree::Hogql(key),
             "person" => Tree::Person(key, matcher()?),
             "group" => Tree::Group(group_index(fields)?, key, matcher()?),
+            "session" => Tree::Session(key, matcher()?),
             // It concerns flags, and is true of every event.
             "flag" => return Ok(None),
             other => {
-                let kinds =
-                    "event, feature, event_metadata, element, person, group, cohort and hogql";
+                let kinds = "event, feature, event_metadata, element, person, group, session, \
+                             cohort and hogql";
                 let detail =
                     format!("Filters of type '{other}' cannot be used here; only {kinds} can.");
                 return Err(Error::Refused(detail));
@@ -210,14 +214,17 @@ impl Parser<'_> {
     }
 
     fn matcher(&self, fields: &Fields) -> Result<Matcher> {
+        let value = fields.get("value").unwrap_or(&Json::Null);
         let operator = match fields.get("operator") {
+            Some(Json::String(word)) if word == CLEANED => {
+                return Matcher::cleaned(value, self.zone);
+            }
             None | Some(Json::Null) => Operator::Exact,
             Some(Json::String(word)) => {
                 Operator::parse(word).map_err(|why| Error::Refused(why.to_string()))?
             }
             Some(_) => return Err(unparsable()),
         };
-        let value = fields.get("value").unwrap_or(&Json::Null);
         Matcher::new(operator, value, self.now, self.zone)
     }
 }
@@ -280,22 +287,24 @@ fn lower(tree: &Tree, world: &World) -> Result<Predicate> {
     let all = |trees: &[Tree]| -> Result<Vec<Predicate>> {
         trees.iter().map(|tree| lower(tree, world)).collect()
     };
+    let ready = |matcher: &Matcher| matcher.with_cleaning(&world.path_cleaning);
     Ok(match tree {
         Tree::All(trees) => Predicate::All(all(trees)?),
         Tree::Any(trees) => Predicate::Any(all(trees)?),
         Tree::Event(key, matcher) => {
-            let matcher = matcher.clone();
+            let matcher = ready(matcher);
             Predicate::test(key.clone(), move |value| matcher.accepts(value))
         }
-        Tree::Element(part, matcher) => of_elements(*part, matcher),
-        Tree::Person(key, matcher) if key == "distinct_id" => of_ids(matcher, world),
-        Tree::Person(key, matcher) => of_persons(key, matcher, world),
+        Tree::Element(part, matcher) => of_elements(*part, &ready(matcher)),
+        Tree::Person(key, matcher) if key == "distinct_id" => of_ids(&ready(matcher), world),
+        Tree::Person(key, matcher) => of_persons(key, &ready(matcher), world),
         Tree::PersonId(matcher) => {
             let fits =
                 |actor| matcher.accepts(Some(Value::Text(&world.people.uuid(actor).to_string())));
             Predicate::Among(world.people.ids_of(fits))
         }
-        Tree::Group(index, key, matcher) => of_groups(*index, key, matcher, world),
+        Tree::Group(index, key, matcher) => of_groups(*index, key, &ready(matcher), world),
+        Tree::Session(key, matcher) => of_sessions(key, &ready(matcher), world)?,
         Tree::Cohort { id, outside } => of_cohort(*id, *outside, world)?,
         Tree::Hogql(text) => world.expressions.condition(world, text)?,
     })
@@ -363,6 +372,17 @@ fn of_groups(index: usize, key: &str, matcher: &Matcher, world: &World) -> Predi
     })
 }
 
+/// Events of a session that fits.
+fn of_sessions(key: &str, matcher: &Matcher, world: &World) -> Result<Predicate> {
+    let field = world
+        .sessions
+        .get(key)
+        .ok_or_else(|| Error::Refused("Filters of type 'session' cannot be used here.".into()))?;
+    let matcher = matcher.clone();
+    let id = Key::Property("$session_id".into());
+    Ok(Predicate::test(id, move |id| sessions::accepts(&matcher, &*field, id)))
+}
+
 /// A property of a group, as the matcher reads stored values.
 fn accepts(matcher: &Matcher, value: Option<&Json>) -> bool {
     let text = match value {
@@ -398,7 +418,7 @@ mod tests {
             (r#"{"a":1}"#, "Properties are unparsable!"),
             (r#"{"type":"XOR","values":[]}"#, "Properties are unparsable!"),
             (r#"[{"key":"a","operator":"like","value":1}]"#, "'like' is not an operator."),
-            (r#"[{"key":"a","type":"session","value":1}]"#, "Filters of type 'session'"),
+            (r#"[{"key":"a","type":"planet","value":1}]"#, "Filters of type 'planet'"),
             (r#"[{"key":"id","type":"cohort","value":"mine"}]"#, "named by its number"),
             (r#"[{"key":"selector","type":"element","value":"a"}]"#, "their 'selector'"),
             (r#"[{"key":"a","type":"group","value":1}]"#, "needs a group_type_index"),

@@ -5,6 +5,8 @@
 //! from the catalog; nothing here waits for anything but the warehouse's files.
 
 mod actions;
+mod channel;
+mod cleaning;
 mod cohorts;
 mod dates;
 mod elements;
@@ -13,15 +15,19 @@ mod filters;
 mod groups;
 mod matcher;
 mod people;
+mod sessions;
 mod world;
 
 pub use actions::ActionTest;
+pub use channel::{channel, url_host, url_path};
+pub use cleaning::PathCleaning;
 pub use cohorts::{CohortFacts, Cohorts};
 pub use dates::{Zone, parse_moment};
 pub use elements::{Element, parse as parse_elements};
 pub use error::{Error, Result};
 pub use filters::Filters;
 pub use groups::{GroupFacts, Groups};
-pub use matcher::Matcher;
+pub use matcher::{CLEANED, Matcher};
 pub use people::{People, PersonFacts};
+pub use sessions::{SessionFacts, SessionField, SessionValue};
 pub use world::{ActionFacts, Expressions, Needs, World};

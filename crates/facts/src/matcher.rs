@@ -4,6 +4,7 @@
 //! compared by case, and lists mean any of them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use model::Timestamp;
 use model::property::{Dialect, Operator, PropertyFilter};
@@ -11,6 +12,7 @@ use regex::{Regex, RegexBuilder};
 use serde_json::Value as Json;
 use warehouse::Value;
 
+use crate::cleaning::PathCleaning;
 use crate::dates::{self, Zone};
 use crate::{Error, Result};
 
@@ -25,7 +27,11 @@ pub struct Matcher {
     negative: bool,
     test: Test,
     zone: Zone,
+    cleaning: Arc<PathCleaning>,
 }
+
+/// Compares once the project's rules have cleaned the value; only queries know it.
+pub const CLEANED: &str = "is_cleaned_path_exact";
 
 #[derive(Clone, Debug)]
 enum Test {
@@ -46,6 +52,7 @@ enum Test {
     Set,
     Date(Comparison, Timestamp),
     Version(Box<PropertyFilter>),
+    Cleaned(Vec<String>),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -132,15 +139,41 @@ impl Matcher {
                 | O::IsNotSet
         );
         let test = Test::new(operator, value, now, zone)?;
-        Ok(Self { negative, test, zone: zone.clone() })
+        Ok(Self { negative, test, zone: zone.clone(), cleaning: Arc::default() })
+    }
+
+    /// For [`CLEANED`].
+    pub(crate) fn cleaned(value: &Json, zone: &Zone) -> Result<Self> {
+        let need = |what: &str| Error::Refused(format!("The operator '{CLEANED}' needs {what}."));
+        let all = match value {
+            Json::Null => return Err(need("a value")),
+            Json::Array(all) => all.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        if all.len() > VALUES_MAX {
+            return Err(need(&format!("at most {VALUES_MAX} values")));
+        }
+        let texts = all.iter().map(|value| model::property::text(value).into_owned()).collect();
+        let test = if all.is_empty() { Test::Anything } else { Test::Cleaned(texts) };
+        Ok(Self { negative: false, test, zone: zone.clone(), cleaning: Arc::default() })
+    }
+
+    pub(crate) fn with_cleaning(&self, rules: &Arc<PathCleaning>) -> Self {
+        Self { cleaning: rules.clone(), ..self.clone() }
     }
 
     pub fn accepts(&self, value: Option<Value<'_>>) -> bool {
         if matches!(self.test, Test::Anything) {
             return true;
         }
-        let found = Stored::read(value).is_some_and(|stored| self.test.holds(&stored, &self.zone));
-        found != self.negative
+        let holds = |stored: Stored<'_>| match &self.test {
+            Test::Cleaned(any) => {
+                let cleaned = self.cleaning.clean(&stored.text);
+                any.iter().any(|text| *text == cleaned)
+            }
+            test => test.holds(&stored, &self.zone),
+        };
+        Stored::read(value).is_some_and(holds) != self.negative
     }
 }
 
@@ -220,6 +253,7 @@ impl Test {
         let text = &*stored.text;
         match self {
             Self::Anything | Self::Set => true,
+            Self::Cleaned(any) => any.iter().any(|own| own == text),
             Self::Equal(any) => any
                 .iter()
                 .any(|operand| operand.compare(stored).is_some_and(std::cmp::Ordering::is_eq)),

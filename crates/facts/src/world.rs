@@ -9,10 +9,12 @@ use serde_json::Value as Json;
 use warehouse::{Predicate, Snapshot};
 
 use crate::actions::ActionTest;
+use crate::cleaning::PathCleaning;
 use crate::cohorts::Cohorts;
 use crate::dates::Zone;
 use crate::groups::Groups;
 use crate::people::People;
+use crate::sessions::SessionFacts;
 use crate::{Filters, Result};
 
 /// Every distinct number of `events` is known to `people`: who fills a world takes them in this
@@ -25,11 +27,16 @@ pub struct World {
     pub groups: Arc<Groups>,
     pub cohorts: Arc<Cohorts>,
     pub actions: Arc<HashMap<ActionId, ActionFacts>>,
+    /// Of the fields that filters name, once they are read.
+    pub sessions: Arc<SessionFacts>,
     pub zone: Zone,
     pub now: Timestamp,
     pub week_starts_monday: bool,
     /// As the project has them: a list of property filters.
     pub test_account_filters: Json,
+    pub path_cleaning: Arc<PathCleaning>,
+    /// What the events of statements must pass.
+    pub only: Option<Predicate>,
     /// How conditions in HogQL are read.
     pub expressions: Arc<dyn Expressions>,
 }
@@ -47,6 +54,8 @@ pub struct Needs {
     pub cohorts: BTreeSet<CohortId>,
     pub all_cohorts: bool,
     pub actions: BTreeSet<ActionId>,
+    /// Fields of sessions.
+    pub sessions: BTreeSet<String>,
 }
 
 /// HogQL is another room's knowledge.

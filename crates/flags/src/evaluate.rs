@@ -1,7 +1,7 @@
 //! The decision itself, in the one order that every SDK follows.
 
 use model::CohortId;
-use model::property::{DEPTH_MAX, Node, Properties, PropertyFilter};
+use model::property::{DEPTH_MAX, Elsewhere, Node, Properties, PropertyFilter};
 use serde_json::Value;
 
 use crate::answer::{Answer, Answers, Failure, Reason, ReasonCode};
@@ -298,7 +298,11 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
 
     fn fits_tree(&self, tree: &Node, depth: usize) -> Result<bool, Failure> {
         let person = &self.context.person;
-        tree.matches(person, self.context.now, &mut |id| self.is_member(id, depth + 1))
+        tree.matches(person, self.context.now, &mut |asked| match asked {
+            Elsewhere::Cohort(id) => self.is_member(id, depth + 1),
+            // Flags look at no events, and cannot be stored with such a cohort.
+            Elsewhere::Behaviour(_) => Err(Failure::CohortNotFound),
+        })
     }
 
     fn matched(&mut self, condition: &'s Condition, reason: Reason) -> Result<Answer<'s>, Failure> {

@@ -220,7 +220,12 @@ impl Dimension {
                 Source::Scalar(scalar) => Place::Expression(Arc::new(scalar)),
             },
             "person" => Place::Person(name),
-            "session" => Place::Session(Arc::new(Sessions::read(question, &name, from, to)?)),
+            "session" => Place::Session(Arc::new(Sessions::read(
+                question.world,
+                question.stop,
+                &name,
+                Some((from, to)),
+            )?)),
             "group" => match group {
                 Some(index) if index < GROUP_TYPES => Place::Group(index, name),
                 _ => {

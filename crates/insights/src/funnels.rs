@@ -1,5 +1,6 @@
 //! Funnels: how many get from one step to the next, and how fast.
 
+mod behind;
 mod count;
 mod machine;
 mod shape;
@@ -260,10 +261,8 @@ impl FunnelsQuery {
         self.nodes().iter().map(meant).collect()
     }
 
-    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
-        let rules = self.rules()?;
-        let Own { interval, funnels_filter: filter, .. } = &self.own;
-        let wanted = match filter.funnel_viz_type {
+    fn wanted(&self) -> Result<Wanted> {
+        Ok(match self.own.funnels_filter.funnel_viz_type {
             Viz::Steps => Wanted::Steps,
             Viz::TimeToConvert => {
                 let (from, to) = self.stretch()?;
@@ -273,33 +272,41 @@ impl FunnelsQuery {
                 let (from, to) = self.stretch()?;
                 Wanted::Trend { from, to }
             }
-        };
-        let attribution = self.attribution()?;
-        let question = Question::new(world, stop, &self.base, hogql)?;
-        let period = question.dates.period(&self.base.date_range, *interval)?;
-        let actors = match filter.funnel_aggregate_by_hogql.as_deref() {
-            Some(text) if !text.is_empty() => expression::actors(&question, text)?,
-            _ => Actors::of(self.base.aggregation_group_type_index),
-        };
+        })
+    }
+
+    fn actors(&self, question: &Question<'_>) -> Result<Actors> {
+        match self.own.funnels_filter.funnel_aggregate_by_hogql.as_deref() {
+            Some(text) if !text.is_empty() => expression::actors(question, text),
+            _ => Ok(Actors::of(self.base.aggregation_group_type_index)),
+        }
+    }
+
+    /// Counts, and says how the answer is split.
+    fn found(
+        &self,
+        question: &Question<'_>,
+        period: &Period,
+        rules: &Rules,
+        actors: &Actors,
+        keeps: bool,
+    ) -> Result<(count::Found, Split)> {
         let mut counter = Counter {
-            question: &question,
-            period: &period,
-            rules: &rules,
-            meant: self.meant(&question)?,
-            actors: &actors,
-            attribution,
-            wanted,
+            question,
+            period,
+            rules,
+            meant: self.meant(question)?,
+            actors,
+            attribution: self.attribution()?,
+            wanted: self.wanted()?,
             breakdown: None,
             slice: None,
+            keeps,
         };
-        let split = match filter.funnel_viz_type {
+        let around = (period.from, period.to);
+        let split = match self.own.funnels_filter.funnel_viz_type {
             Viz::TimeToConvert => Split::Whole,
-            _ => Split::plan(
-                &self.own.breakdown_filter,
-                &question,
-                DIMENSIONS_MAX,
-                (period.from, period.to),
-            )?,
+            _ => Split::plan(&self.own.breakdown_filter, question, DIMENSIONS_MAX, around)?,
         };
         let found = match &split {
             Split::Whole => counter.whole()?,
@@ -309,6 +316,15 @@ impl FunnelsQuery {
             }
             Split::Cohorts(slices) => self.cohorts(&mut counter, slices)?,
         };
+        Ok((found, split))
+    }
+
+    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
+        let (rules, wanted) = (self.rules()?, self.wanted()?);
+        let question = Question::new(world, stop, &self.base, hogql)?;
+        let period = question.dates.period(&self.base.date_range, self.own.interval)?;
+        let actors = self.actors(&question)?;
+        let (found, split) = self.found(&question, &period, &rules, &actors, false)?;
         let shape = shape::Shape { question: &question, series: &self.own.series, rules: &rules };
         let results = match (wanted, &split) {
             (Wanted::Times { .. }, _) => shape.times(&found, self.bins()),
@@ -317,7 +333,8 @@ impl FunnelsQuery {
             (Wanted::Steps, _) => shape.broken_down(&found),
         };
         let Period { from, to, .. } = period;
-        let mut outcome = Outcome::new(results, &question.dates.calendar, from, to, *interval)?;
+        let interval = self.own.interval;
+        let mut outcome = Outcome::new(results, &question.dates.calendar, from, to, interval)?;
         outcome.has_more = found.more.then_some(true);
         Ok(outcome)
     }

@@ -53,6 +53,8 @@ fn context(world: &World) -> Arc<Context> {
         zone: world.zone.time_zone().clone(),
         now: world.now.as_micros(),
         week_starts_monday: world.week_starts_monday,
+        // Parts of the events are small, and the scan looks between them.
+        stop: eval::Stop::default(),
     })
 }
 

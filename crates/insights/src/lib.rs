@@ -11,11 +11,13 @@
 //!   state of their own; `breakdown`: numbers for values.
 //! - `expression`, `hogql`: values that are written as expressions.
 //! - `sessions`: what is known of them; `tally`, `set`, `firsts`, `statistic`: what is counted.
-//! - one module for each kind.
+//! - one module for each kind, and `deeds` for what cohorts ask people to have done.
 
+mod behind;
 mod bins;
 mod breakdown;
 mod calendar;
+mod deeds;
 mod error;
 mod expression;
 mod firsts;
@@ -40,7 +42,9 @@ mod stop;
 mod tally;
 mod trends;
 
+pub use behind::{Actor, Behind, Point};
 pub use calendar::Interval;
+pub use deeds::{deed_needs, doers};
 pub use error::{Error, Result};
 pub use funnels::FunnelsQuery;
 pub use hogql::Hogql;
@@ -115,6 +119,7 @@ impl Insight {
     /// `hogql` reads expressions in maths, breakdowns and paths; those in filters are read by
     /// [`World::expressions`].
     pub fn run_with(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
+        let world = &self.with_sessions(world, stop)?;
         match self {
             Self::Trends(query) => query.run(world, stop, hogql),
             Self::Funnels(query) => query.run(world, stop, hogql),
@@ -123,6 +128,36 @@ impl Insight {
             Self::Stickiness(query) => query.run(world, stop, hogql),
             Self::Paths(query) => query.run(world, stop, hogql),
         }
+    }
+
+    /// Who is behind a number of the answer.
+    pub fn behind(
+        &self,
+        world: &World,
+        stop: &Stop,
+        hogql: Option<&Hogql>,
+        point: &Point,
+    ) -> Result<Behind> {
+        let world = &self.with_sessions(world, stop)?;
+        match self {
+            Self::Trends(query) => query.behind(world, stop, hogql, point),
+            Self::Funnels(query) => query.behind(world, stop, hogql, point),
+            Self::Retention(query) => query.behind(world, stop, hogql, point),
+            Self::Lifecycle(query) => query.behind(world, stop, hogql, point),
+            Self::Stickiness(query) => query.behind(world, stop, hogql, point),
+            Self::Paths(query) => query.behind(world, stop, hogql),
+        }
+    }
+
+    /// The world with what filters ask of sessions.
+    fn with_sessions(&self, world: &World, stop: &Stop) -> Result<World> {
+        let mut needs = self.needs();
+        if self.base().filter_test_accounts {
+            world.test_accounts()?.needs(&mut needs);
+        }
+        world.actions.values().for_each(|action| action.test.needs(&mut needs));
+        let sessions = sessions::facts(world, stop, &needs.sessions)?;
+        Ok(World { sessions, ..world.clone() })
     }
 
     fn base(&self) -> &Base {
@@ -220,6 +255,10 @@ fn walk(filters: &Json, needs: &mut Needs) {
                     needs.cohorts.extend(filter.get("value").and_then(CohortId::from_json));
                 }
                 Some("group") => needs.groups = true,
+                Some("session") => {
+                    let field = filter.get("key").and_then(Json::as_str);
+                    needs.sessions.extend(field.map(str::to_owned));
+                }
                 Some("hogql") => (needs.groups, needs.all_cohorts) = (true, true),
                 _ => {}
             },

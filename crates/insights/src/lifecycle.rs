@@ -1,14 +1,18 @@
 //! Lifecycle: who is new, comes back, or stays away.
 
+use std::collections::BTreeSet;
+
 use facts::World;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
+use crate::behind::{Actor, Behind, Point, Status};
 use crate::calendar::Buckets;
 use crate::hogql::Hogql;
 use crate::masks::Masks;
 use crate::outcome::Outcome;
 use crate::question::{Question, node_id, node_type};
+use crate::range::Period;
 use crate::scan::{Actors, Scan};
 use crate::spec::{self, Base, Node, Overrides};
 use crate::stop::Stop;
@@ -34,14 +38,6 @@ struct Own {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Shown {}
-
-#[derive(Clone, Copy, Debug)]
-enum Status {
-    New,
-    Returning,
-    Resurrecting,
-    Dormant,
-}
 
 const STATUSES: [(Status, &str); 4] = [
     (Status::New, "new"),
@@ -71,23 +67,67 @@ impl LifecycleQuery {
         };
         let interval = self.own.interval;
         let question = Question::new(world, stop, &self.base, hogql)?;
-        let calendar = &question.dates.calendar;
         let period = question.dates.period(&self.base.date_range, interval)?;
-        let results = match question.meant(node)? {
-            None => json!([]),
-            Some(meant) => {
-                let first = period.buckets.starts.first().copied().unwrap_or(period.from);
-                let before = calendar.start(first - 1, interval)?;
-                // One bucket earlier, to see who comes back.
-                let buckets = calendar.buckets(before, period.to, interval)?;
-                let actors = Actors::of(self.base.aggregation_group_type_index);
-                let scan = question.scan(meant.filter(before, period.to));
-                let masks = Masks::of(&Scan { actors: Some(&actors), ..scan }, &buckets)?;
-                let counts = count(&masks, &buckets, |actor| self.created(world, &actors, actor));
-                self.shape(&question, node, &period.buckets, counts)?
+        let actors = Actors::of(self.base.aggregation_group_type_index);
+        let mut counts = vec![[0i64; 4]; period.buckets.len()];
+        let met = self.each(&question, node, &period, &actors, |_, bucket, status| {
+            if let Some(counts) = counts.get_mut(bucket) {
+                counts[status as usize] += if status == Status::Dormant { -1 } else { 1 };
             }
+        })?;
+        let results = match met {
+            true => self.shape(&question, node, &period.buckets, counts)?,
+            false => json!([]),
         };
+        let calendar = &question.dates.calendar;
         Outcome::new(results, calendar, period.from, period.to, interval)
+    }
+
+    /// Shows what every actor was in every bucket of the period; false when the series means an
+    /// action that is gone.
+    fn each(
+        &self,
+        question: &Question<'_>,
+        node: &Node,
+        period: &Period,
+        actors: &Actors,
+        each: impl FnMut(u32, usize, Status),
+    ) -> Result<bool> {
+        let Some(meant) = question.meant(node)? else { return Ok(false) };
+        let calendar = &question.dates.calendar;
+        let first = period.buckets.starts.first().copied().unwrap_or(period.from);
+        let before = calendar.start(first - 1, self.own.interval)?;
+        // One bucket earlier, to see who comes back.
+        let buckets = calendar.buckets(before, period.to, self.own.interval)?;
+        let scan = question.scan(meant.filter(before, period.to));
+        let masks = Masks::of(&Scan { actors: Some(actors), ..scan }, &buckets)?;
+        let world = question.world;
+        statuses(&masks, &buckets, |actor| self.created(world, actors, actor), each);
+        Ok(true)
+    }
+
+    pub(crate) fn behind(
+        &self,
+        world: &World,
+        stop: &Stop,
+        hogql: Option<&Hogql>,
+        point: &Point,
+    ) -> Result<Behind> {
+        let [node] = self.own.series.as_slice() else {
+            return Err(Error::invalid("A lifecycle has exactly one series."));
+        };
+        let question = Question::new(world, stop, &self.base, hogql)?;
+        let period = question.dates.period(&self.base.date_range, self.own.interval)?;
+        let wanted = point.bucket(&question, &point.day, &period.buckets)?;
+        let actors = Actors::of(self.base.aggregation_group_type_index);
+        let mut found = BTreeSet::new();
+        self.each(&question, node, &period, &actors, |actor, bucket, status| {
+            let is_there = wanted.map_or(bucket < period.buckets.len(), |own| own == bucket);
+            if is_there && point.status.is_none_or(|wanted| wanted == status) {
+                found.insert(actor);
+            }
+        })?;
+        Behind::new(&actors, found.into_iter().map(|actor| Actor::of((actor, 0))))
     }
 
     /// When the actor began to exist; nobody knows of those without a profile.
@@ -139,8 +179,12 @@ impl LifecycleQuery {
 }
 
 /// For every bucket but the first, which only says who was there before.
-fn count(masks: &Masks, buckets: &Buckets, created: impl Fn(u32) -> Option<i64>) -> Vec<[i64; 4]> {
-    let mut counts = vec![[0i64; 4]; buckets.len().saturating_sub(1)];
+fn statuses(
+    masks: &Masks,
+    buckets: &Buckets,
+    created: impl Fn(u32) -> Option<i64>,
+    mut each: impl FnMut(u32, usize, Status),
+) {
     masks.for_each(|actor, there| {
         let born = created(actor).and_then(|at| buckets.of(at));
         for (at, bucket) in there.iter().copied().enumerate() {
@@ -152,15 +196,12 @@ fn count(masks: &Masks, buckets: &Buckets, created: impl Fn(u32) -> Option<i64>)
             } else {
                 Status::Resurrecting
             };
-            if let Some(counts) = bucket.checked_sub(1).and_then(|at| counts.get_mut(at)) {
-                counts[status as usize] += 1;
+            if let Some(bucket) = bucket.checked_sub(1) {
+                each(actor, bucket, status);
             }
-            if there.get(at + 1) != Some(&(bucket + 1))
-                && let Some(counts) = counts.get_mut(bucket)
-            {
-                counts[Status::Dormant as usize] -= 1;
+            if there.get(at + 1) != Some(&(bucket + 1)) && bucket + 1 < buckets.len() {
+                each(actor, bucket, Status::Dormant);
             }
         }
     });
-    counts
 }

@@ -1,5 +1,6 @@
 //! Paths: what people do one after the other.
 
+mod behind;
 mod items;
 mod walk;
 
@@ -12,9 +13,10 @@ use serde_json::{Value as Json, json};
 use warehouse::{Key, Predicate, Value};
 
 use crate::hogql::Hogql;
-use crate::journeys::Hits;
+use crate::journeys::{Hit, Hits};
 use crate::outcome::Outcome;
 use crate::question::{Meant, Question, json_number};
+use crate::range::Period;
 use crate::scan::{Actors, Rows, Scan};
 use crate::spec::{self, Base, Node, Overrides};
 use crate::stop::{Held, Stop};
@@ -59,6 +61,10 @@ struct PathsFilter {
     local_path_cleaning_filters: Vec<Cleaning>,
     path_replacements: bool,
     show_full_urls: bool,
+    /// Nodes of the answer whose people are asked for; of no effect on numbers.
+    path_start_key: Option<String>,
+    path_end_key: Option<String>,
+    path_dropoff_key: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -167,21 +173,22 @@ impl PathsQuery {
         Items::new(expression, full, &cleaning, &filter.path_groupings, excluded)
     }
 
-    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
+    /// Shows the path of every actor, edge by edge, to one of the threads' states.
+    fn walks<S: Send>(
+        &self,
+        question: &Question<'_>,
+        period: &Period,
+        items: &Items,
+        actors: &Actors,
+        new: impl Fn() -> S + Sync,
+        each: impl Fn(&mut S, &[Hit], &[u32], &Cut) -> Result<()> + Sync,
+    ) -> Result<Vec<S>> {
         let filter = &self.own.paths_filter;
-        if self.own.funnel_paths_filter.is_some() {
-            return Err(Error::invalid("Paths of funnels are not supported."));
-        }
         let steps = Self::bounded(filter.step_limit, STEPS, STEPS_MAX, "stepLimit")?;
-        let edges_max = Self::bounded(filter.edge_limit, EDGES, EDGES_MAX, "edgeLimit")?;
-        let question = Question::new(world, stop, &self.base, hogql)?;
-        let items = self.items(&question)?;
-        let period = question.dates.period(&self.base.date_range, Interval::Day)?;
-        let actors = Actors::of(self.base.aggregation_group_type_index);
-        let mut hits = Hits::new(stop);
-        let scan = question.scan(self.meant(&question).filter(period.from, period.to));
-        let scan = Scan { actors: Some(&actors), keys: items.keys(), ..scan };
-        hits.collect(&scan, |reader: &mut Reader, rows: &Rows<'_>| reader.read(&items, rows))?;
+        let mut hits = Hits::new(question.stop);
+        let scan = question.scan(self.meant(question).filter(period.from, period.to));
+        let scan = Scan { actors: Some(actors), keys: items.keys(), ..scan };
+        hits.collect(&scan, |reader: &mut Reader, rows: &Rows<'_>| reader.read(items, rows))?;
         let given = |text: &Option<String>| {
             text.as_deref().filter(|text| !text.is_empty()).map(|text| items.number(text))
         };
@@ -193,15 +200,29 @@ impl PathsQuery {
         };
         // Equal moments are told apart by the items' texts, not by the order they were met in.
         let order = items.order();
+        hits.journeys()?.fold(new, |state, hits| each(state, hits, &order, &cut))
+    }
+
+    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
+        let filter = &self.own.paths_filter;
+        if self.own.funnel_paths_filter.is_some() {
+            return Err(Error::invalid("Paths of funnels are not supported."));
+        }
+        let edges_max = Self::bounded(filter.edge_limit, EDGES, EDGES_MAX, "edgeLimit")?;
+        let question = Question::new(world, stop, &self.base, hogql)?;
+        let items = self.items(&question)?;
+        let period = question.dates.period(&self.base.date_range, Interval::Day)?;
+        let actors = Actors::of(self.base.aggregation_group_type_index);
         let new = || (HashMap::<Edge, Weight>::new(), stop.hold());
-        let found = hits.journeys()?.fold(new, |(edges, held): &mut (_, Held<'_>), hits| {
-            walk(hits, &order, &cut, |edge, micros| {
-                let weight: &mut Weight = edges.entry(edge).or_default();
+        let each = |(edges, held): &mut (_, Held<'_>), hits: &[Hit], order: &[u32], cut: &Cut| {
+            walk(hits, order, cut, |edge, micros| {
+                let weight: &mut Weight = HashMap::entry(edges, edge).or_default();
                 weight.count += 1;
                 weight.millis += micros as f64 / 1e3;
             });
             held.set(edges.allocation_size())
-        })?;
+        };
+        let found = self.walks(&question, &period, &items, &actors, new, each)?;
         let mut edges: HashMap<Edge, Weight> = HashMap::new();
         for (edge, weight) in found.into_iter().flat_map(|(edges, _)| edges) {
             let own = edges.entry(edge).or_default();

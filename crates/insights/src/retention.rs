@@ -6,6 +6,7 @@ use facts::World;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
+use crate::behind::{Behind, Point};
 use crate::breakdown::Split;
 use crate::calendar::{Buckets, Calendar};
 use crate::hogql::Hogql;
@@ -154,6 +155,89 @@ impl RetentionQuery {
         Some(&self.own.breakdown_filter)
     }
 
+    /// `interval` is the row, and `day` how many intervals later.
+    pub(crate) fn behind(
+        &self,
+        world: &World,
+        stop: &Stop,
+        hogql: Option<&Hogql>,
+        point: &Point,
+    ) -> Result<Behind> {
+        let question = Question::new(world, stop, &self.base, hogql)?;
+        let intervals = self.intervals()?;
+        let rows = self.rows(&question, intervals)?;
+        let actors = Actors::of(self.base.aggregation_group_type_index);
+        let mut counter = self.counter(&question, &rows, intervals, &actors)?;
+        let (row, later) = (point.interval.unwrap_or(0), point.intervals()?.unwrap_or(0));
+        if row >= rows.len() || later >= intervals {
+            return Err(Error::invalid("The answer has no such interval."));
+        }
+        let around = (rows.starts.first().copied().unwrap_or(rows.end), rows.end);
+        let filter = &self.own.breakdown_filter;
+        let split = match point.value() {
+            Some(_) => Split::plan(filter, &question, DIMENSIONS_MAX, around)?,
+            None => Split::Whole,
+        };
+        let found = match split {
+            Split::Whole => counter.behind(row, later, None, &|_| true)?,
+            Split::Cohorts(slices) => {
+                let named = |id: Option<i64>| Share::Cohort(id, String::new()).json();
+                let slice =
+                    slices.iter().find(|slice| point.is_value(&named(slice.id.map(|id| id.0))));
+                let Some(slice) = slice else { return Ok(Behind::default()) };
+                counter.slice = slice.predicate.clone();
+                counter.behind(row, later, None, &|_| true)?
+            }
+            Split::Values(breakdown) => {
+                let (shares, _) = counter.values(&breakdown)?;
+                let share = shares.iter().find(|(share, _)| point.is_value(&share.json()));
+                let Some((share, _)) = share else { return Ok(Behind::default()) };
+                let own = |share: &Share, value: u32| match share {
+                    Share::Values(texts, _) | Share::Null(texts, _) => {
+                        breakdown.texts(value) == *texts
+                    }
+                    _ => false,
+                };
+                let is_other = matches!(share, Share::Other(..));
+                let wanted = |value: u32| match is_other {
+                    true => !shares.iter().any(|(share, _)| own(share, value)),
+                    false => own(share, value),
+                };
+                counter.behind(row, later, Some(&breakdown), &wanted)?
+            }
+        };
+        Behind::new(&actors, found)
+    }
+
+    fn counter<'a>(
+        &'a self,
+        question: &'a Question<'a>,
+        rows: &'a Buckets,
+        intervals: usize,
+        actors: &'a Actors,
+    ) -> Result<Counter<'a>> {
+        let filter = &self.own.retention_filter;
+        if filter.time_window_mode == TimeWindowMode::Windows {
+            return Err(Error::invalid("Retention by windows of 24 hours is not supported."));
+        }
+        Ok(Counter {
+            question,
+            rows,
+            intervals,
+            actors,
+            target: &self.target,
+            returning: &self.returning,
+            starts: match filter.retention_type {
+                RetentionType::Recurring => Starts::Any,
+                RetentionType::FirstTime => Starts::FirstMatching,
+                RetentionType::FirstEverOccurrence => Starts::FirstEver,
+            },
+            returns: if filter.cumulative { Returns::OnOrAfter } else { Returns::Within },
+            occurrences: filter.minimum_occurrences.unwrap_or(1),
+            slice: None,
+        })
+    }
+
     fn intervals(&self) -> Result<usize> {
         let intervals = self.own.retention_filter.total_intervals.unwrap_or(INTERVALS);
         if intervals == 0 || intervals > INTERVALS_MAX {
@@ -185,31 +269,12 @@ impl RetentionQuery {
     }
 
     pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
-        let filter = &self.own.retention_filter;
         let intervals = self.intervals()?;
-        if filter.time_window_mode == TimeWindowMode::Windows {
-            return Err(Error::invalid("Retention by windows of 24 hours is not supported."));
-        }
         let question = Question::new(world, stop, &self.base, hogql)?;
         let calendar = &question.dates.calendar;
         let rows = self.rows(&question, intervals)?;
         let actors = Actors::of(self.base.aggregation_group_type_index);
-        let mut counter = Counter {
-            question: &question,
-            rows: &rows,
-            intervals,
-            actors: &actors,
-            target: &self.target,
-            returning: &self.returning,
-            starts: match filter.retention_type {
-                RetentionType::Recurring => Starts::Any,
-                RetentionType::FirstTime => Starts::FirstMatching,
-                RetentionType::FirstEverOccurrence => Starts::FirstEver,
-            },
-            returns: if filter.cumulative { Returns::OnOrAfter } else { Returns::Within },
-            occurrences: filter.minimum_occurrences.unwrap_or(1),
-            slice: None,
-        };
+        let mut counter = self.counter(&question, &rows, intervals, &actors)?;
         let mut shares = Vec::new();
         let mut more = false;
         let around = (rows.starts.first().copied().unwrap_or(rows.end), rows.end);

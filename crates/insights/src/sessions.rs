@@ -1,14 +1,21 @@
 //! What is known of sessions: a session is all events with its id.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use facts::{SessionFacts, SessionValue, World};
+use model::Timestamp;
 use warehouse::{Key, Value};
 
-use crate::question::{Meant, Question};
-use crate::scan::{Actors, Entries, Rows, Scan, Texts, text};
-use crate::stop::Held;
+use crate::question::Meant;
+use crate::scan::{Actors, Entries, Rows, Scan, Texts, number, text};
+use crate::stop::{Held, Stop};
 use crate::{Error, Result};
 
 /// Sessions are looked at this far around a period: SDKs end them after a day.
 const AROUND_MICROS: i64 = 86_400_000_000;
+/// Fields that the filters of one question may name: each is a look through the events.
+const FIELDS_MAX: usize = 10;
 const SECOND: i64 = 1_000_000;
 /// Shorter visits without a second page or a click are bounces.
 const BOUNCE_SECONDS: i64 = 10;
@@ -22,6 +29,12 @@ enum Field {
     Autocaptures,
     Screens,
     IsBounce,
+    Start,
+    End,
+    /// How many different addresses it saw.
+    Urls,
+    /// Where it came from, out of several entries.
+    Channel,
     /// The first value of a property.
     Entry(&'static str, Of),
     /// The last one.
@@ -35,15 +48,24 @@ enum Of {
     Host,
 }
 
+const URL: &str = "$current_url";
+
+/// What a channel is decided by.
+const ORIGINS: [&str; 6] =
+    ["utm_source", "utm_medium", "utm_campaign", "$referring_domain", "gclid", "gad_source"];
+
 impl Field {
     fn named(name: &str) -> Result<Self> {
-        const URL: &str = "$current_url";
         Ok(match name {
             "$session_duration" => Self::Duration,
             "$pageview_count" => Self::Pageviews,
             "$autocapture_count" => Self::Autocaptures,
             "$screen_count" => Self::Screens,
             "$is_bounce" => Self::IsBounce,
+            "$start_timestamp" => Self::Start,
+            "$end_timestamp" => Self::End,
+            "$num_uniq_urls" => Self::Urls,
+            "$channel_type" => Self::Channel,
             "$entry_current_url" => Self::Entry(URL, Of::Whole),
             "$entry_pathname" => Self::Entry(URL, Of::Path),
             "$entry_hostname" => Self::Entry(URL, Of::Host),
@@ -59,6 +81,7 @@ impl Field {
             "$entry_fbclid" => Self::Entry("fbclid", Of::Whole),
             "$entry_gad_source" => Self::Entry("gad_source", Of::Whole),
             "$last_external_click_url" => Self::Exit("$external_click_url", Of::Whole),
+            "$vitals_lcp" => Self::Entry("$web_vitals_LCP_value", Of::Whole),
             other => {
                 let detail = format!("Sessions cannot be asked for their '{other}' here.");
                 return Err(Error::Invalid(detail));
@@ -69,6 +92,7 @@ impl Field {
     fn property(self) -> Option<&'static str> {
         match self {
             Self::Entry(name, _) | Self::Exit(name, _) => Some(name),
+            Self::Urls => Some(URL),
             _ => None,
         }
     }
@@ -117,18 +141,24 @@ impl Session {
     }
 }
 
-/// All sessions around a period, by the numbers that `actors` gives them.
+/// All sessions around a period, by the numbers that `ids` gives them.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     field: Field,
     ids: Actors,
     sessions: Vec<Session>,
     texts: Texts,
+    /// How many different texts each session has, where that is asked for.
+    counts: Vec<u32>,
+    /// Of a channel, its [`ORIGINS`].
+    origins: Vec<Sessions>,
 }
 
 #[derive(Default)]
 struct Reading {
     sessions: Vec<Session>,
+    /// Sessions and their texts, where they are counted.
+    pairs: Vec<u64>,
     events: Entries<Name>,
     texts: Entries<u32>,
 }
@@ -141,57 +171,127 @@ enum Name {
     Other,
 }
 
+/// What filters ask of sessions: of all of them, since an event may belong to any.
+pub(crate) fn facts(
+    world: &World,
+    stop: &Stop,
+    fields: &BTreeSet<String>,
+) -> Result<Arc<SessionFacts>> {
+    if fields.is_empty() {
+        return Ok(world.sessions.clone());
+    }
+    if fields.len() > FIELDS_MAX {
+        let detail = format!("Filters may ask for at most {FIELDS_MAX} fields of sessions.");
+        return Err(Error::Invalid(detail));
+    }
+    let mut facts = SessionFacts::default();
+    for name in fields {
+        let sessions = Sessions::read(world, stop, name, None)?;
+        facts.insert(name, Arc::new(move |id: &str| sessions.value(id)));
+    }
+    Ok(Arc::new(facts))
+}
+
 impl Sessions {
-    /// Of the sessions around two moments.
-    pub fn read(question: &Question<'_>, name: &str, from: i64, to: i64) -> Result<Self> {
-        let field = Field::named(name)?;
+    /// Of the sessions around two moments, or of all.
+    pub fn read(
+        world: &World,
+        stop: &Stop,
+        name: &str,
+        around: Option<(i64, i64)>,
+    ) -> Result<Self> {
+        Self::of_field(world, stop, Field::named(name)?, around)
+    }
+
+    fn of_field(
+        world: &World,
+        stop: &Stop,
+        field: Field,
+        around: Option<(i64, i64)>,
+    ) -> Result<Self> {
+        let mut origins = Vec::new();
+        if field == Field::Channel {
+            for name in ORIGINS {
+                origins.push(Self::of_field(world, stop, Field::Entry(name, Of::Whole), around)?);
+            }
+        }
         let (ids, texts) = (Actors::sessions(), Texts::default());
+        let (from, to) = around.unwrap_or((i64::MIN, i64::MAX));
         let from = from.saturating_sub(AROUND_MICROS);
         let to = to.saturating_add(AROUND_MICROS);
         let property = field.property().map(|name| Key::Property(name.to_owned()));
         let keys = std::iter::once(Key::Event).chain(property).collect();
-        let scan = question.scan(Meant::everything().filter(from, to));
-        let scan = Scan { actors: Some(&ids), keys, ..scan };
-        let new = || (Reading::default(), question.stop.hold());
+        let filter = Meant::everything().filter(from, to);
+        let scan = Scan { world, stop, filter, actors: Some(&ids), breakdown: None, keys };
+        let new = || (Reading::default(), stop.hold());
         let each = |(own, held): &mut (Reading, Held<'_>), rows: &Rows<'_>| {
             own.add(rows, field, &texts);
-            held.set(own.sessions.capacity() * size_of::<Session>())
+            held.set(own.bytes())
         };
-        let mut sessions: Vec<Session> = Vec::new();
+        let mut held = stop.hold();
+        let (mut sessions, mut pairs): (Vec<Session>, Vec<u64>) = Default::default();
         for (own, _) in scan.fold(new, each)? {
             sessions.resize(sessions.len().max(own.sessions.len()), EMPTY);
             let both = sessions.iter_mut().zip(&own.sessions);
             both.for_each(|(session, own)| session.absorb(own, field));
+            pairs.extend(own.pairs);
+            held.set(pairs.capacity() * 8)?;
         }
-        Ok(Self { field, ids, sessions, texts })
+        pairs.sort_unstable();
+        pairs.dedup();
+        let mut counts = vec![0; if field == Field::Urls { sessions.len() } else { 0 }];
+        pairs.iter().for_each(|pair| counts[(pair >> 32) as usize] += 1);
+        Ok(Self { field, ids, sessions, texts, counts, origins })
     }
 
-    fn session(&self, id: &str) -> Option<&Session> {
+    fn number_of(&self, id: &str) -> Option<usize> {
         let Actors::Texts(_, ids) = &self.ids else { return None };
-        self.sessions.get(ids.number(id) as usize)
+        let number = ids.number(id) as usize;
+        (number < self.sessions.len()).then_some(number)
+    }
+
+    fn value(&self, id: &str) -> Option<SessionValue> {
+        let number = self.number_of(id)?;
+        let session = &self.sessions[number];
+        let count = |count: u32| Some(SessionValue::Number(f64::from(count)));
+        let moment = |at: i64| Some(SessionValue::Text(Timestamp::from_micros(at).to_string()));
+        match self.field {
+            Field::Duration => Some(SessionValue::Number(session.seconds() as f64)),
+            Field::Pageviews => count(session.pageviews),
+            Field::Autocaptures => count(session.autocaptures),
+            Field::Screens => count(session.screens),
+            Field::IsBounce => Some(SessionValue::Bool(is_bounce(session))),
+            Field::Start => moment(session.start),
+            Field::End => moment(session.end),
+            Field::Urls => count(self.counts[number]),
+            Field::Channel => {
+                let origin = |name: &str| {
+                    let at = ORIGINS.iter().position(|own| *own == name)?;
+                    self.origins.get(at)?.text(id)
+                };
+                Some(SessionValue::Text(facts::channel(origin).to_owned()))
+            }
+            Field::Entry(..) | Field::Exit(..) => {
+                let text = (session.text != NO_TEXT).then(|| self.texts.get(session.text));
+                text.map(SessionValue::Text)
+            }
+        }
     }
 
     /// What is known of a session, as a text.
     pub fn text(&self, id: &str) -> Option<String> {
-        let session = self.session(id)?;
-        match self.field {
-            Field::IsBounce => Some(is_bounce(session).to_string()),
-            Field::Entry(..) | Field::Exit(..) => {
-                (session.text != NO_TEXT).then(|| self.texts.get(session.text))
-            }
-            _ => self.number(id).map(|number| number.to_string()),
-        }
+        Some(match self.value(id)? {
+            SessionValue::Text(text) => text,
+            SessionValue::Number(number) => number.to_string(),
+            SessionValue::Bool(truth) => truth.to_string(),
+        })
     }
 
     pub fn number(&self, id: &str) -> Option<f64> {
-        let session = self.session(id)?;
-        match self.field {
-            Field::Duration => Some(session.seconds() as f64),
-            Field::Pageviews => Some(f64::from(session.pageviews)),
-            Field::Autocaptures => Some(f64::from(session.autocaptures)),
-            Field::Screens => Some(f64::from(session.screens)),
-            Field::IsBounce => Some(f64::from(u8::from(is_bounce(session)))),
-            Field::Entry(..) | Field::Exit(..) => None,
+        match self.value(id)? {
+            SessionValue::Number(number) => Some(number),
+            SessionValue::Bool(truth) => Some(f64::from(u8::from(truth))),
+            SessionValue::Text(text) => number(Value::Text(&text)),
         }
     }
 }
@@ -201,6 +301,10 @@ fn is_bounce(session: &Session) -> bool {
 }
 
 impl Reading {
+    fn bytes(&self) -> usize {
+        self.sessions.capacity() * size_of::<Session>() + self.pairs.capacity() * 8
+    }
+
     fn add(&mut self, rows: &Rows<'_>, field: Field, texts: &Texts) {
         let names = self.events.each_row(&rows.columns[0], Name::Other, |event| match event {
             Value::Text("$pageview") => Name::Pageview,
@@ -213,6 +317,7 @@ impl Reading {
                 Field::Entry(_, of) | Field::Exit(_, of) => {
                     text(value).and_then(|text| of.read(text))
                 }
+                Field::Urls => text(value),
                 _ => None,
             };
             part.map_or(NO_TEXT, |text| texts.number(text))
@@ -237,21 +342,19 @@ impl Reading {
                 at,
             };
             self.sessions[session].absorb(&one, field);
+            if field == Field::Urls && one.text != NO_TEXT {
+                self.pairs.push((session as u64) << 32 | u64::from(one.text));
+            }
         }
     }
 }
 
 impl Of {
     fn read(self, url: &str) -> Option<&str> {
-        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-        let host = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let part = match self {
             Self::Whole => url,
-            Self::Host => &rest[..host],
-            Self::Path => {
-                let path = &rest[host..];
-                &path[..path.find(['?', '#']).unwrap_or(path.len())]
-            }
+            Self::Host => facts::url_host(url),
+            Self::Path => facts::url_path(url),
         };
         (!part.is_empty()).then_some(part)
     }

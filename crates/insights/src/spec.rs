@@ -93,7 +93,7 @@ const SHOWN: &[(&str, &[&str])] = &[
             "showValuesOnSeries",
         ],
     ),
-    ("pathsFilter", &["pathDropoffKey", "pathEndKey", "pathStartKey", "showSidebar"]),
+    ("pathsFilter", &["showSidebar"]),
     ("breakdownFilter", &["breakdown_path_cleaning"]),
 ];
 

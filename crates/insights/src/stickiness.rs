@@ -4,6 +4,7 @@ use facts::World;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
+use crate::behind::{Actor, Behind, Point};
 use crate::expression;
 use crate::hogql::Hogql;
 use crate::masks::Masks;
@@ -123,6 +124,16 @@ impl StickinessQuery {
         Outcome::new(results, &question.dates.calendar, period.from, period.to, interval)
     }
 
+    fn actors(&self, question: &Question<'_>, node: &Node) -> Result<Actors> {
+        Ok(match node.math {
+            Math::UniqueGroup => Actors::groups(node.math_group_type_index.unwrap_or(0)),
+            Math::Hogql => {
+                expression::actors(question, node.math_hogql.as_deref().unwrap_or_default())?
+            }
+            _ => Actors::of(self.base.aggregation_group_type_index),
+        })
+    }
+
     /// How many actors were there in exactly one bucket, in two, and so on.
     fn count(
         &self,
@@ -130,27 +141,67 @@ impl StickinessQuery {
         node: &Node,
         period: &Period,
     ) -> Result<Option<Vec<u64>>> {
-        let Some(meant) = question.meant(node)? else { return Ok(None) };
-        let actors = match node.math {
-            Math::UniqueGroup => Actors::groups(node.math_group_type_index.unwrap_or(0)),
-            Math::Hogql => {
-                expression::actors(question, node.math_hogql.as_deref().unwrap_or_default())?
-            }
-            _ => Actors::of(self.base.aggregation_group_type_index),
-        };
-        let scan = question.scan(meant.filter(period.from, period.to));
-        let scan = Scan { actors: Some(&actors), ..scan };
-        let masks = match self.own.stickiness_filter.stickiness_criteria {
-            None | Some(Criteria { operator: Operator::Gte, value: 0 | 1 }) => {
-                Masks::of(&scan, &period.buckets)?
-            }
-            Some(criteria) => {
-                Masks::counted(&scan, &period.buckets, |count| criteria.holds(count))?
-            }
-        };
+        let actors = self.actors(question, node)?;
+        let Some(masks) = self.masks(question, node, period, &actors)? else { return Ok(None) };
         let mut counts = vec![0u64; period.buckets.len()];
         masks.for_each(|_, there| counts[there.len() - 1] += 1);
         Ok(Some(counts))
+    }
+
+    pub(crate) fn behind(
+        &self,
+        world: &World,
+        stop: &Stop,
+        hogql: Option<&Hogql>,
+        point: &Point,
+    ) -> Result<Behind> {
+        let question = Question::new(world, stop, &self.base, hogql)?;
+        let node = self.own.series.get(point.series);
+        let node = node.ok_or_else(|| Error::invalid("The question has no such series."))?;
+        let range = &self.base.date_range;
+        let mut period = question.dates.period(range, self.own.interval)?;
+        if point.is_previous() {
+            let previous = question.dates.previous(&period, range, &self.own.compare_filter)?;
+            period = previous.ok_or_else(|| Error::invalid("The question compares nothing."))?;
+        }
+        let cumulative = self.own.stickiness_filter.computed_as == ComputedAs::Cumulative;
+        let wanted = point.intervals()?;
+        let actors = self.actors(&question, node)?;
+        let Some(masks) = self.masks(&question, node, &period, &actors)? else {
+            return Ok(Behind::default());
+        };
+        let mut found = Vec::new();
+        masks.for_each(|actor, there| {
+            let fits = match wanted {
+                None => true,
+                Some(wanted) if cumulative => there.len() >= wanted,
+                Some(wanted) => there.len() == wanted,
+            };
+            if fits {
+                found.push(Actor::of((actor, there.len() as u64)));
+            }
+        });
+        Behind::new(&actors, found)
+    }
+
+    /// Who was there when; none when the series means an action that is gone.
+    fn masks(
+        &self,
+        question: &Question<'_>,
+        node: &Node,
+        period: &Period,
+        actors: &Actors,
+    ) -> Result<Option<Masks>> {
+        let Some(meant) = question.meant(node)? else { return Ok(None) };
+        let scan = question.scan(meant.filter(period.from, period.to));
+        let scan = Scan { actors: Some(actors), ..scan };
+        match self.own.stickiness_filter.stickiness_criteria {
+            None | Some(Criteria { operator: Operator::Gte, value: 0 | 1 }) => {
+                Masks::of(&scan, &period.buckets)
+            }
+            Some(criteria) => Masks::counted(&scan, &period.buckets, |count| criteria.holds(count)),
+        }
+        .map(Some)
     }
 
     fn item(&self, question: &Question<'_>, node: &Node, order: usize, counts: &[u64]) -> Json {

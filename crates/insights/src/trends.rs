@@ -1,5 +1,6 @@
 //! Trends: how often, by how many, how much, over time.
 
+mod behind;
 mod lines;
 mod measure;
 mod shape;
@@ -174,14 +175,19 @@ impl TrendsQuery {
         all.into_iter().map(read).collect()
     }
 
+    fn breakdown_filter(&self) -> BreakdownFilter {
+        let mut breakdown = self.own.breakdown_filter.clone();
+        if self.own.trends_filter.display == Display::WorldMap {
+            breakdown.breakdown_limit = breakdown.breakdown_limit.or(Some(MAP_LIMIT));
+        }
+        breakdown
+    }
+
     pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
         let formulas = self.formulas()?;
         let question = Question::new(world, stop, &self.base, hogql)?;
         let Own { series, interval, trends_filter, compare_filter, .. } = &self.own;
-        let mut breakdown = self.own.breakdown_filter.clone();
-        if trends_filter.display == Display::WorldMap {
-            breakdown.breakdown_limit = breakdown.breakdown_limit.or(Some(MAP_LIMIT));
-        }
+        let breakdown = self.breakdown_filter();
         let view = trends_filter.display.view();
         let range = &self.base.date_range;
         let period = question.dates.period(range, *interval)?;

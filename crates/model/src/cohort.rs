@@ -40,10 +40,13 @@ pub struct Cohort {
 pub enum CohortType {
     Static,
     PersonProperty,
+    Behavioral,
 }
 
 /// Conditions of one cohort; more would be a program.
 const CONDITIONS_MAX: usize = 500;
+/// Conditions on what people did: each is a look through the events.
+const BEHAVIOURS_MAX: usize = 20;
 
 /// The tree of conditions that filters hold, compiled; or why they hold none.
 pub fn cohort_tree(filters: &Map<String, Value>) -> Result<Node, FilterError> {
@@ -55,8 +58,33 @@ pub fn cohort_tree(filters: &Map<String, Value>) -> Result<Node, FilterError> {
     match conditions {
         0 => Err(shape("A cohort needs at least one condition.")),
         count if count > CONDITIONS_MAX => Err(shape("A cohort has too many conditions.")),
-        _ => Node::parse(tree, &Dialect::default()),
+        _ => {
+            let tree = Node::parse(tree, &Dialect::default())?;
+            let mut behaviours = Vec::new();
+            tree.behaviours(&mut behaviours);
+            match behaviours.len() {
+                0..=BEHAVIOURS_MAX => Ok(tree),
+                _ => Err(shape("A cohort has at most 20 behavioral conditions.")),
+            }
+        }
     }
+}
+
+/// What stored filters are about.
+pub fn cohort_type(is_static: bool, filters: Option<&Map<String, Value>>) -> CohortType {
+    let tree = filters.and_then(|filters| filters.get("properties"));
+    match is_static {
+        true => CohortType::Static,
+        false if tree.is_some_and(asks_behaviour) => CohortType::Behavioral,
+        false => CohortType::PersonProperty,
+    }
+}
+
+/// Of a tree that was checked when it was stored; compiling it would cost lists of cohorts dear.
+fn asks_behaviour(tree: &Value) -> bool {
+    let below = tree.get("values").and_then(Value::as_array);
+    tree.get("type").is_some_and(|kind| kind == "behavioral")
+        || below.is_some_and(|below| below.iter().any(asks_behaviour))
 }
 
 /// Looks at every leaf: stored filters must be worth evaluating.
@@ -71,10 +99,11 @@ fn check(tree: &Value, depth: usize, conditions: &mut usize) -> Result<(), Filte
             let values = values.ok_or(FilterError::Shape("AND and OR need a list of values."))?;
             values.iter().try_for_each(|value| check(value, depth + 1, conditions))
         }
-        "behavioral" => Err(FilterError::Shape(
-            "Conditions on what people did (behavioral) cannot be evaluated; use person \
-             properties and cohorts.",
-        )),
+        // Its own operators compare numbers of events.
+        "behavioral" => {
+            *conditions += 1;
+            Ok(())
+        }
         _ => {
             *conditions += 1;
             let operator = match tree.get("operator").and_then(Value::as_str) {
@@ -106,6 +135,8 @@ mod tests {
     fn filters_are_a_tree_of_conditions_that_can_be_evaluated() {
         let leaf =
             json!({ "type": "person", "key": "email", "operator": "icontains", "value": "@x" });
+        let did = json!({ "type": "behavioral", "key": "x", "value": "performed_event",
+            "event_type": "events", "time_value": "30", "time_interval": "day" });
         let deep =
             (0..30).fold(leaf.clone(), |below, _| json!({ "type": "AND", "values": [below] }));
         for (tree, expected) in [
@@ -117,6 +148,8 @@ mod tests {
             (json!({ "type": "OR", "values": [] }), false),
             (json!({ "type": "OR" }), false),
             (json!({ "type": "OR", "values": [{ "type": "behavioral", "key": "x" }] }), false),
+            (json!({ "type": "OR", "values": [did] }), true),
+            (json!({ "type": "OR", "values": vec![did.clone(); 21] }), false),
             (
                 json!({ "type": "OR", "values": [{ "type": "person", "key": "x", "operator": "like" }] }),
                 false,

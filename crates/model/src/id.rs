@@ -33,16 +33,26 @@ id!(ActionId, i64);
 id!(FlagId, i64);
 id!(CohortId, i64);
 
-impl CohortId {
-    /// Filters name cohorts by number, or by its digits.
-    pub fn from_json(value: &serde_json::Value) -> Option<Self> {
-        match value {
-            serde_json::Value::String(digits) => digits.parse().ok(),
-            number => number.as_i64(),
-        }
-        .map(Self)
+/// Filters name things by number, or by its digits.
+fn number(value: &serde_json::Value) -> Option<i64> {
+    match value {
+        serde_json::Value::String(digits) => digits.parse().ok(),
+        number => number.as_i64(),
     }
 }
+
+impl CohortId {
+    pub fn from_json(value: &serde_json::Value) -> Option<Self> {
+        number(value).map(Self)
+    }
+}
+
+impl ActionId {
+    pub fn from_json(value: &serde_json::Value) -> Option<Self> {
+        number(value).map(Self)
+    }
+}
+
 id!(DashboardId, i64);
 id!(TileId, i64);
 id!(

@@ -3,6 +3,7 @@
 //! This is the `flag` meaning of the operators: feature flags, cohorts, and every count of persons
 //! a filter would reach use it. A filter is compiled once and asked many times.
 
+mod behaviour;
 mod date;
 mod operator;
 mod patterns;
@@ -17,11 +18,12 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use crate::Timestamp;
+pub use behaviour::{Behaviour, Deed, Often, Than};
 use date::Moment;
 pub use operator::Operator;
 pub use patterns::{Patterns, REGEX_CHARS_MAX};
 use semver::Range;
-pub use tree::{DEPTH_MAX, Needs, Node};
+pub use tree::{DEPTH_MAX, Elsewhere, Needs, Node};
 
 /// How a project wants `exact` and `is_not` to read "true" and "false".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

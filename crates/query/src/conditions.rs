@@ -1,10 +1,10 @@
 //! Property filters as conditions in HogQL, for statements that hold them as `{filters}`.
 
-use facts::{Zone, parse_moment};
+use facts::{CLEANED, World, parse_moment};
 use hogql::ast::{BinaryOp, Call, Expr, ExprKind, Literal, LogicOp, Name, UnaryOp};
 use hogql::{Span, parse_expr};
-use model::Timestamp;
 use model::property::{DEPTH_MAX, Operator, text};
+use model::{CohortId, Timestamp};
 use serde_json::{Map, Value as Json};
 
 use crate::{Error, Result};
@@ -13,8 +13,27 @@ use crate::{Error, Result};
 const FILTERS_MAX: usize = 100;
 
 pub(crate) struct Conditions<'a> {
-    pub now: Timestamp,
-    pub zone: &'a Zone,
+    pub world: &'a World,
+    pub rows: Rows,
+}
+
+/// What the rows of a statement are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rows {
+    Events,
+    Persons,
+    Groups,
+}
+
+impl Rows {
+    /// The type of a filter that names none.
+    fn own_type(self) -> &'static str {
+        match self {
+            Self::Events => "event",
+            Self::Persons => "person",
+            Self::Groups => "group",
+        }
+    }
 }
 
 fn expr(kind: ExprKind) -> Expr {
@@ -62,7 +81,7 @@ fn truth(value: bool) -> Expr {
     expr(ExprKind::Literal(Literal::Bool(value)))
 }
 
-fn logic(op: LogicOp, mut parts: Vec<Expr>) -> Expr {
+pub(crate) fn logic(op: LogicOp, mut parts: Vec<Expr>) -> Expr {
     match parts.len() {
         0 => truth(op == LogicOp::And),
         1 => parts.remove(0),
@@ -140,11 +159,22 @@ impl Conditions<'_> {
             Some(Json::String(key)) if !key.is_empty() => key.as_str(),
             _ => return Ok(None),
         };
-        let kind = fields.get("type").and_then(Json::as_str).unwrap_or("event");
+        let kind = fields.get("type").and_then(Json::as_str).unwrap_or(self.rows.own_type());
         let target = match kind {
             "flag" => return Ok(None),
             "hogql" => return Ok(Some(parse_expr(key)?)),
-            "cohort" | "static-cohort" => return cohort(fields).map(Some),
+            "cohort" | "static-cohort" if self.rows == Rows::Events => {
+                return cohort(field(&["person_id"]), fields).map(Some);
+            }
+            "cohort" | "static-cohort" if self.rows == Rows::Persons => {
+                return cohort(field(&["id"]), fields).map(Some);
+            }
+            "person" if self.rows == Rows::Persons => field(&["properties", key]),
+            "group" if self.rows == Rows::Groups => field(&["properties", key]),
+            other if self.rows != Rows::Events => {
+                let detail = format!("Filters of type '{other}' cannot be used here.");
+                return Err(Error::Refused(detail));
+            }
             "event" => field(&["properties", key]),
             "feature" if key.starts_with("$feature/") => field(&["properties", key]),
             "feature" => field(&["properties", &format!("$feature/{key}")]),
@@ -164,14 +194,22 @@ impl Conditions<'_> {
                 return Err(Error::Refused(detail));
             }
         };
+        let value = fields.get("value").unwrap_or(&Json::Null);
         let operator = match fields.get("operator") {
+            Some(Json::String(word)) if word == CLEANED => {
+                let written = call("toString", vec![target]);
+                let rules = self.world.path_cleaning.rules();
+                let cleaned = rules.fold(written, |path, (pattern, alias)| {
+                    call("replaceRegexpAll", vec![path, literal(pattern), literal(alias)])
+                });
+                return self.condition(cleaned, Operator::Exact, value).map(Some);
+            }
             None | Some(Json::Null) => Operator::Exact,
             Some(Json::String(word)) => {
                 Operator::parse(word).map_err(|why| Error::Refused(why.to_string()))?
             }
             Some(_) => return Err(unparsable()),
         };
-        let value = fields.get("value").unwrap_or(&Json::Null);
         self.condition(target, operator, value).map(Some)
     }
 
@@ -247,7 +285,7 @@ impl Conditions<'_> {
             }
         };
         let date = |op: BinaryOp| -> Result<Expr> {
-            let at = parse_moment(&text(one()?), self.now, self.zone);
+            let at = parse_moment(&text(one()?), self.world.now, &self.world.zone);
             let at = at.ok_or_else(|| need("a date"))?;
             Ok(binary(op, call("toDateTime", vec![as_text()]), moment(at)))
         };
@@ -279,8 +317,8 @@ impl Conditions<'_> {
     }
 }
 
-fn cohort(fields: &Map<String, Json>) -> Result<Expr> {
-    let id = fields.get("value").map(text).and_then(|id| id.trim().parse::<u64>().ok());
+fn cohort(person: Expr, fields: &Map<String, Json>) -> Result<Expr> {
+    let id = fields.get("value").map(text).and_then(|id| id.trim().parse().ok());
     let id = id.ok_or_else(|| Error::Refused("A cohort is named by its number.".into()))?;
     let negated = match fields.get("operator").and_then(Json::as_str) {
         None | Some("in" | "exact") => false,
@@ -290,7 +328,10 @@ fn cohort(fields: &Map<String, Json>) -> Result<Expr> {
             return Err(Error::Refused(detail));
         }
     };
-    let person = field(&["person_id"]);
-    let cohort = Box::new(expr(ExprKind::Literal(Literal::Int(id))));
-    Ok(expr(ExprKind::InCohort { expr: Box::new(person), cohort, negated }))
+    Ok(in_cohort(person, CohortId(id), negated))
+}
+
+pub(crate) fn in_cohort(person: Expr, id: CohortId, negated: bool) -> Expr {
+    let cohort = Box::new(expr(ExprKind::Literal(Literal::Int(id.0.unsigned_abs()))));
+    expr(ExprKind::InCohort { expr: Box::new(person), cohort, negated })
 }

@@ -1,15 +1,18 @@
 //! `EventsQuery`: columns of events, as expressions.
 
+use std::sync::Arc;
+
 use facts::{World, parse_moment};
 use hogql::ast::{BinaryOp, Body, Column, Expr, ExprKind, From, Literal, Order, Query, Select};
 use hogql::ast::{Name, Source, SourceKind};
 use hogql::plan::Plan;
 use hogql::{Project, Span, has_aggregate, parse_expr};
-use model::Timestamp;
+use model::{ActionId, Timestamp};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
+use warehouse::Predicate;
 
-use crate::conditions::{Conditions, all, binary, call, field, literal, moment};
+use crate::conditions::{Conditions, Rows, all, binary, call, field, literal, moment};
 use crate::question::Overrides;
 use crate::{Error, Result};
 
@@ -30,6 +33,7 @@ pub(crate) struct EventsQuery {
     pub fixed_properties: Json,
     pub event: Option<String>,
     pub events: Option<Vec<String>>,
+    pub action_id: Option<i64>,
     pub person_id: Option<String>,
     pub filter_test_accounts: Option<bool>,
     pub after: Option<String>,
@@ -160,9 +164,19 @@ impl EventsQuery {
         Ok(EventsPlan { plan, columns, shapes, time_column, limit, offset })
     }
 
+    /// The world with only the events of the action that is asked for: of one that is gone none.
+    pub fn seen(&self, world: Arc<World>) -> Result<Arc<World>> {
+        let Some(id) = self.action_id else { return Ok(world) };
+        let only = match world.actions.get(&ActionId(id)) {
+            Some(action) => action.test.predicate(&world)?,
+            None => Predicate::Any(Vec::new()),
+        };
+        Ok(Arc::new(World { only: Some(only), ..World::clone(&world) }))
+    }
+
     /// What rows must pass, and what groups must.
     fn conditions(&self, overrides: &Overrides, world: &World) -> Result<(Vec<Expr>, Vec<Expr>)> {
-        let filters = Conditions { now: world.now, zone: &world.zone };
+        let filters = Conditions { world, rows: Rows::Events };
         let (mut rows, mut groups) = (Vec::new(), Vec::new());
         let range = overrides.date_range(None);
         let after = range.date_from.as_ref().or(self.after.as_ref());
@@ -232,7 +246,7 @@ impl EventsQuery {
 }
 
 /// `expression AS name`
-fn aliased(text: &str) -> Result<(Expr, Option<String>)> {
+pub(crate) fn aliased(text: &str) -> Result<(Expr, Option<String>)> {
     let statement = hogql::parse(&format!("select {text}")).map_err(|mut error| {
         if let Some(at) = &mut error.at {
             at.byte = at.byte.saturating_sub("select ".len());
@@ -253,7 +267,7 @@ fn aliased(text: &str) -> Result<(Expr, Option<String>)> {
 }
 
 /// `expression`, `expression DESC`, or `-expression`.
-fn read_order(text: &str) -> Result<Order> {
+pub(crate) fn read_order(text: &str) -> Result<Order> {
     let text = text.trim();
     let lower = text.to_ascii_lowercase();
     let (bare, descending) = match (text.strip_prefix('-'), lower.as_str()) {
@@ -289,7 +303,7 @@ impl EventsPlan {
     }
 }
 
-fn object(json: &Json) -> Json {
+pub(crate) fn object(json: &Json) -> Json {
     let text = json.as_str().unwrap_or("{}");
     serde_json::from_str(text).unwrap_or_else(|_| Json::Object(Map::new()))
 }

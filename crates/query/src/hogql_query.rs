@@ -8,7 +8,7 @@ use hogql::{Filters, Project, Values};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use crate::conditions::{Conditions, all};
+use crate::conditions::{Conditions, Rows, all};
 use crate::question::{DateRange, Overrides};
 use crate::{Error, Result};
 
@@ -77,7 +77,7 @@ impl HogqlQuery {
             return Ok(None);
         }
         let own = self.filters.clone().unwrap_or_default();
-        let conditions = Conditions { now: world.now, zone: &world.zone };
+        let conditions = Conditions { world, rows: Rows::Events };
         let mut parts = Vec::new();
         parts.extend(conditions.read(&own.properties)?);
         parts.extend(conditions.read(&overrides.properties)?);

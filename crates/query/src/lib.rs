@@ -3,6 +3,7 @@
 //!
 //! It stands on the read path between `api` and the stores. It never writes, and knows no HTTP.
 
+mod actors_query;
 mod conditions;
 mod error;
 mod events;
@@ -23,6 +24,8 @@ pub use events::{
 pub use facts::{ActionTest, Element, Filters, Zone, parse_moment};
 pub use legacy::{OldInsight, query_of};
 pub use live::{News, Watch, Watched};
-pub use queries::{Answer, Asked, Limits, Queries, QueryStatus, Refresh, Reply, Running};
+pub use queries::{
+    Answer, Asked, Limits, Queries, QueryStatus, Refresh, Reply, Running, check_behaviour,
+};
 pub use question::check;
 pub use shape::{Event, EventPerson, event_time};

@@ -4,6 +4,7 @@
 mod answer;
 mod background;
 mod cache;
+mod cohorts;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,6 +22,7 @@ pub use answer::Answer;
 use background::Background;
 pub use background::{QueryStatus, Running};
 use cache::Cache;
+pub use cohorts::check_behaviour;
 
 use crate::question::{Overrides, Question, Unwrapped, unwrap};
 use crate::reads::Turns;
@@ -270,7 +272,7 @@ impl Inner {
         let mut question = Question::parse(&fields)?;
         let on_top = serde_json::from_value(Json::Object(overrides.filters.clone()));
         let on_top = on_top.map_err(|why| Error::Parse(why.to_string()))?;
-        if let Question::Insight(insight) = &mut question {
+        if let Some(insight) = question.insight_mut() {
             insight.set_path_cleaning(&project.settings.get("path_cleaning_filters"));
             if !overrides.filters.is_empty() {
                 insight.apply_filters(&on_top);
@@ -333,8 +335,25 @@ impl Inner {
             Question::Events(query) => {
                 let own = self.worlds.project(project).await?;
                 let plan = query.plan(&ready.overrides, &own, &world)?;
-                let found = self.sql(&plan.plan, &world, cancel).await?;
+                let found = self.sql(&plan.plan, &query.seen(world.clone())?, cancel).await?;
                 Answer::of_events(&plan, found, &world)
+            }
+            Question::Actors(query) => {
+                let own = self.worlds.project(project).await?;
+                let behind = match &query.behind {
+                    None => None,
+                    Some((insight, point)) => {
+                        let (insight, point) = (insight.clone(), point.clone());
+                        let hogql = Hogql::new(own.clone());
+                        let run = move |world: &World, stop: &insights::Stop| {
+                            insight.behind(world, stop, Some(&hogql), &point)
+                        };
+                        Some(self.look(&world, cancel, run).await?)
+                    }
+                };
+                let plan = query.plan(&ready.overrides, own, &world, behind)?;
+                let found = self.sql(&plan.plan, &plan.world, cancel).await?;
+                Answer::of_actors(&plan, found)
             }
         };
         drop(guard);
@@ -365,17 +384,28 @@ impl Inner {
         hogql: Hogql,
         cancel: &Cancel,
     ) -> Result<Answer> {
+        let insight = insight.clone();
+        let run =
+            move |world: &World, stop: &insights::Stop| insight.run_with(world, stop, Some(&hogql));
+        Ok(Answer::of_insight(self.look(world, cancel, run).await?))
+    }
+
+    /// Looks through events on a thread that may block, within the limits.
+    async fn look<T: Send + 'static>(
+        &self,
+        world: &Arc<World>,
+        cancel: &Cancel,
+        run: impl FnOnce(&World, &insights::Stop) -> insights::Result<T> + Send + 'static,
+    ) -> Result<T> {
         let deadline = Instant::now() + self.limits.time;
         let stop =
             insights::Stop::new(Some(deadline), cancel.flag.clone(), self.limits.memory_bytes);
-        let (insight, world) = (insight.clone(), world.clone());
-        let run = move || insight.run_with(&world, &stop, Some(&hogql));
-        let outcome = tokio::task::spawn_blocking(run).await?;
+        let world = world.clone();
+        let found = tokio::task::spawn_blocking(move || run(&world, &stop)).await?;
         if cancel.flag.load(Ordering::SeqCst) {
             return Err(Error::Cancelled);
         }
-        let outcome = outcome?;
-        Ok(Answer::of_insight(outcome))
+        Ok(found?)
     }
 }
 

@@ -1,10 +1,12 @@
 //! Questions as clients send them.
 
 use insights::Insight;
+use model::ActionId;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
+use crate::actors_query::ActorsQuery;
 use crate::events_query::EventsQuery;
 use crate::hogql_query::HogqlQuery;
 use crate::{Error, Result};
@@ -14,13 +16,14 @@ const WRAPPERS: [&str; 3] = ["InsightVizNode", "DataTableNode", "DataVisualizati
 /// Wrappers in wrappers.
 const WRAPPED_MAX: usize = 4;
 /// Allowed in every kind, and without effect on the answer (contract, 1.1).
-const ALWAYS_ALLOWED: [&str; 5] = ["version", "tags", "modifiers", "response", "name"];
+pub(crate) const ALWAYS_ALLOWED: [&str; 5] = ["version", "tags", "modifiers", "response", "name"];
 
 #[derive(Clone, Debug)]
 pub(crate) enum Question {
     Hogql(Box<HogqlQuery>),
     Events(Box<EventsQuery>),
     Insight(Box<Insight>),
+    Actors(Box<ActorsQuery>),
 }
 
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
@@ -119,11 +122,23 @@ impl Question {
         Ok(match kind {
             "HogQLQuery" => Some(Self::Hogql(read(query)?)),
             "EventsQuery" => Some(Self::Events(read(query)?)),
+            "ActorsQuery" | "PersonsQuery" => {
+                Some(Self::Actors(Box::new(ActorsQuery::read(query)?)))
+            }
             _ => match Insight::parse(kind, &Json::Object(query.clone())) {
                 Some(insight) => Some(Self::Insight(Box::new(insight?))),
                 None => None,
             },
         })
+    }
+
+    /// The insight that it asks, or asks about.
+    pub fn insight_mut(&mut self) -> Option<&mut Insight> {
+        match self {
+            Self::Insight(insight) => Some(insight),
+            Self::Actors(query) => query.behind.as_mut().map(|(insight, _)| &mut **insight),
+            Self::Hogql(_) | Self::Events(_) => None,
+        }
     }
 
     /// Statements name cohorts in their text, or in the filters that are put into it.
@@ -132,11 +147,25 @@ impl Question {
             Self::Hogql(query) => format!("{query:?}"),
             Self::Events(query) => format!("{query:?}"),
             Self::Insight(insight) => return insight.needs(),
+            Self::Actors(query) => {
+                let mut needs = match &query.behind {
+                    Some((insight, _)) => insight.needs(),
+                    None => facts::Needs::default(),
+                };
+                needs.groups = true;
+                needs.all_cohorts |= query.names_cohorts();
+                return needs;
+            }
         };
         let on_top = format!("{:?}", overrides.filters);
         let names = |text: &str| text.to_ascii_lowercase().contains("cohort");
         let all_cohorts = names(&own) || names(&on_top);
-        facts::Needs { groups: true, all_cohorts, ..facts::Needs::default() }
+        let action = match self {
+            Self::Events(query) => query.action_id.map(ActionId),
+            _ => None,
+        };
+        let actions = action.into_iter().collect();
+        facts::Needs { groups: true, all_cohorts, actions, ..facts::Needs::default() }
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use catalog::{Among, Catalog, Ingested, ProjectChanges, ProjectRow};
 use facts::{
-    ActionFacts, ActionTest, CohortFacts, Cohorts, Expressions, GroupFacts, Groups, Needs, People,
-    PersonFacts, World, Zone,
+    ActionFacts, ActionTest, CohortFacts, Cohorts, Expressions, GroupFacts, Groups, Needs,
+    PathCleaning, People, PersonFacts, World, Zone,
 };
 use hogql::Project;
 use insights::Hogql;
@@ -148,6 +148,9 @@ impl Worlds {
             groups,
             cohorts: Arc::default(),
             actions: Arc::default(),
+            sessions: Arc::default(),
+            path_cleaning: Arc::new(PathCleaning::read(&setting("path_cleaning_filters"))),
+            only: None,
             zone: Zone::named(&project.timezone),
             now: self.catalog.clock().now(),
             week_starts_monday: setting("week_start_day") == 1,

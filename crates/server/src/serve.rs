@@ -8,6 +8,7 @@ use catalog::{Bootstrapped, Catalog, FirstStart};
 use flags::Flags;
 use model::Clock;
 use prometheus_client::registry::Registry;
+use query::Queries;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -86,7 +87,7 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
         metrics,
     );
     let mut http = Http::new(api::service(app.clone()), settings);
-    let chores = tokio::spawn(tend_cohorts(catalog.clone(), flags.clone()));
+    let chores = tokio::spawn(tend_cohorts(catalog.clone(), flags.clone(), app.queries().clone()));
     // Nobody has to listen to this; the log says it too.
     let address = listener.local_addr()?;
     let _ = say(&format!("listening on http://{address}\n"));
@@ -133,10 +134,10 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
 }
 
 /// Keeps cohorts current: at once when somebody changed one, and again when they have grown old.
-async fn tend_cohorts(catalog: Catalog, flags: Flags) {
+async fn tend_cohorts(catalog: Catalog, flags: Flags, queries: Queries) {
     loop {
         let tended =
-            async { Ok(flags.fill_due_cohort().await? || catalog.calculate_due_cohort().await?) };
+            async { Ok(flags.fill_due_cohort().await? || queries.calculate_due_cohort().await?) };
         match tended.await {
             Ok(true) => continue,
             Ok(false) => {}

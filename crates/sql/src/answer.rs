@@ -138,6 +138,7 @@ async fn answer(
         zone: world.zone.time_zone().clone(),
         now: world.now.as_micros(),
         week_starts_monday: world.week_starts_monday,
+        stop: stop.of_eval(),
     };
     let task = task(limits, &stop)?;
     let mut rows = Rows {

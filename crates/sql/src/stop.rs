@@ -14,6 +14,11 @@ impl Stop {
         self.0.store(true, Ordering::Relaxed);
     }
 
+    /// For expressions, which look at the same flag.
+    pub(crate) fn of_eval(&self) -> eval::Stop {
+        eval::Stop::new(self.0.clone())
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) { Err(Error::Time) } else { Ok(()) }
     }

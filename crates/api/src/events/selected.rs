@@ -51,10 +51,12 @@ impl ListQuery {
     /// The question, if columns are asked for.
     fn question(&self) -> Result<Option<Value>> {
         let Some(select) = self.expressions("select")? else { return Ok(None) };
-        if given(self.action_id.as_ref()).is_some() {
-            let detail = "An action cannot be combined with \"select\".";
-            return Err(Error::invalid("action_id", "invalid_input", detail));
-        }
+        let action = given(self.action_id.as_ref()).map(|text| {
+            text.parse::<i64>().map_err(|_| {
+                let detail = "A valid integer is required.";
+                Error::invalid("action_id", "invalid_input", detail)
+            })
+        });
         let json = |name: &str, text: &Option<String>| -> Result<Value> {
             let Some(text) = given(text.as_ref()) else { return Ok(Value::Null) };
             serde_json::from_str(text)
@@ -68,6 +70,7 @@ impl ListQuery {
             ("after".to_owned(), json!(given(self.after.as_ref()).unwrap_or("all"))),
             ("before".to_owned(), json!(given(self.before.as_ref()))),
             ("event".to_owned(), json!(given(self.event.as_ref()))),
+            ("actionId".to_owned(), json!(action.transpose()?)),
             ("personId".to_owned(), json!(given(self.person_id.as_ref()))),
             ("orderBy".to_owned(), json("orderBy", &self.order_by)?),
         ]);

@@ -156,6 +156,10 @@ pub(crate) fn table(answer: &InsightAnswer) -> Vec<Vec<String>> {
     if let Some(columns) = &answer.columns {
         return rows(columns, result);
     }
+    // How long it took to convert: seconds, and how many took as long or longer.
+    if let Some(bins) = result.get("bins") {
+        return rows(&json!(["seconds", "actors"]), bins);
+    }
     let items: Vec<&Value> = result.as_array().into_iter().flatten().collect();
     let Some(first) = items.first() else { return Vec::new() };
     let named = |name: &str, item: &Value| item.get(name).map_or_else(String::new, text);

@@ -112,5 +112,11 @@ fn properties(text: Option<&str>) -> Result<Option<Node>> {
     };
     // What a cohort could not evaluate, a list cannot either.
     let tree = Map::from_iter([("properties".to_owned(), tree)]);
-    model::cohort_tree(&tree).map(Some).map_err(|why| wrong(why.to_string()))
+    let tree = model::cohort_tree(&tree).map_err(|why| wrong(why.to_string()))?;
+    if tree.asks_behaviour() {
+        return Err(wrong(
+            "Persons cannot be listed by what they did; make a cohort of it.".into(),
+        ));
+    }
+    Ok(Some(tree))
 }

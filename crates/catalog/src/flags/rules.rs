@@ -54,9 +54,7 @@ pub(super) async fn check(
     }
     if before.is_some() && serves(after) && !was(serves) {
         check_dependencies_serve(tx, after).await?;
-        if !cohorts::are_there(tx, after.team_id, &filters::cohorts(&after.filters)).await? {
-            return Err(unfit(Refused::unknown_cohort()));
-        }
+        check_cohorts(tx, after.team_id, &after.filters).await?;
     }
     if was(|flag| flag.deleted) && !after.deleted {
         restore_key(tx, after).await?;
@@ -170,9 +168,7 @@ pub(super) async fn check_references(
     own: Option<FlagId>,
     filters: &Fields,
 ) -> Result<()> {
-    if !cohorts::are_there(tx, project, &filters::cohorts(filters)).await? {
-        return Err(unfit(Refused::unknown_cohort()));
-    }
+    check_cohorts(tx, project, filters).await?;
     let wanted = filters::dependencies(filters);
     if wanted.is_empty() {
         return Ok(());
@@ -197,6 +193,18 @@ pub(super) async fn check_references(
     match own {
         Some(own) => check_no_circle(tx, project, own, wanted).await,
         None => Ok(()),
+    }
+}
+
+/// What flags cannot evaluate they must not ask for.
+async fn check_cohorts(tx: &mut Tx, project: ProjectId, filters: &Fields) -> Result<()> {
+    let named = filters::cohorts(filters);
+    if !cohorts::are_there(tx, project, &named).await? {
+        return Err(unfit(Refused::unknown_cohort()));
+    }
+    match cohorts::ask_behaviour(tx, project, named).await? {
+        true => Err(unfit(Refused::behaviour())),
+        false => Ok(()),
     }
 }
 

@@ -16,6 +16,7 @@ use crate::compare::comparer;
 use crate::error::{Error, Result};
 use crate::gather::take;
 use crate::node::{Node, Scope};
+use crate::stop::{ROWS_A_LOOK, Stop};
 use crate::types::{wide_list, without_nulls};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +148,8 @@ impl Higher {
             }
             Self::Sort | Self::ReverseSort => {
                 let results = results()?;
-                elements.sorted(&results, result_kind, self == Self::ReverseSort, ty)?
+                let reverse = self == Self::ReverseSort;
+                elements.sorted(&results, result_kind, reverse, ty, &scope.stop)?
             }
             Self::RunningSum => elements.running(&results()?, ty)?,
         };
@@ -234,11 +236,11 @@ impl Elements {
     fn picked(
         &self,
         ty: &Type,
-        mut choose: impl FnMut(std::ops::Range<usize>, &mut Vec<u32>),
+        mut choose: impl FnMut(std::ops::Range<usize>, &mut Vec<u32>) -> Result<()>,
     ) -> Result<ArrayRef> {
         let (mut offsets, mut indices) = (vec![0i32], Vec::new());
         for range in self.ranges() {
-            choose(range, &mut indices);
+            choose(range, &mut indices)?;
             offsets.push(indices.len() as i32);
         }
         let element = ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
@@ -248,11 +250,21 @@ impl Elements {
 
     fn filtered(&self, truth: &BooleanArray, ty: &Type) -> Result<ArrayRef> {
         let holds = |at: &usize| truth.is_valid(*at) && truth.value(*at);
-        self.picked(ty, |range, out| out.extend(range.filter(holds).map(|at| at as u32)))
+        self.picked(ty, |range, out| {
+            out.extend(range.filter(holds).map(|at| at as u32));
+            Ok(())
+        })
     }
 
     /// Nulls and, before them, NaN are last in both directions.
-    fn sorted(&self, keys: &ArrayRef, kind: &Kind, reverse: bool, ty: &Type) -> Result<ArrayRef> {
+    fn sorted(
+        &self,
+        keys: &ArrayRef,
+        kind: &Kind,
+        reverse: bool,
+        ty: &Type,
+        stop: &Stop,
+    ) -> Result<ArrayRef> {
         let order = comparer(kind, keys, keys);
         let floats = (*kind == Kind::Float).then(|| keys.as_primitive::<Float64Type>());
         let last = |at: usize| {
@@ -260,14 +272,23 @@ impl Elements {
             u8::from(nan) + 2 * u8::from(keys.is_null(at))
         };
         self.picked(ty, |range, out| {
-            let mut numbers: Vec<usize> = range.collect();
-            numbers.sort_by(|a, b| {
+            let compare = |a: &usize, b: &usize| {
                 last(*a).cmp(&last(*b)).then_with(|| {
                     let order = order(*a, *b);
                     if reverse { order.reverse() } else { order }
                 })
-            });
+            };
+            let mut numbers: Vec<usize> = range.collect();
+            for some in numbers.chunks_mut(ROWS_A_LOOK) {
+                stop.check()?;
+                some.sort_by(compare);
+            }
+            if numbers.len() > ROWS_A_LOOK {
+                // What is sorted in parts only has to be merged.
+                numbers.sort_by(compare);
+            }
             out.extend(numbers.into_iter().map(|at| at as u32));
+            Ok(())
         })
     }
 

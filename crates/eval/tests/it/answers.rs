@@ -1,6 +1,11 @@
 //! Answers that ClickHouse cannot vouch for: the encoding of values, the project's zone, nulls,
 //! properties, refusals and bounds.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arrow_array::{ArrayRef, StringArray};
+use hogql::plan::{Expr, ExprKind};
 use serde_json::{Value, json};
 
 use crate::{NOW, answer, column, compiled, context};
@@ -210,4 +215,42 @@ fn results_are_bounded() {
     }
     let large = format!("match('a', '{}')", "(a{1000}){1000}");
     assert!(compiled(&large).unwrap_err().contains("too large"));
+}
+
+#[test]
+fn what_is_worked_out_in_parts_is_the_same_as_at_once() {
+    // More elements than a call works on at once.
+    let many = "arrayFilter(x -> x % 2 = 0, range(300000))";
+    for (expr, expected) in [
+        ("arraySum(x -> x * 2, many)", json!(44_999_700_000_u64)),
+        ("arrayMap(x -> concat('n', toString(x)), many)[140000]", json!("n279998")),
+        ("arrayMap(x -> [x, x + 1], many)[140000]", json!([279_998, 279_999])),
+        ("arraySum(x -> length(arrayConcat(x, [1])), arrayMap(x -> [x, x], many))", json!(450_000)),
+        (
+            "arrayMap(x -> arrayStringConcat(x, '-'), \
+             arrayMap(x -> splitByChar('1', toString(x)), many))[140006]",
+            json!("2800-0"),
+        ),
+        ("arrayCount(x -> x =~ '^1.*8$', arrayMap(x -> toString(x), many))", json!(11_111)),
+        ("arrayMap(x -> if(x > 200000, toInt('x'), x), many)[140000]", Value::Null),
+        ("arraySort(x -> -x, many)[1]", json!(299_998)),
+        ("arrayReverseSort(x -> x % 1000, many)[1]", json!(998)),
+        ("arraySort(x -> x % 1000, many)[150]", json!(149_000)),
+    ] {
+        check(&[(&expr.replace("many", many), expected)]);
+    }
+}
+
+#[test]
+fn a_program_ends_when_nobody_waits_any_more() {
+    let flag = Arc::new(AtomicBool::new(false));
+    let stop = eval::Stop::new(flag.clone());
+    let context = Arc::new(eval::Context { stop, ..(*context()).clone() });
+    let expr = column("length(event)", " from events").unwrap();
+    let mut leaf = |expr: &Expr| matches!(expr.kind, ExprKind::Column { .. }).then_some(0);
+    let program = eval::Program::compile(&expr, &context, &mut leaf).unwrap();
+    let inputs: [ArrayRef; 1] = [Arc::new(StringArray::from(vec!["a", "bc"]))];
+    program.run(&inputs, 2).unwrap();
+    flag.store(true, Ordering::Relaxed);
+    assert!(matches!(program.run(&inputs, 2), Err(eval::Error::Stopped)));
 }

@@ -40,7 +40,7 @@ fn project() -> Project {
 
 fn context() -> Arc<Context> {
     let zone = TimeZone::get("Europe/Berlin").unwrap();
-    Arc::new(Context { zone, now: NOW, week_starts_monday: false })
+    Arc::new(Context { zone, now: NOW, week_starts_monday: false, stop: eval::Stop::default() })
 }
 
 /// The only column of a select.

@@ -49,6 +49,16 @@ pub(crate) struct Tally {
     pub seconds: Vec<Vec<f64>>,
     /// Actors by bucket: who entered, and who converted.
     pub buckets: Vec<(u64, u64)>,
+    /// Each of them, where they are asked for.
+    pub who: Vec<Came>,
+}
+
+/// How far an actor came, and in which bucket it entered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Came {
+    pub actor: u32,
+    pub level: usize,
+    pub bucket: usize,
 }
 
 #[derive(Debug, Default)]
@@ -70,6 +80,8 @@ pub(crate) struct Counter<'a> {
     pub breakdown: Option<&'a Breakdown>,
     /// What every event must pass too.
     pub slice: Option<Predicate>,
+    /// Whether actors are kept, not only counted.
+    pub keeps: bool,
 }
 
 impl Tally {
@@ -90,6 +102,7 @@ impl Tally {
         for (own, other) in self.buckets.iter_mut().zip(other.buckets) {
             *own = (own.0 + other.0, own.1 + other.1);
         }
+        self.who.extend(other.who);
     }
 
     fn bytes(&self) -> usize {
@@ -237,6 +250,10 @@ impl<'a> Counter<'a> {
                     }
                     tally.buckets[bucket].0 += 1;
                     tally.buckets[bucket].1 += u64::from(run.level > to);
+                    if self.keeps {
+                        tally.who.push(Came { actor: hits[0].actor, level: run.level, bucket });
+                        *bytes += size_of::<Came>();
+                    }
                 }
             }
             Wanted::Steps | Wanted::Times { .. } => {
@@ -248,6 +265,10 @@ impl<'a> Counter<'a> {
                 tally.levels.resize(self.rules.steps, 0);
                 tally.seconds.resize(self.rules.steps, Vec::new());
                 tally.levels[run.level - 1] += 1;
+                if self.keeps {
+                    tally.who.push(Came { actor: hits[0].actor, level: run.level, bucket: 0 });
+                    *bytes += size_of::<Came>();
+                }
                 match self.wanted {
                     Wanted::Times { from, to } if run.level > to => {
                         tally.seconds[0].push(seconds(&run, from, to));

@@ -151,7 +151,7 @@ impl Shape<'_> {
 }
 
 /// A share as `breakdown` and as `breakdown_value`.
-fn names(share: &Share) -> (Json, Json) {
+pub(crate) fn names(share: &Share) -> (Json, Json) {
     let same = |texts: Json| (texts.clone(), texts);
     match share {
         Share::Whole => same(Json::Null),

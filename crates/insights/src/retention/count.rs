@@ -1,7 +1,10 @@
 //! Cohorts by when they began, and how many of each were there later.
 
+use std::collections::BTreeSet;
+
 use warehouse::Predicate;
 
+use crate::behind::Actor;
 use crate::breakdown::{Breakdown, NO_VALUE};
 use crate::calendar::Buckets;
 use crate::firsts::Firsts;
@@ -80,18 +83,60 @@ impl<'a> Counter<'a> {
         Masks::of(&scan, self.rows)
     }
 
+    /// Whether one who began in a row counts so many intervals later.
+    fn is_there(&self, returned: &Masks, actor: u32, row: usize, at: usize) -> bool {
+        at == 0
+            || match self.returns {
+                Returns::Within => returned.has(actor, row + at),
+                Returns::OnOrAfter => returned.last(actor).is_some_and(|last| last >= row + at),
+            }
+    }
+
     /// Adds one who began in a row.
     fn add(&self, table: &mut Table, returned: &Masks, actor: u32, row: usize) {
-        let counts = &mut table[row];
-        counts[0] += 1;
-        let last = returned.last(actor);
-        for (at, count) in counts.iter_mut().enumerate().skip(1) {
-            let is_back = match self.returns {
-                Returns::Within => returned.has(actor, row + at),
-                Returns::OnOrAfter => last.is_some_and(|last| last >= row + at),
-            };
-            *count += u64::from(is_back);
+        for (at, count) in table[row].iter_mut().enumerate() {
+            *count += u64::from(self.is_there(returned, actor, row, at));
         }
+    }
+
+    /// Who began in a row with one of the values that are `wanted`, and came back after `later`
+    /// intervals.
+    pub fn behind(
+        &self,
+        row: usize,
+        later: usize,
+        breakdown: Option<&Breakdown>,
+        wanted: &dyn Fn(u32) -> bool,
+    ) -> Result<Vec<Actor>> {
+        let returned = self.returned()?;
+        let mut began: BTreeSet<u32> = BTreeSet::new();
+        match (self.starts, breakdown) {
+            (Starts::Any, None) => {
+                let meant = self.meant(self.target)?;
+                let masks = Masks::of(&self.scan(&meant, self.first_row(), None), self.rows)?;
+                masks.for_each(|actor, rows| {
+                    if rows.contains(&row) {
+                        began.insert(actor);
+                    }
+                });
+            }
+            (_, breakdown) => {
+                let starts = match breakdown {
+                    Some(breakdown) => self.all_starts(breakdown)?,
+                    None => self.first_starts(None)?,
+                };
+                let own =
+                    starts.iter().filter(|(value, at, _)| *at as usize == row && wanted(*value));
+                began.extend(own.map(|(.., actor)| *actor));
+            }
+        }
+        let actor = |number: u32| {
+            let there = |at: &usize| self.is_there(&returned, number, row, *at);
+            let appearances: Vec<usize> = (0..self.intervals).filter(there).collect();
+            Actor { number, appearances, ..Actor::default() }
+        };
+        let began = began.into_iter().map(actor);
+        Ok(began.filter(|actor| actor.appearances.contains(&later)).collect())
     }
 
     pub fn whole(&self) -> Result<Table> {

@@ -21,7 +21,7 @@ use crate::stop::Held;
 use crate::tally::{Cell, Stat, Tally};
 use crate::{Error, Result};
 
-const DIMENSIONS_MAX: usize = 3;
+pub(super) const DIMENSIONS_MAX: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
@@ -79,7 +79,7 @@ impl Measure<'_> {
     }
 
     /// Numbers are put into bins by those that the series has.
-    fn fill_bins(&self, meant: &Meant, breakdown: &mut Breakdown) -> Result<()> {
+    pub(super) fn fill_bins(&self, meant: &Meant, breakdown: &mut Breakdown) -> Result<()> {
         for dimension in &mut breakdown.dimensions {
             let Some(count) = dimension.bin_count else { continue };
             let plain = dimension.unbinned();
@@ -99,7 +99,7 @@ impl Measure<'_> {
         Ok(())
     }
 
-    fn measure(&self, meant: &Meant, breakdown: Option<&Breakdown>) -> Result<Lines> {
+    pub(super) fn measure(&self, meant: &Meant, breakdown: Option<&Breakdown>) -> Result<Lines> {
         let math = self.node.math;
         let actors = Actors::of(self.question.base.aggregation_group_type_index);
         match math {
@@ -144,7 +144,11 @@ impl Measure<'_> {
         self.scan_filter(filter, breakdown)
     }
 
-    fn scan_filter<'b>(&'b self, filter: Filter, breakdown: Option<&'b Breakdown>) -> Scan<'b> {
+    pub(super) fn scan_filter<'b>(
+        &'b self,
+        filter: Filter,
+        breakdown: Option<&'b Breakdown>,
+    ) -> Scan<'b> {
         Scan { breakdown, ..self.question.scan(filter) }
     }
 
@@ -216,6 +220,13 @@ impl Measure<'_> {
         }))
     }
 
+    /// The start of the first of so many days, of which the last is that of a moment.
+    pub(super) fn back(&self, at: i64, days: i64) -> Result<i64> {
+        let calendar = &self.question.dates.calendar;
+        let day = calendar.start(at, Interval::Day)?;
+        calendar.start(calendar.plus(day, Interval::Day, 1 - days)?, Interval::Day)
+    }
+
     /// Who was there in the days that end with each bucket's last day.
     fn rolling(
         &self,
@@ -226,10 +237,7 @@ impl Measure<'_> {
     ) -> Result<Lines> {
         let calendar = &self.question.dates.calendar;
         let Period { from, to, buckets } = self.period;
-        let back = |at: i64| {
-            let day = calendar.start(at, Interval::Day)?;
-            calendar.start(calendar.plus(day, Interval::Day, 1 - days)?, Interval::Day)
-        };
+        let back = |at: i64| self.back(at, days);
         if self.view == View::Total {
             let from = back(*to)?.min(*from);
             let period = Period { from, ..self.period.clone() };
@@ -262,12 +270,13 @@ impl Measure<'_> {
         }))
     }
 
-    fn firsts(
+    /// Actors in whose first event the period has a part, when, and the breakdown value then.
+    pub(super) fn first_events(
         &self,
         meant: &Meant,
         breakdown: Option<&Breakdown>,
         actors: &Actors,
-    ) -> Result<Lines> {
+    ) -> Result<Vec<(u32, i64, u32)>> {
         let scan = self.scan_filter(meant.filter(i64::MIN, self.period.to), breakdown);
         let found = Firsts::of(&Scan { actors: Some(actors), ..scan })?;
         let mut held = self.question.stop.hold();
@@ -280,12 +289,22 @@ impl Measure<'_> {
             }
             _ => None,
         };
+        let is_first = |(actor, time, _): &(u32, i64, u32)| {
+            *time >= self.period.from
+                && ever.as_ref().is_none_or(|ever| ever.time(*actor) == Some(*time))
+        };
+        Ok(found.iter().filter(is_first).collect())
+    }
+
+    fn firsts(
+        &self,
+        meant: &Meant,
+        breakdown: Option<&Breakdown>,
+        actors: &Actors,
+    ) -> Result<Lines> {
         let buckets = self.buckets();
         let mut table: Tally<u64> = Tally::new(buckets.len());
-        for (actor, time, value) in found.iter().filter(|(_, time, _)| *time >= self.period.from) {
-            if ever.as_ref().is_some_and(|ever| ever.time(actor) != Some(time)) {
-                continue;
-            }
+        for (_, time, value) in self.first_events(meant, breakdown, actors)? {
             if let Some(bucket) = buckets.of(time) {
                 *table.cell(value, bucket) += 1;
             }
@@ -403,7 +422,8 @@ impl Measure<'_> {
         let scan = Scan { actors: Some(&actors), ..self.scan(meant, breakdown) };
         let table = tally(&scan, &self.buckets(), who, Set::insert)?;
         let Period { from, to, .. } = *self.period;
-        let sessions = Sessions::read(self.question, name, from, to)?;
+        let Question { world, stop, .. } = self.question;
+        let sessions = Sessions::read(world, stop, name, Some((from, to)))?;
         Ok(self.shape(table, breakdown, |there: &Set| {
             let mut numbers = Vec::new();
             there.for_each(|session| numbers.extend(sessions.number(&actors.text(session))));

@@ -133,3 +133,79 @@ fn persons_that_were_merged_count_once_and_ids_without_profile_each() {
     }
     assert_eq!(project.ask(a("dau"))[0]["data"], json!([2, 3, 1]));
 }
+
+// contract: query section 2.5, filters of type session
+#[test]
+fn sessions_are_filtered_by_what_is_known_of_them() {
+    let mut project = Project::empty();
+    let url = |path: &str| format!("https://shop.example:8080{path}");
+    for (session, event, time, more) in [
+        (
+            "s1",
+            "$pageview",
+            "2024-01-01T10:00:00Z",
+            json!({"$current_url": url("/in?x"), "utm_source": "google", "utm_medium": "cpc"}),
+        ),
+        ("s1", "a", "2024-01-01T10:00:30Z", json!({"utm_source": "other"})),
+        ("s1", "$pageview", "2024-01-01T10:01:00Z", json!({"$current_url": url("/out")})),
+        ("s2", "$pageview", "2024-01-02T10:00:00Z", json!({"$current_url": url("/in")})),
+        ("s2", "a", "2024-01-02T10:00:05Z", json!({})),
+        ("", "a", "2024-01-02T11:00:00Z", json!({})),
+    ] {
+        let mut properties = more;
+        if !session.is_empty() {
+            properties["$session_id"] = json!(session);
+        }
+        project.event("p", event, time, properties);
+    }
+    for (key, operator, value, expected) in [
+        ("$session_duration", "gt", json!(10), json!([1, 0, 0])),
+        ("$session_duration", "lt", json!(10), json!([0, 1, 0])),
+        ("$session_duration", "is_not_set", json!("is_not_set"), json!([0, 1, 0])),
+        ("$session_duration", "is_not", json!(60), json!([0, 2, 0])),
+        ("$pageview_count", "exact", json!(2), json!([1, 0, 0])),
+        ("$num_uniq_urls", "gte", json!(2), json!([1, 0, 0])),
+        ("$is_bounce", "exact", json!(["true"]), json!([0, 1, 0])),
+        ("$entry_utm_source", "exact", json!("google"), json!([1, 0, 0])),
+        ("$entry_pathname", "exact", json!("/in"), json!([1, 1, 0])),
+        ("$entry_hostname", "icontains", json!("SHOP.example"), json!([1, 1, 0])),
+        ("$end_pathname", "exact", json!("/out"), json!([1, 0, 0])),
+        ("$channel_type", "exact", json!("Paid Search"), json!([1, 0, 0])),
+        ("$channel_type", "exact", json!("Direct"), json!([0, 1, 0])),
+        ("$start_timestamp", "is_date_after", json!("2024-01-02"), json!([0, 1, 0])),
+        ("$end_timestamp", "is_date_before", json!("2024-01-02"), json!([1, 0, 0])),
+    ] {
+        let filter = json!({"key": key, "type": "session", "operator": operator, "value": value});
+        let found = project.ask(with(a("total"), json!({ "properties": [filter.clone()] })));
+        assert_eq!(found[0]["data"], expected, "{filter}");
+        project.test_account_filters = json!([filter]);
+        let found = project.ask(with(a("total"), json!({ "filterTestAccounts": true })));
+        assert_eq!(found[0]["data"], expected, "as a filter for test accounts");
+    }
+    let wrong = json!([{"key": "$mood", "type": "session", "value": "good"}]);
+    let why = project.refuse(with(a("total"), json!({ "properties": wrong })));
+    assert!(why.contains("'$mood'"), "{why}");
+}
+
+// contract: query section 2.5, is_cleaned_path_exact
+#[test]
+fn paths_are_compared_once_they_are_cleaned() {
+    let mut project = Project::empty();
+    project.path_cleaning = json!([{"alias": "/<id>", "regex": "/\\d+"}, {"regex": "("}, 17]);
+    project.event("p", "a", "2024-01-01T10:00:00Z", json!({"$pathname": "/orders/17/items/3"}));
+    project.event("p", "a", "2024-01-02T10:00:00Z", json!({"$pathname": "/orders"}));
+    project.event("p", "a", "2024-01-03T10:00:00Z", json!({}));
+    for (value, expected) in [
+        (json!("/orders/<id>/items/<id>"), json!([1, 0, 0])),
+        (json!("/orders/17/items/3"), json!([0, 0, 0])),
+        (json!(["/orders", "/x"]), json!([0, 1, 0])),
+        (json!([]), json!([1, 1, 1])),
+    ] {
+        let filter =
+            json!({"key": "$pathname", "operator": "is_cleaned_path_exact", "value": value});
+        let found = project.ask(with(a("total"), json!({ "properties": [filter] })));
+        assert_eq!(found[0]["data"], expected, "{value}");
+    }
+    let nothing = json!([{"key": "$pathname", "operator": "is_cleaned_path_exact"}]);
+    assert!(project.refuse(with(a("total"), json!({ "properties": nothing }))).contains("a value"));
+}

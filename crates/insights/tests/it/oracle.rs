@@ -1,6 +1,8 @@
 //! Random questions about random projects, answered twice: by the crate, and by plain loops over
 //! plain rows.
 
+mod behind;
+mod deeds;
 mod funnels;
 mod history;
 mod others;
@@ -16,6 +18,8 @@ use history::History;
 /// Projects, and questions about each.
 const PROJECTS: u64 = 16;
 const QUESTIONS: usize = 40;
+/// Conditions on what people did, of each.
+const DEEDS: usize = 20;
 
 /// Numbers may differ by how they were added up.
 fn same(a: &Json, b: &Json) -> bool {
@@ -65,6 +69,7 @@ fn check(project: &Project, history: &History, query: &Json, seed: u64) {
         "StickinessQuery" => others::stickiness(history, query),
         _ => others::paths(history, query),
     };
+    behind::check(project, query, &found, seed);
     let found = only(&found, &expected);
     assert!(same(&found, &expected), "seed {seed}: {query}\nfound    {found}\nexpected {expected}");
 }
@@ -77,6 +82,9 @@ fn answers_agree_with_plain_loops_over_plain_rows() {
         for _ in 0..QUESTIONS {
             let query = questions::any(&mut random, &history);
             check(&project, &history, &query, seed);
+        }
+        for _ in 0..DEEDS {
+            deeds::check(&project, &history, &mut random, seed);
         }
     }
 }

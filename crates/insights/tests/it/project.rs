@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use facts::{
-    ActionFacts, ActionTest, CohortFacts, GroupFacts, Groups, People, PersonFacts, World, Zone,
+    ActionFacts, ActionTest, CohortFacts, GroupFacts, Groups, PathCleaning, People, PersonFacts,
+    World, Zone,
 };
-use insights::{Error, Hogql, Insight, Outcome, Stop};
+use insights::{Behind, Error, Hogql, Insight, Outcome, Point, Stop};
 use model::definition::{PropertyOwner, PropertyType};
 use model::person::{DistinctNo, PersonNo};
 use model::{ActionId, Clock, CohortId, ProjectId, Timestamp};
@@ -29,6 +30,7 @@ pub struct Project {
     pub now: &'static str,
     pub week_starts_monday: bool,
     pub test_account_filters: Json,
+    pub path_cleaning: Json,
     ids: HashMap<String, u32>,
     persons: u32,
 }
@@ -61,6 +63,7 @@ impl Project {
             now: "2024-01-03T18:00:00Z",
             week_starts_monday: false,
             test_account_filters: json!([]),
+            path_cleaning: json!([]),
             ids: HashMap::new(),
             persons: 0,
         }
@@ -169,6 +172,9 @@ impl Project {
             groups: Arc::new(self.groups.clone()),
             cohorts: Arc::new(self.cohorts.iter().cloned().collect()),
             actions: Arc::new(self.actions.clone()),
+            sessions: Arc::default(),
+            path_cleaning: Arc::new(PathCleaning::read(&self.path_cleaning)),
+            only: None,
             zone: Zone::named(self.zone),
             now: at(self.now),
             week_starts_monday: self.week_starts_monday,
@@ -193,6 +199,13 @@ impl Project {
         let kind = query["kind"].as_str().unwrap();
         let insight = Insight::parse(kind, query).unwrap()?;
         insight.run_with(&self.world(), &stop(), Some(&self.hogql()))
+    }
+
+    pub fn behind(&self, query: &Json, point: &Json) -> Result<Behind, Error> {
+        let kind = query["kind"].as_str().unwrap();
+        let insight = Insight::parse(kind, query).unwrap()?;
+        let point = Point::read(point.clone())?;
+        insight.behind(&self.world(), &stop(), Some(&self.hogql()), &point)
     }
 
     /// The results, first of rows in memory, then of the same rows in segments.

@@ -44,6 +44,11 @@ impl Refused {
         let detail = "There is no such cohort in this project.".into();
         Self { code: "cohort_does_not_exist", detail }
     }
+
+    pub fn behaviour() -> Self {
+        let detail = "Cohorts with behavioral conditions can't be used in feature flags.".into();
+        Self { code: "behavioral_cohort_found", detail }
+    }
 }
 
 type Result<T> = std::result::Result<T, Refused>;

@@ -228,8 +228,8 @@ fn trees_combine_negate_and_ask_about_other_cohorts() {
         (json!({}), true, true),
         (json!({}), false, false),
     ] {
-        let answer = node.matches::<()>(&properties(held.clone()), now(), &mut |id| {
-            assert_eq!(id, CohortId(7));
+        let answer = node.matches::<()>(&properties(held.clone()), now(), &mut |asked| {
+            assert_eq!(asked, Elsewhere::Cohort(CohortId(7)));
             Ok(member)
         });
         assert_eq!(answer, Ok(expected), "{held} {member}");
@@ -238,6 +238,11 @@ fn trees_combine_negate_and_ask_about_other_cohorts() {
     assert_eq!(everyone.matches::<()>(&Map::new(), now(), &mut |_| Ok(false)), Ok(true));
     let behaviour = json!({"type": "behavioral", "key": "$pageview"});
     assert!(Node::parse(&behaviour, &Dialect::default()).is_err());
+    let did = json!({"type": "behavioral", "key": "$pageview", "value": "performed_event",
+        "event_type": "events", "time_value": 7, "time_interval": "day", "negation": true});
+    let did = Node::parse(&did, &Dialect::default()).unwrap();
+    assert!(did.asks_behaviour() && !node.asks_behaviour());
+    assert_eq!(did.matches::<()>(&Map::new(), now(), &mut |_| Ok(false)), Ok(true));
     let deep =
         (0..=DEPTH_MAX).fold(json!({}), |inner, _| json!({"type": "AND", "values": [inner]}));
     assert!(Node::parse(&deep, &Dialect::default()).is_err());

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Dialect, FilterError, Operator, Properties, PropertyFilter};
+use super::{Behaviour, Dialect, FilterError, Operator, Properties, PropertyFilter};
 use crate::{CohortId, Timestamp};
 
 /// Levels of a tree; also how deep cohorts may refer to cohorts.
@@ -22,6 +22,18 @@ pub enum Node {
         id: CohortId,
         negated: bool,
     },
+    /// Having done something, or not.
+    Did {
+        behaviour: Behaviour,
+        negated: bool,
+    },
+}
+
+/// What a person's properties do not tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elsewhere<'n> {
+    Cohort(CohortId),
+    Behaviour(&'n Behaviour),
 }
 
 /// What a tree cannot hold without.
@@ -34,7 +46,7 @@ pub struct Needs<'n> {
 
 impl Node {
     /// Reads `{"type": "AND" | "OR", "values": […]}` and the leaves below it. An empty object is
-    /// everyone. Conditions on behaviour are refused: they need events.
+    /// everyone.
     pub fn parse(tree: &Value, dialect: &Dialect) -> Result<Self, FilterError> {
         Self::parse_at(tree, dialect, 0)
     }
@@ -59,7 +71,13 @@ impl Node {
             "OR" => Ok(Self::Any(below()?)),
             "person" => Self::property(fields, dialect),
             "cohort" | "precalculated-cohort" | "static-cohort" => Self::cohort(fields),
-            _ => Err(FilterError::Shape("Only person properties and cohorts can be evaluated.")),
+            "behavioral" => {
+                let behaviour = Behaviour::parse(fields)?;
+                Ok(Self::Did { behaviour, negated: is_negated(fields) })
+            }
+            _ => Err(FilterError::Shape(
+                "Only person properties, cohorts and behavior can be evaluated.",
+            )),
         }
     }
 
@@ -79,17 +97,17 @@ impl Node {
         Ok(Self::Cohort { id, negated: excluded != is_negated(fields) })
     }
 
-    /// Whether it holds. `is_member` knows the other cohorts, and may fail.
+    /// Whether it holds. `ask` knows other cohorts and what was done, and may fail.
     pub fn matches<E>(
         &self,
         properties: &(impl Properties + ?Sized),
         now: Timestamp,
-        is_member: &mut dyn FnMut(CohortId) -> Result<bool, E>,
+        ask: &mut dyn FnMut(Elsewhere<'_>) -> Result<bool, E>,
     ) -> Result<bool, E> {
         match self {
             Self::All(nodes) => {
                 for node in nodes {
-                    if !node.matches(properties, now, is_member)? {
+                    if !node.matches(properties, now, ask)? {
                         return Ok(false);
                     }
                 }
@@ -97,7 +115,7 @@ impl Node {
             }
             Self::Any(nodes) => {
                 for node in nodes {
-                    if node.matches(properties, now, is_member)? {
+                    if node.matches(properties, now, ask)? {
                         return Ok(true);
                     }
                 }
@@ -105,7 +123,10 @@ impl Node {
                 Ok(nodes.is_empty())
             }
             Self::Property { filter, negated } => Ok(filter.matches(properties, now) != *negated),
-            Self::Cohort { id, negated } => Ok(is_member(*id)? != *negated),
+            Self::Cohort { id, negated } => Ok(ask(Elsewhere::Cohort(*id))? != *negated),
+            Self::Did { behaviour, negated } => {
+                Ok(ask(Elsewhere::Behaviour(behaviour))? != *negated)
+            }
         }
     }
 
@@ -126,8 +147,25 @@ impl Node {
             }
             Self::Property { filter, negated: false } => needs.properties.extend(filter.needs()),
             Self::Cohort { id, negated: false } => needs.cohorts.push(*id),
-            Self::Property { .. } | Self::Cohort { .. } => {}
+            Self::Property { .. } | Self::Cohort { .. } | Self::Did { .. } => {}
         }
+    }
+
+    /// What it asks people to have done.
+    pub fn behaviours<'n>(&'n self, found: &mut Vec<&'n Behaviour>) {
+        match self {
+            Self::All(nodes) | Self::Any(nodes) => {
+                nodes.iter().for_each(|node| node.behaviours(found));
+            }
+            Self::Property { .. } | Self::Cohort { .. } => {}
+            Self::Did { behaviour, .. } => found.push(behaviour),
+        }
+    }
+
+    pub fn asks_behaviour(&self) -> bool {
+        let mut found = Vec::new();
+        self.behaviours(&mut found);
+        !found.is_empty()
     }
 
     /// The cohorts it names.
@@ -136,7 +174,7 @@ impl Node {
             Self::All(nodes) | Self::Any(nodes) => {
                 nodes.iter().for_each(|node| node.cohorts(found));
             }
-            Self::Property { .. } => {}
+            Self::Property { .. } | Self::Did { .. } => {}
             Self::Cohort { id, .. } => found.push(*id),
         }
     }

@@ -9,6 +9,7 @@ use model::Timestamp;
 use serde_json::{Map, Value as Json, json};
 
 use super::{Ready, freshness};
+use crate::actors_query::ActorsPlan;
 use crate::events_query::EventsPlan;
 
 /// How much longer an answer is good enough for who is in no hurry.
@@ -101,6 +102,19 @@ impl Answer {
         answer.more.insert("limit".into(), plan.limit.into());
         answer.more.insert("offset".into(), plan.offset.into());
         answer.more.insert("nextCursor".into(), cursor.unwrap_or_default());
+        answer
+    }
+
+    pub(super) fn of_actors(plan: &ActorsPlan, found: sql::Answer) -> Self {
+        let (rows, has_more) = plan.page(found.rows, found.has_more);
+        let types = plan.types(&found.types);
+        let mut answer = Self::new(rows.into_iter().map(Json::Array).collect());
+        answer.columns = Some(plan.columns.clone().into());
+        answer.types = Some(types.into());
+        answer.has_more = Some(has_more);
+        answer.more.insert("limit".into(), plan.limit.into());
+        answer.more.insert("offset".into(), plan.offset.into());
+        answer.more.insert("missing_actors_count".into(), json!(plan.missing));
         answer
     }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Answer, Server, Store, both};
 
-const COHORTS: &str = "/api/projects/1/cohorts/";
+pub const COHORTS: &str = "/api/projects/1/cohorts/";
 
 both! {
     a_cohort_has_every_field_that_clients_read,
@@ -19,19 +19,19 @@ both! {
     a_list_counts_only_persons_that_are_there,
 }
 
-fn create(server: &Server, body: Value) -> Value {
+pub fn create(server: &Server, body: Value) -> Value {
     server.post(COHORTS, body).expect(201).json()
 }
 
-fn path(cohort: &Value) -> String {
+pub fn path(cohort: &Value) -> String {
     format!("{COHORTS}{}/", cohort["id"])
 }
 
-fn filters(leaf: Value) -> Value {
+pub fn filters(leaf: Value) -> Value {
     json!({ "properties": { "type": "OR", "values": [{ "type": "AND", "values": [leaf] }] } })
 }
 
-fn pro() -> Value {
+pub fn pro() -> Value {
     filters(
         json!({ "type": "person", "key": "plan", "operator": "exact", "value": "pro", "negation": false }),
     )

@@ -339,10 +339,22 @@ fn an_action_means_the_union_of_its_steps(store: Store) {
         server.post("/api/projects/1/actions/", json!({ "name": "bought", "steps": steps }));
     let id = action.expect(201).json()["id"].clone();
     assert_eq!(numbers(&list(&server, &format!("action_id={id}"))), [4, 3, 1]);
+    let chosen = || {
+        let path = format!("{EVENTS}?action_id={id}&select=%5B%22event%22%5D");
+        let listed = server.get(&path).expect(200).json()["results"].clone();
+        let query =
+            json!({ "kind": "EventsQuery", "select": ["event"], "actionId": id, "after": "all" });
+        let asked = json!({ "query": query, "refresh": "force_blocking" });
+        let asked = server.post("/api/projects/1/query/", asked).expect(200).json();
+        assert_eq!(listed, asked["results"]);
+        listed
+    };
+    assert_eq!(chosen(), json!([["$autocapture"], ["$pageview"], ["paid"]]));
     server.patch(&format!("/api/projects/1/actions/{id}/"), json!({ "steps": [] })).expect(200);
     for id in [id.to_string(), "99".into()] {
         assert_eq!(numbers(&list(&server, &format!("action_id={id}"))), [0u32; 0]);
     }
+    assert_eq!(chosen(), json!([]));
 }
 
 // contract: management 96, 97

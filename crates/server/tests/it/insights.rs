@@ -96,7 +96,7 @@ fn its_query_comes_back_as_it_was_sent(store: Store) {
     let server = Server::start(store);
     for query in [
         json!({ "kind": "TrendsQuery", "series": [{ "kind": "EventsNode" }], "response": { "z": [3, 1, 2], "a": null, "f": 1.0, "t": "ü \u{1F600}" } }),
-        json!({ "kind": "DataTableNode", "source": { "kind": "ActorsQuery", "select": ["person"], "odd": 1 } }),
+        json!({ "kind": "DataTableNode", "source": { "kind": "GroupsQuery", "select": ["key"], "odd": 1 } }),
         json!({ "kind": "DataVisualizationNode", "source": { "kind": "HogQLQuery", "query": "select 1" } }),
         json!({ "kind": "DataTableNode", "source": { "kind": "EventsQuery", "select": ["*"] }, "full": true }),
     ] {

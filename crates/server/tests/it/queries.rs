@@ -370,6 +370,13 @@ fn insights_are_answered_alone_on_dashboards_and_on_shared_pages() {
     let table = server.get(&format!("{path}?format=csv")).expect(200).text();
     let expected = "series,1-Jan-2024,2-Jan-2024,3-Jan-2024\r\na,2,0,1\r\n";
     assert_eq!(table, expected);
+    let funnel = json!({ "kind": "FunnelsQuery", "funnelsFilter": { "funnelVizType": "time_to_convert" },
+        "series": [{ "kind": "EventsNode", "event": "a" }, { "kind": "EventsNode", "event": "b" }],
+        "dateRange": { "date_from": "2024-01-01", "date_to": "2024-01-03" } });
+    let funnel = server.post("/api/projects/1/insights/", json!({ "query": funnel })).expect(201);
+    let funnel = format!("/api/projects/1/insights/{}/", funnel.json()["id"]);
+    let table = server.get(&format!("{funnel}?format=csv&refresh=blocking")).expect(200).text();
+    assert_eq!(table, "seconds,actors\r\n3600,1\r\n3660,0\r\n");
     let other =
         json!({ "kind": "InsightVizNode", "source": trends(json!({ "interval": "week" })) });
     let other = server.post("/api/projects/1/insights/", json!({ "query": other })).expect(201);

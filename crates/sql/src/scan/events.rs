@@ -94,7 +94,8 @@ impl Lower {
             gets.push(self.get(field, &mut columns)?);
         }
         let schema = schema_of(never_empty(gets.iter().map(Get::ty).collect()));
-        let filter = self.pushed(filters);
+        let mut filter = self.pushed(filters);
+        filter.predicate = self.world.only.clone();
         let parts = self.world.events.parts(&filter, &columns)?;
         let partitions = self.threads.min(parts.len()).max(1);
         let step = Arc::new(Events {

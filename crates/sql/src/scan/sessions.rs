@@ -9,12 +9,13 @@ use arrow::array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, TimestampMicrosecondArray,
     UInt64Array,
 };
+use facts::{channel, url_host, url_path};
 use model::ProjectId;
 use warehouse::{ABSENT, Batch, Columns, Filter, Interner, Key, Predicate, Value};
 
 use super::coded::{Missing, Texts};
 use super::persons::texts;
-use super::session_rows::{ENTRIES, EXITS, Event, NONE, Session, channel};
+use super::session_rows::{ENTRIES, EXITS, Event, NONE, Session};
 use crate::error::{Error, Result, UNEXPECTED};
 use crate::lower::Lower;
 
@@ -167,10 +168,10 @@ impl Sessions {
                 texts(urls.iter().map(Vec::as_slice))
             }
             "$entry_current_url" => coded(&first_url),
-            "$entry_pathname" => url(&first_url, path),
-            "$entry_hostname" => url(&first_url, host),
+            "$entry_pathname" => url(&first_url, url_path),
+            "$entry_hostname" => url(&first_url, url_host),
             "$end_current_url" | "$exit_current_url" => coded(&last_url),
-            "$end_pathname" | "$exit_pathname" => url(&last_url, path),
+            "$end_pathname" | "$exit_pathname" => url(&last_url, url_path),
             "$pageview_count" => counts(|row| row.pageviews),
             "$autocapture_count" => counts(|row| row.autocaptures),
             "$screen_count" => counts(|row| row.screens),
@@ -196,39 +197,5 @@ impl Sessions {
                 coded(&|row| row.entry(known))
             }
         })
-    }
-}
-
-fn behind_protocol(url: &str) -> &str {
-    url.split_once("://").map_or(url, |(_, rest)| rest)
-}
-
-fn host(url: &str) -> &str {
-    let rest = behind_protocol(url);
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let host = &rest[..end];
-    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-    match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    }
-}
-
-fn path(url: &str) -> &str {
-    let rest = behind_protocol(url);
-    let Some(start) = rest.find('/') else { return "" };
-    let path = &rest[start..];
-    &path[..path.find(['?', '#']).unwrap_or(path.len())]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_taken_apart() {
-        let url = "https://user@shop.example:8080/a/b?c=d#e";
-        assert_eq!((host(url), path(url)), ("shop.example", "/a/b"));
-        assert_eq!((host("https://x.example?y"), path("https://x.example?y")), ("x.example", ""));
     }
 }

@@ -204,7 +204,7 @@ impl History {
         let none = Vec::new();
         let filters = |json: &Json| json.as_array().unwrap_or(&none).clone();
         let filters = filters(&query["properties"]).into_iter().chain(filters(&node["properties"]));
-        named && filters.into_iter().all(|filter| fits(row, &filter))
+        named && filters.into_iter().all(|filter| self.fits(row, &filter))
     }
 
     pub fn value(&self, row: &Row, breakdown: &Json) -> String {
@@ -229,13 +229,37 @@ fn next(date: Date, interval: &str) -> Date {
     }
 }
 
-fn fits(row: &Row, filter: &Json) -> bool {
-    let is_it = |own: &Option<String>| own.as_deref() == filter["value"].as_str();
-    match (filter["key"].as_str().unwrap(), filter["operator"].as_str().unwrap()) {
-        ("browser", "exact") => is_it(&row.browser),
-        ("browser", "is_not") => !is_it(&row.browser),
-        ("plan", "exact") => is_it(&row.plan),
-        ("amount", "gt") => row.amount.is_some_and(|own| own > filter["value"].as_f64().unwrap()),
-        other => panic!("{other:?}"),
+impl History {
+    /// The first and the last moment of a row's session.
+    fn session(&self, row: &Row) -> Option<(i64, i64)> {
+        let own = self.rows.iter().filter(|other| other.session == row.session);
+        row.session.as_ref()?;
+        let times: Vec<i64> = own.map(|row| row.time).collect();
+        Some((*times.first()?, *times.last()?))
+    }
+
+    fn fits(&self, row: &Row, filter: &Json) -> bool {
+        let is_it = |own: &Option<String>| own.as_deref() == filter["value"].as_str();
+        let seconds = || {
+            let (first, last) = self.session(row)?;
+            Some(last.div_euclid(1_000_000) - first.div_euclid(1_000_000))
+        };
+        let wanted = || filter["value"].as_i64().unwrap();
+        match (filter["key"].as_str().unwrap(), filter["operator"].as_str().unwrap()) {
+            ("browser", "exact") => is_it(&row.browser),
+            ("browser", "is_not") => !is_it(&row.browser),
+            ("plan", "exact") => is_it(&row.plan),
+            ("amount", "gt") => {
+                row.amount.is_some_and(|own| own > filter["value"].as_f64().unwrap())
+            }
+            ("$session_duration", "gt") => seconds().is_some_and(|own| own > wanted()),
+            ("$session_duration", "lte") => seconds().is_some_and(|own| own <= wanted()),
+            ("$session_duration", "is_set") => seconds().is_some(),
+            ("$start_timestamp", "is_date_after") => {
+                let day: Date = filter["value"].as_str().unwrap().parse().unwrap();
+                self.session(row).is_some_and(|(first, _)| first > self.midnight(day))
+            }
+            other => panic!("{other:?}"),
+        }
     }
 }

@@ -6,16 +6,25 @@ use serde_json::{Value as Json, json};
 
 use super::history::History;
 
-fn one<T: Clone>(random: &mut StdRng, of: &[T]) -> T {
+pub fn one<T: Clone>(random: &mut StdRng, of: &[T]) -> T {
     of.choose(random).unwrap().clone()
 }
 
-fn filters(random: &mut StdRng) -> Json {
-    let filter = match random.random_range(0..8) {
+pub fn filters(random: &mut StdRng) -> Json {
+    let filter = match random.random_range(0..10) {
         0 => json!({"key": "browser", "operator": "exact", "value": "Chrome"}),
         1 => json!({"key": "browser", "operator": "is_not", "value": "Chrome"}),
         2 => json!({"key": "amount", "operator": "gt", "value": 3}),
         3 => json!({"key": "plan", "type": "person", "operator": "exact", "value": "pro"}),
+        4 => {
+            let operator = one(random, &["gt", "lte", "is_set"]);
+            let seconds = random.random_range(0..900_000);
+            json!({"key": "$session_duration", "type": "session", "operator": operator, "value": seconds})
+        }
+        5 => {
+            let day = format!("2024-03-{}", random.random_range(24..=31));
+            json!({"key": "$start_timestamp", "type": "session", "operator": "is_date_after", "value": day})
+        }
         _ => return json!([]),
     };
     json!([filter])

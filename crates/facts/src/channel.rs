@@ -1,0 +1,130 @@
+//! What the address and the origin of a visit tell.
+
+fn behind_protocol(url: &str) -> &str {
+    url.split_once("://").map_or(url, |(_, rest)| rest)
+}
+
+/// The host of an address, without user and port.
+pub fn url_host(url: &str) -> &str {
+    let rest = behind_protocol(url);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let host = &rest[..end];
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
+pub fn url_path(url: &str) -> &str {
+    let rest = behind_protocol(url);
+    let rest = &rest[..rest.find(['?', '#']).unwrap_or(rest.len())];
+    rest.find('/').map_or("", |start| &rest[start..])
+}
+
+/// From where a visit came, by the names that upstream gives its channels.
+pub fn channel(of: impl Fn(&str) -> Option<String>) -> &'static str {
+    let lower = |name: &str| of(name).map(|text| text.to_lowercase()).unwrap_or_default();
+    let (source, medium) = (lower("utm_source"), lower("utm_medium"));
+    let (campaign, referrer) = (lower("utm_campaign"), lower("$referring_domain"));
+    let has_click_id = ["gclid", "gad_source"].iter().any(|name| of(name).is_some());
+    let paid_medium = matches!(
+        medium.as_str(),
+        "cpc" | "cpm" | "cpv" | "cpa" | "ppc" | "retargeting" | "display" | "banner"
+    ) || medium.starts_with("paid");
+    let origin = [source.as_str(), referrer.as_str()].into_iter().find_map(kind_of);
+    if campaign == "cross-network" {
+        return "Cross Network";
+    }
+    if has_click_id || paid_medium {
+        return match origin {
+            Some(Origin::Search) => "Paid Search",
+            Some(Origin::Social) => "Paid Social",
+            Some(Origin::Video) => "Paid Video",
+            Some(Origin::Shopping) => "Paid Shopping",
+            None if has_click_id => "Paid Search",
+            None if matches!(medium.as_str(), "display" | "banner" | "cpm") => "Display",
+            None => "Paid Unknown",
+        };
+    }
+    match medium.as_str() {
+        "email" | "e-mail" | "newsletter" => return "Email",
+        "affiliate" => return "Affiliate",
+        "audio" => return "Audio",
+        "sms" => return "SMS",
+        "push" | "mobile" | "notification" => return "Push",
+        "referral" => return "Referral",
+        _ => {}
+    }
+    match origin {
+        Some(Origin::Search) => "Organic Search",
+        Some(Origin::Social) => "Organic Social",
+        Some(Origin::Video) => "Organic Video",
+        Some(Origin::Shopping) => "Organic Shopping",
+        None if source.is_empty() && medium.is_empty() && campaign.is_empty() => {
+            match referrer.as_str() {
+                "" | "$direct" => "Direct",
+                _ => "Referral",
+            }
+        }
+        None if referrer.is_empty() || referrer == "$direct" => "Unknown",
+        None => "Referral",
+    }
+}
+
+enum Origin {
+    Search,
+    Social,
+    Video,
+    Shopping,
+}
+
+fn kind_of(name: &str) -> Option<Origin> {
+    let has = |names: &[&str]| {
+        names.iter().any(|own| name.split('.').any(|part| part == *own) || name == *own)
+    };
+    if has(&["youtube", "vimeo", "twitch", "tiktok", "dailymotion"]) {
+        Some(Origin::Video)
+    } else if has(&["google", "bing", "duckduckgo", "yahoo", "baidu", "yandex", "ecosia", "qwant"])
+    {
+        Some(Origin::Search)
+    } else if has(&[
+        "facebook",
+        "fb",
+        "instagram",
+        "twitter",
+        "t",
+        "x",
+        "linkedin",
+        "reddit",
+        "pinterest",
+        "threads",
+        "mastodon",
+        "bsky",
+        "quora",
+        "whatsapp",
+        "telegram",
+    ]) {
+        Some(Origin::Social)
+    } else if has(&["amazon", "ebay", "etsy", "shopify", "alibaba"]) {
+        Some(Origin::Shopping)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_taken_apart() {
+        for (url, host, path) in [
+            ("https://user@shop.example:8080/a/b?c=d#e", "shop.example", "/a/b"),
+            ("https://x.example?y=/z", "x.example", ""),
+            ("/a", "", "/a"),
+        ] {
+            assert_eq!((url_host(url), url_path(url)), (host, path), "{url}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Who is behind a number of a trend.
+
+use facts::World;
+
+use super::measure::{DIMENSIONS_MAX, Measure, View};
+use super::{Share, TrendsQuery};
+use crate::behind::{Actor, Behind, Point, count};
+use crate::breakdown::{Breakdown, Split};
+use crate::calendar::{Buckets, Interval};
+use crate::hogql::Hogql;
+use crate::question::{Meant, Question};
+use crate::range::Period;
+use crate::scan::{Actors, Scan};
+use crate::spec::{BreakdownFilter, Math};
+use crate::stop::Stop;
+use crate::{Error, Result};
+
+/// Values of a breakdown that count.
+type Wanted<'a> = (&'a Breakdown, &'a (dyn Fn(u32) -> bool + Sync));
+
+impl TrendsQuery {
+    pub(crate) fn behind(
+        &self,
+        world: &World,
+        stop: &Stop,
+        hogql: Option<&Hogql>,
+        point: &Point,
+    ) -> Result<Behind> {
+        let question = Question::new(world, stop, &self.base, hogql)?;
+        let node = self.own.series.get(point.series);
+        let node = node.ok_or_else(|| Error::invalid("The question has no such series."))?;
+        let range = &self.base.date_range;
+        let mut period = question.dates.period(range, self.own.interval)?;
+        if point.is_previous() {
+            let previous = question.dates.previous(&period, range, &self.own.compare_filter)?;
+            period = previous.ok_or_else(|| Error::invalid("The question compares nothing."))?;
+        }
+        let view = self.own.trends_filter.display.view();
+        let measure = Measure { question: &question, node, period: &period, view };
+        measure.behind(&self.breakdown_filter(), point)
+    }
+}
+
+impl Measure<'_> {
+    fn behind(&self, split: &BreakdownFilter, point: &Point) -> Result<Behind> {
+        let Some(meant) = self.question.meant(self.node)? else { return Ok(Behind::default()) };
+        let bucket = match self.view {
+            View::Total => None,
+            _ => point.bucket(self.question, &point.day, &self.period.buckets)?,
+        };
+        let around = (self.period.from, self.period.to);
+        let split = match point.value() {
+            Some(_) => Split::plan(split, self.question, DIMENSIONS_MAX, around)?,
+            None => Split::Whole,
+        };
+        match split {
+            Split::Whole => self.who(&meant, None, bucket),
+            Split::Cohorts(slices) => {
+                let named = |id: Option<i64>| Share::Cohort(id, String::new()).json();
+                let slice =
+                    slices.iter().find(|slice| point.is_value(&named(slice.id.map(|id| id.0))));
+                let Some(slice) = slice else { return Ok(Behind::default()) };
+                self.who(&meant.and(slice.predicate.clone()), None, bucket)
+            }
+            Split::Values(mut breakdown) => {
+                self.fill_bins(&meant, &mut breakdown)?;
+                let lines = self.measure(&meant, Some(&breakdown))?.lines;
+                let line = lines.iter().find(|line| point.is_value(&line.share.json()));
+                let Some(line) = line else { return Ok(Behind::default()) };
+                let texts = |value: u32| breakdown.texts(value);
+                match &line.share {
+                    Share::Values(own, _) | Share::Null(own, _) => {
+                        let wanted = |value: u32| texts(value) == *own;
+                        self.who(&meant, Some((&breakdown, &wanted)), bucket)
+                    }
+                    _ => {
+                        let ranked = |value: u32| {
+                            let own = texts(value);
+                            lines.iter().any(|line| match &line.share {
+                                Share::Values(texts, _) | Share::Null(texts, _) => *texts == own,
+                                _ => false,
+                            })
+                        };
+                        self.who(&meant, Some((&breakdown, &|value| !ranked(value))), bucket)
+                    }
+                }
+            }
+        }
+    }
+
+    fn who(
+        &self,
+        meant: &Meant,
+        wanted: Option<Wanted<'_>>,
+        bucket: Option<usize>,
+    ) -> Result<Behind> {
+        let actors = match self.node.math {
+            Math::UniqueGroup => Actors::groups(self.node.math_group_type_index.unwrap_or(0)),
+            _ => Actors::of(self.question.base.aggregation_group_type_index),
+        };
+        let is_wanted = |value: u32| wanted.is_none_or(|(_, is_wanted)| is_wanted(value));
+        let breakdown = wanted.map(|(breakdown, _)| breakdown);
+        let (from, to) = self.reach(bucket)?;
+        if matches!(self.node.math, Math::FirstTimeForUser | Math::FirstMatchingEventForUser) {
+            let firsts = self.first_events(meant, breakdown, &actors)?;
+            let fits = |(_, time, value): &&(u32, i64, u32)| {
+                (from..=to).contains(time) && is_wanted(*value)
+            };
+            let found = firsts.iter().filter(fits).map(|(actor, ..)| Actor::of((*actor, 1)));
+            return Behind::new(&actors, found.collect::<Vec<_>>());
+        }
+        let scan = self.scan_filter(meant.filter(from, to), breakdown);
+        let counts = count(&Scan { actors: Some(&actors), ..scan }, is_wanted)?;
+        Behind::new(&actors, counts.into_iter().map(Actor::of))
+    }
+
+    /// The moments whose events count for a bucket, or for all.
+    fn reach(&self, bucket: Option<usize>) -> Result<(i64, i64)> {
+        let Period { from, to, buckets } = self.period;
+        let days = match self.node.math {
+            Math::WeeklyActive => 7,
+            Math::MonthlyActive => 30,
+            _ => {
+                let Some(bucket) = bucket else { return Ok((*from, *to)) };
+                let start = match self.view {
+                    View::Cumulative => *from,
+                    _ => buckets.starts[bucket].max(*from),
+                };
+                return Ok((start, (buckets.end_of(bucket) - 1).min(*to)));
+            }
+        };
+        let Some(bucket) = bucket else { return Ok((self.back(*to, days)?.min(*from), *to)) };
+        let last = last_day(self, buckets, bucket)?;
+        Ok((self.back(last, days)?, last.min(*to)))
+    }
+}
+
+/// The last moment of the day that a rolling window ends with.
+fn last_day(measure: &Measure<'_>, buckets: &Buckets, bucket: usize) -> Result<i64> {
+    let calendar = &measure.question.dates.calendar;
+    let end = match buckets.interval {
+        Interval::Week | Interval::Month => buckets.end_of(bucket) - 1,
+        _ => buckets.starts[bucket],
+    };
+    calendar.end(end.min(measure.period.to), Interval::Day)
+}

@@ -1,0 +1,54 @@
+//! Who did what.
+
+use model::property::{Dialect, Node};
+use serde_json::{Value as Json, json};
+
+use crate::project::{Project, stop};
+
+fn doers(project: &Project, more: Json) -> Vec<u32> {
+    let mut leaf = json!({ "type": "behavioral", "key": "a", "value": "performed_event",
+        "event_type": "events", "time_value": "2", "time_interval": "day" });
+    leaf.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let node = Node::parse(&leaf, &Dialect::default()).unwrap();
+    let mut found = Vec::new();
+    node.behaviours(&mut found);
+    insights::doers(found[0], &project.world(), &stop()).unwrap().iter().collect()
+}
+
+// contract: management section 11, the first three kinds of behaviour
+#[test]
+fn doers_are_persons_whose_events_are_recent_many_or_the_first() {
+    let mut project = Project::f1();
+    project.event("nobody", "a", "2024-01-03T10:00:00Z", json!({}));
+    project.event("p3", "a", "2024-01-03T18:00:01Z", json!({}));
+    // Now it is the evening of the third.
+    for (more, expected) in [
+        (json!({}), vec![0]),
+        (json!({ "time_value": 3 }), vec![0, 1]),
+        (json!({ "value": "performed_event_first_time" }), vec![]),
+        (json!({ "value": "performed_event_first_time", "time_value": 3 }), vec![0, 1]),
+        (
+            json!({ "value": "performed_event_multiple", "operator_value": 2, "operator": "gte", "time_value": 3 }),
+            vec![0],
+        ),
+        (
+            json!({ "value": "performed_event_multiple", "operator_value": 2, "operator": "lt", "time_value": 3 }),
+            vec![1],
+        ),
+        (
+            json!({ "value": "performed_event_multiple", "operator_value": 1, "operator": "lt", "time_value": 3 }),
+            vec![],
+        ),
+        (
+            json!({ "time_value": 3, "event_filters": [{ "key": "$browser", "value": "Safari" }] }),
+            vec![1],
+        ),
+        (
+            json!({ "key": "b", "explicit_datetime": "2024-01-01", "explicit_datetime_to": "2024-01-02" }),
+            vec![1],
+        ),
+    ] {
+        assert_eq!(doers(&project, more.clone()), expected, "{more}");
+        project.warehouse.flush().unwrap();
+    }
+}

@@ -1,0 +1,196 @@
+//! Whoever is told to be behind a number is as many as the number says.
+
+use insights::Behind;
+use serde_json::{Value as Json, json};
+
+use crate::project::Project;
+
+struct Check<'a> {
+    project: &'a Project,
+    query: &'a Json,
+    seed: u64,
+}
+
+impl Check<'_> {
+    fn behind(&self, query: &Json, point: &Json) -> Behind {
+        self.project.behind(query, point).unwrap_or_else(|error| {
+            panic!("seed {}: {query} at {point}: {error}", self.seed);
+        })
+    }
+
+    fn count(&self, point: Json, number: &Json) {
+        let found = self.behind(self.query, &point).actors.len();
+        assert_eq!(
+            found as f64,
+            number.as_f64().unwrap(),
+            "seed {}: {} at {point}",
+            self.seed,
+            self.query
+        );
+    }
+
+    fn events(&self, query: &Json, point: Json, number: &Json) {
+        let found: u64 = self.behind(query, &point).actors.iter().map(|actor| actor.events).sum();
+        assert_eq!(
+            found as f64,
+            number.as_f64().unwrap(),
+            "seed {}: {query} at {point}",
+            self.seed
+        );
+    }
+}
+
+/// Numbers of one line that are asked about: each is a look through the events.
+const NUMBERS_MAX: usize = 3;
+
+fn list(json: &Json) -> &[Json] {
+    json.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// Days and their numbers, some of them if there are many.
+fn days(item: &Json) -> impl Iterator<Item = (&Json, &Json)> {
+    let all = list(&item["days"]).iter().zip(list(&item["data"]));
+    all.step_by(list(&item["days"]).len() / NUMBERS_MAX + 1)
+}
+
+fn with(mut point: Json, key: &str, value: &Json) -> Json {
+    if !value.is_null() {
+        point[key] = value.clone();
+    }
+    point
+}
+
+pub fn check(project: &Project, query: &Json, results: &Json, seed: u64) {
+    let check = Check { project, query, seed };
+    match query["kind"].as_str().unwrap() {
+        "TrendsQuery" => trends(&check, results),
+        "FunnelsQuery" => funnels(&check, results),
+        "RetentionQuery" => retention(&check, results),
+        "LifecycleQuery" => {
+            for item in list(results) {
+                for (day, number) in days(item) {
+                    let number = json!(number.as_i64().unwrap().abs());
+                    check.count(json!({ "day": day, "status": item["status"] }), &number);
+                }
+            }
+        }
+        "StickinessQuery" => {
+            for item in list(results) {
+                for (day, number) in days(item) {
+                    check.count(json!({ "day": day, "series": item["action"]["order"] }), number);
+                }
+            }
+        }
+        _ => {
+            for edge in list(results) {
+                let mut query = query.clone();
+                query["pathsFilter"]["pathStartKey"] = edge["source"].clone();
+                query["pathsFilter"]["pathEndKey"] = edge["target"].clone();
+                check.events(&query, json!({}), &edge["value"]);
+            }
+        }
+    }
+}
+
+fn trends(check: &Check<'_>, results: &Json) {
+    let filter = &check.query["trendsFilter"];
+    if filter.get("formula").is_some() || filter.get("smoothingIntervals").is_some() {
+        return;
+    }
+    let cumulative = filter["display"] == "ActionsLineGraphCumulative";
+    for item in list(results) {
+        let order = &item["action"]["order"];
+        let point = with(json!({ "series": order }), "breakdown", &item["breakdown_value"]);
+        let point = with(point, "compare", &item["compare_label"]);
+        let math =
+            check.query["series"][order.as_u64().unwrap() as usize]["math"].as_str().unwrap();
+        let one = |point: Json, number: &Json| match math {
+            "dau"
+            | "weekly_active"
+            | "monthly_active"
+            | "unique_group"
+            | "first_time_for_user"
+            | "first_matching_event_for_user" => check.count(point, number),
+            // Events of no group count, and are nobody's.
+            "total" if check.query.get("aggregation_group_type_index").is_none() => {
+                check.events(check.query, point, number);
+            }
+            _ => {}
+        };
+        if item.get("aggregated_value").is_some() {
+            one(point, &item["aggregated_value"]);
+            continue;
+        }
+        // Sums of what is counted anew in each bucket are nobody's number.
+        if cumulative && matches!(math, "weekly_active" | "monthly_active" | "unique_group") {
+            continue;
+        }
+        for (day, number) in days(item) {
+            one(with(point.clone(), "day", day), number);
+        }
+    }
+}
+
+fn funnels(check: &Check<'_>, results: &Json) {
+    let filter = &check.query["funnelsFilter"];
+    // Somebody with several of the values beyond the limit is one, though counted for each.
+    let is_one = |value: &Json| {
+        *value != json!(["Other"]) || filter["breakdownAttributionType"] != "all_events"
+    };
+    match filter["funnelVizType"].as_str().unwrap() {
+        "steps" => {
+            let whole = [results.clone()];
+            let broken = check.query.get("breakdownFilter").is_some();
+            for funnel in if broken { list(results) } else { &whole } {
+                let steps = list(funnel);
+                let value = &steps[0]["breakdown_value"];
+                for (at, step) in steps.iter().enumerate().filter(|_| is_one(value)) {
+                    let reached =
+                        with(json!({ "funnelStep": at + 1 }), "funnelStepBreakdown", value);
+                    check.count(reached, &step["count"]);
+                    if let Some(before) = at.checked_sub(1) {
+                        let lost = steps[before]["count"].as_i64().unwrap()
+                            - step["count"].as_i64().unwrap();
+                        let dropped = json!({ "funnelStep": -(at as i64) - 1 });
+                        check.count(with(dropped, "funnelStepBreakdown", value), &json!(lost));
+                    }
+                }
+            }
+        }
+        "trends" => {
+            for item in list(results).iter().filter(|item| is_one(&item["breakdown_value"])) {
+                for (day, percent) in days(item) {
+                    let of = |dropped: bool| {
+                        let point = json!({ "funnelTrendsEntrancePeriodStart": day, "funnelTrendsDropOff": dropped });
+                        let point = with(point, "funnelStepBreakdown", &item["breakdown_value"]);
+                        check.behind(check.query, &point).actors.len() as f64
+                    };
+                    let (converted, dropped) = (of(false), of(true));
+                    let expected = match converted + dropped {
+                        0.0 => 0.0,
+                        entered => (converted / entered * 10_000.0).round() / 100.0,
+                    };
+                    assert_eq!(
+                        percent.as_f64().unwrap(),
+                        expected,
+                        "seed {}: {} on {day}",
+                        check.seed,
+                        check.query
+                    );
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn retention(check: &Check<'_>, results: &Json) {
+    for item in list(results) {
+        let label = item["label"].as_str().unwrap();
+        let row: usize = label.rsplit(' ').next().unwrap().parse().unwrap();
+        for (later, value) in list(&item["values"]).iter().enumerate() {
+            let point = json!({ "interval": row, "day": later });
+            check.count(with(point, "breakdown", &item["breakdown_value"]), &value["count"]);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What people did, as cohorts ask for it.
+
+use serde_json::{Map, Value};
+
+use super::FilterError;
+use crate::ActionId;
+
+/// Relative dates have up to four digits.
+const TIME_VALUE_MAX: u64 = 9_999;
+/// Ours: of more events nobody keeps count.
+const TIMES_MAX: u64 = 1_000_000;
+
+/// A condition on a person's events, compiled.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Behaviour {
+    pub deed: Deed,
+    pub often: Often,
+    /// A moment as questions name it, such as `-30d`.
+    pub since: String,
+    pub until: Option<String>,
+    /// What the events must pass: a JSON list of property filters.
+    pub filters: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Deed {
+    Event(String),
+    Action(ActionId),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Often {
+    AtLeastOnce,
+    /// Of those who did it at all, as upstream counts.
+    Times(Than, u64),
+    /// Never before.
+    FirstTime,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Than {
+    Equal,
+    AtLeast,
+    AtMost,
+    More,
+    Less,
+}
+
+impl Often {
+    /// Whether so many times, more than none, are meant; first times are not a matter of count.
+    pub fn fits(self, times: u64) -> bool {
+        match self {
+            Self::AtLeastOnce | Self::FirstTime => times > 0,
+            Self::Times(than, wanted) => {
+                times > 0
+                    && match than {
+                        Than::Equal => times == wanted,
+                        Than::AtLeast => times >= wanted,
+                        Than::AtMost => times <= wanted,
+                        Than::More => times > wanted,
+                        Than::Less => times < wanted,
+                    }
+            }
+        }
+    }
+}
+
+type Fields = Map<String, Value>;
+
+fn shape<T>(why: &'static str) -> Result<T, FilterError> {
+    Err(FilterError::Shape(why))
+}
+
+impl Behaviour {
+    pub(super) fn parse(fields: &Fields) -> Result<Self, FilterError> {
+        let word = |name: &str| fields.get(name).and_then(Value::as_str);
+        let often = match word("value") {
+            Some("performed_event") => Often::AtLeastOnce,
+            Some("performed_event_first_time") => Often::FirstTime,
+            Some("performed_event_multiple") => Often::Times(than(fields)?, times(fields)?),
+            _ => {
+                return shape(
+                    "A behavioral condition has the value performed_event, \
+                     performed_event_multiple or performed_event_first_time.",
+                );
+            }
+        };
+        let filters = match fields.get("event_filters") {
+            None | Some(Value::Null) => "[]".to_owned(),
+            Some(filters @ Value::Array(_)) => filters.to_string(),
+            Some(_) => return shape("event_filters is a list of property filters."),
+        };
+        let until = moment(fields, "explicit_datetime_to")?;
+        Ok(Self { deed: deed(fields)?, often, since: since(fields)?, until, filters })
+    }
+}
+
+fn deed(fields: &Fields) -> Result<Deed, FilterError> {
+    match (fields.get("event_type").and_then(Value::as_str), fields.get("key")) {
+        (Some("events"), Some(Value::String(event))) if !event.is_empty() => {
+            Ok(Deed::Event(event.clone()))
+        }
+        (Some("actions"), Some(key)) => match ActionId::from_json(key) {
+            Some(id) => Ok(Deed::Action(id)),
+            None => shape("A behavioral condition names an action by its number."),
+        },
+        (Some("events"), _) => shape("A behavioral condition names an event as its key."),
+        _ => shape("The event_type of a behavioral condition is events or actions."),
+    }
+}
+
+fn whole(value: Option<&Value>, max: u64) -> Option<u64> {
+    let number = match value? {
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    number.filter(|number| (1..=max).contains(number))
+}
+
+fn times(fields: &Fields) -> Result<u64, FilterError> {
+    match whole(fields.get("operator_value"), TIMES_MAX) {
+        Some(times) => Ok(times),
+        None => shape("performed_event_multiple needs an operator_value from 1 to 1000000."),
+    }
+}
+
+fn than(fields: &Fields) -> Result<Than, FilterError> {
+    Ok(match fields.get("operator") {
+        None | Some(Value::Null) => Than::Equal,
+        Some(operator) => match operator.as_str() {
+            Some("exact" | "eq") => Than::Equal,
+            Some("gte") => Than::AtLeast,
+            Some("lte") => Than::AtMost,
+            Some("gt") => Than::More,
+            Some("lt") => Than::Less,
+            _ => return shape("Times are compared with exact, gte, lte, gt or lt."),
+        },
+    })
+}
+
+fn since(fields: &Fields) -> Result<String, FilterError> {
+    if let Some(moment) = moment(fields, "explicit_datetime")? {
+        return Ok(moment);
+    }
+    let unit = match fields.get("time_interval").and_then(Value::as_str) {
+        Some("minute") => 'M',
+        Some("hour") => 'h',
+        Some("day") => 'd',
+        Some("week") => 'w',
+        Some("month") => 'm',
+        Some("year") => 'y',
+        _ => {
+            return shape("The time_interval is minute, hour, day, week, month or year.");
+        }
+    };
+    match whole(fields.get("time_value"), TIME_VALUE_MAX) {
+        Some(count) => Ok(format!("-{count}{unit}")),
+        None => shape("A behavioral condition needs a time_value from 1 to 9999."),
+    }
+}
+
+fn moment(fields: &Fields, name: &str) -> Result<Option<String>, FilterError> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if text.is_empty() => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => shape("explicit_datetime and explicit_datetime_to are texts."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(changes: Value) -> Result<Behaviour, FilterError> {
+        let mut leaf = json!({ "type": "behavioral", "key": "signed up", "value": "performed_event",
+            "event_type": "events", "time_value": "30", "time_interval": "day" });
+        for (name, value) in changes.as_object().unwrap() {
+            leaf[name] = value.clone();
+        }
+        Behaviour::parse(leaf.as_object().unwrap())
+    }
+
+    #[test]
+    fn the_three_kinds_are_read() {
+        let plain = parse(json!({})).unwrap();
+        assert_eq!(plain.deed, Deed::Event("signed up".into()));
+        assert_eq!((plain.often, plain.since.as_str()), (Often::AtLeastOnce, "-30d"));
+        let action = parse(json!({ "event_type": "actions", "key": "7", "time_value": 2,
+            "time_interval": "month", "value": "performed_event_first_time" }))
+        .unwrap();
+        assert_eq!((&action.deed, action.often), (&Deed::Action(ActionId(7)), Often::FirstTime));
+        assert_eq!(action.since, "-2m");
+        let often = parse(json!({ "value": "performed_event_multiple", "operator": "gte",
+            "operator_value": "3", "explicit_datetime": "2024-01-01" }))
+        .unwrap();
+        assert_eq!(often.often, Often::Times(Than::AtLeast, 3));
+        assert_eq!(often.since, "2024-01-01");
+    }
+
+    #[test]
+    fn times_are_of_those_who_did_it_at_all() {
+        for (than, times) in [
+            (Than::Equal, vec![2]),
+            (Than::AtLeast, vec![2, 3]),
+            (Than::AtMost, vec![1, 2]),
+            (Than::More, vec![3]),
+            (Than::Less, vec![1]),
+        ] {
+            let fits = (0..4).filter(|times| Often::Times(than, 2).fits(*times));
+            assert_eq!(fits.collect::<Vec<u64>>(), times, "{than:?}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for changes in [
+            json!({ "value": "performed_event_sequence" }),
+            json!({ "value": null }),
+            json!({ "key": "" }),
+            json!({ "key": 7 }),
+            json!({ "event_type": "actions" }),
+            json!({ "event_type": null }),
+            json!({ "time_value": "0" }),
+            json!({ "time_value": null }),
+            json!({ "time_value": 10_000 }),
+            json!({ "time_interval": "fortnight" }),
+            json!({ "value": "performed_event_multiple" }),
+            json!({ "value": "performed_event_multiple", "operator_value": 0 }),
+            json!({ "value": "performed_event_multiple", "operator_value": 2, "operator": "regex" }),
+            json!({ "event_filters": {} }),
+            json!({ "explicit_datetime": 5 }),
+        ] {
+            assert!(parse(changes.clone()).is_err(), "{changes}");
+        }
+    }
+}
