@@ -154,6 +154,7 @@ impl Catalog {
         let now = self.clock.now();
         let mut tx = self.db.begin().await?;
         let project = insert(&mut tx, actor.organization, new, now).await?;
+        check_primary(&mut tx, &project).await?;
         let actor = Actor { project: Some(project.id), ..*actor };
         tx.log_created(&actor, &project, now).await?;
         tx.commit().await?;
@@ -176,6 +177,9 @@ impl Catalog {
         after.settings.apply(change.settings);
         if after == before {
             return Ok(before);
+        }
+        if after.settings.get(PRIMARY) != before.settings.get(PRIMARY) {
+            check_primary(&mut tx, &after).await?;
         }
         after.updated_at = now;
         tx.run(
@@ -314,13 +318,25 @@ pub(crate) async fn hide_all(tx: &mut Tx, of: OrganizationId, now: Timestamp) ->
     Ok(())
 }
 
+const PRIMARY: &str = "primary_dashboard";
+
+/// A project's first page is one of its own dashboards.
+async fn check_primary(tx: &mut Tx, project: &ProjectRow) -> Result<()> {
+    let Some(id) = project.settings.get(PRIMARY).as_i64().map(DashboardId) else { return Ok(()) };
+    let sql = "SELECT id FROM dashboards WHERE id = $1 AND project_id = $2 AND NOT deleted";
+    if tx.optional(sql, args![id, project.id]).await?.is_some() {
+        return Ok(());
+    }
+    let detail = format!("Invalid pk \"{id}\" - object does not exist.");
+    Err(Error::Unfit { field: PRIMARY, code: "does_not_exist", detail })
+}
+
 /// A dashboard that goes away is nobody's first page any more.
 pub(crate) async fn forget_dashboard(
     tx: &mut Tx,
     id: ProjectId,
     dashboard: DashboardId,
 ) -> Result<()> {
-    const PRIMARY: &str = "primary_dashboard";
     let mut settings = locked(tx, id).await?.settings.changed().clone();
     if settings.get(PRIMARY).and_then(Value::as_i64) != Some(dashboard.0) {
         return Ok(());
