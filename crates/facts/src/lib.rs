@@ -22,6 +22,6 @@ pub use elements::{Element, parse as parse_elements};
 pub use error::{Error, Result};
 pub use filters::Filters;
 pub use groups::{GroupFacts, Groups};
-pub use matcher::Matcher;
+pub use matcher::{Matcher, check_pattern};
 pub use people::{People, PersonFacts};
 pub use world::{ActionFacts, Expressions, Needs, World};
