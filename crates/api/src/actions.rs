@@ -1,9 +1,12 @@
 //! Actions: events that people gave a name of their own.
 
 use catalog::{ActionChange, Among, NewAction};
-use model::{AccessLevel, Action, ActionId, ActionStep, ObjectKind, Timestamp, User};
+use model::{
+    AccessLevel, Action, ActionId, ActionStep, ObjectKind, StringMatching, Timestamp, User,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::access::{Authored, WithAccess, require};
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
@@ -179,7 +182,7 @@ impl ActionFields {
     }
 }
 
-/// Their shape was read already; what is left is their size.
+/// Their shape was read already; what is left is their size, and patterns that are none.
 fn check_steps(steps: &[ActionStep]) -> Result<()> {
     let bytes = serde_json::to_string(steps).map_or(usize::MAX, |text| text.len());
     let bound = if steps.len() > STEPS_MAX {
@@ -187,8 +190,32 @@ fn check_steps(steps: &[ActionStep]) -> Result<()> {
     } else if bytes > STEPS_BYTES_MAX {
         format!("{STEPS_BYTES_MAX} bytes")
     } else {
-        return Ok(());
+        return steps.iter().enumerate().try_for_each(|(index, step)| check_patterns(index, step));
     };
     let detail = format!("Ensure this field has no more than {bound}.");
     Err(Error::invalid("steps", "max_length", detail))
+}
+
+fn check_patterns(index: usize, step: &ActionStep) -> Result<()> {
+    let check = |place: String, pattern: &str| {
+        let attr = format!("steps__{index}__{place}");
+        let refused = |why: query::Error| Error::invalid(attr, "invalid_input", why.to_string());
+        query::check_pattern(pattern).map_err(|why| refused(why.into()))
+    };
+    for (name, text, matching) in [
+        ("url", &step.url, step.url_matching),
+        ("text", &step.text, step.text_matching),
+        ("href", &step.href, step.href_matching),
+    ] {
+        if let (Some(text), Some(StringMatching::Regex)) = (text, matching) {
+            check(name.to_owned(), text)?;
+        }
+    }
+    for (index, filter) in step.properties.iter().flatten().enumerate() {
+        let word = |name: &str| filter.get(name).and_then(Value::as_str);
+        if let (Some("regex" | "not_regex"), Some(pattern)) = (word("operator"), word("value")) {
+            check(format!("properties__{index}__value"), pattern)?;
+        }
+    }
+    Ok(())
 }

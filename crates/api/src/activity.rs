@@ -4,7 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use catalog::{ActivityFilter, Direction, Entry, Logged, Mark, ProjectRow};
+use catalog::{ActivityFilter, Direction, Entry, Logged, Mark, ProjectRow, SCOPES};
 use model::{LIMIT_MAX, ObjectKind, Sight, Timestamp, Window};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
@@ -97,8 +97,11 @@ impl FromRequestParts<AppState> for Wanted {
             .flat_map(|name| base.values(name))
             .flat_map(|words| words.split(','))
             .filter(|word| !word.is_empty())
-            .map(str::to_owned)
-            .collect();
+            .map(|word| match SCOPES.contains(&word) {
+                true => Ok(word.to_owned()),
+                false => Err(Error::no_choice("scope", word)),
+            })
+            .collect::<Result<_>>()?;
         if scopes.len() > SCOPES_MAX {
             let detail = format!("Ensure this field has no more than {SCOPES_MAX} elements.");
             return Err(Error::invalid("scopes", "max_length", detail));

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
 use catalog::{Among, TAG_CHARS_MAX, TAGS_MAX, normalise_tags};
-use model::{SettingsChange, Table};
+use model::{SettingsChange, Table, kind_of};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
@@ -83,10 +83,7 @@ impl<T> Body<T> {
         }
         let value: Value = serde_json::from_slice(bytes)
             .map_err(|why| Error::parse(format!("JSON parse error - {why}")))?;
-        if holds_nul(&value) {
-            return Err(Error::refused("Null characters are not allowed."));
-        }
-        Ok(value)
+        fit(value)
     }
 
     /// A deleted object is there only for a body that restores it. Whatever else is wrong with
@@ -160,7 +157,7 @@ impl<T: JsonSchema, K: Table> JsonSchema for WithSettings<T, K> {
 }
 
 pub(crate) fn typed<T: DeserializeOwned>(sent: &Value) -> Result<T> {
-    serde_path_to_error::deserialize(sent).map_err(|error| field_error(&error, sent))
+    Ok(model::read(sent)?)
 }
 
 impl<T: Send> FromRequestParts<AppState> for Body<T> {
@@ -198,89 +195,64 @@ pub(crate) fn is_json(content_type: &str) -> bool {
     media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
 }
 
-/// PostgreSQL cannot store U+0000 in text, and nobody means it.
-fn holds_nul(value: &Value) -> bool {
+/// JSON is read to a depth of 128. What is kept of a body is wrapped before it is read again, so
+/// it stays well below.
+const DEPTH_MAX: usize = 100;
+
+/// A way into a body.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Field(&'a str),
+    Item(usize),
+}
+
+/// The value, unless it holds what no field may.
+pub(crate) fn fit(sent: Value) -> Result<Value> {
+    let mut path = Vec::new();
+    let Some(why) = unfit(&sent, &mut path) else { return Ok(sent) };
+    let names = path.iter().map(|step| match step {
+        Step::Field(name) => (*name).to_owned(),
+        Step::Item(index) => index.to_string(),
+    });
+    let (detail, names) = match why {
+        Unfit::Nul => ("Null characters are not allowed.".to_owned(), names.collect::<Vec<_>>()),
+        // All the way down would be more than anybody reads.
+        Unfit::Deep => (format!("Nested deeper than {DEPTH_MAX} levels."), names.take(1).collect()),
+    };
+    Err(match names.is_empty() {
+        true => Error::refused(detail),
+        false => Error::invalid(names.join("__"), "invalid_input", detail),
+    })
+}
+
+enum Unfit {
+    /// PostgreSQL cannot store U+0000 in text, and nobody means it.
+    Nul,
+    Deep,
+}
+
+/// What is wrong, with the path to it left in `path`.
+fn unfit<'a>(value: &'a Value, path: &mut Vec<Step<'a>>) -> Option<Unfit> {
+    let is_deep = path.len() >= DEPTH_MAX;
+    let has_nul = |text: &str| text.contains('\0').then_some(Unfit::Nul);
+    let mut below = |step, value| {
+        path.push(step);
+        let found = unfit(value, path);
+        if found.is_none() {
+            path.pop();
+        }
+        found
+    };
     match value {
-        Value::String(text) => text.contains('\0'),
-        Value::Array(items) => items.iter().any(holds_nul),
-        Value::Object(fields) => {
-            fields.iter().any(|(key, value)| key.contains('\0') || holds_nul(value))
+        Value::String(text) => has_nul(text),
+        Value::Array(_) | Value::Object(_) if is_deep => Some(Unfit::Deep),
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(index, item)| below(Step::Item(index), item))
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
-}
-
-/// Names the field that did not fit, in the words clients of the API know.
-fn field_error(error: &serde_path_to_error::Error<serde_json::Error>, sent: &Value) -> Error {
-    use serde_path_to_error::Segment;
-    let mut names: Vec<String> = Vec::new();
-    let mut at = Some(sent);
-    for segment in error.path() {
-        match segment {
-            Segment::Seq { index } => {
-                at = at.and_then(|value| value.get(index));
-                names.push(index.to_string());
-            }
-            Segment::Map { key } => {
-                at = at.and_then(|value| value.get(key));
-                names.push(key.clone());
-            }
-            Segment::Enum { .. } | Segment::Unknown => {}
-        }
-    }
-    let why = error.inner().to_string();
-    if let Some(field) = why.strip_prefix("missing field `").and_then(|rest| rest.split('`').next())
-    {
-        names.push(field.to_owned());
-        return Error::required(names.join("__"));
-    }
-    let attr = names.join("__");
-    match at {
-        Some(Value::Null) => Error::invalid(attr, "null", "This field may not be null."),
-        Some(value) => {
-            let (code, detail) = explain(&why, value);
-            Error::invalid(attr, code, detail)
-        }
-        None => Error::invalid(attr, "invalid_input", why),
-    }
-}
-
-fn explain(why: &str, sent: &Value) -> (&'static str, String) {
-    let expected = why.split_once("expected ").map_or("", |(_, expected)| expected);
-    if expected.starts_with("a string") {
-        ("invalid_input", "Not a valid string.".into())
-    } else if expected.starts_with("a boolean") {
-        ("invalid_input", "Must be a valid boolean.".into())
-    } else if ["i64", "i32", "u64", "u32"].iter().any(|name| expected.starts_with(name)) {
-        ("invalid_input", "A valid integer is required.".into())
-    } else if expected.starts_with("a sequence") {
-        ("not_a_list", format!("Expected a list of items but got type \"{}\".", kind_of(sent)))
-    } else if expected.starts_with("a map") || expected.starts_with("struct") {
-        (
-            "invalid_input",
-            format!("Expected a dictionary of items but got type \"{}\".", kind_of(sent)),
-        )
-    } else if why.starts_with("UUID") || why.contains("UUID") {
-        ("invalid_input", "Must be a valid UUID.".into())
-    } else if why.contains("unknown variant")
-        || why.contains("is not a valid choice")
-        || expected.starts_with("string or map")
-    {
-        let shown = sent.as_str().map_or_else(|| sent.to_string(), str::to_owned);
-        ("invalid_choice", format!("\"{shown}\" is not a valid choice."))
-    } else {
-        ("invalid_input", why.to_owned())
-    }
-}
-
-const fn kind_of(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "bool",
-        Value::Number(_) => "number",
-        Value::String(_) => "str",
-        Value::Array(_) => "list",
-        Value::Object(_) => "dict",
+        Value::Object(fields) => fields
+            .iter()
+            .find_map(|(name, value)| has_nul(name).or_else(|| below(Step::Field(name), value))),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
     App, AppState, Base, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch,
     Query, Reader, Resource, Result, Routes, Writer,
 };
-use body::{DashboardFields, IntoNew as _};
+use body::{DashboardFields, IntoNew as _, check_filters};
 use shape::{Detail, Listed};
 use tiles::TileListFields;
 
@@ -178,6 +178,7 @@ async fn read(
     let id = DashboardId(id.0);
     let mut dashboard = app.catalog.seen_dashboard(caller.project.id, id, caller.viewer()).await?;
     let filters = ReadQuery::object("filters_override", query.filters_override.as_ref())?;
+    filters.as_ref().map(|filters| check_filters("filters_override", filters)).transpose()?;
     let variables = ReadQuery::object("variables_override", query.variables_override.as_ref())?;
     app.catalog.note_access(&mut dashboard).await?;
     let view = app.catalog.dashboard_view(dashboard, user).await?;

@@ -65,6 +65,11 @@ impl Error {
         error
     }
 
+    /// The kind of error, as bodies name it.
+    pub fn kind(&self) -> &'static str {
+        self.body.kind
+    }
+
     /// What went wrong, for people.
     pub fn detail(&self) -> &str {
         &self.body.detail
@@ -92,6 +97,13 @@ impl Error {
     /// 400: the body is not what it says it is.
     pub fn parse(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", "parse_error", detail, None)
+    }
+
+    /// 400: a field that holds a question or a template does not have its shape.
+    pub fn misshapen(attr: impl Into<String>, detail: impl Into<String>) -> Self {
+        let mut error = Self::parse(detail);
+        error.body.attr = Some(Some(attr.into()));
+        error
     }
 
     pub fn unauthenticated() -> Self {

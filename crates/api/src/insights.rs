@@ -21,14 +21,14 @@ use crate::{
     App, AppState, Body, Created, Error, Found, NeverDeleted, Patch, Query, Reader, Resource,
     Result, Routes, TextId, Writer,
 };
-use answer::{How, InsightAnswer, refresh};
+use answer::{How, InsightAnswer, OnTop, refresh};
 use looking::Looker;
 use query::Refresh;
 use shape::ShownInsight;
 
 /// Ours: a list shows up to a thousand insights, so each stays small.
 const DESCRIPTION_CHARS_MAX: usize = 16_384;
-pub(crate) const QUERY_BYTES_MAX: usize = 64 << 10;
+const QUERY_BYTES_MAX: usize = 64 << 10;
 const DASHBOARDS_MAX: usize = 100;
 const VIEWED_AT_ONCE_MAX: usize = 1_000;
 /// Upstream's length of the list of insights that one looked at last.
@@ -146,15 +146,16 @@ async fn read(
     looker.check(&insight)?;
     let mut shown = looker.show(insight);
     let insight = shown.insight();
-    if let Some(on) = given(query.from_dashboard.as_ref()) {
+    let from = given(query.from_dashboard.as_ref()).map(|on| {
         let on = on.parse().ok().map(DashboardId).filter(|on| insight.dashboards.contains(on));
-        let on = on.ok_or_else(|| {
+        on.ok_or_else(|| {
             let detail = "The insight is not on this dashboard.";
             Error::invalid("from_dashboard", "invalid_input", detail)
-        })?;
-        let dashboard = app.catalog.dashboard(project.id, on, user, Among::Live).await?;
-        (how.filters, how.variables) =
-            (dashboard.look.filters, dashboard.look.variables.unwrap_or_default());
+        })
+    });
+    // A link to a dashboard shows an insight as it is there, and in no other way.
+    if let Some(on) = from.transpose()?.or(looker.dashboard()) {
+        how = OnTop::of(&app, project.id, on).await?.how(how.refresh, insight.id);
     }
     let asked = answer::question(insight);
     let answer = match how.refresh {
@@ -280,7 +281,7 @@ impl InsightFields {
             return Err(Error::invalid("dashboards", "max_length", detail));
         }
         let filters = self.filters.nullable().map(Option::unwrap_or_default);
-        max_bytes("filters", &filters, QUERY_BYTES_MAX)?;
+        filters.as_ref().map(|filters| check_old("filters", filters)).transpose()?;
         Ok(InsightChange {
             name: self.name.nullable(),
             derived_name: self.derived_name.nullable(),
@@ -300,15 +301,23 @@ impl InsightFields {
 /// A query that has the shape of one; what it names is looked for when it runs.
 fn query(sent: Value) -> Result<Map<String, Value>> {
     let Value::Object(query) = sent else {
-        return Err(Error::parse("query: Input should be a valid dictionary"));
+        return Err(Error::misshapen("query", "Input should be a valid dictionary"));
     };
-    max_bytes("query", &query, QUERY_BYTES_MAX)?;
-    check_query(&query).map_err(|why| Error::parse(format!("query.{why}")))?;
+    check_query("query", &query)?;
     Ok(query)
 }
 
+/// The same of a question as old clients ask it.
+pub(crate) fn check_old(attr: &str, filters: &Map<String, Value>) -> Result<()> {
+    max_bytes(attr, filters, QUERY_BYTES_MAX)?;
+    let refused = |why: ::query::Error| Error::invalid(attr, "invalid_input", why.to_string());
+    ::query::query_of(filters, None).map(drop).map_err(refused)
+}
+
 /// Kinds that are known and not built are kept: whoever brings an insight along must not lose it.
-pub(crate) fn check_query(query: &Map<String, Value>) -> std::result::Result<(), String> {
-    InsightKind::of_query(query)?;
-    ::query::check(&Value::Object(query.clone())).map_err(|why| why.to_string())
+pub(crate) fn check_query(attr: &str, query: &Map<String, Value>) -> Result<()> {
+    max_bytes(attr, query, QUERY_BYTES_MAX)?;
+    let misshapen = |why: String| Error::misshapen(attr, why);
+    InsightKind::of_query(query).map_err(misshapen)?;
+    ::query::check(&Value::Object(query.clone())).map_err(|why| misshapen(why.to_string()))
 }

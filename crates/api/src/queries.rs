@@ -67,8 +67,8 @@ impl Question {
             query,
             refresh,
             id: self.client_query_id.filter(|id| !id.is_empty()),
-            filters_override: self.filters_override.unwrap_or_default(),
-            variables_override: self.variables_override.unwrap_or_default(),
+            filters: self.filters_override.into_iter().collect(),
+            variables: self.variables_override.unwrap_or_default(),
             insights: Sight::Everything,
         })
     }

@@ -253,7 +253,12 @@ fn print(tile: &Printed<'_>) -> String {
 }
 
 fn print_answer(insight: &ShownInsight) -> String {
-    let rows = table(insight.answered());
+    let answer = insight.answered();
+    if let Some(failure) = &answer.failure {
+        let why = escape(&failure.message);
+        return format!("<p class=\"empty\">This could not be calculated: {why}</p>");
+    }
+    let rows = table(answer);
     let Some((head, body)) = rows.split_first() else {
         return "<p class=\"empty\">No result yet</p>".into();
     };

@@ -92,7 +92,7 @@ impl Editable for Action {
         read(&row, tags)
     }
 
-    async fn save(&self, tx: &mut Tx, before: &Self) -> Result<()> {
+    async fn save(&mut self, tx: &mut Tx, before: &Self) -> Result<()> {
         tx.run(
             "UPDATE actions SET name = $2, description = $3, post_to_slack = $4, \
              slack_message_format = $5, steps = $6, pinned_at = $7, deleted = $8, \

@@ -1,13 +1,27 @@
 //! The activity log: who changed what, written in the same transaction as the change.
 
-use model::{ObjectKind, OrganizationId, ProjectId, Sight, Timestamp, User, UserId, Window};
+use model::definition::{EventDefinition, PropertyDefinition};
+use model::flag::FeatureFlag;
+use model::{
+    Action, Annotation, Cohort, Insight, ObjectKind, OrganizationId, ProjectId, Sight, Timestamp,
+    User, UserId, Window,
+};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use crate::GroupType;
 use crate::access_controls::Kept;
+use crate::boards::Board;
 use crate::db::{Row, Tx, args};
+use crate::keys::PersonalKey;
+use crate::members::Member;
+use crate::organizations::OrganizationRow;
+use crate::persons::LoggedPerson;
+use crate::projects::ProjectRow;
+use crate::roles::RoleRow;
 use crate::{Catalog, Error, Result, select, users};
 
 /// Who acts, and where the change is shown.
@@ -56,7 +70,7 @@ impl Item {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Change {
     #[serde(rename = "type")]
     pub scope: String,
@@ -66,7 +80,7 @@ pub struct Change {
     pub after: Option<Value>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeAction {
     Created,
@@ -77,7 +91,7 @@ pub enum ChangeAction {
     Split,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Detail {
     pub id: Option<String>,
     pub changes: Vec<Change>,
@@ -98,7 +112,9 @@ pub struct Entry {
     pub activity: String,
     pub scope: String,
     pub item_id: String,
-    pub detail: Detail,
+    /// As it was written: whatever people once stored, the log stays readable.
+    #[schemars(with = "Detail")]
+    pub detail: Box<RawValue>,
     pub created_at: Timestamp,
     pub organization_id: OrganizationId,
     pub is_system: bool,
@@ -131,6 +147,25 @@ pub enum Direction {
     Older,
     Newer,
 }
+
+/// What the log tells of.
+pub const SCOPES: &[&str] = &[
+    Action::SCOPE,
+    Annotation::SCOPE,
+    Board::SCOPE,
+    Cohort::SCOPE,
+    EventDefinition::SCOPE,
+    FeatureFlag::SCOPE,
+    GroupType::SCOPE,
+    Insight::SCOPE,
+    Member::SCOPE,
+    OrganizationRow::SCOPE,
+    PersonalKey::SCOPE,
+    LoggedPerson::SCOPE,
+    ProjectRow::SCOPE,
+    PropertyDefinition::SCOPE,
+    RoleRow::SCOPE,
+];
 
 const COLUMNS: &str = "a.id, a.organization_id, a.activity, a.scope, a.item_id, a.detail, \
      a.is_system, a.created_at";

@@ -104,7 +104,7 @@ impl Editable for Annotation {
         read(&tx.one(sql, args![actor.project, id]).await?)
     }
 
-    async fn save(&self, tx: &mut Tx, _: &Self) -> Result<()> {
+    async fn save(&mut self, tx: &mut Tx, _: &Self) -> Result<()> {
         tx.run(
             "UPDATE annotations SET content = $2, date_marker = $3, creation_type = $4, \
              scope = $5, deleted = $6, updated_at = $7, insight_id = $8, dashboard_id = $9 \

@@ -132,7 +132,7 @@ impl Editable for Board {
         Ok(Self { dashboard, tiles: tiles::all_of(tx, id).await?, actor: *actor, at: None })
     }
 
-    async fn save(&self, tx: &mut Tx, before: &Self) -> Result<()> {
+    async fn save(&mut self, tx: &mut Tx, before: &Self) -> Result<()> {
         let (head, look) = (&self.dashboard.head, &self.dashboard.look);
         if self.dashboard != before.dashboard {
             tx.run(
@@ -165,7 +165,8 @@ impl Editable for Board {
             dashboard: head.id,
             now: self.at.unwrap_or(head.created_at),
         };
-        writing.save(tx, &before.tiles, &self.tiles).await
+        writing.save(tx, &before.tiles, &self.tiles).await?;
+        self.number_new_tiles(tx, before).await
     }
 
     fn project(&self) -> ProjectId {
@@ -337,6 +338,7 @@ impl Catalog {
         }
         if restores && was_deleted {
             let on_it = insight_making::ever_on(&mut tx, id).await?;
+            insight_making::keep_off_others(&mut tx, actor, viewer, &on_it).await?;
             insight_making::show(&mut tx, actor, on_it, Shown::Yes, self.clock.now()).await?;
         }
         tx.commit().await

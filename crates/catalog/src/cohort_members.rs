@@ -8,12 +8,13 @@ use model::{Cohort, CohortId, ProjectId, Window};
 use serde_json::{Map, Value as Json};
 use uuid::Uuid;
 
+use crate::activity::{Change, ChangeAction};
 use crate::bulk::Rows;
 use crate::db::{Tx, Value, args};
 use crate::edit::Editable;
 use crate::ingest::{PERSON_COLUMNS, read_person};
 use crate::select::Condition;
-use crate::{Actor, Catalog, Error, PersonWithIds, Result};
+use crate::{Actor, Catalog, Error, Logged, PersonWithIds, Result};
 
 /// Persons that are looked at before others get a turn.
 pub(crate) const PERSONS_AT_ONCE: i64 = 1_000;
@@ -75,7 +76,7 @@ impl Catalog {
         let mut tx = self.db.begin().await?;
         let cohort = list(&mut tx, actor, id).await?;
         write_members(&mut tx, project, id, LISTED, &found).await?;
-        let cohort = self.recount(&mut tx, actor, cohort).await?;
+        let cohort = self.recount_and_log(&mut tx, actor, cohort).await?;
         tx.commit().await?;
         Ok(cohort)
     }
@@ -89,7 +90,7 @@ impl Catalog {
         if tx.run(sql, args![id, LISTED, cohort.team_id, uuid]).await? == 0 {
             return Err(Error::NotFound);
         }
-        self.recount(&mut tx, actor, cohort).await?;
+        self.recount_and_log(&mut tx, actor, cohort).await?;
         tx.commit().await
     }
 
@@ -107,6 +108,22 @@ impl Catalog {
         let cohort = self.recount(&mut tx, actor, cohort).await?;
         tx.commit().await?;
         Ok(cohort)
+    }
+
+    /// The log tells how many there are, and not who: it outlives a deleted person.
+    async fn recount_and_log(&self, tx: &mut Tx, actor: &Actor, before: Cohort) -> Result<Cohort> {
+        let after = self.recount(tx, actor, before.clone()).await?;
+        if after.count != before.count {
+            let change = Change {
+                scope: Cohort::SCOPE.into(),
+                action: ChangeAction::Changed,
+                field: Some("count".into()),
+                before: Some(before.count.into()),
+                after: Some(after.count.into()),
+            };
+            tx.log(actor, Cohort::UPDATED, &after, vec![change], self.clock.now()).await?;
+        }
+        Ok(after)
     }
 
     async fn recount(&self, tx: &mut Tx, actor: &Actor, cohort: Cohort) -> Result<Cohort> {

@@ -119,7 +119,7 @@ impl Editable for Cohort {
         read(&tx.one(sql, args![project, id]).await?)
     }
 
-    async fn save(&self, tx: &mut Tx, _: &Self) -> Result<()> {
+    async fn save(&mut self, tx: &mut Tx, _: &Self) -> Result<()> {
         tx.run(
             "UPDATE cohorts SET name = $2, description = $3, filters = $4, deleted = $5, \
              is_calculating = $6, pending_version = $7 WHERE id = $1",

@@ -33,8 +33,9 @@ pub(crate) trait Editable: Logged + Clone + PartialEq {
     /// The object, deleted or not, with its row locked until the transaction ends.
     async fn lock(tx: &mut Tx, actor: &Actor, id: Self::Id) -> Result<Self>;
 
-    /// Writes what differs from `before`, and what follows from it.
-    async fn save(&self, tx: &mut Tx, before: &Self) -> Result<()>;
+    /// Writes what differs from `before` and what follows from it, and takes over what the store
+    /// made up.
+    async fn save(&mut self, tx: &mut Tx, before: &Self) -> Result<()>;
 
     /// The project whose log tells of the change.
     fn project(&self) -> ProjectId;

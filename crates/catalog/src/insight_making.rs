@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use model::{
     DashboardId, DashboardLook, Insight, InsightId, InsightKind, ProjectId, Sight, Timestamp,
-    UserId,
+    UserId, Viewer,
 };
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::Value as Json;
 
 use crate::boards::{self, project_of};
-use crate::db::{Tx, args};
+use crate::db::{Tx, Value, args};
 use crate::dialect::placeholders;
 use crate::insights::{INSIGHT_NAME_CHARS_MAX, NewInsight, OBJECT, by_ids};
 use crate::tiles::{Content, TileState};
@@ -90,8 +90,8 @@ pub(crate) async fn insert(
             new.name.as_deref(),
             new.derived_name.as_deref(),
             new.description.as_deref(),
-            new.query.clone().map(Value::Object),
-            Value::Object(new.filters.clone()),
+            new.query.clone().map(Json::Object),
+            Json::Object(new.filters.clone()),
             kind.map(InsightKind::as_str),
             new.order,
             new.favorited,
@@ -126,6 +126,21 @@ pub(crate) async fn ever_on(tx: &mut Tx, dashboard: DashboardId) -> Result<Vec<I
     let sql = "SELECT t.insight_id FROM dashboard_tiles t JOIN insights i ON i.id = t.insight_id \
                WHERE t.dashboard_id = $1 AND i.deleted AND NOT t.deleted";
     tx.all(sql, args![dashboard]).await?.iter().map(|row| row.get("insight_id")).collect()
+}
+
+/// Insights that come back with one dashboard stay off those that the viewer may not edit.
+pub(crate) async fn keep_off_others(
+    tx: &mut Tx,
+    actor: &Actor,
+    viewer: Viewer<'_>,
+    ids: &[InsightId],
+) -> Result<()> {
+    let found = by_ids(tx, project_of(actor)?, actor.user, ids.to_vec()).await?;
+    let places = found.iter().flat_map(|insight| &insight.places);
+    let closed = places.filter(|place| !place.guard.rights(viewer).can_edit());
+    let tiles: Vec<Value> = closed.map(|place| place.tile.into()).collect();
+    let sql = "UPDATE dashboard_tiles SET deleted = TRUE WHERE id IN {list}";
+    tx.run_in(sql, args![], &tiles).await
 }
 
 /// Hides insights or brings them back, as a part of what happens to their dashboard.

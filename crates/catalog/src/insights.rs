@@ -200,7 +200,7 @@ impl Editable for Insight {
         read_all(tx, project, actor.user, &rows).await?.pop().ok_or(Error::NotFound)
     }
 
-    async fn save(&self, tx: &mut Tx, before: &Self) -> Result<()> {
+    async fn save(&mut self, tx: &mut Tx, before: &Self) -> Result<()> {
         let kind = InsightKind::of(self.query.as_ref(), &self.filters);
         tx.run(
             "UPDATE insights SET name = $2, derived_name = $3, description = $4, query = $5, \
@@ -378,9 +378,16 @@ impl Catalog {
             set(&mut insight.favorited, change.favorited);
             set(&mut insight.saved, change.saved);
             let may = |place: &Place| place.guard.rights(viewer).can_edit();
-            // What is deleted leaves every dashboard.
-            if change.deleted == Some(true) && !insight.deleted && !insight.places.iter().all(may) {
-                return Err(Error::Forbidden(CANNOT_REMOVE));
+            // What is deleted leaves every dashboard, and what is restored is back on each.
+            let (was_deleted, all_may) = (insight.deleted, insight.places.iter().all(may));
+            match change.deleted {
+                Some(true) if !was_deleted && !all_may => {
+                    return Err(Error::Forbidden(CANNOT_REMOVE));
+                }
+                Some(false) if was_deleted && !all_may => {
+                    return Err(Error::Forbidden(CANNOT_ADD));
+                }
+                _ => {}
             }
             set(&mut insight.deleted, change.deleted);
             set(&mut insight.tags, change.tags);

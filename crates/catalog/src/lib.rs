@@ -66,7 +66,7 @@ use tokio::sync::{Notify, watch};
 pub use access_controls::{AccessRule, ProjectStanding, RuleSubject, RuleTarget};
 pub use actions::{ActionChange, NewAction};
 pub use activity::{
-    ActivityFilter, Actor, Change, ChangeAction, Detail, Direction, Entry, Logged, Mark,
+    ActivityFilter, Actor, Change, ChangeAction, Detail, Direction, Entry, Logged, Mark, SCOPES,
 };
 pub use annotations::{AnnotationChange, AnnotationFilter, NewAnnotation};
 pub use boards::{Contents, DashboardChange, NewDashboard};

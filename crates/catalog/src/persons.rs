@@ -107,7 +107,7 @@ impl PersonFilter {
 
 /// The person a line of the log is about.
 #[derive(Serialize)]
-struct LoggedPerson(PersonNo, Uuid);
+pub(crate) struct LoggedPerson(PersonNo, Uuid);
 
 impl Logged for LoggedPerson {
     const SCOPE: &'static str = "Person";

@@ -184,6 +184,7 @@ impl Catalog {
         let mut tx = self.db.begin().await?;
         let settings = new.settings.clone();
         let mut project = insert(&mut tx, actor.organization, new, now).await?;
+        check_primary(&mut tx, &project).await?;
         keep_private(&mut tx, &project, &settings, now).await?;
         project.settings = settings;
         let actor = Actor { project: Some(project.id), ..*actor };
@@ -208,6 +209,9 @@ impl Catalog {
         after.settings.apply(change.settings);
         if after == before {
             return Ok(before);
+        }
+        if after.settings.get(PRIMARY) != before.settings.get(PRIMARY) {
+            check_primary(&mut tx, &after).await?;
         }
         after.updated_at = now;
         tx.run(
@@ -364,13 +368,25 @@ pub(crate) async fn hide_all(tx: &mut Tx, of: OrganizationId, now: Timestamp) ->
     Ok(())
 }
 
+const PRIMARY: &str = "primary_dashboard";
+
+/// A project's first page is one of its own dashboards.
+async fn check_primary(tx: &mut Tx, project: &ProjectRow) -> Result<()> {
+    let Some(id) = project.settings.get(PRIMARY).as_i64().map(DashboardId) else { return Ok(()) };
+    let sql = "SELECT id FROM dashboards WHERE id = $1 AND project_id = $2 AND NOT deleted";
+    if tx.optional(sql, args![id, project.id]).await?.is_some() {
+        return Ok(());
+    }
+    let detail = format!("Invalid pk \"{id}\" - object does not exist.");
+    Err(Error::Unfit { field: PRIMARY, code: "does_not_exist", detail })
+}
+
 /// A dashboard that goes away is nobody's first page any more.
 pub(crate) async fn forget_dashboard(
     tx: &mut Tx,
     id: ProjectId,
     dashboard: DashboardId,
 ) -> Result<()> {
-    const PRIMARY: &str = "primary_dashboard";
     let Value::Object(mut settings) = stored(&locked(tx, id).await?.settings) else {
         return Ok(());
     };

@@ -179,7 +179,7 @@ impl Catalog {
         let mut after = before.clone();
         after.enabled = change.enabled.unwrap_or(after.enabled);
         after.settings = change.settings.unwrap_or(after.settings);
-        if after.enabled && !before.enabled {
+        if change.enabled == Some(true) {
             let sql = "SELECT settings FROM organizations WHERE id = $1";
             let row = tx.one(sql, args![actor.organization]).await?;
             if !OrganizationSettings::stored(row.json("settings")?).is_on(SHARING_ALLOWED) {

@@ -1,14 +1,15 @@
 //! What may happen to the tiles of one dashboard.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use model::{Button, InsightId, NoteId, TileId, TileLook};
 use serde_json::{Map, Value};
 
 use crate::boards::Board;
+use crate::db::Tx;
 use crate::edit::set;
 use crate::tiles::{Content, TileState};
-use crate::{Error, NewInsight, Result};
+use crate::{Error, NewInsight, Result, tiles};
 
 /// A tile of a new dashboard.
 pub struct NewTile {
@@ -103,6 +104,21 @@ impl Board {
         set(&mut tile.look.filters_overrides, change.filters_overrides);
         set(&mut tile.look.show_description, change.show_description);
         set(&mut tile.look.transparent_background, change.transparent_background);
+        Ok(())
+    }
+
+    /// What was made has a number now, by which the log tells of it.
+    pub(crate) async fn number_new_tiles(&mut self, tx: &mut Tx, before: &Self) -> Result<()> {
+        let is_new = |tile: &TileState| tile.id.is_none();
+        if !self.tiles.iter().any(is_new) {
+            return Ok(());
+        }
+        let known: HashSet<TileId> = before.tiles.iter().filter_map(|tile| tile.id).collect();
+        let stored = tiles::all_of(tx, self.dashboard.head.id).await?;
+        let made = stored.into_iter().filter(|tile| tile.id.is_some_and(|id| !known.contains(&id)));
+        // Both in the order in which they were written.
+        let new = self.tiles.iter_mut().filter(|tile| tile.id.is_none());
+        new.zip(made).for_each(|(new, made)| *new = made);
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::ask::Ask;
 use crate::db::{Row, Tx, Value, args};
 use crate::dialect::placeholders;
-use crate::{Actor, Error, NewInsight, Result, insight_making, users};
+use crate::{Actor, Catalog, Error, NewInsight, Result, insight_making, users};
 
 /// Ours: a page with more is not read by anybody, and each is loaded with its dashboard.
 pub const TILES_MAX: usize = 500;
@@ -47,7 +47,11 @@ impl TileState {
         };
         json!({
             "id": self.id, "insight": insight, "text": text, "button_tile": button,
-            "layouts": self.look.layouts, "color": self.look.color, "deleted": self.deleted,
+            "layouts": self.look.layouts, "color": self.look.color,
+            "filters_overrides": self.look.filters_overrides,
+            "show_description": self.look.show_description,
+            "transparent_background": self.look.transparent_background,
+            "deleted": self.deleted,
         })
     }
 }
@@ -142,6 +146,21 @@ pub(crate) async fn shown(
         tiles.push(Tile { id: row.get("id")?, look: read_look(row)?, shows });
     }
     Ok(tiles)
+}
+
+impl Catalog {
+    /// What the tiles of a dashboard put on top of the insights that they show.
+    pub async fn tile_filters(
+        &self,
+        on: DashboardId,
+    ) -> Result<HashMap<InsightId, Map<String, Json>>> {
+        let sql = "SELECT insight_id, filters_overrides FROM dashboard_tiles \
+                   WHERE dashboard_id = $1 AND NOT deleted AND insight_id IS NOT NULL";
+        let rows = self.db.all(sql, args![on]).await?;
+        rows.iter()
+            .map(|row| Ok((row.get("insight_id")?, row.json("filters_overrides")?)))
+            .collect()
+    }
 }
 
 async fn places_of_notes(

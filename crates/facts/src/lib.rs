@@ -27,7 +27,7 @@ pub use elements::{Element, parse as parse_elements};
 pub use error::{Error, Result};
 pub use filters::Filters;
 pub use groups::{GroupFacts, Groups};
-pub use matcher::{CLEANED, Matcher};
+pub use matcher::{CLEANED, Matcher, check_pattern};
 pub use people::{People, PersonFacts};
 pub use sessions::{SessionFacts, SessionField, SessionValue};
 pub use world::{ActionFacts, Expressions, Needs, World};

@@ -293,6 +293,11 @@ fn regex(value: &Json) -> Result<Regex> {
     compile(&model::property::text(value))
 }
 
+/// Whether a text is a pattern that events can be compared with.
+pub fn check_pattern(pattern: &str) -> Result<()> {
+    compile(pattern).map(drop)
+}
+
 pub(crate) fn compile(pattern: &str) -> Result<Regex> {
     let refused = |why: &str| Error::Refused(format!("Invalid regex: {why}"));
     if pattern.chars().count() > REGEX_CHARS_MAX {

@@ -243,6 +243,17 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+fn filters<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Json, D::Error> {
+    let sent = Json::deserialize(deserializer)?;
+    let fits = match &sent {
+        Json::Null | Json::Object(_) => true,
+        Json::Array(filters) => filters.iter().all(Json::is_object),
+        _ => false,
+    };
+    let why = || serde::de::Error::custom("Expected a list of filters, or a group of them.");
+    if fits { Ok(sent) } else { Err(why()) }
+}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CompareFilter {
@@ -258,6 +269,8 @@ pub struct Overrides {
     pub date_to: Option<String>,
     #[serde(rename = "explicitDate")]
     pub explicit_date: Option<bool>,
+    /// A list of property filters, or a group of them.
+    #[serde(deserialize_with = "filters")]
     pub properties: Json,
     pub breakdown_filter: Option<BreakdownFilter>,
     pub interval: Option<Interval>,
@@ -344,7 +357,7 @@ pub(crate) fn read<T: DeserializeOwned>(json: &Json) -> Result<(Base, T)> {
 }
 
 fn parse<T: DeserializeOwned>(json: Json) -> Result<T> {
-    serde_json::from_value(json).map_err(|error| Error::Parse(error.to_string()))
+    model::read(&json).map_err(|why| Error::Parse(why.in_query()))
 }
 
 pub(crate) fn check_group(index: Option<usize>) -> Result<()> {
@@ -434,8 +447,18 @@ mod tests {
             "breakdown_filter": {"breakdown": "x", "breakdowns": null, "breakdown_limit": null,
                 "breakdown_hide_other_aggregation": null, "breakdown_normalize_url": null},
         });
-        let overrides: Overrides = serde_json::from_value(overrides).unwrap();
+        let overrides: Overrides = model::read(&overrides).unwrap();
         assert!(!overrides.breakdown_filter.unwrap().asks_nothing());
+        for (field, value) in [
+            ("date_from", json!(5)),
+            ("properties", json!("x")),
+            ("properties", json!([5])),
+            ("breakdown_filter", json!([])),
+            ("interval", json!("fortnight")),
+        ] {
+            let refused = model::read::<Overrides>(&json!({ field: value })).unwrap_err();
+            assert_eq!(refused.attr, field);
+        }
     }
 
     #[test]

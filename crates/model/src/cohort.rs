@@ -92,7 +92,13 @@ fn check(tree: &Value, depth: usize, conditions: &mut usize) -> Result<(), Filte
     if depth > DEPTH_MAX {
         return Err(FilterError::Shape("Conditions are nested too deeply."));
     }
-    let kind = tree.get("type").and_then(Value::as_str).unwrap_or("person");
+    let shape = |why| Err(FilterError::Shape(why));
+    let Value::Object(fields) = tree else { return shape("A condition is an object.") };
+    let kind = match fields.get("type") {
+        None | Some(Value::Null) => "person",
+        Some(Value::String(kind)) => kind,
+        Some(_) => return shape("The type of a condition is a word."),
+    };
     match kind {
         "AND" | "OR" => {
             let values = tree.get("values").and_then(Value::as_array);
@@ -104,14 +110,24 @@ fn check(tree: &Value, depth: usize, conditions: &mut usize) -> Result<(), Filte
             *conditions += 1;
             Ok(())
         }
-        _ => {
+        "person" | "cohort" | "precalculated-cohort" | "static-cohort" => {
             *conditions += 1;
-            let operator = match tree.get("operator").and_then(Value::as_str) {
+            if !matches!(fields.get("negation"), None | Some(Value::Null | Value::Bool(_))) {
+                return shape("The negation of a condition is true or false.");
+            }
+            let value = fields.get("value").unwrap_or(&Value::Null);
+            let nested = |value: &Value| value.is_object() || value.is_array();
+            if value.is_object() || value.as_array().is_some_and(|all| all.iter().any(nested)) {
+                return shape("The value of a condition is a word, a number, or a list of them.");
+            }
+            let operator = match fields.get("operator").and_then(Value::as_str) {
                 Some(word) => Operator::parse(word)?,
                 None => Operator::Exact,
             };
-            property::check(operator, tree.get("value").unwrap_or(&Value::Null))
+            property::check(operator, value)
         }
+        _ if fields.contains_key("values") => shape("Groups of conditions are AND or OR."),
+        _ => shape("Conditions are of type person or cohort."),
     }
 }
 
@@ -165,6 +181,19 @@ mod tests {
             (json!({ "type": "AND", "values": vec![leaf.clone(); 501] }), false),
             (deep, false),
             (json!([]), false),
+            (json!({ "type": "XOR", "values": [leaf] }), false),
+            (json!({ "type": "OR", "values": [5] }), false),
+            (
+                json!({ "type": "OR", "values": [{ "type": "planet", "key": "x", "value": 1 }] }),
+                false,
+            ),
+            (json!({ "type": "OR", "values": [{ "type": 5, "key": "x", "value": 1 }] }), false),
+            (
+                json!({ "type": "OR", "values": [{ "key": "x", "value": 1, "negation": "x" }] }),
+                false,
+            ),
+            (json!({ "type": "OR", "values": [{ "key": "x", "value": { "a": 1 } }] }), false),
+            (json!({ "type": "OR", "values": [{ "key": "x", "value": [[1]] }] }), false),
         ] {
             let filters = json!({ "properties": tree });
             let found = cohort_tree(filters.as_object().unwrap());

@@ -16,6 +16,7 @@ mod insight;
 pub mod person;
 mod project;
 pub mod property;
+mod read;
 pub mod scope;
 mod settings;
 mod time;
@@ -40,6 +41,7 @@ pub use id::{
 };
 pub use insight::{Insight, InsightKind, Place};
 pub use project::{OfProject, ProjectSettings, ProjectSettingsChange};
+pub use read::{kind_of, read};
 pub use settings::{Refusal, Settings, SettingsChange, Table};
 pub use time::{Clock, Timestamp, is_time_zone};
 pub use warning::{Throttle, Warning, WarningDetails, WarningKind};

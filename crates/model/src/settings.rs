@@ -170,6 +170,26 @@ pub struct Refusal {
     pub detail: String,
 }
 
+impl Refusal {
+    /// Of a field inside another one.
+    pub fn under(mut self, attr: &str) -> Self {
+        self.attr = match self.attr.as_str() {
+            "" => attr.to_owned(),
+            inside => format!("{attr}__{inside}"),
+        };
+        self
+    }
+
+    /// As a question is told of it: `series.0.math: "x" is not a valid choice.`
+    pub fn in_query(&self) -> String {
+        let Self { attr, detail, .. } = self;
+        match attr.as_str() {
+            "" => detail.clone(),
+            path => format!("{}: {detail}", path.replace("__", ".")),
+        }
+    }
+}
+
 /// The settings one kind of object has.
 pub trait Table {
     const NAME: &'static str;

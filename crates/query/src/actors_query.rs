@@ -190,7 +190,9 @@ impl ActorsQuery {
         }
         // On top of a number, a dashboard's filters are the insight's.
         if self.behind.is_none() {
-            parts.extend(filters.read(&overrides.properties)?);
+            for properties in overrides.properties() {
+                parts.extend(filters.read(properties)?);
+            }
         }
         match group {
             Some(index) => {

@@ -212,7 +212,8 @@ impl EventsQuery {
             let id = call("toString", vec![field(&["person_id"])]);
             rows.push(binary(BinaryOp::Equal, id, literal(person)));
         }
-        for properties in [&self.properties, &self.fixed_properties, &overrides.properties] {
+        let own = [&self.properties, &self.fixed_properties];
+        for properties in own.into_iter().chain(overrides.properties()) {
             rows.extend(filters.read(properties)?);
         }
         if self.filter_test_accounts == Some(true) {

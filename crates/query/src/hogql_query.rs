@@ -64,8 +64,8 @@ impl HogqlQuery {
             variables.insert(variable.code_name.clone(), given(variable));
         }
         for changed in overrides.variables.values() {
-            let variable: Variable = serde_json::from_value(changed.clone())
-                .map_err(|why| Error::Parse(format!("variables_override: {why}")))?;
+            let variable: Variable = model::read(changed)
+                .map_err(|why| Error::Parse(format!("variables_override: {}", why.in_query())))?;
             variables.insert(variable.code_name.clone(), given(&variable));
         }
         let values = self.values.clone().unwrap_or_default().into_iter().collect();
@@ -80,7 +80,9 @@ impl HogqlQuery {
         let conditions = Conditions { world, rows: Rows::Events };
         let mut parts = Vec::new();
         parts.extend(conditions.read(&own.properties)?);
-        parts.extend(conditions.read(&overrides.properties)?);
+        for properties in overrides.properties() {
+            parts.extend(conditions.read(properties)?);
+        }
         if own.filter_test_accounts == Some(true) {
             parts.extend(conditions.read(&world.test_account_filters)?);
         }

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::{Error, Result};
+
 /// The kind of insight that old filters ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OldInsight {
@@ -12,6 +14,9 @@ pub enum OldInsight {
 }
 
 type Fields = Map<String, Json>;
+
+/// What `insight` may say.
+const WORDS: [&str; 6] = ["TRENDS", "STICKINESS", "LIFECYCLE", "FUNNELS", "RETENTION", "PATHS"];
 
 /// What a filter is called there, and here.
 const TRENDS: &[(&str, &str)] = &[
@@ -52,9 +57,14 @@ fn picked(filters: &Fields, names: &[(&str, &str)]) -> Json {
 }
 
 /// None when the filters ask for nothing. `kind` says what is asked where the filters do not.
-pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Option<Json> {
+pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Result<Option<Json>> {
     if filters.is_empty() && kind.is_none() {
-        return None;
+        return Ok(None);
+    }
+    match filters.get("insight") {
+        None | Some(Json::Null) => {}
+        Some(Json::String(word)) if WORDS.contains(&word.as_str()) => {}
+        Some(other) => return Err(Error::Refused(format!("insight: {other} is not a kind."))),
     }
     let text = |name: &str| filters.get(name).and_then(Json::as_str);
     let shown_as = text("shown_as").unwrap_or_default();
@@ -76,7 +86,7 @@ pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Option<Json> {
     let mut set = |name: &str, value: Json| drop(query.insert(name.to_owned(), value));
     let has_series = !matches!(named, "RetentionQuery" | "PathsQuery");
     if has_series {
-        set("series", series(filters).into());
+        set("series", series(filters)?.into());
     }
     if has_series && let Some(interval) = text("interval") {
         set("interval", interval.into());
@@ -99,16 +109,22 @@ pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Option<Json> {
     {
         set("compareFilter", json!({ "compare": true }));
     }
-    Some(Json::Object(query))
+    Ok(Some(Json::Object(query)))
 }
 
 /// Events and actions in their order.
-fn series(filters: &Fields) -> Vec<Json> {
-    let entities = |name: &'static str| {
-        let all = filters.get(name).and_then(Json::as_array);
-        all.into_iter().flatten().filter_map(Json::as_object).map(move |entity| (name, entity))
-    };
-    let mut found: Vec<(&str, &Fields)> = entities("events").chain(entities("actions")).collect();
+fn series(filters: &Fields) -> Result<Vec<Json>> {
+    let mut found: Vec<(&str, &Fields)> = Vec::new();
+    for name in ["events", "actions"] {
+        let no_list = || Error::Refused(format!("{name}: Expected a list of objects."));
+        let all = match filters.get(name) {
+            None | Some(Json::Null) => continue,
+            Some(sent) => sent.as_array().ok_or_else(no_list)?,
+        };
+        for entity in all {
+            found.push((name, entity.as_object().ok_or_else(no_list)?));
+        }
+    }
     found.sort_by_key(|(_, entity)| entity.get("order").and_then(Json::as_i64).unwrap_or(0));
     let node = |(kind, entity): (&str, &Fields)| {
         let names = ["name", "custom_name", "math", "math_property", "math_group_type_index"];
@@ -134,7 +150,7 @@ fn series(filters: &Fields) -> Vec<Json> {
     if nodes.is_empty() {
         nodes.push(json!({ "kind": "EventsNode", "event": "$pageview" }));
     }
-    nodes
+    Ok(nodes)
 }
 
 /// A list or a group as it is; `{"key__operator": value}` as a list.
@@ -184,10 +200,19 @@ mod tests {
             "compareFilter": { "compare": true },
             "trendsFilter": { "display": "BoldNumber" },
         });
-        assert_eq!(query_of(filters.as_object().unwrap(), None), Some(expected));
-        assert_eq!(query_of(&Fields::new(), None), None);
+        let read = |filters: &Json, kind| query_of(filters.as_object().unwrap(), kind);
+        assert_eq!(read(&filters, None).unwrap(), Some(expected));
+        assert_eq!(query_of(&Fields::new(), None).unwrap(), None);
+        for wrong in [
+            json!({ "insight": "BOGUS" }),
+            json!({ "insight": 5 }),
+            json!({ "events": "zz" }),
+            json!({ "actions": [5] }),
+        ] {
+            assert!(read(&wrong, Some(OldInsight::Trend)).is_err(), "{wrong}");
+        }
         let retention = json!({ "period": "Week" });
-        let asked = query_of(retention.as_object().unwrap(), Some(OldInsight::Retention)).unwrap();
+        let asked = read(&retention, Some(OldInsight::Retention)).unwrap().unwrap();
         assert_eq!(asked["kind"], "RetentionQuery");
         assert_eq!(asked["retentionFilter"], json!({ "period": "Week" }));
     }

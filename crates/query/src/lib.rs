@@ -21,11 +21,11 @@ pub use error::{Error, Result};
 pub use events::{
     EventPage, Events, Mark, Order, People, Slice, ValuesKey, ValuesOf, Wanted, offset_max,
 };
-pub use facts::{ActionTest, Element, Filters, Zone, parse_moment};
+pub use facts::{ActionTest, Element, Filters, Zone, check_pattern, parse_moment};
 pub use legacy::{OldInsight, query_of};
 pub use live::{News, Watch, Watched};
 pub use queries::{
     Answer, Asked, Limits, Queries, QueryStatus, Refresh, Reply, Running, check_behaviour,
 };
-pub use question::check;
+pub use question::{check, check_filters};
 pub use shape::{Event, EventPerson, event_time};

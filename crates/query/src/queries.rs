@@ -24,7 +24,7 @@ pub use background::{QueryStatus, Running};
 use cache::Cache;
 pub use cohorts::check_behaviour;
 
-use crate::question::{Overrides, Question, Unwrapped, unwrap};
+use crate::question::{Overrides, Question, Unwrapped, read_filters, unwrap};
 use crate::reads::Turns;
 use crate::worlds::Worlds;
 use crate::{Error, Result};
@@ -91,17 +91,17 @@ pub struct Asked {
     pub refresh: Refresh,
     /// What the asker calls it, to ask for its state or to cancel it.
     pub id: Option<String>,
-    pub filters_override: Map<String, Json>,
-    pub variables_override: Map<String, Json>,
+    /// What lies on top of the question, the lowest layer first: a dashboard's, then a tile's.
+    pub filters: Vec<Map<String, Json>>,
+    pub variables: Map<String, Json>,
     /// The saved insights that the asker sees.
     pub insights: Sight,
 }
 
 impl Asked {
     pub fn new(query: Json, refresh: Refresh) -> Self {
-        let (filters_override, variables_override) = (Map::new(), Map::new());
-        let insights = Sight::Everything;
-        Self { query, refresh, id: None, filters_override, variables_override, insights }
+        let (filters, variables) = (Vec::new(), Map::new());
+        Self { query, refresh, id: None, filters, variables, insights: Sight::Everything }
     }
 }
 
@@ -173,7 +173,8 @@ impl Queries {
             |answer: Arc<Answer>| Reply::Answer { answer, is_cached: true, running: None };
         match (asked.refresh, known) {
             (Refresh::ForceAsync, _) => Ok(Reply::Running(self.start(project, ready, asked.id)?)),
-            (Refresh::ForceCache, known) => Ok(known.map_or(Reply::Unknown, answered)),
+            (Refresh::ForceCache, Some(answer)) => Ok(answered(answer)),
+            (Refresh::ForceCache, None) => ready.question.check_text().map(|()| Reply::Unknown),
             (Refresh::ForceBlocking, _) => self.wait(project, ready, asked.id).await,
             (_, Some(answer)) if fresh(&answer) => Ok(answered(answer)),
             (Refresh::Blocking, _) | (Refresh::AsyncExceptOnCacheMiss, None) => {
@@ -267,16 +268,12 @@ impl Inner {
             query = self.saved(project.id, saved, &asked.insights).await?;
         }
         let fields = fields.ok_or_else(|| Error::Parse("The query only names itself.".into()))?;
-        let overrides =
-            Overrides::new(asked.filters_override.clone(), asked.variables_override.clone());
+        let overrides = Overrides::new(asked.filters.clone(), asked.variables.clone());
         let mut question = Question::parse(&fields)?;
-        let on_top = serde_json::from_value(Json::Object(overrides.filters.clone()));
-        let on_top = on_top.map_err(|why| Error::Parse(why.to_string()))?;
+        let layers = overrides.filters.iter().map(read_filters).collect::<Result<Vec<_>>>()?;
         if let Some(insight) = question.insight_mut() {
             insight.set_path_cleaning(&project.settings.get("path_cleaning_filters"));
-            if !overrides.filters.is_empty() {
-                insight.apply_filters(&on_top);
-            }
+            layers.iter().for_each(|layer| insight.apply_filters(layer));
         }
         let query = Json::Object(fields);
         let parts = serde_json::json!([

@@ -1,7 +1,7 @@
 //! Questions as clients send them.
 
 use insights::Insight;
-use model::ActionId;
+use model::{ActionId, Refusal};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
@@ -40,35 +40,52 @@ pub(crate) struct DateRange {
 /// Filters and variables of a dashboard or of the request, on top of the question's own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Overrides {
-    /// As it was sent, for kinds that read more of it.
-    pub filters: Map<String, Json>,
-    pub properties: Json,
+    /// As they were sent, for kinds that read more of them; the lowest layer first.
+    pub filters: Vec<Map<String, Json>>,
     pub variables: Map<String, Json>,
 }
 
 impl Overrides {
-    pub fn new(filters: Map<String, Json>, variables: Map<String, Json>) -> Self {
-        let properties = filters.get("properties").cloned().unwrap_or_default();
-        Self { filters, properties, variables }
+    pub fn new(mut filters: Vec<Map<String, Json>>, variables: Map<String, Json>) -> Self {
+        filters.retain(|layer| !layer.is_empty());
+        Self { filters, variables }
     }
 
     pub fn is_empty(&self) -> bool {
-        let given = |name: &str| self.filters.get(name).is_some_and(|value| !value.is_null());
+        let given = |name: &str| {
+            self.filters.iter().any(|layer| layer.get(name).is_some_and(|value| !value.is_null()))
+        };
         !["date_from", "date_to", "properties"].into_iter().any(given)
     }
 
-    fn text(&self, name: &str) -> Option<String> {
-        self.filters.get(name).and_then(Json::as_str).map(str::to_owned)
+    /// Filters of all layers, each of which must hold.
+    pub fn properties(&self) -> impl Iterator<Item = &Json> {
+        self.filters.iter().filter_map(|layer| layer.get("properties"))
     }
 
-    /// Dates that are given take the place of the question's.
+    /// Dates that are given take the place of the question's, and of those in layers below.
     pub fn date_range(&self, own: Option<&DateRange>) -> DateRange {
-        let (from, to) = (self.text("date_from"), self.text("date_to"));
-        if from.is_none() && to.is_none() {
-            return own.cloned().unwrap_or_default();
-        }
-        DateRange { date_from: from, date_to: to, _explicit: None }
+        let text = |layer: &Map<String, Json>, name: &str| {
+            let text = layer.get(name).and_then(Json::as_str);
+            text.filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        let given = self.filters.iter().rev().find_map(|layer| {
+            let (date_from, date_to) = (text(layer, "date_from"), text(layer, "date_to"));
+            let is_given = date_from.is_some() || date_to.is_some();
+            is_given.then_some(DateRange { date_from, date_to, _explicit: None })
+        });
+        given.or_else(|| own.cloned()).unwrap_or_default()
     }
+}
+
+/// One layer of filters, in the shape that they must have.
+pub(crate) fn read_filters(layer: &Map<String, Json>) -> Result<insights::Overrides> {
+    read_strictly(&Json::Object(layer.clone()))
+}
+
+/// Whether filters of a dashboard or a tile have the shape of some.
+pub fn check_filters(filters: &Map<String, Json>) -> std::result::Result<(), Refusal> {
+    model::read::<insights::Overrides>(&Json::Object(filters.clone())).map(drop)
 }
 
 /// What is asked, out of what only says how it is shown. A saved insight is named by its short id.
@@ -141,6 +158,14 @@ impl Question {
         }
     }
 
+    /// Whether a statement is one; what it names is looked for when it runs.
+    pub fn check_text(&self) -> Result<()> {
+        match self {
+            Self::Hogql(query) => Ok(hogql::parse(&query.query).map(drop)?),
+            Self::Events(_) | Self::Insight(_) | Self::Actors(_) => Ok(()),
+        }
+    }
+
     /// Statements name cohorts in their text, or in the filters that are put into it.
     pub fn needs(&self, overrides: &Overrides) -> facts::Needs {
         let own = match self {
@@ -172,6 +197,9 @@ impl Question {
 fn read<T: DeserializeOwned>(query: &Map<String, Json>) -> Result<Box<T>> {
     let mut query = query.clone();
     ALWAYS_ALLOWED.iter().for_each(|name| drop(query.remove(*name)));
-    let read = serde_json::from_value(Json::Object(query));
-    read.map(Box::new).map_err(|why| Error::Parse(why.to_string()))
+    read_strictly(&Json::Object(query)).map(Box::new)
+}
+
+pub(crate) fn read_strictly<T: DeserializeOwned>(sent: &Json) -> Result<T> {
+    model::read(sent).map_err(|why| Error::Parse(why.in_query()))
 }

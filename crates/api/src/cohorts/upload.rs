@@ -44,12 +44,9 @@ impl<T: DeserializeOwned> Upload<T> {
                 continue;
             }
             let text = std::str::from_utf8(content).map_err(|_| malformed())?;
-            if text.contains('\0') || name.contains('\0') {
-                return Err(Error::refused("Null characters are not allowed."));
-            }
             fields.insert(name, form_value(text));
         }
-        Ok((body::typed(&Value::Object(fields))?, file))
+        Ok((body::typed(&body::fit(Value::Object(fields))?)?, file))
     }
 
     pub(super) fn among(&self) -> Among {

@@ -63,7 +63,7 @@ impl DashboardFields {
         };
         let (variables, colors) = (self.variables.nullable(), self.breakdown_colors.nullable());
         let quick_filters = self.quick_filter_ids.nullable();
-        max_bytes("filters", &filters, LOOK_BYTES_MAX)?;
+        filters.as_ref().map(|filters| check_filters("filters", filters)).transpose()?;
         max_bytes("variables", &variables, LOOK_BYTES_MAX)?;
         max_bytes("breakdown_colors", &colors, LOOK_BYTES_MAX)?;
         max_bytes("quick_filter_ids", &quick_filters, LOOK_BYTES_MAX)?;
@@ -82,6 +82,12 @@ impl DashboardFields {
             ..Default::default()
         })
     }
+}
+
+/// Filters that every tile can read, and not too many of them.
+pub(super) fn check_filters(attr: &str, filters: &Map<String, Value>) -> Result<()> {
+    max_bytes(attr, filters, LOOK_BYTES_MAX)?;
+    Ok(query::check_filters(filters).map_err(|why| why.under(attr))?)
 }
 
 /// What was sent, on top of what a dashboard is without it.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::AppState;
-use crate::insights::answer::{How, answer_all};
+use crate::insights::answer::{Failure, How, answer_all};
 use crate::insights::shape::ShownInsight;
 
 /// What the one who asked may do.
@@ -91,6 +91,9 @@ pub(crate) struct ShownTile {
     order: usize,
     last_refresh: Option<Timestamp>,
     is_cached: bool,
+    /// Why the insight has no result, where it cannot have one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Failure>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -161,6 +164,7 @@ impl Detail {
                 order,
                 last_refresh: None,
                 is_cached: false,
+                error: None,
             });
         }
         let look = dashboard.look;
@@ -195,10 +199,8 @@ impl Detail {
     pub(crate) async fn answer(&mut self, app: &AppState, project: &ProjectRow, refresh: Refresh) {
         let (filters, variables) = (self.filters.clone(), self.variables.clone());
         let asked = self.tiles.iter_mut().filter_map(|tile| {
-            let mut how = How::new(refresh);
-            how.filters = filters.clone();
-            how.filters.extend(tile.look.filters_overrides.clone());
-            how.variables = variables.clone().unwrap_or_default();
+            let own = Some(&tile.look.filters_overrides);
+            let how = How::on_tile(refresh, &filters, variables.as_ref(), own);
             Some((tile.insight.as_mut()?, how))
         });
         let asked = asked.collect();
@@ -207,8 +209,11 @@ impl Detail {
             if let Some(insight) = &tile.insight {
                 let answer = insight.answered();
                 (tile.last_refresh, tile.is_cached) = (answer.last_refresh, answer.is_cached);
+                tile.error = answer.failure.clone();
             }
         }
+        self.listed.head.last_refresh =
+            self.tiles.iter().filter_map(|tile| tile.last_refresh).max();
     }
 
     pub(crate) fn title(&self) -> Option<&str> {

@@ -1,17 +1,17 @@
 //! Templates: dashboards to start from, ours and those that clients bring.
 
 use catalog::{Contents, NewContent, NewDashboard, NewInsight, NewTile};
-use model::{CreationMode, ObjectKind, TileLook};
+use model::{CreationMode, ObjectKind, Refusal, TileLook};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::body::{DashboardFields, IntoNew as _, LOOK_BYTES_MAX, NAME_CHARS_MAX};
+use super::body::{DashboardFields, IntoNew as _, LOOK_BYTES_MAX, NAME_CHARS_MAX, check_filters};
 use super::shape::Detail;
 use super::tiles::{ButtonFields, check_layouts, check_note};
 use super::{Dashboards, shown};
 use crate::body::{Both, max_bytes, max_chars, tags};
-use crate::insights::{QUERY_BYTES_MAX, check_query};
+use crate::insights::{check_old, check_query};
 use crate::{App, Body, Error, Found, Patch, Result, Routes, Writer};
 
 /// Ours, by the names that requests give them.
@@ -20,6 +20,8 @@ const BUILT_IN: &[(&[&str], &str)] = &[
     (&["WEBSITE_TRAFFIC", "Website traffic"], include_str!("templates/website_traffic.json")),
     (&["FLAG_USAGE", "Feature flag usage"], include_str!("templates/flag_usage.json")),
 ];
+/// The field that holds one.
+const TEMPLATE: &str = "template";
 const TILES_MAX: usize = 100;
 const VARIABLES_MAX: usize = 100;
 
@@ -160,21 +162,23 @@ struct TemplateTile {
 
 impl TemplateFields {
     fn read(template: Value) -> Result<Self> {
-        serde_path_to_error::deserialize(template)
-            .map_err(|why| Error::parse(format!("template.{}: {}", why.path(), why.inner())))
+        model::read(&template).map_err(|why| {
+            let Refusal { attr, detail, .. } = why.under(TEMPLATE);
+            Error::misshapen(attr, detail)
+        })
     }
 
     fn validate(self) -> Result<Template> {
         if self.tiles.is_empty() || self.tiles.len() > TILES_MAX {
-            let detail = format!("template.tiles: expected 1 to {TILES_MAX} tiles");
-            return Err(Error::parse(detail));
+            let detail = format!("Expected 1 to {TILES_MAX} tiles.");
+            return Err(Error::misshapen("template__tiles", detail));
         }
         if self.variables.is_some_and(|variables| variables.len() > VARIABLES_MAX) {
-            let detail = format!("template.variables: expected at most {VARIABLES_MAX}");
-            return Err(Error::parse(detail));
+            let detail = format!("Expected at most {VARIABLES_MAX} variables.");
+            return Err(Error::misshapen("template__variables", detail));
         }
         max_chars("template__template_name", &self.template_name, NAME_CHARS_MAX)?;
-        max_bytes("template__dashboard_filters", &self.dashboard_filters, LOOK_BYTES_MAX)?;
+        check_filters("template__dashboard_filters", &self.dashboard_filters)?;
         max_bytes("template__dashboard_description", &self.dashboard_description, LOOK_BYTES_MAX)?;
         let mut tiles = Vec::with_capacity(self.tiles.len());
         for (index, tile) in self.tiles.into_iter().enumerate() {
@@ -204,11 +208,10 @@ impl TemplateTile {
         let shows = match self.kind.as_str() {
             "INSIGHT" => {
                 if let Some(query) = &self.query {
-                    max_bytes(&format!("{attr}__query"), query, QUERY_BYTES_MAX)?;
-                    check_query(query).map_err(Error::parse)?;
+                    check_query(&format!("{attr}__query"), query)?;
                 }
                 let filters = self.filters.filter(|_| self.query.is_none()).unwrap_or_default();
-                max_bytes(&format!("{attr}__filters"), &filters, QUERY_BYTES_MAX)?;
+                check_old(&format!("{attr}__filters"), &filters)?;
                 if let Some(name) = &self.name {
                     max_chars(&format!("{attr}__name"), name, NAME_CHARS_MAX)?;
                 }

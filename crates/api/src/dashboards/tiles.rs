@@ -8,7 +8,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::body::LOOK_BYTES_MAX;
+use super::body::check_filters;
 use super::shape::Detail;
 use super::{Dashboards, shown};
 use crate::body::{lenient_bool, max_bytes, max_chars, present};
@@ -135,7 +135,8 @@ impl TileFields {
             max_chars(&format!("{attr}__color"), color, COLOR_CHARS_MAX)?;
         }
         let filters = self.filters_overrides.nullable().map(Option::unwrap_or_default);
-        max_bytes(&format!("{attr}__filters_overrides"), &filters, LOOK_BYTES_MAX)?;
+        let check = |filters| check_filters(&format!("{attr}__filters_overrides"), filters);
+        filters.as_ref().map(check).transpose()?;
         let content = match (self.text, self.button_tile) {
             (Patch::Value(note), _) => note.validate(attr)?,
             (_, Patch::Value(button)) => button.validate(&format!("{attr}__button_tile"))?,

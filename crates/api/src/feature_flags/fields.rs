@@ -156,8 +156,7 @@ pub(super) fn change(body: &Body<FlagFields>, sent: &Value) -> Result<(FlagChang
         .filter(|(field, value)| !original.is_kept(field, value))
         .map(|(field, value)| (field.clone(), value.clone()))
         .collect();
-    let changed: FlagFields = serde_json::from_value(Value::Object(changed))
-        .map_err(|why| Error::refused(why.to_string()))?;
+    let changed: FlagFields = model::read(&Value::Object(changed))?;
     let seen = Seen { version, original, sent, changed: changed.validate()? };
     Ok((change, Some(seen)))
 }

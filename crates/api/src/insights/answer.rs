@@ -1,8 +1,10 @@
 //! The answer to an insight's question, where one is asked for.
 
-use catalog::ProjectRow;
+use std::collections::HashMap;
+
+use catalog::{Among, ProjectRow};
 use futures_util::{StreamExt as _, stream};
-use model::{Insight, Timestamp};
+use model::{DashboardId, DashboardLook, Insight, InsightId, ProjectId, Timestamp};
 use query::{Asked, Refresh, Reply, query_of};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,13 +22,42 @@ const AT_ONCE: usize = 2;
 #[derive(Clone, Debug)]
 pub(crate) struct How {
     pub refresh: Refresh,
-    pub filters: Map<String, Value>,
-    pub variables: Map<String, Value>,
+    filters: Vec<Map<String, Value>>,
+    variables: Map<String, Value>,
 }
 
 impl How {
     pub(crate) fn new(refresh: Refresh) -> Self {
-        Self { refresh, filters: Map::new(), variables: Map::new() }
+        Self { refresh, filters: Vec::new(), variables: Map::new() }
+    }
+
+    /// As a tile shows it: with its dashboard's filters, and its own on top of them.
+    pub(crate) fn on_tile(
+        refresh: Refresh,
+        dashboard: &Map<String, Value>,
+        variables: Option<&Map<String, Value>>,
+        tile: Option<&Map<String, Value>>,
+    ) -> Self {
+        let filters = std::iter::once(dashboard).chain(tile).cloned().collect();
+        Self { refresh, filters, variables: variables.cloned().unwrap_or_default() }
+    }
+}
+
+/// What a dashboard puts on top of the insights that are on it.
+pub(crate) struct OnTop {
+    look: DashboardLook,
+    tiles: HashMap<InsightId, Map<String, Value>>,
+}
+
+impl OnTop {
+    pub(crate) async fn of(app: &AppState, project: ProjectId, on: DashboardId) -> Result<Self> {
+        let look = app.catalog.dashboard(project, on, None, Among::Live).await?.look;
+        Ok(Self { look, tiles: app.catalog.tile_filters(on).await? })
+    }
+
+    pub(crate) fn how(&self, refresh: Refresh, insight: InsightId) -> How {
+        let DashboardLook { filters, variables, .. } = &self.look;
+        How::on_tile(refresh, filters, variables.as_ref(), self.tiles.get(&insight))
     }
 }
 
@@ -54,19 +85,31 @@ pub(crate) struct InsightAnswer {
     timezone: Option<String>,
     pub is_cached: bool,
     query_status: Option<Value>,
+    /// Tiles and pages show it.
+    #[serde(skip)]
+    pub failure: Option<Failure>,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "TileError")]
+pub(crate) struct Failure {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    pub message: String,
 }
 
 impl InsightAnswer {
     pub(crate) async fn of(
         app: &AppState,
         project: &ProjectRow,
-        query: Option<Value>,
+        query: query::Result<Option<Value>>,
         how: &How,
     ) -> Result<Self> {
-        let Some(query) = query else { return Ok(Self::default()) };
+        let Some(query) = query? else { return Ok(Self::default()) };
         let mut asked = Asked::new(query, how.refresh);
-        asked.filters_override = how.filters.clone();
-        asked.variables_override = how.variables.clone();
+        asked.filters = how.filters.clone();
+        asked.variables = how.variables.clone();
         let reply = app.queries.ask(project, asked).await?;
         Ok(match reply {
             Reply::Answer { answer, is_cached, running } => Self {
@@ -81,6 +124,7 @@ impl InsightAnswer {
                 timezone: Some(answer.timezone.clone()),
                 is_cached,
                 query_status: running.map(|running| status_of(&running)),
+                failure: None,
             },
             Reply::Running(running) => {
                 Self { query_status: Some(status_of(&running)), ..Self::default() }
@@ -93,7 +137,7 @@ impl InsightAnswer {
     pub(crate) async fn or_why(
         app: &AppState,
         project: &ProjectRow,
-        query: Option<Value>,
+        query: query::Result<Option<Value>>,
         how: &How,
     ) -> Self {
         match Self::of(app, project, query, how).await {
@@ -103,15 +147,19 @@ impl InsightAnswer {
                     "id": "", "query_async": false, "team_id": project.id, "error": true,
                     "complete": true, "error_message": error.detail(), "results": null,
                 });
-                Self { query_status: Some(status), ..Self::default() }
+                let failure = Failure { kind: error.kind(), message: error.detail().to_owned() };
+                Self { query_status: Some(status), failure: Some(failure), ..Self::default() }
             }
         }
     }
 }
 
 /// What an insight asks, in whichever way it was stored.
-pub(crate) fn question(insight: &Insight) -> Option<Value> {
-    insight.query.clone().map(Value::Object).or_else(|| query_of(&insight.filters, None))
+pub(crate) fn question(insight: &Insight) -> query::Result<Option<Value>> {
+    match &insight.query {
+        Some(query) => Ok(Some(Value::Object(query.clone()))),
+        None => query_of(&insight.filters, None),
+    }
 }
 
 /// Answers many insights.
@@ -120,7 +168,7 @@ pub(crate) async fn answer_all(
     project: &ProjectRow,
     mut asked: Vec<(&mut ShownInsight, How)>,
 ) {
-    let questions: Vec<(Option<Value>, How)> =
+    let questions: Vec<(query::Result<Option<Value>>, How)> =
         asked.iter().map(|(shown, how)| (question(shown.insight()), how.clone())).collect();
     let answers = stream::iter(questions).map(|(query, how)| {
         let (app, project) = (app.clone(), project.clone());

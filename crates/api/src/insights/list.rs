@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::answer::{How, answer_all, refresh};
+use super::answer::{How, OnTop, answer_all, refresh};
 use super::looking::Looker;
 use super::shape::ShownInsight;
 use crate::body::tags;
@@ -65,9 +65,20 @@ pub(super) async fn list(
     let mut shown: Vec<ShownInsight> =
         found.into_iter().map(|insight| looker.show(insight)).collect();
     if switch("basic", query.basic.as_ref())? != Some(true) {
-        let how = How::new(looker.refresh(refresh(given(query.refresh.as_ref()))?));
-        let all = shown.iter_mut().map(|shown| (shown, how.clone())).collect();
-        answer_all(&app, project, all).await;
+        let refresh = looker.refresh(refresh(given(query.refresh.as_ref()))?);
+        let on_top = match looker.dashboard() {
+            Some(on) => Some(OnTop::of(&app, project.id, on).await?),
+            None => None,
+        };
+        let how = |id| {
+            let on_tile = on_top.as_ref().map(|on_top| on_top.how(refresh, id));
+            on_tile.unwrap_or_else(|| How::new(refresh))
+        };
+        let all = shown.iter_mut().map(|shown| {
+            let how = how(shown.insight().id);
+            (shown, how)
+        });
+        answer_all(&app, project, all.collect()).await;
     }
     Ok(page.listing(shown, total))
 }

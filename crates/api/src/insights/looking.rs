@@ -40,6 +40,14 @@ impl Looker {
         }
     }
 
+    /// The dashboard by which everything is seen, for whoever has a link to one.
+    pub(super) fn dashboard(&self) -> Option<DashboardId> {
+        match self {
+            Self::Member(_) => None,
+            Self::Guest(guest) => guest.dashboard(),
+        }
+    }
+
     /// Narrows a list to what may be seen.
     pub(super) fn narrow(&self, filter: &mut InsightFilter) {
         let guest = match self {

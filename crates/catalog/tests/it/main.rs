@@ -53,7 +53,8 @@ contract! {
     activity:
         a_change_and_its_entry_are_written_together,
         a_refused_change_leaves_no_entry,
-        nothing_is_logged_when_nothing_changes;
+        nothing_is_logged_when_nothing_changes,
+        the_log_is_readable_however_deep_a_change_is;
     people:
         nobody_rises_above_themselves_or_touches_their_betters,
         an_organization_keeps_an_owner,

@@ -352,7 +352,18 @@ fn bad_bodies_change_nothing(store: Store) {
         (json!({ "name": " " }).to_string(), "validation_error blank name"),
         (json!({ "name": 5 }).to_string(), "validation_error invalid_input name"),
         (json!({ "name": "a".repeat(401) }).to_string(), "validation_error max_length name"),
-        (json!({ "name": "a\0" }).to_string(), "validation_error invalid_input -"),
+        (json!({ "name": "a\0" }).to_string(), "validation_error invalid_input name"),
+        (
+            json!({ "name": "a", "steps": [{ "url": "(", "url_matching": "regex" }] }).to_string(),
+            "validation_error invalid_input steps__0__url",
+        ),
+        (
+            json!({ "name": "a", "steps": [{}, { "properties": [
+                { "key": "k", "operator": "not_regex", "value": "[" },
+            ] }] })
+            .to_string(),
+            "validation_error invalid_input steps__1__properties__0__value",
+        ),
         (
             json!({ "name": "a", "description": null }).to_string(),
             "validation_error null description",

@@ -141,9 +141,11 @@ fn a_bad_filter_is_refused_and_a_bad_cursor_is_nowhere(store: Store) {
     let server = Server::start(store);
     for (query, status, error) in [
         ("user=me", 400, "validation_error invalid_input user"),
+        ("scope=Bogus", 400, "validation_error invalid_choice scope"),
+        ("scopes=Team,Bogus", 400, "validation_error invalid_choice scope"),
         ("cursor=abc", 404, "invalid_request not_found -"),
         ("item_id=%00", 400, "validation_error invalid_input -"),
-        ("scope=a%00b", 400, "validation_error invalid_input -"),
+        ("scope=a%00b", 400, "validation_error invalid_choice scope"),
     ] {
         let refused = server.get(&format!("/api/projects/1/activity_log?{query}")).expect(status);
         assert_eq!(refused.error(), error, "{query}");

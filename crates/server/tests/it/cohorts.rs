@@ -133,6 +133,21 @@ fn bad_cohorts_name_their_field_and_change_nothing(store: Store) {
             assert_eq!(refused.expect(400).error(), format!("validation_error {expected}"));
         }
     }
+    for (leaf, told) in [
+        (json!({ "type": "planet", "key": "x" }), "Conditions are of type person or cohort."),
+        (json!({ "type": "XOR", "values": [] }), "Groups of conditions are AND or OR."),
+        (
+            json!({ "key": "x", "value": 1, "negation": "x" }),
+            "The negation of a condition is true or false.",
+        ),
+        (
+            json!({ "key": "x", "value": {} }),
+            "The value of a condition is a word, a number, or a list of them.",
+        ),
+    ] {
+        let refused = server.post(COHORTS, json!({ "filters": filters(leaf) })).expect(400);
+        assert_eq!(refused.json()["detail"], told);
+    }
     let nothing = server.post(COHORTS, json!({ "name": "x" })).expect(400);
     assert_eq!(nothing.error(), "validation_error required filters");
     let list = create(&server, json!({ "is_static": true }));
@@ -285,6 +300,26 @@ fn persons_belong_by_what_is_known_of_them(store: Store) {
     let removed = send("remove_person_from_static_cohort", gone.clone()).expect(200).json();
     assert_eq!(removed, json!({ "success": true }));
     send("remove_person_from_static_cohort", gone).expect(404);
+    let none = json!({ "person_ids": [] });
+    send("add_persons_to_static_cohort", none).expect(200);
+    let log = server.get(&format!("{}activity", path(&list))).expect(200).json();
+    let told: Vec<Value> = log["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| {
+            let change = &entry["detail"]["changes"][0];
+            json!([entry["activity"], change["field"], change["before"], change["after"]])
+        })
+        .collect();
+    let expected = json!([
+        ["updated", "count", 3, 2],
+        ["updated", "count", 2, 3],
+        ["updated", "count", 1, 2],
+        ["updated", "count", 0, 1],
+        ["created", null, null, null],
+    ]);
+    assert_eq!(json!(told), expected);
     // Flags ask for both kinds.
     for (key, cohort) in [("listed", &list), ("pro", &made)] {
         let asks = json!([{ "type": "cohort", "key": "id", "value": cohort["id"] }]);

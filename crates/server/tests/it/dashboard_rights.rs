@@ -11,6 +11,7 @@ both! {
     collaborators_are_checked_in_order,
     collaborators_edit_what_others_only_see,
     a_copy_gives_no_hold_on_what_it_was_made_of,
+    nothing_comes_back_to_a_dashboard_that_one_may_only_see,
 }
 
 struct People {
@@ -255,4 +256,35 @@ fn a_copy_gives_no_hold_on_what_it_was_made_of(store: Store) {
     let tiles = after["tiles"].as_array().unwrap();
     assert_eq!(tiles.len(), 2);
     assert!(tiles.iter().any(|tile| tile["text"]["body"] == "as it was"), "{after}");
+}
+
+/// Restoring an insight, or another dashboard that it is on, changes what a dashboard shows.
+fn nothing_comes_back_to_a_dashboard_that_one_may_only_see(store: Store) {
+    let world = People::new(store);
+    let (closed, open) = (world.dashboard(37), world.dashboard(21));
+    let insight = insight_on(&world.server, "i", &[&closed, &open]);
+    let at = format!("{}{}/", crate::dashboards::INSIGHTS, insight["id"]);
+    let shown = |dashboard: &Value| {
+        let read = world.server.get(&path(dashboard)).expect(200).json();
+        read["tiles"].as_array().unwrap().len()
+    };
+    let (delete, restore) = (json!({ "deleted": true }), json!({ "deleted": false }));
+    world.send("owner", "PATCH", &at, delete.clone()).expect(200);
+    assert_eq!((shown(&closed), shown(&open)), (0, 0));
+    let refused = world.send("member", "PATCH", &at, restore.clone()).expect(403).json();
+    let told = "You don't have permission to add insights to this dashboard.";
+    assert_eq!(refused["detail"], told);
+    let both = json!({ "deleted": false, "dashboards": [open["id"]] });
+    world.send("member", "PATCH", &at, both).expect(403);
+    assert_eq!((shown(&closed), shown(&open)), (0, 0));
+    world.send("collaborator", "PATCH", &at, restore.clone()).expect(200);
+    assert_eq!((shown(&closed), shown(&open)), (1, 1));
+
+    // A dashboard brings back what is on it, there and nowhere else.
+    world.send("owner", "PATCH", &at, delete.clone()).expect(200);
+    world.send("member", "PATCH", &path(&open), delete).expect(200);
+    world.send("member", "PATCH", &path(&open), restore).expect(200);
+    assert_eq!((shown(&closed), shown(&open)), (0, 1));
+    let read = world.server.get(&at).expect(200).json();
+    assert_eq!(read["dashboards"], json!([open["id"]]));
 }

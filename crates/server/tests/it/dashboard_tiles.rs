@@ -15,6 +15,7 @@ both! {
     tiles_are_put_in_order,
     links_are_checked,
     a_copy_of_an_insights_tile_has_an_insight_of_its_own,
+    the_log_tells_which_tile_changed_and_how,
 }
 
 fn patch(server: &Server, dashboard: &Value, tiles: Value) -> Value {
@@ -325,4 +326,43 @@ fn links_are_checked(store: Store) {
         (ids(&changed), &changed["tiles"][0]["button_tile"]["url"]),
         (ids(&shown), &json!("/a"))
     );
+}
+
+// contract: management 112
+fn the_log_tells_which_tile_changed_and_how(store: Store) {
+    let server = Server::start(store);
+    let made = create(&server, json!({}));
+    let change = || {
+        let log = server.get(&format!("{}activity", path(&made))).expect(200).json();
+        log["results"][0]["detail"]["changes"][0].clone()
+    };
+    insight_on(&server, "i", &[&made]);
+    let notes = json!([{ "text": { "body": "a" } }, { "text": { "body": "b" }, "color": "blue" }]);
+    let shown = patch(&server, &made, notes);
+    let told = change();
+    assert_eq!(told["before"], json!([]));
+    let numbers: Vec<i64> = ids(&shown)[1..].to_vec();
+    let texts: Vec<(&Value, &Value)> =
+        told["after"].as_array().unwrap().iter().map(|tile| (&tile["id"], &tile["text"])).collect();
+    let expected = [(json!(numbers[0]), json!("a")), (json!(numbers[1]), json!("b"))];
+    assert_eq!(texts, [(&expected[0].0, &expected[0].1), (&expected[1].0, &expected[1].1)]);
+    let tile = ids(&shown)[0];
+    for (field, value) in [
+        ("filters_overrides", json!({ "date_from": "-1d" })),
+        ("show_description", json!(true)),
+        ("transparent_background", json!(false)),
+        ("color", json!("green")),
+    ] {
+        let was = server.get(&path(&made)).json()["tiles"][0][field].clone();
+        patch(&server, &made, json!([{ "id": tile, field: value }]));
+        let told = change();
+        assert_eq!(told["before"][0][field], was);
+        assert_eq!((&told["after"][0]["id"], &told["after"][0][field]), (&json!(tile), &value));
+    }
+    let body = json!({ "duplicate_tiles": [{ "id": tile }] });
+    let copied = server.patch(&path(&made), body).expect(200).json();
+    let copy = tiles(&copied).last().unwrap();
+    let told = change();
+    assert_eq!(told["after"][0]["id"], copy["id"]);
+    assert_eq!(told["after"][0]["insight"], copy["insight"]["id"]);
 }

@@ -238,20 +238,27 @@ fn a_template_that_is_sent_must_be_one(store: Store) {
         template[field] = value;
         template
     };
-    for template in [
-        without("tiles"),
-        without("template_name"),
-        without("dashboard_description"),
-        without("dashboard_filters"),
-        with("tiles", json!([])),
-        with("tiles", json!([5])),
-        with("tiles", json!([{ "type": "INSIGHT", "query": { "kind": "Nope" } }])),
-        with("variables", json!([{ "id": "X" }])),
-        with("variables", json!("x")),
-        json!([]),
+    for (template, attr) in [
+        (without("tiles"), "template__tiles"),
+        (without("template_name"), "template__template_name"),
+        (without("dashboard_description"), "template__dashboard_description"),
+        (without("dashboard_filters"), "template__dashboard_filters"),
+        (with("tiles", json!([])), "template__tiles"),
+        (with("tiles", json!([5])), "template__tiles__0"),
+        (
+            with(
+                "tiles",
+                json!([{ "type": "TEXT" }, { "type": "INSIGHT", "query": { "kind": "Nope" } }]),
+            ),
+            "template__tiles__1__query",
+        ),
+        (with("variables", json!([{ "id": "X" }])), "template__variables__0__name"),
+        (with("variables", json!("x")), "template__variables"),
+        (json!([]), "template"),
     ] {
         let refused = server.post(&send, json!({ "template": template })).expect(400);
-        assert_eq!(refused.error(), "invalid_request parse_error -", "{template}");
+        assert_eq!(refused.error(), format!("invalid_request parse_error {attr}"), "{template}");
+        assert!(!refused.text().contains("struct"), "{}", refused.text());
     }
     let refused = server.post(&send, json!({})).expect(400);
     assert_eq!(refused.error(), "validation_error required template");
@@ -328,6 +335,18 @@ fn deleting_hides_a_dashboard_until_it_is_restored(store: Store) {
     let made = create(&server, json!({ "name": "d" }));
     let path = path(&made);
     insight_on(&server, "i", &[&made]);
+    let second = server.post("/api/projects/", json!({ "name": "two" })).expect(201).json();
+    let elsewhere = format!("/api/projects/{}/dashboards/", second["id"]);
+    let elsewhere = server.post(&elsewhere, json!({})).expect(201).json();
+    for id in [&elsewhere["id"], &json!(987_654)] {
+        let refused = server.patch("/api/projects/1/", json!({ "primary_dashboard": id }));
+        assert_eq!(
+            refused.expect(400).error(),
+            "validation_error does_not_exist primary_dashboard"
+        );
+    }
+    let body = json!({ "name": "three", "primary_dashboard": made["id"] });
+    server.post("/api/projects/", body).expect(400);
     server.patch("/api/projects/1/", json!({ "primary_dashboard": made["id"] })).expect(200);
     let changed = json!({ "tags": ["  Foo", "foo", "bar"], "creation_mode": "template" });
     let changed = server.patch(&path, changed).expect(200).json();

@@ -271,20 +271,23 @@ fn bad_bodies_name_their_field_and_change_nothing(store: Store) {
     let server = Server::start(store);
     let known = create(&server, json!({ "name": "known" }));
     for (body, expected) in [
-        (json!({ "query": { "kind": "Nope" } }), "invalid_request parse_error -"),
-        (json!({ "query": {} }), "invalid_request parse_error -"),
-        (json!({ "query": [] }), "invalid_request parse_error -"),
-        (json!({ "query": { "kind": "InsightVizNode" } }), "invalid_request parse_error -"),
+        (json!({ "query": { "kind": "Nope" } }), "invalid_request parse_error query"),
+        (json!({ "query": {} }), "invalid_request parse_error query"),
+        (json!({ "query": [] }), "invalid_request parse_error query"),
+        (json!({ "query": { "kind": "InsightVizNode" } }), "invalid_request parse_error query"),
         // What has no shape of a question could never be answered.
-        (json!({ "query": { "kind": "TrendsQuery", "odd": 1 } }), "invalid_request parse_error -"),
-        (json!({ "query": { "kind": "HogQLQuery" } }), "invalid_request parse_error -"),
+        (
+            json!({ "query": { "kind": "TrendsQuery", "odd": 1 } }),
+            "invalid_request parse_error query",
+        ),
+        (json!({ "query": { "kind": "HogQLQuery" } }), "invalid_request parse_error query"),
         (
             json!({ "query": { "kind": "TrendsQuery", "series": [] } }),
-            "invalid_request parse_error -",
+            "invalid_request parse_error query",
         ),
         (
             json!({ "query": { "kind": "InsightVizNode", "source": { "kind": "FunnelsQuery", "series": 5 } } }),
-            "invalid_request parse_error -",
+            "invalid_request parse_error query",
         ),
         (
             json!({ "query": { "kind": "TrendsQuery", "x": "y".repeat(65_536) } }),
@@ -293,16 +296,24 @@ fn bad_bodies_name_their_field_and_change_nothing(store: Store) {
         (json!({ "name": "a".repeat(401) }), "validation_error max_length name"),
         (json!({ "name": 5 }), "validation_error invalid_input name"),
         (json!({ "filters": [] }), "validation_error invalid_input filters"),
+        (json!({ "filters": { "insight": "BOGUS" } }), "validation_error invalid_input filters"),
+        (json!({ "filters": { "events": "zz" } }), "validation_error invalid_input filters"),
         (json!({ "dashboards": 5 }), "validation_error not_a_list dashboards"),
         (json!({ "dashboards": ["x"] }), "validation_error invalid_input dashboards__0"),
         (json!({ "dashboards": vec![1; 101] }), "validation_error max_length dashboards"),
         (json!({ "order": "x" }), "validation_error invalid_input order"),
         (json!({ "tags": null }), "validation_error null tags"),
-        (json!({ "name": "a\u{0}b" }), "validation_error invalid_input -"),
+        (json!({ "name": "a\u{0}b" }), "validation_error invalid_input name"),
     ] {
         for refused in [server.post(INSIGHTS, body.clone()), server.patch(&path(&known), body)] {
             assert_eq!(refused.expect(400).error(), expected);
         }
+    }
+    let lacking = json!({ "query": { "kind": "TrendsQuery" } });
+    let told = server.post(INSIGHTS, lacking).expect(400).json()["detail"].clone();
+    assert_eq!(told, "series: This field is required.");
+    for asked in ["trend/?events=zz", "trend/?insight=BOGUS", "funnel/?actions=[5]"] {
+        server.get(&format!("{INSIGHTS}{asked}")).expect(400);
     }
     assert_eq!(server.get(INSIGHTS).json()["results"], json!([known]));
 }

@@ -50,7 +50,7 @@ fn settings() -> Vec<(&'static str, Value, Value)> {
         ("recording_domains", json!(null), json!(["https://example.com"])),
         ("access_control", json!(false), json!(true)),
         ("week_start_day", json!(null), json!(0)),
-        ("primary_dashboard", json!(null), json!(7)),
+        ("primary_dashboard", json!(null), json!(1)),
         ("live_events_columns", json!(null), json!(["event"])),
         ("inject_web_apps", json!(null), json!(false)),
         ("extra_settings", json!(null), json!({ "a": [1, 2.5, null] })),
@@ -123,6 +123,7 @@ fn take(project: &mut Value, name: &str) -> Value {
 // contract: management 116
 fn every_setting_reads_back_and_is_logged_once(store: Store) {
     let server = Server::start(store);
+    server.post("/api/projects/1/dashboards/", json!({})).expect(201);
     let others: Value =
         settings().into_iter().map(|(name, _, other)| (name.to_owned(), other)).collect();
     let patched = server.patch("/api/environments/1/", others.clone()).expect(200).json();

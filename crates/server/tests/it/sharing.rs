@@ -154,9 +154,14 @@ fn a_link_that_is_off_shows_nothing(store: Store) {
     let organization = "/api/organizations/@current/";
     server.patch(organization, json!({ "allow_publicly_shared_resources": false })).expect(200);
     nothing(&token);
-    set(json!({ "enabled": false }));
-    let refused = server.patch(&at, json!({ "enabled": true })).expect(403);
-    assert_eq!(refused.json()["detail"], "Public sharing is disabled for this organization.");
+    let refuse = || {
+        let refused = server.patch(&at, json!({ "enabled": true })).expect(403);
+        assert_eq!(refused.json()["detail"], "Public sharing is disabled for this organization.");
+    };
+    refuse();
+    set(json!({ "settings": { "legend": true } }));
+    set(json!({ "enabled": false, "settings": null }));
+    refuse();
     open(&server, &format!("/shared/{token}.png")).expect(404);
     for odd in ["x", "..", "%00", "%ff", &"a".repeat(30), &"a".repeat(5_000)] {
         open(&server, &format!("/shared/{odd}")).expect(404);
@@ -168,7 +173,7 @@ fn a_link_that_is_off_shows_nothing(store: Store) {
         .iter()
         .map(|entry| entry["activity"].as_str().unwrap())
         .collect();
-    assert_eq!(&told[..2], ["sharing disabled", "restored"]);
+    assert_eq!(&told[..4], ["updated", "sharing disabled", "updated", "restored"]);
 }
 
 // contract: management 73

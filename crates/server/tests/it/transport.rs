@@ -204,8 +204,11 @@ fn a_body_that_cannot_be_read_changes_nothing(store: Store) {
         (b"[]", "validation_error invalid_input -"),
         (b"null", "validation_error invalid_input -"),
         (b"\"name\"", "validation_error invalid_input -"),
-        (b"{\"name\": \"a\\u0000b\"}", "validation_error invalid_input -"),
-        (b"{\"extra_settings\": {\"\\u0000\": 1}}", "validation_error invalid_input -"),
+        (b"{\"name\": \"a\\u0000b\"}", "validation_error invalid_input name"),
+        (
+            b"{\"extra_settings\": {\"\\u0000\": 1}}",
+            "validation_error invalid_input extra_settings",
+        ),
         (b"{\"name\": {\"name\": 1}}", "validation_error invalid_input name"),
         (
             b"{\"primary_dashboard\": 9223372036854775808}",

@@ -1,7 +1,9 @@
 //! The log is written with the change, or not at all.
 
-use catalog::{Error, KeyChange, KeyKeeper, OrganizationChange, ProjectChange, RoleChange};
-use model::{FlagAccess, Level, OrganizationSettingsChange};
+use catalog::{
+    ActivityFilter, Error, KeyChange, KeyKeeper, OrganizationChange, ProjectChange, RoleChange,
+};
+use model::{FlagAccess, Level, OrganizationSettingsChange, ProjectSettingsChange, Window};
 use serde_json::json;
 
 use crate::store::Place;
@@ -103,4 +105,28 @@ pub async fn nothing_is_logged_when_nothing_changes(place: Place) {
     let by = KeyKeeper { owner: home.owner.user.id, key: None, actor: Some(actor) };
     catalog.update_key(&by, &home.key.id, KeyChange::default()).await.unwrap();
     assert_eq!(place.log().await, before);
+}
+
+/// What was stored before bodies had a bound is wrapped too deep to be read as values.
+pub async fn the_log_is_readable_however_deep_a_change_is(place: Place) {
+    let home = place.home().await;
+    let (catalog, actor) = (&home.catalog, home.actor());
+    let deep = (0..125).fold(json!({}), |inner, _| json!({ "a": inner }));
+    let sent = json!({ "extra_settings": deep });
+    let settings = ProjectSettingsChange::read(sent.as_object().unwrap()).unwrap();
+    let change = ProjectChange { settings, ..Default::default() };
+    catalog.update_project(&actor, home.project.id, change).await.unwrap();
+    let filter = ActivityFilter {
+        organization: home.organization,
+        project: home.project.id,
+        scopes: vec!["Team".into()],
+        item_id: None,
+        user: None,
+        seen: Vec::new(),
+    };
+    let window = Window { limit: 10, offset: 0 };
+    let (page, _) = catalog.activity_page(&filter, window).await.unwrap();
+    assert!(page[0].detail.get().contains(&deep.to_string()));
+    let newest = catalog.activity_from(&filter, None, 1).await.unwrap();
+    assert_eq!(newest[0].detail.get(), page[0].detail.get());
 }

@@ -1,0 +1,216 @@
+//! What tiles answer: with which filters on top, to whom, and what they say when they cannot.
+
+use serde_json::{Value, json};
+
+use crate::dashboards::{DASHBOARDS, INSIGHTS, create, path, tiles};
+use crate::harness::{Server, Store, both};
+
+both! {
+    a_link_answers_as_its_dashboard_does,
+    a_tiles_filters_are_added_to_its_dashboards,
+    a_tile_that_fails_says_why,
+    filters_of_another_shape_are_refused,
+    a_dashboard_tells_when_it_was_last_calculated,
+}
+
+/// Four events: of two plans, on two browsers.
+fn events(server: &Server) {
+    let event = |plan: &str, browser: &str| {
+        let properties = json!({ "plan": plan, "browser": browser });
+        json!({ "event": "seen", "distinct_id": "u1", "properties": properties })
+    };
+    server.ingest(&[event("pro", "a"), event("pro", "b"), event("free", "a"), event("free", "b")]);
+}
+
+fn is(key: &str, value: &str) -> Value {
+    json!([{ "key": key, "value": value, "type": "event", "operator": "exact" }])
+}
+
+fn asked() -> Value {
+    let filter = json!({ "display": "BoldNumber" });
+    let series = json!([{ "kind": "EventsNode", "event": "seen" }]);
+    json!({ "kind": "TrendsQuery", "series": series, "trendsFilter": filter })
+}
+
+fn written() -> Value {
+    let query = "select count() from events where event = 'seen' and {filters}";
+    json!({ "kind": "HogQLQuery", "query": query })
+}
+
+fn listed() -> Value {
+    let select = json!(["count()"]);
+    json!({ "kind": "EventsQuery", "select": select, "event": "seen", "after": "all" })
+}
+
+fn put(server: &Server, on: &Value, query: Value) -> Value {
+    let body = json!({ "name": "n", "query": query, "dashboards": [on["id"]] });
+    server.post(INSIGHTS, body).expect(201).json()
+}
+
+/// The one number of an answer.
+fn number(result: &Value) -> i64 {
+    let cell = &result[0];
+    let value = if cell.is_array() { &cell[0] } else { &cell["aggregated_value"] };
+    value.as_f64().unwrap_or_else(|| panic!("no number: {result}")) as i64
+}
+
+fn numbers(dashboard: &Value) -> Vec<i64> {
+    tiles(dashboard).iter().map(|tile| number(&tile["insight"]["result"])).collect()
+}
+
+fn override_tiles(server: &Server, on: &Value, filters: &Value) {
+    let shown = server.get(&path(on)).expect(200).json();
+    let change: Vec<Value> = tiles(&shown)
+        .iter()
+        .map(|tile| json!({ "id": tile["id"], "filters_overrides": filters }))
+        .collect();
+    server.patch(&path(on), json!({ "tiles": change })).expect(200);
+}
+
+/// Management 7.3: whoever has a link sees what the dashboard shows, however they ask.
+fn a_link_answers_as_its_dashboard_does(store: Store) {
+    let server = Server::start(store);
+    events(&server);
+    let made = create(&server, json!({ "filters": { "properties": is("plan", "pro") } }));
+    let insights = [put(&server, &made, asked()), put(&server, &made, written())];
+    override_tiles(&server, &made, &json!({ "properties": is("browser", "a") }));
+    let sharing = server.patch(&format!("{}sharing", path(&made)), json!({ "enabled": true }));
+    let token = sharing.expect(200).json()["access_token"].as_str().unwrap().to_owned();
+    let get = |path: &str, query: &str| {
+        let path = format!("{path}?sharing_access_token={token}{query}");
+        server.call("GET", &path).no_key().send().expect(200)
+    };
+    for insight in &insights {
+        let at = format!("{INSIGHTS}{}/", insight["id"]);
+        // What the project remembers without any filters is not for strangers.
+        let own = server.get(&format!("{at}?refresh=blocking")).expect(200).json();
+        assert_eq!(number(&own["result"]), 4);
+        assert_eq!(get(&at, "").json()["result"], json!(null));
+        for query in ["&refresh=blocking", "&refresh=true", "", "&refresh=force_cache"] {
+            assert_eq!(number(&get(&at, query).json()["result"]), 1, "{query}");
+        }
+        let own = format!("&refresh=blocking&from_dashboard={}", made["id"]);
+        assert_eq!(number(&get(&at, &own).json()["result"]), 1);
+        let csv = get(&format!("{INSIGHTS}{}.csv", insight["id"]), "").text();
+        assert_eq!(csv.lines().nth(1).unwrap().rsplit(',').next(), Some("1"), "{csv}");
+        let seen = server.get(&format!("{at}?refresh=blocking{own}")).expect(200).json();
+        assert_eq!(number(&seen["result"]), 1, "as the tile shows it");
+    }
+    let listing = get(INSIGHTS, "&refresh=blocking").json();
+    for insight in listing["results"].as_array().unwrap() {
+        assert_eq!(number(&insight["result"]), 1);
+    }
+    let page = server.call("GET", &format!("/shared/{token}.json")).no_key().send().expect(200);
+    assert_eq!(numbers(&page.json()["dashboard"]), [1, 1]);
+    // Filters that change are those of the link, too.
+    server.patch(&path(&made), json!({ "filters": {} })).expect(200);
+    let at = format!("{INSIGHTS}{}/", insights[0]["id"]);
+    assert_eq!(number(&get(&at, "&refresh=blocking").json()["result"]), 2);
+}
+
+// contract: query 7
+fn a_tiles_filters_are_added_to_its_dashboards(store: Store) {
+    let server = Server::start(store);
+    events(&server);
+    let made = create(&server, json!({ "filters": { "properties": is("plan", "pro") } }));
+    for query in [asked(), written(), listed()] {
+        put(&server, &made, query);
+    }
+    let look = |query: &str| server.get(&format!("{}{query}", path(&made))).expect(200).json();
+    assert_eq!(numbers(&look("?refresh=blocking")), [2, 2, 2]);
+    override_tiles(&server, &made, &json!({ "properties": is("browser", "a") }));
+    assert_eq!(numbers(&look("?refresh=blocking")), [1, 1, 1]);
+    // Dates of the tile take the place of the dashboard's; properties stay.
+    let dates = json!({ "date_from": "2020-01-01", "date_to": "2020-01-02" });
+    let filters = json!({ "properties": is("plan", "pro"), "date_from": "-1d" });
+    server.patch(&path(&made), json!({ "filters": filters })).expect(200);
+    assert_eq!(numbers(&look("?refresh=blocking")), [1, 1, 1]);
+    override_tiles(&server, &made, &dates);
+    assert_eq!(numbers(&look("?refresh=blocking")), [0, 0, 0]);
+    // A dashboard's filter that makes no sense fails on every tile.
+    let wrong = json!({ "properties": [{ "key": "plan", "operator": "odd", "value": 1 }] });
+    server.patch(&path(&made), json!({ "filters": wrong })).expect(200);
+    for tile in tiles(&look("?refresh=blocking")) {
+        assert_eq!(tile["error"]["message"], "'odd' is not an operator.", "{tile}");
+    }
+}
+
+/// Management 6.7: a tile that cannot answer is there all the same.
+fn a_tile_that_fails_says_why(store: Store) {
+    let server = Server::start(store);
+    let made = create(&server, json!({}));
+    let fine = put(&server, &made, asked());
+    let broken = put(&server, &made, json!({ "kind": "HogQLQuery", "query": "select from where" }));
+    let cohort = json!([{ "type": "cohort", "key": "id", "value": 987_654 }]);
+    let mut lost = asked();
+    lost["properties"] = cohort;
+    put(&server, &made, lost);
+    let shown = server.get(&format!("{}?refresh=blocking", path(&made))).expect(200).json();
+    let all = tiles(&shown);
+    assert_eq!((&all[0]["insight"]["id"], all[0].get("error")), (&fine["id"], None));
+    for tile in &all[1..] {
+        assert_eq!(tile["error"]["type"], "validation_error", "{tile}");
+        let why = &tile["error"]["message"];
+        assert!(why.as_str().is_some_and(|why| !why.is_empty()));
+        assert_eq!(why, &tile["insight"]["query_status"]["error_message"]);
+        assert!(tile["insight"]["query"].is_object() && tile["insight"]["result"].is_null());
+    }
+    // What is no statement is known without running it.
+    let looked = server.get(&path(&made)).expect(200).json();
+    assert_eq!(tiles(&looked)[1]["error"], all[1]["error"]);
+    assert_eq!(looked["tiles"][1]["insight"]["id"], broken["id"]);
+    assert_eq!(looked["tiles"][2].get("error"), None, "nobody asked");
+    let sharing = server.patch(&format!("{}sharing", path(&made)), json!({ "enabled": true }));
+    let token = sharing.expect(200).json()["access_token"].as_str().unwrap().to_owned();
+    let page = server.call("GET", &format!("/shared/{token}")).no_key().send().expect(200).text();
+    assert_eq!(page.matches("This could not be calculated: ").count(), 2, "{page}");
+    assert!(!page.contains("No result yet"));
+}
+
+fn filters_of_another_shape_are_refused(store: Store) {
+    let server = Server::start(store);
+    let made = create(&server, json!({ "filters": { "date_from": "-7d" } }));
+    put(&server, &made, asked());
+    let before = server.get(&path(&made)).expect(200).json();
+    let tile = &before["tiles"][0]["id"];
+    for (filters, field, code) in [
+        (json!({ "date_from": 5 }), "date_from", "invalid_input"),
+        (json!({ "properties": "x" }), "properties", "invalid_input"),
+        (json!({ "properties": [5] }), "properties", "invalid_input"),
+        (json!({ "breakdown_filter": [] }), "breakdown_filter", "invalid_input"),
+        (json!({ "interval": "fortnight" }), "interval", "invalid_choice"),
+    ] {
+        let error = |at: &str| format!("validation_error {code} {at}__{field}");
+        let body = json!({ "filters": filters });
+        let changed = server.patch(&path(&made), body.clone());
+        assert_eq!(changed.expect(400).error(), error("filters"));
+        assert_eq!(server.post(DASHBOARDS, body).expect(400).error(), error("filters"));
+        let body = json!({ "tiles": [{ "id": tile, "filters_overrides": filters }] });
+        let changed = server.patch(&path(&made), body).expect(400);
+        assert_eq!(changed.error(), error("tiles__0__filters_overrides"));
+        let tiles = json!([{ "type": "TEXT", "body": "x" }]);
+        let template = json!({ "template_name": "t", "dashboard_description": "",
+            "dashboard_filters": filters, "tiles": tiles });
+        let send = format!("{DASHBOARDS}create_from_template_json");
+        let refused = server.post(&send, json!({ "template": template })).expect(400);
+        assert_eq!(refused.error(), error("template__dashboard_filters"));
+        let sent = filters.to_string().replace('"', "%22").replace('{', "%7B").replace('}', "%7D");
+        let looked = server.get(&format!("{}?filters_override={sent}", path(&made)));
+        assert_eq!(looked.expect(400).error(), error("filters_override"));
+    }
+    assert_eq!(server.get(DASHBOARDS).json()["count"], 1);
+    assert_eq!(server.get(&path(&made)).json()["tiles"], before["tiles"]);
+    assert_eq!(before["filters"], json!({ "date_from": "-7d" }));
+}
+
+/// Management 6.1: `last_refresh`.
+fn a_dashboard_tells_when_it_was_last_calculated(store: Store) {
+    let server = Server::start(store);
+    let made = create(&server, json!({}));
+    put(&server, &made, asked());
+    assert_eq!(server.get(&path(&made)).json()["last_refresh"], json!(null));
+    let asked = server.get(&format!("{}?refresh=force_blocking", path(&made))).expect(200).json();
+    assert!(asked["last_refresh"].is_string(), "{asked}");
+    assert_eq!(asked["last_refresh"], asked["tiles"][0]["last_refresh"]);
+    assert_eq!(server.get(&path(&made)).json()["last_refresh"], asked["last_refresh"]);
+}
