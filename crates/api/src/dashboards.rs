@@ -185,7 +185,7 @@ async fn read(
     let size = query.layout_size.as_deref().filter(|size| *size == "xs").unwrap_or("sm");
     let refresh = refresh(given(query.refresh.as_ref()))?;
     let mut detail = Detail::new(view, caller.viewer(), size).overridden(filters, variables);
-    detail.answer(&app, &caller.project, refresh).await;
+    detail.answer(&app, &caller.project, refresh, caller.sight(ObjectKind::Insight)).await;
     Ok(Found(detail))
 }
 
@@ -238,7 +238,8 @@ pub(super) async fn shown<R, M>(
     let found = app.catalog.dashboard(caller.project.id, id, user, Among::Everything).await?;
     let view = app.catalog.dashboard_view(found, user).await?;
     let mut detail = Detail::new(view, caller.viewer(), "sm");
-    detail.answer(app, &caller.project, query::Refresh::ForceCache).await;
+    let seen = caller.sight(ObjectKind::Insight);
+    detail.answer(app, &caller.project, query::Refresh::ForceCache, seen).await;
     Ok(detail)
 }
 

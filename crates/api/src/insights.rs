@@ -136,7 +136,7 @@ async fn read(
         Some(bare) => (bare, Format::Csv),
         None => (id.0.as_str(), format),
     };
-    let mut how = How::new(looker.refresh(refresh(given(query.refresh.as_ref()))?));
+    let mut how = How::new(looker.refresh(refresh(given(query.refresh.as_ref()))?), looker.sight());
     // A table is of numbers.
     if format == Format::Csv && how.refresh == Refresh::ForceCache {
         how.refresh = Refresh::Blocking;
@@ -155,7 +155,7 @@ async fn read(
     });
     // A link to a dashboard shows an insight as it is there, and in no other way.
     if let Some(on) = from.transpose()?.or(looker.dashboard()) {
-        how = OnTop::of(&app, project.id, on).await?.how(how.refresh, insight.id);
+        how = OnTop::of(&app, project.id, on).await?.how(how.refresh, insight.id, looker.sight());
     }
     let asked = answer::question(insight);
     let answer = match how.refresh {

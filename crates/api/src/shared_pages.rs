@@ -6,7 +6,7 @@ use axum::extract::RawQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use catalog::{Among, InsightName, Shareable, Shared};
-use model::Rights;
+use model::{Rights, Sight};
 use query::Refresh;
 use schemars::SchemaGenerator;
 use serde::Serialize;
@@ -116,9 +116,11 @@ async fn find(app: &AppState, token: &str) -> Result<Option<(Content, Map<String
     };
     let project = app.catalog.project(project).await?;
     match &mut content {
-        Content::Dashboard(shown) => shown.answer(app, &project, Refresh::Blocking).await,
+        Content::Dashboard(shown) => {
+            shown.answer(app, &project, Refresh::Blocking, Sight::Everything).await;
+        }
         Content::Insight(shown) => {
-            let how = How::new(Refresh::Blocking);
+            let how = How::new(Refresh::Blocking, Sight::Everything);
             answer_all(app, &project, vec![(&mut **shown, how)]).await;
         }
     }

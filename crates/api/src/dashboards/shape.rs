@@ -3,7 +3,7 @@
 use catalog::{DashboardView, ProjectRow};
 use model::{
     AccessLevel, Button, ButtonId, DashboardHead, DashboardId, Insight, Note, Privilege,
-    Restriction, Rights, Shows, Tile, TileId, TileLook, Timestamp, Viewer,
+    Restriction, Rights, Shows, Sight, Tile, TileId, TileLook, Timestamp, Viewer,
 };
 use query::Refresh;
 use schemars::JsonSchema;
@@ -196,11 +196,17 @@ impl Detail {
     }
 
     /// Asks the tiles' questions, with the dashboard's filters and the tile's own on top.
-    pub(crate) async fn answer(&mut self, app: &AppState, project: &ProjectRow, refresh: Refresh) {
+    pub(crate) async fn answer(
+        &mut self,
+        app: &AppState,
+        project: &ProjectRow,
+        refresh: Refresh,
+        insights: Sight,
+    ) {
         let (filters, variables) = (self.filters.clone(), self.variables.clone());
         let asked = self.tiles.iter_mut().filter_map(|tile| {
             let own = Some(&tile.look.filters_overrides);
-            let how = How::on_tile(refresh, &filters, variables.as_ref(), own);
+            let how = How::on_tile(refresh, &filters, variables.as_ref(), own, insights.clone());
             Some((tile.insight.as_mut()?, how))
         });
         let asked = asked.collect();

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use catalog::{Among, ProjectRow};
 use futures_util::{StreamExt as _, stream};
-use model::{DashboardId, DashboardLook, Insight, InsightId, ProjectId, Timestamp};
+use model::{DashboardId, DashboardLook, Insight, InsightId, ProjectId, Sight, Timestamp};
 use query::{Asked, Refresh, Reply, query_of};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -18,17 +18,19 @@ use crate::{AppState, Error, Result};
 /// where it costs nobody else one.
 const AT_ONCE: usize = 2;
 
-/// How new an answer must be, and what lies on top of the question.
+/// How new an answer must be, what lies on top of the question, and who asks.
 #[derive(Clone, Debug)]
 pub(crate) struct How {
     pub refresh: Refresh,
     filters: Vec<Map<String, Value>>,
     variables: Map<String, Value>,
+    /// The saved insights that a question may name.
+    insights: Sight,
 }
 
 impl How {
-    pub(crate) fn new(refresh: Refresh) -> Self {
-        Self { refresh, filters: Vec::new(), variables: Map::new() }
+    pub(crate) fn new(refresh: Refresh, insights: Sight) -> Self {
+        Self { refresh, filters: Vec::new(), variables: Map::new(), insights }
     }
 
     /// As a tile shows it: with its dashboard's filters, and its own on top of them.
@@ -37,9 +39,11 @@ impl How {
         dashboard: &Map<String, Value>,
         variables: Option<&Map<String, Value>>,
         tile: Option<&Map<String, Value>>,
+        insights: Sight,
     ) -> Self {
         let filters = std::iter::once(dashboard).chain(tile).cloned().collect();
-        Self { refresh, filters, variables: variables.cloned().unwrap_or_default() }
+        let variables = variables.cloned().unwrap_or_default();
+        Self { refresh, filters, variables, insights }
     }
 }
 
@@ -55,9 +59,10 @@ impl OnTop {
         Ok(Self { look, tiles: app.catalog.tile_filters(on).await? })
     }
 
-    pub(crate) fn how(&self, refresh: Refresh, insight: InsightId) -> How {
+    pub(crate) fn how(&self, refresh: Refresh, insight: InsightId, insights: Sight) -> How {
         let DashboardLook { filters, variables, .. } = &self.look;
-        How::on_tile(refresh, filters, variables.as_ref(), self.tiles.get(&insight))
+        let own = self.tiles.get(&insight);
+        How::on_tile(refresh, filters, variables.as_ref(), own, insights)
     }
 }
 
@@ -110,6 +115,7 @@ impl InsightAnswer {
         let mut asked = Asked::new(query, how.refresh);
         asked.filters = how.filters.clone();
         asked.variables = how.variables.clone();
+        asked.insights = how.insights.clone();
         let reply = app.queries.ask(project, asked).await?;
         Ok(match reply {
             Reply::Answer { answer, is_cached, running } => Self {

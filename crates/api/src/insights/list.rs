@@ -71,8 +71,8 @@ pub(super) async fn list(
             None => None,
         };
         let how = |id| {
-            let on_tile = on_top.as_ref().map(|on_top| on_top.how(refresh, id));
-            on_tile.unwrap_or_else(|| How::new(refresh))
+            let on_tile = on_top.as_ref().map(|on_top| on_top.how(refresh, id, looker.sight()));
+            on_tile.unwrap_or_else(|| How::new(refresh, looker.sight()))
         };
         let all = shown.iter_mut().map(|shown| {
             let how = how(shown.insight().id);

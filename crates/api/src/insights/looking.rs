@@ -3,7 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use catalog::{InsightFilter, ProjectRow, Shareable};
-use model::{AccessLevel, DashboardId, Insight, ObjectKind, Rights, UserId};
+use model::{AccessLevel, DashboardId, Insight, ObjectKind, Rights, Sight, UserId};
 use query::Refresh;
 use schemars::SchemaGenerator;
 use serde_json::json;
@@ -45,6 +45,14 @@ impl Looker {
         match self {
             Self::Member(_) => None,
             Self::Guest(guest) => guest.dashboard(),
+        }
+    }
+
+    /// The saved insights that may be named. A link shows what its dashboard asks, whatever that is.
+    pub(super) fn sight(&self) -> Sight {
+        match self {
+            Self::Member(caller) => caller.sight(ObjectKind::Insight),
+            Self::Guest(_) => Sight::Everything,
         }
     }
 
