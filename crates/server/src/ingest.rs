@@ -207,8 +207,9 @@ struct Chores {
 impl Chores {
     async fn run(self, mut stopped: watch::Receiver<bool>) {
         let mut ticks = interval(UPKEEP_EVERY);
-        // At once: what was running before may have kept more.
-        let mut prune_at = Instant::now();
+        // What ran before may have kept more.
+        self.retain().await;
+        let mut pruned = Instant::now();
         loop {
             tokio::select! {
                 biased;
@@ -233,8 +234,8 @@ impl Chores {
                     break;
                 }
             }
-            if Instant::now() >= prune_at {
-                prune_at = Instant::now() + PRUNE_EVERY;
+            if pruned.elapsed() >= PRUNE_EVERY {
+                pruned = Instant::now();
                 self.prune().await;
             }
         }
@@ -273,9 +274,13 @@ impl Chores {
         }
     }
 
-    async fn prune(&self) {
+    async fn retain(&self) {
         let warehouse = self.warehouse.clone();
         self.blocking("apply retention", move || warehouse.retain()).await;
+    }
+
+    async fn prune(&self) {
+        self.retain().await;
         let warehouse = self.warehouse.clone();
         self.blocking("remove old files", move || warehouse.sweep()).await;
         // Records that gave no row leave nothing in memory that would make a flush due.
