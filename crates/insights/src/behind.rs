@@ -6,9 +6,11 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use warehouse::Key;
 
-use crate::calendar::Buckets;
+use crate::calendar::{Buckets, Interval};
 use crate::question::Question;
+use crate::range::Period;
 use crate::scan::{Actors, Rows, Scan};
+use crate::spec::{CompareFilter, Node};
 use crate::stop::Held;
 use crate::{Error, Result};
 
@@ -16,7 +18,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Point {
-    pub(crate) series: usize,
+    series: usize,
     /// A date; of stickiness and retention a number of intervals.
     pub(crate) day: Json,
     pub(crate) breakdown: Json,
@@ -75,8 +77,25 @@ impl Point {
         serde_json::from_value(json).map_err(|why| Error::Parse(why.to_string()))
     }
 
-    pub(crate) fn is_previous(&self) -> bool {
-        self.compare == Some(Compare::Previous)
+    /// The series that is meant.
+    pub(crate) fn node<'s>(&self, series: &'s [Node]) -> Result<&'s Node> {
+        series.get(self.series).ok_or_else(|| Error::invalid("The question has no such series."))
+    }
+
+    /// The period that is meant: the question's own, or the one it is compared with.
+    pub(crate) fn period(
+        &self,
+        question: &Question<'_>,
+        interval: Interval,
+        compared: &CompareFilter,
+    ) -> Result<Period> {
+        let range = &question.base.date_range;
+        let period = question.dates.period(range, interval)?;
+        if self.compare != Some(Compare::Previous) {
+            return Ok(period);
+        }
+        let previous = question.dates.previous(&period, range, compared)?;
+        previous.ok_or_else(|| Error::invalid("The question compares nothing."))
     }
 
     /// The breakdown value that is asked for.

@@ -156,14 +156,8 @@ impl StickinessQuery {
         point: &Point,
     ) -> Result<Behind> {
         let question = Question::new(world, stop, &self.base, hogql)?;
-        let node = self.own.series.get(point.series);
-        let node = node.ok_or_else(|| Error::invalid("The question has no such series."))?;
-        let range = &self.base.date_range;
-        let mut period = question.dates.period(range, self.own.interval)?;
-        if point.is_previous() {
-            let previous = question.dates.previous(&period, range, &self.own.compare_filter)?;
-            period = previous.ok_or_else(|| Error::invalid("The question compares nothing."))?;
-        }
+        let node = point.node(&self.own.series)?;
+        let period = point.period(&question, self.own.interval, &self.own.compare_filter)?;
         let cumulative = self.own.stickiness_filter.computed_as == ComputedAs::Cumulative;
         let wanted = point.intervals()?;
         let actors = self.actors(&question, node)?;

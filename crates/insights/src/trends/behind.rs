@@ -4,6 +4,7 @@ use facts::World;
 
 use super::measure::{DIMENSIONS_MAX, Measure, View};
 use super::{Share, TrendsQuery};
+use crate::Result;
 use crate::behind::{Actor, Behind, Point, count};
 use crate::breakdown::{Breakdown, Split};
 use crate::calendar::{Buckets, Interval};
@@ -13,7 +14,6 @@ use crate::range::Period;
 use crate::scan::{Actors, Scan};
 use crate::spec::{BreakdownFilter, Math};
 use crate::stop::Stop;
-use crate::{Error, Result};
 
 /// Values of a breakdown that count.
 type Wanted<'a> = (&'a Breakdown, &'a (dyn Fn(u32) -> bool + Sync));
@@ -27,14 +27,8 @@ impl TrendsQuery {
         point: &Point,
     ) -> Result<Behind> {
         let question = Question::new(world, stop, &self.base, hogql)?;
-        let node = self.own.series.get(point.series);
-        let node = node.ok_or_else(|| Error::invalid("The question has no such series."))?;
-        let range = &self.base.date_range;
-        let mut period = question.dates.period(range, self.own.interval)?;
-        if point.is_previous() {
-            let previous = question.dates.previous(&period, range, &self.own.compare_filter)?;
-            period = previous.ok_or_else(|| Error::invalid("The question compares nothing."))?;
-        }
+        let node = point.node(&self.own.series)?;
+        let period = point.period(&question, self.own.interval, &self.own.compare_filter)?;
         let view = self.own.trends_filter.display.view();
         let measure = Measure { question: &question, node, period: &period, view };
         measure.behind(&self.breakdown_filter(), point)
