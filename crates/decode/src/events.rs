@@ -3,12 +3,11 @@
 use std::borrow::Cow;
 
 use model::event::{RawEvent, RawProperties, RawTime, RawUuid, SentAt};
-use serde::de::IgnoredAny;
-use serde_json::{Deserializer, StreamDeserializer};
 use uuid::Uuid;
 
 use crate::fields::Fields;
-use crate::outline::{Outline, skip_blanks, skip_value, walk_object};
+use crate::grammar::value_end;
+use crate::outline::{Outline, skip_blanks, walk_object};
 use crate::{Error, Result, Text, value};
 
 /// Longer than any spelling of a time. Every record of a request repeats its send time, so an
@@ -84,11 +83,11 @@ pub fn parse_events<'t>(text: &'t Text<'_>, unnamed: Unnamed) -> Result<Payload<
             payload.source = Source::Many(non_empty(list)?);
             // The same object with an empty batch: short, and its grammar is checked as a whole.
             let frame = [&json[..batch.start], "[]", &json[batch.end..]].concat();
-            let fields = Fields::read(&frame).map_err(|_| Error::Json)?;
+            let fields = Fields::read(&frame)?;
             payload.take_frame(&fields);
         }
         Outline::Object { batch: None, .. } => {
-            let fields = Fields::read(json).map_err(|_| Error::Json)?;
+            let fields = Fields::read(json)?;
             payload.take_frame(&fields);
             let mut event = raw_event(&fields, json.trim_ascii().len(), payload.inner_token());
             event.name = named(event.name, unnamed);
@@ -209,19 +208,11 @@ pub(crate) fn next_fields<'t>(
 }
 
 fn element_at(list: &str, start: usize) -> Result<(Option<Fields<'_>>, usize)> {
-    let rest = &list[start..];
-    if rest.starts_with('{') {
-        let mut objects: StreamDeserializer<_, Fields<'_>> =
-            Deserializer::from_str(rest).into_iter();
-        return match objects.next() {
-            Some(Ok(fields)) => Ok((Some(fields), start + objects.byte_offset())),
-            Some(Err(_)) => Err(Error::Json),
-            None => Err(Error::Json),
-        };
+    if list.as_bytes()[start] == b'{' {
+        let (fields, end) = Fields::of_object(list, start)?;
+        return Ok((Some(fields), end));
     }
-    let end = skip_value(list.as_bytes(), start, 1)?;
-    serde_json::from_str::<IgnoredAny>(&list[start..end]).map_err(|_| Error::Json)?;
-    Ok((None, end))
+    Ok((None, value_end(list.as_bytes(), start)?))
 }
 
 pub(crate) fn non_empty(list: &str) -> Result<&str> {

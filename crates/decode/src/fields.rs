@@ -1,78 +1,24 @@
 //! The members of an event or of a batch that mean something, as raw JSON.
 
-use std::fmt;
-
 use std::borrow::Cow;
 
-use serde::Deserializer;
-use serde::de::{Deserialize, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
-
-use crate::value;
+use crate::grammar::{string_end, value_end, value_start};
+use crate::outline::skip_blanks;
+use crate::{Error, Result, value};
 
 macro_rules! fields {
     ($($field:ident = $name:literal),+ $(,)?) => {
-        /// Written by hand rather than derived: a repeated key is no error, the last one counts
-        /// (`null` included, which stands for absence).
         #[derive(Default)]
         pub(crate) struct Fields<'a> {
             $(pub(crate) $field: Option<&'a str>,)+
         }
 
-        #[allow(non_camel_case_types)]
-        enum Key { $($field,)+ Other }
-
-        impl<'de> Deserialize<'de> for Key {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct KeyVisitor;
-                impl Visitor<'_> for KeyVisitor {
-                    type Value = Key;
-
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str("a key")
-                    }
-
-                    fn visit_str<E>(self, key: &str) -> Result<Key, E> {
-                        Ok(match key {
-                            $($name => Key::$field,)+
-                            _ => Key::Other,
-                        })
-                    }
+        impl<'a> Fields<'a> {
+            fn slot(&mut self, key: &str) -> Option<&mut Option<&'a str>> {
+                match key {
+                    $($name => Some(&mut self.$field),)+
+                    _ => None,
                 }
-                deserializer.deserialize_identifier(KeyVisitor)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for Fields<'de> {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct FieldsVisitor;
-                impl<'de> Visitor<'de> for FieldsVisitor {
-                    type Value = Fields<'de>;
-
-                    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                        f.write_str("an object")
-                    }
-
-                    fn visit_map<A: MapAccess<'de>>(
-                        self,
-                        mut members: A,
-                    ) -> Result<Fields<'de>, A::Error> {
-                        let mut fields = Fields::default();
-                        while let Some(key) = members.next_key()? {
-                            let slot = match key {
-                                $(Key::$field => &mut fields.$field,)+
-                                Key::Other => {
-                                    members.next_value::<IgnoredAny>()?;
-                                    continue;
-                                }
-                            };
-                            let raw = members.next_value::<&'de RawValue>()?.get();
-                            *slot = (raw != "null").then_some(raw);
-                        }
-                        Ok(fields)
-                    }
-                }
-                deserializer.deserialize_map(FieldsVisitor)
             }
         }
     };
@@ -105,8 +51,45 @@ fields! {
 }
 
 impl<'a> Fields<'a> {
-    pub(crate) fn read(json: &'a str) -> serde_json::Result<Self> {
-        serde_json::from_str(json)
+    /// Of a text that is an object and nothing else.
+    pub(crate) fn read(json: &'a str) -> Result<Self> {
+        let bytes = json.as_bytes();
+        let start = skip_blanks(bytes, 0);
+        if bytes.get(start) != Some(&b'{') {
+            return Err(Error::Json);
+        }
+        let (fields, end) = Self::of_object(json, start)?;
+        if skip_blanks(bytes, end) == bytes.len() { Ok(fields) } else { Err(Error::Json) }
+    }
+
+    /// Of the object whose bracket stands at `start`, and where it ends. A repeated key is no
+    /// error, the last one counts (`null` included, which stands for absence).
+    pub(crate) fn of_object(json: &'a str, start: usize) -> Result<(Self, usize)> {
+        let bytes = json.as_bytes();
+        let mut fields = Self::default();
+        let mut at = skip_blanks(bytes, start + 1);
+        if bytes.get(at) == Some(&b'}') {
+            return Ok((fields, at + 1));
+        }
+        loop {
+            if bytes.get(at) != Some(&b'"') {
+                return Err(Error::Json);
+            }
+            let key_end = string_end(bytes, at)?;
+            let key = value::string(&json[at..key_end]).ok_or(Error::Json)?;
+            let start = value_start(bytes, key_end)?;
+            let end = value_end(bytes, start)?;
+            if let Some(slot) = fields.slot(&key) {
+                let raw = &json[start..end];
+                *slot = (raw != "null").then_some(raw);
+            }
+            at = skip_blanks(bytes, end);
+            match bytes.get(at) {
+                Some(b',') => at = skip_blanks(bytes, at + 1),
+                Some(b'}') => return Ok((fields, at + 1)),
+                _ => return Err(Error::Json),
+            }
+        }
     }
 
     /// The first of the three members that is a text and not blank.

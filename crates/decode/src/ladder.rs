@@ -354,7 +354,7 @@ fn to_json(
 
 /// The payload that a JSON object holds as a string.
 fn unwrapped(json: &str, around: &mut Around) -> Result<(Vec<u8>, Option<Hint>)> {
-    let fields = crate::fields::Fields::read(json).map_err(|_| Error::Json)?;
+    let fields = crate::fields::Fields::read(json)?;
     around.wrapper_token = fields.token().map(Cow::into_owned);
     let hint = fields.compression.and_then(value::string);
     let data = fields.data.and_then(value::string).unwrap_or_default();

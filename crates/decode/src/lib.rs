@@ -9,6 +9,7 @@ mod events;
 mod fields;
 mod flags;
 mod form;
+mod grammar;
 mod inflate;
 mod ladder;
 mod lzstring;

@@ -1,8 +1,7 @@
 //! The frame of a JSON text: what its top level is, and that nothing nests too deep.
 //!
-//! serde_json skips a value it does not need without counting depth, and the members that say
-//! how to read a batch (`api_key`, `sent_at`) may stand after it. So one cheap pass over quotes
-//! and brackets comes first; the grammar is checked when the parts are parsed.
+//! The members that say how to read a batch (`api_key`, `sent_at`) may stand after it. So one cheap
+//! pass over quotes and brackets comes first; the grammar is checked when the parts are read.
 
 use std::ops::Range;
 
@@ -169,7 +168,7 @@ fn quote_or_backslash(bytes: &[u8], mut from: usize) -> Option<usize> {
 
 /// The highest bit of the lowest byte of `word` that equals `byte` is set; bytes above it may
 /// be wrong.
-const fn bytes_equal(word: u64, byte: u8) -> u64 {
+pub(crate) const fn bytes_equal(word: u64, byte: u8) -> u64 {
     const ONES: u64 = u64::MAX / 255;
     let zeroed = word ^ (ONES * byte as u64);
     zeroed.wrapping_sub(ONES) & !zeroed & (ONES << 7)

@@ -94,7 +94,7 @@ pub fn parse_v1<'t>(text: &'t Text<'_>) -> Result<V1Batch<'t>> {
         return Err(Error::Shape);
     }
     let frame = [&json[..batch.start], "[]", &json[batch.end..]].concat();
-    let fields = Fields::read(&frame).map_err(|_| Error::Json)?;
+    let fields = Fields::read(&frame)?;
     let created_at = fields.created_at.and_then(value::string).filter(|text| is_rfc3339(text));
     Ok(V1Batch {
         created_at: created_at.map(Cow::into_owned),
