@@ -1,21 +1,22 @@
 //! Events come in here. A 200 means that the journal has them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::convert::Infallible;
 
 use ::capture::{Accepted, Endpoint, Refused, V1Accepted, V1Refused, V1Request};
-use axum::extract::{ConnectInfo, FromRequest, Request};
-use axum::http::request::Parts;
+use axum::body::{Body, HttpBody};
+use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::doc::{Answer, Describe, Operation};
-use crate::intake::{Missed, receive};
+use crate::intake::{Arrived, Missed, receive};
 use crate::refusal::{Refusal, RefusalBody, V1Refusal, V1RefusalBody};
-use crate::{App, AppState, Routes, client_address};
+use crate::{App, AppState, Routes};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const REQUEST_ID: HeaderName = HeaderName::from_static("posthog-request-id");
@@ -40,65 +41,66 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 async fn events(app: App, sent: Sent) -> Result<Captured, Refusal> {
-    take(&app, Endpoint::Events, sent).await
+    take(&app, Endpoint::Events, sent.0).await
 }
 
 async fn engage(app: App, sent: Sent) -> Result<Captured, Refusal> {
-    take(&app, Endpoint::Engage, sent).await
+    take(&app, Endpoint::Engage, sent.0).await
 }
 
 async fn recordings(app: App, sent: Sent) -> Result<Captured, Refusal> {
-    take(&app, Endpoint::Recordings, sent).await
+    take(&app, Endpoint::Recordings, sent.0).await
 }
 
-async fn take(app: &AppState, endpoint: Endpoint, sent: Sent) -> Result<Captured, Refusal> {
+async fn v1(app: App, sent: SentV1) -> Result<CapturedV1, V1Refusal> {
+    take_v1(&app, sent.0).await
+}
+
+pub(crate) async fn take<B: HttpBody<Data = Bytes> + Unpin>(
+    app: &AppState,
+    endpoint: Endpoint,
+    mut sent: Arrived<B>,
+) -> Result<Captured, Refusal> {
     let received_at = app.catalog.clock().now();
-    let (head, body) = sent.0.into_parts();
     let bytes_max = app.capture.limits().body_bytes_max;
-    let patience = app.settings.patience;
-    let body = receive(&app.capture, patience, &head.headers, body, bytes_max).await?;
+    let body = receive(app, &mut sent, bytes_max).await?;
     let request = capture::Request {
         endpoint,
-        query: head.uri.query().unwrap_or_default(),
-        content_type: text(&head, header::CONTENT_TYPE),
-        content_encoding: text(&head, header::CONTENT_ENCODING),
+        query: sent.query(),
+        content_type: sent.text(header::CONTENT_TYPE),
+        content_encoding: sent.text(header::CONTENT_ENCODING),
         body: &body.bytes,
-        client_ip: client_ip(app, &head),
+        client_ip: sent.client_ip(app),
         received_at,
     };
     Ok(Captured(app.capture.events(request).await?))
 }
 
-async fn v1(app: App, sent: SentV1) -> Result<CapturedV1, V1Refusal> {
+pub(crate) async fn take_v1<B: HttpBody<Data = Bytes> + Unpin>(
+    app: &AppState,
+    mut sent: Arrived<B>,
+) -> Result<CapturedV1, V1Refusal> {
     let received_at = app.catalog.clock().now();
-    let (head, body) = sent.0.into_parts();
     let bytes_max = app.capture.limits().v1_body_bytes_max;
-    let patience = app.settings.patience;
-    let body = receive(&app.capture, patience, &head.headers, body, bytes_max).await?;
-    let named = |name: &'static str| text(&head, HeaderName::from_static(name));
+    let body = receive(app, &mut sent, bytes_max).await?;
+    let client_ip = sent.client_ip(app);
+    let head = sent.head;
+    let text = |name: HeaderName| head.headers.get(name)?.to_str().ok();
+    let named = |name: &'static str| text(HeaderName::from_static(name));
     let request = V1Request {
-        authorization: text(&head, header::AUTHORIZATION),
-        content_type: text(&head, header::CONTENT_TYPE),
-        content_encoding: text(&head, header::CONTENT_ENCODING),
-        user_agent: text(&head, header::USER_AGENT),
+        authorization: text(header::AUTHORIZATION),
+        content_type: text(header::CONTENT_TYPE),
+        content_encoding: text(header::CONTENT_ENCODING),
+        user_agent: text(header::USER_AGENT),
         sdk_info: named("posthog-sdk-info"),
         attempt: named("posthog-attempt"),
         request_id: named("posthog-request-id"),
         request_timestamp: named("posthog-request-timestamp"),
         body: &body.bytes,
-        client_ip: client_ip(&app, &head),
+        client_ip,
         received_at,
     };
     Ok(CapturedV1(app.capture.v1(request).await?))
-}
-
-fn text(head: &Parts, name: HeaderName) -> Option<&str> {
-    head.headers.get(name)?.to_str().ok()
-}
-
-fn client_ip(app: &AppState, head: &Parts) -> Option<IpAddr> {
-    let ConnectInfo(peer) = head.extensions.get::<ConnectInfo<SocketAddr>>()?;
-    Some(client_address(&head.headers, peer.ip(), &app.settings.trusted_proxies))
 }
 
 impl From<Missed> for Refusal {
@@ -123,28 +125,27 @@ impl From<Missed> for V1Refusal {
     }
 }
 
-/// A request with its body still on the way.
-struct Sent(Request);
+struct Sent(Arrived<Body>);
 
 impl FromRequest<AppState> for Sent {
-    type Rejection = std::convert::Infallible;
+    type Rejection = Infallible;
 
-    async fn from_request(request: Request, _: &AppState) -> Result<Self, Self::Rejection> {
-        Ok(Self(request))
+    async fn from_request(request: Request, _: &AppState) -> Result<Self, Infallible> {
+        Ok(Self(Arrived::routed(request)))
     }
 }
 
-struct SentV1(Request);
+struct SentV1(Arrived<Body>);
 
 impl FromRequest<AppState> for SentV1 {
-    type Rejection = std::convert::Infallible;
+    type Rejection = Infallible;
 
-    async fn from_request(request: Request, _: &AppState) -> Result<Self, Self::Rejection> {
-        Ok(Self(request))
+    async fn from_request(request: Request, _: &AppState) -> Result<Self, Infallible> {
+        Ok(Self(Arrived::routed(request)))
     }
 }
 
-struct Captured(Accepted);
+pub(crate) struct Captured(Accepted);
 
 impl IntoResponse for Captured {
     fn into_response(self) -> Response {
@@ -163,7 +164,7 @@ impl IntoResponse for Captured {
     }
 }
 
-struct CapturedV1(V1Accepted);
+pub(crate) struct CapturedV1(V1Accepted);
 
 impl IntoResponse for CapturedV1 {
     fn into_response(self) -> Response {

@@ -3,10 +3,14 @@
 pub(crate) mod answer;
 mod request;
 
+use std::convert::Infallible;
+
 use ::capture::Refused;
+use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use catalog::ProjectRow;
 use decode::{FlagsBody, Parts, Strictness, decode_text, parse_flags};
 use flags::Asked;
@@ -14,12 +18,13 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::doc::{Answer, Describe, Operation};
-use crate::intake::receive;
+use crate::intake::{Arrived, receive};
 use crate::refusal::Refusal;
 use crate::tokens::Owner;
 use crate::{App, AppState, Routes};
 use answer::{Envelope, Shape};
 use request::Asking;
+pub(crate) use request::Endpoint;
 
 /// Requests hold a person's properties, never events.
 const BODY_BYTES_MAX: usize = 2 << 20;
@@ -35,11 +40,11 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 async fn evaluate(app: App, sent: Sent) -> Result<Evaluated, Refusal> {
-    answer(&app, sent, request::Endpoint::Flags).await
+    answer(&app, Endpoint::Flags, sent.0).await
 }
 
 async fn decide(app: App, sent: Sent) -> Result<Evaluated, Refusal> {
-    answer(&app, sent, request::Endpoint::Decide).await
+    answer(&app, Endpoint::Decide, sent.0).await
 }
 
 /// Browsers that only look get an answer without flags.
@@ -49,21 +54,18 @@ async fn nothing(app: App) -> Evaluated {
     Evaluated(envelope.empty())
 }
 
-async fn answer(
+pub(crate) async fn answer<B: HttpBody<Data = Bytes> + Unpin>(
     app: &AppState,
-    sent: Sent,
-    endpoint: request::Endpoint,
+    endpoint: Endpoint,
+    mut sent: Arrived<B>,
 ) -> Result<Evaluated, Refusal> {
-    let (head, body) = sent.0.into_parts();
-    let asking = Asking::read(&head, endpoint);
-    request::check_content_type(&head)?;
-    let patience = app.settings.patience;
-    let body = receive(&app.capture, patience, &head.headers, body, BODY_BYTES_MAX).await?;
-    let text = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
+    let asking = Asking::read(&sent.head, endpoint);
+    request::check_content_type(&sent.head)?;
+    let body = receive(app, &mut sent, BODY_BYTES_MAX).await?;
     let parts = Parts {
-        query: head.uri.query().unwrap_or_default(),
-        content_type: text(header::CONTENT_TYPE),
-        content_encoding: text(header::CONTENT_ENCODING),
+        query: sent.query(),
+        content_type: sent.text(header::CONTENT_TYPE),
+        content_encoding: sent.text(header::CONTENT_ENCODING),
         body: &body.bytes,
     };
     let decoded = decode_text(&parts, Strictness::Lenient, BODY_BYTES_MAX)
@@ -82,7 +84,7 @@ async fn answer(
     if decoded.disable_flags {
         return Ok(Evaluated(envelope.with_config(config).empty()));
     }
-    let asked = asked(app, &head, &asking, decoded)?;
+    let asked = asked(app, &sent, &asking, decoded)?;
     let evaluated = app.flags.with_context(&project, asked, |set, context, selection| {
         envelope.with_config(config).of(&set.evaluate(context, selection))
     });
@@ -92,14 +94,14 @@ async fn answer(
     }
 }
 
-fn asked(
+fn asked<B>(
     app: &AppState,
-    head: &axum::http::request::Parts,
+    sent: &Arrived<B>,
     asking: &Asking,
     body: FlagsBody,
 ) -> Result<Asked, Refusal> {
-    let address = request::forwarded_address(app, head).filter(|_| !body.geoip_disable);
-    let selection = asking.selection(head, &body);
+    let address = request::forwarded_address(app, sent).filter(|_| !body.geoip_disable);
+    let selection = asking.selection(&sent.head, &body);
     Ok(Asked {
         distinct_id: body.distinct_id.ok_or_else(Refusal::missing_distinct_id)?,
         device_id: body.device_id,
@@ -116,7 +118,7 @@ fn asked(
 async fn config(
     app: &AppState,
     project: &ProjectRow,
-    endpoint: request::Endpoint,
+    endpoint: Endpoint,
 ) -> Map<String, Value> {
     let config = crate::remote_config::RemoteConfig::of(app, project).await;
     let mut config = match json!(config) {
@@ -127,25 +129,24 @@ async fn config(
     config.insert("config".into(), json!({ "enable_collect_everything": true }));
     config.insert("isAuthenticated".into(), json!(false));
     config.insert("toolbarParams".into(), json!({}));
-    if endpoint == request::Endpoint::Decide {
+    if endpoint == Endpoint::Decide {
         config.insert("editorParams".into(), json!({}));
     }
     config
 }
 
-/// A request with its body still on the way.
-struct Sent(Request);
+struct Sent(Arrived<Body>);
 
 impl FromRequest<AppState> for Sent {
-    type Rejection = std::convert::Infallible;
+    type Rejection = Infallible;
 
-    async fn from_request(request: Request, _: &AppState) -> Result<Self, Self::Rejection> {
-        Ok(Self(request))
+    async fn from_request(request: Request, _: &AppState) -> Result<Self, Infallible> {
+        Ok(Self(Arrived::routed(request)))
     }
 }
 
 /// JSON that is written already.
-struct Evaluated(String);
+pub(crate) struct Evaluated(String);
 
 impl IntoResponse for Evaluated {
     fn into_response(self) -> Response {

@@ -1,14 +1,20 @@
 //! Bodies of public requests, read as they arrive: bounded in size, in time, and in what all of
 //! them hold together.
 
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{HeaderMap, header};
+use axum::body::{Body, HttpBody};
+use axum::extract::{ConnectInfo, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, header};
 use bytes::Bytes;
-use capture::{Arriving, Capture};
+use capture::{Arriving, Buffer};
 use http_body_util::BodyExt as _;
 use tokio::time::{Instant, timeout_at};
+
+use crate::{AppState, client_address};
 
 /// More of a body that is not taken is read and forgotten: a sender that is still sending does
 /// not read the answer, and one that is told 413 sends less next time, one told 503 later.
@@ -29,9 +35,41 @@ impl Default for Patience {
     }
 }
 
+/// A request whose body is still on the way.
+pub(crate) struct Arrived<B> {
+    pub head: Parts,
+    pub body: B,
+    /// The other end of the connection.
+    pub peer: Option<IpAddr>,
+}
+
+impl Arrived<Body> {
+    /// By the router, to whose requests the peer was added.
+    pub(crate) fn routed(request: Request) -> Self {
+        let (head, body) = request.into_parts();
+        let peer = head.extensions.get::<ConnectInfo<SocketAddr>>();
+        let peer = peer.map(|ConnectInfo(peer)| peer.ip());
+        Self { head, body, peer }
+    }
+}
+
+impl<B> Arrived<B> {
+    pub(crate) fn text(&self, name: HeaderName) -> Option<&str> {
+        self.head.headers.get(name)?.to_str().ok()
+    }
+
+    pub(crate) fn query(&self) -> &str {
+        self.head.uri.query().unwrap_or_default()
+    }
+
+    pub(crate) fn client_ip(&self, app: &AppState) -> Option<IpAddr> {
+        Some(client_address(&self.head.headers, self.peer?, &app.settings.trusted_proxies))
+    }
+}
+
 /// A body that is here. Its bytes count as in flight until it is dropped.
 pub(crate) struct Received<'a> {
-    pub bytes: Bytes,
+    pub bytes: Gathered,
     _counted: Arriving<'a>,
 }
 
@@ -45,17 +83,16 @@ pub(crate) enum Missed {
     CutShort,
 }
 
-pub(crate) async fn receive<'a>(
-    capture: &'a Capture,
-    patience: Patience,
-    headers: &HeaderMap,
-    mut body: Body,
+pub(crate) async fn receive<'a, B: HttpBody<Data = Bytes> + Unpin>(
+    app: &'a AppState,
+    sent: &mut Arrived<B>,
     bytes_max: usize,
 ) -> Result<Received<'a>, Missed> {
-    let mut counted = capture.in_flight().arriving();
+    let patience = app.settings.patience;
+    let mut counted = app.capture.in_flight().arriving();
     let mut gathered = Gathered::Nothing;
-    let declared = declared_bytes(headers);
-    let asks_first = headers.contains_key(header::EXPECT);
+    let declared = declared_bytes(&sent.head.headers);
+    let asks_first = sent.head.headers.contains_key(header::EXPECT);
     if declared > bytes_max && (asks_first || declared > bytes_max + DISCARDED_BYTES_MAX) {
         return Err(Missed::TooLarge);
     }
@@ -64,7 +101,7 @@ pub(crate) async fn receive<'a>(
     let mut missed = None;
     loop {
         let patient_until = deadline.min(Instant::now() + patience.stall);
-        let frame = match timeout_at(patient_until, body.frame()).await {
+        let frame = match timeout_at(patient_until, sent.body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
             Ok(Some(Err(_))) => return Err(Missed::CutShort),
             Ok(None) => break,
@@ -92,7 +129,7 @@ pub(crate) async fn receive<'a>(
     }
     match missed {
         Some(missed) => Err(missed),
-        None => Ok(Received { bytes: gathered.into_bytes(), _counted: counted }),
+        None => Ok(Received { bytes: gathered, _counted: counted }),
     }
 }
 
@@ -103,10 +140,10 @@ fn declared_bytes(headers: &HeaderMap) -> usize {
 }
 
 /// Most bodies are one piece and are never copied.
-enum Gathered {
+pub(crate) enum Gathered {
     Nothing,
     One(Bytes),
-    Many(Vec<u8>),
+    Many(Buffer),
 }
 
 impl Gathered {
@@ -115,7 +152,7 @@ impl Gathered {
             Self::Nothing => *self = Self::One(data),
             Self::One(first) => {
                 // Room for all of it is only touched, and so only taken, as it is filled.
-                let mut all = Vec::with_capacity(declared.max(first.len() + data.len()));
+                let mut all = Buffer::with_capacity(declared.max(first.len() + data.len()));
                 all.extend_from_slice(first);
                 all.extend_from_slice(&data);
                 *self = Self::Many(all);
@@ -123,12 +160,16 @@ impl Gathered {
             Self::Many(all) => all.extend_from_slice(&data),
         }
     }
+}
 
-    fn into_bytes(self) -> Bytes {
+impl Deref for Gathered {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
         match self {
-            Self::Nothing => Bytes::new(),
+            Self::Nothing => &[],
             Self::One(data) => data,
-            Self::Many(all) => Bytes::from(all),
+            Self::Many(all) => all,
         }
     }
 }

@@ -24,6 +24,7 @@ mod evaluation;
 mod event_definitions;
 mod events;
 mod feature_flags;
+mod front;
 mod groups;
 mod insights;
 mod intake;
@@ -75,11 +76,12 @@ pub(crate) use caller::{
     AccountReader, AccountWriter, OrganizationReader, OrganizationWriter, Reader, Resource, Writer,
 };
 pub(crate) use error::{Error, Result};
+pub use front::Service;
 pub use intake::Patience;
 pub use networks::{Networks, client_address};
 pub(crate) use page::{Base, Created, Found, Gone, Listing, NeverDeleted, Page};
 pub(crate) use path::{Id, Query, TextId, UuidId, UuidInId, Whole};
-pub use router::{Service, schema, service};
+pub use router::schema;
 pub(crate) use routes::Routes;
 pub use tokens::Tokens;
 

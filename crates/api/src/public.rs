@@ -128,16 +128,20 @@ where
             Err(cause) => panicked(cause),
         };
         if let Some(origin) = this.origin.take() {
-            let headers = response.headers_mut();
-            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-            headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, TRUE);
-            // posthog-js looks for it in every answer.
-            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Retry-After"));
-            headers.append(VARY, HeaderValue::from_static("Origin"));
+            open_to(origin, response.headers_mut());
         }
         this.answers.count(this.method, response.status().as_u16());
         Poll::Ready(Ok(response))
     }
+}
+
+/// Lets a page of that origin read the answer.
+pub(crate) fn open_to(origin: HeaderValue, headers: &mut HeaderMap) {
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, TRUE);
+    // posthog-js looks for it in every answer.
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Retry-After"));
+    headers.append(VARY, HeaderValue::from_static("Origin"));
 }
 
 /// A fault of ours in one request must not look like a broken connection.

@@ -55,11 +55,8 @@ const PUBLIC: &[fn(Routes) -> Routes] = &[
     crate::static_files::routes,
 ];
 
-/// The whole HTTP side as one service.
-pub type Service = Router;
-
 /// Public routes come first and have little around them; everything else is for management.
-pub fn service(app: AppState) -> Service {
+pub(crate) fn router(app: AppState) -> Router {
     let Served { management, public } = routes().serve(&app.metrics);
     let management = management
         .fallback(nowhere)
@@ -72,7 +69,7 @@ pub fn service(app: AppState) -> Service {
     public.with_state(app).fallback_service(management)
 }
 
-/// The OpenAPI document of everything [`service`] answers.
+/// The OpenAPI document of everything that is answered.
 pub fn schema() -> &'static Value {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
     SCHEMA.get_or_init(|| routes().document())

@@ -19,6 +19,7 @@ mod warnings;
 pub use capture::Capture;
 pub use counters::{CountersSnapshot, DropReason};
 pub use in_flight::{Arriving, Busy, InFlight};
+pub use journal::Buffer;
 pub use limits::Limits;
 pub use outcome::{Accepted, Refused, V1Accepted, V1Refused, V1Result};
 pub use request::{Endpoint, Request, V1Request};

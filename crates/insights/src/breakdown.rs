@@ -330,9 +330,23 @@ impl Breakdown {
 
     /// The largest first, among equals by text; beyond `limit` the order means nothing.
     pub fn sort(&self, values: &mut [(u32, f64)], limit: usize) {
-        values.sort_unstable_by(|a, b| b.1.total_cmp(&a.1));
+        let largest_first = |a: &(u32, f64), b: &(u32, f64)| b.1.total_cmp(&a.1);
+        // Of very many values only those that may come before the limit are sorted.
+        let mut front = values;
+        if (1..front.len()).contains(&limit) {
+            let least = front.select_nth_unstable_by(limit - 1, largest_first).1.1;
+            let mut end = limit;
+            for at in limit..front.len() {
+                if front[at].1 == least {
+                    front.swap(end, at);
+                    end += 1;
+                }
+            }
+            front = &mut front[..end];
+        }
+        front.sort_unstable_by(largest_first);
         let mut start = 0;
-        for equal in values.chunk_by_mut(|a, b| a.1 == b.1) {
+        for equal in front.chunk_by_mut(|a, b| a.1 == b.1) {
             if start >= limit {
                 break;
             }

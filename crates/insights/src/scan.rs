@@ -1,10 +1,12 @@
 //! One pass over the events a series means, by as many threads as are worth it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use facts::World;
-use warehouse::{ABSENT, Batch, Column, Columns, Dictionary, Filter, Interner, Key, Part, Value};
+use warehouse::{
+    ABSENT, Batch, Column, Columns, Dictionary, Filter, Hashing, Interner, Key, Part, Value,
+};
 
 use crate::breakdown::{Breakdown, Reader};
 use crate::hogql::{Scalar, Seen};
@@ -62,30 +64,62 @@ impl Actors {
     }
 }
 
-/// Texts numbered in the order they are met, by all threads together.
+/// Threads seldom want the same of so many shards at once.
+const SHARDS: usize = 16;
+
+/// Texts with numbers, given by all threads together: small ones, but not without gaps.
 #[derive(Debug, Default)]
-pub(crate) struct Texts(Mutex<Interner>);
+pub(crate) struct Texts {
+    hashing: Hashing,
+    shards: [Mutex<Interner>; SHARDS],
+}
 
 impl Texts {
     pub fn number(&self, text: &str) -> u32 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).intern(Value::Text(text))
+        let (hash, shard) = self.place(text);
+        let code = self.shard(shard).intern_hashed(hash, Value::Text(text));
+        code * SHARDS as u32 + shard as u32
     }
 
+    /// The number of a text that has one.
+    pub fn find(&self, text: &str) -> Option<u32> {
+        let (hash, shard) = self.place(text);
+        let code = self.shard(shard).find_hashed(hash, Value::Text(text))?;
+        Some(code * SHARDS as u32 + shard as u32)
+    }
+
+    /// The lowest bits of a hash choose the place within a shard's table.
+    fn place(&self, text: &str) -> (u64, usize) {
+        let hash = self.hashing.hash(Value::Text(text));
+        (hash, hash as usize >> 32 & (SHARDS - 1))
+    }
+
+    /// Numbers are below.
     pub fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).dictionary.len()
+        let lens = (0..SHARDS).map(|shard| self.shard(shard).dictionary.len());
+        lens.max().unwrap_or(0) * SHARDS
     }
 
     pub fn bytes(&self) -> usize {
-        let interner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        interner.dictionary.memory_bytes() + interner.dictionary.len() * 8
+        let bytes = |shard| {
+            let dictionary = &self.shard(shard).dictionary;
+            dictionary.memory_bytes() + dictionary.len() * 16
+        };
+        (0..SHARDS).map(bytes).sum()
     }
 
     pub fn get(&self, number: u32) -> String {
-        let interner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match interner.dictionary.get(number) {
-            Value::Text(text) => text.to_owned(),
+        let (code, shard) = (number / SHARDS as u32, number as usize % SHARDS);
+        let dictionary = &self.shard(shard).dictionary;
+        match ((code as usize) < dictionary.len()).then(|| dictionary.get(code)) {
+            Some(Value::Text(text)) => text.to_owned(),
+            // No text has this number.
             _ => String::new(),
         }
+    }
+
+    fn shard(&self, shard: usize) -> MutexGuard<'_, Interner> {
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

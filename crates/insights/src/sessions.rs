@@ -246,8 +246,7 @@ impl Sessions {
 
     fn number_of(&self, id: &str) -> Option<usize> {
         let Actors::Texts(_, ids) = &self.ids else { return None };
-        let number = ids.number(id) as usize;
-        (number < self.sessions.len()).then_some(number)
+        ids.find(id).map(|number| number as usize).filter(|number| *number < self.sessions.len())
     }
 
     fn value(&self, id: &str) -> Option<SessionValue> {

@@ -4,6 +4,7 @@ mod behind;
 mod lines;
 mod measure;
 mod shape;
+mod wide;
 
 use facts::World;
 use serde::Deserialize;

@@ -1,12 +1,12 @@
-use crate::Position;
 use crate::format::{FRAME_BYTES, Salt, u32_at};
+use crate::{Buffer, Position};
 
 /// Records for one append, encoded by the caller straight into the bytes that go to disk.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// Frames as on disk, except that the checksum is still the record's alone: position and
     /// segment are known only to the writer.
-    frames: Vec<u8>,
+    frames: Buffer,
     records: u32,
     largest: usize,
 }
@@ -18,7 +18,7 @@ impl Batch {
 
     /// Room for `records` records of `bytes` bytes altogether.
     pub fn with_capacity(records: usize, bytes: usize) -> Batch {
-        Batch { frames: Vec::with_capacity(records * FRAME_BYTES + bytes), ..Batch::default() }
+        Batch { frames: Buffer::with_capacity(records * FRAME_BYTES + bytes), ..Batch::default() }
     }
 
     pub fn push(&mut self, record: &[u8]) {

@@ -9,6 +9,7 @@
 //! - `recover` tells a torn tail from damage.
 
 mod batch;
+mod buffer;
 mod counters;
 mod cursor;
 mod error;
@@ -28,6 +29,7 @@ mod tests;
 mod writer;
 
 pub use batch::Batch;
+pub use buffer::Buffer;
 pub use counters::{SYNC_BUCKETS_US, Stats};
 pub use error::{Damage, Error, Result, Room};
 pub use inspect::Inspection;

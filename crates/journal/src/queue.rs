@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -11,6 +12,11 @@ use crate::{Batch, Error, Position, Result};
 /// What one write takes at most, so that the first of many waiting appends does not wait for the
 /// bytes of the last. One larger append still goes as a whole.
 const GROUP_BYTES_MAX: u64 = 8 << 20;
+
+/// From so many requests in one group on, more are on their way while it is written: the next
+/// group waits a moment for as many, since a sync costs the same for all of them.
+const CROWD: usize = 8;
+const CROWD_WAIT: Duration = Duration::from_micros(300);
 
 /// What a request costs beside its bytes, so that the bound also bounds their number.
 pub(crate) const REQUEST_BYTES: u64 = 256;
@@ -32,8 +38,9 @@ pub(crate) struct Queue {
 #[derive(Default)]
 struct Waiting {
     requests: VecDeque<Request>,
-    /// The writer waits; waking it costs a system call, and it looks by itself otherwise.
-    idle: bool,
+    /// The writer waits for so many; waking it costs a system call, and it looks by itself when
+    /// it is at work.
+    wanted: usize,
     closed: bool,
 }
 
@@ -44,9 +51,12 @@ impl Queue {
             return Err(Error::Closed);
         }
         waiting.requests.push_back(request);
-        let idle = std::mem::take(&mut waiting.idle);
+        let enough = (1..=waiting.requests.len()).contains(&waiting.wanted);
+        if enough {
+            waiting.wanted = 0;
+        }
         drop(waiting);
-        if idle {
+        if enough {
             self.arrived.notify_one();
         }
         Ok(())
@@ -64,13 +74,21 @@ impl Queue {
     }
 
     /// Waits for requests and takes as many as fit into `room_bytes`, but at least one. Nothing
-    /// when the queue is closed and empty.
-    pub(crate) fn take(&self, room_bytes: u64, taken: &mut Vec<Request>) {
-        let waits = |one: &mut Waiting| {
-            one.idle = one.requests.is_empty() && !one.closed;
-            one.idle
+    /// when the queue is closed and empty. `before` were taken last.
+    pub(crate) fn take(&self, room_bytes: u64, before: usize, taken: &mut Vec<Request>) {
+        let wanting = |count: usize| {
+            move |one: &mut Waiting| {
+                let few = one.requests.len() < count && !one.closed;
+                one.wanted = if few { count } else { 0 };
+                few
+            }
         };
-        let waiting = self.arrived.wait_while(lock(&self.waiting), waits);
+        let mut waiting = lock(&self.waiting);
+        if before >= CROWD {
+            let gathered = self.arrived.wait_timeout_while(waiting, CROWD_WAIT, wanting(before));
+            waiting = gathered.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let waiting = self.arrived.wait_while(waiting, wanting(1));
         let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
         let mut bytes = 0;
         let bytes_max = room_bytes.min(GROUP_BYTES_MAX);

@@ -60,12 +60,13 @@ impl Writer {
     pub(crate) fn run(mut self) {
         let shared = self.shared.clone();
         let _abandon = AbandonOnDrop(&shared.queue);
-        let mut group = Vec::new();
+        let (mut group, mut before) = (Vec::new(), 0);
         loop {
-            shared.queue.take(self.room(), &mut group);
+            shared.queue.take(self.room(), before, &mut group);
             if group.is_empty() {
                 break;
             }
+            before = group.len();
             let first = self.extent.borrow().next;
             let written = self.write(first, &mut group);
             self.answer(first, written, &mut group);

@@ -1,13 +1,12 @@
 //! Connections: accepted up to a bound, slow ones cut off, all of them drained at the end.
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::extract::ConnectInfo;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -15,7 +14,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
-use tower::ServiceExt as _;
 
 use crate::settings::Settings;
 
@@ -72,9 +70,9 @@ impl Http {
     fn serve(&mut self, stream: TcpStream, peer: SocketAddr, room: OwnedSemaphorePermit) {
         let _ = stream.set_nodelay(true);
         let service = self.service.clone();
-        let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-            request.extensions_mut().insert(ConnectInfo(peer));
-            service.clone().oneshot(request.map(Body::new))
+        let service = service_fn(move |request: hyper::Request<Incoming>| {
+            let answer = service.clone().answer(request, peer);
+            async { Ok::<_, Infallible>(answer.await) }
         });
         let connection = self.protocol.serve_connection(TokioIo::new(stream), service);
         let mut stopping = self.stopping.subscribe();

@@ -86,7 +86,7 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
         http_settings,
         metrics,
     );
-    let mut http = Http::new(api::service(app.clone()), settings);
+    let mut http = Http::new(api::Service::new(app.clone()), settings);
     let chores = tokio::spawn(tend_cohorts(catalog.clone(), flags.clone(), app.queries().clone()));
     // Nobody has to listen to this; the log says it too.
     let address = listener.local_addr()?;

@@ -78,26 +78,42 @@ impl Column {
 #[derive(Clone, Debug, Default)]
 pub struct Interner {
     pub dictionary: Dictionary,
-    table: HashTable<u32>,
-    hasher: DefaultHashBuilder,
+    /// Codes beside the hashes of their values, which are looked at only when those are equal.
+    table: HashTable<(u64, u32)>,
+    hashing: Hashing,
+}
+
+/// How an [`Interner`] hashes values. Several may share one.
+#[derive(Clone, Debug, Default)]
+pub struct Hashing(DefaultHashBuilder);
+
+impl Hashing {
+    pub fn hash(&self, value: Value<'_>) -> u64 {
+        let mut state = self.0.build_hasher();
+        state.write(value.text().as_bytes());
+        state.write_u8(value.tag() as u8);
+        state.finish()
+    }
 }
 
 impl Interner {
     pub fn intern(&mut self, value: Value<'_>) -> u32 {
-        let hash = hash(&self.hasher, value);
-        let Interner { dictionary, table, hasher } = self;
-        if let Some(code) = table.find(hash, |code| dictionary.get(*code) == value) {
-            return *code;
+        self.intern_hashed(self.hashing.hash(value), value)
+    }
+
+    /// `hash` is of one [`Hashing`] for all values of this interner.
+    pub fn intern_hashed(&mut self, hash: u64, value: Value<'_>) -> u32 {
+        if let Some(code) = self.find_hashed(hash, value) {
+            return code;
         }
-        let code = dictionary.push(value);
-        table.insert_unique(hash, code, |code| self::hash(hasher, dictionary.get(*code)));
+        let code = self.dictionary.push(value);
+        self.table.insert_unique(hash, (hash, code), |(hash, _)| *hash);
         code
     }
-}
 
-fn hash(hasher: &DefaultHashBuilder, value: Value<'_>) -> u64 {
-    let mut state = hasher.build_hasher();
-    state.write(value.text().as_bytes());
-    state.write_u8(value.tag() as u8);
-    state.finish()
+    /// The code of a value that is here already.
+    pub fn find_hashed(&self, hash: u64, value: Value<'_>) -> Option<u32> {
+        let is_it = |known: &(u64, u32)| known.0 == hash && self.dictionary.get(known.1) == value;
+        self.table.find(hash, is_it).map(|(_, code)| *code)
+    }
 }

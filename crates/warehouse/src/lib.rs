@@ -86,7 +86,7 @@ mod warehouse;
 pub use archive::Archive;
 pub use compact::{Compacted, Effort};
 pub use delete::Receipt;
-pub use dictionary::{ABSENT, Column, Dictionary, Interner};
+pub use dictionary::{ABSENT, Column, Dictionary, Hashing, Interner};
 pub use error::{Error, Result};
 pub use faults::{Faults, Step};
 pub use filter::{Filter, Key, Predicate, Test};

@@ -1,8 +1,7 @@
 //! What the head of a request says about the answer it wants.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
-use axum::extract::ConnectInfo;
 use axum::http::header;
 use axum::http::request::Parts;
 use decode::FlagsBody;
@@ -10,12 +9,13 @@ use flags::{RequestRuntime, Selection};
 use uuid::Uuid;
 
 use super::answer::Shape;
+use crate::AppState;
 use crate::auth::query_parameter;
+use crate::intake::Arrived;
 use crate::refusal::Refusal;
-use crate::{AppState, client_address};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Endpoint {
+pub(crate) enum Endpoint {
     Flags,
     Decide,
 }
@@ -122,14 +122,14 @@ pub(super) fn check_content_type(head: &Parts) -> Result<(), Refusal> {
 
 /// The address that a proxy names. Without one nothing is looked up: an SDK on a server would be
 /// taken for its user. The second name is how CGI spells the first.
-pub(super) fn forwarded_address(app: &AppState, head: &Parts) -> Option<IpAddr> {
-    let spelled_for_cgi = head.headers.get("http_x_forwarded_for");
-    if let Some(value) = spelled_for_cgi.filter(|_| !head.headers.contains_key("x-forwarded-for")) {
+pub(super) fn forwarded_address<B>(app: &AppState, sent: &Arrived<B>) -> Option<IpAddr> {
+    let headers = &sent.head.headers;
+    let spelled_for_cgi = headers.get("http_x_forwarded_for");
+    if let Some(value) = spelled_for_cgi.filter(|_| !headers.contains_key("x-forwarded-for")) {
         return value.to_str().ok()?.split(',').next()?.trim().parse().ok();
     }
-    if !head.headers.contains_key("x-forwarded-for") {
+    if !headers.contains_key("x-forwarded-for") {
         return None;
     }
-    let ConnectInfo(peer) = head.extensions.get::<ConnectInfo<SocketAddr>>()?;
-    Some(client_address(&head.headers, peer.ip(), &app.settings.trusted_proxies))
+    sent.client_ip(app)
 }

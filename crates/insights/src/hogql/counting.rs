@@ -39,7 +39,7 @@ struct Call {
 enum What {
     Count,
     Number(Statistic),
-    /// Different values; texts are numbered in the order they are met.
+    /// Different values; texts have numbers.
     Different(Texts),
 }
 

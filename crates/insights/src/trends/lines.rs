@@ -68,18 +68,44 @@ impl Share {
     }
 }
 
-/// Largest first by `weight`.
-pub(crate) fn rank<C: Cell>(
-    mut tally: Tally<C>,
-    breakdown: &Breakdown,
-    finish: &dyn Fn(&[&C]) -> Vec<f64>,
-    weight: &dyn Fn(&[f64]) -> f64,
-) -> Lines {
-    let empty = C::default();
-    let mut ranked: Vec<(u32, f64)> = Vec::new();
-    for value in tally.values() {
-        tally.show(value, &empty, |cells| ranked.push((value, weight(&finish(cells)))));
+/// Numbers by breakdown value.
+pub(crate) trait Table {
+    /// Every value that was met, with what it is ranked by.
+    fn weights(&self) -> Vec<(u32, f64)>;
+    fn data(&self, value: u32) -> Vec<f64>;
+    /// Of several values as if they were one; nothing is asked of those any more.
+    fn together(&mut self, values: Vec<u32>) -> Vec<f64>;
+}
+
+/// Cells, and how they come to numbers.
+pub(crate) struct Cells<C, F, W> {
+    pub tally: Tally<C>,
+    pub finish: F,
+    pub weight: W,
+}
+
+impl<C: Cell, F: Fn(&[&C]) -> Vec<f64>, W: Fn(&[f64]) -> f64> Table for Cells<C, F, W> {
+    fn weights(&self) -> Vec<(u32, f64)> {
+        let weigh = |value| (value, (self.weight)(&self.data(value)));
+        self.tally.values().map(weigh).collect()
     }
+
+    fn data(&self, value: u32) -> Vec<f64> {
+        let empty = C::default();
+        let mut data = Vec::new();
+        self.tally.show(value, &empty, |cells| data = (self.finish)(cells));
+        data
+    }
+
+    fn together(&mut self, values: Vec<u32>) -> Vec<f64> {
+        let together = self.tally.take(values);
+        (self.finish)(&together.iter().collect::<Vec<&C>>())
+    }
+}
+
+/// Largest first by weight.
+pub(crate) fn rank(mut table: impl Table, breakdown: &Breakdown) -> Lines {
+    let mut ranked = table.weights();
     let binned = breakdown.dimensions.iter().any(|dimension| dimension.bins.is_some());
     let limit = if binned { ranked.len() } else { breakdown.limit.min(ranked.len()) };
     breakdown.sort(&mut ranked, limit);
@@ -93,13 +119,12 @@ pub(crate) fn rank<C: Cell>(
             NO_VALUE => Share::Null(texts, listed),
             _ => Share::Values(texts, listed),
         };
-        tally.show(value, &empty, |cells| lines.push(Line { share, data: finish(cells) }));
+        lines.push(Line { share, data: table.data(value) });
     }
     if more && !breakdown.hide_other {
-        let together = tally.take(rest.into_iter().map(|(value, _)| value));
-        let cells: Vec<&C> = together.iter().collect();
+        let data = table.together(rest.into_iter().map(|(value, _)| value).collect());
         let share = Share::Other(breakdown.dimensions.len(), listed);
-        lines.push(Line { share, data: finish(&cells) });
+        lines.push(Line { share, data });
     }
     // Stable, so that what is ranked stays so.
     lines.sort_by_key(|line| line.share.rank());

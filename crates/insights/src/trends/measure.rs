@@ -3,7 +3,8 @@
 use hashbrown::HashMap;
 use warehouse::{ABSENT, Column, Filter, Key, Value};
 
-use super::lines::{Line, Lines, Share, rank};
+use super::lines::{Cells, Line, Lines, Share, rank};
+use super::wide::Wide;
 use crate::bins::Bins;
 use crate::breakdown::{Breakdown, Split};
 use crate::calendar::{Buckets, Interval};
@@ -176,18 +177,25 @@ impl Measure<'_> {
         data
     }
 
+    fn factor(&self) -> f64 {
+        self.node.math_multiplier.unwrap_or(1.0)
+    }
+
     fn shape_rows<C: Cell>(
         &self,
         table: Tally<C>,
         breakdown: Option<&Breakdown>,
         finish: impl Fn(&[&C]) -> Vec<f64>,
     ) -> Lines {
-        let factor = self.node.math_multiplier.unwrap_or(1.0);
+        let factor = self.factor();
         let finish = |cells: &[&C]| -> Vec<f64> {
             finish(cells).into_iter().map(|number| number * factor).collect()
         };
         match breakdown {
-            Some(breakdown) => rank(table, breakdown, &finish, &|data| self.view.weight(data)),
+            Some(breakdown) => {
+                let weight = |data: &[f64]| self.view.weight(data);
+                rank(Cells { tally: table, finish, weight }, breakdown)
+            }
             None => {
                 let mut lines = Vec::new();
                 table.show(0, &C::default(), |cells| {
@@ -206,6 +214,9 @@ impl Measure<'_> {
         running: bool,
     ) -> Result<Lines> {
         let scan = Scan { actors: Some(actors), ..self.scan(meant, breakdown) };
+        if let (View::Total, Some(breakdown)) = (self.view, breakdown) {
+            return Ok(rank(Wide::of(&scan, breakdown, self.factor())?, breakdown));
+        }
         let table = tally(&scan, &self.buckets(), who, Set::insert)?;
         if !(running && self.view == View::Cumulative) {
             return Ok(self.shape(table, breakdown, |set| set.len() as f64));

@@ -1,0 +1,157 @@
+//! Who was there, by breakdown value, when there may be very many values.
+
+use std::mem::take;
+
+use super::lines::Table;
+use crate::Result;
+use crate::breakdown::Breakdown;
+use crate::scan::{Rows, Scan};
+use crate::set::Set;
+use crate::stop::Held;
+use crate::tally::Tally;
+
+/// Values that have a set each. Most of many values have few members, and a list of pairs that is
+/// sorted once costs a fraction of as many sets.
+const SETS_MAX: u32 = 256;
+/// Pairs come more than once; so many new ones are worth looking for those.
+const FRESH_MAX: usize = 1 << 20;
+
+/// One number for each value: how many were there.
+pub(crate) struct Wide {
+    few: Tally<Set>,
+    many: Pairs,
+    factor: f64,
+}
+
+/// A value in the upper half, who was there in the lower.
+#[derive(Default)]
+struct Pairs {
+    pairs: Vec<u64>,
+    /// So many are sorted, each different.
+    sorted: usize,
+}
+
+impl Wide {
+    /// A number is multiplied by `factor`.
+    pub fn of(scan: &Scan<'_>, breakdown: &Breakdown, factor: f64) -> Result<Self> {
+        let new = || (Self::new(factor), scan.stop.hold());
+        let each = |(own, held): &mut (Self, Held<'_>), rows: &Rows<'_>| {
+            for (value, actor) in rows.values.iter().zip(rows.actors) {
+                own.add(*value, *actor);
+            }
+            held.set(own.bytes() + breakdown.bytes())
+        };
+        let mut all = Self::new(factor);
+        for (own, _) in scan.fold(new, each)? {
+            all.few.absorb(own.few);
+            all.many.pairs.extend(own.many.pairs);
+        }
+        // Runs that threads have sorted are only put together.
+        all.many.pairs.sort();
+        all.many.pairs.dedup();
+        Ok(all)
+    }
+
+    fn new(factor: f64) -> Self {
+        Self { few: Tally::new(1), many: Pairs::default(), factor }
+    }
+
+    fn add(&mut self, value: u32, actor: u32) {
+        match value < SETS_MAX {
+            true => self.few.cell(value, 0).insert(actor),
+            false => self.many.add(value, actor),
+        }
+    }
+
+    fn bytes(&mut self) -> usize {
+        self.few.bytes() + self.many.pairs.capacity() * 8
+    }
+
+    fn number(&self, count: u64) -> f64 {
+        count as f64 * self.factor
+    }
+}
+
+impl Pairs {
+    fn add(&mut self, value: u32, actor: u32) {
+        self.pairs.push(u64::from(value) << 32 | u64::from(actor));
+        if self.pairs.len() - self.sorted >= self.sorted.max(FRESH_MAX) {
+            self.pairs.sort_unstable();
+            self.pairs.dedup();
+            self.sorted = self.pairs.len();
+        }
+    }
+
+    fn of(&self, value: u32) -> &[u64] {
+        let start = self.pairs.partition_point(|pair| value_of(*pair) < value);
+        let end = self.pairs.partition_point(|pair| value_of(*pair) <= value);
+        &self.pairs[start..end]
+    }
+}
+
+const fn value_of(pair: u64) -> u32 {
+    (pair >> 32) as u32
+}
+
+impl Table for Wide {
+    fn weights(&self) -> Vec<(u32, f64)> {
+        let mut weights: Vec<(u32, f64)> =
+            self.few.values().map(|value| (value, self.data(value)[0])).collect();
+        let many = self.many.pairs.chunk_by(|a, b| value_of(*a) == value_of(*b));
+        weights.extend(many.map(|own| (value_of(own[0]), self.number(own.len() as u64))));
+        weights
+    }
+
+    fn data(&self, value: u32) -> Vec<f64> {
+        let mut count = self.many.of(value).len() as u64;
+        self.few.show(value, &Set::default(), |cells| count += cells[0].len());
+        vec![self.number(count)]
+    }
+
+    fn together(&mut self, mut values: Vec<u32>) -> Vec<f64> {
+        values.sort_unstable();
+        let few = values.partition_point(|value| *value < SETS_MAX);
+        let mut all = self.few.take(values[..few].iter().copied()).pop().unwrap_or_default();
+        let mut wanted = values[few..].iter().peekable();
+        for pair in take(&mut self.many.pairs) {
+            while wanted.next_if(|value| **value < value_of(pair)).is_some() {}
+            if wanted.peek() == Some(&&value_of(pair)) {
+                all.insert(pair as u32);
+            }
+        }
+        vec![self.number(all.len())]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+    use super::*;
+
+    #[test]
+    fn many_values_are_counted_as_sets_would() {
+        let mut random = StdRng::seed_from_u64(11);
+        let (mut wide, mut plain) = (Wide::new(2.0), BTreeMap::<u32, BTreeSet<u32>>::new());
+        for _ in 0..20_000 {
+            let value = random.random_range(0..1_500);
+            let actor = random.random_range(0..40);
+            wide.add(value, actor);
+            plain.entry(value).or_default().insert(actor);
+        }
+        wide.many.pairs.sort();
+        wide.many.pairs.dedup();
+        let weights: BTreeMap<u32, f64> = wide.weights().into_iter().collect();
+        assert_eq!(weights.len(), plain.len());
+        for (value, there) in &plain {
+            assert_eq!(weights[value], 2.0 * there.len() as f64);
+            assert_eq!(wide.data(*value), [2.0 * there.len() as f64]);
+        }
+        let rest = [7, 255, 256, 1_000, 1_499, 4_000];
+        let mut together = BTreeSet::<u32>::new();
+        rest.iter().filter_map(|value| plain.get(value)).for_each(|there| together.extend(there));
+        assert_eq!(wide.together(rest.to_vec()), [2.0 * together.len() as f64]);
+    }
+}

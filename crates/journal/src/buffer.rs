@@ -1,0 +1,84 @@
+//! Bytes of requests and records, in memory that is used again.
+//!
+//! The server's allocator returns what is freed to the system at once, so that large bodies do not
+//! stay; taking a batch's memory anew, page by page, would cost a tenth of taking the batch in.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Mutex;
+
+use crate::segment::lock;
+
+/// Smaller ones the allocator keeps itself, larger ones are too rare to be kept.
+const KEPT_BYTES_MIN: usize = 16 << 10;
+const KEPT_BYTES_MAX: usize = 256 << 10;
+/// With the bound above, 8 MB at most.
+const KEPT_MAX: usize = 32;
+
+static KEPT: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+/// A `Vec<u8>` whose memory goes to the next that needs about as much.
+#[derive(Debug, Default)]
+pub struct Buffer(Vec<u8>);
+
+impl Buffer {
+    pub fn with_capacity(bytes: usize) -> Buffer {
+        if (KEPT_BYTES_MIN..=KEPT_BYTES_MAX).contains(&bytes) {
+            let kept = lock(&KEPT).pop();
+            if let Some(mut kept) = kept {
+                kept.reserve(bytes);
+                return Buffer(kept);
+            }
+        }
+        Buffer(Vec::with_capacity(bytes))
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if !(KEPT_BYTES_MIN..=KEPT_BYTES_MAX).contains(&self.0.capacity()) {
+            return;
+        }
+        let mut bytes = std::mem::take(&mut self.0);
+        bytes.clear();
+        let mut kept = lock(&KEPT);
+        if kept.len() < KEPT_MAX {
+            kept.push(bytes);
+        }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = Vec<u8>;
+
+    fn deref(&self) -> &Vec<u8> {
+        &self.0
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_empty_again_and_the_kept_are_bounded() {
+        let many: Vec<Buffer> = (0..KEPT_MAX + 8)
+            .map(|_| {
+                let mut buffer = Buffer::with_capacity(KEPT_BYTES_MIN);
+                assert!(buffer.is_empty() && buffer.capacity() >= KEPT_BYTES_MIN);
+                buffer.extend_from_slice(b"something");
+                buffer
+            })
+            .collect();
+        drop(many);
+        drop(Buffer::with_capacity(KEPT_BYTES_MAX + 1));
+        let kept = lock(&KEPT);
+        assert!(kept.len() <= KEPT_MAX);
+        assert!(kept.iter().all(|bytes| bytes.capacity() <= KEPT_BYTES_MAX));
+    }
+}
