@@ -78,7 +78,7 @@ pub(crate) async fn answer<B: HttpBody<Data = Bytes> + Unpin>(
     };
     let envelope = Envelope::new(asking.shape, asking.request_id, app.catalog.clock().now());
     let config = match asking.config {
-        true => Some(config(app, &project, endpoint).await),
+        true => Some(Box::pin(config(app, &project, endpoint)).await),
         false => None,
     };
     if decoded.disable_flags {
@@ -115,11 +115,7 @@ fn asked<B>(
 }
 
 /// What a browser would otherwise have to ask for separately.
-async fn config(
-    app: &AppState,
-    project: &ProjectRow,
-    endpoint: Endpoint,
-) -> Map<String, Value> {
+async fn config(app: &AppState, project: &ProjectRow, endpoint: Endpoint) -> Map<String, Value> {
     let config = crate::remote_config::RemoteConfig::of(app, project).await;
     let mut config = match json!(config) {
         Value::Object(fields) => fields,

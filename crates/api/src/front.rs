@@ -76,7 +76,6 @@ impl Service {
             return straight.answer(&inner.app, sent).await;
         }
         request.extensions_mut().insert(ConnectInfo(peer));
-        // Its parts are large, and every request would have to be that large.
         let Ok(response) = Box::pin(inner.router.clone().oneshot(request.map(Body::new))).await;
         response
     }
@@ -108,14 +107,17 @@ impl Straight {
 }
 
 impl To {
+    /// Each is boxed: a request is moved into its connection, and would be as large as all.
     async fn answer<B>(self, app: &AppState, sent: Arrived<B>) -> Response
     where
         B: HttpBody<Data = Bytes> + Unpin,
     {
         match self {
-            Self::Events => capture::take(app, Endpoint::Events, sent).await.into_response(),
-            Self::EventsV1 => capture::take_v1(app, sent).await.into_response(),
-            Self::Flags(to) => evaluation::answer(app, to, sent).await.into_response(),
+            Self::Events => {
+                Box::pin(capture::take(app, Endpoint::Events, sent)).await.into_response()
+            }
+            Self::EventsV1 => Box::pin(capture::take_v1(app, sent)).await.into_response(),
+            Self::Flags(to) => Box::pin(evaluation::answer(app, to, sent)).await.into_response(),
         }
     }
 }

@@ -78,7 +78,7 @@ impl Tokens {
         if inner.is_unknown(token) {
             return Owner::Unknown;
         }
-        inner.look_up(token).await
+        Box::pin(inner.look_up(token)).await
     }
 
     async fn owner_of_key(

@@ -3,7 +3,8 @@
 //! serde_json does the same with more care for where an error is, which costs twice the time,
 //! and nothing else of a batch costs as much as looking at all of its bytes.
 
-use crate::outline::{DEPTH_MAX, bytes_equal, skip_blanks};
+use crate::outline::{DEPTH_MAX, skip_blanks};
+use crate::plain::plain_end;
 use crate::{Error, Result};
 
 /// Where the value that starts at `start` ends. It is a whole value, nested at most so deep as
@@ -84,29 +85,13 @@ pub(crate) fn value_start(bytes: &[u8], at: usize) -> Result<usize> {
 pub(crate) fn string_end(bytes: &[u8], at: usize) -> Result<usize> {
     let mut at = at + 1;
     loop {
-        while let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk) {
-            let word = u64::from_le_bytes(*word);
-            let found = bytes_equal(word, b'"') | bytes_equal(word, b'\\') | controls(word);
-            if found != 0 {
-                at += found.trailing_zeros() as usize / 8;
-                break;
-            }
-            at += 8;
-        }
+        at = plain_end(bytes, at);
         match bytes.get(at) {
             Some(b'"') => return Ok(at + 1),
             Some(b'\\') => at = escape_end(bytes, at)?,
-            Some(0x20..) => at += 1,
             _ => return Err(Error::Json),
         }
     }
-}
-
-/// The highest bit of the lowest byte of `word` that is a control character is set; bytes above
-/// it may be wrong.
-const fn controls(word: u64) -> u64 {
-    const ONES: u64 = u64::MAX / 255;
-    word.wrapping_sub(ONES * 0x20) & !word & (ONES << 7)
 }
 
 fn escape_end(bytes: &[u8], at: usize) -> Result<usize> {
@@ -161,10 +146,42 @@ mod tests {
     #[test]
     fn what_is_no_json_is_refused() {
         for text in [
-            "", "{", "}", "[", "[1", "[1,", "[1,]", "[,1]", "[1 2]", "[1}", "{\"a\"}", "{\"a\":}",
-            "{\"a\":1,}", "{a:1}", "{1:1}", "{\"a\":1]", "\"", "\"a", "\"\\\"", "\"\\x\"",
-            "\"\\u12g4\"", "\"\\u123", "\"a\nb\"", "\"a\u{1}\"", "01", "-", "1.", ".1", "1e", "1e+",
-            "+1", "--1", "nul", "True", "NaN", "truefalse",
+            "",
+            "{",
+            "}",
+            "[",
+            "[1",
+            "[1,",
+            "[1,]",
+            "[,1]",
+            "[1 2]",
+            "[1}",
+            "{\"a\"}",
+            "{\"a\":}",
+            "{\"a\":1,}",
+            "{a:1}",
+            "{1:1}",
+            "{\"a\":1]",
+            "\"",
+            "\"a",
+            "\"\\\"",
+            "\"\\x\"",
+            "\"\\u12g4\"",
+            "\"\\u123",
+            "\"a\nb\"",
+            "\"a\u{1}\"",
+            "01",
+            "-",
+            "1.",
+            ".1",
+            "1e",
+            "1e+",
+            "+1",
+            "--1",
+            "nul",
+            "True",
+            "NaN",
+            "truefalse",
         ] {
             assert!(!is_json(text), "{text}");
             assert!(serde_json::from_str::<IgnoredAny>(text).is_err(), "{text}");

@@ -14,6 +14,7 @@ mod inflate;
 mod ladder;
 mod lzstring;
 mod outline;
+mod plain;
 mod repair;
 mod v1;
 mod value;

@@ -5,8 +5,7 @@
 
 use std::ops::Range;
 
-use memchr::memchr2;
-
+use crate::plain::plain_end;
 use crate::{Error, Result};
 
 /// Below serde_json's own 128, so that whatever passes here can be parsed anywhere.
@@ -139,39 +138,16 @@ fn skip_container(bytes: &[u8], start: usize, outer: usize) -> Result<usize> {
 
 /// Where the string whose quote stands at `at` ends.
 pub(crate) fn skip_string(bytes: &[u8], at: usize) -> Result<usize> {
-    let mut from = at + 1;
-    while let Some(found) = quote_or_backslash(bytes, from) {
-        if bytes[found] == b'"' {
-            return Ok(found + 1);
+    let mut at = at + 1;
+    loop {
+        at = plain_end(bytes, at);
+        match bytes.get(at) {
+            Some(b'"') => return Ok(at + 1),
+            Some(b'\\') => at += 2,
+            Some(_) => at += 1,
+            None => return Err(Error::Json),
         }
-        from = found + 2;
     }
-    Err(Error::Json)
-}
-
-/// Most strings are a few bytes long, too short for a call of `memchr` to pay: the first words
-/// are looked at in place, eight bytes at once.
-#[inline]
-fn quote_or_backslash(bytes: &[u8], mut from: usize) -> Option<usize> {
-    const WORDS_IN_PLACE: usize = 4;
-    for _ in 0..WORDS_IN_PLACE {
-        let Some(word) = bytes.get(from..).and_then(<[u8]>::first_chunk) else { break };
-        let word = u64::from_le_bytes(*word);
-        let found = bytes_equal(word, b'"') | bytes_equal(word, b'\\');
-        if found != 0 {
-            return Some(from + found.trailing_zeros() as usize / 8);
-        }
-        from += 8;
-    }
-    bytes.get(from..).and_then(|rest| memchr2(b'"', b'\\', rest)).map(|found| from + found)
-}
-
-/// The highest bit of the lowest byte of `word` that equals `byte` is set; bytes above it may
-/// be wrong.
-pub(crate) const fn bytes_equal(word: u64, byte: u8) -> u64 {
-    const ONES: u64 = u64::MAX / 255;
-    let zeroed = word ^ (ONES * byte as u64);
-    zeroed.wrapping_sub(ONES) & !zeroed & (ONES << 7)
 }
 
 #[cfg(test)]

@@ -69,7 +69,8 @@ impl Flags {
         self.0.projects.get(&self.0.catalog, project).await
     }
 
-    /// Gathers what the project's flags need and lets `decide` use it.
+    /// Gathers what the project's flags need and lets `decide` use it. What asks the catalog is
+    /// boxed there: most answers need none of it, and each would have to be as large.
     pub async fn with_context<R>(
         &self,
         project: &ProjectRow,
@@ -129,7 +130,7 @@ impl Flags {
         if wanted.is_empty() || !flags.set.needs_groups() {
             return Some(Vec::new());
         }
-        let found = self.0.catalog.groups_by_key(project.id, &wanted);
+        let found = Box::pin(self.0.catalog.groups_by_key(project.id, &wanted));
         match timeout(STORED_WAIT, found).await {
             Ok(Ok(groups)) => Some(groups),
             _ => None,

@@ -45,7 +45,7 @@ impl People {
         let person = self.person(catalog, project, &asked.distinct_id).await?;
         let static_cohorts = match &person {
             Some(person) if set.needs_static_cohorts() => {
-                catalog.static_cohorts_of(project, person.no).await?
+                Box::pin(catalog.static_cohorts_of(project, person.no)).await?
             }
             _ => HashSet::new(),
         };
@@ -56,9 +56,8 @@ impl People {
             Some(id) if *id != asked.distinct_id => self.person(catalog, project, id).await?,
             _ => None,
         };
-        let hash_keys =
-            hash_keys(catalog, project, set, asked, [person.as_deref(), anonymous.as_deref()])
-                .await?;
+        let persons = [person.as_deref(), anonymous.as_deref()];
+        let hash_keys = Box::pin(hash_keys(catalog, project, set, asked, persons)).await?;
         Ok(Known { person, hash_keys, static_cohorts, unavailable: false })
     }
 
@@ -79,7 +78,7 @@ impl People {
                 return Ok(known.clone());
             }
         }
-        let found = catalog.flag_persons(project, &[distinct_id]).await?;
+        let found = Box::pin(catalog.flag_persons(project, &[distinct_id])).await?;
         let found = found.into_iter().next().map(Arc::new);
         let mut remembered = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if remembered.0 != position || remembered.1.len() >= REMEMBERED_MAX {

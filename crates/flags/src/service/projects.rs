@@ -92,6 +92,15 @@ impl Projects {
         {
             return Ok(last);
         }
+        Box::pin(self.load(&slot, catalog, project)).await
+    }
+
+    async fn load(
+        &self,
+        slot: &Slot,
+        catalog: &Catalog,
+        project: &ProjectRow,
+    ) -> Result<Arc<ProjectFlags>, Unavailable> {
         let _turn = slot.loading.lock().await;
         if let Some(fresh) = slot.fresh() {
             return Ok(fresh);
