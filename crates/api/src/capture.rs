@@ -73,7 +73,10 @@ pub(crate) async fn take<B: HttpBody<Data = Bytes> + Unpin>(
         client_ip: sent.client_ip(app),
         received_at,
     };
-    Ok(Captured(app.capture.events(request).await?))
+    let ready = app.capture.read(request).await?;
+    // The connection reads on, and finds its buffer free.
+    drop((body, sent));
+    Ok(Captured(app.capture.finish(ready).await?))
 }
 
 pub(crate) async fn take_v1<B: HttpBody<Data = Bytes> + Unpin>(

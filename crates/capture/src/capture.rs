@@ -8,6 +8,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::accept::{Arrival, Notes, accept};
 use crate::counters::Counters;
+use crate::in_flight::Reservation;
 use crate::outcome::{Accepted, Refused};
 use crate::request::{Endpoint, Request};
 use crate::tokens::{TokenLookup, authenticate};
@@ -16,6 +17,19 @@ use crate::{CountersSnapshot, InFlight, Limits};
 
 /// Work on more bytes than this takes milliseconds, which other requests should not wait for.
 const HEAVY_BYTES: usize = 1_024 * 1_024;
+
+/// A request that was read, whose events are to be kept.
+pub struct Ready<'c> {
+    accepted: Accepted,
+    keeping: Option<Keeping<'c>>,
+}
+
+struct Keeping<'c> {
+    batch: Batch,
+    notes: Notes,
+    arrival: Arrival,
+    _room: Reservation<'c>,
+}
 
 /// Takes requests in. One for the whole server.
 pub struct Capture {
@@ -64,6 +78,12 @@ impl Capture {
 
     /// Every v0 path. Returns when the journal has the events.
     pub async fn events(&self, request: Request<'_>) -> Result<Accepted, Refused> {
+        self.finish(self.read(request).await?).await
+    }
+
+    /// The first half of [`Capture::events`]: what it gives needs nothing of the request any more,
+    /// whose memory is free while the journal writes.
+    pub async fn read(&self, request: Request<'_>) -> Result<Ready<'_>, Refused> {
         if request.body.len() > self.limits.body_bytes_max {
             return Err(Refused::TooLarge);
         }
@@ -82,7 +102,8 @@ impl Capture {
         let beacon = text.is_beacon();
         if request.endpoint == Endpoint::Recordings {
             payload.elements().try_for_each(|element| element.map(drop))?;
-            return Ok(Accepted { quota_limited: &["recordings"], beacon });
+            let accepted = Accepted { quota_limited: &["recordings"], beacon };
+            return Ok(Ready { accepted, keeping: None });
         }
         let arrival =
             Arrival { project, received_at: request.received_at, client_ip: request.client_ip };
@@ -93,8 +114,16 @@ impl Capture {
         drop(text);
         room.grow(batch.bytes())?;
         room.shrink(batch.bytes());
-        self.keep(batch, notes, arrival).await?;
-        Ok(Accepted { quota_limited: &[], beacon })
+        let accepted = Accepted { quota_limited: &[], beacon };
+        Ok(Ready { accepted, keeping: Some(Keeping { batch, notes, arrival, _room: room }) })
+    }
+
+    /// The second half.
+    pub async fn finish(&self, ready: Ready<'_>) -> Result<Accepted, Refused> {
+        if let Some(Keeping { batch, notes, arrival, _room }) = ready.keeping {
+            self.keep(batch, notes, arrival).await?;
+        }
+        Ok(ready.accepted)
     }
 
     /// Appends one record that was made elsewhere in this server; answers its position.

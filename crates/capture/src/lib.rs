@@ -16,7 +16,7 @@ mod tokens;
 mod v1;
 mod warnings;
 
-pub use capture::Capture;
+pub use capture::{Capture, Ready};
 pub use counters::{CountersSnapshot, DropReason};
 pub use in_flight::{Arriving, Busy, InFlight};
 pub use journal::Buffer;
