@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use model::event::{RawEvent, RawProperties, RawTime, RawUuid, SentAt};
+use model::json::{skip_blanks, value_end};
 use uuid::Uuid;
 
 use crate::fields::Fields;
-use crate::grammar::value_end;
-use crate::outline::{Outline, skip_blanks, walk_object};
+use crate::outline::{Outline, walk_object};
 use crate::{Error, Result, Text, value};
 
 /// Longer than any spelling of a time. Every record of a request repeats its send time, so an

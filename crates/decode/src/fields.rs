@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::grammar::{string_end, value_end, value_start};
-use crate::outline::skip_blanks;
+use model::json::Members;
+
 use crate::{Error, Result, value};
 
 macro_rules! fields {
@@ -53,43 +53,28 @@ fields! {
 impl<'a> Fields<'a> {
     /// Of a text that is an object and nothing else.
     pub(crate) fn read(json: &'a str) -> Result<Self> {
-        let bytes = json.as_bytes();
-        let start = skip_blanks(bytes, 0);
-        if bytes.get(start) != Some(&b'{') {
-            return Err(Error::Json);
-        }
-        let (fields, end) = Self::of_object(json, start)?;
-        if skip_blanks(bytes, end) == bytes.len() { Ok(fields) } else { Err(Error::Json) }
+        let mut members = Members::new(json)?;
+        let fields = Self::of_members(&mut members)?;
+        if members.is_over() { Ok(fields) } else { Err(Error::Json) }
     }
 
-    /// Of the object whose bracket stands at `start`, and where it ends. A repeated key is no
-    /// error, the last one counts (`null` included, which stands for absence).
+    /// Of the object whose bracket stands at `start`, and where it ends.
     pub(crate) fn of_object(json: &'a str, start: usize) -> Result<(Self, usize)> {
-        let bytes = json.as_bytes();
+        let mut members = Members::at(json, start)?;
+        let fields = Self::of_members(&mut members)?;
+        Ok((fields, members.end()))
+    }
+
+    /// A repeated key is no error, the last one counts (`null` included, which stands for absence).
+    fn of_members(members: &mut Members<'a>) -> Result<Self> {
         let mut fields = Self::default();
-        let mut at = skip_blanks(bytes, start + 1);
-        if bytes.get(at) == Some(&b'}') {
-            return Ok((fields, at + 1));
-        }
-        loop {
-            if bytes.get(at) != Some(&b'"') {
-                return Err(Error::Json);
-            }
-            let key_end = string_end(bytes, at)?;
-            let key = value::string(&json[at..key_end]).ok_or(Error::Json)?;
-            let start = value_start(bytes, key_end)?;
-            let end = value_end(bytes, start)?;
-            if let Some(slot) = fields.slot(&key) {
-                let raw = &json[start..end];
+        for member in members {
+            let (name, raw) = member?;
+            if let Some(slot) = fields.slot(&name) {
                 *slot = (raw != "null").then_some(raw);
             }
-            at = skip_blanks(bytes, end);
-            match bytes.get(at) {
-                Some(b',') => at = skip_blanks(bytes, at + 1),
-                Some(b'}') => return Ok((fields, at + 1)),
-                _ => return Err(Error::Json),
-            }
         }
+        Ok(fields)
     }
 
     /// The first of the three members that is a text and not blank.

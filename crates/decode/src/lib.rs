@@ -9,12 +9,10 @@ mod events;
 mod fields;
 mod flags;
 mod form;
-mod grammar;
 mod inflate;
 mod ladder;
 mod lzstring;
 mod outline;
-mod plain;
 mod repair;
 mod v1;
 mod value;
@@ -24,7 +22,7 @@ use thiserror::Error;
 pub use events::{Element, Elements, Payload, ProjectField, Unnamed, parse_events};
 pub use flags::{DISTINCT_ID_CHARS_MAX, FlagsBody, parse_flags};
 pub use ladder::{Parts, Strictness, Text, decode_text, decoded_bytes_hint};
-pub use outline::DEPTH_MAX;
+pub use model::json::DEPTH_MAX;
 pub use v1::{
     V1Batch, V1Element, V1Encoding, V1Event, V1Events, V1OptionsField, decode_v1_text, is_rfc3339,
     parse_v1,
@@ -52,4 +50,13 @@ pub enum Error {
     EmptyBatch,
     #[error("The payload is too large.")]
     TooLarge,
+}
+
+impl From<model::json::Fault> for Error {
+    fn from(fault: model::json::Fault) -> Self {
+        match fault {
+            model::json::Fault::Malformed => Self::Json,
+            model::json::Fault::TooDeep => Self::TooDeep,
+        }
+    }
 }

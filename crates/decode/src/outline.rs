@@ -5,11 +5,9 @@
 
 use std::ops::Range;
 
-use crate::plain::plain_end;
-use crate::{Error, Result};
+use model::json::{DEPTH_MAX, plain_end, skip_blanks};
 
-/// Below serde_json's own 128, so that whatever passes here can be parsed anywhere.
-pub const DEPTH_MAX: usize = 100;
+use crate::{Error, Result};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outline {
@@ -84,13 +82,6 @@ pub(crate) fn walk_object(
             _ => return Err(Error::Json),
         }
     }
-}
-
-pub(crate) fn skip_blanks(bytes: &[u8], mut at: usize) -> usize {
-    while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-        at += 1;
-    }
-    at
 }
 
 /// Where the value that starts at `at`, inside `depth` others, ends.

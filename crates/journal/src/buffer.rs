@@ -1,10 +1,10 @@
 //! Bytes of requests and records, in memory that is used again.
 //!
-//! The server's allocator returns what is freed to the system at once, so that large bodies do not
-//! stay; taking a batch's memory anew, page by page, would cost a tenth of taking the batch in.
+//! Taking a batch's memory anew, page by page, would cost a tenth of taking the batch in. Large
+//! ones are not kept, and whoever runs the server is told when one was freed.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use crate::segment::lock;
 
@@ -13,6 +13,11 @@ const KEPT_BYTES_MIN: usize = 16 << 10;
 const KEPT_BYTES_MAX: usize = 256 << 10;
 /// With the bound above, 8 MB at most.
 const KEPT_MAX: usize = 32;
+
+/// Worth returning to the system at once.
+const LARGE_BYTES: usize = 1 << 20;
+
+static WHEN_LARGE_IS_FREED: OnceLock<fn()> = OnceLock::new();
 
 static KEPT: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
@@ -31,14 +36,24 @@ impl Buffer {
         }
         Buffer(Vec::with_capacity(bytes))
     }
+
+    /// Has `call` called whenever a large buffer was freed. Only the first counts.
+    pub fn when_large_is_freed(call: fn()) {
+        let _ = WHEN_LARGE_IS_FREED.set(call);
+    }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if !(KEPT_BYTES_MIN..=KEPT_BYTES_MAX).contains(&self.0.capacity()) {
+        let mut bytes = std::mem::take(&mut self.0);
+        if bytes.capacity() >= LARGE_BYTES {
+            drop(bytes);
+            WHEN_LARGE_IS_FREED.get().inspect(|call| call());
             return;
         }
-        let mut bytes = std::mem::take(&mut self.0);
+        if !(KEPT_BYTES_MIN..=KEPT_BYTES_MAX).contains(&bytes.capacity()) {
+            return;
+        }
         bytes.clear();
         let mut kept = lock(&KEPT);
         if kept.len() < KEPT_MAX {

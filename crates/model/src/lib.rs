@@ -13,6 +13,7 @@ pub mod flag;
 pub mod group;
 mod id;
 mod insight;
+pub mod json;
 pub mod person;
 mod project;
 pub mod property;

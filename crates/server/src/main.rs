@@ -24,7 +24,7 @@ mod values;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    memory::return_freed_pages();
+    memory::settle();
     match cli::run(&cli::command().get_matches()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -18,11 +18,11 @@ use crate::folder::{self, Folder};
 use crate::http::Http;
 use crate::ingest::Ingest;
 use crate::intake::Intake;
-use crate::logs;
 use crate::process::Process;
 use crate::runtimes::{Behind, Runtimes};
 use crate::settings::Settings;
 use crate::values::Switch;
+use crate::{logs, memory};
 
 /// How long two servers may believe that they own one PostgreSQL, after a connection broke.
 const OWNERSHIP_CHECK: Duration = Duration::from_secs(5);
@@ -88,6 +88,7 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
     );
     let mut http = Http::new(api::Service::new(app.clone()), settings);
     let chores = tokio::spawn(tend_cohorts(catalog.clone(), flags.clone(), app.queries().clone()));
+    let tidying = tokio::spawn(give_memory_back());
     // Nobody has to listen to this; the log says it too.
     let address = listener.local_addr()?;
     let _ = say(&format!("listening on http://{address}\n"));
@@ -121,6 +122,7 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
         tracing::warn!("stopped before every request was answered");
     }
     chores.abort();
+    tidying.abort();
     let closing = async {
         intake.close().await;
         ingest.close().await;
@@ -147,6 +149,14 @@ async fn tend_cohorts(catalog: Catalog, flags: Flags, queries: Queries) {
         }
         // Nobody wanting one for a while is as good a reason to look.
         let _ = tokio::time::timeout(COHORT_CHECK, catalog.cohort_wanted()).await;
+    }
+}
+
+/// While nothing happens, nobody else would.
+async fn give_memory_back() {
+    loop {
+        tokio::time::sleep(memory::GIVE_BACK_EVERY).await;
+        memory::give_back();
     }
 }
 

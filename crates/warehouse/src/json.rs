@@ -1,42 +1,18 @@
 //! Takes a JSON object apart into members, and puts members together again.
 
-use std::borrow::Cow;
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use model::json::{Fault, Members};
 
 use crate::value::{Value, write_json_string};
 
 /// Calls `each` with every member in order. A name that stands twice is given twice; the last one
 /// counts, as everywhere in JSON.
-pub fn members<'a>(
-    object: &'a str,
-    each: impl FnMut(&str, Value<'_>),
-) -> Result<(), serde_json::Error> {
-    let mut source = serde_json::Deserializer::from_str(object);
-    source.deserialize_map(Members::<'a, _> { each, object: std::marker::PhantomData })?;
-    source.end()
-}
-
-struct Members<'a, F> {
-    each: F,
-    object: std::marker::PhantomData<&'a ()>,
-}
-
-impl<'de, F: FnMut(&str, Value<'_>)> Visitor<'de> for Members<'de, F> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
+pub fn members(object: &str, mut each: impl FnMut(&str, Value<'_>)) -> Result<(), Fault> {
+    let mut members = Members::new(object)?;
+    for member in &mut members {
+        let (name, json) = member?;
+        with_value(json, |value| each(&name, value));
     }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some((name, raw)) = map.next_entry::<Text<'de>, &'de RawValue>()? {
-            with_value(raw.get(), |value| (self.each)(&name.0, value));
-        }
-        Ok(())
-    }
+    if members.is_over() { Ok(()) } else { Err(Fault::Malformed) }
 }
 
 /// Gives the value that a JSON text stands for to `then`; `None` for an empty text.
@@ -63,27 +39,6 @@ fn read(json: &str) -> Option<Value<'_>> {
         b'n' => Value::Null,
         _ => Value::Number(json),
     })
-}
-
-struct Text<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Text<'de> {
-    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-        source.deserialize_str(TextVisitor)
-    }
 }
 
 /// Writes an object member by member.

@@ -1,7 +1,6 @@
 //! An event's properties as sent: names are read, values stay JSON text until somebody asks.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -9,9 +8,14 @@ use ahash::RandomState;
 use indexmap::IndexMap;
 use model::event::RecordError;
 use model::group::GROUP_TYPES_MAX;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use model::json::{Fault, Members};
 use serde_json::Value;
-use serde_json::value::RawValue;
+
+/// A short member, so that room for all of them is made at once; a huge text has longer ones.
+const MEMBER_BYTES: usize = 24;
+const EXPECTED_MAX: usize = 256;
+/// What is added on the way: the address and the place.
+const ADDED: usize = 16;
 
 pub(crate) const GROUP_NAMES: [&str; GROUP_TYPES_MAX as usize] =
     ["$group_0", "$group_1", "$group_2", "$group_3", "$group_4"];
@@ -42,10 +46,17 @@ impl Deref for Json<'_> {
 
 impl<'a> Properties<'a> {
     pub(super) fn parse(json: &'a str) -> Result<Self, RecordError> {
-        let mut deserializer = serde_json::Deserializer::from_str(json);
-        deserializer
-            .deserialize_map(Members)
-            .map_err(|_| RecordError::Damaged("properties are no object"))
+        let read = || {
+            let mut members = Members::new(json)?;
+            let expected = (json.len() / MEMBER_BYTES).min(EXPECTED_MAX) + ADDED;
+            let mut all = IndexMap::with_capacity_and_hasher(expected, RandomState::default());
+            for member in &mut members {
+                let (name, json) = member?;
+                all.insert(name, Json::Sent(json));
+            }
+            if members.is_over() { Ok(Self(all)) } else { Err(Fault::Malformed) }
+        };
+        read().map_err(|_| RecordError::Damaged("properties are no object"))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -138,49 +149,5 @@ fn push_quoted(out: &mut String, text: &str) {
         out.push_str(&Value::from(text).to_string());
     } else {
         out.extend(["\"", text, "\""]);
-    }
-}
-
-struct Members;
-
-impl<'de> Visitor<'de> for Members {
-    type Value = Properties<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut members: M) -> Result<Self::Value, M::Error> {
-        let mut properties = Properties::default();
-        while let Some(Name(name)) = members.next_key()? {
-            let json: &'de RawValue = members.next_value()?;
-            properties.0.insert(name, Json::Sent(json.get()));
-        }
-        Ok(properties)
-    }
-}
-
-/// A key that borrows unless it has escapes.
-struct Name<'a>(Cow<'a, str>);
-
-impl<'de> serde::Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
-            type Value = Name<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("text")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(Name(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Name(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Text)
     }
 }

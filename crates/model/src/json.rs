@@ -1,26 +1,128 @@
-//! The grammar of JSON, checked in one pass over bytes that nobody needs as values yet.
+//! JSON texts, taken apart without making values of them: the grammar is checked in one pass over
+//! the bytes.
 //!
-//! serde_json does the same with more care for where an error is, which costs twice the time,
-//! and nothing else of a batch costs as much as looking at all of its bytes.
+//! serde_json does the same with more care for where an error is, which costs twice the time, and
+//! little of what an event costs is as much as looking at all of its bytes.
 
-use crate::outline::{DEPTH_MAX, skip_blanks};
-use crate::plain::plain_end;
-use crate::{Error, Result};
+mod plain;
+
+use std::borrow::Cow;
+
+use thiserror::Error;
+
+pub use plain::plain_end;
+
+/// Below serde_json's own 128, so that whatever passes here can be parsed anywhere.
+pub const DEPTH_MAX: usize = 100;
+
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum Fault {
+    #[error("not valid JSON")]
+    Malformed,
+    #[error("nested more than {DEPTH_MAX} levels deep")]
+    TooDeep,
+}
+
+pub type Result<T, E = Fault> = std::result::Result<T, E>;
+
+/// The members of an object in their order: name and JSON text of the value. A name that stands
+/// twice is given twice; the last one counts, as everywhere in JSON. Nothing follows a fault.
+#[derive(Clone, Debug)]
+pub struct Members<'a> {
+    json: &'a str,
+    /// Where the next name is expected; `None` when the object has ended.
+    next: Option<usize>,
+    end: usize,
+}
+
+impl<'a> Members<'a> {
+    /// Of a text that is an object and nothing else; that nothing follows it is checked by
+    /// [`Members::is_over`].
+    pub fn new(json: &'a str) -> Result<Self> {
+        Self::at(json, skip_blanks(json.as_bytes(), 0))
+    }
+
+    /// Of the object whose bracket stands at `start`.
+    pub fn at(json: &'a str, start: usize) -> Result<Self> {
+        let bytes = json.as_bytes();
+        if bytes.get(start) != Some(&b'{') {
+            return Err(Fault::Malformed);
+        }
+        let first = skip_blanks(bytes, start + 1);
+        Ok(match bytes.get(first) {
+            Some(b'}') => Self { json, next: None, end: first + 1 },
+            _ => Self { json, next: Some(first), end: 0 },
+        })
+    }
+
+    /// Where the object ends, once all members were given.
+    pub fn end(&self) -> usize {
+        self.end
+    }
+
+    /// Whether all members were given and only blanks follow.
+    pub fn is_over(&self) -> bool {
+        self.next.is_none() && skip_blanks(self.json.as_bytes(), self.end) == self.json.len()
+    }
+
+    fn member(&mut self, at: usize) -> Result<(Cow<'a, str>, &'a str)> {
+        let bytes = self.json.as_bytes();
+        if bytes.get(at) != Some(&b'"') {
+            return Err(Fault::Malformed);
+        }
+        let name_end = string_end(bytes, at)?;
+        let name = text(&self.json[at..name_end]).ok_or(Fault::Malformed)?;
+        let start = value_start(bytes, name_end)?;
+        let end = value_end(bytes, start)?;
+        let behind = skip_blanks(bytes, end);
+        match bytes.get(behind) {
+            Some(b',') => self.next = Some(skip_blanks(bytes, behind + 1)),
+            Some(b'}') => self.end = behind + 1,
+            _ => return Err(Fault::Malformed),
+        }
+        Ok((name, &self.json[start..end]))
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = Result<(Cow<'a, str>, &'a str)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let at = self.next.take()?;
+        Some(self.member(at))
+    }
+}
+
+/// The text that a JSON string stands for, borrowed where nothing is escaped; `None` for half a
+/// surrogate pair.
+fn text(string: &str) -> Option<Cow<'_, str>> {
+    match string.as_bytes().contains(&b'\\') {
+        true => serde_json::from_str(string).ok().map(Cow::Owned),
+        false => Some(Cow::Borrowed(&string[1..string.len() - 1])),
+    }
+}
+
+pub fn skip_blanks(bytes: &[u8], mut at: usize) -> usize {
+    while matches!(bytes.get(at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+        at += 1;
+    }
+    at
+}
 
 /// Where the value that starts at `start` ends. It is a whole value, nested at most so deep as
 /// [`DEPTH_MAX`] allows.
-pub(crate) fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
+pub fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
     // One bit for each level that is open, set for objects.
     const { assert!(DEPTH_MAX < u128::BITS as usize) };
     let (mut open, mut depth) = (0u128, 0);
     let mut at = start;
     loop {
-        let first = *bytes.get(at).ok_or(Error::Json)?;
+        let first = *bytes.get(at).ok_or(Fault::Malformed)?;
         at = match first {
             b'"' => string_end(bytes, at)?,
             b'{' | b'[' => {
                 if depth == DEPTH_MAX {
-                    return Err(Error::TooDeep);
+                    return Err(Fault::TooDeep);
                 }
                 let inner = skip_blanks(bytes, at + 1);
                 // Two behind the opening bracket in ASCII stands the closing one.
@@ -37,7 +139,7 @@ pub(crate) fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
             b't' => word_end(bytes, at, b"true")?,
             b'f' => word_end(bytes, at, b"false")?,
             b'n' => word_end(bytes, at, b"null")?,
-            _ => return Err(Error::Json),
+            _ => return Err(Fault::Malformed),
         };
         loop {
             if depth == 0 {
@@ -55,7 +157,7 @@ pub(crate) fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
                 }
                 Some(b'}') if in_object => {}
                 Some(b']') if !in_object => {}
-                _ => return Err(Error::Json),
+                _ => return Err(Fault::Malformed),
             }
             at += 1;
             depth -= 1;
@@ -67,29 +169,29 @@ pub(crate) fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
 /// From a key's quote to where its value starts.
 fn key_end(bytes: &[u8], at: usize) -> Result<usize> {
     if bytes.get(at) != Some(&b'"') {
-        return Err(Error::Json);
+        return Err(Fault::Malformed);
     }
     value_start(bytes, string_end(bytes, at)?)
 }
 
 /// From behind a key to where its value starts.
-pub(crate) fn value_start(bytes: &[u8], at: usize) -> Result<usize> {
+pub fn value_start(bytes: &[u8], at: usize) -> Result<usize> {
     let at = skip_blanks(bytes, at);
     match bytes.get(at) {
         Some(b':') => Ok(skip_blanks(bytes, at + 1)),
-        _ => Err(Error::Json),
+        _ => Err(Fault::Malformed),
     }
 }
 
 /// Where the string whose quote stands at `at` ends.
-pub(crate) fn string_end(bytes: &[u8], at: usize) -> Result<usize> {
+pub fn string_end(bytes: &[u8], at: usize) -> Result<usize> {
     let mut at = at + 1;
     loop {
         at = plain_end(bytes, at);
         match bytes.get(at) {
             Some(b'"') => return Ok(at + 1),
             Some(b'\\') => at = escape_end(bytes, at)?,
-            _ => return Err(Error::Json),
+            _ => return Err(Fault::Malformed),
         }
     }
 }
@@ -99,21 +201,21 @@ fn escape_end(bytes: &[u8], at: usize) -> Result<usize> {
         Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
         Some(b'u') => match bytes.get(at + 2..at + 6) {
             Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => Ok(at + 6),
-            _ => Err(Error::Json),
+            _ => Err(Fault::Malformed),
         },
-        _ => Err(Error::Json),
+        _ => Err(Fault::Malformed),
     }
 }
 
 fn number_end(bytes: &[u8], at: usize) -> Result<usize> {
     let digits_end = |from: usize| {
         let digits = bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        if digits == 0 { Err(Error::Json) } else { Ok(from + digits) }
+        if digits == 0 { Err(Fault::Malformed) } else { Ok(from + digits) }
     };
     let whole = at + usize::from(bytes[at] == b'-');
     let mut at = digits_end(whole)?;
     if bytes[whole] == b'0' && at > whole + 1 {
-        return Err(Error::Json);
+        return Err(Fault::Malformed);
     }
     if bytes.get(at) == Some(&b'.') {
         at = digits_end(at + 1)?;
@@ -128,7 +230,7 @@ fn number_end(bytes: &[u8], at: usize) -> Result<usize> {
 fn word_end(bytes: &[u8], at: usize, word: &[u8]) -> Result<usize> {
     match bytes[at..].starts_with(word) {
         true => Ok(at + word.len()),
-        false => Err(Error::Json),
+        false => Err(Fault::Malformed),
     }
 }
 
@@ -231,9 +333,26 @@ mod tests {
     }
 
     #[test]
+    fn members_come_in_order_with_their_texts() {
+        let read = |json| {
+            let mut members = Members::new(json)?;
+            let all = members.by_ref().collect::<Result<Vec<_>>>()?;
+            if members.is_over() { Ok(all) } else { Err(Fault::Malformed) }
+        };
+        let json = r#" { "a" : 1, "\u00e9\"":"x}" ,"a":[ {} ]} "#;
+        let (a, b) = (Cow::Borrowed("a"), Cow::Owned("é\"".to_owned()));
+        assert_eq!(read(json), Ok(vec![(a.clone(), "1"), (b, "\"x}\""), (a, "[ {} ]")]));
+        assert_eq!(read("{}"), Ok(vec![]));
+        for wrong in ["", "[]", "{", "{}x", "{\"a\":1", "{\"a\":1,}", "{\"a\":1 \"b\":2}", "{a:1}"]
+        {
+            assert_eq!(read(wrong), Err(Fault::Malformed), "{wrong}");
+        }
+    }
+
+    #[test]
     fn depth_is_bounded() {
         let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
         assert!(is_json(&nested(DEPTH_MAX)));
-        assert_eq!(value_end(nested(DEPTH_MAX + 1).as_bytes(), 0), Err(Error::TooDeep));
+        assert_eq!(value_end(nested(DEPTH_MAX + 1).as_bytes(), 0), Err(Fault::TooDeep));
     }
 }

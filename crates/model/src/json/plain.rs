@@ -9,7 +9,7 @@ use eight::{BITS, BLOCK, special};
 /// Where the text that starts at `at` has a quote, a backslash or a control character first; the
 /// end of `bytes` if nowhere.
 #[inline]
-pub(crate) fn plain_end(bytes: &[u8], mut at: usize) -> usize {
+pub fn plain_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk::<BLOCK>) {
         let found = special(*block);
         if found != 0 {
