@@ -1,6 +1,6 @@
 //! How far a caller may go with an object, and an object together with that.
 
-use model::{AccessLevel, ObjectKind, Sight, User};
+use model::{AccessLevel, ObjectKind, Sight, Sights, User};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -55,7 +55,7 @@ impl<R, M> InProject<R, M> {
     }
 
     /// What the caller sees of every kind that rules may be about.
-    pub fn sights(&self) -> Vec<(ObjectKind, Sight)> {
-        ObjectKind::ALL.into_iter().map(|kind| (kind, self.sight(kind))).collect()
+    pub fn sights(&self) -> Sights {
+        self.viewer().sights()
     }
 }

@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use catalog::{ActivityFilter, Direction, Entry, Logged, Mark, ProjectRow, SCOPES};
-use model::{LIMIT_MAX, ObjectKind, Sight, Timestamp, Window};
+use model::{LIMIT_MAX, Sights, Timestamp, Window};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::json;
@@ -93,13 +93,13 @@ impl FromRequestParts<AppState> for Wanted {
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
         let base = Base::of(parts);
         let scopes: Vec<String> = ["scope", "scopes"]
-            .iter()
-            .flat_map(|name| base.values(name))
-            .flat_map(|words| words.split(','))
-            .filter(|word| !word.is_empty())
-            .map(|word| match SCOPES.contains(&word) {
+            .into_iter()
+            .flat_map(|name| base.values(name).map(move |words| (name, words)))
+            .flat_map(|(name, words)| words.split(',').map(move |word| (name, word)))
+            .filter(|(_, word)| !word.is_empty())
+            .map(|(name, word)| match SCOPES.contains(&word) {
                 true => Ok(word.to_owned()),
-                false => Err(Error::no_choice("scope", word)),
+                false => Err(Error::no_choice(name, word)),
             })
             .collect::<Result<_>>()?;
         if scopes.len() > SCOPES_MAX {
@@ -161,7 +161,7 @@ pub(crate) struct ActivityPage {
     /// The parameter that was no positive number; most lists ignore it.
     unfit: Option<&'static str>,
     /// What the caller sees of kinds from which rules may hide something.
-    seen: Vec<(ObjectKind, Sight)>,
+    seen: Sights,
     base: Base,
 }
 
@@ -184,7 +184,7 @@ impl ActivityPage {
         }
     }
 
-    pub(crate) fn seen(self, seen: Vec<(ObjectKind, Sight)>) -> Self {
+    pub(crate) fn seen(self, seen: Sights) -> Self {
         Self { seen, ..self }
     }
 
@@ -251,7 +251,7 @@ impl FromRequestParts<AppState> for ActivityPage {
             base.value(name).is_some() && base.number(name).is_none_or(|number| number < 1)
         };
         Ok(Self {
-            seen: Vec::new(),
+            seen: Sights::default(),
             unfit: ["limit", "page"].iter().find(is_unfit).copied(),
             number: number("page", 1),
             limit: number("limit", PAGE_LINES_DEFAULT).min(LIMIT_MAX),

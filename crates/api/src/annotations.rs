@@ -1,6 +1,6 @@
 //! Annotations: dated notes drawn over charts.
 
-use catalog::{Among, AnnotationChange, AnnotationFilter, InsightName, NewAnnotation, ProjectRow};
+use catalog::{Among, AnnotationChange, AnnotationFilter, InsightName, NewAnnotation};
 use model::{
     Annotation, AnnotationId, AnnotationScope, CreationType, DashboardId, InsightId, Timestamp,
 };
@@ -68,7 +68,8 @@ async fn list(
         search: search(query.search.as_ref())?,
     };
     let (found, total) = app.catalog.annotations(caller.project.id, &filter, page.window).await?;
-    Ok(page.listing(found, total))
+    let seen = caller.sights();
+    Ok(page.listing(found.into_iter().map(|found| found.within(&seen)).collect(), total))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -96,7 +97,7 @@ async fn create(
     body: Body<AnnotationFields>,
 ) -> Result<Created<Annotation>> {
     let fields = body.read()?.validate()?;
-    check_place(&app, &caller.project, &fields).await?;
+    check_place(&app, &caller, &fields).await?;
     let new = NewAnnotation {
         content: fields.content.flatten(),
         date_marker: fields.date_marker.flatten(),
@@ -120,7 +121,8 @@ async fn create(
 
 async fn read(caller: Reader<Annotations>, id: Id, app: App) -> Result<Found<Annotation>> {
     let id = AnnotationId(id.0);
-    Ok(Found(app.catalog.annotation(caller.project.id, id, Among::Live).await?))
+    let found = app.catalog.annotation(caller.project.id, id, Among::Live).await?;
+    Ok(Found(found.within(&caller.sights())))
 }
 
 async fn update(
@@ -132,8 +134,9 @@ async fn update(
     let id = AnnotationId(id.0);
     app.catalog.annotation(caller.project.id, id, body.among()).await?;
     let change = body.read()?.validate()?;
-    check_place(&app, &caller.project, &change).await?;
-    Ok(Found(app.catalog.update_annotation(&caller.actor(), id, change).await?))
+    check_place(&app, &caller, &change).await?;
+    let changed = app.catalog.update_annotation(&caller.actor(), id, change).await?;
+    Ok(Found(changed.within(&caller.sights())))
 }
 
 async fn destroy(_: Writer<Annotations>) -> Result<NeverDeleted> {
@@ -176,25 +179,28 @@ impl AnnotationFields {
     }
 }
 
-/// An insight or a dashboard that is named must be there.
+/// An insight or a dashboard that is named must be within sight.
 async fn check_place(
     app: &AppState,
-    project: &ProjectRow,
+    caller: &Writer<Annotations>,
     change: &AnnotationChange,
 ) -> Result<()> {
+    let (project, viewer) = (caller.project.id, caller.viewer());
     let gone = |attr: &'static str, detail: String| {
         move |error| match error {
-            catalog::Error::NotFound => Error::invalid(attr, "does_not_exist", detail),
+            catalog::Error::NotFound | catalog::Error::Forbidden(_) => {
+                Error::invalid(attr, "does_not_exist", detail)
+            }
             other => other.into(),
         }
     };
     if let Some(Some(id)) = change.dashboard_item {
-        let found = app.catalog.insight(project.id, &InsightName::Id(id), None, Among::Live).await;
+        let found = app.catalog.seen_insight(project, &InsightName::Id(id), viewer).await;
         let detail = format!("Invalid pk \"{id}\" - object does not exist.");
         found.map_err(gone("dashboard_item", detail))?;
     }
     if let Some(Some(id)) = change.dashboard_id {
-        let found = app.catalog.dashboard(project.id, id, None, Among::Live).await;
+        let found = app.catalog.seen_dashboard(project, id, viewer).await;
         found.map_err(gone("dashboard_id", "Dashboard not found.".into()))?;
     }
     Ok(())

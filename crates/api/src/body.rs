@@ -1,5 +1,6 @@
 //! Request bodies: read once, bounded, and checked only after permissions and objects are.
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::doc::{Describe, Operation};
 use crate::{AppState, Error, Result};
@@ -81,9 +83,7 @@ impl<T> Body<T> {
         {
             return Err(Error::unsupported_media_type(given));
         }
-        let value: Value = serde_json::from_slice(bytes)
-            .map_err(|why| Error::parse(format!("JSON parse error - {why}")))?;
-        fit(value)
+        fit(serde_json::from_slice(bytes).map_err(|why| unread(bytes, &why))?)
     }
 
     /// A deleted object is there only for a body that restores it. Whatever else is wrong with
@@ -199,6 +199,33 @@ pub(crate) fn is_json(content_type: &str) -> bool {
 /// it stays well below.
 const DEPTH_MAX: usize = 100;
 
+/// Why a body is no JSON, or none that can be read.
+fn unread(bytes: &[u8], why: &serde_json::Error) -> Error {
+    if !is_too_deep(why) {
+        return Error::parse(format!("JSON parse error - {why}"));
+    }
+    // Its fields can be told apart all the same.
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_slice(bytes).unwrap_or_default();
+    let is_deep = |field: &RawValue| {
+        serde_json::from_str::<Value>(field.get()).is_err_and(|why| is_too_deep(&why))
+    };
+    let attr = fields.into_iter().find(|(_, field)| is_deep(field)).map(|(name, _)| name);
+    too_deep(attr)
+}
+
+/// The reader has no other way to tell.
+fn is_too_deep(why: &serde_json::Error) -> bool {
+    why.to_string().starts_with("recursion limit exceeded")
+}
+
+fn too_deep(attr: Option<String>) -> Error {
+    let detail = format!("Nested deeper than {DEPTH_MAX} levels.");
+    match attr {
+        None => Error::refused(detail),
+        Some(attr) => Error::invalid(attr, "invalid_input", detail),
+    }
+}
+
 /// A way into a body.
 #[derive(Clone, Copy)]
 enum Step<'a> {
@@ -210,15 +237,15 @@ enum Step<'a> {
 pub(crate) fn fit(sent: Value) -> Result<Value> {
     let mut path = Vec::new();
     let Some(why) = unfit(&sent, &mut path) else { return Ok(sent) };
-    let names = path.iter().map(|step| match step {
+    let mut names = path.iter().map(|step| match step {
         Step::Field(name) => (*name).to_owned(),
         Step::Item(index) => index.to_string(),
     });
-    let (detail, names) = match why {
-        Unfit::Nul => ("Null characters are not allowed.".to_owned(), names.collect::<Vec<_>>()),
+    if let Unfit::Deep = why {
         // All the way down would be more than anybody reads.
-        Unfit::Deep => (format!("Nested deeper than {DEPTH_MAX} levels."), names.take(1).collect()),
-    };
+        return Err(too_deep(names.next()));
+    }
+    let (detail, names) = ("Null characters are not allowed.", names.collect::<Vec<_>>());
     Err(match names.is_empty() {
         true => Error::refused(detail),
         false => Error::invalid(names.join("__"), "invalid_input", detail),

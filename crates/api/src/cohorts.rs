@@ -143,7 +143,7 @@ async fn create(
         kind,
     };
     let actor = caller.actor();
-    let mut cohort = app.catalog.create_cohort(&actor, new).await?;
+    let mut cohort = app.catalog.create_cohort(&actor, new, &caller.sights()).await?;
     if let Some((by, names)) = named {
         cohort = app.catalog.add_to_cohort(&actor, cohort.id, by, &names).await?;
     }
@@ -156,7 +156,7 @@ async fn create(
 
 /// The persons that a question names.
 async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<Uuid>> {
-    let asked = Asked::new(query, Refresh::ForceBlocking);
+    let asked = Asked::new(query, Refresh::ForceBlocking, caller.sights());
     let Reply::Answer { answer, .. } = app.queries.ask(&caller.project, asked).await? else {
         return Ok(Vec::new());
     };
@@ -192,7 +192,7 @@ async fn update(
     let change = fields.validate(&caller.project, app.catalog.clock().now())?;
     let named = file.map(|file| csv::names(&file)).transpose()?;
     let actor = caller.actor();
-    let mut cohort = app.catalog.update_cohort(&actor, id, change).await?;
+    let mut cohort = app.catalog.update_cohort(&actor, id, change, &caller.sights()).await?;
     if let Some((by, names)) = named {
         cohort = app.catalog.add_to_cohort(&actor, id, by, &names).await?;
     }
@@ -222,7 +222,7 @@ async fn duplicate(caller: Writer<Cohorts>, id: Id, app: App) -> Result<Created<
         kind: NewCohortKind::Static,
     };
     let actor = caller.actor();
-    let made = app.catalog.create_cohort(&actor, new).await?;
+    let made = app.catalog.create_cohort(&actor, new, &caller.sights()).await?;
     Ok(Created(app.catalog.copy_members(&actor, &source, made.id).await?))
 }
 

@@ -9,7 +9,7 @@ use catalog::{Among, Contents, Copies, DashboardFilter, NewDashboard, Source};
 use model::{CreationMode, DashboardId, ObjectKind, Restriction, Sight};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -18,13 +18,14 @@ use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::body::{Both, lenient_bool};
 use crate::caller::InProject;
 use crate::doc::{Describe, Operation};
-use crate::insights::answer::refresh;
+use crate::insights::answer::{Overrides, refresh};
 use crate::path::{given, search, switch};
 use crate::{
     App, AppState, Base, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch,
     Query, Reader, Resource, Result, Routes, Writer,
 };
-use body::{DashboardFields, IntoNew as _, check_filters};
+pub(crate) use body::check_filters;
+use body::{DashboardFields, IntoNew as _};
 use shape::{Detail, Listed};
 use tiles::TileListFields;
 
@@ -132,16 +133,11 @@ async fn create(
                 _ => Copies::Tiles,
             };
             new.creation_mode = CreationMode::Duplicate;
-            new.contents = Contents::Of(Source {
-                dashboard: DashboardId(source),
-                copies,
-                dashboards: caller.sight(ObjectKind::Dashboard),
-                insights: caller.sight(ObjectKind::Insight),
-            });
+            new.contents = Contents::Of(Source { dashboard: DashboardId(source), copies });
         }
         (None, None) => {}
     }
-    let id = app.catalog.create_dashboard(&caller.actor(), new).await?;
+    let id = app.catalog.create_dashboard(&caller.actor(), caller.viewer(), new).await?;
     Ok(Created(shown(&app, &caller, id).await?))
 }
 
@@ -159,15 +155,6 @@ struct ReadQuery {
     layout_size: Option<String>,
 }
 
-impl ReadQuery {
-    fn object(attr: &str, text: Option<&String>) -> Result<Option<Map<String, Value>>> {
-        let Some(text) = given(text) else { return Ok(None) };
-        let read = serde_json::from_str(text).ok();
-        let refused = || Error::invalid(attr, "invalid_input", "Expected a JSON object.");
-        read.ok_or_else(refused).map(Some)
-    }
-}
-
 async fn read(
     caller: Reader<Dashboards>,
     id: Id,
@@ -177,15 +164,15 @@ async fn read(
     let user = Some(caller.user.user.id);
     let id = DashboardId(id.0);
     let mut dashboard = app.catalog.seen_dashboard(caller.project.id, id, caller.viewer()).await?;
-    let filters = ReadQuery::object("filters_override", query.filters_override.as_ref())?;
-    filters.as_ref().map(|filters| check_filters("filters_override", filters)).transpose()?;
-    let variables = ReadQuery::object("variables_override", query.variables_override.as_ref())?;
+    let on_top =
+        Overrides::read(query.filters_override.as_ref(), query.variables_override.as_ref())?;
     app.catalog.note_access(&mut dashboard).await?;
-    let view = app.catalog.dashboard_view(dashboard, user).await?;
+    let seen = caller.sights();
+    let view = app.catalog.dashboard_view(dashboard, user, &seen).await?;
     let size = query.layout_size.as_deref().filter(|size| *size == "xs").unwrap_or("sm");
     let refresh = refresh(given(query.refresh.as_ref()))?;
-    let mut detail = Detail::new(view, caller.viewer(), size).overridden(filters, variables);
-    detail.answer(&app, &caller.project, refresh, caller.sight(ObjectKind::Insight)).await;
+    let mut detail = Detail::new(view, caller.viewer(), size).overridden(on_top);
+    detail.answer(&app, &caller.project, refresh, seen).await;
     Ok(Found(detail))
 }
 
@@ -236,9 +223,9 @@ pub(super) async fn shown<R, M>(
 ) -> Result<Detail> {
     let user = Some(caller.user.user.id);
     let found = app.catalog.dashboard(caller.project.id, id, user, Among::Everything).await?;
-    let view = app.catalog.dashboard_view(found, user).await?;
+    let seen = caller.sights();
+    let view = app.catalog.dashboard_view(found, user, &seen).await?;
     let mut detail = Detail::new(view, caller.viewer(), "sm");
-    let seen = caller.sight(ObjectKind::Insight);
     detail.answer(app, &caller.project, query::Refresh::ForceCache, seen).await;
     Ok(detail)
 }

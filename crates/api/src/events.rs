@@ -4,7 +4,7 @@ mod live;
 mod selected;
 mod values;
 
-use model::{ActionId, Timestamp};
+use model::{AccessLevel, ActionId, Timestamp};
 use query::{
     ActionTest, Event, EventPage, Filters, Mark, Order, People, Slice, Wanted, Zone, event_time,
     offset_max, parse_moment,
@@ -106,7 +106,7 @@ async fn list(
     })
 }
 
-/// Unknown actions mean nothing, as those without steps.
+/// Actions that are unknown or hidden mean nothing, as those without steps.
 async fn action(
     app: &App,
     caller: &Reader<Events>,
@@ -119,8 +119,8 @@ async fn action(
     })?;
     let found = app.catalog.action(caller.project.id, ActionId(number), catalog::Among::Live).await;
     let steps = match found {
-        Ok(action) => action.steps,
-        Err(catalog::Error::NotFound) => Vec::new(),
+        Ok(action) if caller.level_of(&action) > AccessLevel::None => action.steps,
+        Ok(_) | Err(catalog::Error::NotFound) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
     Ok(ActionTest::new(&steps, now, zone).map_err(query::Error::from)?)

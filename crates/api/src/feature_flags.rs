@@ -12,8 +12,9 @@ mod usage;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use catalog::{FlagFilter, ProjectRow, UpdatedFlag};
+use catalog::{FlagChange, FlagFilter, ProjectRow, UpdatedFlag};
 use model::edit::Edit;
+use model::flag::filters::dependencies;
 use model::flag::{FeatureFlag, enrolment_property};
 use model::{Access, AccessLevel, FlagAccess, FlagId, ObjectKind, UserId};
 use schemars::JsonSchema;
@@ -181,6 +182,7 @@ async fn create(caller: Writer<Flags>, app: App, body: Body<FlagFields>) -> Resu
     if new.key.is_none() {
         return Err(Error::required("key"));
     }
+    check_named(&app, &caller, None, &new).await?;
     let flag = app.catalog.create_flag(&caller.actor(), new).await?;
     let rights = Rights::of(&app, &caller).await?;
     Ok(Created(shown(&app, &caller, &rights, flag).await?))
@@ -206,13 +208,52 @@ async fn update(
     if whole.0 && change.key.is_none() {
         return Err(Error::required("key"));
     }
-    let updated = app.catalog.update_flag(&caller.actor(), flag.id, &change, seen.as_ref()).await?;
+    check_named(&app, &caller, Some(&flag), &change).await?;
+    let (actor, sight) = (caller.actor(), caller.sight(ObjectKind::FeatureFlag));
+    let updated = app.catalog.update_flag(&actor, flag.id, &change, seen.as_ref(), &sight).await?;
     let UpdatedFlag { flag, enrolled_under } = updated;
     if let Some(old) = enrolled_under {
         let (from, to) = (enrolment_property(&old), enrolment_property(&flag.key));
         edits::change(&app, caller.project.id, Edit::RenameProperty { from, to }).await?;
     }
     Ok(Found(shown(&app, &caller, &rights, flag).await?))
+}
+
+/// Dashboards and flags that a change names anew must be within sight: others are not there.
+pub(crate) async fn check_named<R, M>(
+    app: &AppState,
+    caller: &InProject<R, M>,
+    before: Option<&FeatureFlag>,
+    change: &FlagChange,
+) -> Result<()> {
+    let (project, seen) = (caller.project.id, caller.sights());
+    let mut dashboards = change.analytics_dashboards.clone().unwrap_or_default();
+    dashboards.retain(|id| before.is_none_or(|flag| !flag.analytics_dashboards.contains(id)));
+    let hidden = app.catalog.hidden(project, ObjectKind::Dashboard, &dashboards, &seen).await?;
+    if let Some(id) = hidden.first() {
+        let detail = format!("Invalid pk \"{id}\" - object does not exist.");
+        return Err(Error::invalid("analytics_dashboards", "does_not_exist", detail));
+    }
+    let stored = before.map(|flag| dependencies(&flag.filters)).unwrap_or_default();
+    let sent = change.filters.as_ref().map(dependencies).unwrap_or_default();
+    let new: Vec<i64> = sent.iter().filter(|id| !stored.contains(id)).map(|id| id.0).collect();
+    check_dependencies(app, caller, &new).await
+}
+
+/// Flags that conditions name must be within sight.
+pub(crate) async fn check_dependencies<R, M>(
+    app: &AppState,
+    caller: &InProject<R, M>,
+    ids: &[i64],
+) -> Result<()> {
+    let (kind, seen) = (ObjectKind::FeatureFlag, caller.sights());
+    match app.catalog.hidden(caller.project.id, kind, ids, &seen).await?.first() {
+        None => Ok(()),
+        Some(id) => {
+            let detail = format!("There is no feature flag {id} in this project.");
+            Err(Error::invalid("filters", "invalid_input", detail))
+        }
+    }
 }
 
 async fn destroy(_: Writer<Flags>) -> Result<NeverDeleted> {

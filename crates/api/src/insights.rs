@@ -21,7 +21,7 @@ use crate::{
     App, AppState, Body, Created, Error, Found, NeverDeleted, Patch, Query, Reader, Resource,
     Result, Routes, TextId, Writer,
 };
-use answer::{How, InsightAnswer, OnTop, refresh};
+use answer::{How, InsightAnswer, OnTop, Overrides, refresh};
 use looking::Looker;
 use query::Refresh;
 use shape::ShownInsight;
@@ -98,6 +98,7 @@ async fn create(
 ) -> Result<Created<ShownInsight>> {
     caller.may_create(ObjectKind::Insight)?;
     let fields = body.read()?.validate()?;
+    check_names(&app, &caller, &fields).await?;
     let query = fields.query.flatten();
     let new = NewInsight {
         name: fields.name.flatten(),
@@ -123,6 +124,10 @@ struct ReadQuery {
     refresh: Option<String>,
     /// A dashboard whose filters apply.
     from_dashboard: Option<String>,
+    /// JSON that lies on top of the question, in the place of a dashboard's filters.
+    filters_override: Option<String>,
+    /// The same for variables.
+    variables_override: Option<String>,
 }
 
 async fn read(
@@ -136,10 +141,10 @@ async fn read(
         Some(bare) => (bare, Format::Csv),
         None => (id.0.as_str(), format),
     };
-    let mut how = How::new(looker.refresh(refresh(given(query.refresh.as_ref()))?), looker.sight());
+    let mut refresh = looker.refresh(refresh(given(query.refresh.as_ref()))?);
     // A table is of numbers.
-    if format == Format::Csv && how.refresh == Refresh::ForceCache {
-        how.refresh = Refresh::Blocking;
+    if format == Format::Csv && refresh == Refresh::ForceCache {
+        refresh = Refresh::Blocking;
     }
     let (project, user) = (looker.project(), looker.user());
     let insight = app.catalog.insight(project.id, &name(text), user, Among::Live).await?;
@@ -153,10 +158,21 @@ async fn read(
             Error::invalid("from_dashboard", "invalid_input", detail)
         })
     });
-    // A link to a dashboard shows an insight as it is there, and in no other way.
-    if let Some(on) = from.transpose()?.or(looker.dashboard()) {
-        how = OnTop::of(&app, project.id, on).await?.how(how.refresh, insight.id, looker.sight());
+    let on = from.transpose()?.or(looker.dashboard());
+    let on_top =
+        Overrides::read(query.filters_override.as_ref(), query.variables_override.as_ref())?;
+    // A link shows an insight as it is there, and in no other way.
+    if user.is_none() && !on_top.is_empty() {
+        return Err(Error::refused("A shared link shows an insight as it is."));
     }
+    let seen = looker.sights();
+    let how = match on {
+        Some(on) => {
+            let dashboard = OnTop::of(&app, project.id, on).await?;
+            dashboard.overridden(on_top).how(refresh, insight.id, seen)
+        }
+        None => How::new(refresh, seen).overridden(on_top),
+    };
     let asked = answer::question(insight);
     let answer = match how.refresh {
         // Whoever only looks at it must see it, whatever it asks.
@@ -193,6 +209,7 @@ async fn update(
     let (project, viewer) = (caller.project.id, caller.viewer());
     let found = app.catalog.editable_insight(project, &name(&id.0), viewer, body.among()).await?;
     let change = body.read()?.validate()?;
+    check_names(&app, &caller, &change).await?;
     app.catalog.update_insight(&caller.actor(), viewer, found.id, change).await?;
     Ok(Found(shown(&app, &caller, found.id).await?))
 }
@@ -226,12 +243,8 @@ async fn my_last_viewed(caller: Reader<Insights>, app: App) -> Result<Found<Vec<
     let (project, user) = (caller.project.id, caller.user.user.id);
     let found = app.catalog.insights_viewed(project, user, LAST_VIEWED).await?;
     let viewer = caller.viewer();
-    let show = |insight: Insight| {
-        let rights = insight.rights(viewer);
-        ShownInsight::new(insight, rights)
-    };
     let seen = found.into_iter().filter(|insight| insight.rights(viewer).can_view());
-    Ok(Found(seen.map(show).collect()))
+    Ok(Found(seen.map(|insight| ShownInsight::to(viewer, insight)).collect()))
 }
 
 async fn activity(
@@ -261,8 +274,7 @@ async fn shown<R, M>(
 ) -> Result<ShownInsight> {
     let (project, user) = (caller.project.id, Some(caller.user.user.id));
     let found = app.catalog.insight(project, &InsightName::Id(id), user, Among::Everything).await?;
-    let rights = found.rights(caller.viewer());
-    Ok(ShownInsight::new(found, rights))
+    Ok(ShownInsight::to(caller.viewer(), found))
 }
 
 impl InsightFields {
@@ -310,8 +322,40 @@ fn query(sent: Value) -> Result<Map<String, Value>> {
 /// The same of a question as old clients ask it.
 pub(crate) fn check_old(attr: &str, filters: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, filters, QUERY_BYTES_MAX)?;
-    let refused = |why: ::query::Error| Error::invalid(attr, "invalid_input", why.to_string());
-    ::query::query_of(filters, None).map(drop).map_err(refused)
+    let refused = |why: String| Error::invalid(attr, "invalid_input", why);
+    let asked = ::query::query_of(filters, None).map_err(|why| refused(why.in_query()))?;
+    let check = |query| ::query::check(&query).map_err(|why| refused(why.to_string()));
+    asked.map(check).transpose().map(drop)
+}
+
+async fn check_names(
+    app: &AppState,
+    caller: &Writer<Insights>,
+    change: &InsightChange,
+) -> Result<()> {
+    if let Some(Some(query)) = &change.query {
+        check_seen(app, caller, "query", Value::Object(query.clone())).await?;
+    }
+    let old =
+        change.filters.as_ref().map(|filters| ::query::query_of(filters, None)).transpose()?;
+    match old.flatten() {
+        Some(asked) => check_seen(app, caller, "filters", asked).await,
+        None => Ok(()),
+    }
+}
+
+/// A question that is kept names nothing that its author does not see.
+pub(crate) async fn check_seen<R, M>(
+    app: &AppState,
+    caller: &InProject<R, M>,
+    attr: &str,
+    query: Value,
+) -> Result<()> {
+    let checked = app.queries.check_seen(caller.project.id, &query, &caller.sights()).await;
+    checked.map_err(|why| match why {
+        ::query::Error::Refused(why) => Error::misshapen(attr, why),
+        other => other.into(),
+    })
 }
 
 /// Kinds that are known and not built are kept: whoever brings an insight along must not lose it.

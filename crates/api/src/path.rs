@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use model::Timestamp;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::body::max_chars;
@@ -78,6 +78,13 @@ pub fn switch(attr: &'static str, text: Option<&String>) -> Result<Option<bool>>
 
 /// Names in a list; more would only keep the database busy.
 const NAMES_MAX: usize = 1_000;
+
+/// A JSON object in a query string.
+pub fn object(attr: &str, text: Option<&String>) -> Result<Option<Map<String, Value>>> {
+    let Some(text) = given(text) else { return Ok(None) };
+    let refused = || Error::invalid(attr, "invalid_input", "Expected a JSON object.");
+    serde_json::from_str(text).map_err(|_| refused()).map(Some)
+}
 
 /// A JSON array of texts in a query string.
 pub fn names(attr: &str, text: Option<&String>) -> Result<Vec<String>> {

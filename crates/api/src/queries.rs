@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use model::{ObjectKind, Sight};
+use model::Sights;
 use query::{Asked, QueryStatus, Refresh, Reply, Running};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ struct Question {
 }
 
 impl Question {
-    fn read(self) -> Result<Asked> {
+    fn read(self, seen: Sights) -> Result<Asked> {
         let Some(query @ Value::Object(_)) = self.query else {
             return Err(Error::parse("query: Input should be a valid dictionary"));
         };
@@ -69,7 +69,7 @@ impl Question {
             id: self.client_query_id.filter(|id| !id.is_empty()),
             filters: self.filters_override.into_iter().collect(),
             variables: self.variables_override.unwrap_or_default(),
-            insights: Sight::Everything,
+            seen,
         })
     }
 }
@@ -79,7 +79,7 @@ fn mode(word: &str) -> Result<Refresh> {
 }
 
 async fn ask(caller: Reader<Queries>, app: App, body: Body<Question>) -> Result<Told> {
-    let asked = Asked { insights: caller.sight(ObjectKind::Insight), ..body.read()?.read()? };
+    let asked = body.read()?.read(caller.sights())?;
     Ok(app.queries.ask(&caller.project, asked).await?.into())
 }
 
@@ -90,7 +90,7 @@ async fn ask_kind(
     app: App,
     body: Body<Question>,
 ) -> Result<Told> {
-    let asked = Asked { insights: caller.sight(ObjectKind::Insight), ..body.read()?.read()? };
+    let asked = body.read()?.read(caller.sights())?;
     if asked.query.get("kind").and_then(Value::as_str) != Some(kind.0.as_str()) {
         return Err(Error::parse("The kind in the path is not the kind of the query."));
     }

@@ -73,7 +73,7 @@ async fn list(
     app: App,
 ) -> Result<Listing<Role>> {
     let (found, total) = app.catalog.roles(caller.organization.id, page.window).await?;
-    Ok(page.listing(shown(&app, found).await?, total))
+    Ok(page.listing(shown(&app, caller.level, found).await?, total))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -105,7 +105,7 @@ async fn create(
     let name = given.name.ok_or_else(|| Error::required("name"))?;
     let access = given.feature_flags_access_level.unwrap_or(FlagAccess::Edit);
     let role = app.catalog.create_role(&caller.actor(), name, access).await?;
-    Ok(Created(one(&app, role).await?))
+    Ok(Created(one(&app, caller.level, role).await?))
 }
 
 async fn read(
@@ -114,7 +114,7 @@ async fn read(
     app: App,
 ) -> Result<Found<Role>> {
     let role = app.catalog.role(caller.organization.id, id.found()?).await?;
-    Ok(Found(one(&app, role).await?))
+    Ok(Found(one(&app, caller.level, role).await?))
 }
 
 async fn update(
@@ -131,7 +131,7 @@ async fn update(
         return Err(Error::required("name"));
     }
     let changed = app.catalog.update_role(&caller.actor(), role.id, change).await?;
-    Ok(Found(one(&app, changed).await?))
+    Ok(Found(one(&app, caller.level, changed).await?))
 }
 
 async fn destroy(caller: OrganizationWriter<Organization>, id: RoleId, app: App) -> Result<Gone> {
@@ -199,25 +199,31 @@ async fn remove_member(
     Ok(Gone)
 }
 
-async fn one(app: &AppState, row: RoleRow) -> Result<Role> {
-    let mut shown = shown(app, vec![row]).await?;
+async fn one(app: &AppState, level: Level, row: RoleRow) -> Result<Role> {
+    let mut shown = shown(app, level, vec![row]).await?;
     shown.pop().ok_or_else(Error::not_found)
 }
 
 /// Rows with their members, in as many statements for a hundred as for one.
-async fn shown(app: &AppState, rows: Vec<RoleRow>) -> Result<Vec<Role>> {
-    let mut roles = embedded(app, rows).await?;
+async fn shown(app: &AppState, level: Level, rows: Vec<RoleRow>) -> Result<Vec<Role>> {
+    // Rules of any project may hide its flags from whoever is no administrator.
+    let mut roles = embedded(app, rows, |_| level >= Level::Admin).await?;
     roles.iter_mut().for_each(|role| role.created_by = None);
     Ok(roles)
 }
 
-/// The same inside of other objects, where authors are shown.
-pub(crate) async fn embedded(app: &AppState, rows: Vec<RoleRow>) -> Result<Vec<Role>> {
+/// The same inside of other objects, where authors are shown, with those flags that are seen.
+pub(crate) async fn embedded(
+    app: &AppState,
+    rows: Vec<RoleRow>,
+    is_seen: impl Fn(FlagId) -> bool,
+) -> Result<Vec<Role>> {
     let ids: Vec<Uuid> = rows.iter().map(|role| role.id).collect();
     let mut members = app.catalog.members_of_roles(&ids).await?;
     let mut flags = app.catalog.flags_of_roles(&ids).await?;
     let shown = rows.into_iter().map(|row| {
         let flags = flags.remove(&row.id).unwrap_or_default().into_iter();
+        let flags = flags.filter(|(id, _)| is_seen(*id));
         Role {
             members: members.remove(&row.id).unwrap_or_default(),
             id: row.id,

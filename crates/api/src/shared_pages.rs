@@ -6,7 +6,7 @@ use axum::extract::RawQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use catalog::{Among, InsightName, Shareable, Shared};
-use model::{Rights, Sight};
+use model::Sights;
 use query::Refresh;
 use schemars::SchemaGenerator;
 use serde::Serialize;
@@ -117,10 +117,10 @@ async fn find(app: &AppState, token: &str) -> Result<Option<(Content, Map<String
     let project = app.catalog.project(project).await?;
     match &mut content {
         Content::Dashboard(shown) => {
-            shown.answer(app, &project, Refresh::Blocking, Sight::Everything).await;
+            shown.answer(app, &project, Refresh::Blocking, Sights::default()).await;
         }
         Content::Insight(shown) => {
-            let how = How::new(Refresh::Blocking, Sight::Everything);
+            let how = How::new(Refresh::Blocking, Sights::default());
             answer_all(app, &project, vec![(&mut **shown, how)]).await;
         }
     }
@@ -135,14 +135,14 @@ async fn content(
     Ok(match target {
         Shareable::Dashboard(id) => {
             let found = app.catalog.dashboard(project, id, None, Among::Live).await?;
-            let view = app.catalog.dashboard_view(found, None).await?;
+            let view = app.catalog.dashboard_view(found, None, &Sights::default()).await?;
             Content::Dashboard(Box::new(Detail::public(view)))
         }
         Shareable::Insight(id) => {
             let name = InsightName::Id(id);
             let mut insight = app.catalog.insight(project, &name, None, Among::Live).await?;
             anonymise(&mut insight, None);
-            Content::Insight(Box::new(ShownInsight::new(insight, Rights::PUBLIC)))
+            Content::Insight(Box::new(ShownInsight::public(insight)))
         }
     })
 }

@@ -4,7 +4,8 @@
 //! ask [`enters`], which says the same in SQL.
 
 use model::{
-    Access, AccessLevel, Level, ObjectKind, ProjectAccess, ProjectId, Timestamp, UserId, Whom,
+    Access, AccessLevel, Level, ObjectKind, ProjectAccess, ProjectId, Sight, Sights, Timestamp,
+    UserId, Whom,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,6 +24,7 @@ const RULES_MAX: i64 = 2_000;
 const ALL_OF_A_KIND: i64 = 0;
 const PROJECT: &str = "project";
 pub(crate) const CANNOT_VIEW: &str = "You do not have viewer access to this resource.";
+pub(crate) const CANNOT_MAKE: &str = "You do not have editor access to this resource.";
 const PLAIN: i64 = Level::Member as i64;
 
 /// What a rule is about.
@@ -303,6 +305,32 @@ pub(crate) async fn write(
 }
 
 impl Catalog {
+    /// Those of these objects that are there and out of sight.
+    pub async fn hidden(
+        &self,
+        project: ProjectId,
+        kind: ObjectKind,
+        ids: &[i64],
+        seen: &Sights,
+    ) -> Result<Vec<i64>> {
+        let sight = seen.of(kind);
+        if *sight == Sight::Everything {
+            return Ok(Vec::new());
+        }
+        let table = Kept::of(kind).table;
+        let sql =
+            format!("SELECT id, created_by FROM {table} WHERE project_id = $1 AND id IN {{list}}");
+        let list: Vec<_> = ids.iter().map(|id| (*id).into()).collect();
+        let mut hidden = Vec::new();
+        for row in self.db.all_in(&sql, args![project], &list).await? {
+            let id = row.get("id")?;
+            if !sight.holds(id, row.get("created_by")?) {
+                hidden.push(id);
+            }
+        }
+        Ok(hidden)
+    }
+
     /// None for a stranger, and for whom the rules of the project keep out.
     pub async fn standing_in(
         &self,

@@ -3,8 +3,8 @@
 use model::definition::{EventDefinition, PropertyDefinition};
 use model::flag::FeatureFlag;
 use model::{
-    Action, Annotation, Cohort, Insight, ObjectKind, OrganizationId, ProjectId, Sight, Timestamp,
-    User, UserId, Window,
+    Action, Annotation, Cohort, Insight, OrganizationId, ProjectId, Sights, Timestamp, User,
+    UserId, Window,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -130,8 +130,8 @@ pub struct ActivityFilter {
     pub scopes: Vec<String>,
     pub item_id: Option<String>,
     pub user: Option<Uuid>,
-    /// What the reader sees of each kind; kinds that are left out are seen whole.
-    pub seen: Vec<(ObjectKind, Sight)>,
+    /// What the reader sees of each kind.
+    pub seen: Sights,
 }
 
 /// A place between two lines of the log, for cursor pages.
@@ -406,9 +406,9 @@ fn condition(filter: &ActivityFilter) -> (String, Vec<crate::db::Value>) {
             &format!(" AND a.user_id = (SELECT id FROM users WHERE uuid = ${})", values.len() + 1);
         values.extend(args![user]);
     }
-    for (kind, sight) in &filter.seen {
+    for (kind, sight) in filter.seen.iter() {
         let Some(seen) = select::within(sight, "o", &mut values) else { continue };
-        let Kept { table, scope, .. } = Kept::of(*kind);
+        let Kept { table, scope, .. } = Kept::of(kind);
         condition += &format!(
             " AND (a.scope <> '{scope}' OR EXISTS (SELECT 1 FROM {table} o \
              WHERE o.project_id = $2 AND CAST(o.id AS TEXT) = a.item_id AND {seen}))"

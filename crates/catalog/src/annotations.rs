@@ -45,7 +45,8 @@ pub struct AnnotationFilter {
 const COLUMNS: &str = "a.id, a.project_id, a.content, a.date_marker, a.creation_type, a.scope, \
      a.created_at, a.updated_at, a.deleted, a.insight_id, a.dashboard_id, \
      d.name AS dashboard_name, i.short_id AS insight_short_id, i.name AS insight_name, \
-     i.derived_name AS insight_derived_name";
+     i.derived_name AS insight_derived_name, d.created_by AS dashboard_author, \
+     i.created_by AS insight_author";
 const FROM: &str = "annotations a JOIN projects p ON p.id = a.project_id \
      LEFT JOIN users u ON u.id = a.created_by \
      LEFT JOIN dashboards d ON d.id = a.dashboard_id \
@@ -76,12 +77,21 @@ fn read(row: &Row) -> Result<Annotation> {
         deleted: row.get("deleted")?,
         scope: AnnotationScope::parse(&scope).ok_or_else(|| Error::corrupt("scope", &scope))?,
         project: row.get("project_id")?,
+        dashboard_author: row.get("dashboard_author")?,
+        insight_author: row.get("insight_author")?,
     })
 }
 
 impl Logged for Annotation {
     const SCOPE: &'static str = "Annotation";
-    const UNLOGGED: &'static [&'static str] = &["updated_at"];
+    /// What it is drawn on is told by number: not everybody may see its name.
+    const UNLOGGED: &'static [&'static str] = &[
+        "updated_at",
+        "dashboard_name",
+        "insight_short_id",
+        "insight_name",
+        "insight_derived_name",
+    ];
 
     fn item_id(&self) -> String {
         self.id.to_string()

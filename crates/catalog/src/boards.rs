@@ -12,11 +12,12 @@ use model::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::access_controls::CANNOT_VIEW;
+use crate::access_controls::{CANNOT_MAKE, CANNOT_VIEW};
 use crate::activity::{Change, ChangeAction};
 use crate::db::{Tx, args};
 use crate::edit::{Editable, set};
 use crate::insight_making::{self, Shown, Source};
+use crate::reached::Reached;
 use crate::tile_changes::{NewTile, TileChange, TileCopy};
 use crate::tiles::{Content, TILES_MAX, TileState, Writing};
 use crate::{Actor, Catalog, Error, Logged, NewInsight, Result, dashboards, projects, tags, tiles};
@@ -56,7 +57,7 @@ pub struct DashboardChange {
     pub quick_filter_ids: Option<Vec<Value>>,
     pub tiles: Vec<TileChange>,
     pub copied_tiles: Vec<TileCopy>,
-    /// With `deleted`: insights that are on no other dashboard go too.
+    /// With `deleted`: insights that are on no other dashboard go too, if one may edit them.
     pub delete_insights: bool,
 }
 
@@ -191,11 +192,21 @@ impl Board {
         }
     }
 
+    /// Insights that are made with their tiles need no less than others.
+    pub(crate) fn check_may_make(&self, viewer: Viewer<'_>) -> Result<()> {
+        let is_made = |tile: &TileState| matches!(tile.content, Content::NewInsight(_));
+        match self.tiles.iter().any(is_made) && !viewer.can_make(ObjectKind::Insight) {
+            true => Err(Error::Forbidden(CANNOT_MAKE)),
+            false => Ok(()),
+        }
+    }
+
     /// `insights` are what copies of tiles show.
     fn apply(
         &mut self,
         change: DashboardChange,
         viewer: Viewer<'_>,
+        reached: &Reached,
         insights: &HashMap<InsightId, NewInsight>,
     ) -> Result<()> {
         self.check_may_edit(viewer, CANNOT_EDIT)?;
@@ -220,11 +231,12 @@ impl Board {
         set(&mut look.data_color_theme_id, change.data_color_theme_id);
         set(&mut look.quick_filter_ids, change.quick_filter_ids);
         for tile in change.tiles {
-            self.change_tile(tile)?;
+            self.change_tile(tile, reached)?;
         }
         for copy in change.copied_tiles {
-            self.copy_within(copy, insights)?;
+            self.copy_within(copy, reached, insights)?;
         }
+        self.check_may_make(viewer)?;
         self.check_room()
     }
 
@@ -236,16 +248,30 @@ impl Board {
         Ok(())
     }
 
-    pub(crate) fn live_tile(&mut self, id: TileId) -> Option<&mut TileState> {
-        self.tiles.iter_mut().find(|tile| tile.id == Some(id) && !tile.deleted)
+    /// One that is there for whoever reached it.
+    fn live_tile(&mut self, id: TileId, reached: &Reached) -> Option<&mut TileState> {
+        let is_it = |tile: &&mut TileState| {
+            tile.id == Some(id) && !tile.deleted && reached.sees(&tile.content)
+        };
+        self.tiles.iter_mut().find(is_it)
+    }
+
+    /// Whether a live tile shows this insight.
+    fn shows(&self, id: InsightId) -> bool {
+        self.tiles.iter().any(|tile| !tile.deleted && tile.insight() == Some(id))
     }
 }
 
 impl Catalog {
     /// Answers the new dashboard's number; whoever wants more reads it.
-    pub async fn create_dashboard(&self, actor: &Actor, new: NewDashboard) -> Result<DashboardId> {
+    pub async fn create_dashboard(
+        &self,
+        actor: &Actor,
+        viewer: Viewer<'_>,
+        new: NewDashboard,
+    ) -> Result<DashboardId> {
         let mut tx = self.db.begin().await?;
-        let id = self.create_dashboard_in(&mut tx, actor, new).await?;
+        let id = self.create_dashboard_in(&mut tx, actor, viewer, new).await?;
         tx.commit().await?;
         Ok(id)
     }
@@ -255,6 +281,7 @@ impl Catalog {
         &self,
         tx: &mut Tx,
         actor: &Actor,
+        viewer: Viewer<'_>,
         new: NewDashboard,
     ) -> Result<DashboardId> {
         let project = project_of(actor)?;
@@ -265,7 +292,7 @@ impl Catalog {
                 (new.look, tiles.into_iter().map(NewTile::into_state).collect())
             }
             Contents::Of(source) => {
-                let source = insight_making::duplicated(tx, actor, source).await?;
+                let source = insight_making::duplicated(tx, actor, viewer, source).await?;
                 let own = new.look.filters;
                 let filters = if own.is_empty() { source.0.filters } else { own };
                 (DashboardLook { filters, ..source.0 }, source.1)
@@ -299,6 +326,7 @@ impl Catalog {
         let empty = Board::lock(tx, actor, id).await?;
         let mut board = empty.clone();
         (board.dashboard.head.tags, board.tiles) = (new.tags, tiles);
+        board.check_may_make(viewer)?;
         board.check_room()?;
         board.save(tx, &empty).await?;
         tx.log_created(actor, &board, now).await?;
@@ -316,28 +344,27 @@ impl Catalog {
         let with_insights = change.delete_insights;
         let mut was_deleted = false;
         let mut tx = self.db.begin().await?;
-        let mut copies = HashMap::new();
-        if !change.copied_tiles.is_empty() {
-            let board = Board::lock(&mut tx, actor, id).await?;
-            let shown = board.insights_on(&change.copied_tiles);
-            let seen = viewer.sight(ObjectKind::Insight);
-            let (project, user) = (board.project(), actor.user);
-            copies = insight_making::copies_of(&mut tx, project, user, shown, &seen).await?;
-        }
+        let before = Board::lock(&mut tx, actor, id).await?;
+        let reached = Reached::on(&mut tx, &before, viewer).await?;
+        let copied = before.insights_on(&change.copied_tiles);
+        let (project, seen) = (before.project(), viewer.sight(ObjectKind::Insight));
+        let copies = insight_making::copies_of(&mut tx, project, actor.user, copied, &seen).await?;
         let apply = |board: &mut Board, _| {
             was_deleted = board.is_deleted();
-            board.apply(change, viewer, &copies)
+            board.apply(change, viewer, &reached, &copies)
         };
         self.edit_in(&mut tx, actor, id, apply).await?;
         if deletes && !was_deleted {
             if with_insights {
-                let lonely = insight_making::only_on(&mut tx, id).await?;
+                let mut lonely = reached.editable(insight_making::only_on(&mut tx, id).await?);
+                // What was taken off before stays.
+                lonely.retain(|id| before.shows(*id));
                 insight_making::show(&mut tx, actor, lonely, Shown::No, self.clock.now()).await?;
             }
             projects::forget_dashboard(&mut tx, project_of(actor)?, id).await?;
         }
         if restores && was_deleted {
-            let on_it = insight_making::ever_on(&mut tx, id).await?;
+            let on_it = reached.editable(insight_making::ever_on(&mut tx, id).await?);
             insight_making::keep_off_others(&mut tx, actor, viewer, &on_it).await?;
             insight_making::show(&mut tx, actor, on_it, Shown::Yes, self.clock.now()).await?;
         }
@@ -357,9 +384,11 @@ impl Catalog {
         let before = live(&mut tx, actor, from).await?;
         before.check_may_edit(viewer, CANNOT_EDIT)?;
         let mut source = before.clone();
-        let moved = source.live_tile(tile).ok_or(Error::NotFound)?.clone();
+        let reached = Reached::on(&mut tx, &before, viewer).await?;
+        let moved = source.live_tile(tile, &reached).ok_or(Error::NotFound)?.clone();
         let target = live(&mut tx, actor, to).await?;
         target.check_may_edit(viewer, CANNOT_EDIT_DESTINATION)?;
+        reached.check_may_edit(&moved.content)?;
         let same = |other: &&TileState| shows_same(&other.content, &moved.content);
         if let Some(there) = target.tiles.iter().find(same) {
             if !there.deleted || from == to {
@@ -395,14 +424,14 @@ impl Catalog {
         if !source.dashboard.head.guard().rights(viewer).can_view() {
             return Err(Error::Forbidden(CANNOT_VIEW));
         }
-        let copied = source.live_tile(tile).ok_or(Error::NotFound)?.clone();
-        // Whoever has it on a dashboard of their own may show it to everybody.
+        let reached = Reached::on(&mut tx, &source, viewer).await?;
+        let copied = source.live_tile(tile, &reached).ok_or(Error::NotFound)?.clone();
         if let Content::Insight(id) = copied.content {
-            let seen = viewer.sight(ObjectKind::Insight);
-            let (project, user) = (source.project(), actor.user);
-            let live = insight_making::copies_of(&mut tx, project, user, vec![id], &seen).await?;
-            live.get(&id).ok_or(Error::NotFound)?;
+            let sql = "SELECT id FROM insights WHERE id = $1 AND NOT deleted";
+            tx.one(sql, args![id]).await?;
         }
+        // Whoever has it on a dashboard of their own may show it to everybody.
+        reached.check_may_edit(&copied.content)?;
         let apply = |board: &mut Board, _| {
             board.check_may_edit(viewer, CANNOT_EDIT)?;
             let same = |other: &&mut TileState| shows_same(&other.content, &copied.content);
@@ -429,10 +458,12 @@ impl Catalog {
         order: &[TileId],
     ) -> Result<()> {
         let mut tx = self.db.begin().await?;
+        let before = live(&mut tx, actor, id).await?;
+        let reached = Reached::on(&mut tx, &before, viewer).await?;
         let apply = |board: &mut Board, _| {
             board.check_may_edit(viewer, CANNOT_EDIT)?;
             for (index, tile) in order.iter().enumerate() {
-                let tile = board.live_tile(*tile).ok_or(Error::NotFound)?;
+                let tile = board.live_tile(*tile, &reached).ok_or(Error::NotFound)?;
                 let (row, column) = (index / 2 * 5, index % 2 * 6);
                 let wide = json!({ "x": column, "y": row, "w": 6, "h": 5 });
                 let narrow = json!({ "x": 0, "y": index * 5, "w": 1, "h": 5 });

@@ -1,22 +1,23 @@
 //! Cohorts as rows: how they are described, found and changed. Who belongs to one is in
 //! `cohort_members.rs`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use model::flag::filters::Refused;
-use model::property::{DEPTH_MAX, Deed, Node};
 use model::{
-    ActionId, Cohort, CohortId, FlagId, ProjectId, Timestamp, UserId, Window, cohort_tree,
-    cohort_type,
+    Cohort, CohortId, FlagId, ObjectKind, ProjectId, Sights, Timestamp, UserId, Window, cohort_type,
 };
 use serde_json::{Map, Value};
 
 use crate::boards::{project_of, take_turn};
+use crate::cohort_references::{
+    check_references, check_unused, flags_reaching, recalculate_those_asking, touch_flags,
+};
 use crate::db::{Row, Tx, args};
 use crate::edit::{Among, Editable, set};
 use crate::flags::unfit;
 use crate::select::Condition;
-use crate::{Actor, Catalog, Error, Logged, Result, users};
+use crate::{Actor, Catalog, Logged, Result, users};
 
 pub struct NewCohort {
     pub name: Option<String>,
@@ -202,7 +203,12 @@ impl Catalog {
         rows.iter().map(|row| Ok((row.get("id")?, row.get("name")?))).collect()
     }
 
-    pub async fn create_cohort(&self, actor: &Actor, new: NewCohort) -> Result<Cohort> {
+    pub async fn create_cohort(
+        &self,
+        actor: &Actor,
+        new: NewCohort,
+        seen: &Sights,
+    ) -> Result<Cohort> {
         let project = project_of(actor)?;
         let mut tx = self.db.begin().await?;
         take_turn(&mut tx, project).await?;
@@ -211,7 +217,7 @@ impl Catalog {
             NewCohortKind::Static => (true, None, None),
             NewCohortKind::OfFlag(flag) => (true, None, Some(flag)),
             NewCohortKind::Dynamic(filters) => {
-                check_references(&mut tx, project, None, &filters).await?;
+                check_references(&mut tx, project, None, &filters, seen).await?;
                 (false, Some(Value::Object(filters)), None)
             }
         };
@@ -252,18 +258,20 @@ impl Catalog {
         actor: &Actor,
         id: CohortId,
         change: CohortChange,
+        seen: &Sights,
     ) -> Result<Cohort> {
         let project = project_of(actor)?;
         let mut tx = self.db.begin().await?;
         take_turn(&mut tx, project).await?;
         if let Some(filters) = &change.filters {
-            let asks_behaviour = check_references(&mut tx, project, Some(id), filters).await?;
+            let asks_behaviour =
+                check_references(&mut tx, project, Some(id), filters, seen).await?;
             if asks_behaviour && !flags_reaching(&mut tx, project, id).await?.is_empty() {
                 return Err(unfit(Refused::behaviour()));
             }
         }
         if change.deleted == Some(true) {
-            check_unused(&mut tx, project, id).await?;
+            check_unused(&mut tx, project, id, seen.of(ObjectKind::FeatureFlag)).await?;
         }
         let (mut redefined, mut came_or_went) = (false, false);
         let apply = |cohort: &mut Cohort, _| {
@@ -310,171 +318,4 @@ impl Catalog {
         self.wake_cohorts();
         Ok(cohort)
     }
-}
-
-/// Cohorts and actions that are named must be there, and cohorts must not lead back here. Tells
-/// whether it takes events to calculate.
-async fn check_references(
-    tx: &mut Tx,
-    project: ProjectId,
-    own: Option<CohortId>,
-    filters: &Map<String, Value>,
-) -> Result<bool> {
-    let refused = |detail: &str| Err(Error::refused(Some("filters"), detail));
-    let tree = tree(filters)?;
-    check_actions(tx, project, &tree).await?;
-    let mut named = Vec::new();
-    tree.cohorts(&mut named);
-    let reached = Reached::from(tx, project, named).await?;
-    if own.is_some_and(|own| reached.asked.contains(&own)) {
-        return refused("Cohorts cannot reference other cohorts in a loop.");
-    }
-    if reached.missing {
-        return refused("There is no such cohort in this project.");
-    }
-    if reached.too_deep {
-        return refused("Cohorts reference each other too deeply.");
-    }
-    Ok(reached.asks_behaviour || tree.asks_behaviour())
-}
-
-/// What there is to know of cohorts and of those they name, however far.
-#[derive(Default)]
-struct Reached {
-    asked: BTreeSet<CohortId>,
-    missing: bool,
-    asks_behaviour: bool,
-    too_deep: bool,
-}
-
-impl Reached {
-    async fn from(tx: &mut Tx, project: ProjectId, mut wanted: Vec<CohortId>) -> Result<Self> {
-        let mut reached = Self::default();
-        for _ in 0..=DEPTH_MAX {
-            wanted.retain(|id| reached.asked.insert(*id));
-            if wanted.is_empty() {
-                return Ok(reached);
-            }
-            let ids: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
-            let sql = "SELECT filters FROM cohorts \
-                       WHERE project_id = $1 AND NOT deleted AND id IN {list}";
-            let rows = tx.all_in(sql, args![project], &ids).await?;
-            reached.missing |= rows.len() < wanted.len();
-            wanted.clear();
-            for row in &rows {
-                if let Some(filters) = row.optional_json("filters")? {
-                    let tree = tree(&filters)?;
-                    reached.asks_behaviour |= tree.asks_behaviour();
-                    tree.cohorts(&mut wanted);
-                }
-            }
-        }
-        reached.too_deep = true;
-        Ok(reached)
-    }
-}
-
-/// Whether one of these cohorts, or one that they name, takes events to calculate.
-pub(crate) async fn ask_behaviour(
-    tx: &mut Tx,
-    project: ProjectId,
-    ids: Vec<CohortId>,
-) -> Result<bool> {
-    Ok(Reached::from(tx, project, ids).await?.asks_behaviour)
-}
-
-async fn check_actions(tx: &mut Tx, project: ProjectId, tree: &Node) -> Result<()> {
-    let mut behaviours = Vec::new();
-    tree.behaviours(&mut behaviours);
-    let wanted: BTreeSet<ActionId> = behaviours
-        .iter()
-        .filter_map(|behaviour| match behaviour.deed {
-            Deed::Action(id) => Some(id),
-            Deed::Event(_) => None,
-        })
-        .collect();
-    let list: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
-    let sql = "SELECT id FROM actions WHERE project_id = $1 AND NOT deleted AND id IN {list}";
-    if tx.all_in(sql, args![project], &list).await?.len() < wanted.len() {
-        return Err(Error::refused(Some("filters"), "There is no such action in this project."));
-    }
-    Ok(())
-}
-
-fn tree(filters: &Map<String, Value>) -> Result<Node> {
-    cohort_tree(filters).map_err(|why| Error::refused(Some("filters"), why.to_string()))
-}
-
-fn references(filters: &Map<String, Value>) -> Result<Vec<CohortId>> {
-    let mut found = Vec::new();
-    tree(filters)?.cohorts(&mut found);
-    Ok(found)
-}
-
-/// Whether all of these cohorts are live ones of the project.
-pub(crate) async fn are_there(tx: &mut Tx, project: ProjectId, ids: &[CohortId]) -> Result<bool> {
-    let wanted: BTreeSet<CohortId> = ids.iter().copied().collect();
-    let list: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
-    let sql = "SELECT id FROM cohorts WHERE project_id = $1 AND NOT deleted AND id IN {list}";
-    let rows = tx.all_in(sql, args![project], &list).await?;
-    let found: BTreeSet<CohortId> = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
-    Ok(found == wanted)
-}
-
-/// A cohort and those that ask for it, however far.
-async fn reaching(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<Vec<crate::db::Value>> {
-    let sql = "SELECT id, filters FROM cohorts \
-               WHERE project_id = $1 AND NOT deleted AND filters IS NOT NULL";
-    let mut others: Vec<(CohortId, Vec<CohortId>)> = Vec::new();
-    for row in tx.all(sql, args![project]).await? {
-        others.push((row.get("id")?, references(&row.json("filters")?)?));
-    }
-    let mut reaching = vec![id];
-    let mut at = 0;
-    while let Some(reached) = reaching.get(at).copied() {
-        at += 1;
-        let (found, rest): (Vec<_>, Vec<_>) =
-            others.into_iter().partition(|(_, named)| named.contains(&reached));
-        others = rest;
-        reaching.extend(found.into_iter().map(|(id, _)| id).filter(|found| *found != id));
-    }
-    Ok(reaching.iter().map(|id| (*id).into()).collect())
-}
-
-/// Cohorts that ask for this one mean something else now, or nothing any more.
-async fn recalculate_those_asking(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()> {
-    let list = reaching(tx, project, id).await?;
-    let sql = "UPDATE cohorts SET is_calculating = TRUE, \
-               pending_version = COALESCE(pending_version, version, 0) + 1 \
-               WHERE project_id = $1 AND id <> $2 AND NOT is_static AND id IN {list}";
-    tx.run_in(sql, args![project, id], &list).await
-}
-
-/// For flags that reach a cohort, its change is one of theirs.
-async fn touch_flags(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()> {
-    let list = reaching(tx, project, id).await?;
-    let sql = "UPDATE feature_flags SET version = version + 1 WHERE project_id = $1 \
-               AND NOT deleted AND id IN (SELECT flag_id FROM feature_flag_cohorts \
-               WHERE cohort_id IN {list})";
-    tx.run_in(sql, args![project], &list).await
-}
-
-/// Keys of the flags that ask for a cohort, however far.
-async fn flags_reaching(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<Vec<String>> {
-    let list = reaching(tx, project, id).await?;
-    let sql = "SELECT DISTINCT f.key FROM feature_flag_cohorts c \
-               JOIN feature_flags f ON f.id = c.flag_id \
-               WHERE NOT f.deleted AND c.cohort_id IN {list} ORDER BY f.key";
-    let rows = tx.all_in(sql, args![], &list).await?;
-    rows.iter().map(|row| row.get("key")).collect()
-}
-
-/// A flag that asks for a cohort would go on asking.
-async fn check_unused(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()> {
-    let keys = flags_reaching(tx, project, id).await?;
-    if keys.is_empty() {
-        return Ok(());
-    }
-    let detail = format!("This cohort is used by feature flags: {}", keys.join(", "));
-    Err(Error::refused(Some("deleted"), detail))
 }

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use model::{
     CreationMode, Dashboard, DashboardHead, DashboardId, DashboardLook, Guard, Insight, InsightId,
-    ProjectId, Restriction, Shows, Sight, Tile, Timestamp, UserId, Viewer, Window,
+    ObjectKind, ProjectId, Restriction, Shows, Sight, Sights, Tile, Timestamp, UserId, Viewer,
+    Window,
 };
 
 use crate::access_controls::CANNOT_VIEW;
@@ -231,10 +232,12 @@ impl Catalog {
         &self,
         dashboard: Dashboard,
         viewer: Option<UserId>,
+        seen: &Sights,
     ) -> Result<DashboardView> {
         let ask = &mut &*self.db;
         let project = dashboard.head.team_id;
-        let tiles = tiles::shown(ask, project, dashboard.head.id).await?;
+        let others = seen.of(ObjectKind::Dashboard);
+        let tiles = tiles::shown(ask, project, dashboard.head.id, others).await?;
         let shown = tiles.iter().filter_map(|tile| match tile.shows {
             Shows::Insight(id) => Some(id),
             Shows::Note(_) | Shows::Button(..) => None,

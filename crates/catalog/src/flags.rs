@@ -11,7 +11,7 @@ mod usage;
 
 use model::flag::filters::{self, Fields, Purpose};
 use model::flag::{BucketingIdentifier, EvaluationRuntime, FeatureFlag, FlagDefinition, Original};
-use model::{FlagId, ProjectId, Timestamp};
+use model::{FlagId, ProjectId, Sight, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::db::{Tx, args};
@@ -156,7 +156,7 @@ impl Catalog {
         }
         self.hide_payloads(&mut flag)?;
         rules::check_dashboards(&mut tx, None, &flag).await?;
-        rules::check(&mut tx, None, &mut flag).await?;
+        rules::check(&mut tx, None, &mut flag, &Sight::Everything).await?;
         let id = rows::insert(&mut tx, &flag, actor.user).await.map_err(taken)?;
         flag.id = id;
         rows::save_parts(&mut tx, &flag, None).await?;
@@ -174,9 +174,10 @@ impl Catalog {
         id: FlagId,
         change: &FlagChange,
         seen: Option<&Seen>,
+        sight: &Sight,
     ) -> Result<UpdatedFlag> {
         let mut tx = self.db.begin().await?;
-        let (before, flag) = self.change_flag(&mut tx, actor, id, change, seen).await?;
+        let (before, flag) = self.change_flag(&mut tx, actor, id, (change, seen), sight).await?;
         tx.commit().await?;
         // A key that was freed for another flag has a colon, and its properties are that one's now.
         let moves = before.key != flag.key
@@ -191,9 +192,10 @@ impl Catalog {
         actor: &Actor,
         id: FlagId,
         change: &FlagChange,
+        sight: &Sight,
     ) -> Result<FeatureFlag> {
         let mut tx = self.db.begin().await?;
-        Ok(self.change_flag(&mut tx, actor, id, change, None).await?.1)
+        Ok(self.change_flag(&mut tx, actor, id, (change, None), sight).await?.1)
     }
 
     /// The flag before and after.
@@ -202,8 +204,8 @@ impl Catalog {
         tx: &mut Tx,
         actor: &Actor,
         id: FlagId,
-        change: &FlagChange,
-        seen: Option<&Seen>,
+        (change, seen): (&FlagChange, Option<&Seen>),
+        sight: &Sight,
     ) -> Result<(FeatureFlag, FeatureFlag)> {
         let project = actor.project.ok_or(Error::NotFound)?;
         tx.changes_project(project);
@@ -226,7 +228,7 @@ impl Catalog {
         }
         self.hide_payloads(&mut after)?;
         rules::check_dashboards(tx, Some(&before), &after).await?;
-        rules::check(tx, Some(&before), &mut after).await?;
+        rules::check(tx, Some(&before), &mut after, sight).await?;
         after.version = before.version + 1;
         after.updated_at = now;
         rows::update(tx, &after, actor.user).await.map_err(taken)?;

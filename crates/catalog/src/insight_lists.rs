@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use model::{
-    DashboardId, Insight, InsightId, InsightKind, ProjectId, Sight, Timestamp, UserId, Window,
+    DashboardId, Insight, InsightId, InsightKind, ObjectKind, ProjectId, Sights, Timestamp, UserId,
+    Window,
 };
 
 use crate::db::args;
@@ -34,7 +35,7 @@ pub struct InsightFilter {
     /// Asks about all of these events.
     pub events: Vec<String>,
     pub order: InsightOrder,
-    pub seen: Sight,
+    pub seen: Sights,
 }
 
 /// By which column a list goes, and whether backwards.
@@ -114,8 +115,9 @@ impl InsightFilter {
             condition.and("i.kind = ?", kind.as_str());
         }
         for dashboard in &self.dashboards {
-            let on = ON_A_DASHBOARD.replace("NOT t.deleted", "NOT t.deleted AND d.id = ?");
-            condition.and(&on, *dashboard);
+            let seen = condition.hold_within(self.seen.of(ObjectKind::Dashboard), "d");
+            let this = format!("NOT t.deleted AND d.id = ? AND {seen}");
+            condition.and(&ON_A_DASHBOARD.replace("NOT t.deleted", &this), *dashboard);
         }
         if !self.tags.is_empty() {
             condition.and_tagged(OBJECT, "i", &self.tags);
@@ -125,7 +127,7 @@ impl InsightFilter {
             let named = format!("\"event\":{}", serde_json::Value::from(event.as_str()));
             condition.and_contains("i.query", &named);
         }
-        condition.and_within(&self.seen, "i");
+        condition.and_within(self.seen.of(ObjectKind::Insight), "i");
         condition
     }
 }

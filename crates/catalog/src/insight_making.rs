@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use model::{
-    DashboardId, DashboardLook, Insight, InsightId, InsightKind, ProjectId, Sight, Timestamp,
-    UserId, Viewer,
+    DashboardId, DashboardLook, Insight, InsightId, InsightKind, ObjectKind, ProjectId, Sight,
+    Timestamp, UserId, Viewer,
 };
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -13,6 +13,7 @@ use crate::boards::{self, project_of};
 use crate::db::{Tx, Value, args};
 use crate::dialect::placeholders;
 use crate::insights::{INSIGHT_NAME_CHARS_MAX, NewInsight, OBJECT, by_ids};
+use crate::reached::Reached;
 use crate::tiles::{Content, TileState};
 use crate::{Actor, Error, Logged, Result, secret, tags};
 
@@ -20,9 +21,6 @@ use crate::{Actor, Error, Logged, Result, secret, tags};
 pub struct Source {
     pub dashboard: DashboardId,
     pub copies: Copies,
-    /// What whoever copies it sees.
-    pub dashboards: Sight,
-    pub insights: Sight,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,15 +170,20 @@ pub(crate) async fn show(
 pub(crate) async fn among_live(
     tx: &mut Tx,
     actor: &Actor,
+    viewer: Viewer<'_>,
     tiles: Vec<TileState>,
     copies: Copies,
-    seen: &Sight,
 ) -> Result<Vec<TileState>> {
-    let ids = tiles.iter().filter_map(|tile| match tile.content {
-        Content::Insight(id) => Some(id),
-        _ => None,
-    });
-    let live = copies_of(tx, project_of(actor)?, actor.user, ids.collect(), seen).await?;
+    let project = project_of(actor)?;
+    let (ids, seen) =
+        (tiles.iter().filter_map(TileState::insight), viewer.sight(ObjectKind::Insight));
+    let live = copies_of(tx, project, actor.user, ids.collect(), &seen).await?;
+    if copies == Copies::Tiles {
+        let reached = Reached::through(tx, project, &tiles, viewer).await?;
+        let is_shown = |tile: &&TileState| tile.insight().is_none_or(|id| live.contains_key(&id));
+        let mut shown = tiles.iter().filter(is_shown);
+        shown.try_for_each(|tile| reached.check_may_edit(&tile.content))?;
+    }
     let copy = |tile: TileState| {
         let content = match (tile.content, copies) {
             (Content::Insight(id), Copies::Tiles) => {
@@ -238,19 +241,20 @@ fn copy_of(insight: Insight) -> NewInsight {
 pub(crate) async fn duplicated(
     tx: &mut Tx,
     actor: &Actor,
+    viewer: Viewer<'_>,
     source: Source,
 ) -> Result<(DashboardLook, Vec<TileState>)> {
     let missing = |error| match error {
         Error::NotFound => Error::refused(Some("use_dashboard"), "Invalid value provided"),
         other => other,
     };
-    let Source { dashboard, copies, dashboards, insights } = source;
+    let Source { dashboard, copies } = source;
     let source = boards::live(tx, actor, dashboard).await.map_err(missing)?;
-    if !dashboards.holds(dashboard.0, source.dashboard.head.guard().author) {
+    if !source.dashboard.head.guard().rights(viewer).can_view() {
         return Err(missing(Error::NotFound));
     }
     let shown = source.tiles.into_iter().filter(|tile| !tile.deleted);
     let tiles: Vec<TileState> = shown.map(|tile| TileState { id: None, ..tile }).collect();
-    let tiles = among_live(tx, actor, tiles, copies, &insights).await?;
+    let tiles = among_live(tx, actor, viewer, tiles, copies).await?;
     Ok((source.dashboard.look, tiles))
 }

@@ -392,13 +392,15 @@ impl Catalog {
             set(&mut insight.deleted, change.deleted);
             set(&mut insight.tags, change.tags);
             let Some(wanted) = wanted else { return Ok(()) };
-            let leaves = |place: &&Place| !wanted.contains(&place.dashboard);
-            if !insight.places.iter().filter(leaves).all(may) {
+            // Who lists all the dashboards they know says nothing of those they do not see.
+            let stays = |place: &&Place| {
+                wanted.contains(&place.dashboard) || !place.guard.rights(viewer).can_view()
+            };
+            if !insight.places.iter().all(|place| stays(&place) || may(place)) {
                 return Err(Error::Forbidden(CANNOT_REMOVE));
             }
-            let stays = |id: &DashboardId| wanted.contains(id);
             let mut on: Vec<DashboardId> =
-                insight.dashboards.iter().copied().filter(stays).collect();
+                insight.places.iter().filter(stays).map(|place| place.dashboard).collect();
             on.extend(wanted.iter().filter(|id| !insight.dashboards.contains(id)));
             insight.dashboards = on;
             Ok(())
@@ -412,7 +414,7 @@ impl Catalog {
     }
 }
 
-/// New dashboards of an insight must be there, and the viewer must be allowed to edit them.
+/// New dashboards of an insight must be within sight, and the viewer must be allowed to edit them.
 async fn check_dashboards(
     tx: &mut Tx,
     project: ProjectId,
@@ -420,7 +422,7 @@ async fn check_dashboards(
     ids: Vec<DashboardId>,
 ) -> Result<()> {
     let guards = dashboards::guards(tx, project, Some(viewer.user), &ids).await?;
-    if guards.len() < ids.len() {
+    if guards.values().filter(|guard| guard.rights(viewer).can_view()).count() < ids.len() {
         return Err(Error::refused(Some("dashboards"), "Dashboard not found"));
     }
     if !guards.values().all(|guard| guard.rights(viewer).can_edit()) {

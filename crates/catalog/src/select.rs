@@ -47,6 +47,12 @@ impl Condition {
         }
     }
 
+    /// Takes the values of a part of a later condition, and answers that part: the object known as
+    /// `alias` is within sight.
+    pub(crate) fn hold_within(&mut self, sight: &Sight, alias: &str) -> String {
+        within(sight, alias, &mut self.values).unwrap_or_else(|| "TRUE".into())
+    }
+
     /// Adds a search for `needle` in several text columns, or in the tags of the objects known as
     /// `alias`: one that holds it is enough.
     pub(crate) fn and_found_in(

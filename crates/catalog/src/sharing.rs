@@ -7,6 +7,7 @@ use crate::activity::{Change, ChangeAction};
 use crate::boards::{self, Board, CANNOT_EDIT, project_of};
 use crate::db::{Row, Tx, args};
 use crate::edit::Editable;
+use crate::reached::Reached;
 use crate::{Actor, Catalog, Error, Logged, Result, Secret, insights};
 
 /// What a link may show.
@@ -44,6 +45,8 @@ pub struct Shared {
 const TOKEN_BYTES: usize = 22;
 pub(crate) const SHARING_ALLOWED: &str = "allow_publicly_shared_resources";
 const COLUMNS: &str = "created_at, enabled, settings, token_sealed";
+const CANNOT_SHARE: &str =
+    "You don't have edit permissions for every insight on this dashboard, which a link would show.";
 const DISABLED: &str = "Public sharing is disabled for this organization.";
 
 impl Shareable {
@@ -84,6 +87,17 @@ impl Held {
                 }
                 Ok(Self::Insight(Box::new(insight)))
             }
+        }
+    }
+
+    /// A link shows whole dashboards, so it takes what links to each of their insights would.
+    async fn check_may_show(&self, tx: &mut Tx, viewer: Viewer<'_>) -> Result<()> {
+        let Self::Board(board) = self else { return Ok(()) };
+        let reached = Reached::on(tx, board, viewer).await?;
+        let mut shown = board.tiles.iter().filter(|tile| !tile.deleted);
+        match shown.all(|tile| reached.check_may_edit(&tile.content).is_ok()) {
+            true => Ok(()),
+            false => Err(Error::Forbidden(CANNOT_SHARE)),
         }
     }
 
@@ -185,6 +199,9 @@ impl Catalog {
             if !OrganizationSettings::stored(row.json("settings")?).is_on(SHARING_ALLOWED) {
                 return Err(Error::Forbidden(DISABLED));
             }
+        }
+        if after.enabled && !before.enabled {
+            held.check_may_show(&mut tx, viewer).await?;
         }
         let (column, id) = target.column();
         let settings = |sharing: &Sharing| sharing.settings.clone().map(Value::Object);

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use crate::boards::Board;
 use crate::db::Tx;
 use crate::edit::set;
+use crate::reached::Reached;
 use crate::tiles::{Content, TileState};
 use crate::{Error, NewInsight, Result, tiles};
 
@@ -67,17 +68,17 @@ impl NewTile {
 }
 
 impl Board {
-    pub(crate) fn change_tile(&mut self, change: TileChange) -> Result<()> {
+    pub(crate) fn change_tile(&mut self, change: TileChange, reached: &Reached) -> Result<()> {
         let tile = match change.content {
             ContentChange::Same => {
                 let id = change.id.ok_or_else(|| Error::refused(Some("tiles"), NO_TILE))?;
-                self.tile(id)?
+                self.tile(id, reached)?
             }
             ContentChange::Note(id, body) => self.change_note(id, change.id, body)?,
             ContentChange::NewNote(body) => match change.id {
                 None => self.push(Content::Note(None, body)),
                 Some(id) => {
-                    let tile = self.tile(id)?;
+                    let tile = self.tile(id, reached)?;
                     if !matches!(tile.content, Content::Note(..)) {
                         return Err(Error::refused(Some("text"), "This tile shows no text."));
                     }
@@ -88,7 +89,7 @@ impl Board {
             ContentChange::Button(button) => match change.id {
                 None => self.push(Content::Button(None, button)),
                 Some(id) => {
-                    let tile = self.tile(id)?;
+                    let tile = self.tile(id, reached)?;
                     let Content::Button(known, _) = tile.content else {
                         let detail = "This tile shows no button.";
                         return Err(Error::refused(Some("button_tile"), detail));
@@ -98,6 +99,9 @@ impl Board {
                 }
             },
         };
+        if change.deleted.is_some_and(|deleted| deleted != tile.deleted) {
+            reached.check_may_edit(&tile.content)?;
+        }
         set(&mut tile.deleted, change.deleted);
         set(&mut tile.look.layouts, change.layouts);
         set(&mut tile.look.color, change.color);
@@ -122,8 +126,9 @@ impl Board {
         Ok(())
     }
 
-    fn tile(&mut self, id: TileId) -> Result<&mut TileState> {
-        let found = self.tiles.iter_mut().find(|tile| tile.id == Some(id));
+    fn tile(&mut self, id: TileId, reached: &Reached) -> Result<&mut TileState> {
+        let is_it = |tile: &&mut TileState| tile.id == Some(id) && reached.sees(&tile.content);
+        let found = self.tiles.iter_mut().find(is_it);
         found.ok_or_else(|| {
             let detail = format!("There is no tile {id} on this dashboard.");
             Error::refused(Some("tiles"), detail)
@@ -162,11 +167,7 @@ impl Board {
     /// The insights that copies of these tiles would show.
     pub(crate) fn insights_on(&self, copied: &[TileCopy]) -> Vec<InsightId> {
         let is_copied = |tile: &&TileState| copied.iter().any(|copy| tile.id == Some(copy.id));
-        let insight = |tile: &TileState| match tile.content {
-            Content::Insight(id) => Some(id),
-            _ => None,
-        };
-        self.tiles.iter().filter(is_copied).filter_map(insight).collect()
+        self.tiles.iter().filter(is_copied).filter_map(TileState::insight).collect()
     }
 
     /// Puts a tile like another one beside it. An insight lies on a dashboard once, so the new
@@ -174,9 +175,10 @@ impl Board {
     pub(crate) fn copy_within(
         &mut self,
         copy: TileCopy,
+        reached: &Reached,
         insights: &HashMap<InsightId, NewInsight>,
     ) -> Result<()> {
-        let mut tile = self.tile(copy.id)?.clone();
+        let mut tile = self.tile(copy.id, reached)?.clone();
         match &mut tile.content {
             Content::Note(id, _) => *id = None,
             Content::Button(id, _) => *id = None,

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 
 use model::{
     Button, ButtonId, ButtonPlacement, ButtonStyle, DashboardId, InsightId, Note, NoteId,
-    ProjectId, Shows, Tile, TileId, TileLook, TilePlace, Timestamp, UserId,
+    ProjectId, Shows, Sight, Tile, TileId, TileLook, TilePlace, Timestamp, UserId,
 };
 use serde_json::{Map, Value as Json, json};
 
 use crate::ask::Ask;
 use crate::db::{Row, Tx, Value, args};
 use crate::dialect::placeholders;
+use crate::select::within;
 use crate::{Actor, Catalog, Error, NewInsight, Result, insight_making, users};
 
 /// Ours: a page with more is not read by anybody, and each is loaded with its dashboard.
@@ -37,6 +38,13 @@ pub(crate) enum Content {
 }
 
 impl TileState {
+    pub(crate) fn insight(&self) -> Option<InsightId> {
+        match self.content {
+            Content::Insight(id) => Some(id),
+            _ => None,
+        }
+    }
+
     /// What the log tells of it.
     pub(crate) fn told(&self) -> Json {
         let (insight, text, button) = match &self.content {
@@ -102,11 +110,13 @@ pub(crate) async fn all_of(tx: &mut Tx, dashboard: DashboardId) -> Result<Vec<Ti
     tx.all(sql, args![dashboard]).await?.iter().map(read_state).collect()
 }
 
-/// The tiles that a dashboard shows, with their notes whole.
+/// The tiles that a dashboard shows, with their notes whole; those are on `others` too, of which
+/// some may be out of sight.
 pub(crate) async fn shown(
     ask: &mut impl Ask,
     project: ProjectId,
     dashboard: DashboardId,
+    others: &Sight,
 ) -> Result<Vec<Tile>> {
     let sql = format!(
         "SELECT {COLUMNS} FROM {FROM} LEFT JOIN insights i ON i.id = t.insight_id \
@@ -122,7 +132,7 @@ pub(crate) async fn shown(
         notes.extend(row.get::<Option<NoteId>>("note_id")?);
     }
     let people = users::of_many(ask, people).await?;
-    let mut places = places_of_notes(ask, &notes).await?;
+    let mut places = places_of_notes(ask, &notes, others).await?;
     let somebody = |row: &Row, name: &str| -> Result<_> {
         let id: Option<UserId> = row.get(name)?;
         Ok(id.and_then(|id| people.get(&id).cloned()))
@@ -166,17 +176,21 @@ impl Catalog {
 async fn places_of_notes(
     ask: &mut impl Ask,
     notes: &[NoteId],
+    seen: &Sight,
 ) -> Result<HashMap<NoteId, Vec<TilePlace>>> {
     let mut places: HashMap<NoteId, Vec<TilePlace>> = HashMap::new();
     if notes.is_empty() {
         return Ok(places);
     }
+    let mut values: Vec<Value> = notes.iter().map(|id| (*id).into()).collect();
+    let marks = placeholders(1, notes.len());
+    let seen = within(seen, "d", &mut values).unwrap_or_else(|| "TRUE".into());
     let sql = format!(
-        "SELECT id, note_id, dashboard_id, deleted FROM dashboard_tiles \
-         WHERE note_id IN {} AND NOT deleted ORDER BY id",
-        placeholders(1, notes.len()),
+        "SELECT t.id, t.note_id, t.dashboard_id, t.deleted FROM dashboard_tiles t \
+         JOIN dashboards d ON d.id = t.dashboard_id \
+         WHERE t.note_id IN {marks} AND NOT t.deleted AND {seen} ORDER BY t.id"
     );
-    for row in ask.ask(sql, notes.iter().map(|id| (*id).into()).collect()).await? {
+    for row in ask.ask(sql, values).await? {
         places.entry(row.get("note_id")?).or_default().push(TilePlace {
             id: row.get("id")?,
             dashboard_id: row.get("dashboard_id")?,

@@ -98,6 +98,11 @@ impl Filters {
         }
     }
 
+    /// Whether filters can be read, which neither the moment nor the zone decides.
+    pub fn check(json: &Json) -> Result<()> {
+        Self::read(json, Timestamp::from_micros(0), &Zone::named("UTC")).map(drop)
+    }
+
     /// Both must hold.
     pub fn and(self, other: Self) -> Self {
         Self(Tree::All(vec![self.0, other.0]))

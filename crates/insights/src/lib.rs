@@ -59,7 +59,7 @@ pub use trends::TrendsQuery;
 
 use std::collections::BTreeSet;
 
-use facts::{Needs, World};
+use facts::{Filters, Needs, World};
 use model::{ActionId, CohortId};
 use serde_json::Value as Json;
 
@@ -90,6 +90,17 @@ impl Insight {
             "PathsQuery" => PathsQuery::parse(json).map(Self::Paths),
             _ => return None,
         })
+    }
+
+    /// Whether its nodes and filters can be read; what they name may still be missing.
+    pub fn check(&self) -> Result<()> {
+        Filters::check(&self.base().properties)?;
+        for node in self.nodes() {
+            question::check(node)?;
+            Filters::check(&node.properties)?;
+            Filters::check(&node.fixed_properties)?;
+        }
+        Ok(())
     }
 
     /// What a dashboard, or a request, puts on top.

@@ -122,18 +122,9 @@ impl<'a> Question<'a> {
                 Some(action) => Some(everything.and(Some(action.test.predicate(self.world)?))),
             },
             NodeKind::Group => {
-                if node.nodes.is_empty() || node.nodes.len() > NODES_MAX {
-                    let detail = format!("A group has 1 to {NODES_MAX} nodes.");
-                    return Err(Error::Invalid(detail));
-                }
-                if node.operator.as_deref().is_some_and(|operator| operator != "OR") {
-                    return Err(Error::invalid("Nodes can only be combined with OR."));
-                }
+                check(node)?;
                 let mut any = Vec::new();
                 for inner in &node.nodes {
-                    if inner.kind == NodeKind::Group {
-                        return Err(Error::invalid("Groups cannot be inside groups."));
-                    }
                     if let Some(meant) = self.own(inner)? {
                         any.push(meant.as_predicate());
                     }
@@ -180,6 +171,24 @@ impl<'a> Question<'a> {
                 names.join(", ")
             }),
         }
+    }
+}
+
+/// Whether a node names what it must.
+pub(crate) fn check(node: &Node) -> Result<()> {
+    match node.kind {
+        NodeKind::Events => Ok(()),
+        NodeKind::Actions => action_id(node).map(drop),
+        NodeKind::Group if node.nodes.is_empty() || node.nodes.len() > NODES_MAX => {
+            Err(Error::Invalid(format!("A group has 1 to {NODES_MAX} nodes.")))
+        }
+        NodeKind::Group if node.operator.as_deref().is_some_and(|word| word != "OR") => {
+            Err(Error::invalid("Nodes can only be combined with OR."))
+        }
+        NodeKind::Group if node.nodes.iter().any(|inner| inner.kind == NodeKind::Group) => {
+            Err(Error::invalid("Groups cannot be inside groups."))
+        }
+        NodeKind::Group => Ok(()),
     }
 }
 

@@ -184,6 +184,15 @@ impl Viewer<'_> {
         }
     }
 
+    /// Whoever may edit all objects of a kind may make one.
+    pub fn can_make(self, kind: ObjectKind) -> bool {
+        self.level_of_kind(kind) >= AccessLevel::Editor
+    }
+
+    pub fn sights(self) -> Sights {
+        Sights(ObjectKind::ALL.into_iter().map(|kind| (kind, self.sight(kind))).collect())
+    }
+
     pub fn sight(self, kind: ObjectKind) -> Sight {
         if self.administrates {
             return Sight::Everything;
@@ -224,6 +233,21 @@ impl Sight {
             Self::AllBut { hidden, own } => author == Some(*own) || !hidden.contains(&id),
             Self::Only { seen, own } => author == Some(*own) || seen.contains(&id),
         }
+    }
+}
+
+/// What somebody sees of every kind; of a kind that is not told, everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sights(Vec<(ObjectKind, Sight)>);
+
+impl Sights {
+    pub fn of(&self, kind: ObjectKind) -> &Sight {
+        let told = self.0.iter().find(|(known, _)| *known == kind);
+        told.map_or(&Sight::Everything, |(_, sight)| sight)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (ObjectKind, &Sight)> {
+        self.0.iter().map(|(kind, sight)| (*kind, sight))
     }
 }
 

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AnnotationId, DashboardId, InsightId, ProjectId, Timestamp, User};
+use crate::{
+    AnnotationId, DashboardId, InsightId, ObjectKind, ProjectId, Sights, Timestamp, User, UserId,
+};
 
 /// An annotation as the API shows it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -27,6 +29,29 @@ pub struct Annotation {
     /// Where it was made: an organization's annotation is shown in all of its projects.
     #[serde(skip)]
     pub project: ProjectId,
+    /// Who made what it is drawn on.
+    #[serde(skip)]
+    pub dashboard_author: Option<UserId>,
+    #[serde(skip)]
+    pub insight_author: Option<UserId>,
+}
+
+impl Annotation {
+    /// As somebody sees it who may not see what it is drawn on.
+    pub fn within(mut self, seen: &Sights) -> Self {
+        let holds =
+            |kind, id: Option<i64>, author| id.is_none_or(|id| seen.of(kind).holds(id, author));
+        let dashboard = self.dashboard_id.map(|id| id.0);
+        if !holds(ObjectKind::Dashboard, dashboard, self.dashboard_author) {
+            self.dashboard_name = None;
+        }
+        let insight = self.dashboard_item.map(|id| id.0);
+        if !holds(ObjectKind::Insight, insight, self.insight_author) {
+            (self.insight_short_id, self.insight_name) = (None, None);
+            self.insight_derived_name = None;
+        }
+        self
+    }
 }
 
 /// On which charts an annotation is drawn.

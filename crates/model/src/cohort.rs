@@ -127,7 +127,7 @@ fn check(tree: &Value, depth: usize, conditions: &mut usize) -> Result<(), Filte
             property::check(operator, value)
         }
         _ if fields.contains_key("values") => shape("Groups of conditions are AND or OR."),
-        _ => shape("Conditions are of type person or cohort."),
+        _ => shape("Conditions are of type person, cohort or behavioral."),
     }
 }
 

@@ -24,7 +24,7 @@ mod time;
 mod warning;
 mod window;
 
-pub use access::{Access, ObjectKind, ProjectAccess, Sight, Viewer, Whom};
+pub use access::{Access, ObjectKind, ProjectAccess, Sight, Sights, Viewer, Whom};
 pub use account::{
     AccessLevel, FlagAccess, Level, MEMBER_KEYS, OfOrganization, OfUser, OrganizationSettings,
     OrganizationSettingsChange, User, UserSettings, UserSettingsChange,

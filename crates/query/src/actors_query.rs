@@ -13,7 +13,9 @@ use model::CohortId;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 
-use crate::conditions::{Conditions, Rows, all, binary, call, field, in_cohort, literal, logic};
+use crate::conditions::{
+    Conditions, Rows, all, binary, call, check, field, in_cohort, literal, logic,
+};
 use crate::events_query::{aliased, object, read_order};
 use crate::question::{ALWAYS_ALLOWED, Overrides};
 use crate::{Error, Result};
@@ -85,6 +87,17 @@ impl ActorsQuery {
             .map_err(|why| Error::Parse(why.to_string()))?;
         let behind = own.source.take().map(source).transpose()?;
         Ok(Self { own, behind })
+    }
+
+    /// Whether its filters can be read. Those behind a number may be persons or groups.
+    pub fn check(&self) -> Result<()> {
+        for filters in [&self.own.properties, &self.own.fixed_properties] {
+            check(filters, Rows::Persons).or_else(|why| match &self.behind {
+                Some(_) => check(filters, Rows::Groups).map_err(|_| why),
+                None => Err(why),
+            })?;
+        }
+        self.behind.iter().try_for_each(|(insight, _)| Ok(insight.check()?))
     }
 
     /// Whether its filters may name cohorts.
@@ -183,7 +196,7 @@ impl ActorsQuery {
         known: bool,
     ) -> Result<Vec<Expr>> {
         let rows = if group.is_some() { Rows::Groups } else { Rows::Persons };
-        let filters = Conditions { world, rows };
+        let filters = Conditions::new(world, rows);
         let mut parts = Vec::new();
         for properties in [&self.own.properties, &self.own.fixed_properties] {
             parts.extend(filters.read(properties)?);

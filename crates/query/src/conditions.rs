@@ -1,6 +1,6 @@
 //! Property filters as conditions in HogQL, for statements that hold them as `{filters}`.
 
-use facts::{CLEANED, World, parse_moment};
+use facts::{CLEANED, PathCleaning, World, Zone, check_pattern, parse_moment};
 use hogql::ast::{BinaryOp, Call, Expr, ExprKind, Literal, LogicOp, Name, UnaryOp};
 use hogql::{Span, parse_expr};
 use model::property::{DEPTH_MAX, Operator, text};
@@ -13,8 +13,10 @@ use crate::{Error, Result};
 const FILTERS_MAX: usize = 100;
 
 pub(crate) struct Conditions<'a> {
-    pub world: &'a World,
-    pub rows: Rows,
+    rows: Rows,
+    now: Timestamp,
+    zone: &'a Zone,
+    cleaning: &'a PathCleaning,
 }
 
 /// What the rows of a statement are.
@@ -110,6 +112,18 @@ fn unparsable() -> Error {
     Error::Refused("Properties are unparsable!".into())
 }
 
+impl<'a> Conditions<'a> {
+    pub fn new(world: &'a World, rows: Rows) -> Self {
+        Self { rows, now: world.now, zone: &world.zone, cleaning: &world.path_cleaning }
+    }
+}
+
+/// Whether filters can be read, which neither the moment nor the zone decides.
+pub(crate) fn check(filters: &Json, rows: Rows) -> Result<()> {
+    let (now, zone) = (Timestamp::from_micros(0), &Zone::named("UTC"));
+    Conditions { rows, now, zone, cleaning: &PathCleaning::default() }.read(filters).map(drop)
+}
+
 impl Conditions<'_> {
     /// A list of filters, all of which must hold, or a group; none when nothing is asked.
     pub fn read(&self, filters: &Json) -> Result<Option<Expr>> {
@@ -198,7 +212,7 @@ impl Conditions<'_> {
         let operator = match fields.get("operator") {
             Some(Json::String(word)) if word == CLEANED => {
                 let written = call("toString", vec![target]);
-                let rules = self.world.path_cleaning.rules();
+                let rules = self.cleaning.rules();
                 let cleaned = rules.fold(written, |path, (pattern, alias)| {
                     call("replaceRegexpAll", vec![path, literal(pattern), literal(alias)])
                 });
@@ -230,6 +244,9 @@ impl Conditions<'_> {
         };
         if values.is_empty() {
             return Ok(truth(true));
+        }
+        if matches!(operator, O::Regex | O::NotRegex) {
+            values.iter().try_for_each(|pattern| check_pattern(&text(pattern)))?;
         }
         let as_text = || call("toString", vec![target.clone()]);
         let as_number = || call("toFloat", vec![call("toString", vec![target.clone()])]);
@@ -285,7 +302,7 @@ impl Conditions<'_> {
             }
         };
         let date = |op: BinaryOp| -> Result<Expr> {
-            let at = parse_moment(&text(one()?), self.world.now, &self.world.zone);
+            let at = parse_moment(&text(one()?), self.now, self.zone);
             let at = at.ok_or_else(|| need("a date"))?;
             Ok(binary(op, call("toDateTime", vec![as_text()]), moment(at)))
         };

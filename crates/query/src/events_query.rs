@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use warehouse::Predicate;
 
-use crate::conditions::{Conditions, Rows, all, binary, call, field, literal, moment};
+use crate::conditions::{Conditions, Rows, all, binary, call, check, field, literal, moment};
 use crate::question::Overrides;
 use crate::{Error, Result};
 
@@ -164,6 +164,13 @@ impl EventsQuery {
         Ok(EventsPlan { plan, columns, shapes, time_column, limit, offset })
     }
 
+    /// Whether its filters can be read.
+    pub fn check(&self) -> Result<()> {
+        [&self.properties, &self.fixed_properties]
+            .into_iter()
+            .try_for_each(|filters| check(filters, Rows::Events))
+    }
+
     /// The world with only the events of the action that is asked for: of one that is gone none.
     pub fn seen(&self, world: Arc<World>) -> Result<Arc<World>> {
         let Some(id) = self.action_id else { return Ok(world) };
@@ -176,7 +183,7 @@ impl EventsQuery {
 
     /// What rows must pass, and what groups must.
     fn conditions(&self, overrides: &Overrides, world: &World) -> Result<(Vec<Expr>, Vec<Expr>)> {
-        let filters = Conditions { world, rows: Rows::Events };
+        let filters = Conditions::new(world, Rows::Events);
         let (mut rows, mut groups) = (Vec::new(), Vec::new());
         let range = overrides.date_range(None);
         let after = range.date_from.as_ref().or(self.after.as_ref());

@@ -8,7 +8,7 @@ use hogql::{Filters, Project, Values};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use crate::conditions::{Conditions, Rows, all};
+use crate::conditions::{Conditions, Rows, all, check};
 use crate::question::{DateRange, Overrides};
 use crate::{Error, Result};
 
@@ -54,6 +54,11 @@ impl HogqlQuery {
         Ok(hogql::plan(&self.query, &self.placeholders(overrides)?, project, filters.as_ref())?)
     }
 
+    /// Whether its filters can be read.
+    pub fn check(&self) -> Result<()> {
+        self.filters.iter().try_for_each(|own| check(&own.properties, Rows::Events))
+    }
+
     fn placeholders(&self, overrides: &Overrides) -> Result<Values> {
         let given = |variable: &Variable| match variable.is_null {
             true => Json::Null,
@@ -77,7 +82,7 @@ impl HogqlQuery {
             return Ok(None);
         }
         let own = self.filters.clone().unwrap_or_default();
-        let conditions = Conditions { world, rows: Rows::Events };
+        let conditions = Conditions::new(world, Rows::Events);
         let mut parts = Vec::new();
         parts.extend(conditions.read(&own.properties)?);
         for properties in overrides.properties() {

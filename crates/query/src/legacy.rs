@@ -1,8 +1,8 @@
 //! The old way to ask: `filters` of an insight, as the query that means the same.
 
+use facts::Filters;
+use model::Refusal;
 use serde_json::{Map, Value as Json, json};
-
-use crate::{Error, Result};
 
 /// The kind of insight that old filters ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,10 @@ const PATHS: &[(&str, &str)] = &[
     ("edge_limit", "edgeLimit"),
 ];
 
+fn refused(attr: &str, detail: String) -> Refusal {
+    Refusal { attr: attr.into(), code: "invalid_input", detail }
+}
+
 fn picked(filters: &Fields, names: &[(&str, &str)]) -> Json {
     let found = names.iter().filter_map(|(old, new)| {
         let value = filters.get(*old).filter(|value| !value.is_null())?;
@@ -57,14 +61,14 @@ fn picked(filters: &Fields, names: &[(&str, &str)]) -> Json {
 }
 
 /// None when the filters ask for nothing. `kind` says what is asked where the filters do not.
-pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Result<Option<Json>> {
+pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Result<Option<Json>, Refusal> {
     if filters.is_empty() && kind.is_none() {
         return Ok(None);
     }
     match filters.get("insight") {
         None | Some(Json::Null) => {}
         Some(Json::String(word)) if WORDS.contains(&word.as_str()) => {}
-        Some(other) => return Err(Error::Refused(format!("insight: {other} is not a kind."))),
+        Some(other) => return Err(refused("insight", format!("{other} is not a kind."))),
     }
     let text = |name: &str| filters.get(name).and_then(Json::as_str);
     let shown_as = text("shown_as").unwrap_or_default();
@@ -79,7 +83,7 @@ pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Result<Option<Jso
     let mut query = Fields::from_iter([("kind".to_owned(), json!(named))]);
     let dates = picked(filters, &[("date_from", "date_from"), ("date_to", "date_to")]);
     query.insert("dateRange".into(), dates);
-    query.insert("properties".into(), properties(filters.get("properties")));
+    query.insert("properties".into(), properties("properties", filters.get("properties"))?);
     if let Some(own) = filters.get("filter_test_accounts").and_then(Json::as_bool) {
         query.insert("filterTestAccounts".into(), own.into());
     }
@@ -113,10 +117,10 @@ pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Result<Option<Jso
 }
 
 /// Events and actions in their order.
-fn series(filters: &Fields) -> Result<Vec<Json>> {
+fn series(filters: &Fields) -> Result<Vec<Json>, Refusal> {
     let mut found: Vec<(&str, &Fields)> = Vec::new();
     for name in ["events", "actions"] {
-        let no_list = || Error::Refused(format!("{name}: Expected a list of objects."));
+        let no_list = || refused(name, "Expected a list of objects.".into());
         let all = match filters.get(name) {
             None | Some(Json::Null) => continue,
             Some(sent) => sent.as_array().ok_or_else(no_list)?,
@@ -142,11 +146,11 @@ fn series(filters: &Fields) -> Result<Vec<Json>> {
             node.insert("event".into(), id);
         }
         if entity.contains_key("properties") {
-            node.insert("properties".into(), properties(entity.get("properties")));
+            node.insert("properties".into(), properties(kind, entity.get("properties"))?);
         }
-        Json::Object(node)
+        Ok(Json::Object(node))
     };
-    let mut nodes: Vec<Json> = found.into_iter().map(node).collect();
+    let mut nodes = found.into_iter().map(node).collect::<Result<Vec<Json>, Refusal>>()?;
     if nodes.is_empty() {
         nodes.push(json!({ "kind": "EventsNode", "event": "$pageview" }));
     }
@@ -154,11 +158,16 @@ fn series(filters: &Fields) -> Result<Vec<Json>> {
 }
 
 /// A list or a group as it is; `{"key__operator": value}` as a list.
-fn properties(filters: Option<&Json>) -> Json {
-    let Some(Json::Object(old)) = filters else { return filters.cloned().unwrap_or(json!([])) };
-    if old.contains_key("values") || old.is_empty() {
-        return Json::Object(old.clone());
-    }
+fn properties(attr: &str, filters: Option<&Json>) -> Result<Json, Refusal> {
+    let read = match filters {
+        Some(Json::Object(old)) if !old.contains_key("values") && !old.is_empty() => listed(old),
+        other => other.cloned().unwrap_or(json!([])),
+    };
+    Filters::check(&read).map_err(|why| refused(attr, why.to_string()))?;
+    Ok(read)
+}
+
+fn listed(old: &Fields) -> Json {
     let filter = |(name, value): (&String, &Json)| {
         let (key, operator) = name.rsplit_once("__").unwrap_or((name, "exact"));
         json!({ "key": key, "operator": operator, "value": value, "type": "event" })
@@ -208,6 +217,8 @@ mod tests {
             json!({ "insight": 5 }),
             json!({ "events": "zz" }),
             json!({ "actions": [5] }),
+            json!({ "properties": 5 }),
+            json!({ "events": [{ "id": "a", "properties": ["x"] }] }),
         ] {
             assert!(read(&wrong, Some(OldInsight::Trend)).is_err(), "{wrong}");
         }

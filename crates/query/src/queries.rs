@@ -6,6 +6,7 @@ mod background;
 mod cache;
 mod cohorts;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 use catalog::{Catalog, InsightName, ProjectRow};
 use facts::World;
 use insights::Hogql;
-use model::{ProjectId, Sight, Timestamp};
+use model::{ActionId, ObjectKind, ProjectId, Sights, Timestamp};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
@@ -94,14 +95,13 @@ pub struct Asked {
     /// What lies on top of the question, the lowest layer first: a dashboard's, then a tile's.
     pub filters: Vec<Map<String, Json>>,
     pub variables: Map<String, Json>,
-    /// The saved insights that the asker sees.
-    pub insights: Sight,
+    /// What the asker sees of saved insights and actions.
+    pub seen: Sights,
 }
 
 impl Asked {
-    pub fn new(query: Json, refresh: Refresh) -> Self {
-        let (filters, variables) = (Vec::new(), Map::new());
-        Self { query, refresh, id: None, filters, variables, insights: Sight::Everything }
+    pub fn new(query: Json, refresh: Refresh, seen: Sights) -> Self {
+        Self { query, refresh, id: None, filters: Vec::new(), variables: Map::new(), seen }
     }
 }
 
@@ -138,6 +138,8 @@ struct Ready {
     overrides: Overrides,
     query: Json,
     key: String,
+    /// Actions that the asker does not see: for them, they are gone.
+    hidden: BTreeSet<ActionId>,
 }
 
 impl Queries {
@@ -152,11 +154,24 @@ impl Queries {
         }))
     }
 
-    /// Whether a question can be read; for those that are only kept.
-    pub fn check(query: &Json) -> Result<()> {
-        match unwrap(query)? {
-            Unwrapped::Query(fields) => Question::parse(fields).map(drop),
-            Unwrapped::Saved(_) => Ok(()),
+    /// Refuses a question that is to be kept and names what its author does not see: whoever
+    /// looks at it later may see more. What is missing may come yet.
+    pub async fn check_seen(&self, project: ProjectId, query: &Json, seen: &Sights) -> Result<()> {
+        let fields = match unwrap(query)? {
+            Unwrapped::Query(fields) => fields,
+            Unwrapped::Saved(short) => {
+                return match self.0.saved(project, short.to_owned(), seen).await {
+                    Err(Saved::Hidden) => Err(Saved::Hidden.into()),
+                    Err(Saved::Failed(error)) => Err(error),
+                    Ok(_) | Err(Saved::Missing | Saved::Empty) => Ok(()),
+                };
+            }
+        };
+        // Of kinds that are not built nothing is known.
+        let Ok(question) = Question::parse(fields) else { return Ok(()) };
+        match self.0.hidden(project, &question, seen).await?.first() {
+            None => Ok(()),
+            Some(id) => Err(Error::Refused(format!("There is no action {id}."))),
         }
     }
 
@@ -265,7 +280,7 @@ impl Inner {
                 }
                 Unwrapped::Saved(short) => short.to_owned(),
             };
-            query = self.saved(project.id, saved, &asked.insights).await?;
+            query = self.saved(project.id, saved, &asked.seen).await?;
         }
         let fields = fields.ok_or_else(|| Error::Parse("The query only names itself.".into()))?;
         let overrides = Overrides::new(asked.filters.clone(), asked.variables.clone());
@@ -275,6 +290,7 @@ impl Inner {
             insight.set_path_cleaning(&project.settings.get("path_cleaning_filters"));
             layers.iter().for_each(|layer| insight.apply_filters(layer));
         }
+        let hidden = self.hidden(project.id, &question, &asked.seen).await?;
         let query = Json::Object(fields);
         let parts = serde_json::json!([
             project.id,
@@ -285,26 +301,42 @@ impl Inner {
             project.settings.get("week_start_day"),
             project.settings.get("test_account_filters"),
             project.settings.get("path_cleaning_filters"),
+            hidden,
         ]);
         let hash = Sha256::digest(parts.to_string());
         let key = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>();
-        Ok(Ready { question, overrides, query, key: format!("cache_{key}") })
+        Ok(Ready { question, overrides, query, key: format!("cache_{key}"), hidden })
     }
 
-    async fn saved(&self, project: ProjectId, short: String, seen: &Sight) -> Result<Json> {
-        let missing = || Error::Refused("There is no insight with this short id.".into());
+    /// The actions that a question names and the asker does not see.
+    async fn hidden(
+        &self,
+        project: ProjectId,
+        question: &Question,
+        seen: &Sights,
+    ) -> Result<BTreeSet<ActionId>> {
+        let named: Vec<i64> = question.actions().into_iter().map(|id| id.0).collect();
+        let hidden = self.catalog.hidden(project, ObjectKind::Action, &named, seen).await?;
+        Ok(hidden.into_iter().map(ActionId).collect())
+    }
+
+    async fn saved(
+        &self,
+        project: ProjectId,
+        short: String,
+        seen: &Sights,
+    ) -> std::result::Result<Json, Saved> {
         let name = InsightName::Short(short);
-        let found = self.catalog.insight(project, &name, None, catalog::Among::Live).await;
-        let insight = match found {
+        let insight = match self.catalog.insight(project, &name, None, catalog::Among::Live).await {
             Ok(insight) => insight,
-            Err(catalog::Error::NotFound) => return Err(missing()),
-            Err(error) => return Err(error.into()),
+            Err(catalog::Error::NotFound) => return Err(Saved::Missing),
+            Err(error) => return Err(Saved::Failed(error.into())),
         };
-        if !seen.holds(insight.id.0, insight.created_by.map(|author| author.id)) {
-            return Err(missing());
+        let author = insight.created_by.map(|author| author.id);
+        if !seen.of(ObjectKind::Insight).holds(insight.id.0, author) {
+            return Err(Saved::Hidden);
         }
-        let query = insight.query.map(Json::Object);
-        query.ok_or_else(|| Error::Refused("It asks nothing.".into()))
+        insight.query.map(Json::Object).ok_or(Saved::Empty)
     }
 
     async fn compute(
@@ -315,8 +347,9 @@ impl Inner {
     ) -> Result<Arc<Answer>> {
         let _turn = self.turns.of(project.id).await?;
         let started = Instant::now();
-        let world =
-            Arc::new(self.worlds.world(project, &ready.question.needs(&ready.overrides)).await?);
+        let mut needs = ready.question.needs(&ready.overrides);
+        needs.actions.retain(|id| !ready.hidden.contains(id));
+        let world = Arc::new(self.worlds.world(project, &needs).await?);
         let guard = Guard(cancel.clone());
         let mut answer = match &ready.question {
             Question::Insight(insight) => {
@@ -403,6 +436,27 @@ impl Inner {
             return Err(Error::Cancelled);
         }
         Ok(found?)
+    }
+}
+
+/// Why a saved insight does not answer.
+enum Saved {
+    Missing,
+    Hidden,
+    Empty,
+    Failed(Error),
+}
+
+impl From<Saved> for Error {
+    fn from(why: Saved) -> Self {
+        match why {
+            // That it is hidden is not told.
+            Saved::Missing | Saved::Hidden => {
+                Self::Refused("There is no insight with this short id.".into())
+            }
+            Saved::Empty => Self::Refused("It asks nothing.".into()),
+            Saved::Failed(error) => error,
+        }
     }
 }
 

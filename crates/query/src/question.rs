@@ -1,5 +1,8 @@
 //! Questions as clients send them.
 
+use std::collections::BTreeSet;
+
+use facts::Filters;
 use insights::Insight;
 use model::{ActionId, Refusal};
 use serde::Deserialize;
@@ -85,7 +88,12 @@ pub(crate) fn read_filters(layer: &Map<String, Json>) -> Result<insights::Overri
 
 /// Whether filters of a dashboard or a tile have the shape of some.
 pub fn check_filters(filters: &Map<String, Json>) -> std::result::Result<(), Refusal> {
-    model::read::<insights::Overrides>(&Json::Object(filters.clone())).map(drop)
+    let read: insights::Overrides = model::read(&Json::Object(filters.clone()))?;
+    Filters::check(&read.properties).map_err(|why| Refusal {
+        attr: "properties".into(),
+        code: "invalid_input",
+        detail: why.to_string(),
+    })
 }
 
 /// What is asked, out of what only says how it is shown. A saved insight is named by its short id.
@@ -118,7 +126,10 @@ pub(crate) fn unwrap(query: &Json) -> Result<Unwrapped<'_>> {
 pub fn check(query: &Json) -> Result<()> {
     match unwrap(query)? {
         Unwrapped::Saved(_) => Ok(()),
-        Unwrapped::Query(query) => Question::of_known_kind(kind(query)?, query).map(drop),
+        Unwrapped::Query(query) => match Question::of_known_kind(kind(query)?, query)? {
+            Some(question) => question.check(),
+            None => Ok(()),
+        },
     }
 }
 
@@ -158,12 +169,34 @@ impl Question {
         }
     }
 
+    /// Whether its filters can be read, too.
+    fn check(&self) -> Result<()> {
+        match self {
+            Self::Hogql(query) => query.check(),
+            Self::Events(query) => query.check(),
+            Self::Insight(insight) => Ok(insight.check()?),
+            Self::Actors(query) => query.check(),
+        }
+    }
+
     /// Whether a statement is one; what it names is looked for when it runs.
     pub fn check_text(&self) -> Result<()> {
         match self {
             Self::Hogql(query) => Ok(hogql::parse(&query.query).map(drop)?),
             Self::Events(_) | Self::Insight(_) | Self::Actors(_) => Ok(()),
         }
+    }
+
+    /// The actions that it names.
+    pub fn actions(&self) -> BTreeSet<ActionId> {
+        let insight = match self {
+            Self::Hogql(_) => None,
+            Self::Events(query) => return query.action_id.map(ActionId).into_iter().collect(),
+            Self::Insight(insight) => Some(insight),
+            Self::Actors(query) => query.behind.as_ref().map(|(insight, _)| insight),
+        };
+        let named = insight.into_iter().flat_map(|insight| insight.actions());
+        named.map(ActionId).collect()
     }
 
     /// Statements name cohorts in their text, or in the filters that are put into it.
@@ -185,11 +218,7 @@ impl Question {
         let on_top = format!("{:?}", overrides.filters);
         let names = |text: &str| text.to_ascii_lowercase().contains("cohort");
         let all_cohorts = names(&own) || names(&on_top);
-        let action = match self {
-            Self::Events(query) => query.action_id.map(ActionId),
-            _ => None,
-        };
-        let actions = action.into_iter().collect();
+        let actions = self.actions();
         facts::Needs { groups: true, all_cohorts, actions, ..facts::Needs::default() }
     }
 }

@@ -85,7 +85,7 @@ impl DashboardFields {
 }
 
 /// Filters that every tile can read, and not too many of them.
-pub(super) fn check_filters(attr: &str, filters: &Map<String, Value>) -> Result<()> {
+pub(crate) fn check_filters(attr: &str, filters: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, filters, LOOK_BYTES_MAX)?;
     Ok(query::check_filters(filters).map_err(|why| why.under(attr))?)
 }

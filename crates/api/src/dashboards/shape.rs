@@ -3,7 +3,7 @@
 use catalog::{DashboardView, ProjectRow};
 use model::{
     AccessLevel, Button, ButtonId, DashboardHead, DashboardId, Insight, Note, Privilege,
-    Restriction, Rights, Shows, Sight, Tile, TileId, TileLook, Timestamp, Viewer,
+    Restriction, Rights, Shows, Sights, Tile, TileId, TileLook, Timestamp, Viewer,
 };
 use query::Refresh;
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::AppState;
-use crate::insights::answer::{Failure, How, answer_all};
+use crate::insights::answer::{Failure, How, Overrides, answer_all};
 use crate::insights::shape::ShownInsight;
 
 /// What the one who asked may do.
@@ -108,8 +108,11 @@ impl Detail {
     /// `size` is the screen by which tiles are ordered.
     pub(super) fn new(view: DashboardView, viewer: Viewer, size: &str) -> Self {
         let rights = view.dashboard.head.guard().rights(viewer);
-        let of_insight = |insight: &Insight| insight.rights(viewer);
-        Self::with(view, rights, of_insight, size)
+        let shown = |insight: Insight| {
+            let is_seen = insight.rights(viewer).can_view();
+            is_seen.then(|| ShownInsight::to(viewer, insight))
+        };
+        Self::with(view, rights, shown, size)
     }
 
     /// As whoever has a link sees it: nobody's name, and nothing of other dashboards.
@@ -125,13 +128,13 @@ impl Detail {
         for insight in view.insights.values_mut() {
             crate::insights::shape::anonymise(insight, Some(own));
         }
-        Self::with(view, Rights::PUBLIC, |_| Rights::PUBLIC, "sm")
+        Self::with(view, Rights::PUBLIC, |insight| Some(ShownInsight::public(insight)), "sm")
     }
 
     fn with(
         view: DashboardView,
         rights: Rights,
-        of_insight: impl Fn(&Insight) -> Rights,
+        of_insight: impl Fn(Insight) -> Option<ShownInsight>,
         size: &str,
     ) -> Self {
         let DashboardView { dashboard, mut tiles, mut insights } = view;
@@ -143,13 +146,11 @@ impl Detail {
         for Tile { id, look, shows } in tiles {
             let (insight, text, button_tile) = match shows {
                 Shows::Insight(id) => {
-                    // One that was deleted since the tiles were read.
-                    let Some(insight) = insights.remove(&id) else { continue };
-                    let rights = of_insight(&insight);
-                    if !rights.can_view() {
+                    // One that is hidden, or was deleted since the tiles were read.
+                    let Some(insight) = insights.remove(&id).and_then(&of_insight) else {
                         continue;
-                    }
-                    (Some(ShownInsight::new(insight, rights)), None, None)
+                    };
+                    (Some(insight), None, None)
                 }
                 Shows::Note(note) => (None, Some(*note), None),
                 Shows::Button(id, button) => (None, None, Some(ShownButton { id, button })),
@@ -185,13 +186,9 @@ impl Detail {
         }
     }
 
-    pub(super) fn overridden(
-        mut self,
-        filters: Option<Map<String, Value>>,
-        variables: Option<Map<String, Value>>,
-    ) -> Self {
-        self.filters = filters.unwrap_or(self.filters);
-        self.variables = variables.or(self.variables);
+    pub(super) fn overridden(mut self, on_top: Overrides) -> Self {
+        self.filters = on_top.filters.unwrap_or(self.filters);
+        self.variables = on_top.variables.or(self.variables);
         self
     }
 
@@ -201,12 +198,12 @@ impl Detail {
         app: &AppState,
         project: &ProjectRow,
         refresh: Refresh,
-        insights: Sight,
+        seen: Sights,
     ) {
         let (filters, variables) = (self.filters.clone(), self.variables.clone());
         let asked = self.tiles.iter_mut().filter_map(|tile| {
             let own = Some(&tile.look.filters_overrides);
-            let how = How::on_tile(refresh, &filters, variables.as_ref(), own, insights.clone());
+            let how = How::on_tile(refresh, &filters, variables.as_ref(), own, seen.clone());
             Some((tile.insight.as_mut()?, how))
         });
         let asked = asked.collect();

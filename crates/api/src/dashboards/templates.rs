@@ -11,7 +11,7 @@ use super::shape::Detail;
 use super::tiles::{ButtonFields, check_layouts, check_note};
 use super::{Dashboards, shown};
 use crate::body::{Both, max_bytes, max_chars, tags};
-use crate::insights::{check_old, check_query};
+use crate::insights::{check_old, check_query, check_seen};
 use crate::{App, Body, Error, Found, Patch, Result, Routes, Writer};
 
 /// Ours, by the names that requests give them.
@@ -97,8 +97,25 @@ async fn create_from_template(
         }
         (_, None) => return Err(Error::required("template")),
     }
-    let id = app.catalog.create_dashboard(&caller.actor(), new).await?;
+    check_names(&app, &caller, &new).await?;
+    let id = app.catalog.create_dashboard(&caller.actor(), caller.viewer(), new).await?;
     Ok(Found(shown(&app, &caller, id).await?))
+}
+
+/// What a template's insights ask must be within its sender's sight.
+async fn check_names(app: &App, caller: &Writer<Dashboards>, new: &NewDashboard) -> Result<()> {
+    let Contents::Tiles(tiles) = &new.contents else { return Ok(()) };
+    for tile in tiles {
+        let NewContent::NewInsight(insight) = &tile.shows else { continue };
+        let asked = match &insight.query {
+            Some(query) => Some(Value::Object(query.clone())),
+            None => query::query_of(&insight.filters, None)?,
+        };
+        if let Some(asked) = asked {
+            check_seen(app, caller, TEMPLATE, asked).await?;
+        }
+    }
+    Ok(())
 }
 
 #[derive(Deserialize)]

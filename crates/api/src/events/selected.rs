@@ -97,7 +97,7 @@ pub(super) async fn list(
 ) -> Result<Option<Shown<Selected>>> {
     let Some(question) = query.question()? else { return Ok(None) };
     // A list shows what is there now.
-    let asked = Asked::new(question, Refresh::ForceBlocking);
+    let asked = Asked::new(question, Refresh::ForceBlocking, caller.sights());
     let Reply::Answer { answer, .. } = app.queries.ask(&caller.project, asked).await? else {
         return Ok(None);
     };

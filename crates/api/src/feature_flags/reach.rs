@@ -7,13 +7,13 @@ use flags::{Cell, Comparison, Environment, Everybody, FlagSet, Selection};
 use model::flag::filters::{self, Fields, Purpose};
 use model::flag::{FeatureFlag, FlagDefinition};
 use model::group::GROUP_TYPES_MAX;
-use model::{FlagId, ProjectId};
+use model::{FlagId, ObjectKind, ProjectId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::definitions::unavailable;
-use super::{FlagFields, Flags, Rights};
+use super::{FlagFields, Flags, Rights, check_dependencies, check_named};
 use crate::{App, Body, Error, Found, Id, Reader, Result, Routes, Writer};
 
 /// Counting everybody may take this long; a request has a little more.
@@ -66,6 +66,8 @@ async fn user_blast_radius(
         _ => return Err(Error::refused("A condition is required.")),
     };
     let probe = probe(caller.project.id, groups, fields.group_type_index)?;
+    let named: Vec<i64> = filters::dependencies(&probe.filters).iter().map(|id| id.0).collect();
+    check_dependencies(&app, &caller, &named).await?;
     let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
     let mut definitions = flags.definitions().to_vec();
     definitions.push(probe);
@@ -155,7 +157,9 @@ async fn dry_run(
     let before = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
     Rights::of(&app, &caller).await?.require(&before)?;
     let change: FlagChange = body.read()?.validate()?;
-    let after = app.catalog.preview_flag(&caller.actor(), before.id, &change).await?;
+    check_named(&app, &caller, Some(&before), &change).await?;
+    let (actor, sight) = (caller.actor(), caller.sight(ObjectKind::FeatureFlag));
+    let after = app.catalog.preview_flag(&actor, before.id, &change, &sight).await?;
     let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
     let environment = flags.environment();
     let old = with(flags.definitions(), &before, &environment);

@@ -6,7 +6,7 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use catalog::RoleAccess;
 use model::flag::FeatureFlag;
-use model::{FlagId, Timestamp};
+use model::{FlagId, ObjectKind, Timestamp};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -97,8 +97,11 @@ async fn all<M>(
     let rights = Rights::of(app, caller).await?;
     let ids: Vec<Uuid> = found.iter().map(|access| access.role).collect();
     let rows = app.catalog.roles_by_id(caller.project.organization, &ids).await?;
-    let mut roles: HashMap<Uuid, Role> =
-        roles::embedded(app, rows).await?.into_iter().map(|role| (role.id(), role)).collect();
+    let sight = caller.sight(ObjectKind::FeatureFlag);
+    let within = app.catalog.flags_within(caller.project.id, &sight).await?;
+    let is_seen = |id| within.as_ref().is_none_or(|seen| seen.contains(&id));
+    let roles = roles::embedded(app, rows, is_seen).await?.into_iter();
+    let mut roles: HashMap<Uuid, Role> = roles.map(|role| (role.id(), role)).collect();
     let flags = all_shown(app, caller, &rights, vec![flag.clone(); found.len()]).await?;
     let mut accesses = Vec::with_capacity(found.len());
     for (access, feature_flag) in found.into_iter().zip(flags) {

@@ -41,7 +41,7 @@ async fn create_cohort(caller: Writer<Flags>, id: Id, app: App) -> Result<Found<
         deleted: false,
         kind: NewCohortKind::OfFlag(flag.id),
     };
-    let cohort = app.catalog.create_cohort(&caller.actor(), new).await?;
+    let cohort = app.catalog.create_cohort(&caller.actor(), new, &caller.sights()).await?;
     Ok(Found(WithCohort { flag: shown(&app, &caller, &rights, flag).await?, cohort }))
 }
 
@@ -124,7 +124,8 @@ async fn create_dashboard(
     let (flag, rights) = editable(&app, &caller, id).await?;
     caller.may_create(ObjectKind::Dashboard)?;
     body.value()?;
-    let done = app.catalog.create_usage_dashboard(&caller.actor(), flag.id).await;
+    let (actor, viewer) = (caller.actor(), caller.viewer());
+    let done = app.catalog.create_usage_dashboard(&actor, viewer, flag.id).await;
     answer(&app, &caller, &rights, done).await.map(Deprecated)
 }
 

@@ -4,13 +4,15 @@ use std::collections::HashMap;
 
 use catalog::{Among, ProjectRow};
 use futures_util::{StreamExt as _, stream};
-use model::{DashboardId, DashboardLook, Insight, InsightId, ProjectId, Sight, Timestamp};
+use model::{DashboardId, DashboardLook, Insight, InsightId, ProjectId, Sights, Timestamp};
 use query::{Asked, Refresh, Reply, query_of};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::shape::ShownInsight;
+use crate::dashboards::check_filters;
+use crate::path::object;
 use crate::queries::status_of;
 use crate::{AppState, Error, Result};
 
@@ -24,13 +26,20 @@ pub(crate) struct How {
     pub refresh: Refresh,
     filters: Vec<Map<String, Value>>,
     variables: Map<String, Value>,
-    /// The saved insights that a question may name.
-    insights: Sight,
+    /// What a question may name.
+    seen: Sights,
 }
 
 impl How {
-    pub(crate) fn new(refresh: Refresh, insights: Sight) -> Self {
-        Self { refresh, filters: Vec::new(), variables: Map::new(), insights }
+    pub(crate) fn new(refresh: Refresh, seen: Sights) -> Self {
+        Self { refresh, filters: Vec::new(), variables: Map::new(), seen }
+    }
+
+    /// With what a request puts on top.
+    pub(crate) fn overridden(mut self, on_top: Overrides) -> Self {
+        self.filters.extend(on_top.filters);
+        self.variables = on_top.variables.unwrap_or(self.variables);
+        self
     }
 
     /// As a tile shows it: with its dashboard's filters, and its own on top of them.
@@ -39,11 +48,31 @@ impl How {
         dashboard: &Map<String, Value>,
         variables: Option<&Map<String, Value>>,
         tile: Option<&Map<String, Value>>,
-        insights: Sight,
+        seen: Sights,
     ) -> Self {
         let filters = std::iter::once(dashboard).chain(tile).cloned().collect();
         let variables = variables.cloned().unwrap_or_default();
-        Self { refresh, filters, variables, insights }
+        Self { refresh, filters, variables, seen }
+    }
+}
+
+/// Filters and variables of a request, in the place of a dashboard's.
+#[derive(Default)]
+pub(crate) struct Overrides {
+    pub filters: Option<Map<String, Value>>,
+    pub variables: Option<Map<String, Value>>,
+}
+
+impl Overrides {
+    /// Both are JSON in a query string.
+    pub(crate) fn read(filters: Option<&String>, variables: Option<&String>) -> Result<Self> {
+        let filters = object("filters_override", filters)?;
+        filters.as_ref().map(|sent| check_filters("filters_override", sent)).transpose()?;
+        Ok(Self { filters, variables: object("variables_override", variables)? })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.filters.is_none() && self.variables.is_none()
     }
 }
 
@@ -59,10 +88,17 @@ impl OnTop {
         Ok(Self { look, tiles: app.catalog.tile_filters(on).await? })
     }
 
-    pub(crate) fn how(&self, refresh: Refresh, insight: InsightId, insights: Sight) -> How {
+    /// What a request says stands in for what the dashboard does.
+    pub(crate) fn overridden(mut self, on_top: Overrides) -> Self {
+        self.look.filters = on_top.filters.unwrap_or(self.look.filters);
+        self.look.variables = on_top.variables.or(self.look.variables);
+        self
+    }
+
+    pub(crate) fn how(&self, refresh: Refresh, insight: InsightId, seen: Sights) -> How {
         let DashboardLook { filters, variables, .. } = &self.look;
         let own = self.tiles.get(&insight);
-        How::on_tile(refresh, filters, variables.as_ref(), own, insights)
+        How::on_tile(refresh, filters, variables.as_ref(), own, seen)
     }
 }
 
@@ -112,10 +148,9 @@ impl InsightAnswer {
         how: &How,
     ) -> Result<Self> {
         let Some(query) = query? else { return Ok(Self::default()) };
-        let mut asked = Asked::new(query, how.refresh);
+        let mut asked = Asked::new(query, how.refresh, how.seen.clone());
         asked.filters = how.filters.clone();
         asked.variables = how.variables.clone();
-        asked.insights = how.insights.clone();
         let reply = app.queries.ask(project, asked).await?;
         Ok(match reply {
             Reply::Answer { answer, is_cached, running } => Self {
@@ -164,7 +199,9 @@ impl InsightAnswer {
 pub(crate) fn question(insight: &Insight) -> query::Result<Option<Value>> {
     match &insight.query {
         Some(query) => Ok(Some(Value::Object(query.clone()))),
-        None => query_of(&insight.filters, None),
+        None => {
+            query_of(&insight.filters, None).map_err(|why| query::Error::Refused(why.in_query()))
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use catalog::{InsightFilter, InsightOrder};
-use model::{DashboardId, InsightKind, Sight, Timestamp, UserId};
+use model::{DashboardId, InsightKind, Sights, Timestamp, UserId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -71,8 +71,8 @@ pub(super) async fn list(
             None => None,
         };
         let how = |id| {
-            let on_tile = on_top.as_ref().map(|on_top| on_top.how(refresh, id, looker.sight()));
-            on_tile.unwrap_or_else(|| How::new(refresh, looker.sight()))
+            let on_tile = on_top.as_ref().map(|on_top| on_top.how(refresh, id, looker.sights()));
+            on_tile.unwrap_or_else(|| How::new(refresh, looker.sights()))
         };
         let all = shown.iter_mut().map(|shown| {
             let how = how(shown.insight().id);
@@ -132,7 +132,7 @@ impl ListQuery {
             tags: tags(&array::<String>("tags", self.tags.as_ref())?)?,
             events: array("events", self.events.as_ref())?,
             order: order(given(self.order.as_ref()))?,
-            seen: Sight::Everything,
+            seen: Sights::default(),
         })
     }
 }

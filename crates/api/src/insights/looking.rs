@@ -3,7 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use catalog::{InsightFilter, ProjectRow, Shareable};
-use model::{AccessLevel, DashboardId, Insight, ObjectKind, Rights, Sight, UserId};
+use model::{AccessLevel, DashboardId, Insight, Sights, UserId};
 use query::Refresh;
 use schemars::SchemaGenerator;
 use serde_json::json;
@@ -48,18 +48,18 @@ impl Looker {
         }
     }
 
-    /// The saved insights that may be named. A link shows what its dashboard asks, whatever that is.
-    pub(super) fn sight(&self) -> Sight {
+    /// What may be named. A link shows what its dashboard asks, whatever that is.
+    pub(super) fn sights(&self) -> Sights {
         match self {
-            Self::Member(caller) => caller.sight(ObjectKind::Insight),
-            Self::Guest(_) => Sight::Everything,
+            Self::Member(caller) => caller.sights(),
+            Self::Guest(_) => Sights::default(),
         }
     }
 
     /// Narrows a list to what may be seen.
     pub(super) fn narrow(&self, filter: &mut InsightFilter) {
         let guest = match self {
-            Self::Member(caller) => return filter.seen = caller.sight(ObjectKind::Insight),
+            Self::Member(caller) => return filter.seen = caller.sights(),
             Self::Guest(guest) => guest,
         };
         match guest.sees {
@@ -84,14 +84,13 @@ impl Looker {
     }
 
     pub(super) fn show(&self, mut insight: Insight) -> ShownInsight {
-        let rights = match self {
-            Self::Member(caller) => insight.rights(caller.viewer()),
+        match self {
+            Self::Member(caller) => ShownInsight::to(caller.viewer(), insight),
             Self::Guest(guest) => {
                 anonymise(&mut insight, guest.dashboard());
-                Rights::PUBLIC
+                ShownInsight::public(insight)
             }
-        };
-        ShownInsight::new(insight, rights)
+        }
     }
 
     /// A guest has nothing computed that is remembered.

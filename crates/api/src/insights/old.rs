@@ -77,7 +77,8 @@ async fn answer(
         Some(true) => Refresh::ForceBlocking,
         _ => Refresh::Blocking,
     };
-    let reply = app.queries.ask(&caller.project, Asked::new(query, refresh)).await?;
+    let reply =
+        app.queries.ask(&caller.project, Asked::new(query, refresh, caller.sights())).await?;
     let Reply::Answer { answer, is_cached, .. } = reply else {
         return Err(Error::refused("The question has no answer."));
     };

@@ -1,6 +1,6 @@
 //! How an insight is shown.
 
-use model::{DashboardId, Insight, Rights, TilePlace};
+use model::{DashboardId, Insight, Rights, TilePlace, Viewer};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -23,7 +23,20 @@ pub(crate) struct ShownInsight {
 }
 
 impl ShownInsight {
-    pub(crate) fn new(insight: Insight, rights: Rights) -> Self {
+    /// As somebody sees it: on the dashboards that they see.
+    pub(crate) fn to(viewer: Viewer<'_>, mut insight: Insight) -> Self {
+        let rights = insight.rights(viewer);
+        insight.places.retain(|place| place.guard.rights(viewer).can_view());
+        insight.dashboards = insight.places.iter().map(|place| place.dashboard).collect();
+        Self::new(insight, rights)
+    }
+
+    /// As whoever has a link sees it, once it is anonymous.
+    pub(crate) fn public(insight: Insight) -> Self {
+        Self::new(insight, Rights::PUBLIC)
+    }
+
+    fn new(insight: Insight, rights: Rights) -> Self {
         let place = |place: &model::Place| TilePlace {
             id: place.tile,
             dashboard_id: place.dashboard,

@@ -4,11 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use model::flag::filters::{self, Fields, Refused};
 use model::flag::{BucketingIdentifier, FeatureFlag};
-use model::{FlagId, ProjectId};
+use model::{FlagId, ProjectId, Sight};
 
 use crate::db::{Tx, args};
 use crate::flags::unfit;
-use crate::{Error, Result, cohorts};
+use crate::{Error, Result, cohort_references};
 
 /// Upstream's limit on the live flags of a project.
 pub const FLAGS_MAX: i64 = 2_000;
@@ -33,6 +33,7 @@ pub(super) async fn check(
     tx: &mut Tx,
     before: Option<&FeatureFlag>,
     after: &mut FeatureFlag,
+    seen: &Sight,
 ) -> Result<()> {
     let was = |holds: fn(&FeatureFlag) -> bool| before.is_some_and(holds);
     let pair = |flag: &FeatureFlag| {
@@ -50,7 +51,7 @@ pub(super) async fn check(
     }
     let serves = |flag: &FeatureFlag| flag.active && !flag.deleted;
     if was(serves) && !serves(after) {
-        check_nobody_depends(tx, after.id).await?;
+        check_nobody_depends(tx, after.id, seen).await?;
     }
     if before.is_some() && serves(after) && !was(serves) {
         check_dependencies_serve(tx, after).await?;
@@ -113,12 +114,16 @@ async fn restore_key(tx: &mut Tx, flag: &mut FeatureFlag) -> Result<()> {
     Ok(())
 }
 
-async fn check_nobody_depends(tx: &mut Tx, id: FlagId) -> Result<()> {
-    let sql = "SELECT f.key FROM feature_flag_dependencies d \
+/// A flag that is out of sight is not named.
+async fn check_nobody_depends(tx: &mut Tx, id: FlagId, seen: &Sight) -> Result<()> {
+    let sql = "SELECT f.id, f.key, f.created_by FROM feature_flag_dependencies d \
                JOIN feature_flags f ON f.id = d.flag_id \
                WHERE d.depends_on = $1 AND f.id <> $1 AND f.active AND NOT f.deleted LIMIT 1";
     match tx.optional(sql, args![id]).await? {
         None => Ok(()),
+        Some(row) if !seen.holds(row.get("id")?, row.get("created_by")?) => {
+            Err(refused("An active feature flag that you cannot see depends on this one."))
+        }
         Some(row) => {
             let key: String = row.get("key")?;
             Err(refused(format!("The active feature flag '{key}' depends on this one.")))
@@ -199,10 +204,10 @@ pub(super) async fn check_references(
 /// What flags cannot evaluate they must not ask for.
 async fn check_cohorts(tx: &mut Tx, project: ProjectId, filters: &Fields) -> Result<()> {
     let named = filters::cohorts(filters);
-    if !cohorts::are_there(tx, project, &named).await? {
+    if !cohort_references::are_there(tx, project, &named).await? {
         return Err(unfit(Refused::unknown_cohort()));
     }
-    match cohorts::ask_behaviour(tx, project, named).await? {
+    match cohort_references::ask_behaviour(tx, project, named).await? {
         true => Err(unfit(Refused::behaviour())),
         false => Ok(()),
     }

@@ -48,7 +48,12 @@ async fn live_dashboard(tx: &mut Tx, flag: &FeatureFlag) -> Result<Option<Dashbo
 
 impl Catalog {
     /// Makes the flag's usage dashboard, unless it has one that is there.
-    pub async fn create_usage_dashboard(&self, actor: &Actor, id: FlagId) -> Result<FeatureFlag> {
+    pub async fn create_usage_dashboard(
+        &self,
+        actor: &Actor,
+        viewer: Viewer<'_>,
+        id: FlagId,
+    ) -> Result<FeatureFlag> {
         let project = project_of(actor)?;
         let mut tx = self.db.begin().await?;
         take_turn(&mut tx, project).await?;
@@ -60,7 +65,8 @@ impl Catalog {
         if live_dashboard(&mut tx, &before).await?.is_some() {
             return Ok(before);
         }
-        let made = self.create_dashboard_in(&mut tx, actor, new_dashboard(&before.key)).await?;
+        let new = new_dashboard(&before.key);
+        let made = self.create_dashboard_in(&mut tx, actor, viewer, new).await?;
         let sql = "UPDATE feature_flags SET usage_dashboard_id = $2, \
                    usage_dashboard_enriched = FALSE WHERE id = $1";
         tx.run(sql, args![id, made]).await?;
@@ -96,6 +102,7 @@ impl Catalog {
             board.check_may_edit(viewer, CANNOT_EDIT)?;
             let added = usage::enriched_insights(&flag.key).into_iter();
             board.tiles.extend(added.map(|insight| tile(insight).into_state()));
+            board.check_may_make(viewer)?;
             board.check_room()
         };
         self.edit_in(&mut tx, actor, dashboard, apply).await?;

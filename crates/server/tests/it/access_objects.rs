@@ -217,8 +217,7 @@ fn what_is_hidden_is_nowhere_to_be_seen(store: Store) {
     assert_eq!(ask(&shown).expect(200).json()["results"], json!([[42]]));
     ask(&hidden).expect(400);
     let query = json!({ "kind": "SavedInsightNode", "shortId": hidden["short_id"] });
-    let through = world.call("POST", "/api/projects/1/insights/", json!({ "query": query }));
-    let through = through.expect(201).json()["id"].clone();
+    let through = make("/api/projects/1/insights/", json!({ "query": query }))["id"].clone();
     let through = format!("/api/projects/1/insights/{through}/?refresh=blocking");
     world.get(&through).expect(400);
     world.server.call("GET", &through).key(PERSONAL_KEY).send().expect(200);

@@ -9,6 +9,8 @@ both! {
     a_list_is_no_object_in_any_body,
     what_is_nested_too_deeply_is_refused_and_the_log_stays_readable,
     a_null_character_is_refused_with_its_field,
+    a_question_whose_filters_cannot_be_read_is_not_kept,
+    a_parameter_that_makes_no_sense_is_the_one_to_blame,
 }
 
 const ACTIONS: &str = "/api/projects/1/actions/";
@@ -118,7 +120,7 @@ fn what_is_nested_too_deeply_is_refused_and_the_log_stays_readable(store: Store)
     ];
     for (method, at, wrap, attr, around) in cases {
         let send = |levels| server.call(method, at).json(wrap(nested(levels))).send();
-        for levels in [125 - around, 100 - around] {
+        for levels in [200, 125 - around, 100 - around] {
             let refused = send(levels).expect(400);
             assert_eq!(refused.error(), format!("validation_error invalid_input {attr}"));
             assert_eq!(refused.json()["detail"], "Nested deeper than 100 levels.");
@@ -126,6 +128,16 @@ fn what_is_nested_too_deeply_is_refused_and_the_log_stays_readable(store: Store)
         let kept = send(99 - around);
         assert!(matches!(kept.status, 200 | 201), "{attr}: {}", kept.text());
     }
+    let asked = |levels| json!({ "query": { "kind": "HogQLQuery", "query": nested(levels) } });
+    for levels in [200, 120] {
+        let refused = server.post("/api/projects/1/query/", asked(levels)).expect(400);
+        assert_eq!(refused.error(), "validation_error invalid_input query");
+        assert_eq!(refused.json()["detail"], "Nested deeper than 100 levels.");
+    }
+    let lists = "[".repeat(100_000).into_bytes();
+    let refused = server.call("POST", DASHBOARDS).bytes(lists).send().expect(400);
+    assert_eq!(refused.error(), "validation_error invalid_input -");
+    assert_eq!(refused.json()["detail"], "Nested deeper than 100 levels.");
     for log in ["activity_log", "activity", "dashboards/activity", "insights/activity"] {
         let log = server.get(&format!("/api/projects/1/{log}")).expect(200).json();
         assert!(!log["results"].as_array().unwrap().is_empty());
@@ -144,5 +156,96 @@ fn a_null_character_is_refused_with_its_field(store: Store) {
         let refused = server.post(DASHBOARDS, body).expect(400);
         assert_eq!(refused.error(), format!("validation_error invalid_input {attr}"));
         assert_eq!(refused.json()["detail"], "Null characters are not allowed.");
+    }
+}
+
+fn a_question_whose_filters_cannot_be_read_is_not_kept(store: Store) {
+    let server = Server::start(store);
+    let made = create(&server, json!({ "name": "d" }));
+    let insight = insight_on(&server, "i", &[&made]);
+    let at = format!("{INSIGHTS}{}/", insight["id"]);
+    let before = server.get(&path(&made)).expect(200).json();
+    let tile = &before["tiles"][0]["id"];
+    let template = format!("{DASHBOARDS}create_from_template_json");
+    let of_template = |tile: Value, filters: Value| {
+        json!({ "template": { "template_name": "t", "dashboard_description": "",
+            "dashboard_filters": filters, "tiles": [tile] } })
+    };
+    for wrong in [
+        json!([["a"]]),
+        json!("x"),
+        json!(5),
+        json!([5]),
+        json!({ "type": "AND", "values": 5 }),
+        json!({ "type": "AND", "values": [["a"]] }),
+        json!({ "type": "XOR", "values": [] }),
+        json!([{ "key": "a", "value": 1, "operator": "resembles" }]),
+        json!([{ "key": "a", "value": "(", "operator": "regex" }]),
+        json!([{ "key": "a", "value": 1, "type": "planet" }]),
+        json!([{ "key": "id", "value": "all", "type": "cohort" }]),
+    ] {
+        let node = json!({ "kind": "EventsNode", "properties": wrong });
+        let plain = json!({ "kind": "EventsNode" });
+        let trend = json!({ "kind": "TrendsQuery", "series": [plain], "properties": wrong });
+        for query in [
+            trend.clone(),
+            json!({ "kind": "InsightVizNode", "source": trend }),
+            json!({ "kind": "FunnelsQuery", "series": [plain, node] }),
+            json!({ "kind": "EventsQuery", "select": ["*"], "properties": wrong }),
+            json!({ "kind": "HogQLQuery", "query": "select 1", "filters": { "properties": wrong } }),
+            json!({ "kind": "ActorsQuery", "properties": wrong }),
+        ] {
+            let tile = json!({ "type": "INSIGHT", "query": query });
+            for (method, at, body, attr) in [
+                ("POST", INSIGHTS, json!({ "query": query }), "query"),
+                ("PATCH", &*at, json!({ "query": query }), "query"),
+                ("POST", &*template, of_template(tile, json!({})), "template__tiles__0__query"),
+            ] {
+                let refused = server.call(method, at).json(body.clone()).send().expect(400);
+                let expected = format!("invalid_request parse_error {attr}");
+                assert_eq!(refused.error(), expected, "{method} {body}");
+            }
+        }
+        let (old, filters) = (json!({ "properties": wrong }), json!({ "properties": wrong }));
+        let tile = json!({ "id": tile, "filters_overrides": filters });
+        for (method, at, body, attr) in [
+            ("POST", INSIGHTS, json!({ "filters": old }), "filters"),
+            ("PATCH", &*path(&made), json!({ "filters": filters }), "filters__properties"),
+            (
+                "PATCH",
+                &*path(&made),
+                json!({ "tiles": [tile] }),
+                "tiles__0__filters_overrides__properties",
+            ),
+            (
+                "POST",
+                &*template,
+                of_template(json!({ "type": "TEXT", "body": "x" }), filters),
+                "template__dashboard_filters__properties",
+            ),
+        ] {
+            let refused = server.call(method, at).json(body.clone()).send().expect(400);
+            let expected = format!("validation_error invalid_input {attr}");
+            assert_eq!(refused.error(), expected, "{method} {body}");
+        }
+    }
+    assert_eq!(server.get(&path(&made)).json()["tiles"], before["tiles"]);
+    for listing in [DASHBOARDS, INSIGHTS] {
+        assert_eq!(server.get(listing).json()["count"], 1);
+    }
+}
+
+fn a_parameter_that_makes_no_sense_is_the_one_to_blame(store: Store) {
+    let server = Server::start(store);
+    for (path, expected) in [
+        ("activity_log/?scopes=Bogus", "invalid_choice scopes"),
+        ("activity_log/?scope=Bogus", "invalid_choice scope"),
+        ("insights/trend/?events=zz", "invalid_input events"),
+        ("insights/trend/?actions=[5]", "invalid_input actions"),
+        ("insights/trend/?properties=zz", "invalid_input properties"),
+        ("insights/funnel/?insight=BOGUS", "invalid_input insight"),
+    ] {
+        let refused = server.get(&format!("/api/projects/1/{path}")).expect(400);
+        assert_eq!(refused.error(), format!("validation_error {expected}"), "{path}");
     }
 }

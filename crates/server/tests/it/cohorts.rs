@@ -134,7 +134,10 @@ fn bad_cohorts_name_their_field_and_change_nothing(store: Store) {
         }
     }
     for (leaf, told) in [
-        (json!({ "type": "planet", "key": "x" }), "Conditions are of type person or cohort."),
+        (
+            json!({ "type": "planet", "key": "x" }),
+            "Conditions are of type person, cohort or behavioral.",
+        ),
         (json!({ "type": "XOR", "values": [] }), "Groups of conditions are AND or OR."),
         (
             json!({ "key": "x", "value": 1, "negation": "x" }),

@@ -10,6 +10,7 @@ both! {
     a_tiles_filters_are_added_to_its_dashboards,
     a_tile_that_fails_says_why,
     filters_of_another_shape_are_refused,
+    one_insight_is_looked_at_with_other_filters,
     a_dashboard_tells_when_it_was_last_calculated,
 }
 
@@ -213,4 +214,60 @@ fn a_dashboard_tells_when_it_was_last_calculated(store: Store) {
     assert!(asked["last_refresh"].is_string(), "{asked}");
     assert_eq!(asked["last_refresh"], asked["tiles"][0]["last_refresh"]);
     assert_eq!(server.get(&path(&made)).json()["last_refresh"], asked["last_refresh"]);
+}
+
+// contract: query 8.2
+fn one_insight_is_looked_at_with_other_filters(store: Store) {
+    let server = Server::start(store);
+    events(&server);
+    let made = create(&server, json!({ "filters": { "properties": is("plan", "pro") } }));
+    override_tiles(&server, &made, &json!({}));
+    let insights = [asked(), written(), listed()].map(|query| put(&server, &made, query));
+    override_tiles(&server, &made, &json!({ "properties": is("browser", "a") }));
+    let free =
+        format!("filters_override={}", encoded(&json!({ "properties": is("plan", "free") })));
+    let from = format!("from_dashboard={}", made["id"]);
+    for insight in &insights {
+        let look = |query: &str| {
+            let path = format!("{INSIGHTS}{}/?refresh=blocking&{query}", insight["id"]);
+            number(&server.get(&path).expect(200).json()["result"])
+        };
+        assert_eq!((look(""), look(&free)), (4, 2));
+        assert_eq!(look(&from), 1);
+        assert_eq!(look(&format!("{from}&{free}")), 1, "in the place of the dashboard's");
+        let both = json!({ "properties": [] });
+        assert_eq!(look(&format!("{from}&filters_override={}", encoded(&both))), 2);
+    }
+    let variable = json!({ "kind": "HogQLQuery", "query": "select {variables.n}",
+        "variables": { "v": { "code_name": "n", "value": 1 } } });
+    let asked = put(&server, &made, variable);
+    let at = format!("{INSIGHTS}{}/", asked["id"]);
+    let seven = json!({ "v": { "code_name": "n", "value": 7 } });
+    let look = format!("{at}?refresh=blocking&variables_override={}", encoded(&seven));
+    assert_eq!(number(&server.get(&look).expect(200).json()["result"]), 7);
+    for (query, attr) in [
+        ("filters_override=x".to_owned(), "filters_override"),
+        ("filters_override=[]".to_owned(), "filters_override"),
+        ("variables_override=5".to_owned(), "variables_override"),
+        (
+            format!("filters_override={}", encoded(&json!({ "date_from": 5 }))),
+            "filters_override__date_from",
+        ),
+        (
+            format!("filters_override={}", encoded(&json!({ "properties": [5] }))),
+            "filters_override__properties",
+        ),
+    ] {
+        let refused = server.get(&format!("{at}?{query}")).expect(400);
+        assert_eq!(refused.error(), format!("validation_error invalid_input {attr}"), "{query}");
+    }
+    // A link shows what it shows.
+    let sharing = server.patch(&format!("{}sharing", path(&made)), json!({ "enabled": true }));
+    let token = sharing.expect(200).json()["access_token"].as_str().unwrap().to_owned();
+    let look = format!("{at}?sharing_access_token={token}&{free}");
+    server.call("GET", &look).no_key().send().expect(400);
+}
+
+fn encoded(json: &Value) -> String {
+    json.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect()
 }

@@ -4,6 +4,7 @@
 
 mod access;
 mod access_objects;
+mod access_through;
 mod actions;
 mod activity;
 mod actors;

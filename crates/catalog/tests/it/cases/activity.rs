@@ -122,7 +122,7 @@ pub async fn the_log_is_readable_however_deep_a_change_is(place: Place) {
         scopes: vec!["Team".into()],
         item_id: None,
         user: None,
-        seen: Vec::new(),
+        seen: Default::default(),
     };
     let window = Window { limit: 10, offset: 0 };
     let (page, _) = catalog.activity_page(&filter, window).await.unwrap();

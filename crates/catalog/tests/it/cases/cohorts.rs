@@ -76,7 +76,7 @@ fn did(negated: bool) -> Value {
 async fn create(home: &Home, kind: NewCohortKind) -> Cohort {
     let new =
         NewCohort { name: Some("c".into()), description: String::new(), deleted: false, kind };
-    home.catalog.create_cohort(&actor(home), new).await.unwrap()
+    home.catalog.create_cohort(&actor(home), new, &Default::default()).await.unwrap()
 }
 
 async fn dynamic(home: &Home, leaves: Value) -> Cohort {
@@ -141,7 +141,11 @@ pub async fn a_cohort_is_who_fits_its_conditions(place: Place) {
         filters: Some(filters(json!([{ "key": "plan", "value": "free" }]))),
         ..Default::default()
     };
-    let changed = home.catalog.update_cohort(&actor(&home), pro.id, change).await.unwrap();
+    let changed = home
+        .catalog
+        .update_cohort(&actor(&home), pro.id, change, &Default::default())
+        .await
+        .unwrap();
     assert_eq!(
         (changed.is_calculating, changed.count, changed.version),
         (true, Some(366), Some(1)),
@@ -224,7 +228,8 @@ pub async fn cohorts_that_are_needed_or_would_need_themselves_are_refused(place:
         (first.id, on(CohortId(99)), "There is no such cohort in this project."),
     ] {
         let change = CohortChange { filters: Some(filters(leaves)), ..Default::default() };
-        let refused = home.catalog.update_cohort(&actor, id, change).await.unwrap_err();
+        let refused =
+            home.catalog.update_cohort(&actor, id, change, &Default::default()).await.unwrap_err();
         assert_eq!(refused.to_string(), expected);
     }
     let asks = |id: CohortId| FlagChange {
@@ -235,7 +240,11 @@ pub async fn cohorts_that_are_needed_or_would_need_themselves_are_refused(place:
     home.catalog.create_flag(&actor, asks(CohortId(99))).await.unwrap_err();
     home.catalog.create_flag(&actor, asks(first.id)).await.unwrap();
     let delete = || CohortChange { deleted: Some(true), ..Default::default() };
-    let refused = home.catalog.update_cohort(&actor, first.id, delete()).await.unwrap_err();
+    let refused = home
+        .catalog
+        .update_cohort(&actor, first.id, delete(), &Default::default())
+        .await
+        .unwrap_err();
     assert!(refused.to_string().ends_with("uses-it"), "{refused}");
-    home.catalog.update_cohort(&actor, second.id, delete()).await.unwrap();
+    home.catalog.update_cohort(&actor, second.id, delete(), &Default::default()).await.unwrap();
 }

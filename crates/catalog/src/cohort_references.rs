@@ -1,0 +1,223 @@
+//! What cohorts ask for, and what asks for them: other cohorts, actions and flags.
+
+use std::collections::BTreeSet;
+
+use model::property::{Behaviour, DEPTH_MAX, Deed, Node};
+use model::{
+    ActionId, CohortId, FlagId, ObjectKind, ProjectId, Sight, Sights, UserId, cohort_tree,
+};
+use serde_json::{Map, Value};
+
+use crate::db::{Tx, args};
+use crate::{Error, Result};
+
+/// Cohorts and actions that are named must be there, and cohorts must not lead back here. Tells
+/// whether it takes events to calculate.
+pub(crate) async fn check_references(
+    tx: &mut Tx,
+    project: ProjectId,
+    own: Option<CohortId>,
+    filters: &Map<String, Value>,
+    seen: &Sights,
+) -> Result<bool> {
+    let refused = |detail: &str| Err(Error::refused(Some("filters"), detail));
+    let tree = tree(filters)?;
+    check_actions(tx, project, own, actions(&tree), seen.of(ObjectKind::Action)).await?;
+    let mut named = Vec::new();
+    tree.cohorts(&mut named);
+    let reached = Reached::from(tx, project, named).await?;
+    if own.is_some_and(|own| reached.asked.contains(&own)) {
+        return refused("Cohorts cannot reference other cohorts in a loop.");
+    }
+    if reached.missing {
+        return refused("There is no such cohort in this project.");
+    }
+    if reached.too_deep {
+        return refused("Cohorts reference each other too deeply.");
+    }
+    Ok(reached.asks_behaviour || tree.asks_behaviour())
+}
+
+/// What there is to know of cohorts and of those they name, however far.
+#[derive(Default)]
+struct Reached {
+    asked: BTreeSet<CohortId>,
+    missing: bool,
+    asks_behaviour: bool,
+    too_deep: bool,
+}
+
+impl Reached {
+    async fn from(tx: &mut Tx, project: ProjectId, mut wanted: Vec<CohortId>) -> Result<Self> {
+        let mut reached = Self::default();
+        for _ in 0..=DEPTH_MAX {
+            wanted.retain(|id| reached.asked.insert(*id));
+            if wanted.is_empty() {
+                return Ok(reached);
+            }
+            let ids: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
+            let sql = "SELECT filters FROM cohorts \
+                       WHERE project_id = $1 AND NOT deleted AND id IN {list}";
+            let rows = tx.all_in(sql, args![project], &ids).await?;
+            reached.missing |= rows.len() < wanted.len();
+            wanted.clear();
+            for row in &rows {
+                if let Some(filters) = row.optional_json("filters")? {
+                    let tree = tree(&filters)?;
+                    reached.asks_behaviour |= tree.asks_behaviour();
+                    tree.cohorts(&mut wanted);
+                }
+            }
+        }
+        reached.too_deep = true;
+        Ok(reached)
+    }
+}
+
+/// Whether one of these cohorts, or one that they name, takes events to calculate.
+pub(crate) async fn ask_behaviour(
+    tx: &mut Tx,
+    project: ProjectId,
+    ids: Vec<CohortId>,
+) -> Result<bool> {
+    Ok(Reached::from(tx, project, ids).await?.asks_behaviour)
+}
+
+fn actions(tree: &Node) -> BTreeSet<ActionId> {
+    let mut behaviours = Vec::new();
+    tree.behaviours(&mut behaviours);
+    let action = |behaviour: &&Behaviour| match behaviour.deed {
+        Deed::Action(id) => Some(id),
+        Deed::Event(_) => None,
+    };
+    behaviours.iter().filter_map(action).collect()
+}
+
+/// Actions must be there, and those that a cohort does not ask for yet within sight.
+async fn check_actions(
+    tx: &mut Tx,
+    project: ProjectId,
+    own: Option<CohortId>,
+    wanted: BTreeSet<ActionId>,
+    seen: &Sight,
+) -> Result<()> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let sql = "SELECT filters FROM cohorts WHERE project_id = $1 AND id = $2";
+    let stored = match tx.optional(sql, args![project, own]).await? {
+        Some(row) => row.optional_json("filters")?,
+        None => None,
+    };
+    let asked = stored.map(|filters| tree(&filters)).transpose()?;
+    let asked = asked.as_ref().map(actions).unwrap_or_default();
+    let list: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
+    let sql = "SELECT id, created_by FROM actions \
+               WHERE project_id = $1 AND NOT deleted AND id IN {list}";
+    let mut found = 0;
+    for row in tx.all_in(sql, args![project], &list).await? {
+        let id: ActionId = row.get("id")?;
+        found += usize::from(asked.contains(&id) || seen.holds(id.0, row.get("created_by")?));
+    }
+    if found < wanted.len() {
+        return Err(Error::refused(Some("filters"), "There is no such action in this project."));
+    }
+    Ok(())
+}
+
+fn tree(filters: &Map<String, Value>) -> Result<Node> {
+    cohort_tree(filters).map_err(|why| Error::refused(Some("filters"), why.to_string()))
+}
+
+fn references(filters: &Map<String, Value>) -> Result<Vec<CohortId>> {
+    let mut found = Vec::new();
+    tree(filters)?.cohorts(&mut found);
+    Ok(found)
+}
+
+/// Whether all of these cohorts are live ones of the project.
+pub(crate) async fn are_there(tx: &mut Tx, project: ProjectId, ids: &[CohortId]) -> Result<bool> {
+    let wanted: BTreeSet<CohortId> = ids.iter().copied().collect();
+    let list: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
+    let sql = "SELECT id FROM cohorts WHERE project_id = $1 AND NOT deleted AND id IN {list}";
+    let rows = tx.all_in(sql, args![project], &list).await?;
+    let found: BTreeSet<CohortId> = rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
+    Ok(found == wanted)
+}
+
+/// A cohort and those that ask for it, however far.
+async fn reaching(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<Vec<crate::db::Value>> {
+    let sql = "SELECT id, filters FROM cohorts \
+               WHERE project_id = $1 AND NOT deleted AND filters IS NOT NULL";
+    let mut others: Vec<(CohortId, Vec<CohortId>)> = Vec::new();
+    for row in tx.all(sql, args![project]).await? {
+        others.push((row.get("id")?, references(&row.json("filters")?)?));
+    }
+    let mut reaching = vec![id];
+    let mut at = 0;
+    while let Some(reached) = reaching.get(at).copied() {
+        at += 1;
+        let (found, rest): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|(_, named)| named.contains(&reached));
+        others = rest;
+        reaching.extend(found.into_iter().map(|(id, _)| id).filter(|found| *found != id));
+    }
+    Ok(reaching.iter().map(|id| (*id).into()).collect())
+}
+
+/// Cohorts that ask for this one mean something else now, or nothing any more.
+pub(crate) async fn recalculate_those_asking(
+    tx: &mut Tx,
+    project: ProjectId,
+    id: CohortId,
+) -> Result<()> {
+    let list = reaching(tx, project, id).await?;
+    let sql = "UPDATE cohorts SET is_calculating = TRUE, \
+               pending_version = COALESCE(pending_version, version, 0) + 1 \
+               WHERE project_id = $1 AND id <> $2 AND NOT is_static AND id IN {list}";
+    tx.run_in(sql, args![project, id], &list).await
+}
+
+/// For flags that reach a cohort, its change is one of theirs.
+pub(crate) async fn touch_flags(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<()> {
+    let list = reaching(tx, project, id).await?;
+    let sql = "UPDATE feature_flags SET version = version + 1 WHERE project_id = $1 \
+               AND NOT deleted AND id IN (SELECT flag_id FROM feature_flag_cohorts \
+               WHERE cohort_id IN {list})";
+    tx.run_in(sql, args![project], &list).await
+}
+
+/// The flags that ask for a cohort, however far: numbers, keys and authors.
+pub(crate) async fn flags_reaching(
+    tx: &mut Tx,
+    project: ProjectId,
+    id: CohortId,
+) -> Result<Vec<(FlagId, String, Option<UserId>)>> {
+    let list = reaching(tx, project, id).await?;
+    let sql = "SELECT DISTINCT f.id, f.key, f.created_by FROM feature_flag_cohorts c \
+               JOIN feature_flags f ON f.id = c.flag_id \
+               WHERE NOT f.deleted AND c.cohort_id IN {list} ORDER BY f.key";
+    let rows = tx.all_in(sql, args![], &list).await?;
+    rows.iter().map(|row| Ok((row.get("id")?, row.get("key")?, row.get("created_by")?))).collect()
+}
+
+/// A flag that asks for a cohort would go on asking; those out of sight are not named.
+pub(crate) async fn check_unused(
+    tx: &mut Tx,
+    project: ProjectId,
+    id: CohortId,
+    seen: &Sight,
+) -> Result<()> {
+    let flags = flags_reaching(tx, project, id).await?;
+    if flags.is_empty() {
+        return Ok(());
+    }
+    let (count, named) = (flags.len(), flags.into_iter());
+    let named = named.filter(|(id, _, author)| seen.holds(id.0, *author)).map(|(_, key, _)| key);
+    let mut named: Vec<String> = named.collect();
+    if named.len() < count {
+        named.push(format!("{} that you cannot see", count - named.len()));
+    }
+    let detail = format!("This cohort is used by feature flags: {}", named.join(", "));
+    Err(Error::refused(Some("deleted"), detail))
+}
