@@ -65,6 +65,7 @@ pub struct InProject<R, M> {
     pub rules: Arc<Rules>,
     /// Whether a personal key was used, rather than a browser session.
     pub by_key: bool,
+    credentials: Credentials,
     of: PhantomData<fn() -> (R, M)>,
 }
 
@@ -103,6 +104,11 @@ impl<R, M> InProject<R, M> {
     /// unless a rule says otherwise.
     pub fn administrates(&self) -> bool {
         self.level >= Level::Admin
+    }
+
+    /// Refuses a key that lacks the scope to read other objects, too.
+    pub fn may_read(&self, object: &str) -> Result<()> {
+        self.credentials.may(object, Access::Read)
     }
 
     pub fn require_administrator(&self) -> Result<()> {
@@ -167,8 +173,8 @@ impl<R: Resource, M: Mode> InProject<R, M> {
         let standing =
             permit(app, &credentials, &project, required.object, required.access).await?;
         let (by_key, rules) = (credentials.is_key(), Arc::new(standing.access));
-        let (user, level) = (credentials.into_user(), standing.level);
-        Ok(Self { user, project, level, rules, by_key, of: PhantomData })
+        let (user, level) = (credentials.user().clone(), standing.level);
+        Ok(Self { user, project, level, rules, by_key, credentials, of: PhantomData })
     }
 }
 

@@ -50,6 +50,7 @@ mod remote_config;
 mod roles;
 mod router;
 mod routes;
+mod search;
 mod session;
 mod shared_pages;
 mod sharing;

@@ -42,7 +42,7 @@ async fn parameter(parts: &mut Parts, name: &str) -> Result<String> {
 }
 
 /// Text to search for; longer ones would only keep the database busy.
-const SEARCH_CHARS_MAX: usize = 400;
+pub const SEARCH_CHARS_MAX: usize = 400;
 
 /// A parameter of a query string; one that is empty counts as left out.
 pub fn given(text: Option<&String>) -> Option<&str> {

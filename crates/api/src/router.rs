@@ -39,6 +39,7 @@ const RESOURCES: &[fn(Routes) -> Routes] = &[
     crate::property_definitions::routes,
     crate::queries::routes,
     crate::roles::routes,
+    crate::search::routes,
     crate::session::routes,
     crate::shared_pages::routes,
     crate::sharing::routes,

@@ -79,6 +79,21 @@ impl Condition {
         self.sql += &format!(" AND ({})", ways.join(" OR "));
     }
 
+    /// Takes the values of, and answers, how well a text column fits what was searched for: 4 is
+    /// the whole of it, 3 a beginning, 2 a part; what fits in another way is 1.
+    pub(crate) fn fit(&mut self, column: &str, needle: &str) -> String {
+        let needle = needle.to_lowercase();
+        let (anywhere, start) = (pattern(&needle), pattern(&needle).split_off(1));
+        self.values.extend(args![needle, start, anywhere]);
+        let last = self.values.len();
+        let (whole, start) = (last - 2, last - 1);
+        format!(
+            "CASE WHEN lower({column}) = ${whole} THEN 4 \
+             WHEN lower({column}) LIKE ${start} ESCAPE '\\' THEN 3 \
+             WHEN lower({column}) LIKE ${last} ESCAPE '\\' THEN 2 ELSE 1 END"
+        )
+    }
+
     /// Adds: at least one of these tags is on the object known as `alias`.
     pub(crate) fn and_tagged(&mut self, object: &str, alias: &str, tags: &[String]) {
         let sql = format!("EXISTS ({} AND t.tag IN ?)", taggings(object, alias));

@@ -58,6 +58,7 @@ mod roles;
 mod scenarios;
 mod schema;
 mod sdks;
+mod search;
 mod session;
 mod sharing;
 mod starting;

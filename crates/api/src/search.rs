@@ -1,0 +1,135 @@
+//! Search: objects of every kind, by what they are called.
+
+use std::collections::BTreeMap;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use catalog::{SearchFilter, SearchHit, Searched};
+use model::Sights;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::body::max_chars;
+use crate::doc::{Describe, Operation};
+use crate::path::SEARCH_CHARS_MAX;
+use crate::projects::Projects;
+use crate::{App, AppState, Base, Error, Found, Reader, Result, Routes};
+
+/// Upstream's number of results.
+const RESULTS_MAX: usize = 25;
+/// Upstream has more kinds, of which there is nothing here to find.
+const ELSEWHERE: [&str; 3] = ["experiment", "notebook", "survey"];
+/// More than there are kinds.
+const ENTITIES_MAX: usize = 100;
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes.get("/api/projects/{project_id}/search", search)
+}
+
+/// What is looked for, and among what.
+struct Wanted {
+    text: Option<String>,
+    /// None for every kind that the caller may read.
+    kinds: Option<Vec<Searched>>,
+}
+
+impl FromRequestParts<AppState> for Wanted {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        let base = Base::of(parts);
+        let text = base.value("q").map(str::trim).filter(|text| !text.is_empty());
+        if text.is_some_and(|text| text.contains('\0')) {
+            return Err(Error::invalid("q", "invalid_input", "Null characters are not allowed."));
+        }
+        text.map(|text| max_chars("q", text, SEARCH_CHARS_MAX)).transpose()?;
+        let words: Vec<&str> = base
+            .values("entities")
+            .flat_map(|words| words.split(','))
+            .map(str::trim)
+            .filter(|word| !word.is_empty())
+            .collect();
+        if words.len() > ENTITIES_MAX {
+            let detail = format!("Ensure this field has no more than {ENTITIES_MAX} elements.");
+            return Err(Error::invalid("entities", "max_length", detail));
+        }
+        let mut kinds = Vec::new();
+        for word in &words {
+            let known = Searched::ALL.into_iter().find(|kind| kind.as_str() == *word);
+            match known {
+                Some(kind) => kinds.push(kind),
+                None if ELSEWHERE.contains(word) => {}
+                None => return Err(Error::no_choice("entities", word)),
+            }
+        }
+        kinds.sort_unstable();
+        kinds.dedup();
+        Ok(Self { text: text.map(str::to_owned), kinds: (!words.is_empty()).then_some(kinds) })
+    }
+}
+
+impl Describe for Wanted {
+    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+        let text = || json!({ "type": "string" });
+        operation.query_parameter("q", text());
+        operation.query_parameter("entities", json!({ "type": "array", "items": text() }));
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SearchResults")]
+struct Results {
+    results: Vec<Hit>,
+    /// How many of each kind were found; null for a kind that was not searched.
+    counts: BTreeMap<&'static str, Option<i64>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "SearchResult")]
+struct Hit {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    /// An insight's short id, and the id of everything else.
+    result_id: String,
+    extra_fields: Map<String, Value>,
+    /// How well it fits, up to one; null where nothing was asked for.
+    rank: Option<f64>,
+}
+
+impl From<SearchHit> for Hit {
+    fn from(hit: SearchHit) -> Self {
+        let (title, about) = match hit.kind {
+            Searched::FeatureFlag => ("key", "name"),
+            _ => ("name", "description"),
+        };
+        let fields = [(title, hit.title), (about, hit.about)];
+        let shown = fields.into_iter().map(|(name, text)| (name.to_owned(), json!(text)));
+        Self {
+            kind: hit.kind.as_str(),
+            result_id: hit.id,
+            extra_fields: shown.collect(),
+            rank: hit.rank,
+        }
+    }
+}
+
+/// A key finds what it may read: kinds that are asked for by name must be among them.
+async fn search(caller: Reader<Projects>, wanted: Wanted, app: App) -> Result<Found<Results>> {
+    let kinds = match wanted.kinds {
+        Some(kinds) => {
+            kinds.iter().try_for_each(|kind| caller.may_read(kind.as_str()))?;
+            kinds
+        }
+        None => {
+            let readable = |kind: &Searched| caller.may_read(kind.as_str()).is_ok();
+            Searched::ALL.into_iter().filter(readable).collect()
+        }
+    };
+    let seen: Sights = caller.sights();
+    let filter = SearchFilter { text: wanted.text, kinds, seen };
+    let (hits, counts) = app.catalog.search(caller.project.id, &filter, RESULTS_MAX).await?;
+    let counts = Searched::ALL.map(|kind| (kind.as_str(), counts.get(&kind).copied()));
+    let results = hits.into_iter().map(Hit::from).collect();
+    Ok(Found(Results { results, counts: counts.into() }))
+}
