@@ -157,9 +157,12 @@ async fn create(
 /// The persons that a question names.
 async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<Uuid>> {
     let asked = Asked::new(query, Refresh::ForceBlocking, caller.sights());
-    let Reply::Answer { answer, .. } = app.queries.ask(&caller.project, asked).await? else {
-        return Ok(Vec::new());
-    };
+    let reply = app.queries.ask(&caller.project, asked).await.map_err(|why| match why {
+        query::Error::Parse(why) => Error::misshapen("query", why),
+        query::Error::Refused(why) => Error::invalid("query", "invalid_input", why),
+        other => other.into(),
+    })?;
+    let Reply::Answer { answer, .. } = reply else { return Ok(Vec::new()) };
     let rows = answer.results.as_array().filter(|_| answer.columns.is_some());
     let rows = rows.ok_or_else(|| {
         let detail = "The query must give rows, with persons' ids in the first column.";

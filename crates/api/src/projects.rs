@@ -2,7 +2,8 @@
 
 use catalog::{NewProject, ProjectChange, ProjectRow, Secret};
 use model::{
-    Level, OfProject, OrganizationId, ProjectAccess, ProjectId, ProjectSettings, is_time_zone,
+    Level, ObjectKind, OfProject, OrganizationId, ProjectAccess, ProjectId, ProjectSettings,
+    is_time_zone,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,7 @@ const NAME_DEFAULT: &str = "Default project";
 const TIMEZONE_DEFAULT: &str = "UTC";
 /// Whether the project is closed to whom no access control names.
 const ACCESS_CONTROL: &str = "access_control";
+const PRIMARY: &str = "primary_dashboard";
 
 pub(crate) enum Projects {}
 
@@ -219,6 +221,14 @@ async fn update(
     let is_private = caller.project.settings.get(ACCESS_CONTROL);
     if settings.given(ACCESS_CONTROL).is_some_and(|wanted| *wanted != is_private) {
         caller.require_administrator()?;
+    }
+    let primary = settings.given(PRIMARY).filter(|id| **id != caller.project.settings.get(PRIMARY));
+    if let Some(id) = primary.and_then(Value::as_i64) {
+        let (kind, seen) = (ObjectKind::Dashboard, caller.sights());
+        if !app.catalog.hidden(caller.project.id, kind, &[id], &seen).await?.is_empty() {
+            let detail = format!("Invalid pk \"{id}\" - object does not exist.");
+            return Err(Error::invalid(PRIMARY, "does_not_exist", detail));
+        }
     }
     let change = ProjectChange { name: fields.name, timezone: fields.timezone, settings };
     let row = app.catalog.update_project(&caller.actor(), caller.project.id, change).await?;

@@ -176,6 +176,7 @@ fn explain(why: &str, sent: &Value) -> (&'static str, String) {
     } else if why.contains("unknown variant")
         || why.contains("is not a valid choice")
         || expected.starts_with("string or map")
+        || expected.starts_with("map with a single key")
     {
         let shown = sent.as_str().map_or_else(|| sent.to_string(), str::to_owned);
         ("invalid_choice", format!("\"{shown}\" is not a valid choice."))

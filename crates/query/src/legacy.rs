@@ -4,6 +4,8 @@ use facts::Filters;
 use model::Refusal;
 use serde_json::{Map, Value as Json, json};
 
+use crate::question::check;
+
 /// The kind of insight that old filters ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OldInsight {
@@ -48,6 +50,16 @@ const PATHS: &[(&str, &str)] = &[
     ("edge_limit", "edgeLimit"),
 ];
 
+/// What kept its name.
+const SAME: &[(&str, &str)] = &[
+    ("breakdown", "breakdown"),
+    ("breakdown_type", "breakdown_type"),
+    ("breakdowns", "breakdowns"),
+    ("date_from", "date_from"),
+    ("date_to", "date_to"),
+    ("interval", "interval"),
+];
+
 fn refused(attr: &str, detail: String) -> Refusal {
     Refusal { attr: attr.into(), code: "invalid_input", detail }
 }
@@ -60,7 +72,7 @@ fn picked(filters: &Fields, names: &[(&str, &str)]) -> Json {
     Json::Object(found.collect())
 }
 
-/// None when the filters ask for nothing. `kind` says what is asked where the filters do not.
+/// None when the filters ask for nothing; refused where they are no question. `kind` says what is asked where the filters do not.
 pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Result<Option<Json>, Refusal> {
     if filters.is_empty() && kind.is_none() {
         return Ok(None);
@@ -113,7 +125,26 @@ pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Result<Option<Jso
     {
         set("compareFilter", json!({ "compare": true }));
     }
-    Ok(Some(Json::Object(query)))
+    let query = Json::Object(query);
+    check(&query).map_err(|why| blamed(&why.to_string(), &query))?;
+    Ok(Some(query))
+}
+
+/// A question that has not the shape of one, told by the old name of what is wrong with it.
+fn blamed(why: &str, query: &Json) -> Refusal {
+    let (place, detail) = why.split_once(": ").unwrap_or(("", why));
+    let renamed = [TRENDS, FUNNELS, RETENTION, PATHS].into_iter().flatten();
+    let renamed = renamed.chain(SAME.iter());
+    let mut steps = place.split('.');
+    let old = steps.find_map(|step| renamed.clone().find(|(_, new)| *new == step));
+    let node = place.strip_prefix("series.").and_then(|rest| rest.split('.').next()?.parse().ok());
+    let kind = node.and_then(|node: usize| query["series"][node]["kind"].as_str());
+    match (old, kind) {
+        (_, Some("ActionsNode")) => refused("actions", detail.to_owned()),
+        (_, Some(_)) => refused("events", detail.to_owned()),
+        (Some((old, _)), None) => refused(old, detail.to_owned()),
+        (None, None) => refused("", why.to_owned()),
+    }
 }
 
 /// Events and actions in their order.
@@ -221,6 +252,17 @@ mod tests {
             json!({ "events": [{ "id": "a", "properties": ["x"] }] }),
         ] {
             assert!(read(&wrong, Some(OldInsight::Trend)).is_err(), "{wrong}");
+        }
+        for (wrong, attr) in [
+            (json!({ "interval": "fortnight" }), "interval"),
+            (json!({ "display": 5 }), "display"),
+            (json!({ "smoothing_intervals": "x" }), "smoothing_intervals"),
+            (json!({ "date_from": 5 }), "date_from"),
+            (json!({ "events": [{ "id": 5 }] }), "events"),
+            (json!({ "actions": [{ "id": 5, "math": "odd" }] }), "actions"),
+        ] {
+            let refused = read(&wrong, Some(OldInsight::Trend)).unwrap_err();
+            assert_eq!(refused.attr, attr, "{refused}");
         }
         let retention = json!({ "period": "Week" });
         let asked = read(&retention, Some(OldInsight::Retention)).unwrap().unwrap();

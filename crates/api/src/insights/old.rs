@@ -71,7 +71,11 @@ async fn answer(
     filters: &Map<String, Value>,
     kind: OldInsight,
 ) -> Result<Found<OldAnswer>> {
-    let query = query_of(filters, Some(kind))?
+    let query = query_of(filters, Some(kind))
+        .map_err(|why| match why.attr.is_empty() {
+            true => Error::refused(why.detail),
+            false => why.into(),
+        })?
         .ok_or_else(|| Error::refused("There are no filters to answer."))?;
     let refresh = match filters.get("refresh").and_then(Value::as_bool) {
         Some(true) => Refresh::ForceBlocking,

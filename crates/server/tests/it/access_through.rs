@@ -227,6 +227,13 @@ fn a_hidden_dashboard_is_not_there_for_insights_flags_and_annotations(store: Sto
     let sent = json!({ "name": "x", "analytics_dashboards": [secret["id"], open["id"]] });
     world.patch(&flag_at, sent).expect(200);
 
+    let first = |dashboard: &Value| {
+        world.patch("/api/projects/1/", json!({ "primary_dashboard": dashboard["id"] }))
+    };
+    let refused = first(&secret).expect(400);
+    assert_eq!(refused.error(), "validation_error does_not_exist primary_dashboard");
+    first(&open).expect(200);
+
     let drawn = json!({ "content": "c", "scope": "dashboard", "dashboard_id": secret["id"] });
     let refused = world.post(ANNOTATIONS, drawn.clone()).expect(400);
     assert_eq!(refused.error(), "validation_error does_not_exist dashboard_id");

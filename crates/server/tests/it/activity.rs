@@ -142,7 +142,7 @@ fn a_bad_filter_is_refused_and_a_bad_cursor_is_nowhere(store: Store) {
     for (query, status, error) in [
         ("user=me", 400, "validation_error invalid_input user"),
         ("scope=Bogus", 400, "validation_error invalid_choice scope"),
-        ("scopes=Team,Bogus", 400, "validation_error invalid_choice scope"),
+        ("scopes=Team,Bogus", 400, "validation_error invalid_choice scopes"),
         ("cursor=abc", 404, "invalid_request not_found -"),
         ("item_id=%00", 400, "validation_error invalid_input -"),
         ("scope=a%00b", 400, "validation_error invalid_choice scope"),

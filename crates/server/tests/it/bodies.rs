@@ -243,9 +243,19 @@ fn a_parameter_that_makes_no_sense_is_the_one_to_blame(store: Store) {
         ("insights/trend/?events=zz", "invalid_input events"),
         ("insights/trend/?actions=[5]", "invalid_input actions"),
         ("insights/trend/?properties=zz", "invalid_input properties"),
+        ("insights/trend/?interval=fortnight", "invalid_input interval"),
+        ("insights/path/?step_limit=zz", "invalid_input step_limit"),
         ("insights/funnel/?insight=BOGUS", "invalid_input insight"),
     ] {
         let refused = server.get(&format!("/api/projects/1/{path}")).expect(400);
         assert_eq!(refused.error(), format!("validation_error {expected}"), "{path}");
+    }
+    for (query, expected) in [
+        (json!({ "kind": "HogQLQuery", "query": "x" }), "validation_error invalid_input query"),
+        (json!({ "kind": "HogQLQuery", "query": 5 }), "invalid_request parse_error query"),
+        (json!(5), "invalid_request parse_error query"),
+    ] {
+        let body = json!({ "name": "c", "is_static": true, "query": query });
+        assert_eq!(server.post(COHORTS, body).expect(400).error(), expected);
     }
 }

@@ -128,11 +128,14 @@ fn a_tiles_filters_are_added_to_its_dashboards(store: Store) {
     assert_eq!(numbers(&look("?refresh=blocking")), [1, 1, 1]);
     override_tiles(&server, &made, &dates);
     assert_eq!(numbers(&look("?refresh=blocking")), [0, 0, 0]);
-    // A dashboard's filter that makes no sense fails on every tile.
+    // A dashboard's filter that makes no sense is refused; one that is lost fails on every tile.
     let wrong = json!({ "properties": [{ "key": "plan", "operator": "odd", "value": 1 }] });
-    server.patch(&path(&made), json!({ "filters": wrong })).expect(200);
+    let refused = server.patch(&path(&made), json!({ "filters": wrong })).expect(400).json();
+    assert_eq!(refused["detail"], "'odd' is not an operator.");
+    let lost = json!({ "properties": [{ "type": "cohort", "key": "id", "value": 987_654 }] });
+    server.patch(&path(&made), json!({ "filters": lost })).expect(200);
     for tile in tiles(&look("?refresh=blocking")) {
-        assert_eq!(tile["error"]["message"], "'odd' is not an operator.", "{tile}");
+        assert_eq!(tile["error"]["type"], "validation_error", "{tile}");
     }
 }
 
