@@ -98,7 +98,7 @@ async fn create(
 ) -> Result<Created<ShownInsight>> {
     caller.may_create(ObjectKind::Insight)?;
     let fields = body.read()?.validate()?;
-    check_names(&app, &caller, &fields).await?;
+    check_names(&app, &caller, None, &fields).await?;
     let query = fields.query.flatten();
     let new = NewInsight {
         name: fields.name.flatten(),
@@ -209,7 +209,7 @@ async fn update(
     let (project, viewer) = (caller.project.id, caller.viewer());
     let found = app.catalog.editable_insight(project, &name(&id.0), viewer, body.among()).await?;
     let change = body.read()?.validate()?;
-    check_names(&app, &caller, &change).await?;
+    check_names(&app, &caller, Some(&found), &change).await?;
     app.catalog.update_insight(&caller.actor(), viewer, found.id, change).await?;
     Ok(Found(shown(&app, &caller, found.id).await?))
 }
@@ -326,17 +326,23 @@ pub(crate) fn check_old(attr: &str, filters: &Map<String, Value>) -> Result<()> 
     ::query::query_of(filters, None).map(drop).map_err(|why| refused(why.in_query()))
 }
 
+/// What is asked already may be sent along.
 async fn check_names(
     app: &AppState,
     caller: &Writer<Insights>,
+    before: Option<&Insight>,
     change: &InsightChange,
 ) -> Result<()> {
-    if let Some(Some(query)) = &change.query {
+    let is_new = |query: &&Map<String, Value>| {
+        before.is_none_or(|before| before.query.as_ref() != Some(*query))
+    };
+    if let Some(query) = change.query.iter().flatten().next().filter(is_new) {
         check_seen(app, caller, "query", Value::Object(query.clone())).await?;
     }
-    let old =
-        change.filters.as_ref().map(|filters| ::query::query_of(filters, None)).transpose()?;
-    match old.flatten() {
+    let is_new =
+        |filters: &&Map<String, Value>| before.is_none_or(|before| before.filters != **filters);
+    let old = change.filters.as_ref().filter(is_new);
+    match old.map(|filters| ::query::query_of(filters, None)).transpose()?.flatten() {
         Some(asked) => check_seen(app, caller, "filters", asked).await,
         None => Ok(()),
     }

@@ -77,6 +77,8 @@ fn a_search_finds_objects_of_every_kind_and_the_best_first(store: Store) {
     let everything = of("");
     assert_eq!(found(&everything).len(), 6);
     assert!(found(&everything).iter().all(|(_, rank)| *rank == -1.0));
+    let cost = || crate::organizations::cost(&server, &format!("{SEARCH}?q=growth"));
+    let few = cost();
     // What is deleted is not found, and of many the first are shown and all are counted.
     server.patch("/api/projects/1/dashboards/1/", json!({ "deleted": true })).expect(200);
     for number in 0..30 {
@@ -86,6 +88,7 @@ fn a_search_finds_objects_of_every_kind_and_the_best_first(store: Store) {
     let many = of("q=growth&entities=dashboard");
     assert_eq!((found(&many).len(), &many["counts"]["dashboard"]), (25, &json!(30)));
     assert_eq!(many["results"][24]["extra_fields"]["name"], "growth 24");
+    assert_eq!(cost(), few);
 }
 
 fn a_search_shows_what_its_key_and_the_rules_leave(store: Store) {
