@@ -7,6 +7,7 @@ use model::property::{Dialect, Node};
 use model::{CohortId, FlagId};
 
 use crate::flag::Flag;
+use crate::hash::Kind;
 use crate::order::{Standing, arrange};
 
 /// What a project's flags are read with.
@@ -28,6 +29,8 @@ pub struct FlagSet {
     pub(crate) standing: Vec<Standing>,
     /// For each flag, the positions of its dependencies; none that do not exist.
     pub(crate) depends: Vec<Vec<Option<usize>>>,
+    /// What flags are likely to hash after a person's distinct id.
+    pub(crate) hashed: Vec<(u32, Kind)>,
     continuity: bool,
     static_cohorts: bool,
     persons: bool,
@@ -41,6 +44,25 @@ pub(crate) enum Cohort {
     Dynamic(Node),
     /// Its conditions cannot be evaluated here.
     Broken,
+}
+
+/// Groups and devices have other ids, and who keeps an experience has an own one.
+fn hashed(flags: &[Flag]) -> Vec<(u32, Kind)> {
+    let mut hashed = Vec::new();
+    for (at, flag) in (0u32..).zip(flags) {
+        let Some(rules) = flag.rules.as_ref().filter(|_| flag.active) else { continue };
+        if flag.by_device || flag.continuity {
+            continue;
+        }
+        let mut own = rules.conditions.iter().filter(|condition| condition.aggregation.is_none());
+        if own.clone().any(|condition| condition.share.is_some()) {
+            hashed.push((at, Kind::Rollout));
+        }
+        if !rules.variants.is_empty() && own.any(|condition| condition.variant.is_none()) {
+            hashed.push((at, Kind::Variant));
+        }
+    }
+    hashed
 }
 
 impl FlagSet {
@@ -77,6 +99,7 @@ impl FlagSet {
             groups: flags.iter().any(|flag| flag.active && flag.needs_groups()),
             created_at: flags.iter().any(|flag| flag.active && flag.needs_created_at()),
             static_cohorts: cohorts.values().any(|cohort| matches!(cohort, Cohort::Static)),
+            hashed: hashed(&flags),
             flags,
             cohorts,
             order,

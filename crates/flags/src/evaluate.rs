@@ -8,7 +8,7 @@ use crate::answer::{Answer, Answers, Failure, Reason, ReasonCode};
 use crate::compile::{Cohort, FlagSet};
 use crate::context::{Context, HashKeys, Membership};
 use crate::flag::{Condition, Expected, Flag, Requirement, Rules};
-use crate::hash::{VARIANT_SALT, holdout_bucket};
+use crate::hash::{Buckets, Kind, holdout_bucket};
 use crate::order::Standing;
 use crate::select::Selection;
 use crate::trace::{Silent, Trace};
@@ -21,11 +21,12 @@ impl Slot {
     const EMPTY: Self = Self(u32::MAX);
 }
 
-/// The answers that were given already.
+/// The answers that were given already, and what was worked out for all of them.
 #[derive(Clone, Copy)]
 struct Given<'g, 's> {
     slots: &'g [Slot],
     answers: &'g [Answer<'s>],
+    buckets: &'g Buckets<'g>,
 }
 
 impl<'g, 's> Given<'g, 's> {
@@ -53,13 +54,19 @@ impl FlagSet {
         let mut slots: Vec<Slot> = vec![Slot::EMPTY; self.flags.len()];
         let mut answers = Vec::with_capacity(self.flags.len());
         let mut errors = false;
+        let buckets = match asked {
+            Some(_) => Buckets::none(),
+            None => Buckets::of(context.distinct_id, &self.hashed, self.flags.len(), |flag| {
+                &self.flags[flag].key
+            }),
+        };
         for at in &self.order {
             let flag = &self.flags[*at];
             let wanted = asked.as_ref().is_none_or(|asked| asked[*at]) && selection.admits(flag);
             if wanted {
                 trace.flag(&flag.key);
-                let answer =
-                    self.answer(*at, context, Given { slots: &slots, answers: &answers }, trace);
+                let given = Given { slots: &slots, answers: &answers, buckets: &buckets };
+                let answer = self.answer(*at, context, given, trace);
                 errors |= answer.failure.is_some() || self.standing[*at] == Standing::Cyclic;
                 slots[*at] = Slot(answers.len() as u32);
                 answers.push(answer);
@@ -221,12 +228,17 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
         }
         let Some(share) = condition.share else { return Ok(ReasonCode::ConditionMatch) };
         let identifier = self.identifier(condition.aggregation)?;
-        let value = self.flag.prefix.bucket(identifier, "");
+        let value = self.bucket(identifier, Kind::Rollout);
         self.trace.hash("rollout", identifier, value, share);
         Ok(match value <= share {
             true => ReasonCode::ConditionMatch,
             false => ReasonCode::OutOfRolloutBound,
         })
+    }
+
+    fn bucket(&self, identifier: &str, kind: Kind) -> f64 {
+        let known = self.given.buckets.get(self.at, kind, identifier);
+        known.unwrap_or_else(|| self.flag.prefix.bucket(identifier, kind.salt()))
     }
 
     fn requirement(
@@ -311,7 +323,7 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
             None if self.rules.variants.is_empty() => None,
             None => {
                 let identifier = self.identifier(condition.aggregation)?;
-                let value = self.flag.prefix.bucket(identifier, VARIANT_SALT);
+                let value = self.bucket(identifier, Kind::Variant);
                 let chosen = self.rules.variants.iter().position(|variant| value < variant.below);
                 let bound = chosen.map_or(1.0, |chosen| self.rules.variants[chosen].below);
                 self.trace.hash("variant", identifier, value, bound);

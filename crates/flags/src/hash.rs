@@ -2,9 +2,11 @@
 
 use sha1::{Digest, Sha1};
 
+use crate::lanes::{Blocks, LANES};
+
 /// Fifteen hexadecimal digits, all ones. As a double it is 2^60, and SDKs divide by that double.
 const SCALE: f64 = 0x0FFF_FFFF_FFFF_FFFF_u64 as f64;
-pub(crate) const VARIANT_SALT: &str = "variant";
+const VARIANT_SALT: &str = "variant";
 const HOLDOUT: &str = "holdout-";
 
 /// A flag's part of what is hashed, taken in once.
@@ -31,8 +33,72 @@ impl Prefix {
             hasher.update(salt);
         }
         let digest = hasher.finalize();
-        let head = digest.first_chunk::<8>().copied().unwrap_or_default();
-        (u64::from_be_bytes(head) >> 4) as f64 / SCALE
+        share(u64::from_be_bytes(digest.first_chunk().copied().unwrap_or_default()))
+    }
+}
+
+/// Of the first eight bytes of a hash.
+fn share(head: u64) -> f64 {
+    (head >> 4) as f64 / SCALE
+}
+
+/// What a flag hashes for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Rollout,
+    Variant,
+}
+
+impl Kind {
+    pub(crate) const fn salt(self) -> &'static str {
+        match self {
+            Self::Rollout => "",
+            Self::Variant => VARIANT_SALT,
+        }
+    }
+}
+
+/// Buckets of one identifier that were worked out together.
+pub(crate) struct Buckets<'c> {
+    identifier: &'c str,
+    /// Of each flag, by [`Kind`]; not a number where there is none.
+    known: Vec<[f64; 2]>,
+}
+
+impl<'c> Buckets<'c> {
+    pub(crate) fn none() -> Self {
+        Self { identifier: "", known: Vec::new() }
+    }
+
+    /// `wanted` are flags by their place among `keys`.
+    pub(crate) fn of<'k>(
+        identifier: &'c str,
+        wanted: &[(u32, Kind)],
+        flags: usize,
+        key: impl Fn(usize) -> &'k str,
+    ) -> Self {
+        if identifier.is_empty() || wanted.len() < LANES / 2 {
+            return Self::none();
+        }
+        let mut known = vec![[f64::NAN; 2]; flags];
+        let mut blocks = Blocks::new();
+        for some in wanted.chunks(LANES) {
+            let mut fits = [false; LANES];
+            for (lane, (flag, kind)) in some.iter().enumerate() {
+                let parts = [key(*flag as usize), ".", identifier, kind.salt()];
+                fits[lane] = blocks.set(lane, parts);
+            }
+            let heads = blocks.heads();
+            for (lane, (flag, kind)) in some.iter().enumerate().filter(|(lane, _)| fits[*lane]) {
+                known[*flag as usize][*kind as usize] = share(heads[lane]);
+            }
+        }
+        Self { identifier, known }
+    }
+
+    pub(crate) fn get(&self, flag: usize, kind: Kind, identifier: &str) -> Option<f64> {
+        let bucket = self.known.get(flag)?[kind as usize];
+        (!bucket.is_nan() && identifier == self.identifier).then_some(bucket)
     }
 }
 

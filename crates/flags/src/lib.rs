@@ -10,6 +10,7 @@ mod context;
 mod evaluate;
 mod flag;
 mod hash;
+mod lanes;
 mod local;
 mod order;
 mod select;

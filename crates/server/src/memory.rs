@@ -1,17 +1,21 @@
 //! The allocator. That of the C library takes a third of the pipeline's time.
 
+use std::ffi::{c_int, c_long};
+use std::time::Duration;
+
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// `mi_option_purge_delay`: milliseconds until pages without a block go back to the system.
-const PURGE_DELAY: std::ffi::c_int = 15;
+const PURGE_DELAY: c_int = 15;
 /// Pages that are given back have to be taken again one by one, which costs a sixth of the
 /// pipeline's time if it happens at once; for a second, the default, a busy server would hold far
 /// more than it needs.
-const DELAY_MS: std::ffi::c_long = 100;
+const DELAY_MS: c_long = 100;
 
-/// What [`give_back`] does not wait for.
-pub(crate) const GIVE_BACK_EVERY: std::time::Duration = std::time::Duration::from_secs(2);
+/// Starting leaves some behind.
+pub(crate) const GIVE_BACK_FIRST: Duration = Duration::from_millis(200);
+pub(crate) const GIVE_BACK_EVERY: Duration = Duration::from_secs(2);
 
 /// Bodies of 20 MB from 64 senders would hold over 1 GB until somebody looks, and 458 MB even if it
 /// is for ten milliseconds: what held one is given back when it is freed.
@@ -21,7 +25,7 @@ pub(crate) fn settle() {
 }
 
 #[allow(unsafe_code, reason = "the allocator has no other way in")]
-fn set_delay(milliseconds: std::ffi::c_long) {
+fn set_delay(milliseconds: c_long) {
     // SAFETY: no other thread runs yet.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, milliseconds) };
 }

@@ -154,9 +154,11 @@ async fn tend_cohorts(catalog: Catalog, flags: Flags, queries: Queries) {
 
 /// While nothing happens, nobody else would.
 async fn give_memory_back() {
+    let mut wait = memory::GIVE_BACK_FIRST;
     loop {
-        tokio::time::sleep(memory::GIVE_BACK_EVERY).await;
+        tokio::time::sleep(wait).await;
         memory::give_back();
+        wait = memory::GIVE_BACK_EVERY;
     }
 }
 

@@ -40,7 +40,7 @@ enum What {
     Count,
     Number(Statistic),
     /// Different values; texts have numbers.
-    Different(Texts),
+    Different(Box<Texts>),
 }
 
 /// What the calls have counted so far.
@@ -146,7 +146,7 @@ fn what(aggregate: &Aggregate) -> Result<(What, Option<Expr>)> {
             let ty = Type { kind: Kind::Text, nullable: arg.ty.nullable };
             let span = arg.span;
             let cast = ExprKind::Cast { expr: Box::new(arg), or_null: false };
-            Ok((What::Different(Texts::default()), Some(Expr { kind: cast, ty, span })))
+            Ok((What::Different(Box::default()), Some(Expr { kind: cast, ty, span })))
         }
         ("sum", false) => number(Statistic::Sum),
         ("avg", false) => number(Statistic::Avg),
