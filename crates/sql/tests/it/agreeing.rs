@@ -11,7 +11,7 @@ use crate::clickhouse::{self, Lot, same};
 use crate::made::{Made, WRITTEN, statement};
 use crate::support::{PROJECT, Store, time};
 
-const STATEMENTS: u64 = 260;
+pub const STATEMENTS: u64 = 260;
 const EVENTS: u64 = 2_000;
 const PERSONS: u64 = 40;
 const NAMES: [&str; 4] = ["view", "click", "signup", "pay"];

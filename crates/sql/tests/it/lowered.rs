@@ -9,28 +9,32 @@ mod trends;
 mod twin;
 mod words;
 
-use std::time::Instant;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
 
 use hogql::Values;
 use serde_json::{Value as Json, json};
 use sql::Limits;
 
-use crate::clickhouse::{self, Lot, Reply, difference};
+use crate::agreeing;
+use crate::clickhouse::{self, Lot, Query, Reply, difference};
 use crate::made::Made;
 use crate::support::LIMITS;
-use twin::Twin;
-use words::{Lowered, Statement};
+use crate::varied;
+use twin::{Twin, ZONES};
+use words::Lowered;
 
-/// Questions of one project.
-const QUESTIONS: u64 = 60;
-/// How many there are, unless `HEDGEROW_ORACLE_QUERIES` says so.
-const INSIGHTS: u64 = 1_200;
+/// What is asked of one project.
+const SHARE: u64 = 50;
+/// How much is asked, unless `HEDGEROW_ORACLE_QUERIES` says how much of each.
+const INSIGHTS: u64 = 500;
+const STATEMENTS: u64 = 1_300;
 
-/// Its number, what is asked, and how it is said in statements.
-type Asked = (u64, Json, Lowered);
+const _: () = assert!(INSIGHTS + STATEMENTS + agreeing::STATEMENTS >= 2_000);
 
 /// Numbers of what is asked: all, or the one of `HEDGEROW_ORACLE_SEED`.
-pub fn seeds(count: u64) -> std::ops::Range<u64> {
+fn seeds(count: u64) -> Range<u64> {
     let number = |name: &str| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
     match number("HEDGEROW_ORACLE_SEED") {
         Some(seed) => seed..seed + 1,
@@ -71,75 +75,136 @@ fn rows(reply: &Json) -> Vec<Json> {
     reply.as_array().unwrap().clone()
 }
 
-/// Why the three do not agree.
-fn disagreement(twin: &Twin, (seed, query, lowered): &Asked, theirs: &[Reply]) -> Option<String> {
+/// What our own engine says to some texts.
+fn engine(twin: &Twin, seed: u64, texts: &[&str]) -> Vec<Result<Json, String>> {
     let limits = Limits { threads: 1 + (seed % 2) as usize, ..LIMITS };
-    let mut ours = Vec::new();
-    for (Statement { text, .. }, theirs) in lowered.texts.iter().zip(theirs) {
-        let own = match twin.store.ask_with(text, &Values::default(), None, &limits) {
-            Ok(answer) => json!(answer.rows),
-            Err(error) => return Some(format!("ours refuses: {error:?}\n{text}")),
+    let ask = |text: &&str| {
+        let found = twin.store.ask_with(text, &Values::default(), None, &limits);
+        found.map(|answer| json!(answer.rows)).map_err(|error| format!("{error:?}"))
+    };
+    texts.iter().map(ask).collect()
+}
+
+/// Where ours and theirs differ.
+fn apart(texts: &[&str], ours: &[Result<Json, String>], theirs: &[Reply]) -> Option<String> {
+    let each = texts.iter().zip(ours.iter().zip(theirs));
+    let why = |(text, (ours, theirs)): (&&str, (&Result<Json, String>, &Reply))| {
+        let why = match (ours, theirs) {
+            (Ok(ours), Ok(theirs)) => format!("ours and theirs{}", difference(ours, theirs)?),
+            // A statement of ours that is none of theirs proves nothing.
+            (_, Err(why)) => format!("theirs refuses: {why}"),
+            (Err(why), _) => format!("ours refuses: {why}"),
         };
-        match theirs {
-            Err(why) => return Some(format!("theirs refuses: {why}\n{text}")),
-            Ok(theirs) => {
-                if let Some(place) = difference(&own, theirs) {
-                    return Some(format!("ours and theirs{place}\n{text}"));
-                }
-            }
-        }
-        ours.push(rows(&own));
+        Some(format!("{why}\n{text}"))
+    };
+    each.map(why).find_map(|why| why)
+}
+
+/// Asks ClickHouse for all, and ours meanwhile.
+fn compare<T>(
+    projects: &[(Twin, Vec<(u64, T)>)],
+    theirs: impl Fn(&T) -> Vec<Query>,
+    ours: impl Fn(&Twin, u64, &T) -> Box<dyn FnOnce(&[Reply]) -> Option<String>>,
+) -> (usize, Vec<String>) {
+    let lot = |(twin, asked): &(Twin, Vec<(u64, T)>)| Lot {
+        setup: twin.setup.clone(),
+        zone: twin.zone,
+        queries: asked.iter().flat_map(|(_, asked)| theirs(asked)).collect(),
+    };
+    let running = clickhouse::ask(&projects.iter().map(lot).collect::<Vec<_>>());
+    let mut checks = Vec::new();
+    for (twin, asked) in projects {
+        let own = asked.iter().map(|(seed, asked)| (theirs(asked).len(), ours(twin, *seed, asked)));
+        checks.push(own.collect::<Vec<_>>());
     }
-    let expected = (lowered.shape)(&ours);
-    let found = only(&twin.operate(query), &expected);
-    difference(&found, &expected).map(|place| {
-        let texts: Vec<&str> = lowered.texts.iter().map(|one| one.text.as_str()).collect();
-        format!("operators and statements{place}\n{}", texts.join("\n"))
-    })
+    let (mut count, mut wrong) = (0, Vec::new());
+    for (checks, theirs) in checks.into_iter().zip(running.join().unwrap()) {
+        let mut rest = theirs.as_slice();
+        for (len, check) in checks {
+            let (own, behind) = rest.split_at(len);
+            rest = behind;
+            count += 1;
+            wrong.extend(check(own));
+        }
+    }
+    (count, wrong)
+}
+
+/// Projects, each with its share of what is asked.
+fn projects<T>(
+    folder: &Path,
+    zones: &[&'static str],
+    seeds: &Range<u64>,
+    ask: impl Fn(&mut Made, &Twin) -> T,
+) -> Vec<(Twin, Vec<(u64, T)>)> {
+    let numbers = seeds.start / SHARE..=(seeds.end - 1) / SHARE;
+    let project = |number: u64| {
+        let own = folder.join(number.to_string());
+        std::fs::create_dir(&own).unwrap();
+        let twin = Twin::new(number, zones, &own);
+        let own = seeds.clone().filter(|seed| seed / SHARE == number);
+        let asked = own.map(|seed| (seed, ask(&mut Made::new(seed), &twin))).collect();
+        (twin, asked)
+    };
+    numbers.map(project).collect()
+}
+
+fn report(kind: &str, seeds: &Range<u64>, count: usize, wrong: &[String]) {
+    println!("{count} {kind}, seeds {seeds:?}, {} differ", wrong.len());
+    let shown: Vec<&str> = wrong.iter().take(40).map(String::as_str).collect();
+    assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), shown.join("\n\n"));
+    assert_eq!(count as u64, seeds.end - seeds.start);
 }
 
 #[test]
-fn operators_and_statements_and_clickhouse_agree() {
+fn operators_and_statements_and_clickhouse_agree_on_insights() {
     let folder = tempfile::tempdir().unwrap();
-    let begun = Instant::now();
     let seeds = seeds(INSIGHTS);
-    let mut projects: Vec<(Twin, Vec<Asked>)> = Vec::new();
-    for project in seeds.start / QUESTIONS..=(seeds.end - 1) / QUESTIONS {
-        let own = folder.path().join(project.to_string());
-        std::fs::create_dir(&own).unwrap();
-        let twin = Twin::new(project, &own);
-        let own = seeds.clone().filter(|seed| seed / QUESTIONS == project);
-        let asked = own.map(|seed| {
-            let query = questions::any(&mut Made::new(seed), &twin);
-            let lowered = lower(&twin, &query);
-            (seed, query, lowered)
-        });
-        let asked = asked.collect();
-        projects.push((twin, asked));
-    }
-    let lot = |(twin, asked): &(Twin, Vec<Asked>)| Lot {
-        setup: twin.setup.clone(),
-        zone: twin.zone,
-        queries: asked.iter().flat_map(|(_, _, lowered)| &lowered.texts).map(|one| one.theirs.clone()).collect(),
+    let ask = |made: &mut Made, twin: &Twin| {
+        let query = questions::any(made, twin);
+        let lowered = lower(twin, &query);
+        (query, Arc::new(lowered))
     };
-    let lots: Vec<Lot> = projects.iter().map(lot).collect();
-    println!("made {:?}", begun.elapsed());
-    let theirs = clickhouse::ask(&lots).join().unwrap();
-    println!("theirs {:?}", begun.elapsed());
-    let (mut count, mut wrong) = (0, Vec::new());
-    for ((twin, asked), theirs) in projects.iter().zip(theirs) {
-        let mut rest = theirs.as_slice();
-        for asked in asked {
-            let (own, behind) = rest.split_at(asked.2.texts.len());
-            rest = behind;
-            count += 1;
-            if let Some(why) = disagreement(twin, asked, own) {
-                wrong.push(format!("seed {}, {}: {}\n{why}", asked.0, twin.zone, asked.1));
+    let theirs = |(_, lowered): &(Json, Arc<Lowered>)| {
+        lowered.texts.iter().map(|one| one.theirs.clone()).collect()
+    };
+    let ours = |twin: &Twin, seed: u64, (query, lowered): &(Json, Arc<Lowered>)| {
+        let texts: Vec<&str> = lowered.texts.iter().map(|one| one.text.as_str()).collect();
+        let ours = engine(twin, seed, &texts);
+        let operated = twin.operate(query);
+        let head = format!("seed {seed}, {}: {query}", twin.zone);
+        let lowered = lowered.clone();
+        Box::new(move |theirs: &[Reply]| {
+            let texts: Vec<&str> = lowered.texts.iter().map(|one| one.text.as_str()).collect();
+            if let Some(why) = apart(&texts, &ours, theirs) {
+                return Some(format!("{head}\n{why}"));
             }
-        }
-    }
-    println!("{count} insights, {} differ, {:?}", wrong.len(), begun.elapsed());
-    let shown: Vec<&str> = wrong.iter().take(12).map(String::as_str).collect();
-    assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), shown.join("\n\n"));
-    assert_eq!(count, seeds.end - seeds.start);
+            let rows: Vec<Vec<Json>> = ours.iter().flatten().map(rows).collect();
+            let expected = (lowered.shape)(&rows);
+            let place = difference(&only(&operated, &expected), &expected)?;
+            Some(format!("{head}\noperators and statements{place}\n{}", texts.join("\n")))
+        }) as Box<dyn FnOnce(&[Reply]) -> Option<String>>
+    };
+    let projects = projects(folder.path(), ZONES, &seeds, ask);
+    let (count, wrong) = compare(&projects, theirs, ours);
+    report("insights", &seeds, count, &wrong);
+}
+
+#[test]
+fn our_engine_and_clickhouse_agree_on_statements() {
+    let folder = tempfile::tempdir().unwrap();
+    let seeds = seeds(STATEMENTS);
+    let ask = |made: &mut Made, _: &Twin| varied::statement(made);
+    let theirs = |text: &String| vec![text.into()];
+    let ours = |twin: &Twin, seed: u64, text: &String| {
+        let ours = engine(twin, seed, &[text]);
+        let head = format!("seed {seed}, {}", twin.zone);
+        let text = text.clone();
+        Box::new(move |theirs: &[Reply]| {
+            apart(&[&text], &ours, theirs).map(|why| format!("{head}\n{why}"))
+        }) as Box<dyn FnOnce(&[Reply]) -> Option<String>>
+    };
+    let projects = projects(folder.path(), &ZONES[..ZONES.len() - 1], &seeds, ask);
+    let (count, wrong) = compare(&projects, theirs, ours);
+    report("statements", &seeds, count, &wrong);
 }

@@ -7,3 +7,4 @@ mod hostile;
 mod lowered;
 mod made;
 mod support;
+mod varied;

@@ -212,6 +212,10 @@ fn measured(made: &mut Made) -> Json {
 fn trends(made: &mut Made, twin: &Twin) -> Json {
     let mut query = base(made, "TrendsQuery");
     let series: Vec<Json> = (0..1 + made.below(2)).map(|_| measured(made)).collect();
+    // A mean that is rounded down must not depend on the last digit of what it is made of.
+    let fractions = ["avg", "median", "p75", "p90", "p95", "p99", "hogql"];
+    let of = |node: &Json| node["math"].as_str().unwrap().to_owned();
+    let whole = series.iter().all(|node| !fractions.iter().any(|word| of(node).starts_with(word)));
     let formula = series.len() == 2 && made.chance(50);
     query["series"] = json!(series);
     let mut interval = made.of(&["day", "day", "week", "month", "hour"]);
@@ -236,7 +240,7 @@ fn trends(made: &mut Made, twin: &Twin) -> Json {
     if formula {
         let formulas = ["A / B", "A + B * 2", "A - B", "(A - B) / (A + B)"];
         query["trendsFilter"]["formula"] = json!(made.of(&formulas));
-    } else if made.chance(15) && display != "ActionsLineGraphCumulative" {
+    } else if made.chance(15) && display != "ActionsLineGraphCumulative" && whole {
         query["trendsFilter"]["smoothingIntervals"] = json!(2 + made.below(3));
     }
     if let Some(breakdown) = breakdown(made, true) {

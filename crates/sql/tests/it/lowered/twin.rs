@@ -17,17 +17,19 @@ use warehouse::{Effort, EventRow, Selection, Settings};
 use crate::made::Made;
 use crate::support::{PROJECT, Store, time};
 
-/// With and without summer time, on half hours, and moving by half an hour.
-const ZONES: [&str; 6] = [
+/// With and without summer time, and on half hours.
+pub const ZONES: &[&str] = &[
     "UTC",
     "Europe/Berlin",
     "America/New_York",
     "Asia/Kolkata",
-    "Australia/Lord_Howe",
+    "Australia/Adelaide",
     "America/Sao_Paulo",
+    // Last, as clocks move by half an hour there: ClickHouse's hours begin at half past then.
+    "Australia/Lord_Howe",
 ];
 pub const NOW: &str = "2024-04-12T15:00:00Z";
-/// Clocks change on 10 March in New York, on 31 March in Berlin and on 7 April on Lord Howe.
+/// Clocks change on 10 March in New York, on 31 March in Berlin and on 7 April in Australia.
 const START: &str = "2024-03-06T00:00:00Z";
 const SPAN_MS: u64 = 34 * 24 * 3_600_000;
 const MEMORY_BYTES_MAX: usize = 256 << 20;
@@ -67,7 +69,7 @@ struct Maker {
 }
 
 impl Twin {
-    pub fn new(seed: u64, folder: &Path) -> Self {
+    pub fn new(seed: u64, zones: &[&'static str], folder: &Path) -> Self {
         let mut made = Made::new(seed.wrapping_mul(7_919));
         let settings = Settings {
             row_group_rows: 32,
@@ -76,7 +78,7 @@ impl Twin {
             ..Settings::default()
         };
         let mut store = Store::with(settings);
-        let zone = made.of(&ZONES);
+        let zone = made.of(zones);
         let week_starts_monday = made.chance(50);
         store.zone(zone);
         for (name, ty) in [("amount", PropertyType::Numeric), ("active", PropertyType::Boolean)] {
@@ -145,11 +147,16 @@ impl Maker {
                 true => self.event(),
                 false => self.copy(),
             }
-            match self.made.below(60) {
-                0 | 1 => self.store.warehouse.flush().map(drop).unwrap(),
-                2 => self.store.warehouse.compact(Effort::Everything).map(drop).unwrap(),
-                3 => self.delete(),
-                _ => {}
+            // Rows in memory, in segments, and in merged ones.
+            if no == count / 3 || no == count * 2 / 3 {
+                self.store.warehouse.flush().unwrap();
+                self.delete();
+            }
+            if no == count * 3 / 4 {
+                self.store.warehouse.compact(Effort::Everything).unwrap();
+            }
+            if no == count - 3 {
+                self.delete();
             }
             if no == count / 2 || no == count - 5 {
                 self.merge();
