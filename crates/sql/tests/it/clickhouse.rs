@@ -1,6 +1,7 @@
 //! ClickHouse, asked in a process of its own.
 
 use std::io::Write;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -15,6 +16,9 @@ fn python() -> PathBuf {
     });
     folder.join("venv/bin/python")
 }
+
+/// Differences that are shown of all.
+const SHOWN_MAX: usize = 12;
 
 /// Statements that make tables, and what is asked of them.
 pub struct Lot {
@@ -106,4 +110,22 @@ pub fn difference(ours: &Json, theirs: &Json) -> Option<String> {
         }
         _ => (!same(ours, theirs)).then(|| format!(": {ours} and {theirs}")),
     }
+}
+
+/// Why ours and theirs do not agree on a text.
+pub fn disagreement(text: &str, ours: &Reply, theirs: &Reply) -> Option<String> {
+    let why = match (ours, theirs) {
+        (Ok(ours), Ok(theirs)) => format!("ours and theirs{}", difference(ours, theirs)?),
+        // A statement of ours that is none of theirs proves nothing.
+        (_, Err(why)) => format!("theirs refuses: {why}"),
+        (Err(why), _) => format!("ours refuses: {why}"),
+    };
+    Some(format!("{why}\n{text}"))
+}
+
+/// Says how many were compared, and how many differ.
+pub fn report(kind: &str, seeds: &Range<u64>, count: usize, wrong: &[String]) {
+    println!("{count} {kind}, seeds {seeds:?}, {} differ", wrong.len());
+    let shown: Vec<&str> = wrong.iter().take(SHOWN_MAX).map(String::as_str).collect();
+    assert!(wrong.is_empty(), "{} of {count} differ:\n{}", wrong.len(), shown.join("\n\n"));
 }

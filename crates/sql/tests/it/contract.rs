@@ -408,5 +408,8 @@ fn a_tuple_with_a_null_is_in_no_list_and_in_no_rows() {
     let store = f1();
     store.check("select count() from events where (properties.amount, event) in (select properties.amount, event from events)", json!([[3]]));
     store.check("select count() from events where (properties.amount, event) not in (select properties.amount, event from events)", json!([[2]]));
-    store.check("select (null, 1) in ((null, 1), (2, 3)), (null, 1) not in ((null, 1), (2, 3))", json!([[0, 1]]));
+    store.check(
+        "select (null, 1) in ((null, 1), (2, 3)), (null, 1) not in ((null, 1), (2, 3))",
+        json!([[0, 1]]),
+    );
 }

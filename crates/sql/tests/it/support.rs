@@ -75,13 +75,7 @@ impl Store {
         self.person_since(time("2024-01-01T00:00:00Z"), no, ids, properties);
     }
 
-    pub fn person_since(
-        &mut self,
-        created_at: Timestamp,
-        no: u32,
-        ids: &[&str],
-        properties: Json,
-    ) {
+    pub fn person_since(&mut self, created_at: Timestamp, no: u32, ids: &[&str], properties: Json) {
         let uuid = person_uuid(PROJECT, ids[0]);
         let facts = PersonFacts {
             uuid,

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use super::twin::Twin;
 use super::words::{
-    Lowered, NULL, Statement, Units, With, actor, condition, hides_others, limit, meant, runs, value,
+    Lowered, NULL, Statement, Units, With, actor, asked, hides_others, limit, meant, runs, value,
 };
 
 struct Funnel<'a> {
@@ -112,7 +112,7 @@ impl Funnel<'_> {
                  toUnixTimestamp64Milli(timestamp) as t, {excluded} as x{flags} from events \
                  where {} and {own} is not null and {}",
                 self.units.within("timestamp"),
-                condition(&self.query["properties"]),
+                asked(self.query),
             ),
         );
     }
@@ -313,7 +313,9 @@ impl Funnel<'_> {
                         ));
                     }
                 }
-                with.then(&format!("select r, name{columns} from named group by r, name order by r"))
+                with.then(&format!(
+                    "select r, name{columns} from named group by r, name order by r"
+                ))
             }
             "trends" => {
                 with.add("units", &self.units.list());

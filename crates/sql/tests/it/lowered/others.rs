@@ -126,9 +126,7 @@ pub fn retention(twin: &Twin, query: &Json) -> Lowered {
             units
         }
     };
-    let node = |entity: &str| {
-        json!({"event": filter[entity]["id"], "properties": filter[entity]["properties"]})
-    };
+    let node = |entity: &str| json!({"event": filter[entity]["id"], "properties": filter[entity]["properties"]});
     let (target, back) = (node("targetEntity"), node("returningEntity"));
     let own = actor(query);
     let bucket = units.bucket("timestamp");
@@ -170,10 +168,7 @@ pub fn retention(twin: &Twin, query: &Json) -> Lowered {
             filter["minimumOccurrences"]
         ),
     );
-    with.add(
-        "returns",
-        "select g.a as a, u.i as i from again g inner join units u on g.b = u.b",
-    );
+    with.add("returns", "select g.a as a, u.i as i from again g inner join units u on g.b = u.b");
     with.add("weights", "select v, count() as w from starts group by v");
     with.add("ranks", "select v, row_number() over (order by w desc, v) as r from weights");
     let most = limit(query);
@@ -188,19 +183,20 @@ pub fn retention(twin: &Twin, query: &Json) -> Lowered {
     with.add("ks", &format!("select number as k from numbers({total})"));
     // How far behind the start each return is, or the last of them.
     let gaps = match filter["cumulative"] == true {
-        false => "select m.r as r, m.i as i, m.a as a, m.k as k from (select n.r as r, n.i as i, \
+        false => {
+            "select m.r as r, m.i as i, m.a as a, m.k as k from (select n.r as r, n.i as i, \
                   n.a as a, k.k as k, n.i + k.k as j from named n cross join ks k) m inner join \
-                  returns x on m.a = x.a and m.j = x.i where m.k > 0",
-        true => "select g.r as r, g.i as i, g.a as a, k.k as k from (select n.r as r, n.i as i, \
+                  returns x on m.a = x.a and m.j = x.i where m.k > 0"
+        }
+        true => {
+            "select g.r as r, g.i as i, g.a as a, k.k as k from (select n.r as r, n.i as i, \
                  n.a as a, max(x.i) - n.i as m from named n inner join returns x on n.a = x.a \
                  where x.i > n.i group by n.r, n.i, n.a) g cross join ks k \
-                 where k.k > 0 and k.k <= g.m",
+                 where k.k > 0 and k.k <= g.m"
+        }
     };
     with.add("gaps", &format!("{gaps} union all select r, i, a, 0 as k from named"));
-    with.add(
-        "found",
-        "select r, i, k, count(distinct a) as c from gaps group by r, i, k",
-    );
+    with.add("found", "select r, i, k, count(distinct a) as c from gaps group by r, i, k");
     let lines = match query.get("breakdownFilter") {
         Some(_) => "select distinct r, v from named",
         None => "select 1 as r, '' as v",

@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::twin::Twin;
-use super::words::{Lowered, Units, With, actor, condition};
+use super::words::{Lowered, Units, With, actor, asked};
 
 const GAP_MS: u64 = 30 * 60_000;
 
@@ -25,7 +25,7 @@ pub fn lower(twin: &Twin, query: &Json) -> Lowered {
              replaceRegexpOne(path(ifNull(properties.$current_url, '')), '/$', ''), event) as item \
              from events where {} and {} and {own} is not null{excluded}",
             units.within("timestamp"),
-            condition(&query["properties"]),
+            asked(query),
         ),
     );
     with.add(
@@ -86,7 +86,9 @@ pub fn lower(twin: &Twin, query: &Json) -> Lowered {
                 "if(l.len > {limit} and w.n > l.len - {half}, w.n + {} - l.len, w.n)",
                 2 * half + 1
             ),
-            format!("if(l.len > {limit} and w.n = {half} + 1 and w.n <= l.len - {half}, '...', w.item)"),
+            format!(
+                "if(l.len > {limit} and w.n = {half} + 1 and w.n <= l.len - {half}, '...', w.item)"
+            ),
             format!("(l.len <= {limit} or w.n <= {half} + 1 or w.n > l.len - {half})"),
         ),
         (None, Some(_)) => (
@@ -134,13 +136,10 @@ pub fn lower(twin: &Twin, query: &Json) -> Lowered {
         reached.push(format!("select source, target, c, m from k{step}"));
     }
     with.add("reached", &reached.join(" union all "));
-    let text = with.then(
-        "select source, target, c, m from reached order by c desc, source, target",
-    );
+    let text =
+        with.then("select source, target, c, m from reached order by c desc, source, target");
     let shape = |answers: &[Vec<Json>]| {
-        let edge = |row: &Json| {
-            json!({"source": row[0], "target": row[1], "value": row[2], "average_conversion_time": row[3]})
-        };
+        let edge = |row: &Json| json!({"source": row[0], "target": row[1], "value": row[2], "average_conversion_time": row[3]});
         answers[0].iter().map(edge).collect()
     };
     Lowered { texts: vec![text], shape: Box::new(shape) }

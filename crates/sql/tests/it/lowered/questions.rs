@@ -47,7 +47,9 @@ fn filter(made: &mut Made) -> Json {
             let day = format!("2024-03-{}", 10 + made.below(20));
             json!({"key": "$start_timestamp", "type": "session", "operator": "is_date_after", "value": day})
         }
-        17 => json!({"key": "distinct_id", "type": "event_metadata", "operator": "icontains", "value": "-0"}),
+        17 => {
+            json!({"key": "distinct_id", "type": "event_metadata", "operator": "icontains", "value": "-0"})
+        }
         18 => json!({"type": "hogql", "key": "properties.amount > 5"}),
         _ => json!({"type": "hogql", "key": "length(distinct_id) = 4 and toHour(timestamp) < 15"}),
     }
@@ -67,7 +69,8 @@ fn filters(made: &mut Made) -> Json {
 
 fn node(made: &mut Made) -> Json {
     let mut node = json!({"kind": "EventsNode", "properties": filters(made)});
-    node["event"] = one(made, &[json!("a"), json!("b"), json!("c"), json!("$pageview"), json!(null)]);
+    node["event"] =
+        one(made, &[json!("a"), json!("b"), json!("c"), json!("$pageview"), json!(null)]);
     if node["properties"].is_object() {
         node["properties"] = json!([]);
     }
@@ -92,6 +95,9 @@ fn base(made: &mut Made, kind: &str) -> Json {
     };
     if made.chance(20) {
         query["aggregation_group_type_index"] = json!(0);
+    }
+    if made.chance(15) {
+        query["filterTestAccounts"] = json!(true);
     }
     query
 }
@@ -179,6 +185,9 @@ fn measured(made: &mut Made) -> Json {
     let mut node = node_or_action(made);
     let math = made.of(MATHS);
     node["math"] = json!(math);
+    if made.chance(10) {
+        node["math_multiplier"] = json!(2.5);
+    }
     match math {
         "hogql" => {
             node["math_hogql"] = json!(made.of(&[

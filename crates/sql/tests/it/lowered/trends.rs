@@ -165,7 +165,8 @@ impl Series<'_> {
                 return format!("select {bucket} as b, {columns} from {source}");
             }
         };
-        let all: Vec<String> = ["t", "v", "r", "a", "x", "s"].map(|c| format!("e.{c} as {c}")).into();
+        let all: Vec<String> =
+            ["t", "v", "r", "a", "x", "s"].map(|c| format!("e.{c} as {c}")).into();
         format!(
             "select d.b as b, {} from (select b, {bounds} from {}_days) d cross join {source} e \
              where e.t >= d.lo and e.t < d.hi",
@@ -176,6 +177,14 @@ impl Series<'_> {
 
     /// A number for each of the keys.
     fn measured(&self, source: &str, keys: &str) -> String {
+        let one = self.unscaled(source, keys);
+        match self.node["math_multiplier"].as_f64() {
+            None => one,
+            Some(factor) => format!("select {keys}, y * {factor} as y from ({one})"),
+        }
+    }
+
+    fn unscaled(&self, source: &str, keys: &str) -> String {
         let rows = self.spread(source);
         let math = self.math();
         if let Some(math) = math.strip_suffix("_count_per_actor") {
@@ -184,9 +193,7 @@ impl Series<'_> {
             return format!("select {keys}, {own} as y from ({counts}) group by {keys}");
         }
         if self.by_session() && math != "total" {
-            let each = format!(
-                "select {keys}, s, max(x) as c from ({rows}) group by {keys}, s"
-            );
+            let each = format!("select {keys}, s, max(x) as c from ({rows}) group by {keys}, s");
             let own = statistic(math, "c");
             return format!("select {keys}, {own} as y from ({each}) group by {keys}");
         }
@@ -228,7 +235,9 @@ impl Series<'_> {
             );
             with.add(
                 &format!("{mark}_ranks"),
-                &format!("select v, row_number() over (order by w desc, v) as r from {mark}_weights"),
+                &format!(
+                    "select v, row_number() over (order by w desc, v) as r from {mark}_weights"
+                ),
             );
             let (most, others) = (limit(query), others(query));
             let hidden = match hides_others(query) {

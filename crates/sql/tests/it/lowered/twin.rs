@@ -14,6 +14,7 @@ use model::{ActionId, Timestamp};
 use serde_json::{Value as Json, json};
 use warehouse::{Effort, EventRow, Selection, Settings};
 
+use super::words::test_accounts;
 use crate::made::Made;
 use crate::support::{PROJECT, Store, time};
 
@@ -105,6 +106,7 @@ impl Twin {
         let mut world = (*store.world()).clone();
         world.now = time(NOW);
         world.week_starts_monday = week_starts_monday;
+        world.test_account_filters = test_accounts();
         world.expressions = Arc::new(Hogql::new(store.project.clone()));
         let steps = json!([{"event": "a"}, {"event": "b", "properties": [{"key": "browser",
             "type": "event", "operator": "exact", "value": "Chrome"}]}]);

@@ -2,7 +2,7 @@
 
 use jiff::ToSpan as _;
 use jiff::civil::{Date, Weekday};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::twin::{NOW, Twin};
 use crate::clickhouse::Query;
@@ -12,10 +12,13 @@ pub const OTHER: &str = "$$_posthog_breakdown_other_$$";
 /// Between the parts of a value; sorts before all that parts are made of.
 pub const BETWEEN: char = '\t';
 
+/// From the rows of each statement to an answer, as far as they say it.
+pub type Shape = dyn Fn(&[Vec<Json>]) -> Json;
+
 /// Statements that together say what a question asks, and what their rows mean.
 pub struct Lowered {
     pub texts: Vec<Statement>,
-    pub shape: Box<dyn Fn(&[Vec<Json>]) -> Json>,
+    pub shape: Box<Shape>,
 }
 
 pub fn quoted(text: &str) -> String {
@@ -41,7 +44,7 @@ pub fn field(kind: &str, name: &str) -> String {
 }
 
 /// A filter, a list or a group of them.
-pub fn condition(filters: &Json) -> String {
+fn condition(filters: &Json) -> String {
     let list = |all: &[Json], word: &str| match all {
         [] => "1".to_owned(),
         all => format!("({})", all.iter().map(condition).collect::<Vec<_>>().join(word)),
@@ -120,9 +123,23 @@ pub fn named(node: &Json) -> String {
     }
 }
 
+/// What all events of a question must be.
+pub fn asked(query: &Json) -> String {
+    let own = condition(&query["properties"]);
+    match query["filterTestAccounts"] == true {
+        true => format!("({own} and {})", condition(&test_accounts())),
+        false => own,
+    }
+}
+
+/// What the events of everybody but testers are.
+pub fn test_accounts() -> Json {
+    json!([{"key": "plan", "type": "person", "operator": "is_not", "value": "team"}])
+}
+
 /// Which events of a node count for a question.
 pub fn meant(query: &Json, node: &Json) -> String {
-    let all = [named(node), condition(&query["properties"]), condition(&node["properties"])];
+    let all = [named(node), asked(query), condition(&node["properties"])];
     format!("({})", all.join(" and "))
 }
 
@@ -201,9 +218,7 @@ impl Units {
             "month" => from = from.first_of_month(),
             _ => {}
         }
-        let seconds = |date: Date| {
-            date.to_zoned(twin.tz.clone()).unwrap().timestamp().as_second()
-        };
+        let seconds = |date: Date| date.to_zoned(twin.tz.clone()).unwrap().timestamp().as_second();
         let mut len = 0;
         let mut next = from;
         while next <= to && interval != "hour" {
