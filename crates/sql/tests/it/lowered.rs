@@ -27,6 +27,7 @@ use words::Lowered;
 
 /// What is asked of one project.
 const SHARE: u64 = 100;
+const PART: u64 = 2_000;
 /// How much is asked, unless `HEDGEROW_ORACLE_QUERIES` says how much of each.
 const INSIGHTS: u64 = 400;
 const STATEMENTS: u64 = 1_350;
@@ -36,13 +37,20 @@ const _: () = assert!(INSIGHTS + STATEMENTS + agreeing::STATEMENTS >= 2_000);
 /// What is wrong, once ClickHouse has answered.
 type Check = dyn FnOnce(&[Reply]) -> Option<String>;
 
-/// Numbers of what is asked: all, or the one of `HEDGEROW_ORACLE_SEED`.
+/// Numbers of what is asked: all, or from `HEDGEROW_ORACLE_SEED` on, that one alone unless
+/// `HEDGEROW_ORACLE_QUERIES` says how many.
 fn seeds(count: u64) -> Range<u64> {
     let number = |name: &str| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
-    match number("HEDGEROW_ORACLE_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("HEDGEROW_ORACLE_QUERIES").unwrap_or(count),
+    match (number("HEDGEROW_ORACLE_SEED"), number("HEDGEROW_ORACLE_QUERIES")) {
+        (Some(seed), many) => seed..seed + many.unwrap_or(1),
+        (None, many) => 0..many.unwrap_or(count),
     }
+}
+
+/// What one process of ClickHouse is asked.
+fn parts(seeds: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let end = seeds.end;
+    seeds.clone().step_by(PART as usize).map(move |start| start..end.min(start + PART))
 }
 
 fn lower(twin: &Twin, query: &Json) -> Lowered {
@@ -134,7 +142,7 @@ fn projects<T>(
     let numbers = seeds.start / SHARE..=(seeds.end - 1) / SHARE;
     let project = |number: u64| {
         let own = folder.join(number.to_string());
-        std::fs::create_dir(&own).unwrap();
+        std::fs::create_dir_all(&own).unwrap();
         let twin = Twin::new(number, zones, &own);
         let own = seeds.clone().filter(|seed| seed / SHARE == number);
         let asked = own.map(|seed| (seed, ask(&mut Made::new(seed), &twin))).collect();
@@ -172,10 +180,14 @@ fn operators_and_statements_and_clickhouse_agree_on_insights() {
             Some(format!("{head}\noperators and statements{place}\n{}", texts.join("\n")))
         }) as Box<Check>
     };
-    let projects = projects(folder.path(), ZONES, &seeds, ask);
-    let (count, wrong) = compare(&projects, theirs, ours);
-    report("insights", &seeds, count, &wrong);
-    assert_eq!(count as u64, seeds.end - seeds.start);
+    let mut count = 0;
+    for part in parts(&seeds) {
+        let projects = projects(folder.path(), ZONES, &part, ask);
+        let (own, wrong) = compare(&projects, theirs, ours);
+        report("insights", &part, own, &wrong);
+        count += own as u64;
+    }
+    assert_eq!(count, seeds.end - seeds.start);
 }
 
 #[test]
@@ -192,8 +204,12 @@ fn our_engine_and_clickhouse_agree_on_statements() {
             apart(&[&text], &ours, theirs).map(|why| format!("{head}\n{why}"))
         }) as Box<Check>
     };
-    let projects = projects(folder.path(), &ZONES[..ZONES.len() - 1], &seeds, ask);
-    let (count, wrong) = compare(&projects, theirs, ours);
-    report("statements", &seeds, count, &wrong);
-    assert_eq!(count as u64, seeds.end - seeds.start);
+    let mut count = 0;
+    for part in parts(&seeds) {
+        let projects = projects(folder.path(), &ZONES[..ZONES.len() - 1], &part, ask);
+        let (own, wrong) = compare(&projects, theirs, ours);
+        report("statements", &part, own, &wrong);
+        count += own as u64;
+    }
+    assert_eq!(count, seeds.end - seeds.start);
 }
