@@ -103,11 +103,12 @@ fn base(made: &mut Made, kind: &str) -> Json {
 }
 
 fn breakdown(made: &mut Made, several: bool) -> Option<Json> {
-    let mut part = || match made.below(9) {
+    let mut part = || match made.below(10) {
         0..=3 => json!({"type": "event", "property": "browser"}),
         4 | 5 => json!({"type": "person", "property": "plan"}),
         6 => json!({"type": "group", "property": "tier", "group_type_index": 0}),
         7 => json!({"type": "hogql", "property": "upper(event)"}),
+        8 => json!({"type": "session", "property": "$session_duration"}),
         _ => json!({"type": "event_metadata", "property": "distinct_id"}),
     };
     let (a, b) = (part(), part());
@@ -117,6 +118,11 @@ fn breakdown(made: &mut Made, several: bool) -> Option<Json> {
         }
         0..=2 => json!({ "breakdowns": [a] }),
         3 if several && a != b => json!({ "breakdowns": [a, b] }),
+        3 if several => json!({
+            "breakdown_type": "event",
+            "breakdown": "$current_url",
+            "breakdown_normalize_url": true,
+        }),
         _ => return None,
     };
     if made.chance(50) {
@@ -255,7 +261,13 @@ fn trends(made: &mut Made, twin: &Twin) -> Json {
     if let Some(breakdown) = breakdown(made, true) {
         query["breakdownFilter"] = breakdown;
     }
-    if made.chance(25) && interval == "day" && query["dateRange"].get("date_to").is_some() {
+    if !formula && made.chance(8) {
+        let cohorts = json!([[5, 6], [6], ["all", 5], 5]);
+        let one = cohorts[made.below(4) as usize].clone();
+        query["breakdownFilter"] = json!({"breakdown_type": "cohort", "breakdown": one});
+        // Lines are ordered before they are smoothed.
+        query["trendsFilter"].as_object_mut().unwrap().remove("smoothingIntervals");
+    } else if made.chance(25) && interval == "day" && query["dateRange"].get("date_to").is_some() {
         query["compareFilter"] = json!({"compare": true});
         if made.chance(30) {
             query["compareFilter"]["compare_to"] = json!("-1w");

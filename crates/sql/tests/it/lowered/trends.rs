@@ -15,6 +15,8 @@ struct Series<'a> {
     units: &'a Units,
     /// Before the names of its statements.
     mark: char,
+    /// Whose events count, beside all else.
+    of: &'a str,
 }
 
 fn is_total(query: &Json) -> bool {
@@ -27,6 +29,9 @@ fn is_cumulative(query: &Json) -> bool {
 }
 
 pub fn lower(twin: &Twin, query: &Json) -> Lowered {
+    if query["breakdownFilter"]["breakdown_type"] == "cohort" {
+        return by_cohort(twin, query);
+    }
     let now = Units::of(twin, query);
     let mut periods = vec![now.clone()];
     if query["compareFilter"]["compare"] == true {
@@ -44,7 +49,7 @@ pub fn lower(twin: &Twin, query: &Json) -> Lowered {
         let all: Vec<Series<'_>> = nodes
             .iter()
             .zip('a'..)
-            .map(|(node, mark)| Series { query, node, units, mark })
+            .map(|(node, mark)| Series { query, node, units, mark, of: "1" })
             .collect();
         match query["trendsFilter"]["formula"].as_str() {
             Some(formula) => texts.push(combined(&all, formula)),
@@ -53,6 +58,53 @@ pub fn lower(twin: &Twin, query: &Json) -> Lowered {
     }
     let query = query.clone();
     let shape = move |answers: &[Vec<Json>]| shape(&query, answers);
+    Lowered { texts, shape: Box::new(shape) }
+}
+
+/// A series for the members of each cohort, the heaviest first.
+fn by_cohort(twin: &Twin, query: &Json) -> Lowered {
+    let cohorts: Vec<Json> = match &query["breakdownFilter"]["breakdown"] {
+        Json::Array(all) => all.clone(),
+        one => vec![one.clone()],
+    };
+    let mut plain = query.clone();
+    plain.as_object_mut().unwrap().remove("breakdownFilter");
+    let units = Units::of(twin, query);
+    let mut texts = Vec::new();
+    for node in plain["series"].as_array().unwrap() {
+        for cohort in &cohorts {
+            let of = match cohort.is_number() {
+                false => "1".to_owned(),
+                true => format!(
+                    "person_id in (select person_id from cohort_people where cohort_id = {cohort})"
+                ),
+            };
+            let (query, units) = (&plain, &units);
+            texts.push(Series { query, node, units, mark: 'a', of: &of }.statement());
+        }
+    }
+    let query = plain.clone();
+    let shape = move |answers: &[Vec<Json>]| {
+        let mut items = Vec::new();
+        for lines in answers.chunks(cohorts.len()) {
+            let mut own: Vec<Json> = lines
+                .iter()
+                .zip(&cohorts)
+                .map(|(rows, cohort)| {
+                    let mut item = shape(&query, std::slice::from_ref(rows))[0].take();
+                    item["breakdown_value"] = cohort.clone();
+                    item
+                })
+                .collect();
+            let weight = |item: &Json| {
+                let total = item.get("aggregated_value").unwrap_or(&item["count"]);
+                total.as_f64().unwrap()
+            };
+            own.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+            items.extend(own);
+        }
+        Json::Array(items)
+    };
     Lowered { texts, shape: Box::new(shape) }
 }
 
@@ -119,10 +171,10 @@ impl Series<'_> {
         ];
         let first = match self.math() {
             "first_time_for_user" => Some(named(self.node)),
-            "first_matching_event_for_user" => Some(meant.clone()),
+            "first_matching_event_for_user" => Some(format!("{meant} and {}", self.of)),
             _ => None,
         };
-        tests.push(meant);
+        tests.extend([meant, self.of.to_owned()]);
         if self.needs_actor() {
             tests.push(format!("{own} is not null"));
         }

@@ -158,6 +158,11 @@ pub fn value(query: &Json) -> String {
         format!("ifNull(nullIf(toString({own}), ''), '{NULL}')")
     };
     match filter["breakdowns"].as_array() {
+        None if filter["breakdown_normalize_url"] == true => {
+            let own = field("event", filter["breakdown"].as_str().unwrap());
+            let bare = format!("replaceRegexpOne({own}, '[?#].*', '')");
+            format!("ifNull(replaceRegexpOne({bare}, '/$', ''), '{NULL}')")
+        }
         None => part(&filter["breakdown_type"], &filter["breakdown"]),
         Some(all) => {
             let parts: Vec<String> =
