@@ -290,7 +290,7 @@ pub(crate) fn in_list(what: Node, items: Vec<Node>, negated: bool) -> (Test, Vec
             if args.is_null(0, row) {
                 return negated;
             }
-            let key = keys[0].at(args.row_of(0, row));
+            let Some(key) = keys[0].whole(args.row_of(0, row)) else { return negated };
             let equals =
                 |no: usize| !args.is_null(no, row) && keys[no].at(args.row_of(no, row)) == key;
             (has(&set, &key) || (1..keys.len()).any(equals)) != negated
@@ -324,7 +324,7 @@ pub(crate) fn in_array(kind: Kind, element: Kind, negated: bool) -> Test {
             if args.is_null(0, row) {
                 return negated;
             }
-            let key = keys.at(args.row_of(0, row));
+            let Some(key) = keys.whole(args.row_of(0, row)) else { return negated };
             let found = match &set {
                 Some(set) => set.contains(&key),
                 None => lists.at(row).any(|at| lists.values.is_valid(at) && elements.at(at) == key),

@@ -70,6 +70,14 @@ impl<'a> Keys<'a> {
         Self { array, parts }
     }
 
+    /// None for a tuple that has a null: it is in no list.
+    pub fn whole(&self, row: usize) -> Option<Key<'a>> {
+        match (&self.parts, self.at(row)) {
+            (Parts::Tuple(_), Key::Parts(parts)) if parts.contains(&Key::Null) => None,
+            (_, key) => Some(key),
+        }
+    }
+
     pub fn at(&self, row: usize) -> Key<'a> {
         if self.array.is_null(row) {
             return Key::Null;

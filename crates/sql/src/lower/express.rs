@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
 use datafusion_common::ScalarValue;
@@ -160,8 +161,10 @@ impl Lower {
         Ok(Apply::expr("in", vec![what], ty, move |arrays, _| {
             let columns = members.columns(&arrays[0]);
             let has = members.seen.has(&columns)?;
-            let nulls = arrays[0].logical_nulls();
-            let valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+            // Nothing equals a null, nor a tuple that has one.
+            let nulls: Vec<NullBuffer> =
+                arrays[..1].iter().chain(&columns).filter_map(|one| one.logical_nulls()).collect();
+            let valid = |row: usize| nulls.iter().all(|nulls| nulls.is_valid(row));
             let has = has.into_iter().enumerate();
             let truth: BooleanArray =
                 has.map(|(row, has)| Some((has && valid(row)) != negated)).collect();

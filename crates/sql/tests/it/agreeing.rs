@@ -1,54 +1,23 @@
 //! Ours against ClickHouse, on statements made up by seed over the same events.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 
 use model::definition::{PropertyOwner, PropertyType};
 use model::person::person_uuid;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use warehouse::Settings;
 
+use crate::clickhouse::{self, Lot, Reply, disagreement, report};
 use crate::made::{Made, WRITTEN, statement};
 use crate::support::{PROJECT, Store, time};
 
-const STATEMENTS: u64 = 260;
+pub const STATEMENTS: u64 = 260;
 const EVENTS: u64 = 2_000;
 const PERSONS: u64 = 40;
 const NAMES: [&str; 4] = ["view", "click", "signup", "pay"];
 const BROWSERS: [&str; 3] = ["Chrome", "Safari", "Firefox"];
 /// Fourteen days.
 const SPAN_MICROS: u64 = 14 * 24 * 3600 * 1_000_000;
-
-/// Where `tools/install-test-deps` puts Python's packages.
-fn python() -> PathBuf {
-    let folder = std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from).unwrap_or_else(|| {
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
-        cache.unwrap_or_else(home).join("hedgerow/test-deps")
-    });
-    folder.join("venv/bin/python")
-}
-
-fn theirs(setup: &[String], queries: &[String]) -> Vec<Result<Json, String>> {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/oracle.py");
-    let mut child = Command::new(python())
-        .arg(script)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("run tools/install-test-deps first");
-    let input = json!({"setup": setup, "queries": queries}).to_string();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "run tools/install-test-deps first");
-    let answers: Vec<Json> = serde_json::from_slice(&output.stdout).unwrap();
-    let one = |one: Json| match one.get("refusal") {
-        Some(why) => Err(why.to_string()),
-        None => Ok(one["rows"].clone()),
-    };
-    answers.into_iter().map(one).collect()
-}
 
 /// The same events in a store of ours and as statements that make ClickHouse's tables.
 fn stores(folder: &Path) -> (Store, Vec<String>) {
@@ -145,56 +114,27 @@ fn stores(folder: &Path) -> (Store, Vec<String>) {
     (store, setup)
 }
 
-/// Equal, but for the last digits of floats and how whole ones are written.
-fn same(ours: &Json, theirs: &Json) -> bool {
-    match (ours, theirs) {
-        (Json::Number(a), Json::Number(b)) => {
-            let (Some(x), Some(y)) = (a.as_f64(), b.as_f64()) else { return a == b };
-            a == b || (x - y).abs() <= 1e-9 * x.abs().max(y.abs()).max(1e-3)
-        }
-        (Json::Array(a), Json::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
-        }
-        (Json::Object(a), Json::Object(b)) => {
-            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| same(a, b)))
-        }
-        _ => ours == theirs,
-    }
-}
-
 #[test]
 fn statements_mean_what_they_mean_in_clickhouse() {
     let folder = tempfile::tempdir().unwrap();
     let (store, setup) = stores(folder.path());
+    let seeds = 0..STATEMENTS;
     let mut texts: Vec<String> =
-        (0..STATEMENTS).map(|seed| statement(&mut Made::new(seed))).collect();
+        seeds.clone().map(|seed| statement(&mut Made::new(seed))).collect();
     texts.extend(WRITTEN.iter().map(|text| (*text).to_owned()));
-    let mut wrong = Vec::new();
-    let mut refused = 0;
-    for (text, theirs) in texts.iter().zip(theirs(&setup, &texts)) {
-        let ours = match store.ask(text) {
-            Ok(answer) => json!(answer.rows),
-            Err(error) => {
-                wrong.push(format!("{text}\n  ours:   {error:?}\n  theirs: {theirs:?}"));
-                continue;
-            }
-        };
-        match theirs {
-            Ok(theirs) if same(&ours, &theirs) => {}
-            Ok(theirs) => {
-                let at = ours.as_array().unwrap().iter().zip(theirs.as_array().unwrap());
-                let first = at.enumerate().find(|(_, (a, b))| !same(a, b));
-                let counts = (ours.as_array().unwrap().len(), theirs.as_array().unwrap().len());
-                wrong.push(format!("{text}\n  rows {counts:?}, first that differ: {first:?}"));
-            }
-            // A statement of ours that is none of theirs proves nothing.
-            Err(why) => {
-                refused += 1;
-                wrong.push(format!("{text}\n  refused: {why}"));
-            }
-        }
-    }
-    let shown: Vec<&str> = wrong.iter().take(12).map(String::as_str).collect();
-    let shown = shown.join("\n");
-    assert!(wrong.is_empty(), "{} differ, {refused} refused:\n{shown}", wrong.len());
+    let queries = texts.iter().map(Into::into).collect();
+    let theirs = clickhouse::ask(&[Lot { setup, zone: "UTC", queries }]);
+    let ours: Vec<Reply> = texts
+        .iter()
+        .map(|text| store.ask(text).map(|answer| json!(answer.rows)))
+        .map(|answer| answer.map_err(|error| format!("{error:?}")))
+        .collect();
+    let theirs = theirs.join().unwrap().remove(0);
+    let each = texts.iter().zip(ours.iter().zip(&theirs)).enumerate();
+    let wrong: Vec<String> = each
+        .filter_map(|(seed, (text, (ours, theirs)))| {
+            Some(format!("seed {seed}\n{}", disagreement(text, ours, theirs)?))
+        })
+        .collect();
+    report("statements over many events", &seeds, texts.len(), &wrong);
 }

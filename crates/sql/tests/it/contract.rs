@@ -402,3 +402,14 @@ fn aggregates_of_nothing_are_zero_or_null() {
 fn what_is_no_number_is_null() {
     f1().check("select 0/0, 1/0, -1/0", json!([[null, null, null]]));
 }
+
+#[test]
+fn a_tuple_with_a_null_is_in_no_list_and_in_no_rows() {
+    let store = f1();
+    store.check("select count() from events where (properties.amount, event) in (select properties.amount, event from events)", json!([[3]]));
+    store.check("select count() from events where (properties.amount, event) not in (select properties.amount, event from events)", json!([[2]]));
+    store.check(
+        "select (null, 1) in ((null, 1), (2, 3)), (null, 1) not in ((null, 1), (2, 3))",
+        json!([[0, 1]]),
+    );
+}

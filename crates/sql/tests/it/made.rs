@@ -7,27 +7,36 @@
 pub struct Made(u64);
 
 impl Made {
+    /// Seeds are mixed first: those of neighbours would give the same numbers, one later.
     pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        Self(mixed(seed.wrapping_add(1)))
     }
 
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
+        mixed(self.0) % end
     }
 
-    fn of<'a>(&mut self, items: &[&'a str]) -> &'a str {
+    /// As often as this many times out of a hundred.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    pub fn of<'a>(&mut self, items: &[&'a str]) -> &'a str {
         items[self.below(items.len() as u64) as usize]
     }
 
-    fn some<'a>(&mut self, items: &[&'a str], count: u64) -> Vec<&'a str> {
+    pub fn some<'a>(&mut self, items: &[&'a str], count: u64) -> Vec<&'a str> {
         let mut left = items.to_vec();
         let count = count.min(left.len() as u64);
         (0..count).map(|_| left.swap_remove(self.below(left.len() as u64) as usize)).collect()
     }
+}
+
+fn mixed(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 const KEYS: &[&str] = &[

@@ -72,10 +72,14 @@ impl Store {
 
     /// A person of this number with these ids.
     pub fn person(&mut self, no: u32, ids: &[&str], properties: Json) {
+        self.person_since(time("2024-01-01T00:00:00Z"), no, ids, properties);
+    }
+
+    pub fn person_since(&mut self, created_at: Timestamp, no: u32, ids: &[&str], properties: Json) {
         let uuid = person_uuid(PROJECT, ids[0]);
         let facts = PersonFacts {
             uuid,
-            created_at: time("2024-01-01T00:00:00Z"),
+            created_at,
             is_identified: true,
             properties: properties.to_string().into(),
         };
