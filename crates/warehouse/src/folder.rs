@@ -22,7 +22,16 @@ pub(crate) struct Folder {
     dir: PathBuf,
     faults: Faults,
     /// Held as long as the warehouse is open.
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Closing alone would leave the lock with a child process that is just being started.
+        if let Err(error) = self.lock.unlock() {
+            tracing::warn!(%error, "could not unlock the warehouse");
+        }
+    }
 }
 
 impl Folder {
@@ -30,7 +39,7 @@ impl Folder {
         fs::create_dir_all(dir).map_err(Error::io("create the warehouse's folder"))?;
         let lock = File::create(dir.join(LOCK)).map_err(Error::io("create the lock file"))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Folder { dir: dir.to_owned(), faults, _lock: lock }),
+            Ok(()) => Ok(Folder { dir: dir.to_owned(), faults, lock }),
             Err(TryLockError::WouldBlock) => Err(Error::Locked { folder: dir.to_owned() }),
             Err(TryLockError::Error(error)) => Err(Error::io("lock the warehouse")(error)),
         }
