@@ -77,7 +77,7 @@ impl<'c> Buckets<'c> {
         flags: usize,
         key: impl Fn(usize) -> &'k str,
     ) -> Self {
-        if identifier.is_empty() || wanted.len() < LANES / 2 {
+        if identifier.is_empty() || wanted.len() < LANES {
             return Self::none();
         }
         let mut known = vec![[f64::NAN; 2]; flags];
@@ -88,7 +88,7 @@ impl<'c> Buckets<'c> {
                 let parts = [key(*flag as usize), ".", identifier, kind.salt()];
                 fits[lane] = blocks.set(lane, parts);
             }
-            let heads = blocks.heads();
+            let Some(heads) = blocks.heads() else { return Self::none() };
             for (lane, (flag, kind)) in some.iter().enumerate().filter(|(lane, _)| fits[*lane]) {
                 known[*flag as usize][*kind as usize] = share(heads[lane]);
             }

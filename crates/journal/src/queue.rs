@@ -14,9 +14,9 @@ use crate::{Batch, Error, Position, Result};
 const GROUP_BYTES_MAX: u64 = 8 << 20;
 
 /// From so many requests in one group on, more are on their way while it is written: the next
-/// group waits a moment for as many, since a sync costs the same for all of them.
+/// group waits a moment for somewhat more, since a sync costs the same for all of them.
 const CROWD: usize = 8;
-const CROWD_WAIT: Duration = Duration::from_micros(300);
+const CROWD_WAIT: Duration = Duration::from_micros(400);
 
 /// What a request costs beside its bytes, so that the bound also bounds their number.
 pub(crate) const REQUEST_BYTES: u64 = 256;
@@ -85,7 +85,8 @@ impl Queue {
         };
         let mut waiting = lock(&self.waiting);
         if before >= CROWD {
-            let gathered = self.arrived.wait_timeout_while(waiting, CROWD_WAIT, wanting(before));
+            let gathered =
+                self.arrived.wait_timeout_while(waiting, CROWD_WAIT, wanting(before + before / 4));
             waiting = gathered.unwrap_or_else(PoisonError::into_inner).0;
         }
         let waiting = self.arrived.wait_while(waiting, wanting(1));

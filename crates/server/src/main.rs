@@ -24,7 +24,7 @@ mod values;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    memory::settle();
+    memory::start();
     match cli::run(&cli::command().get_matches()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

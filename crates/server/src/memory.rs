@@ -12,27 +12,37 @@ const PURGE_DELAY: c_int = 15;
 /// pipeline's time if it happens at once; for a second, the default, a busy server would hold far
 /// more than it needs.
 const DELAY_MS: c_long = 100;
+/// What starting took is not needed again.
+const STARTING: Duration = Duration::from_secs(1);
+const GIVE_BACK_EVERY: Duration = Duration::from_secs(2);
 
-/// Starting leaves some behind.
-pub(crate) const GIVE_BACK_FIRST: Duration = Duration::from_millis(200);
-pub(crate) const GIVE_BACK_EVERY: Duration = Duration::from_secs(2);
-
-/// Bodies of 20 MB from 64 senders would hold over 1 GB until somebody looks, and 458 MB even if it
-/// is for ten milliseconds: what held one is given back when it is freed.
-pub(crate) fn settle() {
-    set_delay(DELAY_MS);
+/// Before anything else.
+pub(crate) fn start() {
+    set_delay(0);
     journal::Buffer::when_large_is_freed(give_back);
+}
+
+/// As long as the server runs. Bodies of 20 MB from 64 senders would hold over 1 GB until somebody
+/// looks, and 458 MB even if it is for ten milliseconds: what held one is given back when it is
+/// freed. What else was freed is given back here, since while nothing happens nobody else does.
+pub(crate) async fn tend() {
+    tokio::time::sleep(STARTING).await;
+    set_delay(DELAY_MS);
+    loop {
+        tokio::time::sleep(GIVE_BACK_EVERY).await;
+        give_back();
+    }
 }
 
 #[allow(unsafe_code, reason = "the allocator has no other way in")]
 fn set_delay(milliseconds: c_long) {
-    // SAFETY: no other thread runs yet.
+    // SAFETY: one aligned number, which others read before or after.
     unsafe { libmimalloc_sys::mi_option_set(PURGE_DELAY, milliseconds) };
 }
 
 /// Returns pages without a block to the system, whoever freed them.
 #[allow(unsafe_code, reason = "the allocator has no other way in")]
-pub(crate) fn give_back() {
+fn give_back() {
     // SAFETY: it may be called by any thread at any time.
     unsafe { libmimalloc_sys::mi_collect(true) };
 }

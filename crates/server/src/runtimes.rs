@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 const BLOCKING_THREADS_MAX: usize = 64;
 /// How far the rest stands back while requests wait for a processor: what was answered is safe in
 /// the journal, and can be applied a moment later.
-const BEHIND_NICENESS: i32 = 10;
+const BEHIND_NICENESS: i32 = 19;
 
 /// A thread that ended takes the record of its costs with it.
 const KEEP_ALIVE: Duration = Duration::from_secs(3_600);

@@ -88,7 +88,7 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
     );
     let mut http = Http::new(api::Service::new(app.clone()), settings);
     let chores = tokio::spawn(tend_cohorts(catalog.clone(), flags.clone(), app.queries().clone()));
-    let tidying = tokio::spawn(give_memory_back());
+    let tidying = tokio::spawn(memory::tend());
     // Nobody has to listen to this; the log says it too.
     let address = listener.local_addr()?;
     let _ = say(&format!("listening on http://{address}\n"));
@@ -149,16 +149,6 @@ async fn tend_cohorts(catalog: Catalog, flags: Flags, queries: Queries) {
         }
         // Nobody wanting one for a while is as good a reason to look.
         let _ = tokio::time::timeout(COHORT_CHECK, catalog.cohort_wanted()).await;
-    }
-}
-
-/// While nothing happens, nobody else would.
-async fn give_memory_back() {
-    let mut wait = memory::GIVE_BACK_FIRST;
-    loop {
-        tokio::time::sleep(wait).await;
-        memory::give_back();
-        wait = memory::GIVE_BACK_EVERY;
     }
 }
 
