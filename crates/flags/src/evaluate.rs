@@ -26,7 +26,7 @@ impl Slot {
 struct Given<'g, 's> {
     slots: &'g [Slot],
     answers: &'g [Answer<'s>],
-    buckets: &'g Buckets<'g>,
+    buckets: &'g Buckets<'g, 's>,
 }
 
 impl<'g, 's> Given<'g, 's> {
@@ -54,17 +54,16 @@ impl FlagSet {
         let mut slots: Vec<Slot> = vec![Slot::EMPTY; self.flags.len()];
         let mut answers = Vec::with_capacity(self.flags.len());
         let mut errors = false;
-        let buckets = match asked {
+        let mut buckets = match asked {
             Some(_) => Buckets::none(),
-            None => Buckets::of(context.distinct_id, &self.hashed, self.flags.len(), |flag| {
-                &self.flags[flag].key
-            }),
+            None => Buckets::of(context.distinct_id, &self.hashed),
         };
         for at in &self.order {
             let flag = &self.flags[*at];
             let wanted = asked.as_ref().is_none_or(|asked| asked[*at]) && selection.admits(flag);
             if wanted {
                 trace.flag(&flag.key);
+                buckets.reach(*at, |flag| &self.flags[flag].key);
                 let given = Given { slots: &slots, answers: &answers, buckets: &buckets };
                 let answer = self.answer(*at, context, given, trace);
                 errors |= answer.failure.is_some() || self.standing[*at] == Standing::Cyclic;

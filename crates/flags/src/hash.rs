@@ -58,42 +58,54 @@ impl Kind {
     }
 }
 
-/// Buckets of one identifier that were worked out together.
-pub(crate) struct Buckets<'c> {
+/// Flags whose buckets are worked out together: few enough that they are still at hand when they
+/// are decided, of however many.
+const WINDOW: usize = 64;
+
+/// Buckets of one identifier, worked out some flags ahead.
+pub(crate) struct Buckets<'c, 's> {
     identifier: &'c str,
-    /// Of each flag, by [`Kind`]; not a number where there is none.
+    /// What is still to be worked out, in the order of flags.
+    wanted: &'s [(u32, Kind)],
+    /// Of each flag so far, by [`Kind`]; not a number where there is none.
     known: Vec<[f64; 2]>,
 }
 
-impl<'c> Buckets<'c> {
+impl<'c, 's> Buckets<'c, 's> {
     pub(crate) fn none() -> Self {
-        Self { identifier: "", known: Vec::new() }
+        Self { identifier: "", wanted: &[], known: Vec::new() }
     }
 
-    /// `wanted` are flags by their place among `keys`.
-    pub(crate) fn of<'k>(
-        identifier: &'c str,
-        wanted: &[(u32, Kind)],
-        flags: usize,
-        key: impl Fn(usize) -> &'k str,
-    ) -> Self {
-        if identifier.is_empty() || wanted.len() < LANES {
-            return Self::none();
+    /// `wanted` are flags by their place, in that order.
+    pub(crate) fn of(identifier: &'c str, wanted: &'s [(u32, Kind)]) -> Self {
+        match identifier.is_empty() || wanted.len() < LANES {
+            true => Self::none(),
+            false => Self { identifier, wanted, known: Vec::new() },
         }
-        let mut known = vec![[f64::NAN; 2]; flags];
+    }
+
+    /// Has the buckets of a flag and those behind it ready.
+    pub(crate) fn reach<'k>(&mut self, flag: usize, key: impl Fn(usize) -> &'k str) {
+        if flag < self.known.len() || self.wanted.is_empty() {
+            return;
+        }
+        let end = flag + WINDOW;
+        self.known.resize(end, [f64::NAN; 2]);
+        let split = self.wanted.partition_point(|(flag, _)| (*flag as usize) < end);
+        let (now, later) = self.wanted.split_at(split);
+        self.wanted = later;
         let mut blocks = Blocks::new();
-        for some in wanted.chunks(LANES) {
+        for some in now.chunks(LANES) {
             let mut fits = [false; LANES];
             for (lane, (flag, kind)) in some.iter().enumerate() {
-                let parts = [key(*flag as usize), ".", identifier, kind.salt()];
+                let parts = [key(*flag as usize), ".", self.identifier, kind.salt()];
                 fits[lane] = blocks.set(lane, parts);
             }
-            let Some(heads) = blocks.heads() else { return Self::none() };
+            let Some(heads) = blocks.heads() else { return };
             for (lane, (flag, kind)) in some.iter().enumerate().filter(|(lane, _)| fits[*lane]) {
-                known[*flag as usize][*kind as usize] = share(heads[lane]);
+                self.known[*flag as usize][*kind as usize] = share(heads[lane]);
             }
         }
-        Self { identifier, known }
     }
 
     pub(crate) fn get(&self, flag: usize, kind: Kind, identifier: &str) -> Option<f64> {

@@ -50,6 +50,35 @@ fn conditions_are_tried_in_order_and_the_highest_reason_is_told() {
     }
 }
 
+#[test]
+fn a_flag_among_many_answers_as_if_it_were_alone() {
+    let variants = json!({"variants": [
+        {"key": "a", "rollout_percentage": 30}, {"key": "b", "rollout_percentage": 70}]});
+    let filters = |at: i64| match at % 4 {
+        0 => json!({"groups": [{"rollout_percentage": at % 100}]}),
+        1 => json!({"groups": [{"rollout_percentage": 60}], "multivariate": variants}),
+        2 => json!({"groups": [{}], "multivariate": variants}),
+        _ => json!({"groups": [group(json!([is("plan", "pro")]), json!(50))]}),
+    };
+    let key = |at: i64| format!("flag-{}-{at}", "x".repeat(at as usize % 40));
+    let all: Vec<_> = (0..300).map(|at| flag(at, &key(at), filters(at))).collect();
+    let set = compile(&all);
+    let mut on = 0;
+    for id in ["u", "user_123456", "0190f3a2-7b1c-7000-8000-1234567890ab", &"long ".repeat(20), ""]
+    {
+        let context = person(id, json!({"plan": "pro"}));
+        let answers = set.evaluate(&context, &everything());
+        for one in &all {
+            let alone = compile(std::slice::from_ref(one));
+            let alone = alone.evaluate(&context, &everything());
+            let among = answer_of(&answers, &one.key);
+            assert_eq!(shown(among), shown(&alone.answers[0]), "{} for {id}", one.key);
+            on += usize::from(among.enabled);
+        }
+    }
+    assert!((500..1_400).contains(&on), "{on} of 1500 are on");
+}
+
 // contract: flags 60-62
 #[test]
 fn the_first_match_decides_the_variant_and_only_its_payload_is_given() {
