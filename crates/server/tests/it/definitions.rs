@@ -10,6 +10,7 @@ both! {
     an_event_definition_can_be_made_by_hand,
     property_definitions_tell_whose_they_are_and_what_they_hold,
     an_event_tells_how_often_it_came_in_thirty_days,
+    groups_have_definitions_of_their_own_and_names_a_bound,
 }
 
 const EVENTS: &str = "/api/projects/1/event_definitions/";
@@ -241,4 +242,33 @@ fn an_event_tells_how_often_it_came_in_thirty_days(store: Store) {
     assert_eq!(volume(&server, "signup"), 6, "once each, also after a restart");
     let unseen = server.post(EVENTS, json!({ "name": "never" })).expect(201).json();
     assert_eq!(unseen["volume_30_day"], 0);
+}
+
+// contract: ingestion 116, 124, 126
+fn groups_have_definitions_of_their_own_and_names_a_bound(store: Store) {
+    let server = Server::start(store);
+    let identify = |set: Value| {
+        json!({ "event": "$groupidentify", "distinct_id": "u", "properties": {
+            "$group_type": "company", "$group_key": "acme", "$group_set": set } })
+    };
+    let (long, fits) = ("x".repeat(201), "y".repeat(200));
+    server.ingest(&[
+        identify(json!({ "name": "A", "seats": 3 })),
+        identify(json!({ "seats": 5 })),
+        event("e", json!({ &long: 1, &fits: 2 })),
+    ]);
+    let found = "/api/projects/1/groups/find/?group_type_index=0&group_key=acme";
+    let group = server.get(found).expect(200).json();
+    assert_eq!(group["group_properties"], json!({ "name": "A", "seats": 5 }));
+
+    let of = |query: &str| {
+        let page = server.get(&format!("{PROPERTIES}?{query}")).expect(200).json();
+        names(&page).into_iter().map(str::to_owned).collect::<Vec<String>>()
+    };
+    assert_eq!(of("type=group&group_type_index=0"), ["name", "seats"]);
+    let events = of("type=event&limit=100");
+    assert!(!events.contains(&"seats".to_owned()) && !events.contains(&long), "{events:?}");
+    assert!(events.contains(&fits), "{events:?}");
+    let stored = server.get("/api/projects/1/events/?event=e").expect(200).json();
+    assert_eq!(stored["results"][0]["properties"][&long], 1);
 }

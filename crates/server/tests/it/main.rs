@@ -50,6 +50,7 @@ mod packaging;
 mod pages;
 mod people;
 mod persons;
+mod places;
 mod projects;
 mod queries;
 mod readme;
