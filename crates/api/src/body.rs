@@ -198,14 +198,17 @@ pub(crate) fn is_json(content_type: &str) -> bool {
 /// JSON is read to a depth of 128. What is kept of a body is wrapped before it is read again, so
 /// it stays well below.
 const DEPTH_MAX: usize = 100;
+const TOO_DEEP: &str = "Nested deeper than 100 levels.";
 
 /// Why a body is no JSON, or none that can be read.
 fn unread(bytes: &[u8], why: &serde_json::Error) -> Error {
     if !is_too_deep(why) {
         return Error::parse(format!("JSON parse error - {why}"));
     }
-    // Its fields can be told apart all the same.
-    let fields: BTreeMap<String, &RawValue> = serde_json::from_slice(bytes).unwrap_or_default();
+    // Its fields can be told apart all the same, if it is JSON.
+    let Ok(fields) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(bytes) else {
+        return Error::parse(TOO_DEEP);
+    };
     let is_deep = |field: &RawValue| {
         serde_json::from_str::<Value>(field.get()).is_err_and(|why| is_too_deep(&why))
     };
@@ -219,10 +222,9 @@ fn is_too_deep(why: &serde_json::Error) -> bool {
 }
 
 fn too_deep(attr: Option<String>) -> Error {
-    let detail = format!("Nested deeper than {DEPTH_MAX} levels.");
     match attr {
-        None => Error::refused(detail),
-        Some(attr) => Error::invalid(attr, "invalid_input", detail),
+        None => Error::refused(TOO_DEEP),
+        Some(attr) => Error::invalid(attr, "invalid_input", TOO_DEEP),
     }
 }
 
