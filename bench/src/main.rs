@@ -29,11 +29,7 @@ async fn run() -> Result<ExitCode> {
         Ok(events) => events.parse().context("BENCH_EVENTS is not a number")?,
         Err(_) => EVENTS,
     };
-    let pace = capture::pace().await?;
-    println!(
-        "a bare request costs {pace:.2} times what it did where bounds on processor time were set"
-    );
-    let mut report = Report::new(pace);
+    let mut report = Report::default();
     if wanted("start") {
         starting::run(&mut report)?;
     }

@@ -11,8 +11,12 @@ use serde_json::{Value, json};
 pub enum Bound {
     /// Ours, in its own unit.
     AtMost(f64),
-    /// Processor seconds as they were promised for another machine, to be scaled to this one.
-    CpuAtMost(f64),
+    /// Processor seconds as they were promised for another machine, and how much more a bare
+    /// request costs at this moment of this one.
+    CpuAtMost {
+        seconds: f64,
+        pace: f64,
+    },
     /// Ours divided by the reference.
     RatioAtMost(f64),
     RatioAtLeast(f64),
@@ -34,9 +38,9 @@ impl Row {
         self.reference.map(|(_, reference)| self.ours / reference)
     }
 
-    fn holds(&self, pace: f64) -> Option<bool> {
+    fn holds(&self) -> Option<bool> {
         match self.bound {
-            Bound::CpuAtMost(most) => Some(self.ours <= most * pace),
+            Bound::CpuAtMost { seconds, pace } => Some(self.ours <= seconds * pace),
             Bound::AtMost(most) => Some(self.ours <= most),
             Bound::RatioAtMost(most) => self.ratio().map(|ratio| ratio <= most),
             Bound::RatioAtLeast(least) => self.ratio().map(|ratio| ratio >= least),
@@ -44,9 +48,9 @@ impl Row {
         }
     }
 
-    fn bound(&self, pace: f64) -> String {
+    fn bound(&self) -> String {
         match self.bound {
-            Bound::CpuAtMost(most) => format!("≤ {most} x {pace:.2} s"),
+            Bound::CpuAtMost { seconds, pace } => format!("≤ {seconds} x {pace:.2} s"),
             Bound::AtMost(most) => format!("≤ {most} {}", self.unit),
             Bound::RatioAtMost(most) => format!("≤ {most} x"),
             Bound::RatioAtLeast(least) => format!("≥ {least} x"),
@@ -54,8 +58,8 @@ impl Row {
         }
     }
 
-    fn verdict(&self, pace: f64) -> &'static str {
-        match self.holds(pace) {
+    fn verdict(&self) -> &'static str {
+        match self.holds() {
             Some(true) => "holds",
             Some(false) => "BROKEN",
             None => "",
@@ -63,17 +67,12 @@ impl Row {
     }
 }
 
+#[derive(Default)]
 pub struct Report {
     sections: Vec<(&'static str, Vec<Row>)>,
-    /// How much more a bare request costs here than where the bounds were set.
-    pace: f64,
 }
 
 impl Report {
-    pub const fn new(pace: f64) -> Self {
-        Self { sections: Vec::new(), pace }
-    }
-
     pub fn begin(&mut self, section: &'static str) {
         println!("\n{section}");
         self.sections.push((section, Vec::new()));
@@ -90,8 +89,8 @@ impl Report {
             short(row.ours),
             row.unit,
             reference,
-            row.bound(self.pace),
-            row.verdict(self.pace)
+            row.bound(),
+            row.verdict()
         );
         if let Some((_, rows)) = self.sections.last_mut() {
             rows.push(row);
@@ -99,7 +98,7 @@ impl Report {
     }
 
     pub fn all_hold(&self) -> bool {
-        self.rows().all(|row| row.holds(self.pace) != Some(false))
+        self.rows().all(|row| row.holds() != Some(false))
     }
 
     fn rows(&self) -> impl Iterator<Item = &Row> {
@@ -112,9 +111,8 @@ impl Report {
         let machine = machine();
         let mut rows = Vec::new();
         let mut text = format!(
-            "# {name}\n\n{machine}; reference set of {events} events. A bare request costs {:.2} times \
-             what it did where bounds on processor time were set, which are scaled by that.\n",
-            self.pace
+            "# {name}\n\n{machine}; reference set of {events} events. Bounds on processor time are \
+             scaled by what a bare request cost beside them, against where they were set.\n"
         );
         for (section, own) in &self.sections {
             let _ = write!(
@@ -132,18 +130,17 @@ impl Report {
                     row.name,
                     short(row.ours),
                     row.unit,
-                    row.bound(self.pace),
-                    row.verdict(self.pace)
+                    row.bound(),
+                    row.verdict()
                 );
                 rows.push(json!({
                     "section": section, "name": row.name, "unit": row.unit, "ours": row.ours,
                     "reference": row.reference.map(|(what, value)| json!({"what": what, "value": value})),
-                    "ratio": row.ratio(), "bound": row.bound(self.pace), "holds": row.holds(self.pace),
+                    "ratio": row.ratio(), "bound": row.bound(), "holds": row.holds(),
                 }));
             }
         }
-        let all: Value =
-            json!({ "machine": machine, "events": events, "pace": self.pace, "rows": rows });
+        let all: Value = json!({ "machine": machine, "events": events, "rows": rows });
         fs::write(folder.join(format!("{name}.json")), serde_json::to_vec_pretty(&all)?)?;
         fs::write(folder.join(format!("{name}.md")), text)?;
         Ok(())
