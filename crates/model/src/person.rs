@@ -1,5 +1,7 @@
 //! Persons and the ids they are known by.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -51,7 +53,7 @@ pub struct IdentityChanges {
     /// Gone for good; their ids stay, and are among `ids`.
     pub deleted: Vec<PersonNo>,
     pub ids: Vec<DistinctId>,
-    pub persons: Vec<Person>,
+    pub persons: Vec<Arc<Person>>,
     pub next_distinct: u32,
     pub next_person: u32,
 }

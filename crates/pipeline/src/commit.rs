@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use catalog::{Catalog, IngestBatch, NextNumbers, ProjectChanges};
 use model::ProjectId;
 use model::person::DistinctNo;
-use warehouse::EventRow;
+use warehouse::NewRow;
 
 use crate::definitions::Definitions;
 use crate::groups::GroupLedger;
@@ -73,20 +73,20 @@ pub(crate) fn ids_named<'i>(events: &[(u64, &'i Normalised<'_>)]) -> Vec<&'i str
 }
 
 /// What deciding a batch gave: the changes to write, and the rows that follow from them.
-pub(crate) struct Decided {
+pub(crate) struct Decided<'i> {
     pub batch: IngestBatch,
-    pub rows: Vec<EventRow>,
+    pub rows: Vec<NewRow<'i>>,
 }
 
 /// Decides what `items` change, without writing anything. `ledgers` then stand as if it was
 /// written.
-pub(crate) async fn decide(
+pub(crate) async fn decide<'i>(
     catalog: &Catalog,
-    items: &[Item<'_>],
+    items: &'i [Item<'_>],
     is_new: impl Fn(ProjectId) -> bool,
     definitions: &mut Definitions,
     ledgers: &mut Ledgers,
-) -> Result<Decided, Failure> {
+) -> Result<Decided<'i>, Failure> {
     let events = by_project(items);
     let mut groups = load(catalog, &events, ledgers).await?;
     let work = || {
@@ -164,13 +164,13 @@ async fn load(
     Ok(all)
 }
 
-fn decide_project(
+fn decide_project<'i>(
     project: ProjectId,
-    events: &[(u64, &Normalised<'_>)],
+    events: &[(u64, &'i Normalised<'_>)],
     ledger: &mut Ledger,
     mut groups: GroupLedger,
     definitions: &mut Definitions,
-    decided: &mut Decided,
+    decided: &mut Decided<'i>,
 ) -> ProjectChanges {
     for (position, event) in events {
         let (number, findings) = apply(ledger, event);
@@ -201,7 +201,7 @@ fn apply(ledger: &mut Ledger, event: &Normalised<'_>) -> (DistinctNo, Vec<model:
     })
 }
 
-fn warn(event: &Normalised<'_>, findings: Vec<model::WarningKind>, decided: &mut Decided) {
+fn warn(event: &Normalised<'_>, findings: Vec<model::WarningKind>, decided: &mut Decided<'_>) {
     let subject = Subject {
         project: event.project,
         at: event.received_at,

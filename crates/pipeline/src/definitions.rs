@@ -12,7 +12,7 @@ use model::definition::{
 };
 use serde_json::Value;
 
-use crate::normalise::{Normalised, parse_time};
+use crate::normalise::{Normalised, name, parse_time};
 
 /// Names longer than this are kept on the event and nowhere else.
 const NAME_BYTES_MAX: usize = 200;
@@ -71,7 +71,7 @@ impl Definitions {
         self.count(event, sightings);
         self.see_flag(event, sightings);
         let changes = &event.changes;
-        let updates = event.properties.iter().count()
+        let updates = event.properties.len()
             + changes.set.len()
             + changes.set_once.len()
             + 2 * changes.copied.len();
@@ -95,7 +95,8 @@ impl Definitions {
         if !self.is_news(self.shape(event), 0) {
             return;
         }
-        for (name, json) in event.properties.iter() {
+        // Of a repeated name the last one counts.
+        for (name, json) in event.properties.iter().rev() {
             if NOT_EVENT_PROPERTIES.contains(&name) {
                 continue;
             }
@@ -106,7 +107,7 @@ impl Definitions {
             self.property(event, PropertyOwner::Person, name, || Cow::Borrowed(value), sightings);
         }
         for copied in &changes.copied {
-            for name in [Some(copied.name), copied.initial].into_iter().flatten() {
+            for name in [Some(copied.name.text()), copied.initial()].into_iter().flatten() {
                 let value = || Cow::Owned(copied.value());
                 self.property(event, PropertyOwner::Person, name, value, sightings);
             }
@@ -127,7 +128,7 @@ impl Definitions {
             add(name, !matches!(value, Value::Null | Value::Array(_) | Value::Object(_)));
         }
         for copied in &changes.copied {
-            add(copied.name, typed(copied.json.as_bytes().first()));
+            add(copied.name.text(), typed(copied.json().as_bytes().first()));
         }
         (event.project, "shape").hash(&mut hasher);
         hasher.finish()
@@ -183,11 +184,11 @@ impl Definitions {
         let project = event.project;
         let key = |property| {
             let key = event.properties.text(property)?;
-            (key.chars().count() <= FLAG_KEY_CHARS_MAX).then_some(key)
+            (key.chars().count() <= FLAG_KEY_CHARS_MAX).then(|| key.into_owned())
         };
         match event.name {
             "$feature_flag_called" => {
-                let Some(key) = key("$feature_flag") else { return };
+                let Some(key) = key(name!("$feature_flag")) else { return };
                 // A sender's clock may be ahead.
                 let at = event.time.min(event.received_at).as_micros();
                 let minute = at.div_euclid(MINUTE_MICROS);
@@ -200,7 +201,7 @@ impl Definitions {
                 }
             }
             "$feature_view" | "$feature_interaction" => {
-                let Some(key) = key("feature_flag") else { return };
+                let Some(key) = key(name!("feature_flag")) else { return };
                 // Once an hour, for a flag that is made after its first event.
                 let hour = event.received_at.as_micros().div_euclid(1_000_000 * LAST_SEEN_SECONDS);
                 if self.is_news((project, "enriched", &key), hour) {

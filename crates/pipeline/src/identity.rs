@@ -7,6 +7,7 @@
 mod edits;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use ahash::RandomState;
 use model::WarningKind;
@@ -37,7 +38,7 @@ pub struct Request<'a> {
 pub struct Ledger {
     project: ProjectId,
     ids: HashMap<String, Slot<DistinctId>, RandomState>,
-    persons: HashMap<PersonNo, Slot<Person>, RandomState>,
+    persons: HashMap<PersonNo, Slot<Arc<Person>>, RandomState>,
     /// In order: every id of the first now belongs to the second.
     moves: Vec<(PersonNo, PersonNo)>,
     deleted: Vec<PersonNo>,
@@ -52,8 +53,16 @@ pub struct Ledger {
 struct Slot<T> {
     row: T,
     dirty: bool,
-    /// Of a person: what its last event copied, when that was nothing new.
+    /// Of a person: what was copied from its last event, all of which the person has.
     routine: Option<u64>,
+}
+
+impl Slot<Arc<Person>> {
+    /// The person, to be changed and written.
+    fn change(&mut self) -> &mut Person {
+        self.dirty = true;
+        Arc::make_mut(&mut self.row)
+    }
 }
 
 impl Ledger {
@@ -78,7 +87,7 @@ impl Ledger {
         }
         for row in persons {
             self.bytes += serialised_bytes(&row.properties);
-            self.persons.insert(row.no, Slot { row, dirty: false, routine: None });
+            self.persons.insert(row.no, Slot { row: Arc::new(row), dirty: false, routine: None });
         }
     }
 
@@ -160,9 +169,8 @@ impl Ledger {
                 if let Some(slot) = self.persons.get_mut(&no)
                     && (updated || version.is_some())
                 {
-                    slot.row.version =
-                        version.unwrap_or(slot.row.version).max(slot.row.version) + 1;
-                    slot.dirty = true;
+                    let row = slot.change();
+                    row.version = version.unwrap_or(row.version).max(row.version) + 1;
                 }
             }
         }
@@ -211,13 +219,14 @@ impl Ledger {
     /// Takes over everything of `gone` but what `into` has itself; answers the higher version.
     fn absorb(&mut self, into: PersonNo, gone: PersonNo) -> i64 {
         let Some(other) = self.persons.remove(&gone).map(|slot| slot.row) else { return 0 };
+        let other = Arc::unwrap_or_clone(other);
         if let Some(slot) = self.persons.get_mut(&into) {
-            let mut properties = other.properties;
-            properties.extend(std::mem::take(&mut slot.row.properties));
-            slot.row.properties = properties;
             slot.routine = None;
-            slot.row.created_at = slot.row.created_at.min(other.created_at);
-            slot.dirty = true;
+            let row = slot.change();
+            let mut properties = other.properties;
+            properties.extend(std::mem::take(&mut row.properties));
+            row.properties = properties;
+            row.created_at = row.created_at.min(other.created_at);
         }
         for slot in self.ids.values_mut().filter(|slot| slot.row.person == Some(gone)) {
             slot.row.person = Some(into);
@@ -238,7 +247,8 @@ impl Ledger {
         let no = PersonNo(self.next_person);
         self.next_person += 1;
         let mut properties = request.changes.all();
-        if serialised_bytes(&properties) > PROPERTIES_BYTES_MAX {
+        let fit = serialised_bytes(&properties) <= PROPERTIES_BYTES_MAX;
+        if !fit {
             warnings.push(WarningKind::PersonPropertiesSizeViolation);
             properties.clear();
         }
@@ -252,7 +262,9 @@ impl Ledger {
             version: if floor == 0 { 0 } else { floor + 1 },
             created_at: request.time,
         };
-        self.persons.insert(no, Slot { row, dirty: true, routine: None });
+        let has_all = fit && request.changes.copies_are_apart();
+        let routine = has_all.then(|| request.changes.routine(&self.hasher));
+        self.persons.insert(no, Slot { row: Arc::new(row), dirty: true, routine });
         self.attach(first, no);
         no
     }
@@ -269,17 +281,16 @@ impl Ledger {
         let always =
             matches!(request.event, "$identify" | "$create_alias" | "$merge_dangerously" | "$set");
         let routine = changes.routine(&self.hasher);
-        if !always {
-            // Somebody who looks around sends the same again and again.
-            if routine.is_some() && slot.routine == routine {
-                return false;
+        // Somebody who looks around sends the same again and again.
+        let may_be_new =
+            |copied: &Copied<'_>| slot.routine != Some(routine) || copied.name.is_campaign();
+        if !always && !is_worth_a_write(changes, known, may_be_new) {
+            if changes.copies_are_apart() {
+                slot.routine = Some(routine);
             }
-            if !is_worth_a_write(changes, known) {
-                slot.routine = routine;
-                return false;
-            }
+            return false;
         }
-        let copies = |name: &String| changes.copied.iter().any(|copied| copied.name == name);
+        let copies = |name: &String| changes.copied.iter().any(|copied| copied.name.text() == name);
         let once = changes.set_once.iter().filter(|(name, _)| {
             !known.contains_key(*name) && !changes.set.contains_key(*name) && !copies(name)
         });
@@ -287,7 +298,7 @@ impl Ledger {
         let mut changed: Vec<(String, Value)> =
             once.chain(set).map(|(name, value)| (name.clone(), value.clone())).collect();
         let now = changes.copied_now().filter(|copied| is_news(copied, known));
-        changed.extend(now.map(|copied| (copied.name.to_owned(), copied.value())));
+        changed.extend(now.map(|copied| (copied.name.text().to_owned(), copied.value())));
         let first = changes.copied_once().filter(|(name, _)| !known.contains_key(*name));
         changed.extend(first.map(|(name, copied)| (name.to_owned(), copied.value())));
         let removed: Vec<String> =
@@ -300,10 +311,10 @@ impl Ledger {
             warnings.push(WarningKind::PersonPropertiesSizeViolation);
             return false;
         }
-        slot.routine = None;
-        slot.row.properties.extend(changed);
-        removed.iter().for_each(|name| drop(slot.row.properties.remove(name)));
-        slot.dirty = true;
+        slot.routine = changes.copies_are_apart().then_some(routine);
+        let row = slot.change();
+        row.properties.extend(changed);
+        removed.iter().for_each(|name| drop(row.properties.remove(name)));
         true
     }
 
@@ -311,8 +322,9 @@ impl Ledger {
     fn identified(&mut self, no: PersonNo) -> Survivor {
         let news = self.persons.get_mut(&no).is_some_and(|slot| {
             let news = !slot.row.is_identified;
-            slot.row.is_identified = true;
-            slot.dirty |= news;
+            if news {
+                slot.change().is_identified = true;
+            }
             news
         });
         Survivor { no, version: news.then_some(0) }
@@ -355,21 +367,31 @@ struct Survivor {
     version: Option<i64>,
 }
 
-/// Whether the catalog should hear of it: of what changes with every page only the first value.
-fn is_worth_a_write(changes: &PersonChanges<'_>, known: &Map<String, Value>) -> bool {
-    let worthy = |name: &str, changed: &dyn Fn(&Value) -> bool| match known.get(name) {
-        Some(value) => !is_noise(name) && changed(value),
+/// Whether the catalog should hear of it: of what changes with every page only the first value. Of
+/// what is copied only that which may be new is looked at.
+fn is_worth_a_write(
+    changes: &PersonChanges<'_>,
+    known: &Map<String, Value>,
+    may_be_new: impl Fn(&Copied<'_>) -> bool,
+) -> bool {
+    let copied_now = |copied: &Copied<'_>| match known.get(copied.name.text()) {
+        Some(known) => !copied.name.is_noise() && !copied.is(known),
         None => true,
     };
     changes.unset.iter().any(|name| known.contains_key(name))
-        || changes.set.iter().any(|(name, value)| worthy(name, &|known| known != value))
-        || changes.copied_now().any(|copied| worthy(copied.name, &|known| !copied.is(known)))
+        || changes.set.iter().any(|(name, value)| match known.get(name) {
+            Some(known) => !is_noise(name) && known != value,
+            None => true,
+        })
         || changes.set_once.keys().any(|name| !known.contains_key(name))
-        || changes.copied_once().any(|(name, _)| !known.contains_key(name))
+        || changes.copied_now().any(|copied| may_be_new(copied) && copied_now(copied))
+        || changes
+            .copied_once()
+            .any(|(name, copied)| may_be_new(copied) && !known.contains_key(name))
 }
 
 fn is_news(copied: &Copied<'_>, known: &Map<String, Value>) -> bool {
-    known.get(copied.name).is_none_or(|known| !copied.is(known))
+    known.get(copied.name.text()).is_none_or(|known| !copied.is(known))
 }
 
 fn serialised_bytes(properties: &Map<String, Value>) -> usize {

@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
-use catalog::{Catalog, EventDeletion, IngestBatch, IngestRules, NewDeadLetter};
+use catalog::{Catalog, EventDeletion, IngestBatch, IngestRules};
 use geoip::GeoIp;
 use journal::{JournalId, Position, Records};
 use model::event::project_of;
 use model::{ProjectId, Throttle};
-use warehouse::{EventRow, Selection, Warehouse};
+use warehouse::{NewRow, Selection, Warehouse};
 
 use crate::commit::{Decided, Failure, Ledgers, by_project, decide, ids_named};
 use crate::definitions::Definitions;
@@ -203,7 +203,7 @@ impl Pipeline {
             }
         }
         rows.sort_by_key(|row| row.position);
-        self.append(rows, items).await
+        self.append(&rows, items)
     }
 
     /// Applies a run that is one edit or none. What fails for its own sake is taken apart until
@@ -215,7 +215,7 @@ impl Pipeline {
             let reason = match self.commit(part).await {
                 Ok(rows) => {
                     attempts = 0;
-                    self.append(rows, part).await?;
+                    self.append(&rows, part)?;
                     continue;
                 }
                 Err(Failure::Later(error)) => return Err(error),
@@ -232,7 +232,7 @@ impl Pipeline {
                 }
                 attempts = 0;
                 self.set_aside(item, reason).await?;
-                self.append(Vec::new(), part).await?;
+                self.append(&[], part)?;
             } else {
                 let (front, back) = part.split_at(part.len() / 2);
                 parts.extend([back, front]);
@@ -241,7 +241,7 @@ impl Pipeline {
         Ok(())
     }
 
-    async fn commit(&mut self, part: &[Item<'_>]) -> Result<Vec<EventRow>, Failure> {
+    async fn commit<'i>(&mut self, part: &'i [Item<'_>]) -> Result<Vec<NewRow<'i>>, Failure> {
         let (mut batch, rows) = match part {
             [Item { position, meaning: Meaning::Edit(record), .. }] => {
                 self.ledgers.clear();
@@ -308,26 +308,9 @@ impl Pipeline {
         })
     }
 
-    /// Hands rows to the warehouse. One that it refuses for good becomes a dead letter.
-    async fn append(&mut self, mut rows: Vec<EventRow>, part: &[Item<'_>]) -> Result<()> {
-        loop {
-            let (position, why) = match self.warehouse.append(&rows, reach(part)) {
-                Ok(()) => break,
-                Err(warehouse::Error::Invalid { position, why }) => (position, why),
-                Err(error) => return Err(error.into()),
-            };
-            let refused = part.iter().find(|item| item.position == position);
-            if let Some(item) = refused {
-                let letter: NewDeadLetter = item.dead_letter("store", why.to_owned());
-                self.catalog.keep_dead_letter(letter).await?;
-                self.counters.dead_letters.fetch_add(1, Relaxed);
-            }
-            let before = rows.len();
-            rows.retain(|row| row.position != position);
-            if rows.len() == before {
-                return Err(warehouse::Error::Invalid { position, why }.into());
-            }
-        }
+    /// Hands rows to the warehouse.
+    fn append(&self, rows: &[NewRow<'_>], part: &[Item<'_>]) -> Result<()> {
+        self.warehouse.append(rows, reach(part))?;
         self.counters.events.fetch_add(rows.len() as u64, Relaxed);
         if let Some(event) = part.iter().rev().find_map(Item::event) {
             self.counters.applied_received_at.store(event.received_at.as_micros(), Relaxed);

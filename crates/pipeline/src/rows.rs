@@ -1,11 +1,11 @@
 //! From an event whose numbers are known to the row that is stored.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 
 use model::person::DistinctNo;
-use warehouse::{EventRow, GROUP_TYPES};
+use warehouse::{GROUP_TYPES, NewRow};
 
-use crate::normalise::{GROUP_NAMES, Normalised, PersonStep};
+use crate::normalise::{Normalised, PersonStep, group_names};
 
 /// The event's groups by the index of their types; those of unknown types are left out.
 pub(crate) fn group_columns<'e>(
@@ -16,32 +16,32 @@ pub(crate) fn group_columns<'e>(
     event.groups.iter().filter_map(known).collect()
 }
 
-pub(crate) fn row(
-    event: &Normalised<'_>,
+pub(crate) fn row<'e>(
+    event: &'e Normalised<'_>,
     position: u64,
     distinct_no: DistinctNo,
-    groups: &[(u8, &str)],
-) -> EventRow {
-    let mut columns: [Option<String>; GROUP_TYPES] = Default::default();
+    groups: &[(u8, &'e str)],
+) -> NewRow<'e> {
+    let mut columns: [Option<Cow<'e, str>>; GROUP_TYPES] = Default::default();
     if event.person != PersonStep::Personless {
-        for (column, name) in columns.iter_mut().zip(GROUP_NAMES) {
+        for (column, name) in columns.iter_mut().zip(group_names()) {
             *column = event.properties.text(name);
         }
     }
     for (index, key) in groups {
-        columns[usize::from(*index)] = Some((*key).to_owned());
+        columns[usize::from(*index)] = Some(Cow::Borrowed(key));
     }
-    EventRow {
+    NewRow {
         project: event.project,
         uuid: event.uuid,
-        event: Arc::from(event.name),
-        distinct_id: Arc::from(event.distinct_id),
+        event: event.name,
+        distinct_id: event.distinct_id,
         distinct_no: distinct_no.0,
         timestamp: event.time,
         created_at: event.received_at,
-        elements_chain: event.elements_chain.clone(),
+        elements_chain: &event.elements_chain,
         groups: columns,
-        properties: event.properties.to_json(groups),
+        properties: event.properties.with_groups(groups),
         position,
         historical: event.historical,
     }

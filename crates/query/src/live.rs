@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use model::ProjectId;
 use tokio::sync::broadcast::{self, Receiver, Sender, error::RecvError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use warehouse::EventRow;
+use warehouse::{EventRow, NewRow};
 
 use crate::shape::Event;
 use crate::{Error, Result};
@@ -68,20 +68,20 @@ impl Live {
         }
     }
 
-    pub fn publish(&self, rows: &[&EventRow]) {
+    pub fn publish(&self, rows: &[&NewRow<'_>]) {
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(sender) = sender.as_ref().filter(|sender| sender.receiver_count() > 0) else {
             return;
         };
         let mut bytes = 0;
-        let fits = |row: &&&EventRow| {
-            bytes += row.properties.len() + row.elements_chain.len();
+        let fits = |row: &&&NewRow<'_>| {
+            bytes += row.properties_bytes() + row.elements_chain.len();
             bytes <= BATCH_BYTES_MAX
         };
         let taken = rows.iter().take(BATCH_EVENTS_MAX).take_while(fits).count();
         let (shown, left_out) = rows.split_at(taken);
         let batch = Batch {
-            rows: shown.iter().map(|row| (*row).clone()).collect(),
+            rows: shown.iter().map(|row| row.to_row()).collect(),
             left_out: left_out.iter().map(|row| row.project).collect(),
         };
         // It fails when the last watcher has just left.
@@ -142,18 +142,18 @@ mod tests {
 
     use super::*;
 
-    fn row(project: i64, number: u128, event: &str) -> EventRow {
-        EventRow {
+    fn row(project: i64, number: u128, event: &str) -> NewRow<'_> {
+        NewRow {
             project: ProjectId(project),
             uuid: Uuid::from_u128(number),
-            event: event.into(),
-            distinct_id: "ann".into(),
+            event,
+            distinct_id: "ann",
             distinct_no: 1,
             timestamp: Timestamp::from_micros(0),
             created_at: Timestamp::from_micros(0),
-            elements_chain: String::new(),
+            elements_chain: "",
             groups: Default::default(),
-            properties: "{}".into(),
+            properties: Vec::new(),
             position: 0,
             historical: false,
         }
@@ -189,7 +189,7 @@ mod tests {
     async fn what_is_too_much_is_counted_and_held_by_nobody() {
         let live = Live::new();
         let mut watch = live.watch(watched(1, None)).unwrap();
-        let rows: Vec<EventRow> = (0..250).map(|number| row(1, number, "a")).collect();
+        let rows: Vec<NewRow<'_>> = (0..250).map(|number| row(1, number, "a")).collect();
         live.publish(&rows.iter().collect::<Vec<_>>());
         assert_eq!(seen(&mut watch).await.len(), BATCH_EVENTS_MAX);
         assert!(matches!(watch.next().await, Some(News::Missed(150))));

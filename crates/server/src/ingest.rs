@@ -25,7 +25,7 @@ use crate::runtimes::Behind;
 use crate::settings::Settings;
 
 /// Records of one batch: few enough that SQLite's writer is free again within 50 ms.
-const BATCH_RECORDS_MAX: usize = 1_000;
+const BATCH_RECORDS_MAX: usize = 2_000;
 const BATCH_BYTES_MAX: usize = 8 << 20;
 /// How soon another batch begins after one that was not full. Each costs a transaction, however small
 /// it is; events that come one by one, thousands in a second, share one.

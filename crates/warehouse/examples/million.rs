@@ -174,7 +174,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         sent_bytes += batch.iter().map(|row| row.properties.len()).sum::<usize>();
         samples.push(batch[0].uuid);
         let start = cpu();
-        store.append(&batch, position)?;
+        let rows: Result<Vec<_>, _> = batch.iter().map(EventRow::as_new).collect();
+        store.append(&rows?, position)?;
         append += cpu() - start;
         if position % 256_000 == 0 {
             let start = cpu();

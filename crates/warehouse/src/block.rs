@@ -10,9 +10,8 @@ use uuid::Uuid;
 use crate::dictionary::{ABSENT, Column, Interner};
 use crate::fields::{Field, Number, PROPERTY_COLUMNS_MAX};
 use crate::json::{self, ObjectWriter};
-use crate::row::{EventRow, GROUP_TYPES};
+use crate::row::{EventRow, GROUP_TYPES, NewRow};
 use crate::value::Value;
-use crate::{Error, Result};
 
 /// A full block is never changed again. Small enough that copying the open one for a reader costs
 /// less than a millisecond, large enough that dictionaries pay.
@@ -155,17 +154,13 @@ impl Builder {
         self.bytes
     }
 
-    /// Nothing changes when the row is refused.
-    pub fn push(&mut self, row: &EventRow) -> Result<()> {
+    pub fn push(&mut self, row: &NewRow<'_>) {
         let at = self.rows();
-        if let Err(error) = self.push_properties(at, row) {
-            self.take_back(at);
-            return Err(error);
-        }
-        let mut grown = self.event.set(at, Value::Text(&row.event));
-        grown += self.distinct_id.set(at, Value::Text(&row.distinct_id));
+        let mut grown = self.push_properties(at, row);
+        grown += self.event.set(at, Value::Text(row.event));
+        grown += self.distinct_id.set(at, Value::Text(row.distinct_id));
         if !row.elements_chain.is_empty() {
-            grown += self.elements_chain.set(at, Value::Text(&row.elements_chain));
+            grown += self.elements_chain.set(at, Value::Text(row.elements_chain));
         }
         for (open, key) in self.groups.iter_mut().zip(&row.groups) {
             if let Some(key) = key {
@@ -179,50 +174,41 @@ impl Builder {
         self.plain.positions.push(row.position as i64);
         self.plain.distinct_nos.push(row.distinct_no);
         self.plain.historical.push(row.historical);
-        Ok(())
     }
 
-    fn push_properties(&mut self, at: usize, row: &EventRow) -> Result<()> {
-        let mut nulls: Vec<String> = Vec::new();
-        let mut rest: Vec<(String, String)> = Vec::new();
-        let mut member = 0;
+    /// Returns by how much memory grew.
+    fn push_properties(&mut self, at: usize, row: &NewRow<'_>) -> usize {
+        let mut nulls: Vec<&str> = Vec::new();
+        let mut rest: Vec<(&str, String)> = Vec::new();
         let mut grown = 0;
-        let read = json::members(&row.properties, |name, value| {
-            let column = self.property(name, member, value == Value::Null);
-            member += 1;
+        for (member, (name, json)) in row.properties.iter().enumerate() {
+            let name = name.as_ref();
             if !nulls.is_empty() {
-                nulls.retain(|null| null != name);
+                nulls.retain(|null| *null != name);
             }
-            match column {
-                Some(index) => {
-                    let open = &mut self.properties[index as usize].1;
-                    open.clear(at);
-                    match value {
-                        Value::Null => nulls.push(name.to_owned()),
-                        value => grown += open.set(at, value),
-                    }
+            json::with_value(json, |value| {
+                let column = self.property(name, member, value == Value::Null);
+                match column {
+                    Some(index) => self.properties[index as usize].1.clear(at),
+                    None => rest.retain(|(other, _)| *other != name),
                 }
-                None => {
-                    rest.retain(|(other, _)| other != name);
-                    match value {
-                        Value::Null => nulls.push(name.to_owned()),
-                        value => rest.push((name.to_owned(), value.to_json())),
+                match (column, value) {
+                    (_, Value::Null) => nulls.push(name),
+                    (Some(index), value) => {
+                        grown += self.properties[index as usize].1.set(at, value);
                     }
+                    (None, value) => rest.push((name, value.to_json())),
                 }
-            }
-        });
-        let invalid = |why| Error::Invalid { position: row.position, why };
-        read.map_err(|_| invalid("properties are not a JSON object"))?;
+            });
+        }
         if !nulls.is_empty() {
             nulls.sort_unstable();
-            let names: Vec<&str> = nulls.iter().map(String::as_str).collect();
-            grown += self.nulls.set(at, Value::Json(&json::names_to_json(&names)));
+            grown += self.nulls.set(at, Value::Json(&json::names_to_json(&nulls)));
         }
         if !rest.is_empty() {
             grown += self.rest.set(at, Value::Json(&rest_json(&mut rest)));
         }
-        self.bytes += grown;
-        Ok(())
+        grown
     }
 
     /// The column of a property. A null needs none; past the bound there are no new ones.
@@ -251,12 +237,6 @@ impl Builder {
         (index != u32::MAX).then_some(index)
     }
 
-    fn take_back(&mut self, at: usize) {
-        self.properties.iter_mut().for_each(|(_, open)| open.clear(at));
-        self.nulls.clear(at);
-        self.rest.clear(at);
-    }
-
     /// A copy for readers.
     pub fn block(&self) -> Block {
         let rows = self.rows();
@@ -282,11 +262,11 @@ impl Builder {
 }
 
 /// Sorted, so that equal rests are equal texts.
-pub(crate) fn rest_json(members: &mut [(String, String)]) -> String {
+pub(crate) fn rest_json<N: AsRef<str> + Ord>(members: &mut [(N, String)]) -> String {
     members.sort_unstable();
     let mut writer = ObjectWriter::new();
     for (name, json) in members {
-        writer.member(name, Value::Json(json));
+        writer.member(name.as_ref(), Value::Json(json));
     }
     writer.finish()
 }

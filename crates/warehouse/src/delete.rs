@@ -11,7 +11,7 @@ use crate::block::Block;
 use crate::change::Change;
 use crate::fields::Number;
 use crate::manifest::{Mask, Selection};
-use crate::row::EventRow;
+use crate::row::NewRow;
 use crate::slab::{LiveSegment, Slab};
 use crate::warehouse::{Warehouse, lock};
 
@@ -71,7 +71,7 @@ impl Warehouse {
     }
 }
 
-pub(crate) fn matches_row(mask: &Mask, row: &EventRow) -> bool {
+pub(crate) fn matches_row(mask: &Mask, row: &NewRow<'_>) -> bool {
     let means = |time, distinct_no, uuid| means(&mask.selection, time, distinct_no, uuid);
     mask.project == row.project
         && row.position < mask.before

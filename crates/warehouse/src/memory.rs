@@ -6,9 +6,8 @@ use hashbrown::HashMap;
 use model::ProjectId;
 use roaring::RoaringBitmap;
 
-use crate::Result;
 use crate::block::{BLOCK_ROWS_MAX, Block, Builder};
-use crate::row::{EventRow, Identity};
+use crate::row::{EventRow, Identity, NewRow};
 use crate::slab::LiveBlock;
 
 /// What remembering a row's identity costs.
@@ -67,11 +66,11 @@ impl Memory {
     }
 
     /// Adds a row, which becomes the live copy of its event.
-    pub fn push(&mut self, row: &EventRow) -> Result<()> {
-        self.open.push(row)?;
+    pub fn push(&mut self, row: &NewRow<'_>, identity: Identity) {
+        self.open.push(row);
         self.copy = None;
         let place = self.full.len() * BLOCK_ROWS_MAX + self.open.rows() - 1;
-        if let Some(replaced) = self.rows.insert(row.identity(), place as u32) {
+        if let Some(replaced) = self.rows.insert(identity, place as u32) {
             self.bury(replaced);
         }
         if self.open.is_full() {
@@ -81,7 +80,6 @@ impl Memory {
             let dead = std::mem::take(&mut self.open_dead);
             self.full.push(LiveBlock { block: Arc::new(open.block()), dead });
         }
-        Ok(())
     }
 
     fn bury(&mut self, place: u32) {

@@ -1,10 +1,12 @@
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use model::json::{self, Fault};
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 
-use crate::json;
+use crate::json::{ObjectWriter, with_value};
 use crate::value::Value;
 
 pub const GROUP_TYPES: usize = 5;
@@ -33,6 +35,27 @@ pub struct EventRow {
     pub historical: bool,
 }
 
+/// Names and the JSON of their values.
+type Members<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
+
+/// One event to be stored, as its owner has it.
+#[derive(Clone, Debug)]
+pub struct NewRow<'a> {
+    pub project: ProjectId,
+    pub uuid: Uuid,
+    pub event: &'a str,
+    pub distinct_id: &'a str,
+    pub distinct_no: u32,
+    pub timestamp: Timestamp,
+    pub created_at: Timestamp,
+    pub elements_chain: &'a str,
+    pub groups: [Option<Cow<'a, str>>; GROUP_TYPES],
+    /// Each JSON must be whole and valid. Of a repeated name the last one counts.
+    pub properties: Members<'a>,
+    pub position: u64,
+    pub historical: bool,
+}
+
 /// What makes two rows of a project the same event. The timestamp is no part of it: a retry may
 /// get another one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -47,29 +70,83 @@ impl EventRow {
         Identity { uuid: self.uuid, event: self.event.clone(), distinct_no: self.distinct_no }
     }
 
-    pub(crate) fn bytes(&self) -> usize {
-        let groups: usize = self.groups.iter().flatten().map(String::len).sum();
-        let texts = self.event.len() + self.distinct_id.len() + self.elements_chain.len();
-        size_of::<EventRow>() + texts + groups + self.properties.len()
+    /// The same row, to be stored. It fails when the properties are no JSON object.
+    pub fn as_new(&self) -> Result<NewRow<'_>, Fault> {
+        Ok(NewRow {
+            project: self.project,
+            uuid: self.uuid,
+            event: &self.event,
+            distinct_id: &self.distinct_id,
+            distinct_no: self.distinct_no,
+            timestamp: self.timestamp,
+            created_at: self.created_at,
+            elements_chain: &self.elements_chain,
+            groups: std::array::from_fn(|at| self.groups[at].as_deref().map(Cow::Borrowed)),
+            properties: members(&self.properties)?,
+            position: self.position,
+            historical: self.historical,
+        })
     }
 
     /// Whether `other`, a copy of the same event, says the same. When and where it was received is
     /// no part of what an event says.
-    pub(crate) fn says_the_same(&self, other: &EventRow) -> bool {
+    pub(crate) fn says_the_same(&self, other: &NewRow<'_>) -> bool {
+        let groups = self.groups.iter().zip(&other.groups);
         self.timestamp == other.timestamp
             && self.elements_chain == other.elements_chain
-            && self.groups == other.groups
-            && canonical(&self.properties)
-                .is_some_and(|own| canonical(&other.properties) == Some(own))
+            && groups.map(|(own, other)| (own.as_deref(), other.as_deref())).all(|(a, b)| a == b)
+            && members(&self.properties)
+                .is_ok_and(|own| canonical(&own) == canonical(&other.properties))
     }
 }
 
-/// Members by name, as JSON, the last one of each name. `None` when it is no object.
-fn canonical(properties: &str) -> Option<BTreeMap<String, String>> {
-    let mut members = BTreeMap::new();
-    let each = |name: &str, value: Value<'_>| {
-        members.insert(name.to_owned(), value.to_json());
-    };
-    json::members(properties, each).ok()?;
-    Some(members)
+impl NewRow<'_> {
+    pub(crate) fn bytes(&self) -> usize {
+        let groups: usize = self.groups.iter().flatten().map(|key| key.len()).sum();
+        let texts = self.event.len() + self.distinct_id.len() + self.elements_chain.len();
+        size_of::<NewRow<'_>>() + texts + groups + self.properties_bytes()
+    }
+
+    /// About the length of the properties' JSON.
+    pub fn properties_bytes(&self) -> usize {
+        self.properties.iter().map(|(name, json)| name.len() + json.len() + 4).sum()
+    }
+
+    /// A copy that outlives what it was made from.
+    pub fn to_row(&self) -> EventRow {
+        let mut properties = ObjectWriter::new();
+        for (name, json) in &self.properties {
+            properties.member(name, Value::Json(json));
+        }
+        EventRow {
+            project: self.project,
+            uuid: self.uuid,
+            event: self.event.into(),
+            distinct_id: self.distinct_id.into(),
+            distinct_no: self.distinct_no,
+            timestamp: self.timestamp,
+            created_at: self.created_at,
+            elements_chain: self.elements_chain.to_owned(),
+            groups: std::array::from_fn(|at| self.groups[at].as_deref().map(str::to_owned)),
+            properties: properties.finish(),
+            position: self.position,
+            historical: self.historical,
+        }
+    }
+}
+
+fn members(properties: &str) -> Result<Members<'_>, Fault> {
+    let mut members = json::Members::new(properties)?;
+    let mut all = Members::new();
+    for member in &mut members {
+        let (name, json) = member?;
+        all.push((name, Cow::Borrowed(json)));
+    }
+    if members.is_over() { Ok(all) } else { Err(Fault::Malformed) }
+}
+
+/// Members by name, as JSON in our own spelling, the last one of each name.
+fn canonical<'m>(members: &'m Members<'_>) -> BTreeMap<&'m str, Option<String>> {
+    let spelled = |json: &str| with_value(json, |value| value.to_json());
+    members.iter().map(|(name, json)| (&**name, spelled(json))).collect()
 }

@@ -13,7 +13,7 @@ use crate::cache::Cache;
 use crate::delete::matches_row;
 use crate::folder::Folder;
 use crate::manifest::{FILE, Manifest, Mask};
-use crate::row::{EventRow, Identity};
+use crate::row::{Identity, NewRow};
 use crate::segment::Segment;
 use crate::settings::Settings;
 use crate::slab::{LiveSegment, Slab};
@@ -39,7 +39,7 @@ pub struct Warehouse {
     pub(crate) inner: Arc<Inner>,
 }
 
-type Told = dyn Fn(&[&EventRow]) + Send + Sync;
+type Told = dyn Fn(&[&NewRow<'_>]) + Send + Sync;
 
 struct Listener(Box<Told>);
 
@@ -159,7 +159,7 @@ impl Warehouse {
     /// there already is dropped when it says the same, and replaces it otherwise.
     ///
     /// When memory is full, this waits for a flush.
-    pub fn append(&self, rows: &[EventRow], reach: u64) -> Result<()> {
+    pub fn append(&self, rows: &[NewRow<'_>], reach: u64) -> Result<()> {
         for pair in rows.windows(2) {
             if pair[0].position > pair[1].position {
                 let why = "it comes behind a row of a later position";
@@ -196,7 +196,7 @@ impl Warehouse {
 
     /// From now on `listener` is told of rows that were appended and are visible, also of those
     /// that a replay brings again. It must be quick; only the first one is taken.
-    pub fn on_append(&self, listener: impl Fn(&[&EventRow]) + Send + Sync + 'static) {
+    pub fn on_append(&self, listener: impl Fn(&[&NewRow<'_>]) + Send + Sync + 'static) {
         let _ = self.inner.listener.set(Listener(Box::new(listener)));
     }
 
@@ -209,10 +209,10 @@ impl Warehouse {
         Ok(())
     }
 
-    fn append_some(&self, rows: &[EventRow], reach: u64) -> Result<()> {
+    fn append_some(&self, rows: &[NewRow<'_>], reach: u64) -> Result<()> {
         let writer = lock(&self.inner.writer);
         let applied = lock(&self.inner.state).applied;
-        let mut projects: BTreeMap<ProjectId, Vec<&EventRow>> = BTreeMap::new();
+        let mut projects: BTreeMap<ProjectId, Vec<&NewRow<'_>>> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.position >= applied) {
             projects.entry(row.project).or_default().push(row);
         }
@@ -230,13 +230,13 @@ impl Warehouse {
 
     /// The writer is held, so only this changes the project meanwhile. Returns the rows that were
     /// not there before.
-    fn append_to<'a>(
+    fn append_to<'r, 'a>(
         &self,
         project: ProjectId,
-        rows: &[&'a EventRow],
+        rows: &[&'r NewRow<'a>],
         masks: &[Mask],
-    ) -> Result<Vec<&'a EventRow>> {
-        let identities: Vec<Identity> = rows.iter().map(|row| row.identity()).collect();
+    ) -> Result<Vec<&'r NewRow<'a>>> {
+        let identities = identities(rows);
         let segments = lock(&self.inner.state).segments(project);
         let stored = dedup::find(&segments, &identities)?;
         let equal = equal_copies(&segments, rows, &stored)?;
@@ -245,8 +245,7 @@ impl Warehouse {
         self.inner.waiting_since.fetch_min(self.now().as_micros(), Ordering::Relaxed);
         let mut state = lock(&self.inner.state);
         let mut new = Vec::with_capacity(rows.len());
-        for (at, row) in rows.iter().enumerate() {
-            let identity = &identities[at];
+        for (at, (row, identity)) in rows.iter().zip(&identities).enumerate() {
             let deleted = masks.iter().any(|mask| matches_row(mask, row));
             let known = match state.find(project, identity) {
                 Some(known) => known.says_the_same(row),
@@ -257,7 +256,7 @@ impl Warehouse {
             }
             // A copy that was deleted since still replaces the ones before it.
             if !deleted {
-                state.project(project).memory.push(row)?;
+                state.project(project).memory.push(row, identity.clone());
                 new.push(*row);
             }
             state.replace(project, identity, stored[at]);
@@ -316,19 +315,30 @@ pub(crate) fn files_of(manifest: &Manifest, dir: &Path, project: ProjectId) -> F
 }
 
 /// How many of the rows are taken at once: a block's worth, within [`APPEND_BYTES_MAX`].
-fn part_rows(rows: &[EventRow]) -> usize {
+fn part_rows(rows: &[NewRow<'_>]) -> usize {
     let mut bytes = 0;
-    let fits = |row: &&EventRow| {
+    let fits = |row: &&NewRow<'_>| {
         bytes += row.bytes();
         bytes <= APPEND_BYTES_MAX
     };
     rows.iter().take(BLOCK_ROWS_MAX).take_while(fits).count().max(1)
 }
 
+/// Rows of one batch share the names of their events.
+fn identities(rows: &[&NewRow<'_>]) -> Vec<Identity> {
+    let mut names: HashMap<&str, Arc<str>> = HashMap::new();
+    let mut all = Vec::with_capacity(rows.len());
+    for row in rows {
+        let event = names.entry(row.event).or_insert_with(|| row.event.into()).clone();
+        all.push(Identity { uuid: row.uuid, event, distinct_no: row.distinct_no });
+    }
+    all
+}
+
 /// Which rows say the same as their stored copies.
 fn equal_copies(
     segments: &[LiveSegment],
-    rows: &[&EventRow],
+    rows: &[&NewRow<'_>],
     stored: &[Option<dedup::Place>],
 ) -> Result<HashSet<usize>> {
     let places = || stored.iter().enumerate().filter_map(|(at, place)| Some((at, (*place)?)));

@@ -1,6 +1,7 @@
 //! Persons and the ids they are known by, as the pipeline loads and writes them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use model::ProjectId;
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo};
@@ -172,7 +173,7 @@ async fn write_moves(
     tx.write("WITH moves (project_id, gone, into_no, hops) AS (", rows, tail).await
 }
 
-async fn write_persons(tx: &mut Tx, project: ProjectId, persons: &[Person]) -> Result<()> {
+async fn write_persons(tx: &mut Tx, project: ProjectId, persons: &[Arc<Person>]) -> Result<()> {
     let mut rows = Rows::new(7);
     for person in persons {
         rows.push(args![

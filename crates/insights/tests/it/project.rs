@@ -161,7 +161,7 @@ impl Project {
             position,
             historical: false,
         };
-        self.warehouse.append(&[row], position + 1).unwrap();
+        self.warehouse.append(&[row.as_new().unwrap()], position + 1).unwrap();
     }
 
     pub fn world(&self) -> World {

@@ -1,6 +1,8 @@
 //! What people do to persons by hand. Such a change is applied alone, with every id of its persons
 //! loaded.
 
+use std::sync::Arc;
+
 use model::Timestamp;
 use model::edit::Leaving;
 use model::person::{DistinctNo, Person, PersonNo, person_uuid};
@@ -53,9 +55,9 @@ impl Ledger {
         };
         let version = slot.row.version + SPLIT_VERSIONS;
         if leaving.iter().any(|text| person_uuid(self.project, text) == slot.row.uuid) {
-            slot.row.uuid = person_uuid(self.project, oldest);
-            slot.row.version += 1;
-            slot.dirty = true;
+            let row = slot.change();
+            row.uuid = person_uuid(self.project, oldest);
+            row.version += 1;
         }
         for text in leaving {
             let no = PersonNo(self.next_person);
@@ -68,7 +70,7 @@ impl Ledger {
                 version,
                 created_at: at,
             };
-            self.persons.insert(no, Slot { row, dirty: true, routine: None });
+            self.persons.insert(no, Slot { row: Arc::new(row), dirty: true, routine: None });
             if let Some(slot) = self.ids.get_mut(&text) {
                 slot.row.person = Some(no);
                 slot.row.version += SPLIT_VERSIONS;
@@ -80,10 +82,14 @@ impl Ledger {
     /// Gives a property of all loaded persons another name, over one that has it.
     pub fn rename_property(&mut self, from: &str, to: &str) {
         for slot in self.persons.values_mut() {
-            let Some(value) = slot.row.properties.remove(from) else { continue };
-            slot.row.properties.insert(to.to_owned(), value);
-            slot.row.version += 1;
-            slot.dirty = true;
+            if !slot.row.properties.contains_key(from) {
+                continue;
+            }
+            let row = slot.change();
+            if let Some(value) = row.properties.remove(from) {
+                row.properties.insert(to.to_owned(), value);
+            }
+            row.version += 1;
         }
     }
 

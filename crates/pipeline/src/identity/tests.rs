@@ -57,7 +57,7 @@ impl World {
             self.ids.insert(id.text.clone(), id);
         }
         for person in changes.persons {
-            self.persons.insert(person.no, person);
+            self.persons.insert(person.no, Arc::unwrap_or_clone(person));
         }
         self
     }
@@ -205,7 +205,8 @@ impl World {
         self.next = (changes.next_distinct, changes.next_person);
         changes.deleted.iter().for_each(|gone| drop(self.persons.remove(gone)));
         self.ids.extend(changes.ids.into_iter().map(|id| (id.text.clone(), id)));
-        self.persons.extend(changes.persons.into_iter().map(|person| (person.no, person)));
+        let persons = changes.persons.into_iter().map(Arc::unwrap_or_clone);
+        self.persons.extend(persons.map(|person| (person.no, person)));
         self
     }
 }

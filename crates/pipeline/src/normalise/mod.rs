@@ -11,6 +11,7 @@ mod properties;
 mod tests;
 mod time;
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -21,9 +22,9 @@ use model::{ProjectId, Timestamp};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-pub(crate) use names::{is_illegal, is_noise};
+pub use names::Name;
+pub(crate) use names::{groups as group_names, is_illegal, is_noise, name};
 pub use person::{Copied, PersonChanges};
-pub(crate) use properties::GROUP_NAMES;
 pub use properties::{Json, Properties};
 pub(crate) use time::parse as parse_time;
 
@@ -118,11 +119,11 @@ pub fn normalise<'a>(
         return Ok(Outcome::Drop(dropped));
     }
     add_v1(event, &mut properties);
-    if properties.is_true("$cookieless_mode") {
+    if properties.is_true(name!("$cookieless_mode")) {
         return Ok(Outcome::Drop(vec![WarningKind::CookielessDisabled.into()]));
     }
     let mut warnings: Vec<Finding> = Vec::new();
-    let ignore_sent_at = properties.is_true("$ignore_sent_at");
+    let ignore_sent_at = properties.is_true(name!("$ignore_sent_at"));
     let (time, finding) = time::event_time(event, ignore_sent_at);
     warnings.extend(finding.map(Finding::from));
     if let Some(seconds) = rules.drop_events_older_than_seconds.filter(|seconds| *seconds > 0)
@@ -134,7 +135,7 @@ pub fn normalise<'a>(
     let elements_chain = take_elements(&mut properties);
     let place = locate(event, &mut properties, geoip);
     if rules.anonymize_ips {
-        properties.remove("$ip");
+        properties.remove(name!("$ip"));
     }
     let mut changes = person::lift(event, &mut properties);
     if event.name == "$exception" && !changes.is_empty() {
@@ -149,7 +150,7 @@ pub fn normalise<'a>(
     };
     if let Some(place) = &place {
         for (name, json) in place.json() {
-            if let Some(json) = json {
+            if let (Some(name), Some(json)) = (Name::find(name), json) {
                 properties.set(name, Json::Shared(json.clone()));
             }
         }
@@ -164,7 +165,7 @@ pub fn normalise<'a>(
     };
     let groups = match person {
         PersonStep::Personless => {
-            GROUP_NAMES.iter().for_each(|name| properties.remove(name));
+            group_names().for_each(|name| properties.remove(name));
             Vec::new()
         }
         _ => groups(&properties),
@@ -202,7 +203,9 @@ fn refused_by_name(event: &AcceptedEvent<'_>, properties: &Properties<'_>) -> Op
         "$performance_event" => Some(vec![WarningKind::PerformanceEventNotStored.into()]),
         "$$client_ingestion_warning" => Some(vec![Finding {
             kind: WarningKind::ClientIngestionWarning,
-            message: properties.text("$$client_ingestion_warning_message"),
+            message: properties
+                .text(name!("$$client_ingestion_warning_message"))
+                .map(Cow::into_owned),
         }]),
         _ => None,
     }
@@ -211,58 +214,59 @@ fn refused_by_name(event: &AcceptedEvent<'_>, properties: &Properties<'_>) -> Op
 /// What capture v1 carries beside the properties wins over what stands inside them.
 fn add_v1(event: &AcceptedEvent<'_>, properties: &mut Properties<'_>) {
     let Some(v1) = &event.v1 else { return };
-    let mut put = |name: &'static str, value: Value| properties.set_value(name, &value);
-    put("$lib", v1.lib_name.into());
-    put("$lib_version", v1.lib_version.into());
-    for (name, text) in [("$session_id", v1.session_id), ("$window_id", v1.window_id)] {
+    let mut put = |name: Name, value: Value| properties.set_value(name, &value);
+    put(name!("$lib"), v1.lib_name.into());
+    put(name!("$lib_version"), v1.lib_version.into());
+    for (name, text) in [(name!("$session_id"), v1.session_id), (name!("$window_id"), v1.window_id)]
+    {
         text.into_iter().for_each(|text| put(name, text.into()));
     }
     for (name, switch) in [
-        ("$cookieless_mode", v1.options.cookieless_mode),
-        ("$ignore_sent_at", v1.options.disable_skew_correction),
-        ("$process_person_profile", v1.options.process_person_profile),
+        (name!("$cookieless_mode"), v1.options.cookieless_mode),
+        (name!("$ignore_sent_at"), v1.options.disable_skew_correction),
+        (name!("$process_person_profile"), v1.options.process_person_profile),
     ] {
         switch.into_iter().for_each(|switch| put(name, switch.into()));
     }
     if v1.person_processing_disabled {
-        put("$process_person_profile", false.into());
+        put(name!("$process_person_profile"), false.into());
     }
     if let Some(tour) = v1.options.product_tour_id.and_then(|json| serde_json::from_str(json).ok())
     {
-        put("$product_tour_id", tour);
+        put(name!("$product_tour_id"), tour);
     }
 }
 
 fn tidy(event: &AcceptedEvent<'_>, properties: &mut Properties<'_>) {
-    names::REMOVED.iter().for_each(|name| properties.remove(name));
-    properties.remove("$heatmap_data");
+    names::removed().for_each(|name| properties.remove(name));
     if let Some(SentAt::Text(sent_at)) = &event.sent_at {
-        properties.set_value("$sent_at", &Value::from(sent_at.as_ref()));
+        properties.set_value(name!("$sent_at"), &Value::from(sent_at.as_ref()));
     }
     let shouted = |json: &str| json.bytes().any(|byte| byte.is_ascii_uppercase());
-    if properties.json("$session_id").is_some_and(shouted)
-        && let Some(session) = properties.text("$session_id")
+    if properties.json(name!("$session_id")).is_some_and(shouted)
+        && let Some(session) = properties.text(name!("$session_id"))
         && Uuid::parse_str(&session).is_ok()
     {
-        properties.set_value("$session_id", &session.to_lowercase().into());
+        let session = session.to_lowercase();
+        properties.set_value(name!("$session_id"), &session.into());
     }
-    if properties.contains("capture_internal") {
-        properties.set_value("$ip", &"127.0.0.1".into());
-    } else if !properties.is_truthy("$ip")
+    if properties.contains(name!("capture_internal")) {
+        properties.set_value(name!("$ip"), &"127.0.0.1".into());
+    } else if !properties.is_truthy(name!("$ip"))
         && let Some(ip) = event.client_ip
     {
-        properties.set_value("$ip", &ip.to_string().into());
+        properties.set_value(name!("$ip"), &ip.to_string().into());
     }
 }
 
 fn take_elements(properties: &mut Properties<'_>) -> String {
-    let given = properties.text("$elements_chain").filter(|chain| !chain.is_empty());
-    let chain = given.or_else(|| match properties.value("$elements") {
+    let given = properties.text(name!("$elements_chain")).filter(|chain| !chain.is_empty());
+    let chain = given.map(Cow::into_owned).or_else(|| match properties.value(name!("$elements")) {
         Some(Value::Array(elements)) => Some(elements::chain(&elements)),
         _ => None,
     });
-    properties.remove("$elements_chain");
-    properties.remove("$elements");
+    properties.remove(name!("$elements_chain"));
+    properties.remove(name!("$elements"));
     chain.unwrap_or_default()
 }
 
@@ -271,18 +275,18 @@ fn locate(
     properties: &mut Properties<'_>,
     geoip: &GeoIp,
 ) -> Option<Arc<geoip::Place>> {
-    if properties.is_truthy("$geoip_disable") {
+    if properties.is_truthy(name!("$geoip_disable")) {
         return None;
     }
-    let sent = properties.text("$ip").and_then(|text| text.trim().parse::<IpAddr>().ok());
+    let sent = properties.text(name!("$ip")).and_then(|text| text.trim().parse::<IpAddr>().ok());
     geoip.look_up(sent.or(event.client_ip)?)
 }
 
 fn merge(event: &AcceptedEvent<'_>, properties: &Properties<'_>) -> Option<Merge> {
     let (key, dangerously) = match event.name {
-        "$identify" => ("$anon_distinct_id", false),
-        "$create_alias" => ("alias", false),
-        "$merge_dangerously" => ("alias", true),
+        "$identify" => (name!("$anon_distinct_id"), false),
+        "$create_alias" => (name!("alias"), false),
+        "$merge_dangerously" => (name!("alias"), true),
         _ => return None,
     };
     if !properties.is_truthy(key) {
@@ -294,7 +298,7 @@ fn merge(event: &AcceptedEvent<'_>, properties: &Properties<'_>) -> Option<Merge
 
 /// Group types and keys as text; a type that is too long cannot be resolved.
 fn groups(properties: &Properties<'_>) -> Vec<(String, String)> {
-    let Some(Value::Object(groups)) = properties.value("$groups") else { return Vec::new() };
+    let Some(Value::Object(groups)) = properties.value(name!("$groups")) else { return Vec::new() };
     groups
         .into_iter()
         .filter(|(kind, key)| !key.is_null() && kind.chars().count() <= GROUP_KEY_CHARS_MAX)
@@ -307,17 +311,17 @@ fn group_identify(
     properties: &Properties<'_>,
 ) -> Result<Option<GroupIdentify>, WarningKind> {
     if event.name != "$groupidentify"
-        || !properties.is_truthy("$group_type")
-        || !properties.is_truthy("$group_key")
+        || !properties.is_truthy(name!("$group_type"))
+        || !properties.is_truthy(name!("$group_key"))
     {
         return Ok(None);
     }
     let text = |name| properties.value(name).map(|value| as_text(&value)).unwrap_or_default();
-    let (kind, key) = (text("$group_type"), text("$group_key"));
+    let (kind, key) = (text(name!("$group_type")), text(name!("$group_key")));
     if key.chars().count() > GROUP_KEY_CHARS_MAX {
         return Err(WarningKind::GroupKeyTooLong);
     }
-    let set = match properties.value("$group_set") {
+    let set = match properties.value(name!("$group_set")) {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(set)) => set,
         Some(_) => return Err(WarningKind::GroupSetInvalid),

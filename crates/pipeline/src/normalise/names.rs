@@ -1,41 +1,60 @@
 //! The property names that mean something on their way in.
 
-/// A name and the one its first value is kept under: `$browser` and `$initial_browser`, `_kx` and
-/// `$initial__kx`.
-pub(super) type Pair = (&'static str, &'static str);
+/// A property name that means something here, found once when an event is read. The first ones are
+/// copied to persons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Name(u8);
+
+/// `name!("$ip")` is the [`Name`] of that text, found while compiling.
+macro_rules! name {
+    ($text:literal) => {
+        const { $crate::normalise::Name::of($text) }
+    };
+}
+pub(crate) use name;
+
+/// A name, the one its first value is kept under (`$browser` and `$initial_browser`, `_kx` and
+/// `$initial__kx`), and whether its value changes with every page.
+type Copy = (&'static str, &'static str, bool);
+
+const STEADY: bool = false;
+/// Alone not worth a write.
+const NOISE: bool = true;
 
 macro_rules! ours {
-    ($($name:literal),* $(,)?) => { &[$((concat!("$", $name), concat!("$initial_", $name))),*] };
+    ($($name:literal $noise:ident),* $(,)?) => {
+        &[$((concat!("$", $name), concat!("$initial_", $name), $noise)),*]
+    };
 }
 
 macro_rules! theirs {
-    ($($name:literal),* $(,)?) => { &[$(($name, concat!("$initial_", $name))),*] };
+    ($($name:literal),* $(,)?) => { &[$(($name, concat!("$initial_", $name), STEADY)),*] };
 }
 
 /// Copied from an event to its person: what describes the device and the page,
-const DEVICE: &[Pair] = ours![
-    "app_build",
-    "app_name",
-    "app_namespace",
-    "app_version",
-    "browser",
-    "browser_version",
-    "device_type",
-    "current_url",
-    "pathname",
-    "os",
-    "os_version",
-    "referring_domain",
-    "referrer",
-    "screen_height",
-    "screen_width",
-    "viewport_height",
-    "viewport_width",
-    "raw_user_agent",
+const DEVICE: &[Copy] = ours![
+    "app_build" STEADY,
+    "app_name" STEADY,
+    "app_namespace" STEADY,
+    "app_version" STEADY,
+    "browser" NOISE,
+    "browser_version" NOISE,
+    "device_type" NOISE,
+    "current_url" NOISE,
+    "pathname" NOISE,
+    "os" NOISE,
+    "os_version" NOISE,
+    "referring_domain" NOISE,
+    "referrer" NOISE,
+    "screen_height" NOISE,
+    "screen_width" NOISE,
+    "viewport_height" NOISE,
+    "viewport_width" NOISE,
+    "raw_user_agent" NOISE,
 ];
 
-/// and what describes the campaign.
-const CAMPAIGN: &[Pair] = theirs![
+/// what describes the campaign,
+const CAMPAIGN: &[Copy] = theirs![
     "utm_source",
     "utm_medium",
     "utm_campaign",
@@ -63,38 +82,29 @@ const CAMPAIGN: &[Pair] = theirs![
     "sccid",
 ];
 
-pub(super) fn to_person() -> impl Iterator<Item = &'static Pair> {
-    DEVICE.iter().chain(CAMPAIGN)
-}
-
-const PLACE: &[Pair] = ours![
-    "geoip_accuracy_radius",
-    "geoip_city_confidence",
-    "geoip_city_name",
-    "geoip_continent_code",
-    "geoip_continent_name",
-    "geoip_country_code",
-    "geoip_country_name",
-    "geoip_latitude",
-    "geoip_longitude",
-    "geoip_postal_code",
-    "geoip_subdivision_1_code",
-    "geoip_subdivision_1_name",
-    "geoip_subdivision_2_code",
-    "geoip_subdivision_2_name",
-    "geoip_subdivision_3_code",
-    "geoip_subdivision_3_name",
-    "geoip_time_zone",
+/// and what describes the place.
+const PLACE: &[Copy] = ours![
+    "geoip_accuracy_radius" NOISE,
+    "geoip_city_confidence" NOISE,
+    "geoip_city_name" STEADY,
+    "geoip_continent_code" STEADY,
+    "geoip_continent_name" STEADY,
+    "geoip_country_code" STEADY,
+    "geoip_country_name" STEADY,
+    "geoip_latitude" NOISE,
+    "geoip_longitude" NOISE,
+    "geoip_postal_code" NOISE,
+    "geoip_subdivision_1_code" NOISE,
+    "geoip_subdivision_1_name" NOISE,
+    "geoip_subdivision_2_code" NOISE,
+    "geoip_subdivision_2_name" NOISE,
+    "geoip_subdivision_3_code" NOISE,
+    "geoip_subdivision_3_name" NOISE,
+    "geoip_time_zone" NOISE,
 ];
 
-/// The name under which the first value of a place's property is kept.
-pub(super) fn initial_of_place(name: &str) -> Option<&'static str> {
-    let at = PLACE.binary_search_by_key(&name, |(name, _)| name).ok()?;
-    Some(PLACE[at].1)
-}
-
 /// What SDKs send along for themselves; never stored.
-pub(super) const REMOVED: &[&str] = &[
+const REMOVED: &[&str] = &[
     "ph_product_tours",
     "$session_recording_remote_config",
     "$product_tours_activated",
@@ -102,45 +112,198 @@ pub(super) const REMOVED: &[&str] = &[
     "$surveys_activated",
     "$feature_flag_payloads",
     "$override_feature_flag_payloads",
+    "$heatmap_data",
 ];
 
-/// Person properties that change with every page; alone they are not worth a write.
-const NOISE: &[&str] = &[
-    "$browser",
-    "$browser_version",
-    "$current_url",
-    "$device_type",
-    "$geoip_accuracy_radius",
-    "$geoip_city_confidence",
-    "$geoip_country_confidence",
-    "$geoip_latitude",
-    "$geoip_longitude",
-    "$geoip_postal_code",
-    "$geoip_postal_code_confidence",
-    "$geoip_subdivision_1_code",
-    "$geoip_subdivision_1_confidence",
-    "$geoip_subdivision_1_name",
-    "$geoip_subdivision_2_code",
-    "$geoip_subdivision_2_confidence",
-    "$geoip_subdivision_2_name",
-    "$geoip_subdivision_3_code",
-    "$geoip_subdivision_3_name",
-    "$geoip_time_zone",
-    "$os",
+const GROUPS: &[&str] = &["$group_0", "$group_1", "$group_2", "$group_3", "$group_4"];
+
+const OTHERS: &[&str] = &[
+    "$$client_ingestion_warning_message",
+    "$anon_distinct_id",
+    "$cookieless_mode",
+    "$elements",
+    "$elements_chain",
+    "$feature_flag",
+    "$geoip_disable",
+    "$group_key",
+    "$group_set",
+    "$group_type",
+    "$groups",
+    "$ignore_sent_at",
+    "$ip",
+    "$lib",
+    "$lib_version",
     "$os_name",
-    "$os_version",
-    "$pathname",
-    "$raw_user_agent",
-    "$referrer",
-    "$referring_domain",
-    "$screen_height",
-    "$screen_width",
-    "$viewport_height",
-    "$viewport_width",
+    "$process_person_profile",
+    "$product_tour_id",
+    "$sent_at",
+    "$session_id",
+    "$set",
+    "$set_once",
+    "$unset",
+    "$window_id",
+    "alias",
+    "capture_internal",
+    "feature_flag",
 ];
 
+const CAMPAIGN_FIRST: usize = DEVICE.len();
+const PLACE_FIRST: usize = CAMPAIGN_FIRST + CAMPAIGN.len();
+const COPIED: usize = PLACE_FIRST + PLACE.len();
+const REMOVED_FIRST: usize = COPIED;
+const GROUPS_FIRST: usize = REMOVED_FIRST + REMOVED.len();
+const OTHERS_FIRST: usize = GROUPS_FIRST + GROUPS.len();
+pub(super) const NAMES: usize = OTHERS_FIRST + OTHERS.len();
+
+/// All of them, so that a name's number is its place.
+const ALL: [&str; NAMES] = {
+    let mut all = [""; NAMES];
+    let mut at = 0;
+    while at < NAMES {
+        all[at] = match at {
+            0..CAMPAIGN_FIRST => DEVICE[at].0,
+            CAMPAIGN_FIRST..PLACE_FIRST => CAMPAIGN[at - CAMPAIGN_FIRST].0,
+            PLACE_FIRST..COPIED => PLACE[at - PLACE_FIRST].0,
+            REMOVED_FIRST..GROUPS_FIRST => REMOVED[at - REMOVED_FIRST],
+            GROUPS_FIRST..OTHERS_FIRST => GROUPS[at - GROUPS_FIRST],
+            _ => OTHERS[at - OTHERS_FIRST],
+        };
+        at += 1;
+    }
+    all
+};
+
+/// Some four times the names, so that most other names meet an empty place at once.
+const TABLE: usize = 512;
+const EMPTY: u8 = u8::MAX;
+
+/// Numbers of the names by [`place_of`], each at the first free place from there.
+static BY_TEXT: [u8; TABLE] = {
+    assert!(NAMES < EMPTY as usize);
+    let mut table = [EMPTY; TABLE];
+    let mut number = 0;
+    while number < NAMES {
+        let mut at = place_of(ALL[number].as_bytes());
+        while table[at] != EMPTY {
+            at = (at + 1) % TABLE;
+        }
+        table[at] = number as u8;
+        number += 1;
+    }
+    table
+};
+
+/// By its length and three of its bytes.
+const fn place_of(text: &[u8]) -> usize {
+    let length = text.len();
+    if length == 0 {
+        return 0;
+    }
+    let (middle, late, last) = (text[length / 2], text[length * 3 / 4], text[length - 1]);
+    (length * 37 + middle as usize * 5 + late as usize * 23 + last as usize * 11) % TABLE
+}
+
+impl Name {
+    /// # Panics
+    /// Of a text that is none of the names; only asked while compiling.
+    pub(crate) const fn of(text: &str) -> Self {
+        let mut number = 0;
+        while number < NAMES {
+            if same(ALL[number].as_bytes(), text.as_bytes()) {
+                return Self(number as u8);
+            }
+            number += 1;
+        }
+        panic!("no such name")
+    }
+
+    pub(crate) fn find(text: &str) -> Option<Self> {
+        let mut at = place_of(text.as_bytes());
+        loop {
+            match BY_TEXT[at] {
+                EMPTY => return None,
+                number if ALL[usize::from(number)] == text => return Some(Self(number)),
+                _ => at = (at + 1) % TABLE,
+            }
+        }
+    }
+
+    pub(super) fn number(self) -> usize {
+        usize::from(self.0)
+    }
+
+    pub fn text(self) -> &'static str {
+        ALL[self.number()]
+    }
+
+    fn copy(self) -> Option<&'static Copy> {
+        match self.number() {
+            at @ 0..CAMPAIGN_FIRST => DEVICE.get(at),
+            at @ CAMPAIGN_FIRST..PLACE_FIRST => CAMPAIGN.get(at - CAMPAIGN_FIRST),
+            at @ PLACE_FIRST..COPIED => PLACE.get(at - PLACE_FIRST),
+            _ => None,
+        }
+    }
+
+    /// The name under which the first value is kept on the person.
+    pub fn initial(self) -> Option<&'static str> {
+        self.copy().map(|(_, initial, _)| *initial)
+    }
+
+    /// Whether it changes with every page; alone that is not worth a write.
+    pub fn is_noise(self) -> bool {
+        self.copy().is_some_and(|(_, _, noise)| *noise)
+    }
+
+    pub fn is_campaign(self) -> bool {
+        (CAMPAIGN_FIRST..PLACE_FIRST).contains(&self.number())
+    }
+
+    /// Its bit in a set of the names that are copied.
+    pub fn bit(self) -> u64 {
+        const { assert!(COPIED <= u64::BITS as usize) };
+        1 << self.number()
+    }
+}
+
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    a.len() == b.len() && at == a.len()
+}
+
+fn numbered(from: usize, to: usize) -> impl Iterator<Item = Name> {
+    (from..to).map(|number| Name(number as u8))
+}
+
+/// Device and campaign.
+pub(super) fn to_person() -> impl Iterator<Item = Name> {
+    numbered(0, PLACE_FIRST)
+}
+
+pub(super) fn removed() -> impl Iterator<Item = Name> {
+    numbered(REMOVED_FIRST, GROUPS_FIRST)
+}
+
+/// The properties that hold the keys of an event's groups, by the index of their types.
+pub(crate) fn groups() -> impl Iterator<Item = Name> {
+    const { assert!(GROUPS.len() == model::group::GROUP_TYPES_MAX as usize) };
+    numbered(GROUPS_FIRST, OTHERS_FIRST)
+}
+
+/// Person properties that are known to change with every page, whoever sets them; alone they are not
+/// worth a write.
 pub(crate) fn is_noise(name: &str) -> bool {
-    NOISE.binary_search(&name).is_ok()
+    const NEVER_COPIED: [&str; 5] = [
+        "$geoip_country_confidence",
+        "$geoip_postal_code_confidence",
+        "$geoip_subdivision_1_confidence",
+        "$geoip_subdivision_2_confidence",
+        "$os_name",
+    ];
+    Name::find(name).is_some_and(Name::is_noise) || NEVER_COPIED.contains(&name)
 }
 
 /// Ids that say nothing about who somebody is; they never take part in a merge.
@@ -195,8 +358,20 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_sorted_for_the_search() {
-        assert!(NOISE.is_sorted() && PLACE.is_sorted());
-        assert!(is_noise("$current_url") && !is_noise("$geoip_country_name"));
+    fn every_name_is_found_by_its_text_and_no_other() {
+        for (number, text) in ALL.iter().enumerate() {
+            assert_eq!(Name::find(text), Some(Name(number as u8)), "{text}");
+            assert_eq!(Name::find(&format!("{text}x")), None);
+        }
+        assert_eq!(Name::find(""), None);
+        assert_eq!(name!("_kx").initial(), Some("$initial__kx"));
+        assert_eq!(name!("$geoip_city_name").initial(), Some("$initial_geoip_city_name"));
+        assert_eq!(name!("$ip").initial(), None);
+    }
+
+    #[test]
+    fn noise_is_what_changes_with_every_page() {
+        assert!(is_noise("$current_url") && is_noise("$os_name") && is_noise("$geoip_latitude"));
+        assert!(!is_noise("$geoip_country_name") && !is_noise("utm_source") && !is_noise("plan"));
     }
 }

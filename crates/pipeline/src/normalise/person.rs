@@ -8,8 +8,12 @@ use model::WarningKind;
 use model::event::AcceptedEvent;
 use serde_json::{Map, Value};
 
+use super::names::{self, Name, name};
 use super::properties::{Json, Properties};
-use super::{PersonStep, Rules, is_noise, names};
+use super::{PersonStep, Rules};
+
+/// What a browser sends, and a place.
+const COPIED_EXPECTED: usize = 34;
 
 #[derive(Debug, Default)]
 pub struct PersonChanges<'a> {
@@ -24,24 +28,32 @@ pub struct PersonChanges<'a> {
 /// name of its own. What the sender set by these names itself wins.
 #[derive(Debug)]
 pub struct Copied<'a> {
-    pub name: &'static str,
-    /// None for what is only cleared.
-    pub initial: Option<&'static str>,
-    pub json: Json<'a>,
+    pub name: Name,
+    /// None for what is cleared.
+    pub json: Option<Json<'a>>,
 }
 
 impl Copied<'_> {
+    pub fn json(&self) -> &str {
+        self.json.as_deref().unwrap_or("null")
+    }
+
+    /// The name of its first value; what is cleared has none.
+    pub fn initial(&self) -> Option<&'static str> {
+        self.json.as_ref().and_then(|_| self.name.initial())
+    }
+
     pub fn value(&self) -> Value {
-        serde_json::from_str(&self.json).unwrap_or(Value::Null)
+        serde_json::from_str(self.json()).unwrap_or(Value::Null)
     }
 
     /// Whether it says what is known already.
     pub fn is(&self, known: &Value) -> bool {
         match known {
-            Value::String(text) if !self.json.contains('\\') => {
-                self.json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) == Some(text)
+            Value::String(text) if !self.json().contains('\\') => {
+                self.json().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) == Some(text)
             }
-            Value::Null => &*self.json == "null",
+            Value::Null => self.json() == "null",
             known => self.value() == *known,
         }
     }
@@ -57,30 +69,36 @@ impl PersonChanges<'_> {
         *self = Self::default();
     }
 
-    /// Equal for two events that copy the same names, and the same values but for what changes with
-    /// every page. None when there is more than copies.
-    pub fn routine(&self, hasher: &RandomState) -> Option<u64> {
-        if !(self.set.is_empty() && self.set_once.is_empty() && self.unset.is_empty()) {
-            return None;
-        }
-        let mut hash = hasher.build_hasher();
-        for copied in &self.copied {
-            copied.name.hash(&mut hash);
-            if !is_noise(copied.name) {
-                copied.json.hash(&mut hash);
+    /// Equal for two events that copy the same names but for the campaign's, and the same values but
+    /// for what changes with every page.
+    pub fn routine(&self, hasher: &RandomState) -> u64 {
+        let (mut hash, mut named, mut cleared) = (hasher.build_hasher(), 0u64, 0u64);
+        for copied in self.copied.iter().filter(|copied| !copied.name.is_campaign()) {
+            named |= copied.name.bit();
+            match &copied.json {
+                None => cleared |= copied.name.bit(),
+                Some(_) if copied.name.is_noise() => {}
+                Some(json) => json.hash(&mut hash),
             }
         }
-        Some(hash.finish())
+        (named, cleared).hash(&mut hash);
+        hash.finish()
+    }
+
+    /// Whether the sender itself set or cleared nothing by a name that is also copied.
+    pub fn copies_are_apart(&self) -> bool {
+        let apart = |name: &str| !name.starts_with('$') && Name::find(name).is_none();
+        self.set.keys().chain(self.set_once.keys()).chain(&self.unset).all(|name| apart(name))
     }
 
     /// What is copied under the names the sender did not set.
     pub fn copied_now(&self) -> impl Iterator<Item = &Copied<'_>> {
-        self.copied.iter().filter(|copied| !self.set.contains_key(copied.name))
+        self.copied.iter().filter(|copied| !self.set.contains_key(copied.name.text()))
     }
 
     /// First values, under the names the sender did not set.
     pub fn copied_once(&self) -> impl Iterator<Item = (&'static str, &Copied<'_>)> {
-        let own = self.copied.iter().filter_map(|copied| Some((copied.initial?, copied)));
+        let own = self.copied.iter().filter_map(|copied| Some((copied.initial()?, copied)));
         own.filter(|(initial, _)| {
             !self.set_once.contains_key(*initial) && !self.set.contains_key(*initial)
         })
@@ -91,7 +109,7 @@ impl PersonChanges<'_> {
         let once = self.copied_once().map(|(initial, copied)| (initial.to_owned(), copied.value()));
         let mut all: Map<String, Value> = once.collect();
         all.extend(self.set_once.clone());
-        all.extend(self.copied_now().map(|copied| (copied.name.to_owned(), copied.value())));
+        all.extend(self.copied_now().map(|copied| (copied.name.text().to_owned(), copied.value())));
         all.extend(self.set.clone());
         all
     }
@@ -116,16 +134,18 @@ pub(super) fn lift<'a>(
     };
     let beside_unset = event.unset.and_then(|json| serde_json::from_str(json).ok());
     let changes = PersonChanges {
-        set: object(properties.value("$set"), event.set),
-        set_once: object(properties.value("$set_once"), event.set_once),
-        unset: [properties.value("$unset"), beside_unset]
+        set: object(properties.value(name!("$set")), event.set),
+        set_once: object(properties.value(name!("$set_once")), event.set_once),
+        unset: [properties.value(name!("$unset")), beside_unset]
             .into_iter()
             .flatten()
             .flat_map(unset_names)
             .collect(),
         copied: Vec::new(),
     };
-    ["$set", "$set_once", "$unset"].iter().for_each(|name| properties.remove(name));
+    [name!("$set"), name!("$set_once"), name!("$unset")]
+        .into_iter()
+        .for_each(|name| properties.remove(name));
     changes
 }
 
@@ -145,7 +165,7 @@ pub(super) fn step(
     properties: &mut Properties<'_>,
     rules: &Rules,
 ) -> Result<(PersonStep, Option<WarningKind>), WarningKind> {
-    const NAME: &str = "$process_person_profile";
+    const NAME: Name = name!("$process_person_profile");
     let sent = properties.json(NAME).map(str::to_owned);
     let finding = match sent.as_deref() {
         None | Some("true" | "false") => None,
@@ -167,8 +187,7 @@ pub(super) fn step(
         return Ok((PersonStep::Personless, finding));
     }
     properties.remove(NAME);
-    let grouped =
-        matches!(properties.value("$groups"), Some(Value::Object(groups)) if !groups.is_empty());
+    let grouped = matches!(properties.value(name!("$groups")), Some(Value::Object(groups)) if !groups.is_empty());
     let step = match event.name {
         "$feature_flag_called" if sent.as_deref() != Some("true") && !grouped => {
             PersonStep::OnlyIfKnown
@@ -184,22 +203,20 @@ pub(super) fn from_event<'a>(
     properties: &mut Properties<'a>,
     place: Option<&Place>,
 ) {
-    if !properties.contains("$os")
-        && let Some(os) = properties.value("$os_name")
+    if !properties.contains(name!("$os"))
+        && let Some(os) = properties.value(name!("$os_name"))
     {
-        properties.set_value("$os", &os);
+        properties.set_value(name!("$os"), &os);
     }
-    changes.copied.extend(names::to_person().filter_map(|(name, initial)| {
+    let copied = names::to_person().filter_map(|name| {
         let json = properties.shared(name)?;
-        Some(Copied { name, initial: Some(initial), json })
-    }));
+        Some(Copied { name, json: Some(json) })
+    });
+    changes.copied = Vec::with_capacity(COPIED_EXPECTED);
+    changes.copied.extend(copied);
     let Some(place) = place else { return };
     // A place that is no longer known is cleared, not kept from an earlier address.
-    changes.copied.extend(place.json().map(|(name, json)| match json {
-        Some(json) => {
-            let initial = names::initial_of_place(name);
-            Copied { name, initial, json: Json::Shared(json.clone()) }
-        }
-        None => Copied { name, initial: None, json: Json::Sent("null") },
+    changes.copied.extend(place.json().filter_map(|(name, json)| {
+        Some(Copied { name: Name::find(name)?, json: json.cloned().map(Json::Shared) })
     }));
 }

@@ -4,12 +4,11 @@ use std::borrow::Cow;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use ahash::RandomState;
-use indexmap::IndexMap;
 use model::event::RecordError;
-use model::group::GROUP_TYPES_MAX;
 use model::json::{Fault, Members};
 use serde_json::Value;
+
+use super::names::{self, NAMES, Name};
 
 /// A short member, so that room for all of them is made at once; a huge text has longer ones.
 const MEMBER_BYTES: usize = 24;
@@ -17,12 +16,15 @@ const EXPECTED_MAX: usize = 256;
 /// What is added on the way: the address and the place.
 const ADDED: usize = 16;
 
-pub(crate) const GROUP_NAMES: [&str; GROUP_TYPES_MAX as usize] =
-    ["$group_0", "$group_1", "$group_2", "$group_3", "$group_4"];
-
-/// Keeps the order and the number literals of the sender; of a repeated name the last counts.
-#[derive(Debug, Default)]
-pub struct Properties<'a>(IndexMap<Cow<'a, str>, Json<'a>, RandomState>);
+/// Keeps the order and the number literals of the sender. Of a repeated [`Name`] the last counts; of
+/// any other name both are here, and whoever reads them all lets the last one count.
+#[derive(Debug)]
+pub struct Properties<'a> {
+    /// None for what was taken out.
+    members: Vec<(Cow<'a, str>, Option<Json<'a>>)>,
+    /// Where the names stand, counted from one; zero for those that do not.
+    known: [u32; NAMES],
+}
 
 /// A value as JSON text: of the record, made here, or what many events have.
 #[derive(Clone, Debug)]
@@ -49,105 +51,120 @@ impl<'a> Properties<'a> {
         let read = || {
             let mut members = Members::new(json)?;
             let expected = (json.len() / MEMBER_BYTES).min(EXPECTED_MAX) + ADDED;
-            let mut all = IndexMap::with_capacity_and_hasher(expected, RandomState::default());
+            let mut all = Self { members: Vec::with_capacity(expected), known: [0; NAMES] };
             for member in &mut members {
                 let (name, json) = member?;
-                all.insert(name, Json::Sent(json));
+                match Name::find(&name) {
+                    Some(known) => all.set(known, Json::Sent(json)),
+                    None => all.members.push((name, Some(Json::Sent(json)))),
+                }
             }
-            if members.is_over() { Ok(Self(all)) } else { Err(Fault::Malformed) }
+            if members.is_over() { Ok(all) } else { Err(Fault::Malformed) }
         };
         read().map_err(|_| RecordError::Damaged("properties are no object"))
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, json)| (name.as_ref(), &**json))
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
+        self.members.iter().filter_map(|(name, json)| Some((name.as_ref(), &**json.as_ref()?)))
     }
 
-    pub(crate) fn contains(&self, name: &str) -> bool {
-        self.0.contains_key(name)
+    pub(crate) fn len(&self) -> usize {
+        self.members.len()
     }
 
-    pub(crate) fn json(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(Json::deref)
+    fn get(&self, name: Name) -> Option<&Json<'a>> {
+        let (_, json) = self.members.get(self.place(name)?)?;
+        json.as_ref()
+    }
+
+    fn place(&self, name: Name) -> Option<usize> {
+        (self.known[name.number()] as usize).checked_sub(1)
+    }
+
+    pub(super) fn contains(&self, name: Name) -> bool {
+        self.get(name).is_some()
+    }
+
+    pub(crate) fn json(&self, name: Name) -> Option<&str> {
+        self.get(name).map(Json::deref)
     }
 
     /// The value as it came, without a copy unless it was made here.
-    pub(super) fn shared(&self, name: &str) -> Option<Json<'a>> {
-        self.0.get(name).cloned()
+    pub(super) fn shared(&self, name: Name) -> Option<Json<'a>> {
+        self.get(name).cloned()
     }
 
-    pub(crate) fn value(&self, name: &str) -> Option<Value> {
+    pub(crate) fn value(&self, name: Name) -> Option<Value> {
         serde_json::from_str(self.json(name)?).ok()
     }
 
-    pub(crate) fn text(&self, name: &str) -> Option<String> {
-        serde_json::from_str(self.json(name)?).ok()
+    /// None as well for what is no text.
+    pub(crate) fn text(&self, name: Name) -> Option<Cow<'_, str>> {
+        let json = self.json(name)?;
+        match json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            Some(plain) if !plain.contains('\\') => Some(Cow::Borrowed(plain)),
+            Some(_) => serde_json::from_str(json).ok().map(Cow::Owned),
+            None => None,
+        }
     }
 
-    pub(super) fn is_true(&self, name: &str) -> bool {
+    pub(super) fn is_true(&self, name: Name) -> bool {
         self.json(name) == Some("true")
     }
 
     /// As JavaScript has it: null, false, zero and empty text are not.
-    pub(super) fn is_truthy(&self, name: &str) -> bool {
+    pub(super) fn is_truthy(&self, name: Name) -> bool {
         match self.json(name) {
             None | Some("null" | "false" | "\"\"") => false,
             Some(json) => json.parse::<f64>() != Ok(0.0),
         }
     }
 
-    pub(super) fn remove(&mut self, name: &str) {
-        self.0.shift_remove(name);
+    pub(super) fn remove(&mut self, name: Name) {
+        if let Some(place) = self.place(name) {
+            self.members[place].1 = None;
+        }
     }
 
-    pub(super) fn set_value(&mut self, name: &'static str, value: &Value) {
+    pub(super) fn set_value(&mut self, name: Name, value: &Value) {
         self.set(name, Json::Made(value.to_string()));
     }
 
-    pub(super) fn set(&mut self, name: &'static str, json: Json<'a>) {
-        self.0.insert(Cow::Borrowed(name), json);
+    pub(super) fn set(&mut self, name: Name, json: Json<'a>) {
+        match self.place(name) {
+            Some(place) => self.members[place].1 = Some(json),
+            None => {
+                self.members.push((Cow::Borrowed(name.text()), Some(json)));
+                self.known[name.number()] = self.members.len() as u32;
+            }
+        }
     }
 
-    /// An upper bound of the text that [`Self::to_json`] writes.
+    /// An upper bound of the text of the whole object.
     pub(super) fn json_bytes(&self) -> usize {
-        self.0.iter().map(|(name, json)| name.len() + json.len() + 4).sum::<usize>() + 2
+        self.iter().map(|(name, json)| name.len() + json.len() + 4).sum::<usize>() + 2
     }
 
-    /// The whole object, with the keys of the event's groups in place of those that were sent.
-    pub fn to_json(&self, groups: &[(u8, &str)]) -> String {
-        let own = |name: &str| groups.iter().any(|(index, _)| group_name(*index) == name);
-        let mut text = String::with_capacity(self.json_bytes() + 32 * groups.len());
-        let mut member = |name: &str, json: &str| {
-            text.push(if text.is_empty() { '{' } else { ',' });
-            push_quoted(&mut text, name);
-            text.push(':');
-            text.push_str(json);
-        };
+    /// Names and JSON, with the keys of the event's groups in place of those that were sent.
+    pub fn with_groups(&self, groups: &[(u8, &str)]) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+        let mut all = Vec::with_capacity(self.members.len() + groups.len());
+        let own = |name: &str| groups.iter().any(|(index, _)| group_name(*index) == Some(name));
         for (name, json) in self.iter() {
             if groups.is_empty() || !own(name) {
-                member(name, json);
+                all.push((Cow::Borrowed(name), Cow::Borrowed(json)));
             }
         }
         for (index, key) in groups {
-            member(group_name(*index), &Value::from(*key).to_string());
+            if let Some(name) = group_name(*index) {
+                let json = Value::from(*key).to_string();
+                all.push((Cow::Borrowed(name), Cow::Owned(json)));
+            }
         }
-        if text.is_empty() {
-            text.push('{');
-        }
-        text.push('}');
-        text
+        all
     }
 }
 
 /// The property that holds the key of the event's group of a type.
-fn group_name(index: u8) -> &'static str {
-    GROUP_NAMES.get(usize::from(index)).copied().unwrap_or_default()
-}
-
-fn push_quoted(out: &mut String, text: &str) {
-    if text.bytes().any(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
-        out.push_str(&Value::from(text).to_string());
-    } else {
-        out.extend(["\"", text, "\""]);
-    }
+fn group_name(index: u8) -> Option<&'static str> {
+    names::groups().nth(usize::from(index)).map(Name::text)
 }

@@ -144,7 +144,8 @@ impl Store {
         for (at, row) in rows.iter_mut().enumerate() {
             row.position = first + at as u64;
         }
-        self.warehouse.append(&rows, first + rows.len() as u64).unwrap();
+        let new: Vec<_> = rows.iter().map(|row| row.as_new().unwrap()).collect();
+        self.warehouse.append(&new, first + rows.len() as u64).unwrap();
     }
 
     pub fn group(&mut self, index: usize, key: &str, properties: Json) {

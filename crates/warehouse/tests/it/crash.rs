@@ -8,7 +8,7 @@ use ::model::{Clock, Timestamp};
 use tempfile::TempDir;
 use warehouse::{Effort, EventRow, Faults, Selection, Settings, Step};
 
-use crate::support::{NOON, PROJECT, Store, at, fail_at, small, uuids};
+use crate::support::{NOON, PROJECT, Store, at, fail_at, new, small, uuids};
 
 /// The journal of the story: events of three months with copies, and a delete in the middle.
 fn journal() -> Vec<EventRow> {
@@ -41,7 +41,7 @@ fn tell(store: &Store) -> warehouse::Result<()> {
             .filter(|row| row.position >= from(0) && row.position < reach)
             .cloned()
             .collect();
-        warehouse.append(&rows, reach)?;
+        warehouse.append(&new(&rows), reach)?;
         if reach == 90 {
             let doomed = Selection::Uuids([uuid::Uuid::from_u128(DELETED)].into());
             warehouse.delete(PROJECT, &doomed, 90)?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use ::model::Timestamp;
 use warehouse::{Archive, Effort, Error, EventRow, Selection, Settings, Warehouse};
 
-use crate::support::{JOURNAL, PROJECT, Store, all, at, small, uuids};
+use crate::support::{JOURNAL, PROJECT, Store, all, at, new, small, uuids};
 
 #[test]
 fn a_store_of_another_journal_or_format_or_process_is_refused() {
@@ -220,12 +220,16 @@ fn a_listener_hears_of_rows_that_are_new() {
 }
 
 #[test]
-fn a_row_that_is_no_event_is_refused_and_leaves_nothing() {
+fn a_row_that_is_no_event_or_out_of_order_is_refused_and_leaves_nothing() {
     let store = Store::new();
     for properties in ["", "[]", "1", r#"{"a":}"#, r#"{"a":1} x"#, r#"{"a":1"#] {
         let bad = EventRow { properties: properties.into(), ..at(1, 0) };
-        let refused = store.warehouse.append(&[bad], 1);
-        assert!(matches!(refused, Err(Error::Invalid { position: 0, .. })), "{properties}");
+        assert!(bad.as_new().is_err(), "{properties}");
+    }
+    let late = [EventRow { position: 1, ..at(1, 0) }, EventRow { position: 0, ..at(3, 0) }];
+    for (rows, reach, position) in [(&late[..], 2, 0), (&late[..1], 1, 1)] {
+        let refused = store.warehouse.append(&new(rows), reach);
+        assert!(matches!(refused, Err(Error::Invalid { position: at, .. }) if at == position));
     }
     store.append(&mut [at(2, 0)]);
     store.warehouse.flush().unwrap();

@@ -136,12 +136,12 @@ fn play(store: &Store, journal: &[Record], first: usize) {
         match record {
             Record::Event(row) => batch.push((**row).clone()),
             Record::Delete(project, selection) => {
-                store.warehouse.append(&std::mem::take(&mut batch), position as u64).unwrap();
+                store.take(&std::mem::take(&mut batch), position as u64);
                 store.warehouse.delete(*project, selection, position as u64).unwrap();
             }
         }
     }
-    store.warehouse.append(&batch, journal.len() as u64).unwrap();
+    store.take(&batch, journal.len() as u64);
 }
 
 fn check(store: &Store, model: &Model) {

@@ -9,7 +9,7 @@ use ::model::{Clock, ProjectId, Timestamp};
 use tempfile::TempDir;
 use uuid::Uuid;
 use warehouse::{
-    Effort, EventRow, Faults, Filter, Order, Settings, Snapshot, Step, Warehouse, Window,
+    Effort, EventRow, Faults, Filter, NewRow, Order, Settings, Snapshot, Step, Warehouse, Window,
 };
 
 pub const JOURNAL: u128 = 7;
@@ -61,7 +61,12 @@ impl Store {
         for (at, row) in rows.iter_mut().enumerate() {
             row.position = first + at as u64;
         }
-        self.warehouse.append(rows, first + rows.len() as u64).unwrap();
+        self.take(rows, first + rows.len() as u64);
+    }
+
+    /// Appends rows at positions of their own.
+    pub fn take(&self, rows: &[EventRow], reach: u64) {
+        self.warehouse.append(&new(rows), reach).unwrap();
     }
 
     pub fn compact_fully(&self) {
@@ -92,6 +97,10 @@ pub fn all(snapshot: &Snapshot) -> Vec<EventRow> {
     let listing = snapshot.list(&Filter::default(), &window).unwrap();
     assert_eq!(listing.next, None);
     listing.events
+}
+
+pub fn new(rows: &[EventRow]) -> Vec<NewRow<'_>> {
+    rows.iter().map(|row| row.as_new().unwrap()).collect()
 }
 
 pub fn row(number: u128) -> EventRow {

@@ -1,5 +1,7 @@
 //! Cohorts: who belongs to one, and what may be said about others.
 
+use std::sync::Arc;
+
 use catalog::{
     Actor, CohortChange, Error, FlagChange, IngestBatch, NamedBy, NewCohort, NewCohortKind,
     ProjectChanges,
@@ -55,7 +57,7 @@ async fn people(home: &Home) {
     };
     let identity = IdentityChanges {
         ids: (1..=PEOPLE).map(id).collect(),
-        persons: (1..=PEOPLE).map(person).collect(),
+        persons: (1..=PEOPLE).map(person).map(Arc::new).collect(),
         next_distinct: PEOPLE + 1,
         next_person: PEOPLE + 1,
         ..IdentityChanges::default()

@@ -1,6 +1,7 @@
 //! What the pipeline writes: whole batches, once, in order.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use catalog::{
     Actor, Error, EventDeletion, FlagChange, IngestBatch, NewDeadLetter, ProjectChanges,
@@ -47,7 +48,7 @@ async fn people(home: &Home, count: u32) {
     let (project, at) = (home.project.id, home.project.created_at);
     let identity = IdentityChanges {
         ids: (1..=count).map(|no| id(no, &format!("d{no}"), Some(no))).collect(),
-        persons: (1..=count).map(|no| person(project, no, &format!("d{no}"), at)).collect(),
+        persons: (1..=count).map(|no| person(project, no, &format!("d{no}"), at).into()).collect(),
         next_distinct: count + 1,
         next_person: count + 1,
         ..IdentityChanges::default()
@@ -93,11 +94,11 @@ pub async fn ids_follow_their_person_through_several_merges(place: Place) {
     let identity = IdentityChanges {
         moves: vec![(PersonNo(1), PersonNo(2)), (PersonNo(2), PersonNo(3))],
         ids: vec![DistinctId { version: 1, ..id(2, "d2", Some(3)) }],
-        persons: vec![Person {
+        persons: vec![Arc::new(Person {
             is_identified: true,
             version: 5,
             ..person(project, 3, "d3", home.project.created_at)
-        }],
+        })],
         next_distinct: 5,
         next_person: 5,
         ..IdentityChanges::default()

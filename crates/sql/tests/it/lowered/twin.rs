@@ -309,7 +309,7 @@ impl Maker {
             "company": row.groups[0].as_deref().unwrap_or_default(),
             "properties": row.properties,
         }));
-        self.store.warehouse.append(std::slice::from_ref(&row), row.position + 1).unwrap();
+        self.store.warehouse.append(&[row.as_new().unwrap()], row.position + 1).unwrap();
         self.rows.push(row);
     }
 
