@@ -96,7 +96,7 @@ fn properties_are_set_once_set_and_unset_in_that_order() {
     assert_eq!(world.person("u").unwrap().version, 2);
 }
 
-// contract: ingestion 84, 85
+// contract: ingestion 83-85
 #[test]
 fn noise_alone_is_not_worth_a_write() {
     let mut world = World::default();

@@ -346,6 +346,28 @@ fn every_recorded_request_is_taken_as_its_sdk_sent_it() {
     assert_eq!(told(&server), expected_events);
 }
 
+// contract: ingestion 111
+#[test]
+fn an_alias_of_the_python_sdk_keeps_the_person_of_its_own_id() {
+    let server = Server::with(Store::Sqlite, &[("HEDGEROW_PROJECT_API_KEY", "phc_demo")]);
+    let body = json!({ "api_key": "phc_demo", "batch": [
+        { "event": "e", "distinct_id": "user_1" }, { "event": "e", "distinct_id": "anon_1" }
+    ] });
+    is_captured(server.call("POST", "/batch").no_key().json(body).send());
+    server.settle();
+    let person = |id: &str| {
+        let found = server.get(&format!("/api/projects/1/persons/?distinct_id={id}")).json();
+        found["results"][0]["uuid"].clone()
+    };
+    let (user, anonymous) = (person("user_1"), person("anon_1"));
+    assert_ne!(user, anonymous);
+    let recordings: Vec<Recording> = fixture("sdk_wire/posthog_python_7_79_0.jsonl");
+    let alias = recordings.iter().find(|one| one.scenario == "alias").unwrap();
+    is_captured(alias.send(&server));
+    server.settle();
+    assert_eq!([person("user_1"), person("anon_1")], [anonymous.clone(), anonymous]);
+}
+
 // contract: ingestion 127, 128
 #[test]
 fn the_clients_address_is_taken_from_proxies_that_may_tell_it() {

@@ -74,6 +74,7 @@ pub fn fixture<T: DeserializeOwned>(name: &str) -> Vec<T> {
 /// A request that an SDK was seen to make.
 #[derive(Deserialize)]
 pub struct Recording {
+    pub scenario: String,
     pub method: String,
     pub path: String,
     pub headers: Vec<(String, String)>,

@@ -19,7 +19,7 @@ use facts::World;
 use futures_util::stream;
 use hogql::plan::Expr;
 use hogql::tables::Link;
-use warehouse::{ABSENT, Batch, Column, Columns, Dictionary, Filter, Key, Part};
+use warehouse::{ABSENT, Batch, Column, Columns, Dictionary, Filter, Key, Part, Value};
 
 use super::coded::{Missing, Texts, property, text_type};
 use super::persons::{MOMENT, PersonField, UUID, texts, texts_type};
@@ -46,6 +46,9 @@ struct Events {
     stop: Stop,
 }
 
+/// How long somebody was known before an event without a person counts as theirs.
+const KNOWN_MICROS: i64 = 60_000_000;
+
 /// Where a field's values come from.
 enum Get {
     Timestamp,
@@ -54,13 +57,13 @@ enum Get {
     Properties,
     Project,
     Person(PersonField),
+    PersonMode(usize),
     Coded(usize, Coded),
 }
 
 /// What is worked out once for every entry of a dictionary.
 enum Coded {
     Text(Vec<Place>, Missing),
-    PersonMode,
     Href,
     Elements(fn(&facts::Element) -> Option<&str>),
     Group(usize, Field),
@@ -147,9 +150,7 @@ impl Lower {
             ([], "distinct_id", _) => text(key(Key::DistinctId), Missing::Empty),
             ([], "elements_chain", _) => text(key(Key::ElementsChain), Missing::Empty),
             ([], "$session_id" | "$window_id", _) => text(key(own(field.name)), Missing::Null),
-            ([], "person_mode", _) => {
-                Get::Coded(key(own("$process_person_profile")), Coded::PersonMode)
-            }
+            ([], "person_mode", _) => Get::PersonMode(key(own("$process_person_profile"))),
             ([], "elements_chain_href", _) => Get::Coded(key(Key::ElementsChain), Coded::Href),
             ([], "elements_chain_texts", _) => {
                 let text: fn(&facts::Element) -> Option<&str> = |element| element.text.as_deref();
@@ -197,12 +198,12 @@ impl Get {
         match self {
             Self::Timestamp | Self::CreatedAt => MOMENT,
             Self::Uuid => UUID,
-            Self::Properties => DataType::Utf8,
+            Self::Properties | Self::PersonMode(_) => DataType::Utf8,
             Self::Project => DataType::Int64,
             Self::Person(field) => field.ty(),
             Self::Coded(_, coded) => match coded {
                 Coded::Text(..) => text_type(),
-                Coded::PersonMode | Coded::Href => DataType::Utf8,
+                Coded::Href => DataType::Utf8,
                 Coded::Elements(_) => texts_type(),
                 Coded::Group(_, field) => match field.name {
                     "index" => DataType::Int64,
@@ -219,18 +220,12 @@ impl Coded {
     fn entries(&self, dictionary: &Dictionary, world: &World) -> Result<Entries> {
         let chains = || {
             dictionary.iter().map(|value| match value {
-                warehouse::Value::Text(chain) => facts::parse_elements(chain),
+                Value::Text(chain) => facts::parse_elements(chain),
                 _ => Vec::new(),
             })
         };
         Ok(match self {
             Self::Text(path, missing) => Entries::Texts(Texts::of(dictionary, path, *missing)),
-            Self::PersonMode => {
-                let off = |value| value == warehouse::Value::Bool(false);
-                let mode = |off| if off { "propertyless" } else { "full" };
-                let modes = dictionary.iter().map(|value| mode(off(value))).chain([mode(false)]);
-                Entries::Values(Arc::new(StringArray::from_iter_values(modes)))
-            }
             Self::Href => {
                 let href = |chain: Vec<facts::Element>| {
                     chain.into_iter().find_map(|element| element.href).unwrap_or_default()
@@ -264,7 +259,7 @@ impl Coded {
 
 fn groups(index: usize, field: &Field, dictionary: &Dictionary, world: &World) -> Result<ArrayRef> {
     let found = dictionary.iter().map(|value| match value {
-        warehouse::Value::Text(key) => world.groups.get(index, key).map(|group| (key, group)),
+        Value::Text(key) => world.groups.get(index, key).map(|group| (key, group)),
         _ => None,
     });
     let found = found.chain([None]);
@@ -371,7 +366,8 @@ impl Events {
         range: Range<usize>,
         entries: &[Option<(Arc<Dictionary>, Entries)>],
     ) -> Result<RecordBatch> {
-        let actors: Vec<u32> = match self.gets.iter().any(|get| matches!(get, Get::Person(_))) {
+        let asks = |get: &Get| matches!(get, Get::Person(_) | Get::PersonMode(_));
+        let actors: Vec<u32> = match self.gets.iter().any(asks) {
             true => {
                 let numbers = read.distinct_nos[range.clone()].iter();
                 numbers.map(|number| self.world.people.actor(*number)).collect()
@@ -393,6 +389,10 @@ impl Events {
                 }
                 (Get::Project, _) => Arc::new(Int64Array::from(vec![self.world.project.0; rows])),
                 (Get::Person(field), _) => field.rows(&self.world, &actors)?,
+                (Get::PersonMode(key), _) => {
+                    let times = &read.timestamps[range.clone()];
+                    self.person_modes(&read.columns[*key], range, &actors, times)
+                }
                 (Get::Coded(key, _), Some((_, entries))) => {
                     entries.rows(&read.columns[*key].codes[range])?
                 }
@@ -400,6 +400,33 @@ impl Events {
             })
         });
         batch(&self.schema, columns.collect::<Result<_>>()?, rows)
+    }
+}
+
+impl Events {
+    /// Whether events had a person. Of those that asked for none: whether somebody was known by their
+    /// id for a while.
+    fn person_modes(
+        &self,
+        sent: &Column,
+        rows: Range<usize>,
+        actors: &[u32],
+        times: &[i64],
+    ) -> ArrayRef {
+        let off: Vec<bool> =
+            sent.dictionary.iter().map(|value| value == Value::Bool(false)).collect();
+        let modes = rows.zip(actors.iter().zip(times)).map(|(row, (actor, time))| {
+            if !off.get(sent.codes[row] as usize).copied().unwrap_or(false) {
+                return "full";
+            }
+            match self.world.people.person(*actor) {
+                Some(person) if *time > person.created_at.as_micros() + KNOWN_MICROS => {
+                    "force_upgrade"
+                }
+                _ => "propertyless",
+            }
+        });
+        Arc::new(StringArray::from_iter_values(modes))
     }
 }
 

@@ -109,11 +109,19 @@ fn a_person_is_who_it_is_now() {
     );
 }
 
+// contract: ingestion 92
 #[test]
 fn who_has_no_profile_still_counts_once() {
     let mut store = f1();
-    store.event("c", "ghost", "2024-01-03T10:00:00Z", json!({"$process_person_profile": false}));
+    let off = json!({"$process_person_profile": false});
+    store.event("c", "ghost", "2024-01-03T10:00:00Z", off.clone());
     store.check("select count(distinct person_id) from events", json!([[4]]));
+    store.event("d", "p1", "2024-01-03T10:00:00Z", off);
+    store.check(
+        "select person_mode, person_id = (select person_id from events where distinct_id = 'p1' \
+         and event != 'd' limit 1) from events where event = 'd'",
+        json!([["force_upgrade", 1]]),
+    );
     store.check(
         "select person_mode, person.properties, person.created_at from events where event = 'c'",
         json!([["propertyless", null, null]]),
