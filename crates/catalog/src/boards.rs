@@ -98,10 +98,6 @@ impl Logged for Board {
         let told = |own: &[TileState], other: &[TileState]| -> Vec<Value> {
             own.iter().filter(|tile| !other.contains(tile)).map(TileState::told).collect()
         };
-        // Deleting and restoring a dashboard says enough.
-        if before.dashboard.head.deleted != after.dashboard.head.deleted {
-            return Vec::new();
-        }
         let (old, new) = (told(&before.tiles, &after.tiles), told(&after.tiles, &before.tiles));
         if old.is_empty() && new.is_empty() {
             return Vec::new();
@@ -216,9 +212,6 @@ impl Board {
         if restricts && !rights.can_restrict {
             return Err(Error::Forbidden(CANNOT_RESTRICT));
         }
-        if let Some(deleted) = change.deleted.filter(|deleted| *deleted != head.deleted) {
-            self.tiles.iter_mut().for_each(|tile| tile.deleted = deleted);
-        }
         set(&mut head.name, change.name);
         set(&mut head.description, change.description);
         set(&mut head.pinned, change.pinned);
@@ -254,11 +247,6 @@ impl Board {
             tile.id == Some(id) && !tile.deleted && reached.sees(&tile.content)
         };
         self.tiles.iter_mut().find(is_it)
-    }
-
-    /// Whether a live tile shows this insight.
-    fn shows(&self, id: InsightId) -> bool {
-        self.tiles.iter().any(|tile| !tile.deleted && tile.insight() == Some(id))
     }
 }
 
@@ -356,14 +344,14 @@ impl Catalog {
         self.edit_in(&mut tx, actor, id, apply).await?;
         if deletes && !was_deleted {
             if with_insights {
-                let mut lonely = reached.editable(insight_making::only_on(&mut tx, id).await?);
-                // What was taken off before stays.
-                lonely.retain(|id| before.shows(*id));
+                let lonely = reached.editable(insight_making::only_on(&mut tx, id).await?);
                 insight_making::show(&mut tx, actor, lonely, Shown::No, self.clock.now()).await?;
             }
             projects::forget_dashboard(&mut tx, project_of(actor)?, id).await?;
         }
         if restores && was_deleted {
+            // Now that it is back, it grants what it did before.
+            let reached = Reached::on(&mut tx, &before, viewer).await?;
             let on_it = reached.editable(insight_making::ever_on(&mut tx, id).await?);
             insight_making::keep_off_others(&mut tx, actor, viewer, &on_it).await?;
             insight_making::show(&mut tx, actor, on_it, Shown::Yes, self.clock.now()).await?;
@@ -425,7 +413,7 @@ impl Catalog {
             return Err(Error::Forbidden(CANNOT_VIEW));
         }
         let reached = Reached::on(&mut tx, &source, viewer).await?;
-        let copied = source.live_tile(tile, &reached).ok_or(Error::NotFound)?.clone();
+        let copied = source.live_tile(tile, &reached).ok_or(Error::NotFound)?.own();
         if let Content::Insight(id) = copied.content {
             let sql = "SELECT id FROM insights WHERE id = $1 AND NOT deleted";
             tx.one(sql, args![id]).await?;
@@ -441,7 +429,7 @@ impl Catalog {
                     return Err(Error::refused(None, detail));
                 }
                 Some(there) => (there.deleted, there.look) = (false, copied.look),
-                None => board.tiles.push(TileState { id: None, ..copied }),
+                None => board.tiles.push(copied),
             }
             board.check_room()
         };

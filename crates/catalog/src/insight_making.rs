@@ -109,10 +109,10 @@ pub(crate) async fn insert(
     Err(Error::corrupt("short_id", "no free one was found"))
 }
 
-/// Insights whose only live tile is on this dashboard or, once that is deleted, was.
+/// Insights that are on this dashboard, deleted or not, and on no other.
 pub(crate) async fn only_on(tx: &mut Tx, dashboard: DashboardId) -> Result<Vec<InsightId>> {
     let sql = "SELECT t.insight_id FROM dashboard_tiles t JOIN insights i ON i.id = t.insight_id \
-               WHERE t.dashboard_id = $1 AND NOT i.deleted AND NOT EXISTS \
+               WHERE t.dashboard_id = $1 AND NOT t.deleted AND NOT i.deleted AND NOT EXISTS \
                (SELECT 1 FROM dashboard_tiles o JOIN dashboards d ON d.id = o.dashboard_id \
                WHERE o.insight_id = t.insight_id AND o.dashboard_id <> $1 AND NOT o.deleted \
                AND NOT d.deleted)";
@@ -192,10 +192,7 @@ pub(crate) async fn among_live(
             (Content::Insight(id), Copies::Everything) => {
                 Content::NewInsight(Box::new(live.get(&id)?.clone()))
             }
-            // Whoever may edit the copy may not edit the other one's.
-            (Content::Note(_, body), _) => Content::Note(None, body),
-            (Content::Button(_, button), _) => Content::Button(None, button),
-            (other @ Content::NewInsight(_), _) => other,
+            (other, _) => other,
         };
         Some(TileState { content, ..tile })
     };
@@ -254,7 +251,7 @@ pub(crate) async fn duplicated(
         return Err(missing(Error::NotFound));
     }
     let shown = source.tiles.into_iter().filter(|tile| !tile.deleted);
-    let tiles: Vec<TileState> = shown.map(|tile| TileState { id: None, ..tile }).collect();
+    let tiles: Vec<TileState> = shown.map(|tile| tile.own()).collect();
     let tiles = among_live(tx, actor, viewer, tiles, copies).await?;
     Ok((source.dashboard.look, tiles))
 }

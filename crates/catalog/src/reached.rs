@@ -1,14 +1,14 @@
 //! How far somebody goes with insights that they reach through a dashboard.
 //!
-//! What rules hide is not there. What they only show stays as it is: an insight that goes on a
+//! What rules hide is not there. What one may only see stays as it is: an insight that goes on a
 //! dashboard or off it is changed, as by its own list of dashboards.
 
 use std::collections::{BTreeSet, HashMap};
 
-use model::{AccessLevel, InsightId, ObjectKind, ProjectId, Viewer};
+use model::{AccessLevel, InsightId, ProjectId, Viewer};
 
 use crate::boards::Board;
-use crate::db::{Tx, args};
+use crate::db::Tx;
 use crate::edit::Editable as _;
 use crate::tiles::{Content, TileState};
 use crate::{Error, Result, insights};
@@ -29,15 +29,10 @@ impl Reached {
         viewer: Viewer<'_>,
     ) -> Result<Self> {
         let ids: BTreeSet<InsightId> = tiles.iter().filter_map(TileState::insight).collect();
-        let ids: Vec<_> = ids.into_iter().map(Into::into).collect();
-        let sql = "SELECT id, created_by FROM insights WHERE project_id = $1 AND id IN {list}";
-        let rows = tx.all_in(sql, args![project], &ids).await?;
-        let level = |id: InsightId, author| viewer.level(ObjectKind::Insight, id.0, author);
-        let levels = rows.iter().map(|row| {
-            let id = row.get("id")?;
-            Ok((id, level(id, row.get("created_by")?)))
-        });
-        Ok(Self(levels.collect::<Result<_>>()?))
+        let ids = ids.into_iter().collect();
+        let found = insights::by_ids(tx, project, Some(viewer.user), ids).await?;
+        let levels = found.iter().map(|insight| (insight.id, insight.rights(viewer).level));
+        Ok(Self(levels.collect()))
     }
 
     /// Notes and links belong to whoever may edit the dashboard.

@@ -178,24 +178,16 @@ impl Board {
         reached: &Reached,
         insights: &HashMap<InsightId, NewInsight>,
     ) -> Result<()> {
-        let mut tile = self.tile(copy.id, reached)?.clone();
-        match &mut tile.content {
-            Content::Note(id, _) => *id = None,
-            Content::Button(id, _) => *id = None,
-            content => {
-                let made = match content {
-                    Content::Insight(shown) => insights.get(shown),
-                    _ => None,
-                };
-                let made = made.ok_or_else(|| {
-                    let detail = "The insight of this tile is deleted.";
-                    Error::refused(Some("duplicate_tiles"), detail)
-                })?;
-                *content = Content::NewInsight(Box::new(made.clone()));
-            }
+        let mut tile = self.tile(copy.id, reached)?.own();
+        if let Content::Insight(shown) = &tile.content {
+            let made = insights.get(shown).ok_or_else(|| {
+                let detail = "The insight of this tile is deleted.";
+                Error::refused(Some("duplicate_tiles"), detail)
+            })?;
+            tile.content = Content::NewInsight(Box::new(made.clone()));
         }
         set(&mut tile.look.layouts, copy.layouts);
-        self.tiles.push(TileState { id: None, deleted: false, ..tile });
+        self.tiles.push(tile);
         Ok(())
     }
 }

@@ -45,6 +45,17 @@ impl TileState {
         }
     }
 
+    /// A new tile like it, with a text or a link of its own: whoever may edit the copy may not
+    /// edit the other one's.
+    pub(crate) fn own(&self) -> Self {
+        let content = match self.content.clone() {
+            Content::Note(_, body) => Content::Note(None, body),
+            Content::Button(_, button) => Content::Button(None, button),
+            insight @ (Content::Insight(_) | Content::NewInsight(_)) => insight,
+        };
+        Self { id: None, look: self.look.clone(), content, deleted: false }
+    }
+
     /// What the log tells of it.
     pub(crate) fn told(&self) -> Json {
         let (insight, text, button) = match &self.content {
@@ -119,8 +130,9 @@ pub(crate) async fn shown(
     others: &Sight,
 ) -> Result<Vec<Tile>> {
     let sql = format!(
-        "SELECT {COLUMNS} FROM {FROM} LEFT JOIN insights i ON i.id = t.insight_id \
-         WHERE t.dashboard_id = $1 AND NOT t.deleted AND (i.id IS NULL OR NOT i.deleted) \
+        "SELECT {COLUMNS} FROM {FROM} JOIN dashboards d ON d.id = t.dashboard_id \
+         LEFT JOIN insights i ON i.id = t.insight_id WHERE t.dashboard_id = $1 \
+         AND NOT d.deleted AND NOT t.deleted AND (i.id IS NULL OR NOT i.deleted) \
          ORDER BY t.id"
     );
     let rows = ask.ask(sql, args![dashboard]).await?;
@@ -188,7 +200,7 @@ async fn places_of_notes(
     let sql = format!(
         "SELECT t.id, t.note_id, t.dashboard_id, t.deleted FROM dashboard_tiles t \
          JOIN dashboards d ON d.id = t.dashboard_id \
-         WHERE t.note_id IN {marks} AND NOT t.deleted AND {seen} ORDER BY t.id"
+         WHERE t.note_id IN {marks} AND NOT t.deleted AND NOT d.deleted AND {seen} ORDER BY t.id"
     );
     for row in ask.ask(sql, values).await? {
         places.entry(row.get("note_id")?).or_default().push(TilePlace {

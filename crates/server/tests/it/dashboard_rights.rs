@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::dashboards::{create, insight_on, path};
+use crate::dashboards::{DASHBOARDS, INSIGHTS, create, insight_on, path};
 use crate::harness::{PERSONAL_KEY, Server, Store, both};
 use crate::people;
 
@@ -11,6 +11,8 @@ both! {
     collaborators_are_checked_in_order,
     collaborators_edit_what_others_only_see,
     a_copy_gives_no_hold_on_what_it_was_made_of,
+    an_insight_goes_on_a_dashboard_only_by_whoever_may_edit_it,
+    a_restored_dashboard_shows_what_it_did,
     nothing_comes_back_to_a_dashboard_that_one_may_only_see,
 }
 
@@ -49,11 +51,14 @@ impl People {
         self.server.call(method, path).key(self.key(who)).json(body).send()
     }
 
+    fn own(&self, who: &str) -> Value {
+        self.send(who, "POST", DASHBOARDS, json!({ "name": "own" })).expect(201).json()
+    }
+
     /// A dashboard of the author's at this level, with one collaborator where there may be one.
     fn dashboard(&self, level: i64) -> Value {
         let body = json!({ "name": "d", "restriction_level": 37 });
-        let made =
-            self.send("author", "POST", crate::dashboards::DASHBOARDS, body).expect(201).json();
+        let made = self.send("author", "POST", DASHBOARDS, body).expect(201).json();
         let added = json!({ "user_uuid": self.other });
         self.send("author", "POST", &format!("{}collaborators", path(&made)), added).expect(201);
         let body = json!({ "restriction_level": level });
@@ -86,7 +91,7 @@ fn what_a_dashboard_says_of_rights_is_what_happens(store: Store) {
             world.server.call("GET", path).key(world.key(who)).send().expect(200).json()
         };
         let (shown, shown_insight) = (read(&at), read(&insight_at));
-        let listing = read(crate::dashboards::DASHBOARDS);
+        let listing = read(DASHBOARDS);
         let listed = listing["results"]
             .as_array()
             .unwrap()
@@ -239,17 +244,18 @@ fn a_copy_gives_no_hold_on_what_it_was_made_of(store: Store) {
     let tiles = json!({ "tiles": [{ "text": { "body": "as it was" } }] });
     world.send("author", "PATCH", &path(&closed), tiles).expect(200);
     let body = json!({ "name": "i", "dashboards": [closed["id"]] });
-    let insight =
-        world.send("author", "POST", crate::dashboards::INSIGHTS, body).expect(201).json();
+    let insight = world.send("author", "POST", INSIGHTS, body).expect(201).json();
 
-    let body = json!({ "name": "copy", "use_dashboard": closed["id"] });
-    let copy = world.send("member", "POST", crate::dashboards::DASHBOARDS, body).expect(201).json();
+    let mut body = json!({ "name": "copy", "use_dashboard": closed["id"] });
+    world.send("member", "POST", DASHBOARDS, body.clone()).expect(403);
+    body["duplicate_tiles"] = json!(true);
+    let copy = world.send("member", "POST", DASHBOARDS, body).expect(201).json();
     let note = copy["tiles"].as_array().unwrap().iter().find(|tile| !tile["text"].is_null());
     let note = note.unwrap();
     let text = json!({ "id": note["text"]["id"], "body": "another" });
     let tiles = json!({ "tiles": [{ "id": note["id"], "text": text }] });
     world.send("member", "PATCH", &path(&copy), tiles).expect(200);
-    let insight = format!("{}{}", crate::dashboards::INSIGHTS, insight["id"]);
+    let insight = format!("{}{}", INSIGHTS, insight["id"]);
     world.send("member", "PATCH", &insight, json!({ "deleted": true })).expect(403);
 
     let after = world.send("author", "GET", &path(&closed), json!({})).expect(200).json();
@@ -258,12 +264,86 @@ fn a_copy_gives_no_hold_on_what_it_was_made_of(store: Store) {
     assert!(tiles.iter().any(|tile| tile["text"]["body"] == "as it was"), "{after}");
 }
 
+fn an_insight_goes_on_a_dashboard_only_by_whoever_may_edit_it(store: Store) {
+    let world = People::new(store);
+    let closed = world.dashboard(37);
+    let own = world.own("member");
+    let body = json!({ "name": "i", "dashboards": [closed["id"]] });
+    let insight = world.send("author", "POST", INSIGHTS, body).expect(201).json();
+    let at = format!("{INSIGHTS}{}/", insight["id"]);
+    let both = json!({ "dashboards": [closed["id"], own["id"]] });
+    let member = |method: &str, path: &str, body: Value| world.send("member", method, path, body);
+    let refused = member("PATCH", &at, both.clone()).expect(403).json();
+    let tile = world.server.get(&path(&closed)).json()["tiles"][0]["id"].clone();
+    let copy = json!({ "fromDashboardId": closed["id"], "tileId": tile });
+    let copies = format!("{}copy_tile/", path(&own));
+    for answer in [
+        member("POST", &copies, copy.clone()),
+        member("POST", DASHBOARDS, json!({ "use_dashboard": closed["id"] })),
+    ] {
+        assert_eq!(answer.expect(403).json(), refused);
+    }
+
+    // Nor by a tile from a time when they might.
+    let restrict = |level: i64| {
+        let body = json!({ "restriction_level": level });
+        world.send("author", "PATCH", &path(&closed), body).expect(200);
+    };
+    restrict(21);
+    member("PATCH", &at, both).expect(200);
+    let old = world.server.get(&path(&own)).json()["tiles"][0]["id"].clone();
+    member("PATCH", &path(&own), json!({ "tiles": [{ "id": old, "deleted": true }] })).expect(200);
+    restrict(37);
+    let back = json!([{ "id": old, "deleted": false }]);
+    let answer = member("PATCH", &path(&own), json!({ "tiles": back }));
+    assert_eq!(answer.expect(403).json(), refused);
+    assert_eq!(member("POST", &copies, copy.clone()).expect(403).json(), refused);
+    member("PATCH", &path(&own), json!({ "deleted": true })).expect(200);
+    let answer = member("PATCH", &path(&own), json!({ "deleted": false, "tiles": back }));
+    assert_eq!(answer.expect(403).json(), refused);
+    let restored = member("PATCH", &path(&own), json!({ "deleted": false })).expect(200).json();
+    assert_eq!(restored["tiles"], json!([]));
+    let read = member("GET", &at, json!({})).expect(200).json();
+    assert_eq!(read["dashboards"], json!([closed["id"]]));
+    assert_eq!(read["effective_privilege_level"], 21);
+    assert_eq!(member("PATCH", &at, json!({ "name": "mine" })).expect(403).json(), refused);
+
+    let own = world.own("collaborator");
+    let copies = format!("{}copy_tile/", path(&own));
+    world.send("collaborator", "POST", &copies, copy).expect(200);
+    let body = json!({ "use_dashboard": closed["id"] });
+    world.send("collaborator", "POST", DASHBOARDS, body).expect(201);
+}
+
+fn a_restored_dashboard_shows_what_it_did(store: Store) {
+    let world = People::new(store);
+    let (open, closed) = (world.dashboard(21), world.dashboard(37));
+    let [kept, off] =
+        ["kept", "off"].map(|name| insight_on(&world.server, name, &[&open, &closed]));
+    let tiles = || world.server.get(&path(&open)).expect(200).json()["tiles"].clone();
+    let tile =
+        tiles().as_array().unwrap().iter().find(|tile| tile["insight"]["id"] == off["id"]).unwrap()
+            ["id"]
+            .clone();
+    let body = json!({ "tiles": [{ "id": tile, "deleted": true }] });
+    world.send("member", "PATCH", &path(&open), body).expect(200);
+    let before = tiles();
+    assert_eq!(before.as_array().unwrap().len(), 1);
+    let gone = world.send("member", "PATCH", &path(&open), json!({ "deleted": true }));
+    assert_eq!(gone.expect(200).json()["tiles"], json!([]));
+    let at = format!("{INSIGHTS}{}/", kept["id"]);
+    assert_eq!(world.server.get(&at).json()["dashboards"], json!([closed["id"]]));
+    world.send("member", "PATCH", &path(&open), json!({ "deleted": false })).expect(200);
+    assert_eq!(tiles()[0]["id"], before[0]["id"]);
+    assert_eq!(tiles().as_array().unwrap().len(), 1);
+}
+
 /// Restoring an insight, or another dashboard that it is on, changes what a dashboard shows.
 fn nothing_comes_back_to_a_dashboard_that_one_may_only_see(store: Store) {
     let world = People::new(store);
     let (closed, open) = (world.dashboard(37), world.dashboard(21));
     let insight = insight_on(&world.server, "i", &[&closed, &open]);
-    let at = format!("{}{}/", crate::dashboards::INSIGHTS, insight["id"]);
+    let at = format!("{}{}/", INSIGHTS, insight["id"]);
     let shown = |dashboard: &Value| {
         let read = world.server.get(&path(dashboard)).expect(200).json();
         read["tiles"].as_array().unwrap().len()

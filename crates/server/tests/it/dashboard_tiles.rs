@@ -276,6 +276,30 @@ fn a_tile_is_copied_to_another_dashboard(store: Store) {
     assert_eq!(send(&from, &body).expect(400).error(), "validation_error invalid_input -");
     let unknown = json!({ "fromDashboardId": from["id"], "tileId": 999_999 });
     send(&to, &unknown).expect(404);
+
+    // A copy's text and link are its own.
+    let link = |text: &str| json!({ "url": "/x", "text": text });
+    let said = json!([{ "text": { "body": "first" } }, { "button_tile": link("first") }]);
+    patch(&server, &from, said);
+    let before = server.get(&path(&from)).json()["tiles"].clone();
+    let mut copied = json!({});
+    for tile in &before.as_array().unwrap()[1..] {
+        let body = json!({ "fromDashboardId": from["id"], "tileId": tile["id"] });
+        copied = send(&to, &body).expect(200).json();
+    }
+    let [_, note, button] = &tiles(&copied)[..] else { panic!("three tiles: {copied}") };
+    assert_eq!(
+        (&note["text"]["body"], &button["button_tile"]["text"]),
+        (&json!("first"), &json!("first"))
+    );
+    let changed = json!([
+        { "id": note["id"], "text": { "id": note["text"]["id"], "body": "second" } },
+        { "id": button["id"], "button_tile": link("second") },
+    ]);
+    let changed = patch(&server, &to, changed);
+    assert_eq!(tiles(&changed)[1]["text"]["body"], "second");
+    assert_eq!(tiles(&changed)[2]["button_tile"]["text"], "second");
+    assert_eq!(server.get(&path(&from)).json()["tiles"], before);
     assert_eq!(
         send(&to, &json!({})).expect(400).error(),
         "validation_error required fromDashboardId"
