@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use catalog::{Among, Shareable, Sharing, SharingChange};
-use model::{DashboardId, Timestamp};
+use model::{Dashboard, DashboardId, Insight, Timestamp};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::body::lenient_bool;
 use crate::caller::InProject;
 use crate::doc::{Answer, Operation};
-use crate::insights::name;
+use crate::insights::{answer, name};
 use crate::{
     App, AppState, Body, Error, Found, Id, Patch, Reader, Resource, Result, Routes, TextId, Writer,
 };
@@ -37,19 +37,77 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 struct Shown {
     created_at: Timestamp,
     enabled: bool,
-    access_token: String,
+    /// Null for whoever does not see all that the link shows.
+    access_token: Option<String>,
     settings: Option<Map<String, Value>>,
     /// Links have no passwords here.
     password_required: bool,
     share_passwords: Vec<Value>,
 }
 
-impl From<Sharing> for Shown {
-    fn from(sharing: Sharing) -> Self {
-        Self {
+/// Something that has a link, and whether the caller sees all that the link shows: rules may hide
+/// insights, and actions that those ask for.
+struct Linked {
+    target: Shareable,
+    is_seen: bool,
+}
+
+const CANNOT_SHOW: &str = "A link would show what is hidden from you.";
+
+impl Linked {
+    async fn dashboard<M>(
+        app: &AppState,
+        caller: &InProject<Sharings, M>,
+        found: Dashboard,
+    ) -> Result<Self> {
+        let (target, user) = (Shareable::Dashboard(found.head.id), caller.user.user.id);
+        let view = app.catalog.dashboard_view(found, Some(user), &caller.sights()).await?;
+        let mut is_seen = true;
+        for insight in view.insights.values() {
+            is_seen = is_seen && sees(app, caller, insight).await?;
+        }
+        Ok(Self { target, is_seen })
+    }
+
+    async fn insight<M>(
+        app: &AppState,
+        caller: &InProject<Sharings, M>,
+        found: Insight,
+    ) -> Result<Self> {
+        let is_seen = sees(app, caller, &found).await?;
+        Ok(Self { target: Shareable::Insight(found.id), is_seen })
+    }
+
+    /// For whoever is about to change it: they must be allowed to edit it.
+    async fn editable<M>(
+        app: &AppState,
+        caller: &InProject<Sharings, M>,
+        target: Target,
+    ) -> Result<Self> {
+        let (project, viewer) = (caller.project.id, caller.viewer());
+        match target {
+            Target::Dashboard(id) => {
+                let found = app.catalog.editable_dashboard(project, id, viewer, Among::Live);
+                Self::dashboard(app, caller, found.await?).await
+            }
+            Target::Insight(text) => {
+                let name = name(&text);
+                let found = app.catalog.editable_insight(project, &name, viewer, Among::Live);
+                Self::insight(app, caller, found.await?).await
+            }
+        }
+    }
+
+    fn check_seen(&self) -> Result<()> {
+        if self.is_seen { Ok(()) } else { Err(Error::forbidden(CANNOT_SHOW)) }
+    }
+
+    fn shown(&self, sharing: Sharing) -> Shown {
+        let token = sharing.access_token.reveal();
+        Shown {
             created_at: sharing.created_at,
             enabled: sharing.enabled,
-            access_token: sharing.access_token.reveal().to_owned(),
+            access_token: self.is_seen.then(|| token.to_owned()),
             settings: sharing.settings,
             password_required: false,
             share_passwords: Vec::new(),
@@ -57,24 +115,17 @@ impl From<Sharing> for Shown {
     }
 }
 
-/// Who changes something: they must be allowed to edit it.
-async fn editable<M>(
+async fn sees<M>(
     app: &AppState,
     caller: &InProject<Sharings, M>,
-    target: Target,
-) -> Result<Shareable> {
-    let (project, viewer) = (caller.project.id, caller.viewer());
-    Ok(match target {
-        Target::Dashboard(id) => {
-            app.catalog.editable_dashboard(project, id, viewer, Among::Live).await?;
-            Shareable::Dashboard(id)
-        }
-        Target::Insight(text) => {
-            let name = name(&text);
-            let found = app.catalog.editable_insight(project, &name, viewer, Among::Live).await?;
-            Shareable::Insight(found.id)
-        }
-    })
+    insight: &Insight,
+) -> Result<bool> {
+    if !insight.rights(caller.viewer()).can_view() {
+        return Ok(false);
+    }
+    // What cannot be read shows nothing.
+    let Ok(Some(asked)) = answer::question(insight) else { return Ok(true) };
+    Ok(app.queries.is_seen(caller.project.id, &asked, &caller.sights()).await?)
 }
 
 /// What a path names.
@@ -85,14 +136,16 @@ enum Target {
 
 async fn of_dashboard(caller: Reader<Sharings>, id: Id, app: App) -> Result<Found<Shown>> {
     let (project, id) = (caller.project.id, DashboardId(id.0));
-    app.catalog.seen_dashboard(project, id, caller.viewer()).await?;
-    Ok(Found(app.catalog.sharing(project, Shareable::Dashboard(id)).await?.into()))
+    let found = app.catalog.seen_dashboard(project, id, caller.viewer()).await?;
+    let linked = Linked::dashboard(&app, &caller, found).await?;
+    Ok(Found(linked.shown(app.catalog.sharing(project, linked.target).await?)))
 }
 
 async fn of_insight(caller: Reader<Sharings>, id: TextId, app: App) -> Result<Found<Shown>> {
     let project = caller.project.id;
     let found = app.catalog.seen_insight(project, &name(&id.0), caller.viewer()).await?;
-    Ok(Found(app.catalog.sharing(project, Shareable::Insight(found.id)).await?.into()))
+    let linked = Linked::insight(&app, &caller, found).await?;
+    Ok(Found(linked.shown(app.catalog.sharing(project, linked.target).await?)))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -135,15 +188,19 @@ async fn change(
     target: Target,
     body: Body<SharingFields>,
 ) -> Result<Changed> {
-    let target = editable(app, &caller, target).await?;
+    let linked = Linked::editable(app, &caller, target).await?;
     let fields = body.read()?;
     if fields.password_required == Some(true) {
         return Ok(Changed::NoPasswords);
     }
     let settings = fields.settings.nullable().map(|sent| sent.map(known).transpose());
     let change = SharingChange { enabled: fields.enabled, settings: settings.transpose()? };
+    if change.enabled == Some(true) {
+        linked.check_seen()?;
+    }
     let (actor, viewer) = (caller.actor(), caller.viewer());
-    Ok(Changed::Done(app.catalog.update_sharing(&actor, viewer, target, change).await?.into()))
+    let changed = app.catalog.update_sharing(&actor, viewer, linked.target, change).await?;
+    Ok(Changed::Done(linked.shown(changed)))
 }
 
 async fn renew_of_dashboard(caller: Writer<Sharings>, id: Id, app: App) -> Result<Found<Shown>> {
@@ -155,10 +212,12 @@ async fn renew_of_insight(caller: Writer<Sharings>, id: TextId, app: App) -> Res
 }
 
 async fn renew(caller: Writer<Sharings>, app: &AppState, target: Target) -> Result<Found<Shown>> {
-    let target = editable(app, &caller, target).await?;
+    let linked = Linked::editable(app, &caller, target).await?;
+    linked.check_seen()?;
     let (actor, viewer) = (caller.actor(), caller.viewer());
     let grace = app.settings.sharing_grace_seconds;
-    Ok(Found(app.catalog.refresh_sharing(&actor, viewer, target, grace).await?.into()))
+    let renewed = app.catalog.refresh_sharing(&actor, viewer, linked.target, grace).await?;
+    Ok(Found(linked.shown(renewed)))
 }
 
 /// The settings that pages know; others are dropped.

@@ -234,6 +234,7 @@ impl Catalog {
         let project = project_of(actor)?;
         let mut tx = self.db.begin().await?;
         let held = Held::take(&mut tx, actor, viewer, target).await?;
+        held.check_may_show(&mut tx, viewer).await?;
         let now = self.clock.now();
         let mut sharing = self.hold_sharing(&mut tx, project, target, now).await?;
         sharing.access_token = Secret::random_base64(TOKEN_BYTES);

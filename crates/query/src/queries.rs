@@ -157,21 +157,35 @@ impl Queries {
     /// Refuses a question that is to be kept and names what its author does not see: whoever
     /// looks at it later may see more. What is missing may come yet.
     pub async fn check_seen(&self, project: ProjectId, query: &Json, seen: &Sights) -> Result<()> {
-        let fields = match unwrap(query)? {
-            Unwrapped::Query(fields) => fields,
-            Unwrapped::Saved(short) => {
-                return match self.0.saved(project, short.to_owned(), seen).await {
-                    Err(Saved::Hidden) => Err(Saved::Hidden.into()),
-                    Err(Saved::Failed(error)) => Err(error),
-                    Ok(_) | Err(Saved::Missing | Saved::Empty) => Ok(()),
-                };
-            }
-        };
-        // Of kinds that are not built nothing is known.
-        let Ok(question) = Question::parse(fields) else { return Ok(()) };
-        match self.0.hidden(project, &question, seen).await?.first() {
-            None => Ok(()),
-            Some(id) => Err(Error::Refused(format!("There is no action {id}."))),
+        let mut query = query.clone();
+        for _ in 0..SAVED_MAX {
+            let short = match unwrap(&query)? {
+                Unwrapped::Query(fields) => {
+                    // Of kinds that are not built nothing is known.
+                    let Ok(question) = Question::parse(fields) else { return Ok(()) };
+                    return match self.0.hidden(project, &question, seen).await?.first() {
+                        None => Ok(()),
+                        Some(id) => Err(Error::Refused(format!("There is no action {id}."))),
+                    };
+                }
+                Unwrapped::Saved(short) => short.to_owned(),
+            };
+            query = match self.0.saved(project, short, seen).await {
+                Ok(found) => found,
+                Err(Saved::Missing | Saved::Empty) => return Ok(()),
+                Err(why @ (Saved::Hidden | Saved::Failed(_))) => return Err(why.into()),
+            };
+        }
+        Ok(())
+    }
+
+    /// Whether somebody sees all that a stored question names. One that cannot be read names
+    /// nothing.
+    pub async fn is_seen(&self, project: ProjectId, query: &Json, seen: &Sights) -> Result<bool> {
+        match self.check_seen(project, query, seen).await {
+            Ok(()) | Err(Error::Parse(_)) => Ok(true),
+            Err(Error::Refused(_)) => Ok(false),
+            Err(other) => Err(other),
         }
     }
 
