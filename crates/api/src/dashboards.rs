@@ -6,7 +6,7 @@ mod templates;
 mod tiles;
 
 use catalog::{Among, Contents, Copies, DashboardFilter, NewDashboard, Source};
-use model::{CreationMode, DashboardId, ObjectKind, Restriction, Sight};
+use model::{CreationMode, DashboardId, ObjectKind, Restriction, Sight, TileId};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
 use serde_json::json;
@@ -18,7 +18,8 @@ use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::body::{Both, lenient_bool};
 use crate::caller::InProject;
 use crate::doc::{Describe, Operation};
-use crate::insights::answer::{Overrides, refresh};
+use crate::insights::answer::{Overrides, question, refresh};
+use crate::insights::check_seen;
 use crate::path::{given, search, switch};
 use crate::{
     App, AppState, Base, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch,
@@ -132,8 +133,14 @@ async fn create(
                 Some(true) => Copies::Everything,
                 _ => Copies::Tiles,
             };
+            let dashboard = DashboardId(source);
+            let seen = app.catalog.seen_dashboard(caller.project.id, dashboard, caller.viewer());
+            // What is not there for them is refused when it is to be copied.
+            if copies == Copies::Everything && seen.await.is_ok() {
+                check_copied(&app, &caller, dashboard, None, "use_dashboard").await?;
+            }
             new.creation_mode = CreationMode::Duplicate;
-            new.contents = Contents::Of(Source { dashboard: DashboardId(source), copies });
+            new.contents = Contents::Of(Source { dashboard, copies });
         }
         (None, None) => {}
     }
@@ -188,8 +195,29 @@ async fn update(
     let (fields, rest) = body.read_both()?;
     let mut change = fields.validate()?;
     rest.apply(&mut change)?;
+    let copied: Vec<TileId> = change.copied_tiles.iter().map(|copy| copy.id).collect();
+    if !copied.is_empty() {
+        check_copied(&app, &caller, id, Some(&copied), "duplicate_tiles").await?;
+    }
     app.catalog.update_dashboard(&caller.actor(), viewer, id, change).await?;
     Ok(Found(shown(&app, &caller, id).await?))
+}
+
+/// A copy asks what the first one does, and is a question that its maker keeps.
+async fn check_copied(
+    app: &AppState,
+    caller: &Writer<Dashboards>,
+    on: DashboardId,
+    tiles: Option<&[TileId]>,
+    attr: &str,
+) -> Result<()> {
+    let (project, viewer) = (caller.project.id, caller.viewer());
+    for insight in app.catalog.insights_to_copy(project, on, viewer, tiles).await? {
+        if let Some(asked) = question(&insight)? {
+            check_seen(app, caller, attr, asked).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn destroy(_: Writer<Dashboards>) -> Result<NeverDeleted> {

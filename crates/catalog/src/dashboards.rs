@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use model::{
     CreationMode, Dashboard, DashboardHead, DashboardId, DashboardLook, Guard, Insight, InsightId,
-    ObjectKind, ProjectId, Restriction, Shows, Sight, Sights, Tile, Timestamp, UserId, Viewer,
-    Window,
+    ObjectKind, ProjectId, Restriction, Shows, Sight, Sights, Tile, TileId, Timestamp, UserId,
+    Viewer, Window,
 };
 
 use crate::access_controls::CANNOT_VIEW;
@@ -245,6 +245,32 @@ impl Catalog {
         let insights = insights::by_ids(ask, project, viewer, shown.collect()).await?;
         let insights = insights.into_iter().map(|insight| (insight.id, insight)).collect();
         Ok(DashboardView { dashboard, tiles, insights })
+    }
+
+    /// The insights of which copies would be made: of these tiles, or of all that it shows. What
+    /// the viewer does not see is not copied.
+    pub async fn insights_to_copy(
+        &self,
+        project: ProjectId,
+        on: DashboardId,
+        viewer: Viewer<'_>,
+        tiles: Option<&[TileId]>,
+    ) -> Result<Vec<Insight>> {
+        let sql = "SELECT id, insight_id, deleted FROM dashboard_tiles \
+                   WHERE dashboard_id = $1 AND insight_id IS NOT NULL";
+        let mut ids = Vec::new();
+        for row in self.db.all(sql, args![on]).await? {
+            let is_copied = match tiles {
+                Some(tiles) => tiles.contains(&row.get("id")?),
+                None => !row.get::<bool>("deleted")?,
+            };
+            if is_copied {
+                ids.push(row.get("insight_id")?);
+            }
+        }
+        let mut found = insights::by_ids(&mut &*self.db, project, Some(viewer.user), ids).await?;
+        found.retain(|insight| !insight.deleted && insight.rights(viewer).can_view());
+        Ok(found)
     }
 
     /// Notes that somebody looks at a dashboard now.

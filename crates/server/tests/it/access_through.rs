@@ -13,6 +13,8 @@ both! {
     a_hidden_dashboard_is_not_there_for_insights_flags_and_annotations,
     a_hidden_action_is_gone_for_whoever_does_not_see_it,
     what_is_kept_or_shared_shows_nothing_that_its_author_may_not,
+    a_token_is_for_whoever_sees_all_that_its_link_shows,
+    a_hidden_action_is_neither_shared_nor_copied,
     a_hidden_flag_is_named_nowhere,
 }
 
@@ -348,6 +350,81 @@ fn what_is_kept_or_shared_shows_nothing_that_its_author_may_not(store: Store) {
     // Who may edit everything on it shares it.
     world.limit(INSIGHTS, &insight, "editor");
     world.patch(&sharing, json!({ "enabled": true })).expect(200);
+}
+
+fn a_token_is_for_whoever_sees_all_that_its_link_shows(store: Store) {
+    let world = World::new(store);
+    let server = &world.server;
+    let board = create(server, json!({ "name": "b" }));
+    let insight = insight_on(server, "i", &[&board]);
+    let sharing = format!("{}sharing/", path(&board));
+    let refresh = format!("{sharing}refresh/");
+    let token = server.patch(&sharing, json!({ "enabled": true })).expect(200).json();
+    let token = &token["access_token"];
+    assert_eq!(&world.get(&sharing).expect(200).json()["access_token"], token);
+    // Renewing takes what switching on does, also where one sees it all.
+    for (level, shown) in [("viewer", token), ("none", &json!(null))] {
+        world.limit(INSIGHTS, &insight, level);
+        assert_eq!(&world.get(&sharing).expect(200).json()["access_token"], shown, "{level}");
+        world.post(&refresh, json!({})).expect(403);
+        world.patch(&sharing, json!({ "enabled": true, "settings": {} })).expect(match level {
+            "none" => 403,
+            _ => 200,
+        });
+        assert_eq!(&server.get(&sharing).json()["access_token"], token);
+    }
+    let off = world.patch(&sharing, json!({ "enabled": false })).expect(200).json();
+    assert_eq!((&off["enabled"], &off["access_token"]), (&json!(false), &json!(null)));
+    world.limit(INSIGHTS, &insight, "editor");
+    let renewed = world.post(&refresh, json!({})).expect(200).json();
+    assert!(renewed["access_token"].is_string() && &renewed["access_token"] != token);
+}
+
+fn a_hidden_action_is_neither_shared_nor_copied(store: Store) {
+    let world = World::new(store);
+    let server = &world.server;
+    let action = json!({ "name": "secret", "steps": [{ "event": "signed up" }] });
+    let action = server.post(ACTIONS, action).expect(201).json();
+    let board = create(server, json!({ "name": "b" }));
+    let trend = json!({ "kind": "TrendsQuery",
+        "series": [{ "kind": "ActionsNode", "id": action["id"] }] });
+    let asks = json!({ "name": "asks", "query": trend, "dashboards": [board["id"]] });
+    let asks = server.post(INSIGHTS, asks).expect(201).json();
+    let through = json!({ "kind": "SavedInsightNode", "shortId": asks["short_id"] });
+    let through = server.post(INSIGHTS, json!({ "query": through })).expect(201).json();
+    let tile = tile_of(&server.get(&path(&board)).json(), &asks);
+    let copy = json!({ "use_dashboard": board["id"], "duplicate_tiles": true });
+    let again = json!({ "duplicate_tiles": [{ "id": tile }] });
+    let count = |path: &str| server.get(path).expect(200).json()["count"].clone();
+    let before = (count(DASHBOARDS), count(INSIGHTS));
+    world.limit(ACTIONS, &action, "none");
+
+    let links = [path(&board), insight_path(&asks), insight_path(&through)];
+    let links = links.map(|at| format!("{at}sharing/"));
+    for at in &links {
+        world.patch(at, json!({ "enabled": true })).expect(403);
+        world.post(&format!("{at}refresh/"), json!({})).expect(403);
+        assert_eq!(world.get(at).expect(200).json()["access_token"], json!(null), "{at}");
+        assert_eq!(server.get(at).json()["enabled"], false, "{at}");
+    }
+    for (refused, attr) in [
+        (world.post(DASHBOARDS, copy.clone()), "use_dashboard"),
+        (world.patch(&path(&board), again.clone()), "duplicate_tiles"),
+    ] {
+        assert_eq!(refused.expect(400).error(), format!("invalid_request parse_error {attr}"));
+    }
+    // Not by a tile that was taken off, either.
+    server.patch(&path(&board), json!({ "tiles": [{ "id": tile, "deleted": true }] })).expect(200);
+    world.patch(&path(&board), again.clone()).expect(400);
+    server.patch(&path(&board), json!({ "tiles": [{ "id": tile, "deleted": false }] })).expect(200);
+    assert_eq!((count(DASHBOARDS), count(INSIGHTS)), before);
+
+    world.limit(ACTIONS, &action, "viewer");
+    for at in &links {
+        world.patch(at, json!({ "enabled": true })).expect(200);
+    }
+    world.post(DASHBOARDS, copy).expect(201);
+    world.patch(&path(&board), again).expect(200);
 }
 
 fn a_hidden_flag_is_named_nowhere(store: Store) {
