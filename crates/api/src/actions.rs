@@ -182,7 +182,7 @@ impl ActionFields {
     }
 }
 
-/// Their shape was read already; what is left is their size, and patterns that are none.
+/// Their shape was read already; what is left is their size, and what no event can be held against.
 fn check_steps(steps: &[ActionStep]) -> Result<()> {
     let bytes = serde_json::to_string(steps).map_or(usize::MAX, |text| text.len());
     let bound = if steps.len() > STEPS_MAX {
@@ -190,13 +190,13 @@ fn check_steps(steps: &[ActionStep]) -> Result<()> {
     } else if bytes > STEPS_BYTES_MAX {
         format!("{STEPS_BYTES_MAX} bytes")
     } else {
-        return steps.iter().enumerate().try_for_each(|(index, step)| check_patterns(index, step));
+        return steps.iter().enumerate().try_for_each(|(index, step)| check_step(index, step));
     };
     let detail = format!("Ensure this field has no more than {bound}.");
     Err(Error::invalid("steps", "max_length", detail))
 }
 
-fn check_patterns(index: usize, step: &ActionStep) -> Result<()> {
+fn check_step(index: usize, step: &ActionStep) -> Result<()> {
     let check = |place: String, pattern: &str| {
         let attr = format!("steps__{index}__{place}");
         let refused = |why: query::Error| Error::invalid(attr, "invalid_input", why.to_string());
@@ -211,11 +211,15 @@ fn check_patterns(index: usize, step: &ActionStep) -> Result<()> {
             check(name.to_owned(), text)?;
         }
     }
-    for (index, filter) in step.properties.iter().flatten().enumerate() {
+    for (nth, filter) in step.properties.iter().flatten().enumerate() {
         let word = |name: &str| filter.get(name).and_then(Value::as_str);
         if let (Some("regex" | "not_regex"), Some(pattern)) = (word("operator"), word("value")) {
-            check(format!("properties__{index}__value"), pattern)?;
+            check(format!("properties__{nth}__value"), pattern)?;
         }
+        let attr = format!("steps__{index}__properties__{nth}");
+        let alone = Value::Array(vec![Value::Object(filter.clone())]);
+        let refused = |why: query::Error| Error::invalid(attr, "invalid_input", why.to_string());
+        query::Filters::check(&alone).map_err(|why| refused(why.into()))?;
     }
     Ok(())
 }

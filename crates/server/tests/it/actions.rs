@@ -92,6 +92,23 @@ fn a_step_keeps_its_filters_and_names_what_is_wrong_with_it(store: Store) {
         (json!([{ "event": 5 }]), "invalid_input", "steps__0__event"),
         (json!([{ "properties": {} }]), "not_a_list", "steps__0__properties"),
         (json!([{ "properties": [1] }]), "invalid_input", "steps__0__properties__0"),
+        (
+            json!([{}, { "properties": [{ "key": "a", "operator": "zz", "value": 1 }] }]),
+            "invalid_input",
+            "steps__1__properties__0",
+        ),
+        (
+            json!([{ "properties": [
+                { "key": "a", "value": 1 }, { "key": "a", "type": "zz", "value": 1 },
+            ] }]),
+            "invalid_input",
+            "steps__0__properties__1",
+        ),
+        (
+            json!([{ "properties": [{ "key": "id", "type": "cohort", "value": "x" }] }]),
+            "invalid_input",
+            "steps__0__properties__0",
+        ),
         (json!(vec![json!({}); 101]), "max_length", "steps"),
         (json!([{ "text": "x".repeat(65_536) }]), "max_length", "steps"),
     ] {
