@@ -16,6 +16,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_cohorts.sql"),
     include_str!("migrations/0006_usage.sql"),
     include_str!("migrations/0007_access.sql"),
+    include_str!("migrations/0008_tiles.sql"),
 ];
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 

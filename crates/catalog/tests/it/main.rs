@@ -36,6 +36,7 @@ contract! {
         an_empty_database_is_migrated_once,
         a_newer_schema_is_refused,
         a_command_beside_a_server_never_migrates,
+        what_an_older_build_deleted_keeps_its_tiles,
         the_first_start_happens_once,
         one_server_owns_a_postgres_catalog;
     concurrency:

@@ -36,6 +36,34 @@ pub async fn a_command_beside_a_server_never_migrates(place: Place) {
     assert!(matches!(error, Error::OlderSchema { found: 0, known: 1.. }), "{error}");
 }
 
+/// Builds before version 8 marked every tile of a dashboard that was deleted.
+pub async fn what_an_older_build_deleted_keeps_its_tiles(place: Place) {
+    let catalog = place.open().await.unwrap();
+    catalog.bootstrap(first_start()).await.unwrap().unwrap();
+    catalog.close().await;
+    place.sql("DELETE FROM schema_migrations WHERE version >= 8").await;
+    for (id, is_deleted) in [(1, "FALSE"), (2, "TRUE")] {
+        place
+            .sql(&format!(
+                "INSERT INTO dashboards (id, project_id, description, pinned, creation_mode, \
+                 restriction_level, filters, breakdown_colors, quick_filter_ids, created_at, \
+                 deleted) VALUES ({id}, 1, '', FALSE, 'default', 21, '{{}}', '[]', '[]', 0, \
+                 {is_deleted})"
+            ))
+            .await;
+        place
+            .sql(&format!(
+                "INSERT INTO dashboard_tiles (dashboard_id, layouts, filters_overrides, deleted) \
+                 VALUES ({id}, '{{}}', '{{}}', TRUE), ({id}, '{{}}', '{{}}', {is_deleted})"
+            ))
+            .await;
+    }
+    place.open().await.unwrap().close().await;
+    let live = "SELECT CAST(dashboard_id AS TEXT) FROM dashboard_tiles WHERE NOT deleted \
+                ORDER BY id";
+    assert_eq!(place.sql(live).await, ["1", "2", "2"]);
+}
+
 pub async fn the_first_start_happens_once(place: Place) {
     let everything = "SELECT CAST(COUNT(*) AS TEXT) FROM users UNION ALL \
                       SELECT hash FROM personal_api_keys UNION ALL \
