@@ -1,19 +1,22 @@
 //! Actions: events that people gave a name of their own.
 
+use std::collections::BTreeSet;
+
 use catalog::{ActionChange, Among, NewAction};
 use model::{
-    AccessLevel, Action, ActionId, ActionStep, ObjectKind, StringMatching, Timestamp, User,
+    AccessLevel, Action, ActionId, ActionStep, CohortId, ObjectKind, ProjectId, StringMatching,
+    Timestamp, User,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::access::{Authored, WithAccess, require};
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::body::{lenient_bool, max_chars, not_blank, present, tags};
 use crate::{
-    App, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Reader, Resource,
-    Result, Routes, Whole, Writer,
+    App, AppState, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Reader,
+    Resource, Result, Routes, Whole, Writer,
 };
 
 /// Upstream's lengths of a name and of a message.
@@ -94,6 +97,7 @@ async fn create(
 ) -> Result<Created<Shown>> {
     caller.may_create(ObjectKind::Action)?;
     let fields = body.read()?.0.validate()?;
+    check_cohorts(&app, caller.project.id, &[], fields.steps.as_deref()).await?;
     let new = NewAction {
         name: fields.name.ok_or_else(|| Error::required("name"))?,
         description: fields.description.unwrap_or_default(),
@@ -128,6 +132,7 @@ async fn update(
     if whole.0 && change.name.is_none() {
         return Err(Error::required("name"));
     }
+    check_cohorts(&app, caller.project.id, &found.steps, change.steps.as_deref()).await?;
     let action = app.catalog.update_action(&caller.actor(), id, change).await?;
     Ok(Found(caller.with_access(action)))
 }
@@ -216,10 +221,48 @@ fn check_step(index: usize, step: &ActionStep) -> Result<()> {
         if let (Some("regex" | "not_regex"), Some(pattern)) = (word("operator"), word("value")) {
             check(format!("properties__{nth}__value"), pattern)?;
         }
-        let attr = format!("steps__{index}__properties__{nth}");
-        let alone = Value::Array(vec![Value::Object(filter.clone())]);
-        let refused = |why: query::Error| Error::invalid(attr, "invalid_input", why.to_string());
-        query::Filters::check(&alone).map_err(|why| refused(why.into()))?;
+        cohorts(index, nth, filter)?;
     }
     Ok(())
+}
+
+/// The cohorts that a filter names, where it is one.
+fn cohorts(index: usize, nth: usize, filter: &Map<String, Value>) -> Result<BTreeSet<CohortId>> {
+    let attr = format!("steps__{index}__properties__{nth}");
+    let refused = |why: query::Error| Error::invalid(attr, "invalid_input", why.to_string());
+    query::check_filter(filter).map_err(refused)
+}
+
+/// Cohorts that steps name are there; what was named already may be sent along.
+async fn check_cohorts(
+    app: &AppState,
+    project: ProjectId,
+    before: &[ActionStep],
+    steps: Option<&[ActionStep]>,
+) -> Result<()> {
+    let named = |steps: &[ActionStep]| {
+        let mut named = Vec::new();
+        for (index, step) in steps.iter().enumerate() {
+            for (nth, filter) in step.properties.iter().flatten().enumerate() {
+                // What older programs let pass names nothing that can be told.
+                let own = cohorts(index, nth, filter).unwrap_or_default();
+                named.extend(own.into_iter().map(|id| (index, nth, id)));
+            }
+        }
+        named
+    };
+    let known = named(before);
+    let mut new = named(steps.unwrap_or_default());
+    new.retain(|(.., id)| known.iter().all(|(.., other)| other != id));
+    if new.is_empty() {
+        return Ok(());
+    }
+    let live = app.catalog.live_cohorts(project).await?;
+    match new.iter().find(|(.., id)| live.iter().all(|(other, ..)| other != id)) {
+        None => Ok(()),
+        Some((index, nth, id)) => {
+            let attr = format!("steps__{index}__properties__{nth}__value");
+            Err(Error::invalid(attr, "does_not_exist", format!("There is no cohort {id}.")))
+        }
+    }
 }

@@ -323,7 +323,8 @@ fn query(sent: Value) -> Result<Map<String, Value>> {
 pub(crate) fn check_old(attr: &str, filters: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, filters, QUERY_BYTES_MAX)?;
     let refused = |why: String| Error::invalid(attr, "invalid_input", why);
-    ::query::query_of(filters, None).map(drop).map_err(|why| refused(why.in_query()))
+    let asked = ::query::query_of(filters, None).map_err(|why| refused(why.in_query()))?;
+    asked.map_or(Ok(()), |asked| ::query::check(&asked).map_err(|why| refused(why.to_string())))
 }
 
 /// What is asked already may be sent along.

@@ -115,7 +115,11 @@ impl Split {
         let mut dimensions = Vec::new();
         for one in &filter.breakdowns {
             let kind = one.kind.as_deref().unwrap_or("event");
-            for name in list(&one.property) {
+            let names = list(&one.property);
+            if names.is_empty() {
+                return Err(nameless());
+            }
+            for name in names {
                 let group = one.group_type_index;
                 let normalize = one.normalize_url;
                 let mut dimension = Dimension::new(question, kind, name, group, (from, to))?;
@@ -153,6 +157,10 @@ impl Split {
             listed,
         }))
     }
+}
+
+fn nameless() -> Error {
+    Error::invalid("A breakdown needs the name of a property.")
 }
 
 fn slices(json: &Json, world: &World) -> Result<Vec<Slice>> {
@@ -210,7 +218,7 @@ impl Dimension {
         let name = match name {
             Json::String(name) if !name.is_empty() => name.clone(),
             Json::Number(name) => name.to_string(),
-            _ => return Err(Error::invalid("A breakdown needs the name of a property.")),
+            _ => return Err(nameless()),
         };
         let place = match kind {
             "event" => Place::Event(Key::Property(name)),

@@ -9,6 +9,9 @@ pub enum Error {
     /// It has the shape, and makes no sense.
     #[error("{0}")]
     Invalid(String),
+    /// It names what the project does not have.
+    #[error("{0}")]
+    Missing(String),
     #[error("The query took too long.")]
     Time,
     #[error("The query needs more memory than it may have.")]

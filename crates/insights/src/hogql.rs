@@ -11,7 +11,7 @@ use eval::{Context, Program};
 use facts::{Expressions, World};
 use hogql::ast;
 use hogql::plan::{Body, Expr, Select};
-use hogql::{Project, Span};
+use hogql::{Project, Reason, Span};
 use warehouse::{Batch, Column, Columns, Key, Predicate, RowTest};
 
 use crate::{Error, Result};
@@ -87,7 +87,11 @@ impl Hogql {
     fn select(&self, text: &str, wrap: fn(ast::Expr) -> ast::Expr) -> Result<Select> {
         let expr = hogql::parse_expr(text).map_err(refused)?;
         let query = select_of(wrap(expr));
-        let plan = hogql::resolve(&query, text, &self.project, None).map_err(refused)?;
+        let plan = hogql::resolve(&query, text, &self.project, None);
+        let plan = plan.map_err(|error| match error.reason {
+            Reason::Unknown { .. } => Error::Missing(error.to_string()),
+            _ => refused(error),
+        })?;
         let Body::Select(select) = plan.root.body else { return Err(unsupported("A query")) };
         if !select.unnests.is_empty() || !select.late_unnests.is_empty() {
             return Err(unsupported("arrayJoin"));
@@ -109,6 +113,13 @@ impl Hogql {
             [column] if select.grouping.is_none() => Scalar::new(column, world, &context(world)),
             _ => Err(unsupported("An aggregate")),
         }
+    }
+
+    /// A boolean expression over events.
+    pub(crate) fn test(&self, world: &World, text: &str) -> Result<Predicate> {
+        let scalar = self.scalar(world, text, |expr| expr)?;
+        let columns = Columns { keys: scalar.keys().to_vec(), ..Columns::default() };
+        Ok(Predicate::Rows(Arc::new(Condition { scalar, columns })))
     }
 
     /// Values as texts.
@@ -187,9 +198,6 @@ impl RowTest for Condition {
 
 impl Expressions for Hogql {
     fn condition(&self, world: &World, text: &str) -> facts::Result<Predicate> {
-        let refuse = |error: Error| facts::Error::Refused(error.to_string());
-        let scalar = self.scalar(world, text, |expr| expr).map_err(refuse)?;
-        let columns = Columns { keys: scalar.keys().to_vec(), ..Columns::default() };
-        Ok(Predicate::Rows(Arc::new(Condition { scalar, columns })))
+        self.test(world, text).map_err(|error| facts::Error::Refused(error.to_string()))
     }
 }

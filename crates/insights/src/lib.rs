@@ -12,11 +12,13 @@
 //! - `expression`, `hogql`: values that are written as expressions.
 //! - `sessions`: what is known of them; `tally`, `set`, `firsts`, `statistic`: what is counted.
 //! - one module for each kind, and `deeds` for what cohorts ask people to have done.
+//! - `check`: whether a question can be kept.
 
 mod behind;
 mod bins;
 mod breakdown;
 mod calendar;
+mod check;
 mod deeds;
 mod error;
 mod expression;
@@ -44,6 +46,7 @@ mod trends;
 
 pub use behind::{Actor, Behind, Point};
 pub use calendar::Interval;
+pub use check::check_filter;
 pub use deeds::{deed_needs, doers};
 pub use error::{Error, Result};
 pub use funnels::FunnelsQuery;
@@ -59,7 +62,7 @@ pub use trends::TrendsQuery;
 
 use std::collections::BTreeSet;
 
-use facts::{Filters, Needs, World};
+use facts::{Needs, World};
 use model::{ActionId, CohortId};
 use serde_json::Value as Json;
 
@@ -90,17 +93,6 @@ impl Insight {
             "PathsQuery" => PathsQuery::parse(json).map(Self::Paths),
             _ => return None,
         })
-    }
-
-    /// Whether its nodes and filters can be read; what they name may still be missing.
-    pub fn check(&self) -> Result<()> {
-        Filters::check(&self.base().properties)?;
-        for node in self.nodes() {
-            question::check(node)?;
-            Filters::check(&node.properties)?;
-            Filters::check(&node.fixed_properties)?;
-        }
-        Ok(())
     }
 
     /// What a dashboard, or a request, puts on top.
@@ -262,9 +254,12 @@ fn walk(filters: &Json, needs: &mut Needs) {
         Json::Object(filter) => match filter.get("values") {
             Some(values) => walk(values, needs),
             None => match filter.get("type").and_then(Json::as_str) {
-                Some("cohort" | "static-cohort") => {
-                    needs.cohorts.extend(filter.get("value").and_then(CohortId::from_json));
-                }
+                Some("cohort" | "static-cohort") => match filter.get("value") {
+                    Some(Json::Array(one)) => {
+                        needs.cohorts.extend(one.iter().filter_map(CohortId::from_json));
+                    }
+                    value => needs.cohorts.extend(value.and_then(CohortId::from_json)),
+                },
                 Some("group") => needs.groups = true,
                 Some("session") => {
                     let field = filter.get("key").and_then(Json::as_str);

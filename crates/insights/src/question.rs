@@ -175,7 +175,7 @@ impl<'a> Question<'a> {
 }
 
 /// Whether a node names what it must.
-pub(crate) fn check(node: &Node) -> Result<()> {
+fn check(node: &Node) -> Result<()> {
     match node.kind {
         NodeKind::Events => Ok(()),
         NodeKind::Actions => action_id(node).map(drop),

@@ -16,7 +16,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::conditions::{
     Conditions, Rows, all, binary, call, check, field, in_cohort, literal, logic,
 };
-use crate::events_query::{aliased, object, read_order};
+use crate::events_query::{aliased, object, read_order, written};
 use crate::question::{ALWAYS_ALLOWED, Overrides};
 use crate::{Error, Result};
 
@@ -89,8 +89,14 @@ impl ActorsQuery {
         Ok(Self { own, behind })
     }
 
-    /// Whether its filters can be read. Those behind a number may be persons or groups.
+    /// Whether its expressions and filters can be read. Those behind a number may be persons or
+    /// groups.
     pub fn check(&self) -> Result<()> {
+        let group = self.behind.as_ref().map(|_| 0);
+        self.order(group)?;
+        for text in self.own.select.iter().flatten() {
+            column(written(text), group)?;
+        }
         for filters in [&self.own.properties, &self.own.fixed_properties] {
             check(filters, Rows::Persons).or_else(|why| match &self.behind {
                 Some(_) => check(filters, Rows::Groups).map_err(|_| why),
@@ -142,8 +148,7 @@ impl ActorsQuery {
             return Err(Error::Refused(format!("At most {COLUMNS_MAX} columns can be selected.")));
         }
         for text in &asked {
-            let bare = text.split(" -- ").next().unwrap_or(text).trim();
-            let (shape, expr, alias) = column(bare, group)?;
+            let (shape, expr, alias) = column(written(text), group)?;
             columns.push(alias.unwrap_or_else(|| text.clone()));
             shapes.push(shape);
             exprs.push(expr);

@@ -74,7 +74,7 @@ impl From<insights::Error> for Error {
     fn from(error: insights::Error) -> Self {
         match error {
             insights::Error::Parse(why) => Self::Parse(why),
-            insights::Error::Invalid(why) => Self::Refused(why),
+            insights::Error::Invalid(why) | insights::Error::Missing(why) => Self::Refused(why),
             insights::Error::Time => Self::Time,
             insights::Error::Memory => Self::Memory,
             insights::Error::Warehouse(error) => Self::Warehouse(error),

@@ -92,7 +92,7 @@ impl EventsQuery {
         let mut columns = Vec::new();
         let mut exprs = Vec::new();
         for text in &asked {
-            let bare = text.split(" -- ").next().unwrap_or(text).trim();
+            let bare = written(text);
             let tuple = |fields: &[&[&str]]| {
                 call("tuple", fields.iter().map(|chain| field(chain)).collect())
             };
@@ -164,8 +164,14 @@ impl EventsQuery {
         Ok(EventsPlan { plan, columns, shapes, time_column, limit, offset })
     }
 
-    /// Whether its filters can be read.
+    /// Whether its expressions and filters can be read.
     pub fn check(&self) -> Result<()> {
+        let columns = self.select.iter().map(|text| written(text));
+        columns.filter(|text| *text != "*").try_for_each(|text| aliased(text).map(drop))?;
+        self.order_by.iter().flatten().try_for_each(|text| read_order(text).map(drop))?;
+        for text in self.conditions.iter().flatten() {
+            parse_expr(text)?;
+        }
         [&self.properties, &self.fixed_properties]
             .into_iter()
             .try_for_each(|filters| check(filters, Rows::Events))
@@ -251,6 +257,11 @@ impl EventsQuery {
         }
         Ok(exprs.first().map(|expr| by(expr, false)).into_iter().collect())
     }
+}
+
+/// A column without the remark behind it.
+pub(crate) fn written(text: &str) -> &str {
+    text.split(" -- ").next().unwrap_or(text).trim()
 }
 
 /// `expression AS name`

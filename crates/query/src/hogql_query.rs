@@ -54,8 +54,9 @@ impl HogqlQuery {
         Ok(hogql::plan(&self.query, &self.placeholders(overrides)?, project, filters.as_ref())?)
     }
 
-    /// Whether its filters can be read.
+    /// Whether it and its filters can be read; what it names is looked for when it runs.
     pub fn check(&self) -> Result<()> {
+        hogql::parse(&self.query)?;
         self.filters.iter().try_for_each(|own| check(&own.properties, Rows::Events))
     }
 

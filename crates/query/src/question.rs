@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use facts::Filters;
 use insights::Insight;
-use model::{ActionId, Refusal};
+use model::{ActionId, CohortId, Refusal};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
@@ -86,14 +85,19 @@ pub(crate) fn read_filters(layer: &Map<String, Json>) -> Result<insights::Overri
     read_strictly(&Json::Object(layer.clone()))
 }
 
-/// Whether filters of a dashboard or a tile have the shape of some.
+/// Whether questions can be asked with filters of a dashboard or a tile.
 pub fn check_filters(filters: &Map<String, Json>) -> std::result::Result<(), Refusal> {
     let read: insights::Overrides = model::read(&Json::Object(filters.clone()))?;
-    Filters::check(&read.properties).map_err(|why| Refusal {
-        attr: "properties".into(),
+    read.check().map_err(|(attr, why)| Refusal {
+        attr: attr.into(),
         code: "invalid_input",
         detail: why.to_string(),
     })
+}
+
+/// Whether events can be held against a filter; answers the cohorts that it names.
+pub fn check_filter(filter: &Map<String, Json>) -> Result<BTreeSet<CohortId>> {
+    Ok(insights::check_filter(filter)?)
 }
 
 /// What is asked, out of what only says how it is shown. A saved insight is named by its short id.
@@ -121,8 +125,8 @@ pub(crate) fn unwrap(query: &Json) -> Result<Unwrapped<'_>> {
     Err(Error::Parse("The query must be an object with a kind.".into()))
 }
 
-/// Whether a query has the shape of a question. Whatever it names may still be missing, and of
-/// kinds that are not built nothing is known.
+/// Whether a query is a question that can be answered. Whatever it names may still be missing, and
+/// of kinds that are not built nothing is known.
 pub fn check(query: &Json) -> Result<()> {
     match unwrap(query)? {
         Unwrapped::Saved(_) => Ok(()),
@@ -169,7 +173,7 @@ impl Question {
         }
     }
 
-    /// Whether its filters can be read, too.
+    /// Whether it can be answered, whatever it names.
     fn check(&self) -> Result<()> {
         match self {
             Self::Hogql(query) => query.check(),

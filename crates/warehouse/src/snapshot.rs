@@ -55,6 +55,11 @@ impl Snapshot {
         Snapshot { project, position, segments, blocks }
     }
 
+    /// Of a project where nothing happened yet.
+    pub fn empty(project: ProjectId) -> Self {
+        Self::new(project, 0, Arc::default(), Vec::new())
+    }
+
     pub fn project(&self) -> ProjectId {
         self.project
     }

@@ -111,9 +111,21 @@ fn a_step_keeps_its_filters_and_names_what_is_wrong_with_it(store: Store) {
         ),
         (json!(vec![json!({}); 101]), "max_length", "steps"),
         (json!([{ "text": "x".repeat(65_536) }]), "max_length", "steps"),
+        (
+            json!([{ "properties": [{ "key": "event = ", "type": "hogql" }] }]),
+            "invalid_input",
+            "steps__0__properties__0",
+        ),
+        (
+            json!([{}, { "properties": [{ "key": "id", "type": "cohort", "value": 999 }] }]),
+            "does_not_exist",
+            "steps__1__properties__0__value",
+        ),
     ] {
-        let refused = server.patch(&path(&action), json!({ "steps": steps })).expect(400);
-        assert_eq!(refused.error(), format!("validation_error {code} {attr}"));
+        let new = json!({ "name": "New", "steps": steps });
+        for refused in [server.patch(&path(&action), new.clone()), server.post(ACTIONS, new)] {
+            assert_eq!(refused.expect(400).error(), format!("validation_error {code} {attr}"));
+        }
     }
     let path = path(&action);
     assert_eq!(server.get(&path).json(), action, "a refused change changes nothing");

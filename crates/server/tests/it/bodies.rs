@@ -183,6 +183,7 @@ fn a_question_whose_filters_cannot_be_read_is_not_kept(store: Store) {
         json!([{ "key": "a", "value": "(", "operator": "regex" }]),
         json!([{ "key": "a", "value": 1, "type": "planet" }]),
         json!([{ "key": "id", "value": "all", "type": "cohort" }]),
+        json!([{ "key": "event = ", "type": "hogql" }]),
     ] {
         let node = json!({ "kind": "EventsNode", "properties": wrong });
         let plain = json!({ "kind": "EventsNode" });

@@ -16,6 +16,7 @@ both! {
     lists_are_filtered_and_ordered,
     what_one_looked_at_is_remembered,
     bad_bodies_name_their_field_and_change_nothing,
+    what_could_never_be_answered_is_not_kept,
     annotations_are_drawn_on_insights_and_dashboards,
     changes_are_logged_with_their_short_name,
 }
@@ -334,6 +335,59 @@ fn annotations_are_drawn_on_insights_and_dashboards(store: Store) {
     let listing = server.get(&format!("{annotations}?dashboardItemId={}", made["id"])).json();
     assert_eq!(listing["results"], json!([note]));
     let at = format!("{annotations}{}", other["id"]);
+// contract: query 107
+fn what_could_never_be_answered_is_not_kept(store: Store) {
+    let server = Server::start(store);
+    let known = create(&server, json!({ "name": "known" }));
+    let trend = |series: Value, more: Value| {
+        let mut query = json!({ "kind": "TrendsQuery", "series": [series] });
+        query.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        query
+    };
+    let split = |by: Value| trend(json!({}), json!({ "breakdownFilter": by }));
+    for query in [
+        json!({ "kind": "HogQLQuery", "query": "selec" }),
+        json!({ "kind": "EventsQuery", "select": ["count("] }),
+        json!({ "kind": "ActorsQuery", "orderBy": ["id +"] }),
+        json!({ "kind": "LifecycleQuery", "series": [{}, {}] }),
+        trend(json!({}), json!({ "properties": [{ "key": "frobnicate(1)", "type": "hogql" }] })),
+        trend(json!({}), json!({ "trendsFilter": { "formula": "A+" } })),
+        trend(json!({ "math": "sum" }), json!({})),
+        trend(json!({ "math": "hogql", "math_hogql": "count(" }), json!({})),
+        trend(json!({ "math": "hogql", "math_hogql": "properties.a" }), json!({})),
+        split(json!({ "breakdown": {} })),
+        split(json!({ "breakdowns": [{}] })),
+        split(json!({ "breakdown": "a", "breakdown_type": "zz" })),
+        split(json!({ "breakdown": "a +", "breakdown_type": "hogql" })),
+        split(json!({ "breakdowns": vec![json!({ "property": "a" }); 4] })),
+    ] {
+        let shown = json!({ "kind": "InsightVizNode", "source": query });
+        for refused in [
+            server.post(INSIGHTS, json!({ "query": query })),
+            server.patch(&path(&known), json!({ "query": shown })),
+        ] {
+            assert_eq!(refused.expect(400).error(), "invalid_request parse_error query", "{query}");
+        }
+    }
+    let old = json!({ "insight": "LIFECYCLE", "events": [{ "id": "a" }, { "id": "b" }] });
+    let refused = server.post(INSIGHTS, json!({ "filters": old })).expect(400);
+    assert_eq!(refused.error(), "validation_error invalid_input filters");
+    assert_eq!(server.get(INSIGHTS).json()["results"], json!([known]));
+
+    // What is missing may come yet.
+    let cohort = json!({ "key": "id", "type": "cohort", "value": [999_999] });
+    let company = json!({ "key": "company.properties.size > 1", "type": "hogql" });
+    for query in [
+        json!({ "kind": "HogQLQuery", "query": "select company.properties.a from nowhere" }),
+        trend(json!({ "kind": "ActionsNode", "id": 999_999 }), json!({ "properties": [cohort] })),
+        trend(json!({ "properties": [company] }), json!({})),
+        trend(json!({ "math": "hogql", "math_hogql": "sum(company.properties.a)" }), json!({})),
+        split(json!({ "breakdown": [999_999], "breakdown_type": "cohort" })),
+    ] {
+        create(&server, json!({ "query": query }));
+    }
+}
+
     let refused = server.patch(&at, json!({ "scope": "dashboard" })).expect(400);
     assert_eq!(refused.error(), "validation_error invalid_input dashboard_id");
     let body = json!({ "scope": "dashboard", "dashboard_id": on["id"] });
