@@ -218,6 +218,11 @@ fn check_step(index: usize, step: &ActionStep) -> Result<()> {
     }
     for (nth, filter) in step.properties.iter().flatten().enumerate() {
         let word = |name: &str| filter.get(name).and_then(Value::as_str);
+    if let Some(selector) = step.selector.as_deref().filter(|text| !text.is_empty()) {
+        let attr = format!("steps__{index}__selector");
+        let refused = |why: query::Error| Error::invalid(attr, "invalid_input", why.to_string());
+        query::Selector::parse(selector).map_err(|why| refused(why.into()))?;
+    }
         if let (Some("regex" | "not_regex"), Some(pattern)) = (word("operator"), word("value")) {
             check(format!("properties__{nth}__value"), pattern)?;
         }

@@ -5,12 +5,13 @@ use regex::Regex;
 use serde_json::Value as Json;
 use warehouse::{Key, Predicate, Value};
 
+use crate::Result;
 use crate::dates::Zone;
 use crate::elements::{self, Element};
 use crate::filters::Filters;
 use crate::matcher;
+use crate::selectors::Selector;
 use crate::world::{Needs, World};
-use crate::{Error, Result};
 
 /// What the steps of an action ask of an event's own columns, and the property filters beside
 /// them. An event of the action passes one of the steps.
@@ -86,10 +87,6 @@ fn given(text: &Option<String>) -> Option<&str> {
 
 impl Step {
     fn new(step: &ActionStep, now: Timestamp, zone: &Zone) -> Result<Self> {
-        if given(&step.selector).is_some() {
-            let detail = "This action has a step with a selector, which cannot be matched yet.";
-            return Err(Error::Refused(detail.into()));
-        }
         let mut columns = Vec::new();
         if let Some(event) = given(&step.event) {
             let event = event.to_owned();
@@ -106,6 +103,10 @@ impl Step {
             columns.push(Predicate::test(Key::Property("$current_url".into()), fits));
         }
         columns.extend(element_test(step)?);
+        if let Some(selector) = given(&step.selector) {
+            let selector = Selector::parse(selector)?;
+            columns.push(of_chain(move |chain| selector.fits(chain)));
+        }
         let properties = match &step.properties {
             Some(filters) => {
                 let filters = filters.iter().cloned().map(Json::Object).collect();
@@ -135,8 +136,12 @@ fn element_test(step: &ActionStep) -> Result<Option<Predicate>> {
     let is_it = move |element: &Element| {
         fits(&tag, &element.tag_name) && fits(&text, &element.text) && fits(&href, &element.href)
     };
-    Ok(Some(Predicate::test(Key::ElementsChain, move |value| match value {
-        Some(Value::Text(chain)) => elements::parse(chain).iter().any(&is_it),
+    Ok(Some(of_chain(move |chain| chain.iter().any(&is_it))))
+}
+
+fn of_chain(fits: impl Fn(&[Element]) -> bool + Send + Sync + 'static) -> Predicate {
+    Predicate::test(Key::ElementsChain, move |value| match value {
+        Some(Value::Text(chain)) => fits(&elements::parse(chain)),
         _ => false,
-    })))
+    })
 }

@@ -15,6 +15,7 @@ mod filters;
 mod groups;
 mod matcher;
 mod people;
+mod selectors;
 mod sessions;
 mod world;
 
@@ -29,5 +30,6 @@ pub use filters::Filters;
 pub use groups::{GroupFacts, Groups};
 pub use matcher::{CLEANED, Matcher, check_pattern};
 pub use people::{People, PersonFacts};
+pub use selectors::Selector;
 pub use sessions::{SessionFacts, SessionField, SessionValue};
 pub use world::{ActionFacts, Expressions, Needs, World};

@@ -21,7 +21,7 @@ pub use error::{Error, Result};
 pub use events::{
     EventPage, Events, Mark, Order, People, Slice, ValuesKey, ValuesOf, Wanted, offset_max,
 };
-pub use facts::{ActionTest, Element, Filters, Zone, check_pattern, parse_moment};
+pub use facts::{ActionTest, Element, Filters, Selector, Zone, check_pattern, parse_moment};
 pub use legacy::{OldInsight, query_of};
 pub use live::{News, Watch, Watched};
 pub use queries::{

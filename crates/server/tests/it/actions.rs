@@ -9,6 +9,7 @@ const ACTIONS: &str = "/api/projects/1/actions/";
 both! {
     an_action_has_every_field_that_clients_read,
     a_step_keeps_its_filters_and_names_what_is_wrong_with_it,
+    a_selector_finds_what_was_clicked,
     a_live_name_is_taken_until_its_action_is_deleted,
     tags_are_one_set_in_one_spelling,
     deleting_hides_an_action_until_it_is_restored,
@@ -90,6 +91,7 @@ fn a_step_keeps_its_filters_and_names_what_is_wrong_with_it(store: Store) {
         (json!([{}, { "url_matching": "like" }]), "invalid_choice", "steps__1__url_matching"),
         (json!([{ "url_matching": 5 }]), "invalid_choice", "steps__0__url_matching"),
         (json!([{ "event": 5 }]), "invalid_input", "steps__0__event"),
+        (json!([{ "selector": "a:hover" }]), "invalid_input", "steps__0__selector"),
         (json!([{ "properties": {} }]), "not_a_list", "steps__0__properties"),
         (json!([{ "properties": [1] }]), "invalid_input", "steps__0__properties__0"),
         (
@@ -109,8 +111,6 @@ fn a_step_keeps_its_filters_and_names_what_is_wrong_with_it(store: Store) {
             "invalid_input",
             "steps__0__properties__0",
         ),
-        (json!(vec![json!({}); 101]), "max_length", "steps"),
-        (json!([{ "text": "x".repeat(65_536) }]), "max_length", "steps"),
         (
             json!([{ "properties": [{ "key": "event = ", "type": "hogql" }] }]),
             "invalid_input",
@@ -121,6 +121,8 @@ fn a_step_keeps_its_filters_and_names_what_is_wrong_with_it(store: Store) {
             "does_not_exist",
             "steps__1__properties__0__value",
         ),
+        (json!(vec![json!({}); 101]), "max_length", "steps"),
+        (json!([{ "text": "x".repeat(65_536) }]), "max_length", "steps"),
     ] {
         let new = json!({ "name": "New", "steps": steps });
         for refused in [server.patch(&path(&action), new.clone()), server.post(ACTIONS, new)] {
@@ -133,6 +135,27 @@ fn a_step_keeps_its_filters_and_names_what_is_wrong_with_it(store: Store) {
     assert_eq!(kept["steps"], action["steps"], "steps left out stay");
     let cleared = server.patch(&path, json!({ "steps": [] })).expect(200).json();
     assert_eq!(cleared["steps"], json!([]));
+}
+
+/// Management 12.2: `selector`.
+fn a_selector_finds_what_was_clicked(store: Store) {
+    let server = Server::start(store);
+    let click = |class: &str| {
+        let elements = json!([{ "tag_name": "span", "$el_text": "Buy" },
+            { "tag_name": "a", "attr__class": class, "attr__href": "/buy" }, { "tag_name": "div" }]);
+        json!({ "event": "$autocapture", "distinct_id": "a", "properties": { "$elements": elements } })
+    };
+    server.ingest(&[click("big"), click("small"), click("big")]);
+    for (selector, expected) in
+        [("div > a.big[href='/buy'] span", 2), ("a", 3), ("div > span", 0), ("", 3)]
+    {
+        let steps = json!([{ "event": "$autocapture", "selector": selector }]);
+        let action = create(&server, json!({ "name": selector.to_owned() + "?", "steps": steps }));
+        let node = json!({ "kind": "ActionsNode", "id": action["id"] });
+        let query = json!({ "query": { "kind": "TrendsQuery", "series": [node] } });
+        let answer = server.post("/api/projects/1/query/", query).expect(200).json();
+        assert_eq!(answer["results"][0]["count"], expected, "{selector}");
+    }
 }
 
 // contract: management 110
