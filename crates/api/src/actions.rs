@@ -108,7 +108,8 @@ async fn create(
         pinned: fields.pinned.unwrap_or(false),
         deleted: fields.deleted.unwrap_or(false),
     };
-    let action = app.catalog.create_action(&caller.actor(), new).await?;
+    let seen = caller.sight(ObjectKind::Action);
+    let action = app.catalog.create_action(&caller.actor(), new, &seen).await?;
     Ok(Created(caller.with_access(action)))
 }
 
@@ -133,7 +134,8 @@ async fn update(
         return Err(Error::required("name"));
     }
     check_cohorts(&app, caller.project.id, &found.steps, change.steps.as_deref()).await?;
-    let action = app.catalog.update_action(&caller.actor(), id, change).await?;
+    let seen = caller.sight(ObjectKind::Action);
+    let action = app.catalog.update_action(&caller.actor(), id, change, &seen).await?;
     Ok(Found(caller.with_access(action)))
 }
 
@@ -157,7 +159,7 @@ async fn activity_of_one(
 ) -> Result<Found<ActivityListing>> {
     let action = app.catalog.action(caller.project.id, ActionId(id.0), Among::Live).await?;
     require(caller.level_of(&action), AccessLevel::Viewer)?;
-    page.of(&app, &caller.project, &action).await
+    page.seen(caller.sights()).of(&app, &caller.project, &action).await
 }
 
 impl ActionFields {
@@ -216,13 +218,13 @@ fn check_step(index: usize, step: &ActionStep) -> Result<()> {
             check(name.to_owned(), text)?;
         }
     }
-    for (nth, filter) in step.properties.iter().flatten().enumerate() {
-        let word = |name: &str| filter.get(name).and_then(Value::as_str);
     if let Some(selector) = step.selector.as_deref().filter(|text| !text.is_empty()) {
         let attr = format!("steps__{index}__selector");
         let refused = |why: query::Error| Error::invalid(attr, "invalid_input", why.to_string());
         query::Selector::parse(selector).map_err(|why| refused(why.into()))?;
     }
+    for (nth, filter) in step.properties.iter().flatten().enumerate() {
+        let word = |name: &str| filter.get(name).and_then(Value::as_str);
         if let (Some("regex" | "not_regex"), Some(pattern)) = (word("operator"), word("value")) {
             check(format!("properties__{nth}__value"), pattern)?;
         }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::body::{lenient_bool, max_chars, present};
+use crate::caller::InProject;
 use crate::path::{given, instant, search};
 use crate::{
     App, AppState, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Query,
@@ -66,10 +67,11 @@ async fn list(
         scope: scope.transpose()?,
         dashboard_item: item.map(InsightId),
         search: search(query.search.as_ref())?,
+        seen: caller.sights(),
     };
     let (found, total) = app.catalog.annotations(caller.project.id, &filter, page.window).await?;
-    let seen = caller.sights();
-    Ok(page.listing(found.into_iter().map(|found| found.within(&seen)).collect(), total))
+    let shown = found.into_iter().map(|found| found.within(&filter.seen));
+    Ok(page.listing(shown.collect(), total))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -119,9 +121,19 @@ async fn create(
     Ok(Created(app.catalog.create_annotation(&caller.actor(), new).await?))
 }
 
+/// What is drawn on something hidden is not there, either.
+async fn seen<R, M>(
+    app: &AppState,
+    caller: &InProject<R, M>,
+    id: Id,
+    among: Among,
+) -> Result<Annotation> {
+    let found = app.catalog.annotation(caller.project.id, AnnotationId(id.0), among).await?;
+    if found.is_seen(&caller.sights()) { Ok(found) } else { Err(Error::not_found()) }
+}
+
 async fn read(caller: Reader<Annotations>, id: Id, app: App) -> Result<Found<Annotation>> {
-    let id = AnnotationId(id.0);
-    let found = app.catalog.annotation(caller.project.id, id, Among::Live).await?;
+    let found = seen(&app, &caller, id, Among::Live).await?;
     Ok(Found(found.within(&caller.sights())))
 }
 
@@ -131,11 +143,18 @@ async fn update(
     app: App,
     body: Body<AnnotationFields>,
 ) -> Result<Found<Annotation>> {
-    let id = AnnotationId(id.0);
-    app.catalog.annotation(caller.project.id, id, body.among()).await?;
-    let change = body.read()?.validate()?;
+    let found = seen(&app, &caller, id, body.among()).await?;
+    let mut change = body.read()?.validate()?;
     check_place(&app, &caller, &change).await?;
-    let changed = app.catalog.update_annotation(&caller.actor(), id, change).await?;
+    // Who sends back what they were shown says nothing of what they do not see.
+    let shown = found.clone().within(&caller.sights());
+    if shown.dashboard_id != found.dashboard_id && change.dashboard_id == Some(None) {
+        change.dashboard_id = None;
+    }
+    if shown.dashboard_item != found.dashboard_item && change.dashboard_item == Some(None) {
+        change.dashboard_item = None;
+    }
+    let changed = app.catalog.update_annotation(&caller.actor(), found.id, change).await?;
     Ok(Found(changed.within(&caller.sights())))
 }
 
@@ -148,7 +167,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Found<ActivityListing>> {
-    page.of_all::<Annotation>(&app, &caller.project).await
+    page.seen(caller.sights()).of_all::<Annotation>(&app, &caller.project).await
 }
 
 async fn activity_of_one(
@@ -157,9 +176,8 @@ async fn activity_of_one(
     page: ActivityPage,
     app: App,
 ) -> Result<Found<ActivityListing>> {
-    let annotation =
-        app.catalog.annotation(caller.project.id, AnnotationId(id.0), Among::Live).await?;
-    page.of(&app, &caller.project, &annotation).await
+    let annotation = seen(&app, &caller, id, Among::Live).await?;
+    page.seen(caller.sights()).of(&app, &caller.project, &annotation).await
 }
 
 impl AnnotationFields {

@@ -241,6 +241,7 @@ async fn activity_of_one(
     let id = DashboardId(id.0);
     app.catalog.seen_dashboard(caller.project.id, id, caller.viewer()).await?;
     page.of_scope(&app, &caller.project, "Dashboard", Some(id.to_string())).await
+    let page = page.seen(caller.sights());
 }
 
 /// A dashboard after it was written, deleted or not.

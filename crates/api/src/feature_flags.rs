@@ -148,6 +148,17 @@ async fn all_shown<R, M>(
     mut flags: Vec<FeatureFlag>,
 ) -> Result<Vec<Shown>> {
     names::show(app, caller.project.id, &mut flags).await?;
+    let (kind, seen) = (ObjectKind::Dashboard, caller.sights());
+    let named = |flag: &FeatureFlag| {
+        let own = flag.analytics_dashboards.iter().copied();
+        own.chain(flag.usage_dashboard).collect::<Vec<i64>>()
+    };
+    let named: Vec<i64> = flags.iter().flat_map(named).collect();
+    let hidden = app.catalog.hidden(caller.project.id, kind, &named, &seen).await?;
+    for flag in &mut flags {
+        flag.analytics_dashboards.retain(|id| !hidden.contains(id));
+        flag.usage_dashboard = flag.usage_dashboard.filter(|id| !hidden.contains(id));
+    }
     flags.into_iter().map(|flag| opened(app, caller, rights, flag)).collect()
 }
 
@@ -276,5 +287,5 @@ async fn activity_of_one(
     app: App,
 ) -> Result<Found<ActivityListing>> {
     let (flag, _) = seen(&app, &caller, id).await?;
-    page.strictly()?.of(&app, &caller.project, &flag).await
+    page.strictly()?.seen(caller.sights()).of(&app, &caller.project, &flag).await
 }

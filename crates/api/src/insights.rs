@@ -263,7 +263,7 @@ async fn activity_of_one(
 ) -> Result<Found<ActivityListing>> {
     let (project, viewer) = (caller.project.id, caller.viewer());
     let insight = app.catalog.seen_insight(project, &name(&id.0), viewer).await?;
-    page.of(&app, &caller.project, &insight).await
+    page.seen(caller.sights()).of(&app, &caller.project, &insight).await
 }
 
 /// An insight after it was written, deleted or not.

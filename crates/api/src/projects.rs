@@ -264,7 +264,7 @@ async fn activity(
     page: ActivityPage,
     app: App,
 ) -> Result<Found<ActivityListing>> {
-    page.of(&app, &caller.project, &caller.project).await
+    page.seen(caller.sights()).of(&app, &caller.project, &caller.project).await
 }
 
 #[derive(Serialize, JsonSchema)]

@@ -168,10 +168,18 @@ impl Catalog {
         read(&row, tags.remove(&key).unwrap_or_default())
     }
 
-    pub async fn create_action(&self, actor: &Actor, new: NewAction) -> Result<Action> {
+    /// Of an action that is out of sight, a refusal tells only that its name is taken.
+    pub async fn create_action(
+        &self,
+        actor: &Actor,
+        new: NewAction,
+        seen: &Sight,
+    ) -> Result<Action> {
         let name = new.name.clone();
         match self.insert_action(actor, new).await {
-            Err(Error::Duplicate { rule }) => Err(self.name_taken(actor, &name, rule).await?),
+            Err(Error::Duplicate { rule }) => {
+                Err(self.name_taken(actor, &name, seen, rule).await?)
+            }
             other => other,
         }
     }
@@ -212,6 +220,7 @@ impl Catalog {
         actor: &Actor,
         id: ActionId,
         change: ActionChange,
+        seen: &Sight,
     ) -> Result<Action> {
         let mut name = String::new();
         let edited = self.edit(actor, id, |action: &mut Action, now| {
@@ -227,20 +236,31 @@ impl Catalog {
             name.clone_from(&action.name);
         });
         match edited.await {
-            Err(Error::Duplicate { rule }) => Err(self.name_taken(actor, &name, rule).await?),
+            Err(Error::Duplicate { rule }) => {
+                Err(self.name_taken(actor, &name, seen, rule).await?)
+            }
             other => other,
         }
     }
 
     /// Says which live action has the name. The rule that found it is the database's own, so
     /// that of two requests at the same moment only one wins.
-    async fn name_taken(&self, actor: &Actor, name: &str, rule: String) -> Result<Error> {
-        let sql = "SELECT id FROM actions WHERE project_id = $1 AND name = $2 AND NOT deleted";
+    async fn name_taken(
+        &self,
+        actor: &Actor,
+        name: &str,
+        seen: &Sight,
+        rule: String,
+    ) -> Result<Error> {
+        let sql = "SELECT id, created_by FROM actions WHERE project_id = $1 AND name = $2 AND NOT deleted";
         let Some(row) = self.db.optional(sql, args![actor.project, name]).await? else {
             return Ok(Error::Duplicate { rule });
         };
         let id: ActionId = row.get("id")?;
-        let detail = format!("This project already has an action with this name, ID {id}");
+        let mut detail = String::from("This project already has an action with this name");
+        if seen.holds(id.0, row.get("created_by")?) {
+            detail += &format!(", ID {id}");
+        }
         Ok(Error::Taken { field: "name", detail })
     }
 }

@@ -3,8 +3,8 @@
 use model::definition::{EventDefinition, PropertyDefinition};
 use model::flag::FeatureFlag;
 use model::{
-    Action, Annotation, Cohort, Insight, OrganizationId, ProjectId, Sights, Timestamp, User,
-    UserId, Window,
+    Action, Annotation, AnnotationScope, Cohort, Insight, ObjectKind, OrganizationId, ProjectId,
+    Sights, Timestamp, User, UserId, Window,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -349,7 +349,9 @@ impl Catalog {
         );
         values.extend(args![window.limit, window.offset]);
         let rows = self.db.all(sql, values).await?;
-        Ok((rows.iter().map(Entry::read).collect::<Result<_>>()?, total))
+        let mut entries: Vec<Entry> = rows.iter().map(Entry::read).collect::<Result<_>>()?;
+        self.keep_secret(filter.project, &mut entries, &filter.seen).await?;
+        Ok((entries, total))
     }
 
     /// Up to `limit` lines beyond `from`, always answered newest first.
@@ -382,6 +384,7 @@ impl Catalog {
         if direction == Direction::Newer {
             entries.reverse();
         }
+        self.keep_secret(filter.project, &mut entries, &filter.seen).await?;
         Ok(entries)
     }
 }
@@ -412,6 +415,18 @@ fn condition(filter: &ActivityFilter) -> (String, Vec<crate::db::Value>) {
         condition += &format!(
             " AND (a.scope <> '{scope}' OR EXISTS (SELECT 1 FROM {table} o \
              WHERE o.project_id = $2 AND CAST(o.id AS TEXT) = a.item_id AND {seen}))"
+        );
+        let (column, drawn_on) = match kind {
+            ObjectKind::Dashboard => ("dashboard_id", AnnotationScope::Dashboard),
+            ObjectKind::Insight => ("insight_id", AnnotationScope::DashboardItem),
+            ObjectKind::Action | ObjectKind::FeatureFlag => continue,
+        };
+        condition += &format!(
+            " AND (a.scope <> '{}' OR NOT EXISTS (SELECT 1 FROM annotations n JOIN {table} o \
+             ON o.id = n.{column} WHERE CAST(n.id AS TEXT) = a.item_id AND n.scope = '{}' \
+             AND {seen} IS NOT TRUE))",
+            Annotation::SCOPE,
+            drawn_on.as_str(),
         );
     }
     (condition, values)

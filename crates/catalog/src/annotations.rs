@@ -1,8 +1,8 @@
 //! Annotations, shown in their own project or throughout the organization.
 
 use model::{
-    Annotation, AnnotationId, AnnotationScope, CreationType, DashboardId, InsightId, ProjectId,
-    Timestamp, Window,
+    Annotation, AnnotationId, AnnotationScope, CreationType, DashboardId, InsightId, ObjectKind,
+    ProjectId, Sights, Timestamp, Window,
 };
 
 use crate::db::{Row, Tx, args};
@@ -40,6 +40,8 @@ pub struct AnnotationFilter {
     pub scope: Option<AnnotationScope>,
     pub dashboard_item: Option<InsightId>,
     pub search: Option<String>,
+    /// What the reader sees of what they are drawn on.
+    pub seen: Sights,
 }
 
 const COLUMNS: &str = "a.id, a.project_id, a.content, a.date_marker, a.creation_type, a.scope, \
@@ -182,6 +184,16 @@ impl Catalog {
         }
         if let Some(search) = &filter.search {
             condition.and_contains("a.content", search);
+        }
+        for (scope, kind, alias) in [
+            (AnnotationScope::Dashboard, ObjectKind::Dashboard, "d"),
+            (AnnotationScope::DashboardItem, ObjectKind::Insight, "i"),
+        ] {
+            let seen = condition.hold_within(filter.seen.of(kind), alias);
+            condition.and_that(&format!(
+                "(a.scope <> '{}' OR {alias}.id IS NULL OR {seen})",
+                scope.as_str()
+            ));
         }
         let columns = format!("{COLUMNS}, {}", users::NESTED);
         let order = "COALESCE(a.date_marker, a.created_at) DESC, a.id DESC";

@@ -51,6 +51,7 @@ mod select;
 mod sessions;
 mod sharing;
 mod tags;
+mod telling;
 mod tile_changes;
 mod tiles;
 mod tokens;

@@ -37,18 +37,33 @@ pub struct Annotation {
 }
 
 impl Annotation {
-    /// As somebody sees it who may not see what it is drawn on.
-    pub fn within(mut self, seen: &Sights) -> Self {
-        let holds =
-            |kind, id: Option<i64>, author| id.is_none_or(|id| seen.of(kind).holds(id, author));
-        let dashboard = self.dashboard_id.map(|id| id.0);
-        if !holds(ObjectKind::Dashboard, dashboard, self.dashboard_author) {
-            self.dashboard_name = None;
+    fn shows_dashboard(&self, seen: &Sights) -> bool {
+        let seen = seen.of(ObjectKind::Dashboard);
+        self.dashboard_id.is_none_or(|id| seen.holds(id.0, self.dashboard_author))
+    }
+
+    fn shows_insight(&self, seen: &Sights) -> bool {
+        let seen = seen.of(ObjectKind::Insight);
+        self.dashboard_item.is_none_or(|id| seen.holds(id.0, self.insight_author))
+    }
+
+    /// What is drawn on one insight or dashboard is seen with it.
+    pub fn is_seen(&self, seen: &Sights) -> bool {
+        match self.scope {
+            AnnotationScope::DashboardItem => self.shows_insight(seen),
+            AnnotationScope::Dashboard => self.shows_dashboard(seen),
+            AnnotationScope::Project | AnnotationScope::Organization => true,
         }
-        let insight = self.dashboard_item.map(|id| id.0);
-        if !holds(ObjectKind::Insight, insight, self.insight_author) {
-            (self.insight_short_id, self.insight_name) = (None, None);
-            self.insight_derived_name = None;
+    }
+
+    /// As somebody sees it who may not see what it was made on.
+    pub fn within(mut self, seen: &Sights) -> Self {
+        if !self.shows_dashboard(seen) {
+            (self.dashboard_id, self.dashboard_name) = (None, None);
+        }
+        if !self.shows_insight(seen) {
+            (self.dashboard_item, self.insight_short_id) = (None, None);
+            (self.insight_name, self.insight_derived_name) = (None, None);
         }
         self
     }

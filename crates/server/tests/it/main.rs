@@ -5,6 +5,7 @@
 mod access;
 mod access_objects;
 mod access_through;
+mod access_told;
 mod actions;
 mod activity;
 mod actors;

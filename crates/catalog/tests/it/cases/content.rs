@@ -17,7 +17,7 @@ async fn make(home: &Home, name: &str) {
         pinned: false,
         deleted: false,
     };
-    home.catalog.create_action(&actor, new).await.unwrap();
+    home.catalog.create_action(&actor, new, &Sight::Everything).await.unwrap();
 }
 
 pub async fn a_page_of_tagged_objects_takes_one_more_statement_however_long(place: Place) {

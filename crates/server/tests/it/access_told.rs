@@ -1,0 +1,104 @@
+//! What is told of hidden objects: nothing, by notes, by the log, or by a refusal.
+
+use serde_json::{Value, json};
+
+use crate::access::World;
+use crate::access_through::{ACTIONS, insight_path, tile_of};
+use crate::dashboards::{DASHBOARDS, INSIGHTS, create, insight_on, path};
+use crate::harness::{Store, both};
+
+both! {
+    what_is_drawn_on_something_hidden_is_hidden_with_it,
+    the_log_and_refusals_tell_no_number_of_what_is_hidden,
+}
+
+const ANNOTATIONS: &str = "/api/projects/1/annotations/";
+
+fn what_is_drawn_on_something_hidden_is_hidden_with_it(store: Store) {
+    let world = World::new(store);
+    let server = &world.server;
+    let secret = create(server, json!({ "name": "secret" }));
+    let shown = insight_on(server, "i", &[&secret]);
+    world.limit(DASHBOARDS, &secret, "none");
+    let drawn = json!({ "content": "c", "scope": "dashboard", "dashboard_id": secret["id"] });
+    let refused = world.post(ANNOTATIONS, drawn.clone()).expect(400);
+    assert_eq!(refused.error(), "validation_error does_not_exist dashboard_id");
+    let drawn = server.post(ANNOTATIONS, drawn).expect(201).json();
+    assert_eq!(drawn["dashboard_name"], "secret");
+    world.limit(INSIGHTS, &shown, "none");
+    let drawn_at = format!("{ANNOTATIONS}{}/", drawn["id"]);
+    let own = world.post(ANNOTATIONS, json!({ "content": "own" })).expect(201).json();
+    let own_at = format!("{ANNOTATIONS}{}/", own["id"]);
+    let refused = world.patch(&own_at, json!({ "dashboard_item": shown["id"] })).expect(400);
+    assert_eq!(refused.error(), "validation_error does_not_exist dashboard_item");
+    server.patch(&drawn_at, json!({ "dashboard_item": shown["id"] })).expect(200);
+    // What is drawn on it is hidden with it; for the whole project, only where it is from.
+    for scope in ["dashboard", "dashboard_item"] {
+        server.patch(&drawn_at, json!({ "scope": scope, "content": "told" })).expect(200);
+        world.get(&drawn_at).expect(404);
+        world.patch(&drawn_at, json!({ "content": "d" })).expect(404);
+        world.get(&format!("{drawn_at}activity/")).expect(404);
+        assert_eq!(world.get(ANNOTATIONS).expect(200).json()["count"], 1, "{scope}");
+        for log in ["annotations/activity/", "activity_log/"] {
+            let log = world.get(&format!("/api/projects/1/{log}")).expect(200).text();
+            assert!(!log.contains("told"), "{scope}: {log}");
+        }
+        assert_eq!(server.get(&drawn_at).json()["content"], "told");
+    }
+    server.patch(&drawn_at, json!({ "scope": "project" })).expect(200);
+    world.patch(&own_at, json!({ "deleted": true })).expect(200);
+    let back = json!({ "content": "d", "dashboard_id": null, "dashboard_item": null });
+    for seen in [
+        world.get(&drawn_at).expect(200).json(),
+        world.get(ANNOTATIONS).expect(200).json()["results"][0].clone(),
+        world.patch(&drawn_at, back).expect(200).json(),
+    ] {
+        for name in
+            ["dashboard_id", "dashboard_name", "dashboard_item", "insight_name", "insight_short_id"]
+        {
+            assert_eq!(seen[name], json!(null), "{name}");
+        }
+    }
+    let kept = server.get(&drawn_at).json();
+    assert_eq!((&kept["insight_name"], &kept["dashboard_name"]), (&json!("i"), &json!("secret")));
+    let log = world.get(&format!("{drawn_at}activity/")).expect(200).text();
+    assert!(!log.contains("secret"), "{log}");
+}
+
+fn the_log_and_refusals_tell_no_number_of_what_is_hidden(store: Store) {
+    let world = World::new(store);
+    let server = &world.server;
+    let [open, secret] = ["open", "secret"].map(|name| create(server, json!({ "name": name })));
+    let [shown, hidden] = ["shown", "hidden"].map(|name| insight_on(server, name, &[&open]));
+    let on = json!({ "dashboards": [open["id"], secret["id"]] });
+    server.patch(&insight_path(&shown), on).expect(200);
+    let tile = tile_of(&server.get(&path(&open)).json(), &hidden);
+    let off = json!({ "tiles": [{ "id": tile, "deleted": true }] });
+    server.patch(&path(&open), off).expect(200);
+    let first = json!({ "primary_dashboard": secret["id"] });
+    server.patch("/api/projects/1/", first).expect(200);
+    let action = server.post(ACTIONS, json!({ "name": "taken" })).expect(201).json();
+    let changed = |field: &str| {
+        let log = world.get("/api/projects/1/activity_log/").expect(200).json();
+        let entries = log["results"].as_array().unwrap().iter();
+        let changes = entries.flat_map(|entry| entry["detail"]["changes"].as_array().unwrap());
+        let named: Vec<Value> =
+            changes.filter(|change| change["field"] == field).cloned().collect();
+        named
+    };
+    assert_eq!(changed("dashboards")[0]["after"], json!([open["id"], secret["id"]]));
+    assert_eq!(changed("tiles")[0]["after"][0]["insight"], hidden["id"]);
+    assert_eq!(changed("primary_dashboard").len(), 1);
+    let again = || world.post(ACTIONS, json!({ "name": "taken" })).expect(400).json();
+    assert!(again()["detail"].as_str().unwrap().ends_with(&format!("ID {}", action["id"])));
+
+    world.limit(DASHBOARDS, &secret, "none");
+    world.limit(INSIGHTS, &hidden, "none");
+    world.limit(ACTIONS, &action, "none");
+    for field in ["dashboards", "tiles", "primary_dashboard"] {
+        assert_eq!(changed(field), Vec::<Value>::new(), "{field}");
+    }
+    let refused = again();
+    assert_eq!(refused["code"], "unique");
+    assert_eq!(refused["detail"], "This project already has an action with this name");
+}
