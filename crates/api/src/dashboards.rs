@@ -20,7 +20,7 @@ use crate::caller::InProject;
 use crate::doc::{Describe, Operation};
 use crate::insights::answer::{Overrides, question, refresh};
 use crate::insights::check_seen;
-use crate::path::{given, search, switch};
+use crate::path::{given, nul, search, switch};
 use crate::{
     App, AppState, Base, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch,
     Query, Reader, Resource, Result, Routes, Writer,
@@ -62,8 +62,9 @@ impl FromRequestParts<AppState> for Wanted {
         let tags: Vec<String> = base.values("tags").map(str::to_owned).collect();
         let wanted = base.value("search").map(str::to_owned);
         let generated = base.value("exclude_generated").map(str::to_owned);
-        if base.values("search").chain(base.values("tags")).any(|text| text.contains('\0')) {
-            return Err(Error::refused("Null characters are not allowed."));
+        let has_nul = |name: &&&str| base.values(name).any(|text| text.contains('\0'));
+        if let Some(name) = ["search", "tags"].iter().find(has_nul) {
+            return Err(nul(name));
         }
         Ok(Self(DashboardFilter {
             creation_mode: creation_mode.transpose()?,
@@ -240,8 +241,8 @@ async fn activity_of_one(
 ) -> Result<Found<ActivityListing>> {
     let id = DashboardId(id.0);
     app.catalog.seen_dashboard(caller.project.id, id, caller.viewer()).await?;
-    page.of_scope(&app, &caller.project, "Dashboard", Some(id.to_string())).await
     let page = page.seen(caller.sights());
+    page.of_scope(&app, &caller.project, "Dashboard", Some(id.to_string())).await
 }
 
 /// A dashboard after it was written, deleted or not.

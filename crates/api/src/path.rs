@@ -49,6 +49,11 @@ pub fn given(text: Option<&String>) -> Option<&str> {
     text.map(String::as_str).filter(|text| !text.is_empty())
 }
 
+/// PostgreSQL holds no U+0000.
+pub fn nul(attr: &str) -> Error {
+    Error::invalid(attr, "invalid_input", "Null characters are not allowed.")
+}
+
 /// An instant in a query string.
 pub fn instant(attr: &str, text: Option<&String>) -> Result<Option<Timestamp>> {
     let Some(text) = given(text) else { return Ok(None) };
@@ -97,7 +102,7 @@ pub fn names(attr: &str, text: Option<&String>) -> Result<Vec<String>> {
         return Err(Error::invalid(attr, "max_length", detail));
     }
     if names.iter().any(|name| name.contains('\0')) {
-        return Err(Error::invalid(attr, "invalid_input", "Null characters are not allowed."));
+        return Err(nul(attr));
     }
     Ok(names)
 }
@@ -141,10 +146,11 @@ impl<T: DeserializeOwned> FromRequestParts<AppState> for Query<T> {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
-        if parts.uri.query().is_some_and(|query| query.contains("%00")) {
-            return Err(Error::refused("Null characters are not allowed."));
-        }
         let sent = parts.uri.query().unwrap_or_default();
+        let mut pairs = form_urlencoded::parse(sent.as_bytes());
+        if let Some((name, _)) = pairs.find(|(_, value)| value.contains('\0')) {
+            return Err(nul(&name));
+        }
         let last: BTreeMap<_, _> = form_urlencoded::parse(sent.as_bytes()).collect();
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(last).finish();
         let pairs = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::body::max_chars;
 use crate::doc::{Describe, Operation};
-use crate::path::SEARCH_CHARS_MAX;
+use crate::path::{SEARCH_CHARS_MAX, nul};
 use crate::projects::Projects;
 use crate::{App, AppState, Base, Error, Found, Reader, Result, Routes};
 
@@ -41,7 +41,7 @@ impl FromRequestParts<AppState> for Wanted {
         let base = Base::of(parts);
         let text = base.value("q").map(str::trim).filter(|text| !text.is_empty());
         if text.is_some_and(|text| text.contains('\0')) {
-            return Err(Error::invalid("q", "invalid_input", "Null characters are not allowed."));
+            return Err(nul("q"));
         }
         text.map(|text| max_chars("q", text, SEARCH_CHARS_MAX)).transpose()?;
         let words: Vec<&str> = base

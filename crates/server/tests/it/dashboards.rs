@@ -135,7 +135,10 @@ fn lists_are_filtered(store: Store) {
     }
     let refused = server.get(&format!("{DASHBOARDS}?creation_mode=x")).expect(400);
     assert_eq!(refused.error(), "validation_error invalid_choice creation_mode");
-    server.get(&format!("{DASHBOARDS}?search=%00")).expect(400);
+    for list in [DASHBOARDS, INSIGHTS] {
+        let refused = server.get(&format!("{list}?search=%00")).expect(400);
+        assert_eq!(refused.error(), "validation_error invalid_input search");
+    }
 }
 
 // contract: management 18-22, 24, 27

@@ -412,7 +412,7 @@ fn bad_questions_are_told_why(store: Store) {
             "properties=%5B%7B%22key%22%3A1%2C%22operator%22%3A%22x%22%7D%5D",
             "validation_error invalid_input -",
         ),
-        ("event=%00", "validation_error invalid_input -"),
+        ("event=%00", "validation_error invalid_input event"),
     ] {
         let answer = server.get(&format!("{EVENTS}?{query}")).expect(400);
         assert_eq!(answer.error(), expected, "{query}");
