@@ -86,6 +86,17 @@ impl<T> Body<T> {
         fit(serde_json::from_slice(bytes).map_err(|why| unread(bytes, &why))?)
     }
 
+    /// A part of the body as it is written there.
+    pub fn written(&self, path: &[&str]) -> Option<&RawValue> {
+        let Received::Whole(bytes) = &*self.received else { return None };
+        let mut part: &RawValue = serde_json::from_slice(bytes).ok()?;
+        for name in path {
+            let mut fields: BTreeMap<String, &RawValue> = serde_json::from_str(part.get()).ok()?;
+            part = fields.remove(*name)?;
+        }
+        Some(part)
+    }
+
     /// A deleted object is there only for a body that restores it. Whatever else is wrong with
     /// the body is said after its object was found.
     pub fn among(&self) -> Among {

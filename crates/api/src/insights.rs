@@ -7,9 +7,10 @@ mod old;
 pub(crate) mod shape;
 
 use catalog::{Among, INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
-use model::{DashboardId, Insight, InsightId, InsightKind, ObjectKind};
+use model::{DashboardId, Insight, InsightId, InsightKind, ObjectKind, Written};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
@@ -97,7 +98,7 @@ async fn create(
     body: Body<InsightFields>,
 ) -> Result<Created<ShownInsight>> {
     caller.may_create(ObjectKind::Insight)?;
-    let fields = body.read()?.validate()?;
+    let fields = InsightFields::of(&body)?;
     check_names(&app, &caller, None, &fields).await?;
     let query = fields.query.flatten();
     let new = NewInsight {
@@ -208,7 +209,7 @@ async fn update(
 ) -> Result<Found<ShownInsight>> {
     let (project, viewer) = (caller.project.id, caller.viewer());
     let found = app.catalog.editable_insight(project, &name(&id.0), viewer, body.among()).await?;
-    let change = body.read()?.validate()?;
+    let change = InsightFields::of(&body)?;
     check_names(&app, &caller, Some(&found), &change).await?;
     app.catalog.update_insight(&caller.actor(), viewer, found.id, change).await?;
     Ok(Found(shown(&app, &caller, found.id).await?))
@@ -278,6 +279,14 @@ async fn shown<R, M>(
 }
 
 impl InsightFields {
+    fn of(body: &Body<Self>) -> Result<InsightChange> {
+        let mut change = body.read()?.validate()?;
+        if let Some(Some(query)) = &mut change.query {
+            write("query", query, body.written(&["query"]))?;
+        }
+        Ok(change)
+    }
+
     fn validate(self) -> Result<InsightChange> {
         for (attr, name) in [("name", &self.name), ("derived_name", &self.derived_name)] {
             if let Patch::Value(name) = name {
@@ -310,13 +319,21 @@ impl InsightFields {
     }
 }
 
-/// A query that has the shape of one; what it names is looked for when it runs.
-fn query(sent: Value) -> Result<Map<String, Value>> {
+/// A query that can be answered; what it names is looked for when it runs.
+fn query(sent: Value) -> Result<Written> {
     let Value::Object(query) = sent else {
         return Err(Error::misshapen("query", "Input should be a valid dictionary"));
     };
     check_query("query", &query)?;
-    Ok(query)
+    Ok(query.into())
+}
+
+/// A query is kept in the words in which it was sent.
+pub(crate) fn write(attr: &str, query: &mut Written, sent: Option<&RawValue>) -> Result<()> {
+    if let Some(written) = sent.and_then(|sent| Written::read(sent.get()).ok()) {
+        *query = written;
+    }
+    max_bytes(attr, query, QUERY_BYTES_MAX)
 }
 
 /// The same of a question as old clients ask it.
@@ -334,11 +351,11 @@ async fn check_names(
     before: Option<&Insight>,
     change: &InsightChange,
 ) -> Result<()> {
-    let is_new = |query: &&Map<String, Value>| {
-        before.is_none_or(|before| before.query.as_ref() != Some(*query))
-    };
+    let is_new =
+        |query: &&Written| before.is_none_or(|before| before.query.as_ref() != Some(*query));
     if let Some(query) = change.query.iter().flatten().next().filter(is_new) {
-        check_seen(app, caller, "query", Value::Object(query.clone())).await?;
+        let asked = Value::Object(query.clone().into_fields());
+        check_seen(app, caller, "query", asked).await?;
     }
     let is_new =
         |filters: &&Map<String, Value>| before.is_none_or(|before| before.filters != **filters);

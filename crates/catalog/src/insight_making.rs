@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use model::{
     DashboardId, DashboardLook, Insight, InsightId, InsightKind, ObjectKind, ProjectId, Sight,
-    Timestamp, UserId, Viewer,
+    Timestamp, UserId, Viewer, Written,
 };
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -74,7 +74,7 @@ pub(crate) async fn insert(
     new: &NewInsight,
     now: Timestamp,
 ) -> Result<InsightId> {
-    let kind = InsightKind::of(new.query.as_ref(), &new.filters);
+    let kind = InsightKind::of(new.query.as_deref(), &new.filters);
     for _ in 0..SHORT_ID_TRIES_MAX {
         let short_id = secret::short_name(SHORT_ID_CHARS);
         let sql = "INSERT INTO insights (project_id, short_id, name, derived_name, description, \
@@ -88,7 +88,7 @@ pub(crate) async fn insert(
             new.name.as_deref(),
             new.derived_name.as_deref(),
             new.description.as_deref(),
-            new.query.clone().map(Json::Object),
+            new.query.as_ref().map(Written::text),
             Json::Object(new.filters.clone()),
             kind.map(InsightKind::as_str),
             new.order,

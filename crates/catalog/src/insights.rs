@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use model::{
     DashboardId, Insight, InsightId, InsightKind, Place, ProjectId, Timestamp, UserId, Viewer,
+    Written,
 };
 use serde_json::{Map, Value};
 
@@ -21,7 +22,7 @@ pub struct NewInsight {
     pub name: Option<String>,
     pub derived_name: Option<String>,
     pub description: Option<String>,
-    pub query: Option<Map<String, Value>>,
+    pub query: Option<Written>,
     pub filters: Map<String, Value>,
     pub order: Option<i64>,
     pub favorited: bool,
@@ -37,7 +38,7 @@ pub struct InsightChange {
     pub name: Option<Option<String>>,
     pub derived_name: Option<Option<String>>,
     pub description: Option<Option<String>>,
-    pub query: Option<Option<Map<String, Value>>>,
+    pub query: Option<Option<Written>>,
     pub filters: Option<Map<String, Value>>,
     pub order: Option<Option<i64>>,
     pub favorited: Option<bool>,
@@ -99,7 +100,7 @@ pub(crate) async fn read_all(
             name: row.get("name")?,
             derived_name: row.get("derived_name")?,
             filters: row.json("filters")?,
-            query: row.optional_json("query")?,
+            query: written(row)?,
             order: row.get("position")?,
             deleted: row.get("deleted")?,
             dashboards: places.iter().map(|place| place.dashboard).collect(),
@@ -119,6 +120,11 @@ pub(crate) async fn read_all(
         });
     }
     Ok(insights)
+}
+
+fn written(row: &Row) -> Result<Option<Written>> {
+    let text: Option<String> = row.get("query")?;
+    text.map(Written::kept).transpose().map_err(|why| Error::corrupt("query", why))
 }
 
 /// The live dashboards that each of several insights is on.
@@ -201,7 +207,7 @@ impl Editable for Insight {
     }
 
     async fn save(&mut self, tx: &mut Tx, before: &Self) -> Result<()> {
-        let kind = InsightKind::of(self.query.as_ref(), &self.filters);
+        let kind = InsightKind::of(self.query.as_deref(), &self.filters);
         tx.run(
             "UPDATE insights SET name = $2, derived_name = $3, description = $4, query = $5, \
              filters = $6, kind = $7, position = $8, favorited = $9, saved = $10, deleted = $11, \
@@ -211,7 +217,7 @@ impl Editable for Insight {
                 self.name.as_deref(),
                 self.derived_name.as_deref(),
                 self.description.as_deref(),
-                self.query.clone().map(Value::Object),
+                self.query.as_ref().map(Written::text),
                 Value::Object(self.filters.clone()),
                 kind.map(InsightKind::as_str),
                 self.order,

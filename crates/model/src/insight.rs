@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
-    DashboardId, Guard, InsightId, ObjectKind, ProjectId, TileId, Timestamp, User, Viewer,
+    DashboardId, Guard, InsightId, ObjectKind, ProjectId, TileId, Timestamp, User, Viewer, Written,
 };
 use crate::{Privilege, Restriction, Rights};
 
@@ -19,7 +19,7 @@ pub struct Insight {
     /// The old way to ask; empty when there is a `query`.
     pub filters: Map<String, Value>,
     /// As it was sent.
-    pub query: Option<Map<String, Value>>,
+    pub query: Option<Written>,
     pub order: Option<i64>,
     pub deleted: bool,
     pub dashboards: Vec<DashboardId>,

@@ -23,6 +23,7 @@ mod settings;
 mod time;
 mod warning;
 mod window;
+mod written;
 
 pub use access::{Access, ObjectKind, ProjectAccess, Sight, Sights, Viewer, Whom};
 pub use account::{
@@ -47,3 +48,4 @@ pub use settings::{Refusal, Settings, SettingsChange, Table};
 pub use time::{Clock, Timestamp, is_time_zone};
 pub use warning::{Throttle, Warning, WarningDetails, WarningKind};
 pub use window::{LIMIT_DEFAULT, LIMIT_MAX, Window};
+pub use written::Written;

@@ -350,7 +350,7 @@ impl Inner {
         if !seen.of(ObjectKind::Insight).holds(insight.id.0, author) {
             return Err(Saved::Hidden);
         }
-        insight.query.map(Json::Object).ok_or(Saved::Empty)
+        insight.query.map(|query| Json::Object(query.into_fields())).ok_or(Saved::Empty)
     }
 
     async fn compute(

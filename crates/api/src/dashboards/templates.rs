@@ -1,9 +1,12 @@
 //! Templates: dashboards to start from, ours and those that clients bring.
 
+use std::collections::BTreeMap;
+
 use catalog::{Contents, NewContent, NewDashboard, NewInsight, NewTile};
-use model::{CreationMode, ObjectKind, Refusal, TileLook};
+use model::{CreationMode, ObjectKind, Refusal, TileLook, Written};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::body::{DashboardFields, IntoNew as _, LOOK_BYTES_MAX, NAME_CHARS_MAX, check_filters};
@@ -11,7 +14,7 @@ use super::shape::Detail;
 use super::tiles::{ButtonFields, check_layouts, check_note};
 use super::{Dashboards, shown};
 use crate::body::{Both, max_bytes, max_chars, tags};
-use crate::insights::{check_old, check_query, check_seen};
+use crate::insights::{check_old, check_query, check_seen, write};
 use crate::{App, Body, Error, Found, Patch, Result, Routes, Writer};
 
 /// Ours, by the names that requests give them.
@@ -83,7 +86,9 @@ async fn create_from_template(
     let named = from.use_template.given().filter(|name| !name.is_empty());
     match (from.template, named) {
         (Patch::Value(template), _) => {
-            TemplateFields::read(template)?.validate()?.apply(&mut new);
+            let mut fields = TemplateFields::read(template)?;
+            fields.write(body.written(&[TEMPLATE, "tiles"]))?;
+            fields.validate()?.apply(&mut new);
         }
         (_, Some(name)) => {
             // What the request says lies on top of the template.
@@ -108,7 +113,7 @@ async fn check_names(app: &App, caller: &Writer<Dashboards>, new: &NewDashboard)
     for tile in tiles {
         let NewContent::NewInsight(insight) = &tile.shows else { continue };
         let asked = match &insight.query {
-            Some(query) => Some(Value::Object(query.clone())),
+            Some(query) => Some(Value::Object(query.clone().into_fields())),
             None => query::query_of(&insight.filters, None)?,
         };
         if let Some(asked) = asked {
@@ -168,7 +173,7 @@ struct TemplateTile {
     #[serde(default)]
     show_description: Option<bool>,
     #[serde(default)]
-    query: Option<Map<String, Value>>,
+    query: Option<Written>,
     #[serde(default)]
     filters: Option<Map<String, Value>>,
     #[serde(default)]
@@ -183,6 +188,18 @@ impl TemplateFields {
             let Refusal { attr, detail, .. } = why.under(TEMPLATE);
             Error::misshapen(attr, detail)
         })
+    }
+
+    fn write(&mut self, tiles: Option<&RawValue>) -> Result<()> {
+        let sent = tiles.and_then(|tiles| serde_json::from_str(tiles.get()).ok());
+        let sent: Vec<BTreeMap<String, &RawValue>> = sent.unwrap_or_default();
+        for (index, (tile, sent)) in self.tiles.iter_mut().zip(sent).enumerate() {
+            if let Some(query) = &mut tile.query {
+                let attr = format!("template__tiles__{index}__query");
+                write(&attr, query, sent.get("query").copied())?;
+            }
+        }
+        Ok(())
     }
 
     fn validate(self) -> Result<Template> {

@@ -198,7 +198,7 @@ impl InsightAnswer {
 /// What an insight asks, in whichever way it was stored.
 pub(crate) fn question(insight: &Insight) -> query::Result<Option<Value>> {
     match &insight.query {
-        Some(query) => Ok(Some(Value::Object(query.clone()))),
+        Some(query) => Ok(Some(Value::Object(query.clone().into_fields()))),
         None => {
             query_of(&insight.filters, None).map_err(|why| query::Error::Refused(why.in_query()))
         }

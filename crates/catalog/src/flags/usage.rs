@@ -17,7 +17,7 @@ fn tile(insight: usage::UsageInsight) -> NewTile {
     let shows = NewContent::NewInsight(Box::new(NewInsight {
         name: Some(insight.name.to_owned()),
         description: Some(insight.description.to_owned()),
-        query: Some(insight.query),
+        query: Some(insight.query.into()),
         saved: true,
         is_sample: true,
         ..NewInsight::default()
@@ -142,7 +142,7 @@ impl Catalog {
             let TileState { content: Content::Insight(insight), .. } = tile else { continue };
             let apply = |insight: &mut Insight, _| {
                 if let Some(query) = &mut insight.query {
-                    usage::rename(query, old, new);
+                    query.edit(|fields| usage::rename(fields, old, new));
                 }
                 Ok(())
             };

@@ -104,6 +104,22 @@ fn its_query_comes_back_as_it_was_sent(store: Store) {
         let made = create(&server, json!({ "query": query }));
         assert_eq!(server.get(&path(&made)).json()["query"].to_string(), query.to_string());
     }
+    // Key by key and digit by digit, also through a template.
+    let text = r#"{"version":12345678901234567890123,"kind":"TrendsQuery","series":[{"name":"ü","kind":"EventsNode"}],"response":{"z":1.0,"b":1E2,"a":-0}}"#;
+    let spaced = text.replace(',', " ,\n").replace('ü', "\\u00fc");
+    let post = |path: &str, body: String| {
+        let sent = server.call("POST", path).header("content-type", "application/json");
+        sent.bytes(body.into_bytes()).send()
+    };
+    let made = post(INSIGHTS, format!("{{\"name\":\"n\",\"query\":{spaced}}}")).expect(201);
+    let template = format!(
+        r#"{{"template":{{"template_name":"t","dashboard_description":"","dashboard_filters":{{}},"tiles":[{{"type":"ODD"}},{{"type":"INSIGHT","query":{spaced}}}]}}}}"#
+    );
+    let from_template = "/api/projects/1/dashboards/create_from_template_json/";
+    let board = post(from_template, template).expect(200);
+    for answer in [&made, &server.get(&path(&made.json())), &board] {
+        assert!(answer.text().contains(&format!("\"query\":{text}")), "{}", answer.text());
+    }
     let legacy = create(&server, json!({ "filters": { "insight": "FUNNELS" } }));
     assert_eq!(
         (&legacy["filters"], &legacy["query"]),
@@ -319,22 +335,6 @@ fn bad_bodies_name_their_field_and_change_nothing(store: Store) {
     assert_eq!(server.get(INSIGHTS).json()["results"], json!([known]));
 }
 
-fn annotations_are_drawn_on_insights_and_dashboards(store: Store) {
-    let server = Server::start(store);
-    let on = dashboard(&server, json!({ "name": "d" }));
-    let made = create(&server, json!({ "name": "i", "derived_name": "j" }));
-    let annotations = "/api/projects/1/annotations/";
-    let body = json!({ "scope": "dashboard_item", "dashboard_item": made["id"], "content": "x" });
-    let note = server.post(annotations, body).expect(201).json();
-    assert_eq!(
-        (&note["dashboard_item"], &note["insight_short_id"]),
-        (&made["id"], &made["short_id"])
-    );
-    assert_eq!((&note["insight_name"], &note["insight_derived_name"]), (&json!("i"), &json!("j")));
-    let other = server.post(annotations, json!({ "content": "y" })).expect(201).json();
-    let listing = server.get(&format!("{annotations}?dashboardItemId={}", made["id"])).json();
-    assert_eq!(listing["results"], json!([note]));
-    let at = format!("{annotations}{}", other["id"]);
 // contract: query 107
 fn what_could_never_be_answered_is_not_kept(store: Store) {
     let server = Server::start(store);
@@ -388,6 +388,22 @@ fn what_could_never_be_answered_is_not_kept(store: Store) {
     }
 }
 
+fn annotations_are_drawn_on_insights_and_dashboards(store: Store) {
+    let server = Server::start(store);
+    let on = dashboard(&server, json!({ "name": "d" }));
+    let made = create(&server, json!({ "name": "i", "derived_name": "j" }));
+    let annotations = "/api/projects/1/annotations/";
+    let body = json!({ "scope": "dashboard_item", "dashboard_item": made["id"], "content": "x" });
+    let note = server.post(annotations, body).expect(201).json();
+    assert_eq!(
+        (&note["dashboard_item"], &note["insight_short_id"]),
+        (&made["id"], &made["short_id"])
+    );
+    assert_eq!((&note["insight_name"], &note["insight_derived_name"]), (&json!("i"), &json!("j")));
+    let other = server.post(annotations, json!({ "content": "y" })).expect(201).json();
+    let listing = server.get(&format!("{annotations}?dashboardItemId={}", made["id"])).json();
+    assert_eq!(listing["results"], json!([note]));
+    let at = format!("{annotations}{}", other["id"]);
     let refused = server.patch(&at, json!({ "scope": "dashboard" })).expect(400);
     assert_eq!(refused.error(), "validation_error invalid_input dashboard_id");
     let body = json!({ "scope": "dashboard", "dashboard_id": on["id"] });

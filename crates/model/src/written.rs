@@ -1,0 +1,123 @@
+//! A JSON object as somebody wrote it: its keys in their order, its numbers digit for digit.
+
+use std::borrow::Cow;
+use std::ops::Deref;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use serde_json::{Map, Result, Value};
+
+#[derive(Clone, Debug)]
+pub struct Written {
+    text: Box<RawValue>,
+    fields: Map<String, Value>,
+}
+
+impl Written {
+    /// Spaces between its parts mean nothing, nor do ways to spell a letter.
+    pub fn read(text: &str) -> Result<Self> {
+        Self::kept(tidied(text)?)
+    }
+
+    /// One that was read before.
+    pub fn kept(text: String) -> Result<Self> {
+        Ok(Self { fields: serde_json::from_str(&text)?, text: RawValue::from_string(text)? })
+    }
+
+    pub fn text(&self) -> &str {
+        self.text.get()
+    }
+
+    pub fn into_fields(self) -> Map<String, Value> {
+        self.fields
+    }
+
+    /// What a program changes is written as programs write.
+    pub fn edit(&mut self, change: impl FnOnce(&mut Map<String, Value>)) {
+        let mut fields = self.fields.clone();
+        change(&mut fields);
+        if fields != self.fields {
+            *self = fields.into();
+        }
+    }
+}
+
+fn tidied(text: &str) -> Result<String> {
+    let mut tidy = String::with_capacity(text.len());
+    let mut rest = text;
+    loop {
+        let (plain, quoted) = rest.split_at(rest.find('"').unwrap_or(rest.len()));
+        tidy.extend(plain.chars().filter(|letter| !letter.is_ascii_whitespace()));
+        let mut texts = serde_json::Deserializer::from_str(quoted).into_iter::<String>();
+        let Some(found) = texts.next() else { return Ok(tidy) };
+        tidy += &serde_json::to_string(&found?)?;
+        rest = &quoted[texts.byte_offset()..];
+    }
+}
+
+impl From<Map<String, Value>> for Written {
+    fn from(fields: Map<String, Value>) -> Self {
+        let text = serde_json::value::to_raw_value(&fields);
+        Self { text: text.expect("keys are texts"), fields }
+    }
+}
+
+impl Deref for Written {
+    type Target = Map<String, Value>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.fields
+    }
+}
+
+impl PartialEq for Written {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Serialize for Written {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        self.text.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Map::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl JsonSchema for Written {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        Map::<String, Value>::schema_name()
+    }
+
+    fn json_schema(schemas: &mut SchemaGenerator) -> Schema {
+        Map::<String, Value>::json_schema(schemas)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_and_digits_stay_and_spelling_is_tidied() {
+        let text = " { \"z\" : 1.0,\n\"a\":[ 12345678901234567890123, 1E2 ], \"\\u00fc \\\"\\\\\": \"\\u0041 b\" } ";
+        let read = Written::read(text).unwrap();
+        let tidy = r#"{"z":1.0,"a":[12345678901234567890123,1E2],"ü \"\\":"A b"}"#;
+        assert_eq!(read.text(), tidy);
+        assert_eq!(serde_json::to_string(&Some(&read)).unwrap(), tidy);
+        assert_eq!(read["z"], 1.0);
+        assert_eq!(Written::kept(tidy.to_owned()).unwrap(), read);
+        for wrong in ["", "[]", "5", "{\"a\"", "{\"\\ud800\":1}"] {
+            assert!(Written::read(wrong).is_err(), "{wrong}");
+        }
+    }
+}
