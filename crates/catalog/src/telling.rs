@@ -23,6 +23,9 @@ const NUMBERS: &[(&str, ObjectKind)] = &[
 /// Everything else stays as it was written, however deep it is.
 type Raw = BTreeMap<String, Box<RawValue>>;
 
+/// A change, and the kind of object whose numbers it holds.
+type Told = (Raw, Option<ObjectKind>);
+
 fn corrupt(why: serde_json::Error) -> Error {
     Error::corrupt("detail", why)
 }
@@ -31,8 +34,8 @@ fn raw(value: &impl Serialize) -> Result<Box<RawValue>> {
     to_raw_value(value).map_err(corrupt)
 }
 
-/// The changes of an entry, and which of them hold numbers.
-fn changes(entry: &Entry) -> Result<(Raw, Vec<(Raw, Option<ObjectKind>)>)> {
+/// The detail of an entry, and its changes.
+fn changes(entry: &Entry) -> Result<(Raw, Vec<Told>)> {
     let detail: Raw = serde_json::from_str(entry.detail.get()).map_err(corrupt)?;
     let listed = detail.get("changes").map_or("[]", |listed| listed.get());
     let listed: Vec<Raw> = serde_json::from_str(listed).map_err(corrupt)?;
