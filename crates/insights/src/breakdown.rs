@@ -116,10 +116,8 @@ impl Split {
         for one in &filter.breakdowns {
             let kind = one.kind.as_deref().unwrap_or("event");
             let names = list(&one.property);
-            if names.is_empty() {
-                return Err(nameless());
-            }
-            for name in names {
+            // What names nothing is refused as such.
+            for name in if names.is_empty() { &[&Json::Null][..] } else { &names } {
                 let group = one.group_type_index;
                 let normalize = one.normalize_url;
                 let mut dimension = Dimension::new(question, kind, name, group, (from, to))?;
@@ -157,10 +155,6 @@ impl Split {
             listed,
         }))
     }
-}
-
-fn nameless() -> Error {
-    Error::invalid("A breakdown needs the name of a property.")
 }
 
 fn slices(json: &Json, world: &World) -> Result<Vec<Slice>> {
@@ -218,7 +212,7 @@ impl Dimension {
         let name = match name {
             Json::String(name) if !name.is_empty() => name.clone(),
             Json::Number(name) => name.to_string(),
-            _ => return Err(nameless()),
+            _ => return Err(Error::invalid("A breakdown needs the name of a property.")),
         };
         let place = match kind {
             "event" => Place::Event(Key::Property(name)),
