@@ -295,7 +295,8 @@ fn every_encoding_stores_the_same_event() {
     for encoding in fixture::<Encoding>("capture/encodings.jsonl") {
         let Encoding { name, method, path, headers, body_b64, expect } = encoding;
         let headers = headers.into_iter().collect();
-        let answer = Recording { method, path, headers, body_b64 }.send(&server);
+        let answer =
+            Recording { scenario: name.clone(), method, path, headers, body_b64 }.send(&server);
         match expect.as_str() {
             "stored" => {
                 is_captured(answer);
