@@ -46,21 +46,19 @@ impl Tx {
     }
 }
 
-/// `wanted` in pieces that fit into one IN list.
-fn lists(wanted: &[Value]) -> impl Iterator<Item = Vec<Value>> {
-    wanted.chunks(VALUES_PER_LIST).map(|piece| {
-        let mut list = piece.to_vec();
-        if let Some(last) = piece.last() {
-            list.resize(piece.len().next_power_of_two(), last.clone());
-        }
-        list
+/// `sql` with `{list}` in place of an IN list, and its values, for every piece of `wanted` that fits
+/// into one. The list comes behind `fixed`.
+fn statements(
+    sql: &str,
+    fixed: &[Value],
+    wanted: &[Value],
+) -> impl Iterator<Item = (String, Vec<Value>)> {
+    wanted.chunks(VALUES_PER_LIST).map(move |piece| {
+        let length = piece.len().next_power_of_two();
+        let filling = piece.last().into_iter().cycle().take(length - piece.len());
+        let values = fixed.iter().chain(piece).chain(filling).cloned().collect();
+        (sql.replace("{list}", &placeholders(fixed.len() + 1, length)), values)
     })
-}
-
-/// `sql` with `{list}` in place of the IN list, whose first value comes behind `fixed`.
-fn statement(sql: &str, fixed: &[Value], list: Vec<Value>) -> (String, Vec<Value>) {
-    let marks = placeholders(fixed.len() + 1, list.len());
-    (sql.replace("{list}", &marks), fixed.iter().cloned().chain(list).collect())
 }
 
 impl Tx {
@@ -72,32 +70,12 @@ impl Tx {
         wanted: &[Value],
     ) -> Result<Vec<Row>> {
         let mut found = Vec::new();
-        for list in lists(wanted) {
-            let (sql, values) = statement(sql, &fixed, list);
+        for (sql, values) in statements(sql, &fixed, wanted) {
             found.extend(self.all(sql, values).await?);
         }
         Ok(found)
     }
-}
 
-impl Db {
-    /// The same beside a transaction.
-    pub(crate) async fn all_in(
-        &self,
-        sql: &str,
-        fixed: Vec<Value>,
-        wanted: &[Value],
-    ) -> Result<Vec<Row>> {
-        let mut found = Vec::new();
-        for list in lists(wanted) {
-            let (sql, values) = statement(sql, &fixed, list);
-            found.extend(self.all(sql, values).await?);
-        }
-        Ok(found)
-    }
-}
-
-impl Tx {
     /// Runs a statement for every piece of `wanted` that fits into its `{list}`.
     pub(crate) async fn run_in(
         &mut self,
@@ -105,10 +83,25 @@ impl Tx {
         fixed: Vec<Value>,
         wanted: &[Value],
     ) -> Result<()> {
-        for list in lists(wanted) {
-            let (sql, values) = statement(sql, &fixed, list);
+        for (sql, values) in statements(sql, &fixed, wanted) {
             self.run(sql, values).await?;
         }
         Ok(())
+    }
+}
+
+impl Db {
+    /// All rows of a query whose `{list}` is any of `wanted`, beside a transaction.
+    pub(crate) async fn all_in(
+        &self,
+        sql: &str,
+        fixed: Vec<Value>,
+        wanted: &[Value],
+    ) -> Result<Vec<Row>> {
+        let mut found = Vec::new();
+        for (sql, values) in statements(sql, &fixed, wanted) {
+            found.extend(self.all(sql, values).await?);
+        }
+        Ok(found)
     }
 }

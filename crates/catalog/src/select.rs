@@ -63,15 +63,7 @@ impl Condition {
     ) {
         self.values.extend(args![pattern(&needle.to_lowercase()), pattern(needle)]);
         let (written, lowered) = (self.values.len(), self.values.len() - 1);
-        let mut ways: Vec<String> = columns
-            .iter()
-            .map(|column| {
-                format!(
-                    "lower({column}) LIKE ${lowered} ESCAPE '\\' \
-                     OR {column} LIKE ${written} ESCAPE '\\'"
-                )
-            })
-            .collect();
+        let mut ways = found_in(columns, lowered, written);
         ways.extend(tagged.map(|(object, alias)| {
             let tag = format!("t.tag LIKE ${lowered} ESCAPE '\\'");
             format!("EXISTS ({} AND {tag})", taggings(object, alias))
@@ -112,15 +104,7 @@ impl Condition {
         self.values.extend(args![pattern(&needle.to_lowercase()), pattern(needle), needle]);
         let whole = self.values.len();
         let (written, lowered) = (whole - 1, whole - 2);
-        let mut ways: Vec<String> = columns
-            .iter()
-            .map(|column| {
-                format!(
-                    "lower({column}) LIKE ${lowered} ESCAPE '\\' \
-                     OR {column} LIKE ${written} ESCAPE '\\'"
-                )
-            })
-            .collect();
+        let mut ways = found_in(columns, lowered, written);
         ways.push(other.replace('?', &format!("${whole}")));
         self.sql += &format!(" AND ({})", ways.join(" OR "));
     }
@@ -170,6 +154,16 @@ pub(crate) fn within(sight: &Sight, alias: &str, values: &mut Vec<Value>) -> Opt
     values.extend(ids.iter().map(|id| Value::from(*id)));
     values.extend(args![*own]);
     Some(format!("({alias}.id {word} {marks} OR {alias}.created_by = ${})", values.len()))
+}
+
+/// Ways in which text columns hold what was searched for, given in lower case and as it was written.
+fn found_in(columns: &[&str], lowered: usize, written: usize) -> Vec<String> {
+    let way = |column: &&str| {
+        format!(
+            "lower({column}) LIKE ${lowered} ESCAPE '\\' OR {column} LIKE ${written} ESCAPE '\\'"
+        )
+    };
+    columns.iter().map(way).collect()
 }
 
 fn taggings(object: &str, alias: &str) -> String {
