@@ -105,6 +105,7 @@ pub use persons::{PersonActivity, PersonFilter, PersonKey, PersonWithIds};
 pub use projects::{NewProject, ProjectChange, ProjectRow};
 pub use property_definitions::{PropertyDefinitionChange, PropertyDefinitionFilter};
 pub use roles::{RoleChange, RoleMembership, RoleRow};
+pub use scans::StoredPerson;
 pub use search::{SearchFilter, SearchHit, Searched};
 pub use secret::{NOBODYS_HASH, Secret, hash_password, sha256_mark, verify_password};
 pub use sharing::{Shareable, Shared, Sharing, SharingChange};

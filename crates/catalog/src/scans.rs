@@ -4,17 +4,28 @@ use std::collections::HashMap;
 
 use model::definition::{PropertyOwner, PropertyType};
 use model::group::Group;
-use model::person::{DistinctNo, Person, PersonNo};
-use model::{CohortId, ProjectId};
+use model::person::{DistinctNo, PersonNo};
+use model::{CohortId, ProjectId, Timestamp};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::db::{Row, args};
 use crate::groups::COLUMNS as GROUP_COLUMNS;
-use crate::ingest::{PERSON_COLUMNS, read_group, read_person};
+use crate::ingest::{PERSON_COLUMNS, read_group};
 use crate::{Catalog, Result};
 
 type Properties = Map<String, Value>;
+
+/// A person whose properties nobody has read.
+#[derive(Clone, Debug)]
+pub struct StoredPerson {
+    pub no: PersonNo,
+    pub uuid: Uuid,
+    /// A JSON object.
+    pub properties: String,
+    pub is_identified: bool,
+    pub created_at: Timestamp,
+}
 
 impl Catalog {
     pub async fn person_number(&self, project: ProjectId, uuid: Uuid) -> Result<Option<PersonNo>> {
@@ -37,20 +48,29 @@ impl Catalog {
         rows.iter().map(|row| Ok((row.get("no")?, row.json("properties")?))).collect()
     }
 
-    /// Persons behind `after`, in the order of their numbers.
+    /// Persons behind `after`, in the order of their numbers, their properties as they are stored.
     pub async fn all_persons(
         &self,
         project: ProjectId,
         after: Option<PersonNo>,
         limit: i64,
-    ) -> Result<Vec<Person>> {
+    ) -> Result<Vec<StoredPerson>> {
         let sql = format!(
             "SELECT {PERSON_COLUMNS} FROM persons p \
              WHERE p.project_id = $1 AND p.no > $2 ORDER BY p.no LIMIT $3"
         );
         let after = after.map_or(-1, |no| i64::from(no.0));
         let rows = self.db.all(&sql, args![project, after, limit]).await?;
-        rows.iter().map(read_person).collect()
+        let read = |row: &Row| {
+            Ok(StoredPerson {
+                no: row.get("no")?,
+                uuid: row.get("uuid")?,
+                properties: row.get("properties")?,
+                is_identified: row.get("is_identified")?,
+                created_at: row.get("created_at")?,
+            })
+        };
+        rows.iter().map(read).collect()
     }
 
     /// Distinct ids behind `after` and their persons, in the order of their numbers.

@@ -14,6 +14,7 @@ mod error;
 mod filters;
 mod groups;
 mod matcher;
+mod packed;
 mod people;
 mod selectors;
 mod sessions;

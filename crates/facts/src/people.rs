@@ -1,37 +1,35 @@
 //! Who is who: from the number of a distinct id to a person and what is known of it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 use warehouse::{ABSENT, Column, Interner, Value};
 
-/// Properties whose columns are kept at once.
-const COLUMNS_MAX: usize = 32;
+use crate::packed::{Packed, Packing, SAMPLE_BYTES, Unpacking};
+
+/// Bytes of the columns that are kept, about.
+const COLUMNS_BYTES_MAX: usize = 48 << 20;
 /// In `actors`, an id without a person.
 const NOBODY: u32 = u32::MAX;
+/// Persons whose properties are kept as they are; with more, all are packed.
+const PLAIN_MAX: usize = 512;
 
-/// A person as stored.
-#[derive(Clone, Debug)]
+/// A person as stored, without its properties.
+#[derive(Clone, Copy, Debug)]
 pub struct PersonFacts {
     pub uuid: Uuid,
     pub created_at: Timestamp,
     pub is_identified: bool,
-    /// A JSON object.
-    pub properties: Box<str>,
 }
 
-impl PersonFacts {
-    pub fn of(person: &Person) -> Self {
-        Self {
-            uuid: person.uuid,
-            created_at: person.created_at,
-            is_identified: person.is_identified,
-            properties: serde_json::to_string(&person.properties).unwrap_or_default().into(),
-        }
-    }
+#[derive(Debug)]
+struct Known {
+    facts: PersonFacts,
+    /// A JSON object.
+    properties: Packed,
 }
 
 /// Everybody of a project. An *actor* is who counts once: a person, by its number, or a distinct
@@ -41,23 +39,35 @@ pub struct People {
     project: ProjectId,
     /// Person numbers by distinct number.
     owners: Vec<u32>,
-    texts: Vec<Option<Box<str>>>,
-    persons: Vec<Option<PersonFacts>>,
-    columns: Mutex<HashMap<String, Arc<Column>>>,
+    texts: Vec<Option<Arc<str>>>,
+    persons: Vec<Option<Arc<Known>>>,
+    /// None while there are few.
+    packing: Option<Packing>,
+    columns: Mutex<HashMap<String, Kept>>,
+}
+
+/// A property of all persons.
+#[derive(Clone, Debug)]
+struct Kept {
+    codes: Vec<u32>,
+    interner: Interner,
+    /// What was shown of it last, if it is still so.
+    shown: Option<Arc<Column>>,
 }
 
 impl Clone for People {
     fn clone(&self) -> Self {
-        let Self { project, owners, texts, persons, columns: _ } = self;
+        let Self { project, owners, texts, persons, packing, columns: _ } = self;
         let (owners, texts, persons) = (owners.clone(), texts.clone(), persons.clone());
-        Self { project: *project, owners, texts, persons, columns: Mutex::default() }
+        let columns = Mutex::new(self.lock_columns().clone());
+        Self { project: *project, owners, texts, persons, packing: packing.clone(), columns }
     }
 }
 
 impl People {
     pub fn new(project: ProjectId) -> Self {
         let columns = Mutex::default();
-        Self { project, owners: vec![], texts: vec![], persons: vec![], columns }
+        Self { project, owners: vec![], texts: vec![], persons: vec![], packing: None, columns }
     }
 
     /// Who counts for this distinct id; always less than [`People::actors_max`].
@@ -77,7 +87,7 @@ impl People {
 
     /// None for an actor without a profile.
     pub fn person(&self, actor: u32) -> Option<&PersonFacts> {
-        self.persons.get(actor as usize)?.as_ref()
+        Some(&self.persons.get(actor as usize)?.as_ref()?.facts)
     }
 
     /// What an actor is called, with a profile or without one.
@@ -93,7 +103,7 @@ impl People {
     /// Persons by their numbers.
     pub fn persons(&self) -> impl Iterator<Item = (u32, &PersonFacts)> {
         let all = self.persons.iter().enumerate();
-        all.filter_map(|(no, person)| Some((no as u32, person.as_ref()?)))
+        all.filter_map(|(no, person)| Some((no as u32, &person.as_ref()?.facts)))
     }
 
     /// Distinct ids by their numbers, each with its text and actor.
@@ -107,48 +117,93 @@ impl People {
         (0..self.owners.len() as u32).filter(|no| wanted(self.actor(*no))).collect()
     }
 
+    /// Calls `each` with the JSON of every actor's properties, none for those without a profile.
+    pub fn properties(&self, actors: &[u32], mut each: impl FnMut(Option<&str>)) {
+        // Without memory for a reader nobody has properties.
+        let mut unpacking = Unpacking::of(self.packing.as_ref()).ok();
+        for actor in actors {
+            let person = self.persons.get(*actor as usize).and_then(Option::as_ref);
+            let text = unpacking.as_mut().zip(person);
+            each(text.and_then(|(unpacking, person)| unpacking.text(&person.properties)));
+        }
+    }
+
     /// A property by person number.
     pub fn column(&self, name: &str) -> Arc<Column> {
-        let mut columns = self.columns.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(column) = columns.get(name) {
-            return column.clone();
-        }
-        if columns.len() >= COLUMNS_MAX {
+        let mut columns = self.lock_columns();
+        let mut kept = columns.remove(name).unwrap_or_else(|| self.read_column(name));
+        let shown = kept.shown();
+        let bytes = columns.values().map(Kept::bytes).sum::<usize>() + kept.bytes();
+        if bytes > COLUMNS_BYTES_MAX {
             columns.clear();
         }
-        let column = Arc::new(self.read_column(name));
-        columns.insert(name.to_owned(), column.clone());
-        column
+        if kept.bytes() <= COLUMNS_BYTES_MAX {
+            columns.insert(name.to_owned(), kept);
+        }
+        shown
     }
 
-    fn read_column(&self, name: &str) -> Column {
-        let mut interner = Interner::default();
-        let mut code = |person: &Option<PersonFacts>| {
+    fn read_column(&self, name: &str) -> Kept {
+        let (mut interner, mut codes) =
+            (Interner::default(), Vec::with_capacity(self.persons.len()));
+        let all: Vec<u32> = (0..self.persons.len() as u32).collect();
+        self.properties(&all, |json| {
             let mut code = ABSENT;
-            if let Some(person) = person {
-                let each = |member: &str, value: Value<'_>| {
-                    if member == name {
-                        code = interner.intern(value);
-                    }
-                };
-                // The catalog wrote it; what cannot be read has no properties.
-                if warehouse::members(&person.properties, each).is_err() {
-                    code = ABSENT;
+            let each = |member: &str, value: Value<'_>| {
+                if member == name {
+                    code = interner.intern(value);
                 }
-            }
-            code
-        };
-        let codes = self.persons.iter().map(&mut code).collect();
-        Column { codes, dictionary: Arc::new(interner.dictionary) }
+            };
+            // The catalog wrote it; what cannot be read has no properties.
+            let read = json.is_some_and(|json| warehouse::members(json, each).is_ok());
+            codes.push(if read { code } else { ABSENT });
+        });
+        Kept { codes, interner, shown: None }
     }
 
-    pub fn set_person(&mut self, no: PersonNo, person: PersonFacts) {
+    fn lock_columns(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
+        self.columns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `properties` is a JSON object.
+    pub fn set_person(&mut self, no: PersonNo, facts: PersonFacts, properties: &str) {
         let at = no.0 as usize;
         if self.persons.len() <= at {
             self.persons.resize(at + 1, None);
         }
-        self.persons[at] = Some(person);
-        self.forget_columns();
+        let properties = match &self.packing {
+            Some(packing) => packing.pack(properties),
+            None => Packed::Plain(properties.into()),
+        };
+        self.persons[at] = Some(Arc::new(Known { facts, properties }));
+        self.columns.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        if self.packing.is_none() && self.persons.len() > PLAIN_MAX {
+            self.pack();
+        }
+    }
+
+    /// Packs everybody like the first ones.
+    fn pack(&mut self) {
+        let plain = |person: &Arc<Known>| match &person.properties {
+            Packed::Plain(text) => Some(text.clone()),
+            Packed::Small { .. } => None,
+        };
+        let texts = || self.persons.iter().flatten().filter_map(plain);
+        let mut sample = Vec::new();
+        for text in texts().filter(|text| text.len() <= SAMPLE_BYTES / 4) {
+            if sample.len() + text.len() <= SAMPLE_BYTES {
+                sample.extend_from_slice(text.as_bytes());
+            }
+        }
+        // Without memory for it they stay as they are.
+        let Ok(packing) = Packing::like(&sample) else { return };
+        for person in self.persons.iter_mut().flatten() {
+            if let Some(text) = plain(person) {
+                let properties = packing.pack(&text);
+                *person = Arc::new(Known { facts: person.facts, properties });
+            }
+        }
+        self.packing = Some(packing);
     }
 
     pub fn set_id(&mut self, no: DistinctNo, text: &str, person: Option<PersonNo>) {
@@ -183,16 +238,124 @@ impl People {
                 *person = None;
             }
         }
+        let mut columns = std::mem::take(&mut *self.lock_columns());
         for person in &changes.persons {
-            self.set_person(person.no, PersonFacts::of(person));
+            let Person { no, uuid, created_at, is_identified, .. } = **person;
+            let facts = PersonFacts { uuid, created_at, is_identified };
+            let properties = serde_json::to_string(&person.properties).unwrap_or_default();
+            self.set_person(no, facts, &properties);
         }
         for DistinctId { no, text, person, .. } in &changes.ids {
             self.set_id(*no, text, *person);
         }
-        self.forget_columns();
+        let gone =
+            changes.moves.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
+        let gone: Vec<PersonNo> = gone.collect();
+        for (name, kept) in &mut columns {
+            gone.iter().for_each(|no| kept.set(*no, None));
+            changes
+                .persons
+                .iter()
+                .for_each(|person| kept.set(person.no, person.properties.get(name)));
+        }
+        // Values that nobody has any more take memory, too.
+        columns
+            .retain(|_, kept| kept.interner.dictionary.len() <= 2 * self.persons.len() + PLAIN_MAX);
+        *self.lock_columns() = columns;
+    }
+}
+
+impl Kept {
+    fn set(&mut self, no: PersonNo, value: Option<&serde_json::Value>) {
+        let at = no.0 as usize;
+        if self.codes.len() <= at {
+            self.codes.resize(at + 1, ABSENT);
+        }
+        self.shown = None;
+        self.codes[at] = ABSENT;
+        if let Some(value) = value {
+            let member = format!("{{\"p\":{value}}}");
+            let each = |_: &str, value: Value<'_>| self.codes[at] = self.interner.intern(value);
+            // It is written by the line above.
+            let _ = warehouse::members(&member, each);
+        }
     }
 
-    fn forget_columns(&mut self) {
-        self.columns.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+    fn shown(&mut self) -> Arc<Column> {
+        let column = || {
+            let dictionary = Arc::new(self.interner.dictionary.clone());
+            Arc::new(Column { codes: self.codes.clone(), dictionary })
+        };
+        self.shown.get_or_insert_with(column).clone()
+    }
+
+    /// With what is shown of it, and the table of its values.
+    fn bytes(&self) -> usize {
+        const TABLE: usize = 24;
+        let dictionary = &self.interner.dictionary;
+        2 * (self.codes.len() * 4 + dictionary.memory_bytes()) + dictionary.len() * TABLE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn person(no: u32, plan: &str) -> Person {
+        let properties = json!({ "plan": plan, "email": format!("user{no}@example.com"),
+            "$initial_browser": "Firefox", "$initial_os": "Linux", "no": no });
+        Person {
+            no: PersonNo(no),
+            uuid: Uuid::from_u128(no.into()),
+            properties: properties.as_object().unwrap().clone(),
+            is_identified: true,
+            version: 0,
+            created_at: Timestamp::from_micros(no.into()),
+        }
+    }
+
+    fn changes(persons: impl Iterator<Item = Person>) -> IdentityChanges {
+        IdentityChanges { persons: persons.map(Arc::new).collect(), ..IdentityChanges::default() }
+    }
+
+    fn values(people: &People, name: &str) -> Vec<Option<String>> {
+        let column = people.column(name);
+        let all = 0..column.codes.len();
+        all.map(|row| column.value(row).map(|value| value.to_json())).collect()
+    }
+
+    #[test]
+    fn properties_of_many_are_small_and_come_back_as_they_were() {
+        let mut people = People::new(ProjectId(1));
+        people.change(&changes((0..2_000).map(|no| person(no, "free"))));
+        let last = people.persons[1_999].as_ref().unwrap();
+        assert!(matches!(&last.properties, Packed::Small { bytes, .. } if bytes.len() < 60));
+        let mut seen = Vec::new();
+        people.properties(&[7, 1_999, 2_000], |text| seen.push(text.map(str::to_owned)));
+        let text = |no| Some(serde_json::to_string(&person(no, "free").properties).unwrap());
+        assert_eq!(seen, [text(7), text(1_999), None]);
+    }
+
+    #[test]
+    fn a_column_follows_every_change() {
+        let mut people = People::new(ProjectId(1));
+        people.change(&changes((0..600).map(|no| person(no, "free"))));
+        assert!(values(&people, "plan").iter().all(|plan| plan.as_deref() == Some("\"free\"")));
+        let before = people.clone();
+        people.change(&IdentityChanges {
+            moves: vec![(PersonNo(3), PersonNo(4))],
+            deleted: vec![PersonNo(5)],
+            ..changes([person(4, "team"), person(600, "team")].into_iter())
+        });
+        let followed = values(&people, "plan");
+        people.lock_columns().clear();
+        assert_eq!(followed, values(&people, "plan"));
+        assert_eq!((&followed[3], &followed[5]), (&None, &None));
+        assert_eq!([&followed[4], &followed[600]].map(Option::as_deref), [Some("\"team\""); 2]);
+        assert_eq!(values(&before, "plan")[4].as_deref(), Some("\"free\""));
+        assert_eq!(values(&people, "no")[7].as_deref(), Some("7"));
+        assert_eq!(values(&people, "nothing"), vec![None; 601]);
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use catalog::{Among, Catalog, Ingested, ProjectChanges, ProjectRow};
+use catalog::{Among, Catalog, Ingested, ProjectChanges, ProjectRow, StoredPerson};
 use facts::{
     ActionFacts, ActionTest, CohortFacts, Cohorts, Expressions, GroupFacts, Groups, Needs,
     PathCleaning, People, PersonFacts, World, Zone,
@@ -207,8 +207,10 @@ impl Worlds {
             let persons = self.catalog.all_persons(project, after, SCAN_ROWS).await?;
             let Some(last) = persons.last() else { break };
             after = Some(last.no);
-            for person in &persons {
-                people.set_person(person.no, PersonFacts::of(person));
+            for StoredPerson { no, uuid, properties, is_identified, created_at } in &persons {
+                let (uuid, created_at) = (*uuid, *created_at);
+                let facts = PersonFacts { uuid, created_at, is_identified: *is_identified };
+                people.set_person(*no, facts, properties);
             }
         }
         let mut after = None;

@@ -107,9 +107,8 @@ impl Project {
             uuid: Uuid::from_u128(u128::from(no.0)),
             created_at: at(created_at),
             is_identified: true,
-            properties: properties.to_string().into(),
         };
-        self.people.set_person(no, facts);
+        self.people.set_person(no, facts, &properties.to_string());
         for id in ids {
             let own = DistinctNo(self.id(id));
             self.people.set_id(own, id, Some(no));

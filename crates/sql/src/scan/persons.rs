@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{
-    ArrayRef, BooleanArray, FixedSizeBinaryBuilder, Int64Array, ListBuilder, StringArray,
-    StringBuilder, TimestampMicrosecondArray,
+    ArrayRef, BooleanArray, FixedSizeBinaryBuilder, Int64Array, ListBuilder, StringBuilder,
+    TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, Field as ArrowField, TimeUnit};
 use facts::World;
@@ -100,7 +100,9 @@ impl PersonField {
                 Arc::new(times.collect::<TimestampMicrosecondArray>())
             }
             Self::Properties => {
-                Arc::new(persons.map(|person| Some(&*person?.properties)).collect::<StringArray>())
+                let mut texts = StringBuilder::new();
+                people.properties(actors, |text| texts.append_option(text));
+                Arc::new(texts.finish())
             }
             Self::IsIdentified => Arc::new(
                 persons.map(|person| Some(person?.is_identified)).collect::<BooleanArray>(),

@@ -77,13 +77,8 @@ impl Store {
 
     pub fn person_since(&mut self, created_at: Timestamp, no: u32, ids: &[&str], properties: Json) {
         let uuid = person_uuid(PROJECT, ids[0]);
-        let facts = PersonFacts {
-            uuid,
-            created_at,
-            is_identified: true,
-            properties: properties.to_string().into(),
-        };
-        self.people.set_person(PersonNo(no), facts);
+        let facts = PersonFacts { uuid, created_at, is_identified: true };
+        self.people.set_person(PersonNo(no), facts, &properties.to_string());
         for id in ids {
             let known = self.ids.len() as u32;
             let number = *self.ids.entry((*id).to_owned()).or_insert(known);
