@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use memchr::memmem::Finder;
 use model::Timestamp;
 use model::property::{Dialect, Operator, PropertyFilter};
 use regex::{Regex, RegexBuilder};
@@ -21,6 +22,8 @@ const VALUES_MAX: usize = 1_000;
 /// Bytes that a compiled pattern may take.
 const REGEX_BYTES_MAX: usize = 1 << 20;
 const REGEX_CHARS_MAX: usize = 10_000;
+/// Texts up to here are put into lower case on the stack.
+const SHORT_BYTES_MAX: usize = 256;
 
 #[derive(Clone, Debug)]
 pub struct Matcher {
@@ -39,7 +42,7 @@ enum Test {
     Anything,
     Equal(Vec<Operand>),
     /// In lower case.
-    Contains(Vec<String>),
+    Contains(Vec<Finder<'static>>),
     Starts(String),
     Ends(String),
     Regex(Vec<Regex>),
@@ -210,7 +213,8 @@ impl Test {
                 Self::Equal(all.iter().map(Operand::new).collect())
             }
             O::IContains | O::NotIContains | O::IContainsMulti | O::NotIContainsMulti => {
-                Self::Contains(all.iter().map(lowered).collect())
+                let finder = |value: &Json| Finder::new(&lowered(value)).into_owned();
+                Self::Contains(all.iter().map(finder).collect())
             }
             O::StartsWith | O::NotStartsWith => Self::Starts(one()?),
             O::EndsWith | O::NotEndsWith => Self::Ends(one()?),
@@ -258,11 +262,10 @@ impl Test {
                 .iter()
                 .any(|operand| operand.compare(stored).is_some_and(std::cmp::Ordering::is_eq)),
             Self::Contains(any) => {
-                let text = text.to_lowercase();
-                any.iter().any(|part| text.contains(part.as_str()))
+                in_lower_case(text, |text| any.iter().any(|part| part.find(text).is_some()))
             }
-            Self::Starts(part) => text.to_lowercase().starts_with(part.as_str()),
-            Self::Ends(part) => text.to_lowercase().ends_with(part.as_str()),
+            Self::Starts(part) => in_lower_case(text, |text| text.starts_with(part.as_bytes())),
+            Self::Ends(part) => in_lower_case(text, |text| text.ends_with(part.as_bytes())),
             Self::Regex(any) => any.iter().any(|regex| regex.is_match(text)),
             Self::Compare(comparison, operand) => {
                 operand.compare(stored).is_some_and(|order| comparison.holds(order))
@@ -279,6 +282,19 @@ impl Test {
             }
         }
     }
+}
+
+/// Most texts are short and of plain letters, which need no memory of their own.
+fn in_lower_case<T>(text: &str, each: impl FnOnce(&[u8]) -> T) -> T {
+    let mut short = [0; SHORT_BYTES_MAX];
+    if let Some(own) = short.get_mut(..text.len())
+        && text.is_ascii()
+    {
+        own.copy_from_slice(text.as_bytes());
+        own.make_ascii_lowercase();
+        return each(own);
+    }
+    each(text.to_lowercase().as_bytes())
 }
 
 /// A stored date: ISO 8601, or seconds since 1970.

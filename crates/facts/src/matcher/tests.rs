@@ -20,6 +20,14 @@ fn number(literal: &'static str) -> Option<Value<'static>> {
     Some(Value::Number(literal))
 }
 
+/// Longer than what is looked at on the stack.
+const LONG: &str = concat!(
+    "https://example.com/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789",
+    "/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456",
+    "/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456789/0123456",
+    "/End",
+);
+
 #[test]
 fn each_operator_means_what_queries_mean_by_it() {
     let yes = Some(Value::Bool(true));
@@ -34,6 +42,8 @@ fn each_operator_means_what_queries_mean_by_it() {
         ("is_not", json!(["a", "b"]), vec![text("c"), NOTHING], vec![text("a"), text("b")]),
         ("icontains", json!("RO"), vec![text("pro")], vec![text("p_o"), NOTHING]),
         ("icontains", json!(["x", "ö"]), vec![text("KÖLN")], vec![text("koln")]),
+        ("icontains", json!("END"), vec![text(LONG)], vec![text("en d")]),
+        ("icontains", json!("k"), vec![text("\u{212a}"), text("éK")], vec![text("é")]),
         ("icontains", json!("%"), vec![text("5%")], vec![text("pro")]),
         ("not_icontains", json!("ro"), vec![text("p"), NOTHING], vec![text("PRO")]),
         ("regex", json!("^a.c$"), vec![text("abc")], vec![text("Abc"), text("abcd"), NOTHING]),
