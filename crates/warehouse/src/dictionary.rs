@@ -39,6 +39,28 @@ impl Dictionary {
         (0..self.len() as u32).map(|code| self.get(code))
     }
 
+    /// Shows the entries that `codes` name and that are not known yet, each once and in the order
+    /// they are stored: to look at them in the order of rows would be to wait for memory each time.
+    pub fn for_each_met<'d>(
+        &'d self,
+        codes: &[u32],
+        is_known: impl Fn(u32) -> bool,
+        mut each: impl FnMut(u32, Value<'d>),
+    ) {
+        let mut met = vec![0u64; self.len().div_ceil(64)];
+        for code in codes.iter().copied().filter(|code| *code != ABSENT && !is_known(*code)) {
+            met[code as usize / 64] |= 1 << (code % 64);
+        }
+        for (at, word) in met.into_iter().enumerate() {
+            let mut word = word;
+            while word != 0 {
+                let code = at as u32 * 64 + word.trailing_zeros();
+                word &= word - 1;
+                each(code, self.get(code));
+            }
+        }
+    }
+
     pub fn push(&mut self, value: Value<'_>) -> u32 {
         let code = self.tags.len() as u32;
         self.tags.push(value.tag());

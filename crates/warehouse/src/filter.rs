@@ -8,11 +8,12 @@ use std::sync::Arc;
 use model::Timestamp;
 use roaring::RoaringBitmap;
 
-use crate::dictionary::{ABSENT, Column};
+use crate::dictionary::Column;
 use crate::fields::{Field, Number};
 use crate::manifest::SegmentEntry;
 use crate::scan::{Batch, RowTest, Wanted};
 use crate::slab::Slab;
+use crate::tested::Tested;
 use crate::value::Value;
 use crate::{Error, Result};
 
@@ -48,7 +49,7 @@ pub type Test = dyn Fn(Option<Value<'_>>) -> bool + Send + Sync;
 pub enum Predicate {
     /// The test gets `None` where the event has no such value; a property that is null gives
     /// [`Value::Null`].
-    Test(Key, Arc<Test>),
+    Test(Key, Arc<Tested>),
     /// By the numbers of their distinct ids.
     Among(RoaringBitmap),
     /// Asked of rows as a whole.
@@ -63,22 +64,12 @@ impl Predicate {
         key: Key,
         test: impl Fn(Option<Value<'_>>) -> bool + Send + Sync + 'static,
     ) -> Predicate {
-        Predicate::Test(key, Arc::new(test))
+        Predicate::Test(key, Arc::new(Tested::new(Box::new(test))))
     }
 
     fn keep(&self, slab: &Slab, rows: &Range<usize>) -> Result<Vec<bool>> {
         Ok(match self {
-            Predicate::Test(key, test) => {
-                let column = key.column(slab, rows.clone())?;
-                let absent = test(None);
-                let values: Vec<bool> =
-                    column.dictionary.iter().map(|value| test(Some(value))).collect();
-                let keep = |code: &u32| match *code {
-                    ABSENT => absent,
-                    code => values[code as usize],
-                };
-                column.codes.iter().map(keep).collect()
-            }
+            Predicate::Test(key, test) => test.keep(&key.column(slab, rows.clone())?),
             Predicate::Among(numbers) => {
                 let own = slab.distinct_nos(rows.clone())?;
                 own.iter().map(|number| numbers.contains(*number)).collect()
@@ -188,32 +179,29 @@ impl Filter {
         let mut keep: Vec<bool> = alive
             .map(|(row, time)| self.wants_time(*time) && !(any_dead && slab.is_dead(row)))
             .collect();
-        let mut and = |mut wanted: Box<dyn FnMut(usize) -> bool + '_>| {
-            keep.iter_mut().enumerate().for_each(|(at, keep)| *keep = *keep && wanted(at));
-            keep.contains(&true)
-        };
-        if event.is_none() && self.events.is_some() {
+        if event.is_none() && self.events.is_some() && keep.contains(&true) {
             let events = slab.texts(&Field::Event, rows.clone())?;
             let wanted: Vec<bool> =
                 events.dictionary.iter().map(|event| self.wants_event(event.text())).collect();
-            if !and(Box::new(|at| wanted[events.codes[at] as usize])) {
-                return Ok(keep);
-            }
+            and(&mut keep, events.codes.iter().map(|code| wanted[*code as usize]));
         }
-        if let Some(wanted) = &self.distinct_nos {
+        if let Some(wanted) = &self.distinct_nos
+            && keep.contains(&true)
+        {
             let numbers = slab.distinct_nos(rows.clone())?;
-            if !and(Box::new(|at| wanted.contains(numbers[at]))) {
-                return Ok(keep);
-            }
+            and(&mut keep, numbers.iter().map(|number| wanted.contains(*number)));
         }
         if let Some(predicate) = &self.predicate
-            && and(Box::new(|_| true))
+            && keep.contains(&true)
         {
-            let wanted = predicate.keep(slab, &rows)?;
-            and(Box::new(|at| wanted[at]));
+            and(&mut keep, predicate.keep(slab, &rows)?);
         }
         Ok(keep)
     }
+}
+
+fn and(keep: &mut [bool], wanted: impl IntoIterator<Item = bool>) {
+    keep.iter_mut().zip(wanted).for_each(|(keep, wanted)| *keep &= wanted);
 }
 
 /// Rows of one slab that are looked at together.

@@ -12,7 +12,7 @@
 //! - `block`, `memory`: rows in memory, taken apart into dictionary columns when they are appended.
 //! - `segment`: one Parquet file; `merge`: the one way in which segments are made.
 //! - `manifest`, `change`, `folder`: which files count, changed in one atomic step.
-//! - `slab`, `filter`, `list`, `scan`, `snapshot`: reading, over codes and dictionaries.
+//! - `slab`, `filter`, `tested`, `list`, `scan`, `snapshot`: reading, over codes and dictionaries.
 //! - `dedup`: an event is one row for good; `delete`, `compact`, `upkeep`: how rows go.
 //!
 //! # Why nothing is lost or counted twice
@@ -79,6 +79,7 @@ mod settings;
 mod slab;
 mod snapshot;
 mod state;
+mod tested;
 mod upkeep;
 mod value;
 mod warehouse;
@@ -99,5 +100,6 @@ pub use row::{EventRow, GROUP_TYPES, NewRow};
 pub use scan::{Batch, Columns, Part, RowTest};
 pub use settings::{Retention, Settings};
 pub use snapshot::{Snapshot, Totals, ValueCount};
+pub use tested::Tested;
 pub use value::Value;
 pub use warehouse::{Files, LiveFile, Warehouse};
