@@ -1,11 +1,18 @@
 //! What each actor did, in the order of time.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use crate::scan::{Rows, Scan};
 use crate::stop::{Held, Stop};
 use crate::{Error, Result};
 
 /// Threads that walk journeys.
 const THREADS: usize = 2;
+/// Actors are dealt out by the lowest part of their number. What is put in order at a time is a
+/// share, of which a processor's own memory holds more than of the whole.
+const SHARES: usize = 16;
+/// Fewer hits are not worth a thread.
+const HITS_A_THREAD: usize = 4_096;
 /// Actors between two looks at the clock.
 const ACTORS_A_LOOK: usize = 4_096;
 
@@ -17,10 +24,16 @@ pub(crate) struct Hit {
     pub tag: u32,
 }
 
+type Shares = [Vec<Hit>; SHARES];
+
 /// Hits as they are met.
 pub(crate) struct Hits<'a> {
-    parts: Vec<(Vec<Hit>, Held<'a>)>,
+    parts: Vec<(Shares, Held<'a>)>,
     stop: &'a Stop,
+}
+
+fn add(shares: &mut Shares, hit: Hit) {
+    shares[hit.actor as usize % SHARES].push(hit);
 }
 
 impl<'a> Hits<'a> {
@@ -35,93 +48,103 @@ impl<'a> Hits<'a> {
         tags: impl Fn(&mut X, &Rows<'_>) -> Result<Vec<Option<u32>>> + Sync,
     ) -> Result<()> {
         let stop = self.stop;
-        let new = || (Vec::new(), X::default(), stop.hold());
-        let each = |(hits, own, held): &mut (Vec<Hit>, X, Held<'a>), rows: &Rows<'_>| {
+        let new = || (Shares::default(), X::default(), stop.hold());
+        let each = |(shares, own, held): &mut (Shares, X, Held<'a>), rows: &Rows<'_>| {
             for (row, tag) in tags(own, rows)?.into_iter().enumerate() {
                 if let Some(tag) = tag {
-                    hits.push(Hit { actor: rows.actor(row), time: rows.times[row], tag });
+                    add(shares, Hit { actor: rows.actor(row), time: rows.times[row], tag });
                 }
             }
-            held.set(hits.capacity() * size_of::<Hit>())
+            held.set(shares.iter().map(|hits| hits.capacity() * size_of::<Hit>()).sum())
         };
         let found = scan.fold(new, each)?;
-        self.parts.extend(found.into_iter().map(|(hits, _, held)| (hits, held)));
+        self.parts.extend(found.into_iter().map(|(shares, _, held)| (shares, held)));
         Ok(())
     }
 
+    /// Shows every journey, sorted by time and tag, to a state. There are as many of those as
+    /// shares with hits, in the same order whichever thread was faster.
+    pub fn fold<S: Send>(
+        self,
+        new: impl Fn() -> S + Sync,
+        each: impl Fn(&mut S, &[Hit]) -> Result<()> + Sync,
+    ) -> Result<Vec<S>> {
+        let len = |share: usize| -> usize {
+            self.parts.iter().map(|(shares, _)| shares[share].len()).sum()
+        };
+        let filled: Vec<usize> = (0..SHARES).filter(|share| len(*share) > 0).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut walked = Vec::new();
+            while let Some(share) = filled.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let mut state = new();
+                if let Err(error) = self.walk(*share, |hits| each(&mut state, hits)) {
+                    next.store(SHARES, Ordering::Relaxed);
+                    return Err(error);
+                }
+                walked.push((*share, state));
+            }
+            Ok(walked)
+        };
+        let all: usize = filled.iter().map(|share| len(*share)).sum();
+        let mut walked = if all < HITS_A_THREAD {
+            work()?
+        } else {
+            std::thread::scope(|scope| {
+                let others: Vec<_> = (1..THREADS).map(|_| scope.spawn(work)).collect();
+                let mut walked = work();
+                for other in others {
+                    let other = other.join();
+                    let other = other.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                    walked = walked.and_then(|mut walked| {
+                        walked.extend(other?);
+                        Ok(walked)
+                    });
+                }
+                walked
+            })?
+        };
+        walked.sort_unstable_by_key(|(share, _)| *share);
+        Ok(walked.into_iter().map(|(_, state)| state).collect())
+    }
+
     /// Puts together what belongs to one actor, by counting instead of comparing.
-    pub fn journeys(self) -> Result<Journeys<'a>> {
-        let len: usize = self.parts.iter().map(|(hits, _)| hits.len()).sum();
-        let actors = self.parts.iter().flat_map(|(hits, _)| hits).map(|hit| hit.actor).max();
-        let actors = actors.map_or(0, |actor| actor as usize + 1);
+    fn walk(&self, share: usize, mut each: impl FnMut(&[Hit]) -> Result<()>) -> Result<()> {
+        let all = || self.parts.iter().flat_map(|(shares, _)| &shares[share]);
+        let place = |hit: &Hit| hit.actor as usize / SHARES;
+        let (len, actors) = (all().count(), all().map(place).max().map_or(0, |last| last + 1));
         if len > u32::MAX as usize {
             return Err(Error::Memory);
         }
         let mut held = self.stop.hold();
         held.set(len * size_of::<Hit>() + (actors + 1) * 4)?;
+        // First how many each has, then where they end, and once they are placed, where they begin.
         let mut starts = vec![0u32; actors + 1];
-        let all = || self.parts.iter().flat_map(|(hits, _)| hits);
-        all().for_each(|hit| starts[hit.actor as usize + 1] += 1);
+        all().for_each(|hit| starts[place(hit)] += 1);
         (0..actors).for_each(|at| starts[at + 1] += starts[at]);
         let mut hits = vec![Hit { actor: 0, time: 0, tag: 0 }; len];
-        let mut next = starts.clone();
-        for hit in all() {
-            let place = &mut next[hit.actor as usize];
-            hits[*place as usize] = *hit;
-            *place += 1;
-        }
-        Ok(Journeys { starts, hits, stop: self.stop, _held: held })
-    }
-}
-
-pub(crate) struct Journeys<'a> {
-    /// Where each actor's hits begin; one more than there are actors.
-    starts: Vec<u32>,
-    hits: Vec<Hit>,
-    stop: &'a Stop,
-    _held: Held<'a>,
-}
-
-impl Journeys<'_> {
-    /// Shows every journey, sorted by time and tag, to one of the threads' states.
-    pub fn fold<S: Send>(
-        mut self,
-        new: impl Fn() -> S + Sync,
-        each: impl Fn(&mut S, &[Hit]) -> Result<()> + Sync,
-    ) -> Result<Vec<S>> {
-        let stop = self.stop;
-        let work = |starts: &[u32], hits: &mut [Hit]| -> Result<S> {
-            let mut state = new();
-            let first = starts.first().copied().unwrap_or(0) as usize;
-            for (at, bounds) in starts.windows(2).enumerate() {
-                if at.is_multiple_of(ACTORS_A_LOOK) {
-                    stop.check()?;
-                }
-                let own = &mut hits[bounds[0] as usize - first..bounds[1] as usize - first];
-                if own.is_empty() {
-                    continue;
-                }
-                let order = |hit: &Hit| (hit.time, hit.tag);
-                if !own.is_sorted_by_key(order) {
-                    own.sort_unstable_by_key(order);
-                }
-                each(&mut state, own)?;
+        for list in self.parts.iter().rev().map(|(shares, _)| &shares[share]) {
+            for hit in list.iter().rev() {
+                let start = &mut starts[place(hit)];
+                *start -= 1;
+                hits[*start as usize] = *hit;
             }
-            Ok(state)
-        };
-        let half =
-            self.starts.partition_point(|start| (*start as usize) < self.hits.len() / THREADS);
-        if self.hits.len() < ACTORS_A_LOOK || half == 0 || half + 1 >= self.starts.len() {
-            return Ok(vec![work(&self.starts, &mut self.hits)?]);
         }
-        let (one, other) = self.hits.split_at_mut(self.starts[half] as usize);
-        let starts = (&self.starts[..=half], &self.starts[half..]);
-        std::thread::scope(|scope| {
-            let other = scope.spawn(|| work(starts.1, other));
-            let one = work(starts.0, one);
-            let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            Ok(vec![one?, other?])
-        })
+        for (at, bounds) in starts.windows(2).enumerate() {
+            if at.is_multiple_of(ACTORS_A_LOOK) {
+                self.stop.check()?;
+            }
+            let own = &mut hits[bounds[0] as usize..bounds[1] as usize];
+            if own.is_empty() {
+                continue;
+            }
+            let order = |hit: &Hit| (hit.time, hit.tag);
+            if !own.is_sorted_by_key(order) {
+                own.sort_unstable_by_key(order);
+            }
+            each(own)?;
+        }
+        Ok(())
     }
 }
 
@@ -142,12 +165,12 @@ mod tests {
             let mut expected: BTreeMap<u32, Vec<(i64, u32)>> = BTreeMap::new();
             let mut hits = Hits::new(&stop);
             for _ in 0..3 {
-                let mut part = Vec::new();
+                let mut part = Shares::default();
                 for tag in 0..len / 3 {
                     let (actor, time) =
                         (random.random_range(0..actors), random.random_range(0..50));
                     expected.entry(actor).or_default().push((time, tag));
-                    part.push(Hit { actor, time, tag });
+                    add(&mut part, Hit { actor, time, tag });
                 }
                 hits.parts.push((part, stop.hold()));
             }
@@ -156,8 +179,9 @@ mod tests {
                 seen.push((hits[0].actor, hits.iter().map(|hit| (hit.time, hit.tag)).collect()));
                 Ok(())
             };
-            let found = hits.journeys().unwrap().fold(Vec::new, each).unwrap();
-            let found: Vec<_> = found.into_iter().flatten().collect();
+            let found = hits.fold(Vec::new, each).unwrap();
+            let mut found: Vec<_> = found.into_iter().flatten().collect();
+            found.sort_unstable();
             assert!(found.into_iter().eq(expected), "seed {seed}");
         }
     }

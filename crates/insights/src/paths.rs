@@ -200,7 +200,7 @@ impl PathsQuery {
         };
         // Equal moments are told apart by the items' texts, not by the order they were met in.
         let order = items.order();
-        hits.journeys()?.fold(new, |state, hits| each(state, hits, &order, &cut))
+        hits.fold(new, |state, hits| each(state, hits, &order, &cut))
     }
 
     pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {

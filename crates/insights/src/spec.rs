@@ -135,7 +135,7 @@ pub enum NodeKind {
 }
 
 /// Which events are meant, and how they are counted.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Node {
     pub kind: NodeKind,

@@ -191,14 +191,14 @@ impl<'a> Counter<'a> {
     }
 
     fn count(&self) -> Result<HashMap<u32, Tally>> {
-        let journeys = self.collect()?.journeys()?;
+        let hits = self.collect()?;
         let new = || State {
             machine: Machine::new(self.rules),
             tallies: HashMap::new(),
             bytes: 0,
             held: self.question.stop.hold(),
         };
-        let states = journeys.fold(new, |state, hits| {
+        let states = hits.fold(new, |state, hits| {
             let every = self.attribution == Attribution::Every && self.breakdown.is_some();
             if !every {
                 return self.journey(state, hits, None);

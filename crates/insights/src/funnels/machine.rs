@@ -96,14 +96,24 @@ impl<'a> Machine<'a> {
     /// The run with the most steps, the earliest of those.
     pub fn best(&mut self, hits: &[Hit]) -> Option<Run> {
         let mut best: Option<Run> = None;
-        let steps = self.rules.steps;
+        let reachable = self.reachable(hits);
         self.runs(hits, |run| {
-            if best.is_none_or(|best| run.level > best.level) {
+            if best.as_ref().is_none_or(|best| run.level > best.level) {
                 best = Some(*run);
             }
-            best.map_or(0, |best| best.level) < steps
+            best.as_ref().map_or(0, |best| best.level) < reachable
         });
         best
+    }
+
+    /// No run has more steps: in an order, none comes behind a step that never happened.
+    fn reachable(&self, hits: &[Hit]) -> usize {
+        let happened = hits.iter().filter(|hit| (step(hit) as usize) < self.rules.steps);
+        let happened = happened.fold(0u32, |all, hit| all | 1 << step(hit));
+        match self.rules.order {
+            Order::Ordered | Order::Strict => happened.trailing_ones() as usize,
+            Order::Unordered => happened.count_ones() as usize,
+        }
     }
 
     /// Whether something that excludes the actor lies within a run.
@@ -132,8 +142,10 @@ impl<'a> Machine<'a> {
     fn ordered(&mut self, hits: &[Hit], mut each: impl FnMut(&Run) -> bool) {
         self.fill_times(hits);
         let Rules { window, overlaps, .. } = self.rules;
+        let mut run = Run::starting(0);
         for start in &self.times[0] {
-            let mut run = Run::starting(*start);
+            // What a run before left behind its last step is never looked at.
+            (run.level, run.times[0]) = (1, *start);
             for (at, overlaps) in overlaps.iter().enumerate().skip(1) {
                 let earliest =
                     |before: usize| run.times[before] + i64::from(overlaps & 1 << before != 0);

@@ -145,8 +145,16 @@ impl<'a> Counter<'a> {
         let mut held = self.question.stop.hold();
         held.set(returned.bytes())?;
         if self.starts == Starts::Any {
-            let meant = self.meant(self.target)?;
-            let began = Masks::of(&self.scan(&meant, self.first_row(), None), self.rows)?;
+            let mut own = None;
+            let began = match self.target == self.returning && self.occurrences <= 1 {
+                // Mostly people come back for what they came for.
+                true => &returned,
+                false => {
+                    let meant = self.meant(self.target)?;
+                    let scan = self.scan(&meant, self.first_row(), None);
+                    own.insert(Masks::of(&scan, self.rows)?)
+                }
+            };
             began.for_each(|actor, rows| {
                 rows.iter().for_each(|row| self.add(&mut table, &returned, actor, *row));
             });
@@ -186,7 +194,7 @@ impl<'a> Counter<'a> {
         hits.collect(&scan, |(), rows: &Rows<'_>| {
             Ok(rows.values.iter().copied().map(Some).collect())
         })?;
-        let found = hits.journeys()?.fold(Vec::new, |starts: &mut Vec<Start>, hits| {
+        let found = hits.fold(Vec::new, |starts: &mut Vec<Start>, hits| {
             let first = starts.len();
             let own = hits
                 .iter()
