@@ -12,7 +12,7 @@ use crate::bins::Bins;
 use crate::expression::{self, Source};
 use crate::hogql::{Scalar, Seen};
 use crate::question::Question;
-use crate::scan::{Entries, Texts, VALUES_MAX, number, text, too_many_values};
+use crate::scan::{Entries, Texts, VALUES_MAX, number, of_json, text, too_many_values};
 use crate::sessions::Sessions;
 use crate::spec::BreakdownFilter;
 use crate::{Error, Result};
@@ -283,6 +283,18 @@ impl Dimension {
         }
     }
 
+    /// Of a column's rows.
+    fn numbers(&self, entries: &mut Entries<u32>, column: &Column) -> Vec<u32> {
+        if self.bins.is_some() {
+            let absent = self.number(None);
+            return entries.each_row(column, absent, |value| self.number(Some(value)));
+        }
+        entries.each_text(column, NO_VALUE, (&self.texts, 1), |value| match self.normalize_url {
+            true => text(value).map(normalized),
+            false => text(value),
+        })
+    }
+
     fn text(&self, number: u32) -> String {
         match number.checked_sub(1) {
             None => NULL.to_owned(),
@@ -399,9 +411,7 @@ impl Reader {
             let (columns, behind) = rest.split_at(dimension.keys().len());
             rest = behind;
             let own = match &dimension.place {
-                Place::Event(_) => {
-                    entries.each_row(&columns[0], absent, |value| dimension.number(Some(value)))
-                }
+                Place::Event(_) => dimension.numbers(entries, &columns[0]),
                 Place::Person(name) => {
                     let persons = world.people.column(name);
                     let code = |no: &u32| {
@@ -410,7 +420,7 @@ impl Reader {
                     };
                     let codes = seen.distinct_nos.iter().map(code).collect();
                     let column = Column { codes, dictionary: persons.dictionary.clone() };
-                    entries.each_row(&column, absent, |value| dimension.number(Some(value)))
+                    dimension.numbers(entries, &column)
                 }
                 Place::Group(index, name) => entries.each_row(&columns[0], absent, |key| {
                     let group = text(key).and_then(|key| world.groups.get(*index, key));
@@ -438,17 +448,6 @@ impl Reader {
             Ok([only]) => Ok(only),
             Err(several) => breakdown.combine(&several),
         }
-    }
-}
-
-/// A property of a group as the value it would be on an event.
-fn of_json<T>(json: Option<&Json>, each: impl FnOnce(Option<Value<'_>>) -> T) -> T {
-    match json {
-        None | Some(Json::Null) => each(None),
-        Some(Json::Bool(truth)) => each(Some(Value::Bool(*truth))),
-        Some(Json::String(text)) => each(Some(Value::Text(text))),
-        Some(Json::Number(number)) => each(Some(Value::Number(&number.to_string()))),
-        Some(other) => each(Some(Value::Json(&other.to_string()))),
     }
 }
 

@@ -206,6 +206,19 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
+    /// The unit of the first of some moments, and how many from there on are in it, too.
+    pub fn run(&mut self, times: &[i64]) -> (Option<usize>, usize) {
+        let Some(first) = times.first() else { return (None, 0) };
+        match self.of(*first) {
+            None => (None, 1),
+            Some(bucket) => {
+                let within = self.from..self.to;
+                let end = times.iter().position(|time| !within.contains(time));
+                (Some(bucket), end.unwrap_or(times.len()))
+            }
+        }
+    }
+
     pub fn of(&mut self, at: i64) -> Option<usize> {
         if self.from <= at && at < self.to {
             return Some(self.bucket);

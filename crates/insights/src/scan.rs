@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use facts::World;
+use serde_json::Value as Json;
 use warehouse::{
     ABSENT, Batch, Column, Columns, Dictionary, Filter, Hashing, Interner, Key, Part, Value,
 };
@@ -81,6 +82,24 @@ impl Texts {
         code * SHARDS as u32 + shard as u32
     }
 
+    /// As [`Texts::number`] for many, each with something to know it by. A shard is locked once
+    /// for all its texts, between which memory need not be waited for one by one.
+    fn number_all<K: Copy>(&self, texts: &[(K, &str)], mut each: impl FnMut(K, u32)) {
+        let mut places: [Vec<(u64, u32)>; SHARDS] = Default::default();
+        for (at, (_, text)) in texts.iter().enumerate() {
+            let (hash, shard) = self.place(text);
+            places[shard].push((hash, at as u32));
+        }
+        for (shard, places) in places.iter().enumerate() {
+            let mut interner = self.shard(shard);
+            for (hash, at) in places {
+                let (own, text) = texts[*at as usize];
+                let code = interner.intern_hashed(*hash, Value::Text(text));
+                each(own, code * SHARDS as u32 + shard as u32);
+            }
+        }
+    }
+
     /// The number of a text that has one.
     pub fn find(&self, text: &str) -> Option<u32> {
         let (hash, shard) = self.place(text);
@@ -142,6 +161,17 @@ pub(crate) fn number(value: Value<'_>) -> Option<f64> {
     text.trim().parse().ok().filter(|number: &f64| number.is_finite())
 }
 
+/// A property of a group as the value it would be on an event.
+pub(crate) fn of_json<T>(json: Option<&Json>, each: impl FnOnce(Option<Value<'_>>) -> T) -> T {
+    match json {
+        None | Some(Json::Null) => each(None),
+        Some(Json::Bool(truth)) => each(Some(Value::Bool(*truth))),
+        Some(Json::String(text)) => each(Some(Value::Text(text))),
+        Some(Json::Number(number)) => each(Some(Value::Number(&number.to_string()))),
+        Some(other) => each(Some(Value::Json(&other.to_string()))),
+    }
+}
+
 /// What entries of a dictionary come to, each worked out once, when it is first met.
 #[derive(Debug)]
 pub(crate) struct Entries<T> {
@@ -174,18 +204,43 @@ impl<T: Copy> Entries<T> {
         mut make: impl FnMut(Value<'_>) -> T,
     ) -> Vec<T> {
         self.turn_to(&column.dictionary);
+        let mut made = Vec::new();
+        let known = |code: u32| self.known[code as usize].is_some();
+        column.dictionary.for_each_met(&column.codes, known, |code, value| {
+            made.push((code, make(value)));
+        });
+        made.into_iter().for_each(|(code, made)| self.known[code as usize] = Some(made));
+        self.rows(column, absent)
+    }
+
+    fn rows(&self, column: &Column, absent: T) -> Vec<T> {
         let row = |code: &u32| match *code {
             ABSENT => absent,
-            code => match self.known[code as usize] {
-                Some(known) => known,
-                None => {
-                    let made = make(column.dictionary.get(code));
-                    self.known[code as usize] = Some(made);
-                    made
-                }
-            },
+            code => self.known[code as usize].unwrap_or(absent),
         };
         column.codes.iter().map(row).collect()
+    }
+}
+
+impl Entries<u32> {
+    /// For each row: `absent`, or `first` and the number of the text in its entry.
+    pub fn each_text(
+        &mut self,
+        column: &Column,
+        absent: u32,
+        (texts, first): (&Texts, u32),
+        text: impl Fn(Value<'_>) -> Option<&str>,
+    ) -> Vec<u32> {
+        self.turn_to(&column.dictionary);
+        let (mut met, mut without) = (Vec::new(), Vec::new());
+        let known = |code: u32| self.known[code as usize].is_some();
+        column.dictionary.for_each_met(&column.codes, known, |code, value| match text(value) {
+            Some(text) => met.push((code, text)),
+            None => without.push(code),
+        });
+        without.into_iter().for_each(|code| self.known[code as usize] = Some(absent));
+        texts.number_all(&met, |code, number| self.known[code as usize] = Some(first + number));
+        self.rows(column, absent)
     }
 }
 
@@ -300,8 +355,7 @@ impl Scan<'_> {
             }
             Some(Actors::Texts(_, texts)) => {
                 let column = &batch.columns[self.keys.len()];
-                let make = |value: Value<'_>| text(value).map_or(NOBODY, |text| texts.number(text));
-                actors = own.actors.each_row(column, NOBODY, make);
+                actors = own.actors.each_text(column, NOBODY, (texts, 0), text);
             }
             Some(Actors::Expression(scalar, texts)) => {
                 let Batch { timestamps, distinct_nos, columns, .. } = &batch;

@@ -6,7 +6,7 @@ use warehouse::{ABSENT, Column, Filter, Key, Value};
 use super::lines::{Cells, Line, Lines, Share, rank};
 use super::wide::Wide;
 use crate::bins::Bins;
-use crate::breakdown::{Breakdown, Split};
+use crate::breakdown::{Breakdown, NO_VALUE, Split};
 use crate::calendar::{Buckets, Interval};
 use crate::expression;
 use crate::firsts::Firsts;
@@ -467,9 +467,20 @@ pub(crate) fn tally<C: Cell, X: Default + Send, T: Copy>(
     let new = || (Tally::new(buckets.len()), X::default(), scan.stop.hold());
     let each = |(table, own, held): &mut (Tally<C>, X, Held<'_>), rows: &Rows<'_>| {
         let mut cursor = buckets.cursor();
-        for (row, item) in read(own, rows).into_iter().enumerate() {
-            if let Some(bucket) = cursor.of(rows.times[row]) {
-                put(table.cell(rows.value(row), bucket), item);
+        let items = read(own, rows);
+        let mut start = 0;
+        while start < items.len() {
+            let (bucket, len) = cursor.run(&rows.times[start..]);
+            let run = start..start + len;
+            start = run.end;
+            let Some(bucket) = bucket else { continue };
+            if rows.values.is_empty() {
+                let cell = table.cell(NO_VALUE, bucket);
+                items[run].iter().for_each(|item| put(cell, *item));
+            } else {
+                for (value, item) in rows.values[run.clone()].iter().zip(&items[run]) {
+                    put(table.cell(*value, bucket), *item);
+                }
             }
         }
         held.set(table.bytes() + scan.breakdown.map_or(0, Breakdown::bytes))

@@ -13,13 +13,17 @@ use crate::tally::Tally;
 /// Values that have a set each. Most of many values have few members, and a list of pairs that is
 /// sorted once costs a fraction of as many sets.
 const SETS_MAX: u32 = 256;
-/// Pairs come more than once; so many new ones are worth looking for those.
-const FRESH_MAX: usize = 1 << 20;
+/// Lists of pairs, each of its own values: they are sorted by several threads.
+const LISTS: usize = 16;
+/// Pairs come more than once; so many new ones of a list are worth looking for those.
+const FRESH_MAX: usize = (1 << 20) / LISTS;
+const THREADS: usize = 2;
 
 /// One number for each value: how many were there.
 pub(crate) struct Wide {
     few: Tally<Set>,
-    many: Pairs,
+    /// By the lowest part of a value.
+    many: [Pairs; LISTS],
     factor: f64,
 }
 
@@ -44,27 +48,34 @@ impl Wide {
         let mut all = Self::new(factor);
         for (own, _) in scan.fold(new, each)? {
             all.few.absorb(own.few);
-            all.many.pairs.extend(own.many.pairs);
+            all.many.iter_mut().zip(own.many).for_each(|(all, own)| all.append(own));
         }
-        // Runs that threads have sorted are only put together.
-        all.many.pairs.sort();
-        all.many.pairs.dedup();
+        all.finish();
         Ok(all)
     }
 
     fn new(factor: f64) -> Self {
-        Self { few: Tally::new(1), many: Pairs::default(), factor }
+        Self { few: Tally::new(1), many: Default::default(), factor }
     }
 
     fn add(&mut self, value: u32, actor: u32) {
         match value < SETS_MAX {
             true => self.few.cell(value, 0).insert(actor),
-            false => self.many.add(value, actor),
+            false => self.many[value as usize % LISTS].add(value, actor),
         }
     }
 
+    fn finish(&mut self) {
+        let share = LISTS.div_ceil(THREADS);
+        std::thread::scope(|scope| {
+            for lists in self.many.chunks_mut(share) {
+                scope.spawn(|| lists.iter_mut().for_each(Pairs::sort));
+            }
+        });
+    }
+
     fn bytes(&mut self) -> usize {
-        self.few.bytes() + self.many.pairs.capacity() * 8
+        self.few.bytes() + self.many.iter().map(|list| list.pairs.capacity() * 8).sum::<usize>()
     }
 
     fn number(&self, count: u64) -> f64 {
@@ -76,10 +87,19 @@ impl Pairs {
     fn add(&mut self, value: u32, actor: u32) {
         self.pairs.push(u64::from(value) << 32 | u64::from(actor));
         if self.pairs.len() - self.sorted >= self.sorted.max(FRESH_MAX) {
-            self.pairs.sort_unstable();
-            self.pairs.dedup();
-            self.sorted = self.pairs.len();
+            self.sort();
         }
+    }
+
+    fn append(&mut self, mut other: Self) {
+        self.pairs.append(&mut other.pairs);
+    }
+
+    /// What is sorted already is only put together.
+    fn sort(&mut self) {
+        self.pairs.sort();
+        self.pairs.dedup();
+        self.sorted = self.pairs.len();
     }
 
     fn of(&self, value: u32) -> &[u64] {
@@ -97,13 +117,15 @@ impl Table for Wide {
     fn weights(&self) -> Vec<(u32, f64)> {
         let mut weights: Vec<(u32, f64)> =
             self.few.values().map(|value| (value, self.data(value)[0])).collect();
-        let many = self.many.pairs.chunk_by(|a, b| value_of(*a) == value_of(*b));
-        weights.extend(many.map(|own| (value_of(own[0]), self.number(own.len() as u64))));
+        for list in &self.many {
+            let many = list.pairs.chunk_by(|a, b| value_of(*a) == value_of(*b));
+            weights.extend(many.map(|own| (value_of(own[0]), self.number(own.len() as u64))));
+        }
         weights
     }
 
     fn data(&self, value: u32) -> Vec<f64> {
-        let mut count = self.many.of(value).len() as u64;
+        let mut count = self.many[value as usize % LISTS].of(value).len() as u64;
         self.few.show(value, &Set::default(), |cells| count += cells[0].len());
         vec![self.number(count)]
     }
@@ -112,11 +134,13 @@ impl Table for Wide {
         values.sort_unstable();
         let few = values.partition_point(|value| *value < SETS_MAX);
         let mut all = self.few.take(values[..few].iter().copied()).pop().unwrap_or_default();
-        let mut wanted = values[few..].iter().peekable();
-        for pair in take(&mut self.many.pairs) {
-            while wanted.next_if(|value| **value < value_of(pair)).is_some() {}
-            if wanted.peek() == Some(&&value_of(pair)) {
-                all.insert(pair as u32);
+        for list in &mut self.many {
+            let mut wanted = values[few..].iter().peekable();
+            for pair in take(&mut list.pairs) {
+                while wanted.next_if(|value| **value < value_of(pair)).is_some() {}
+                if wanted.peek() == Some(&&value_of(pair)) {
+                    all.insert(pair as u32);
+                }
             }
         }
         vec![self.number(all.len())]
@@ -141,8 +165,7 @@ mod tests {
             wide.add(value, actor);
             plain.entry(value).or_default().insert(actor);
         }
-        wide.many.pairs.sort();
-        wide.many.pairs.dedup();
+        wide.finish();
         let weights: BTreeMap<u32, f64> = wide.weights().into_iter().collect();
         assert_eq!(weights.len(), plain.len());
         for (value, there) in &plain {
