@@ -174,7 +174,8 @@ impl Events {
             let mut needs = Needs::default();
             properties.needs(&mut needs);
             action.iter().for_each(|action| action.needs(&mut needs));
-            self.worlds.world(project, &needs).await?
+            let meaning = self.worlds.project(project).await?;
+            self.worlds.world(project, &needs, meaning).await?
         } else {
             self.worlds.of_events(project)
         };

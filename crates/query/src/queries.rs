@@ -363,27 +363,24 @@ impl Inner {
         let started = Instant::now();
         let mut needs = ready.question.needs(&ready.overrides);
         needs.actions.retain(|id| !ready.hidden.contains(id));
-        let world = Arc::new(self.worlds.world(project, &needs).await?);
+        let own = self.worlds.project(project).await?;
+        let world = Arc::new(self.worlds.world(project, &needs, own.clone()).await?);
         let guard = Guard(cancel.clone());
         let mut answer = match &ready.question {
             Question::Insight(insight) => {
-                let hogql = Hogql::new(self.worlds.project(project).await?);
-                self.insight(insight, &world, hogql, cancel).await?
+                self.insight(insight, &world, Hogql::new(own), cancel).await?
             }
             Question::Hogql(query) => {
-                let own = self.worlds.project(project).await?;
                 let plan = query.plan(&ready.overrides, &own, &world)?;
                 let found = self.sql(&plan, &world, cancel).await?;
                 Answer::of_hogql(&query.query, &plan, found)
             }
             Question::Events(query) => {
-                let own = self.worlds.project(project).await?;
                 let plan = query.plan(&ready.overrides, &own, &world)?;
                 let found = self.sql(&plan.plan, &query.seen(world.clone())?, cancel).await?;
                 Answer::of_events(&plan, found, &world)
             }
             Question::Actors(query) => {
-                let own = self.worlds.project(project).await?;
                 let behind = match &query.behind {
                     None => None,
                     Some((insight, point)) => {

@@ -14,7 +14,7 @@ use insights::Hogql;
 use model::group::{GROUP_TYPES_MAX, Group};
 use model::person::IdentityChanges;
 use model::{ActionId, CohortId, ProjectId};
-use warehouse::{Numbers, Predicate, Warehouse};
+use warehouse::{Numbers, Predicate, Snapshot, Warehouse};
 
 use crate::Result;
 
@@ -115,35 +115,41 @@ impl Worlds {
     /// For questions that look at nothing but events.
     pub fn of_events(&self, project: &ProjectRow) -> World {
         let people = Arc::new(People::new(project.id));
-        self.put_together(project, people, Arc::default())
+        self.put_together(project, self.warehouse.snapshot(project.id), people, Arc::default())
     }
 
-    pub async fn world(&self, project: &ProjectRow, needs: &Needs) -> Result<World> {
+    /// `meaning` is what [`Worlds::project`] says.
+    pub async fn world(
+        &self,
+        project: &ProjectRow,
+        needs: &Needs,
+        meaning: Project,
+    ) -> Result<World> {
         // Events first: their distinct ids were told of before they could be read.
         let events = self.warehouse.snapshot(project.id);
         let (people, groups) = self.people(project.id).await?;
-        let mut world = self.put_together(project, people, groups);
-        world.events = events;
+        let mut world = self.put_together(project, events, people, groups);
         let actions = self.actions(&world, needs).await?;
         let mut needs = needs.clone();
         world.test_accounts()?.needs(&mut needs);
         actions.values().for_each(|action| action.test.needs(&mut needs));
         world.cohorts = Arc::new(self.cohorts(project.id, &needs).await?);
         world.actions = Arc::new(actions);
-        world.expressions = Arc::new(Hogql::new(self.project(project).await?));
+        world.expressions = Arc::new(Hogql::new(meaning));
         Ok(world)
     }
 
     fn put_together(
         &self,
         project: &ProjectRow,
+        events: Snapshot,
         people: Arc<People>,
         groups: Arc<Groups>,
     ) -> World {
         let setting = |name: &str| project.settings.get(name);
         World {
             project: project.id,
-            events: self.warehouse.snapshot(project.id),
+            events,
             people,
             groups,
             cohorts: Arc::default(),
@@ -161,13 +167,16 @@ impl Worlds {
 
     /// What the meaning of a statement depends on.
     pub async fn project(&self, project: &ProjectRow) -> Result<Project> {
-        let groups = self.catalog.group_types(project.id).await?;
-        let cohorts = self.catalog.live_cohorts(project.id).await?;
+        let (groups, cohorts, properties) = tokio::try_join!(
+            self.catalog.group_types(project.id),
+            self.catalog.live_cohorts(project.id),
+            self.catalog.typed_properties(project.id),
+        )?;
         Ok(Project {
             id: project.id,
             zone: project.timezone.clone(),
             groups: groups.into_iter().map(|kind| (kind.name, kind.index)).collect(),
-            properties: self.catalog.typed_properties(project.id).await?,
+            properties,
             cohorts: cohorts.into_iter().map(|(id, name, _)| (id, name)).collect(),
         })
     }

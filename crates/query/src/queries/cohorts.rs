@@ -69,7 +69,8 @@ impl Queries {
             needs.actions.extend(own.actions);
         }
         let _turn = inner.turns.of(due.project).await?;
-        let world = inner.worlds.world(&project, &needs).await?;
+        let meaning = inner.worlds.project(&project).await?;
+        let world = inner.worlds.world(&project, &needs, meaning).await?;
         let stop =
             Stop::new(Some(Instant::now() + TIME_MAX), Arc::default(), inner.limits.memory_bytes);
         let look = move || -> Result<Doers> {
