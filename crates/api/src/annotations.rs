@@ -70,7 +70,7 @@ async fn list(
         seen: caller.sights(),
     };
     let (found, total) = app.catalog.annotations(caller.project.id, &filter, page.window).await?;
-    let shown = found.into_iter().map(|found| found.within(&filter.seen));
+    let shown = found.into_iter().map(|found| found.within(caller.project.id, &filter.seen));
     Ok(page.listing(shown.collect(), total))
 }
 
@@ -134,7 +134,7 @@ async fn seen<R, M>(
 
 async fn read(caller: Reader<Annotations>, id: Id, app: App) -> Result<Found<Annotation>> {
     let found = seen(&app, &caller, id, Among::Live).await?;
-    Ok(Found(found.within(&caller.sights())))
+    Ok(Found(found.within(caller.project.id, &caller.sights())))
 }
 
 async fn update(
@@ -147,7 +147,7 @@ async fn update(
     let mut change = body.read()?.validate()?;
     check_place(&app, &caller, &change).await?;
     // Who sends back what they were shown says nothing of what they do not see.
-    let shown = found.clone().within(&caller.sights());
+    let shown = found.clone().within(caller.project.id, &caller.sights());
     if shown.dashboard_id != found.dashboard_id && change.dashboard_id == Some(None) {
         change.dashboard_id = None;
     }
@@ -155,7 +155,7 @@ async fn update(
         change.dashboard_item = None;
     }
     let changed = app.catalog.update_annotation(&caller.actor(), found.id, change).await?;
-    Ok(Found(changed.within(&caller.sights())))
+    Ok(Found(changed.within(caller.project.id, &caller.sights())))
 }
 
 async fn destroy(_: Writer<Annotations>) -> Result<NeverDeleted> {

@@ -355,7 +355,10 @@ async fn check_names(
         |query: &&Written| before.is_none_or(|before| before.query.as_ref() != Some(*query));
     if let Some(query) = change.query.iter().flatten().next().filter(is_new) {
         let asked = Value::Object(query.clone().into_fields());
-        check_seen(app, caller, "query", asked).await?;
+        let own = before.map_or("", |before| before.short_id.as_str());
+        let (project, seen) = (caller.project.id, caller.sights());
+        let checked = app.queries.check_seen(project, &asked, &seen, Some(own)).await;
+        checked.map_err(|why| misnamed("query", why))?;
     }
     let is_new =
         |filters: &&Map<String, Value>| before.is_none_or(|before| before.filters != **filters);
@@ -373,11 +376,15 @@ pub(crate) async fn check_seen<R, M>(
     attr: &str,
     query: Value,
 ) -> Result<()> {
-    let checked = app.queries.check_seen(caller.project.id, &query, &caller.sights()).await;
-    checked.map_err(|why| match why {
-        ::query::Error::Refused(why) => Error::misshapen(attr, why),
+    let checked = app.queries.check_seen(caller.project.id, &query, &caller.sights(), None).await;
+    checked.map_err(|why| misnamed(attr, why))
+}
+
+fn misnamed(attr: &str, why: ::query::Error) -> Error {
+    match why {
+        ::query::Error::Refused(why) | ::query::Error::Parse(why) => Error::misshapen(attr, why),
         other => other.into(),
-    })
+    }
 }
 
 /// Kinds that are known and not built are kept: whoever brings an insight along must not lose it.

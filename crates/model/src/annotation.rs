@@ -56,12 +56,14 @@ impl Annotation {
         }
     }
 
-    /// As somebody sees it who may not see what it was made on.
-    pub fn within(mut self, seen: &Sights) -> Self {
-        if !self.shows_dashboard(seen) {
+    /// As somebody sees it in a project who may not see what it was made on. What siblings show to
+    /// the whole organization does not tell that: their own rules hide it or not.
+    pub fn within(mut self, project: ProjectId, seen: &Sights) -> Self {
+        let here = self.project == project;
+        if !here || !self.shows_dashboard(seen) {
             (self.dashboard_id, self.dashboard_name) = (None, None);
         }
-        if !self.shows_insight(seen) {
+        if !here || !self.shows_insight(seen) {
             (self.dashboard_item, self.insight_short_id) = (None, None);
             (self.insight_name, self.insight_derived_name) = (None, None);
         }

@@ -32,6 +32,7 @@ use crate::{Error, Result};
 
 /// Insights shown in wrappers of themselves.
 const SAVED_MAX: usize = 2;
+const ONLY_ITSELF: &str = "The query only names itself.";
 
 /// What one question may take.
 #[derive(Clone, Copy, Debug)]
@@ -155,8 +156,17 @@ impl Queries {
     }
 
     /// Refuses a question that is to be kept and names what its author does not see: whoever
-    /// looks at it later may see more. What is missing may come yet.
-    pub async fn check_seen(&self, project: ProjectId, query: &Json, seen: &Sights) -> Result<()> {
+    /// looks at it later may see more. What is missing may come yet. One that names itself, the
+    /// insight of the short id `own`, directly or by others, has no answer; what is kept already is
+    /// not asked for that.
+    pub async fn check_seen(
+        &self,
+        project: ProjectId,
+        query: &Json,
+        seen: &Sights,
+        own: Option<&str>,
+    ) -> Result<()> {
+        let circular = || Error::Parse(ONLY_ITSELF.into());
         let mut query = query.clone();
         for _ in 0..SAVED_MAX {
             let short = match unwrap(&query)? {
@@ -168,6 +178,7 @@ impl Queries {
                         Some(id) => Err(Error::Refused(format!("There is no action {id}."))),
                     };
                 }
+                Unwrapped::Saved(short) if Some(short) == own => return Err(circular()),
                 Unwrapped::Saved(short) => short.to_owned(),
             };
             query = match self.0.saved(project, short, seen).await {
@@ -176,13 +187,14 @@ impl Queries {
                 Err(why @ (Saved::Hidden | Saved::Failed(_))) => return Err(why.into()),
             };
         }
-        Ok(())
+        // As many as are followed when it is asked.
+        own.map_or(Ok(()), |_| Err(circular()))
     }
 
     /// Whether somebody sees all that a stored question names. One that cannot be read names
     /// nothing.
     pub async fn is_seen(&self, project: ProjectId, query: &Json, seen: &Sights) -> Result<bool> {
-        match self.check_seen(project, query, seen).await {
+        match self.check_seen(project, query, seen, None).await {
             Ok(()) | Err(Error::Parse(_)) => Ok(true),
             Err(Error::Refused(_)) => Ok(false),
             Err(other) => Err(other),
@@ -296,7 +308,7 @@ impl Inner {
             };
             query = self.saved(project.id, saved, &asked.seen).await?;
         }
-        let fields = fields.ok_or_else(|| Error::Parse("The query only names itself.".into()))?;
+        let fields = fields.ok_or_else(|| Error::Parse(ONLY_ITSELF.into()))?;
         let overrides = Overrides::new(asked.filters.clone(), asked.variables.clone());
         let mut question = Question::parse(&fields)?;
         let layers = overrides.filters.iter().map(read_filters).collect::<Result<Vec<_>>>()?;

@@ -196,7 +196,9 @@ impl ButtonFields {
         // Anything else, such as javascript:, would run where the link is clicked.
         let starts = ["http://", "https://", "/"];
         let lower = url.to_ascii_lowercase();
-        if !starts.iter().any(|start| lower.starts_with(start)) || lower.starts_with("//") {
+        // Browsers take either slash for the other, and two of them for another host.
+        let elsewhere = lower.starts_with('/') && lower[1..].starts_with(['/', '\\']);
+        if !starts.iter().any(|start| lower.starts_with(start)) || elsewhere {
             let detail = "Enter a valid URL: http, https, or a path that starts with a slash.";
             return Err(Error::invalid(format!("{attr}__url"), "invalid_input", detail));
         }

@@ -133,6 +133,13 @@ fn an_organization_sees_what_its_projects_share(store: Store) {
     assert_eq!(changed["scope"], "project");
     assert_eq!(contents(&server, &there), Vec::<String>::new());
     assert_eq!(contents(&server, ANNOTATIONS), ["shared", "own"]);
+    let board = server.post("/api/projects/1/dashboards/", json!({ "name": "b" })).expect(201);
+    let body =
+        json!({ "content": "on b", "scope": "organization", "dashboard_id": board.json()["id"] });
+    assert_eq!(create(&server, body)["dashboard_name"], "b");
+    let seen = server.get(&there).expect(200).json()["results"][0].clone();
+    let [id, name] = ["dashboard_id", "dashboard_name"].map(|field| seen[field].clone());
+    assert_eq!((&seen["content"], id, name), (&json!("on b"), Value::Null, Value::Null));
 }
 
 // contract: management 32-35, 37

@@ -9,6 +9,7 @@ use crate::people;
 const INSIGHTS: &str = "/api/projects/1/insights/";
 
 both! {
+    an_insight_does_not_name_itself,
     an_insight_has_every_field_that_clients_read,
     its_query_comes_back_as_it_was_sent,
     its_dashboards_are_the_tiles_that_show_it,
@@ -427,4 +428,19 @@ fn changes_are_logged_with_their_short_name(store: Store) {
     );
     let change = json!({ "type": "Insight", "action": "changed", "field": "name", "before": "a", "after": "b" });
     assert_eq!(entry["detail"]["changes"], json!([change]));
+}
+
+fn an_insight_does_not_name_itself(store: Store) {
+    let server = Server::start(store);
+    let made = |query: Value| server.post(INSIGHTS, json!({ "query": query })).expect(201).json();
+    let trends = json!({ "kind": "TrendsQuery", "series": [{ "kind": "EventsNode" }] });
+    let saved = |one: &Value| json!({ "kind": "SavedInsightNode", "shortId": one["short_id"] });
+    let first = made(trends.clone());
+    let second = made(saved(&first));
+    let path = format!("{INSIGHTS}{}/", first["id"]);
+    for circle in [saved(&first), saved(&second)] {
+        let refused = server.patch(&path, json!({ "query": circle })).expect(400).json();
+        assert_eq!(refused["attr"], "query", "{refused}");
+    }
+    assert_eq!(server.get(&path).expect(200).json()["query"], trends);
 }
