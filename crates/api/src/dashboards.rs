@@ -21,6 +21,7 @@ use crate::doc::{Describe, Operation};
 use crate::insights::answer::{Overrides, question, refresh};
 use crate::insights::check_seen;
 use crate::path::{given, nul, search, switch};
+use crate::sharing::check_may_join;
 use crate::{
     App, AppState, Base, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch,
     Query, Reader, Resource, Result, Routes, Writer,
@@ -199,6 +200,13 @@ async fn update(
     let copied: Vec<TileId> = change.copied_tiles.iter().map(|copy| copy.id).collect();
     if !copied.is_empty() {
         check_copied(&app, &caller, id, Some(&copied), "duplicate_tiles").await?;
+    }
+    let back = change.tiles.iter().filter(|tile| tile.deleted == Some(false));
+    let back: Vec<TileId> = back.filter_map(|tile| tile.id).collect();
+    if !back.is_empty() {
+        let project = caller.project.id;
+        let back = app.catalog.insights_to_copy(project, id, viewer, Some(&back)).await?;
+        check_may_join(&app, &caller, &back, &[id]).await?;
     }
     app.catalog.update_dashboard(&caller.actor(), viewer, id, change).await?;
     Ok(Found(shown(&app, &caller, id).await?))

@@ -18,6 +18,7 @@ use crate::body::{lenient_bool, max_bytes, max_chars, present, tags};
 use crate::caller::InProject;
 use crate::csv::{self, Format, Shown};
 use crate::path::given;
+use crate::sharing::check_may_join;
 use crate::{
     App, AppState, Body, Created, Error, Found, NeverDeleted, Patch, Query, Reader, Resource,
     Result, Routes, TextId, Writer,
@@ -211,8 +212,20 @@ async fn update(
     let found = app.catalog.editable_insight(project, &name(&id.0), viewer, body.among()).await?;
     let change = InsightFields::of(&body)?;
     check_names(&app, &caller, Some(&found), &change).await?;
-    app.catalog.update_insight(&caller.actor(), viewer, found.id, change).await?;
-    Ok(Found(shown(&app, &caller, found.id).await?))
+    let id = found.id;
+    let mut joins: Vec<DashboardId> = change.dashboards.clone().unwrap_or_default();
+    joins.retain(|dashboard| !found.dashboards.contains(dashboard));
+    if found.deleted && change.deleted == Some(false) {
+        joins.extend(app.catalog.dashboards_showing(id).await?);
+    }
+    let after = Insight {
+        query: change.query.clone().unwrap_or(found.query),
+        filters: change.filters.clone().unwrap_or(found.filters),
+        ..found
+    };
+    check_may_join(&app, &caller, &[after], &joins).await?;
+    app.catalog.update_insight(&caller.actor(), viewer, id, change).await?;
+    Ok(Found(shown(&app, &caller, id).await?))
 }
 
 async fn destroy(_: Writer<Insights>) -> Result<NeverDeleted> {

@@ -115,11 +115,26 @@ impl Linked {
     }
 }
 
-async fn sees<M>(
+/// Insights that are put on dashboards are shown by their links at once, so that takes what
+/// switching a link on does.
+pub(crate) async fn check_may_join<R, M>(
     app: &AppState,
-    caller: &InProject<Sharings, M>,
-    insight: &Insight,
-) -> Result<bool> {
+    caller: &InProject<R, M>,
+    insights: &[Insight],
+    dashboards: &[DashboardId],
+) -> Result<()> {
+    if insights.is_empty() || !app.catalog.is_any_linked(dashboards).await? {
+        return Ok(());
+    }
+    for insight in insights {
+        if !sees(app, caller, insight).await? {
+            return Err(Error::forbidden(CANNOT_SHOW));
+        }
+    }
+    Ok(())
+}
+
+async fn sees<R, M>(app: &AppState, caller: &InProject<R, M>, insight: &Insight) -> Result<bool> {
     if !insight.rights(caller.viewer()).can_view() {
         return Ok(false);
     }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::activity::{Change, ChangeAction};
 use crate::boards::{self, Board, CANNOT_EDIT, project_of};
-use crate::db::{Row, Tx, args};
+use crate::db::{self, Row, Tx, args};
 use crate::edit::Editable;
 use crate::reached::Reached;
 use crate::{Actor, Catalog, Error, Logged, Result, Secret, insights};
@@ -176,6 +176,21 @@ impl Catalog {
         let made = self.hold_sharing(&mut tx, project, target, self.clock.now()).await?;
         tx.commit().await?;
         Ok(made)
+    }
+
+    /// Whether the link of one of these dashboards is switched on.
+    pub async fn is_any_linked(&self, dashboards: &[DashboardId]) -> Result<bool> {
+        let ids: Vec<db::Value> = dashboards.iter().map(|id| (*id).into()).collect();
+        let sql = "SELECT dashboard_id FROM sharing_configurations \
+                   WHERE enabled AND dashboard_id IN {list}";
+        Ok(!self.db.all_in(sql, args![], &ids).await?.is_empty())
+    }
+
+    /// Dashboards that show an insight, or will again when it is restored.
+    pub async fn dashboards_showing(&self, insight: InsightId) -> Result<Vec<DashboardId>> {
+        let sql = "SELECT dashboard_id FROM dashboard_tiles WHERE insight_id = $1 AND NOT deleted";
+        let rows = self.db.all(sql, args![insight]).await?;
+        rows.iter().map(|row| row.get("dashboard_id")).collect()
     }
 
     pub async fn update_sharing(

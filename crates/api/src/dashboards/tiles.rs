@@ -13,6 +13,7 @@ use super::shape::Detail;
 use super::{Dashboards, shown};
 use crate::body::{lenient_bool, max_bytes, max_chars, present};
 use crate::doc::{Answer, Operation};
+use crate::sharing::check_may_join;
 use crate::{App, Body, Error, Found, Id, Patch, Result, Routes, Writer};
 
 /// Upstream's lengths.
@@ -258,8 +259,11 @@ async fn move_tile(
     let (from, viewer) = (DashboardId(id.0), caller.viewer());
     app.catalog.editable_dashboard(caller.project.id, from, viewer, body.among()).await?;
     let MoveTile { tile, to_dashboard } = body.read()?;
-    let way = (from, DashboardId(to_dashboard));
-    app.catalog.move_tile(&caller.actor(), viewer, way, TileId(tile.id)).await?;
+    let (to, tile) = (DashboardId(to_dashboard), TileId(tile.id));
+    let moved =
+        app.catalog.insights_to_copy(caller.project.id, from, viewer, Some(&[tile])).await?;
+    check_may_join(&app, &caller, &moved, &[to]).await?;
+    app.catalog.move_tile(&caller.actor(), viewer, (from, to), tile).await?;
     Ok(Found(shown(&app, &caller, from).await?))
 }
 
@@ -279,8 +283,11 @@ async fn copy_tile(
     let (to, viewer) = (DashboardId(id.0), caller.viewer());
     app.catalog.editable_dashboard(caller.project.id, to, viewer, body.among()).await?;
     let CopyTile { from_dashboard_id, tile_id } = body.read()?;
-    let way = (DashboardId(from_dashboard_id), to);
-    app.catalog.copy_tile(&caller.actor(), viewer, way, TileId(tile_id)).await?;
+    let (from, tile) = (DashboardId(from_dashboard_id), TileId(tile_id));
+    let copied =
+        app.catalog.insights_to_copy(caller.project.id, from, viewer, Some(&[tile])).await?;
+    check_may_join(&app, &caller, &copied, &[to]).await?;
+    app.catalog.copy_tile(&caller.actor(), viewer, (from, to), tile).await?;
     Ok(Found(shown(&app, &caller, to).await?))
 }
 

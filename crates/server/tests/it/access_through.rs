@@ -15,6 +15,7 @@ both! {
     what_is_kept_or_shared_shows_nothing_that_its_author_may_not,
     a_token_is_for_whoever_sees_all_that_its_link_shows,
     a_hidden_action_is_neither_shared_nor_copied,
+    nothing_hidden_comes_behind_a_link_that_is_on,
     a_hidden_flag_is_named_nowhere,
 }
 
@@ -404,6 +405,50 @@ fn a_hidden_action_is_neither_shared_nor_copied(store: Store) {
     }
     world.post(DASHBOARDS, copy).expect(201);
     world.patch(&path(&board), again).expect(200);
+}
+
+fn nothing_hidden_comes_behind_a_link_that_is_on(store: Store) {
+    let world = World::new(store);
+    let server = &world.server;
+    let action = json!({ "name": "secret", "steps": [{ "event": "signed up" }] });
+    let action = server.post(ACTIONS, action).expect(201).json();
+    let elsewhere = create(server, json!({ "name": "elsewhere" }));
+    let trend = json!({ "kind": "TrendsQuery",
+        "series": [{ "kind": "ActionsNode", "id": action["id"] }] });
+    let asks = json!({ "name": "asks", "query": trend, "dashboards": [elsewhere["id"]] });
+    let asks = server.post(INSIGHTS, asks).expect(201).json();
+    let tile = tile_of(&server.get(&path(&elsewhere)).json(), &asks);
+    world.limit(ACTIONS, &action, "none");
+    let shared = world.post(DASHBOARDS, json!({ "name": "shared" })).expect(201).json();
+    let (id, at) = (&shared["id"], path(&shared));
+    world.patch(&format!("{at}sharing/"), json!({ "enabled": true })).expect(200);
+
+    let join = json!({ "dashboards": [elsewhere["id"], id] });
+    let doors = || {
+        let copy = json!({ "fromDashboardId": elsewhere["id"], "tileId": tile });
+        let moved = json!({ "tile": { "id": tile }, "toDashboard": id });
+        [
+            world.patch(&insight_path(&asks), join.clone()),
+            world.post(&format!("{at}copy_tile/"), copy),
+            world.patch(&format!("{}move_tile/", path(&elsewhere)), moved),
+        ]
+    };
+    doors().into_iter().for_each(|refused| drop(refused.expect(403)));
+    assert!(tiles(&server.get(&at).json()).is_empty());
+    // Nor does what was on it, or deleted, come back.
+    server.patch(&insight_path(&asks), join.clone()).expect(200);
+    let own = tile_of(&server.get(&at).json(), &asks);
+    let set = |deleted: bool| json!({ "tiles": [{ "id": own, "deleted": deleted }] });
+    world.patch(&at, set(true)).expect(200);
+    world.patch(&at, set(false)).expect(403);
+    server.patch(&at, set(false)).expect(200);
+    world.patch(&insight_path(&asks), json!({ "deleted": true })).expect(200);
+    world.patch(&insight_path(&asks), json!({ "deleted": false })).expect(403);
+    server.patch(&insight_path(&asks), json!({ "deleted": false })).expect(200);
+    server.patch(&at, set(true)).expect(200);
+
+    world.limit(ACTIONS, &action, "viewer");
+    world.patch(&insight_path(&asks), join).expect(200);
 }
 
 fn a_hidden_flag_is_named_nowhere(store: Store) {
