@@ -40,8 +40,8 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            memory_rows_max: 256 << 10,
-            memory_bytes_max: 256 << 20,
+            memory_rows_max: 128 << 10,
+            memory_bytes_max: 96 << 20,
             flush_age: Duration::from_secs(60),
             row_group_rows: 1 << 20,
             segment_rows_max: 4 << 20,

@@ -424,16 +424,15 @@ fn nothing_hidden_comes_behind_a_link_that_is_on(store: Store) {
     world.patch(&format!("{at}sharing/"), json!({ "enabled": true })).expect(200);
 
     let join = json!({ "dashboards": [elsewhere["id"], id] });
-    let doors = || {
-        let copy = json!({ "fromDashboardId": elsewhere["id"], "tileId": tile });
-        let moved = json!({ "tile": { "id": tile }, "toDashboard": id });
-        [
-            world.patch(&insight_path(&asks), join.clone()),
-            world.post(&format!("{at}copy_tile/"), copy),
-            world.patch(&format!("{}move_tile/", path(&elsewhere)), moved),
-        ]
-    };
-    doors().into_iter().for_each(|refused| drop(refused.expect(403)));
+    let copy = json!({ "fromDashboardId": elsewhere["id"], "tileId": tile });
+    let moved = json!({ "tile": { "id": tile }, "toDashboard": id });
+    for refused in [
+        world.patch(&insight_path(&asks), join.clone()),
+        world.post(&format!("{at}copy_tile/"), copy),
+        world.patch(&format!("{}move_tile/", path(&elsewhere)), moved),
+    ] {
+        refused.expect(403);
+    }
     assert!(tiles(&server.get(&at).json()).is_empty());
     // Nor does what was on it, or deleted, come back.
     server.patch(&insight_path(&asks), join.clone()).expect(200);
