@@ -59,7 +59,9 @@ impl Clone for People {
     fn clone(&self) -> Self {
         let Self { project, owners, texts, persons, packing, columns: _ } = self;
         let (owners, texts, persons) = (owners.clone(), texts.clone(), persons.clone());
-        let columns = Mutex::new(self.lock_columns().clone());
+        // Reading one takes a while, and whoever copies people holds up others: then without them.
+        let columns = self.columns.try_lock().map(|columns| columns.clone()).unwrap_or_default();
+        let columns = Mutex::new(columns);
         Self { project: *project, owners, texts, persons, packing: packing.clone(), columns }
     }
 }
