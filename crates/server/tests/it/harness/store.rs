@@ -1,7 +1,10 @@
 //! The two catalogs a case runs on.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use catalog::{Catalog, Location, Secret, Vault};
+use model::Clock;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 
 const POSTGRES_URL: &str = "HEDGEROW_TEST_POSTGRES_URL";
@@ -11,6 +14,23 @@ pub enum Store {
     Sqlite,
     Postgres,
 }
+
+/// The schema, made once: what every test's database is a copy of. Only whose secrets it keeps is
+/// not settled, so that every server may bring its own.
+static SCHEMA: LazyLock<String> = LazyLock::new(|| {
+    let name = format!("it_{}_schema", std::process::id());
+    administer(&format!("CREATE DATABASE {name} STRATEGY FILE_COPY"));
+    let url = url_of(&name);
+    let vault = Vault::new(&Secret::given("nobody's"));
+    block_on(async {
+        drop(Catalog::open(Location::Postgres(&url), vault, Clock::system()).await.unwrap());
+        let mut connection = PgConnection::connect(&url).await.unwrap();
+        sqlx::query("DELETE FROM instance").execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    });
+    wait_until_unused(&name);
+    name
+});
 
 /// A database of its own for one test; dropped with it.
 pub struct Database {
@@ -39,23 +59,15 @@ impl Store {
         }
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("it_{}_{number}", std::process::id());
-        administer(&format!("CREATE DATABASE {name} STRATEGY FILE_COPY"));
-        let (server, _) =
-            server_url().rsplit_once('/').map(|(a, b)| (a.to_owned(), b.len())).unwrap();
-        Some(Database { url: format!("{server}/{name}"), name })
+        administer(&format!("CREATE DATABASE {name} TEMPLATE {} STRATEGY FILE_COPY", *SCHEMA));
+        Some(Database { url: url_of(&name), name })
     }
 }
 
 impl Database {
     /// Waits until PostgreSQL has noticed that everybody is gone.
     pub fn wait_until_unused(&self) {
-        let sql = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = $1";
-        while on_server(async |connection: &mut PgConnection| {
-            sqlx::query_scalar::<_, i64>(sql).bind(&self.name).fetch_one(connection).await.unwrap()
-        }) > 0
-        {
-            std::thread::yield_now();
-        }
+        wait_until_unused(&self.name);
     }
 }
 
@@ -69,6 +81,22 @@ fn server_url() -> String {
     std::env::var(POSTGRES_URL).unwrap()
 }
 
+fn url_of(database: &str) -> String {
+    let server = server_url();
+    let (server, _) = server.rsplit_once('/').unwrap();
+    format!("{server}/{database}")
+}
+
+fn wait_until_unused(database: &str) {
+    let sql = "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = $1";
+    while on_server(async |connection: &mut PgConnection| {
+        sqlx::query_scalar::<_, i64>(sql).bind(database).fetch_one(connection).await.unwrap()
+    }) > 0
+    {
+        std::thread::yield_now();
+    }
+}
+
 fn administer(sql: &str) {
     on_server(async |connection: &mut PgConnection| {
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await.unwrap();
@@ -76,11 +104,15 @@ fn administer(sql: &str) {
 }
 
 fn on_server<T>(work: impl AsyncFnOnce(&mut PgConnection) -> T) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
+    block_on(async {
         let mut connection = PgConnection::connect(&server_url()).await.unwrap();
         let done = work(&mut connection).await;
         connection.close().await.unwrap();
         done
     })
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(work)
 }
