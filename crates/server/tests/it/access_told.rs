@@ -10,6 +10,7 @@ use crate::harness::{Store, both};
 both! {
     what_is_drawn_on_something_hidden_is_hidden_with_it,
     the_log_and_refusals_tell_no_number_of_what_is_hidden,
+    a_first_page_that_is_hidden_is_none_and_stays,
 }
 
 const ANNOTATIONS: &str = "/api/projects/1/annotations/";
@@ -101,4 +102,49 @@ fn the_log_and_refusals_tell_no_number_of_what_is_hidden(store: Store) {
     let refused = again();
     assert_eq!(refused["code"], "unique");
     assert_eq!(refused["detail"], "This project already has an action with this name");
+}
+
+fn a_first_page_that_is_hidden_is_none_and_stays(store: Store) {
+    const PROJECT: &str = "/api/projects/1/";
+    let world = World::new(store);
+    let server = &world.server;
+    let [open, secret] = ["open", "secret"].map(|name| create(server, json!({ "name": name })));
+    let first = |board: &Value| json!({ "primary_dashboard": board["id"] });
+    server.patch(PROJECT, first(&secret)).expect(200);
+    assert_eq!(world.get(PROJECT).json()["primary_dashboard"], secret["id"]);
+    world.limit(DASHBOARDS, &secret, "none");
+    let kept = |expected: &Value| {
+        assert_eq!(server.get(PROJECT).json()["primary_dashboard"], *expected);
+    };
+
+    let organization = server.get("/api/organizations/@current/").json()["id"].clone();
+    let within = format!("/api/organizations/{}/projects/1/", organization.as_str().unwrap());
+    for path in [PROJECT, "/api/environments/1/", &within] {
+        let seen = world.get(path).expect(200).json();
+        assert_eq!(seen["primary_dashboard"], json!(null), "{path}");
+        for method in ["PATCH", "PUT"] {
+            let mut back = seen.clone();
+            back["name"] = json!(format!("{method} {path}"));
+            let shown = world.call(method, path, back.clone()).expect(200).json();
+            assert_eq!(shown["primary_dashboard"], json!(null), "{method} {path}");
+            assert_eq!(shown["name"], back["name"]);
+            kept(&secret["id"]);
+        }
+    }
+    world.patch(PROJECT, json!({ "primary_dashboard": null })).expect(200);
+    kept(&secret["id"]);
+    // Nor is the number found by trying.
+    let [refused, unknown] = [&secret["id"], &json!(999)].map(|id| {
+        let refused = world.patch(PROJECT, json!({ "primary_dashboard": id })).expect(400).json();
+        refused.to_string().replace(&id.to_string(), "?")
+    });
+    assert_eq!(refused, unknown);
+
+    let shown = world.patch(PROJECT, first(&open)).expect(200).json();
+    assert_eq!(shown["primary_dashboard"], open["id"]);
+    let log = world.get(&format!("{PROJECT}activity/")).expect(200).json();
+    let change = &log["results"][0]["detail"]["changes"][0];
+    assert_eq!((&change["before"], &change["after"]), (&json!(null), &open["id"]));
+    world.patch(PROJECT, json!({ "primary_dashboard": null })).expect(200);
+    kept(&json!(null));
 }
