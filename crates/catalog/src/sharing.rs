@@ -43,6 +43,8 @@ pub struct Shared {
 
 /// Upstream's: 30 characters, 176 bits.
 const TOKEN_BYTES: usize = 22;
+/// Ours, of one link: whoever renews it more often than that within the grace loses the oldest.
+const RENEWED_MAX: i64 = 100;
 pub(crate) const SHARING_ALLOWED: &str = "allow_publicly_shared_resources";
 const COLUMNS: &str = "created_at, enabled, settings, token_sealed";
 const CANNOT_SHARE: &str =
@@ -238,7 +240,7 @@ impl Catalog {
         Ok(after)
     }
 
-    /// A new token; the one before it is good for a while, so that pages can follow.
+    /// A new token; those before it are each good for a while, so that pages can follow.
     pub async fn refresh_sharing(
         &self,
         actor: &Actor,
@@ -254,14 +256,23 @@ impl Catalog {
         let mut sharing = self.hold_sharing(&mut tx, project, target, now).await?;
         sharing.access_token = Secret::random_base64(TOKEN_BYTES);
         let (column, id) = target.column();
+        tx.run("DELETE FROM sharing_tokens WHERE expires_at <= $1", args![now]).await?;
         let sql = format!(
-            "UPDATE sharing_configurations SET previous_hash = token_hash, \
-             previous_expires_at = $2, token_hash = $3, token_sealed = $4 WHERE {column} = $1"
+            "INSERT INTO sharing_tokens (sharing_id, token_hash, expires_at) \
+             SELECT id, token_hash, $2 FROM sharing_configurations WHERE {column} = $1 \
+             RETURNING sharing_id"
         );
+        let row = tx.one(sql, args![id, now.plus_seconds(grace_seconds)]).await?;
+        let link: i64 = row.get("sharing_id")?;
+        let sql = "DELETE FROM sharing_tokens WHERE sharing_id = $1 AND id NOT IN \
+                   (SELECT id FROM sharing_tokens WHERE sharing_id = $1 \
+                   ORDER BY id DESC LIMIT $2)";
+        tx.run(sql, args![link, RENEWED_MAX]).await?;
         let token = &sharing.access_token;
         let sealed = self.vault.seal(token)?;
-        let expires_at = now.plus_seconds(grace_seconds);
-        tx.run(sql, args![id, expires_at, token.hash(), sealed]).await?;
+        let sql = "UPDATE sharing_configurations SET token_hash = $2, token_sealed = $3 \
+                   WHERE id = $1";
+        tx.run(sql, args![link, token.hash(), sealed]).await?;
         held.log(&mut tx, actor, "access token refreshed", None, now).await?;
         tx.commit().await?;
         Ok(sharing)
@@ -275,7 +286,8 @@ impl Catalog {
                    JOIN projects p ON p.id = s.project_id \
                    JOIN organizations o ON o.id = p.organization_id \
                    WHERE s.enabled AND p.deleted_at IS NULL AND o.deleted_at IS NULL \
-                   AND (s.token_hash = $1 OR (s.previous_hash = $1 AND s.previous_expires_at > $2))";
+                   AND (s.token_hash = $1 OR s.id IN (SELECT t.sharing_id FROM sharing_tokens t \
+                   WHERE t.token_hash = $1 AND t.expires_at > $2))";
         let hash = Secret::given(token).hash();
         let Some(row) = self.db.optional(sql, args![hash, self.clock.now()]).await? else {
             return Ok(None);
