@@ -81,8 +81,8 @@ struct InsightFields {
     #[serde(default)]
     order: Patch<i64>,
     /// All the dashboards it is on from now on.
-    #[serde(default)]
-    dashboards: Patch<Vec<i64>>,
+    #[serde(default, deserialize_with = "present")]
+    dashboards: Option<Vec<i64>>,
     #[serde(default, deserialize_with = "present")]
     tags: Option<Vec<String>>,
     #[serde(default, deserialize_with = "lenient_bool")]
@@ -309,8 +309,7 @@ impl InsightFields {
         if let Patch::Value(description) = &self.description {
             max_chars("description", description, DESCRIPTION_CHARS_MAX)?;
         }
-        let dashboards = self.dashboards.nullable().map(Option::unwrap_or_default);
-        if dashboards.as_ref().is_some_and(|ids| ids.len() > DASHBOARDS_MAX) {
+        if self.dashboards.as_ref().is_some_and(|ids| ids.len() > DASHBOARDS_MAX) {
             let detail = format!("Ensure this field has no more than {DASHBOARDS_MAX} elements.");
             return Err(Error::invalid("dashboards", "max_length", detail));
         }
@@ -327,7 +326,7 @@ impl InsightFields {
             saved: self.saved,
             deleted: self.deleted,
             tags: self.tags.as_deref().map(tags).transpose()?,
-            dashboards: dashboards.map(|ids| ids.into_iter().map(DashboardId).collect()),
+            dashboards: self.dashboards.map(|ids| ids.into_iter().map(DashboardId).collect()),
         })
     }
 }

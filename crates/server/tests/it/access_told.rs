@@ -11,6 +11,7 @@ both! {
     what_is_drawn_on_something_hidden_is_hidden_with_it,
     the_log_and_refusals_tell_no_number_of_what_is_hidden,
     a_first_page_that_is_hidden_is_none_and_stays,
+    what_others_wrote_is_shown_as_written_and_may_be_sent_back,
 }
 
 const ANNOTATIONS: &str = "/api/projects/1/annotations/";
@@ -147,4 +148,39 @@ fn a_first_page_that_is_hidden_is_none_and_stays(store: Store) {
     assert_eq!((&change["before"], &change["after"]), (&json!(null), &open["id"]));
     world.patch(PROJECT, json!({ "primary_dashboard": null })).expect(200);
     kept(&json!(null));
+}
+
+fn what_others_wrote_is_shown_as_written_and_may_be_sent_back(store: Store) {
+    const COHORTS: &str = "/api/projects/1/cohorts/";
+    const FLAGS: &str = "/api/projects/1/feature_flags/";
+    let world = World::new(store);
+    let server = &world.server;
+    let action = json!({ "name": "secret", "steps": [{ "event": "signed up" }] });
+    let action = server.post(ACTIONS, action).expect(201).json();
+    let did = json!({ "type": "behavioral", "key": action["id"], "value": "performed_event",
+        "event_type": "actions", "time_value": "30", "time_interval": "day" });
+    let filters =
+        json!({ "properties": { "type": "OR", "values": [{ "type": "AND", "values": [did] }] } });
+    let cohort = json!({ "name": "c", "filters": filters });
+    let cohort = server.post(COHORTS, cohort).expect(201).json();
+    let flag = server.post(FLAGS, json!({ "key": "secret-flag" })).expect(201).json();
+    let usage = server.post(&format!("{FLAGS}{}/dashboard/", flag["id"]), json!({})).expect(200);
+    let usage = json!({ "id": usage.json()["usage_dashboard"] });
+    world.limit(ACTIONS, &action, "none");
+    world.limit(FLAGS, &flag, "none");
+
+    let at = format!("{COHORTS}{}/", cohort["id"]);
+    let mut seen = world.get(&at).expect(200).json();
+    assert_eq!(seen["filters"], cohort["filters"]);
+    seen["name"] = json!("renamed");
+    assert_eq!(world.patch(&at, seen).expect(200).json()["filters"], cohort["filters"]);
+    let mine = json!({ "name": "mine", "filters": cohort["filters"] });
+    let refused = world.post(COHORTS, mine).expect(400);
+    assert_eq!(refused.error(), "validation_error invalid_input filters");
+
+    // A usage dashboard is one like others, with rules of its own.
+    world.get(&format!("{FLAGS}{}/", flag["id"])).expect(403);
+    world.get(&path(&usage)).expect(200);
+    world.limit(DASHBOARDS, &usage, "none");
+    world.get(&path(&usage)).expect(403);
 }
