@@ -18,7 +18,7 @@ use crate::body::{lenient_bool, max_bytes, max_chars, present, tags};
 use crate::caller::InProject;
 use crate::csv::{self, Format, Shown};
 use crate::path::given;
-use crate::sharing::check_may_join;
+use crate::sharing::look;
 use crate::{
     App, AppState, Body, Created, Error, Found, NeverDeleted, Patch, Query, Reader, Resource,
     Result, Routes, TextId, Writer,
@@ -213,18 +213,13 @@ async fn update(
     let change = InsightFields::of(&body)?;
     check_names(&app, &caller, Some(&found), &change).await?;
     let id = found.id;
-    let mut joins: Vec<DashboardId> = change.dashboards.clone().unwrap_or_default();
-    joins.retain(|dashboard| !found.dashboards.contains(dashboard));
-    if found.deleted && change.deleted == Some(false) {
-        joins.extend(app.catalog.dashboards_showing(id).await?);
-    }
     let after = Insight {
         query: change.query.clone().unwrap_or(found.query),
         filters: change.filters.clone().unwrap_or(found.filters),
         ..found
     };
-    check_may_join(&app, &caller, &[after], &joins).await?;
-    app.catalog.update_insight(&caller.actor(), viewer, id, change).await?;
+    let looked = look(&app, &caller, &[after]).await?;
+    app.catalog.update_insight(&caller.actor(), viewer, id, change, &looked).await?;
     Ok(Found(shown(&app, &caller, id).await?))
 }
 

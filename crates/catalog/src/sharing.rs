@@ -1,14 +1,16 @@
 //! Links that show a dashboard or an insight to whoever has them.
 
+use std::slice;
+
 use model::{DashboardId, Insight, InsightId, OrganizationSettings, ProjectId, Timestamp, Viewer};
 use serde_json::{Map, Value};
 
 use crate::activity::{Change, ChangeAction};
 use crate::boards::{self, Board, CANNOT_EDIT, project_of};
-use crate::db::{self, Row, Tx, args};
+use crate::db::{Row, Tx, args};
 use crate::edit::Editable;
 use crate::reached::Reached;
-use crate::{Actor, Catalog, Error, Logged, Result, Secret, insights};
+use crate::{Actor, Catalog, Error, Logged, Looked, Result, Secret, insights};
 
 /// What a link may show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,14 +95,18 @@ impl Held {
     }
 
     /// A link shows whole dashboards, so it takes what links to each of their insights would.
-    async fn check_may_show(&self, tx: &mut Tx, viewer: Viewer<'_>) -> Result<()> {
-        let Self::Board(board) = self else { return Ok(()) };
+    async fn check_may_show(&self, tx: &mut Tx, viewer: Viewer<'_>, looked: &Looked) -> Result<()> {
+        let board = match self {
+            Self::Board(board) => board,
+            Self::Insight(insight) => return looked.check(slice::from_ref(insight)),
+        };
         let reached = Reached::on(tx, board, viewer).await?;
-        let mut shown = board.tiles.iter().filter(|tile| !tile.deleted);
-        match shown.all(|tile| reached.check_may_edit(&tile.content).is_ok()) {
-            true => Ok(()),
-            false => Err(Error::Forbidden(CANNOT_SHARE)),
+        let shown: Vec<_> = board.tiles.iter().filter(|tile| !tile.deleted).collect();
+        if !shown.iter().all(|tile| reached.check_may_edit(&tile.content).is_ok()) {
+            return Err(Error::Forbidden(CANNOT_SHARE));
         }
+        let shown = shown.iter().filter_map(|tile| tile.insight()).collect();
+        looked.check(&insights::by_ids(tx, board.project(), None, shown).await?)
     }
 
     async fn log(
@@ -180,27 +186,13 @@ impl Catalog {
         Ok(made)
     }
 
-    /// Whether the link of one of these dashboards is switched on.
-    pub async fn is_any_linked(&self, dashboards: &[DashboardId]) -> Result<bool> {
-        let ids: Vec<db::Value> = dashboards.iter().map(|id| (*id).into()).collect();
-        let sql = "SELECT dashboard_id FROM sharing_configurations \
-                   WHERE enabled AND dashboard_id IN {list}";
-        Ok(!self.db.all_in(sql, args![], &ids).await?.is_empty())
-    }
-
-    /// Dashboards that show an insight, or will again when it is restored.
-    pub async fn dashboards_showing(&self, insight: InsightId) -> Result<Vec<DashboardId>> {
-        let sql = "SELECT dashboard_id FROM dashboard_tiles WHERE insight_id = $1 AND NOT deleted";
-        let rows = self.db.all(sql, args![insight]).await?;
-        rows.iter().map(|row| row.get("dashboard_id")).collect()
-    }
-
     pub async fn update_sharing(
         &self,
         actor: &Actor,
         viewer: Viewer<'_>,
         target: Shareable,
         change: SharingChange,
+        looked: &Looked,
     ) -> Result<Sharing> {
         let project = project_of(actor)?;
         let mut tx = self.db.begin().await?;
@@ -218,7 +210,7 @@ impl Catalog {
             }
         }
         if after.enabled && !before.enabled {
-            held.check_may_show(&mut tx, viewer).await?;
+            held.check_may_show(&mut tx, viewer, looked).await?;
         }
         let (column, id) = target.column();
         let settings = |sharing: &Sharing| sharing.settings.clone().map(Value::Object);
@@ -247,11 +239,12 @@ impl Catalog {
         viewer: Viewer<'_>,
         target: Shareable,
         grace_seconds: i64,
+        looked: &Looked,
     ) -> Result<Sharing> {
         let project = project_of(actor)?;
         let mut tx = self.db.begin().await?;
         let held = Held::take(&mut tx, actor, viewer, target).await?;
-        held.check_may_show(&mut tx, viewer).await?;
+        held.check_may_show(&mut tx, viewer, looked).await?;
         let now = self.clock.now();
         let mut sharing = self.hold_sharing(&mut tx, project, target, now).await?;
         sharing.access_token = Secret::random_base64(TOKEN_BYTES);

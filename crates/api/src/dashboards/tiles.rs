@@ -14,7 +14,7 @@ use super::shape::Detail;
 use super::{Dashboards, shown};
 use crate::body::{lenient_bool, max_bytes, max_chars, present};
 use crate::doc::{Answer, Operation};
-use crate::sharing::check_may_join;
+use crate::sharing::look;
 use crate::{App, Body, Error, Found, Id, Patch, Result, Routes, Writer};
 
 /// Upstream's lengths.
@@ -276,8 +276,8 @@ async fn move_tile(
     let (to, tile) = (DashboardId(to_dashboard), TileId(tile.id));
     let moved =
         app.catalog.insights_to_copy(caller.project.id, from, viewer, Some(&[tile])).await?;
-    check_may_join(&app, &caller, &moved, &[to]).await?;
-    app.catalog.move_tile(&caller.actor(), viewer, (from, to), tile).await?;
+    let looked = look(&app, &caller, &moved).await?;
+    app.catalog.move_tile(&caller.actor(), viewer, (from, to), tile, &looked).await?;
     Ok(Found(shown(&app, &caller, from).await?))
 }
 
@@ -300,8 +300,8 @@ async fn copy_tile(
     let (from, tile) = (DashboardId(from_dashboard_id), TileId(tile_id));
     let copied =
         app.catalog.insights_to_copy(caller.project.id, from, viewer, Some(&[tile])).await?;
-    check_may_join(&app, &caller, &copied, &[to]).await?;
-    app.catalog.copy_tile(&caller.actor(), viewer, (from, to), tile).await?;
+    let looked = look(&app, &caller, &copied).await?;
+    app.catalog.copy_tile(&caller.actor(), viewer, (from, to), tile, &looked).await?;
     Ok(Found(shown(&app, &caller, to).await?))
 }
 

@@ -1,7 +1,10 @@
-//! How long the tokens of a link are good.
+//! How long the tokens of a link are good, and what may come behind one.
 
-use catalog::{Actor, Shareable, SharingChange};
-use model::{Access, DashboardId, Viewer};
+use catalog::{
+    Actor, Among, CANNOT_SHOW, DashboardChange, Error, InsightChange, InsightName, Looked,
+    NewInsight, Result, Shareable, SharingChange, TileChange,
+};
+use model::{Access, DashboardId, Insight, TileId, Viewer, Written};
 
 use crate::store::{Home, Place};
 
@@ -14,7 +17,11 @@ impl Home {
         let (actor, viewer) = self.sharer(&access);
         let change = SharingChange { enabled: Some(true), settings: None };
         let target = Shareable::Dashboard(board);
-        let on = self.catalog.update_sharing(&actor, viewer, target, change).await.unwrap();
+        let on = self
+            .catalog
+            .update_sharing(&actor, viewer, target, change, &Looked::default())
+            .await
+            .unwrap();
         on.access_token.reveal().to_owned()
     }
 
@@ -22,7 +29,10 @@ impl Home {
         let access = Access::default();
         let (actor, viewer) = self.sharer(&access);
         let target = Shareable::Dashboard(board);
-        let renewed = self.catalog.refresh_sharing(&actor, viewer, target, GRACE_SECONDS).await;
+        let renewed = self
+            .catalog
+            .refresh_sharing(&actor, viewer, target, GRACE_SECONDS, &Looked::default())
+            .await;
         renewed.unwrap().access_token.reveal().to_owned()
     }
 
@@ -111,4 +121,68 @@ pub async fn a_token_that_an_older_build_renewed_keeps_its_grace(place: Place) {
     assert_eq!(home.opened(&old).await, Some(Shareable::Dashboard(one)));
     place.clock.advance_seconds(GRACE_SECONDS);
     assert_eq!(home.opened(&old).await, None);
+}
+
+/// Whatever was looked at before, a transaction decides by what is there.
+pub async fn a_link_that_came_on_after_a_look_shows_nothing_more(place: Place) {
+    let home = place.home().await;
+    let (from, to) = (board(&place, 1).await, board(&place, 2).await);
+    let aside = board(&place, 3).await;
+    let access = Access::default();
+    let (actor, viewer) = home.sharer(&access);
+    let catalog = &home.catalog;
+    let id = catalog.create_insight(&actor, viewer, NewInsight::default(), &[from]).await.unwrap();
+    let tile =
+        TileId(place.sql("SELECT CAST(id AS TEXT) FROM dashboard_tiles").await[0].parse().unwrap());
+    let name = InsightName::Id(id);
+    let found = catalog.insight(home.project.id, &name, None, Among::Live).await.unwrap();
+    home.shared(to).await;
+
+    let on = || SharingChange { enabled: Some(true), settings: None };
+    let join = |on: &[DashboardId]| InsightChange {
+        dashboards: Some(on.to_vec()),
+        ..InsightChange::default()
+    };
+    let off = |deleted: bool| DashboardChange {
+        tiles: vec![TileChange { id: Some(tile), deleted: Some(deleted), ..TileChange::default() }],
+        ..DashboardChange::default()
+    };
+    let refused = |result: Result<()>| {
+        assert!(matches!(result, Err(Error::Forbidden(CANNOT_SHOW))), "{result:?}");
+    };
+    let mut asked_otherwise = Looked::default();
+    let query = Some(Written::read(r#"{"kind":"TrendsQuery"}"#).unwrap());
+    asked_otherwise.add(&Insight { query, ..found.clone() });
+    for looked in [&Looked::default(), &asked_otherwise] {
+        refused(catalog.move_tile(&actor, viewer, (from, to), tile, looked).await);
+        refused(catalog.copy_tile(&actor, viewer, (from, to), tile, looked).await);
+        refused(catalog.update_insight(&actor, viewer, id, join(&[from, to]), looked).await);
+        for target in [Shareable::Dashboard(from), Shareable::Insight(id)] {
+            let shared = catalog.update_sharing(&actor, viewer, target, on(), looked).await;
+            refused(shared.map(drop));
+            let renewed = catalog.refresh_sharing(&actor, viewer, target, 1, looked).await;
+            refused(renewed.map(drop));
+        }
+    }
+    let on_boards = "SELECT CAST(dashboard_id AS TEXT) FROM dashboard_tiles ORDER BY dashboard_id";
+    assert_eq!(place.sql(on_boards).await, ["1"]);
+    let links = "SELECT CAST(dashboard_id AS TEXT) FROM sharing_configurations WHERE enabled";
+    assert_eq!(place.sql(links).await, ["2"]);
+    // Where no link is on, nobody needs to look.
+    let none = Looked::default();
+    catalog.copy_tile(&actor, viewer, (from, aside), tile, &none).await.unwrap();
+
+    let mut looked = Looked::default();
+    looked.add(&found);
+    let all = join(&[from, to, aside]);
+    catalog.update_insight(&actor, viewer, id, all, &looked).await.unwrap();
+    catalog.update_dashboard(&actor, viewer, from, off(true), &none).await.unwrap();
+    let target = Shareable::Dashboard(from);
+    catalog.update_sharing(&actor, viewer, target, on(), &none).await.unwrap();
+    refused(catalog.update_dashboard(&actor, viewer, from, off(false), &none).await);
+    catalog.update_dashboard(&actor, viewer, from, off(false), &looked).await.unwrap();
+    let deleted = |deleted| InsightChange { deleted: Some(deleted), ..InsightChange::default() };
+    catalog.update_insight(&actor, viewer, id, deleted(true), &none).await.unwrap();
+    refused(catalog.update_insight(&actor, viewer, id, deleted(false), &none).await);
+    catalog.update_insight(&actor, viewer, id, deleted(false), &looked).await.unwrap();
 }
