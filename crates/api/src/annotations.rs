@@ -144,8 +144,14 @@ async fn update(
     body: Body<AnnotationFields>,
 ) -> Result<Found<Annotation>> {
     let found = seen(&app, &caller, id, body.among()).await?;
+    // Siblings show it; changing it is a matter of the project it lives in.
+    let abroad = match found.project == caller.project.id {
+        true => None,
+        false => Some(caller.elsewhere(&app, found.project).await?),
+    };
+    let home = abroad.as_ref().unwrap_or(&caller);
     let mut change = body.read()?.validate()?;
-    check_place(&app, &caller, &change).await?;
+    check_place(&app, home, &change).await?;
     // Who sends back what they were shown says nothing of what they do not see.
     let shown = found.clone().within(caller.project.id, &caller.sights());
     if shown.dashboard_id != found.dashboard_id && change.dashboard_id == Some(None) {
@@ -154,7 +160,7 @@ async fn update(
     if shown.dashboard_item != found.dashboard_item && change.dashboard_item == Some(None) {
         change.dashboard_item = None;
     }
-    let changed = app.catalog.update_annotation(&caller.actor(), found.id, change).await?;
+    let changed = app.catalog.update_annotation(&home.actor(), found.id, change).await?;
     Ok(Found(changed.within(caller.project.id, &caller.sights())))
 }
 

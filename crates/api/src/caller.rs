@@ -167,11 +167,22 @@ impl<R: Resource, M: Mode> InProject<R, M> {
         app: &AppState,
         token: Option<&str>,
     ) -> Result<Self> {
-        let required = Required { object: R::SCOPE, access: M::ACCESS };
         let credentials = auth::authenticate(parts, app).await?;
         let project = project(parts, app, &credentials, token).await?;
-        let standing =
-            permit(app, &credentials, &project, required.object, required.access).await?;
+        Self::permitted(app, credentials, project).await
+    }
+
+    /// The same caller in another project, who may do there what they may do here.
+    pub(crate) async fn elsewhere(&self, app: &AppState, id: ProjectId) -> Result<Self> {
+        Self::permitted(app, self.credentials.clone(), found(app, id).await?).await
+    }
+
+    async fn permitted(
+        app: &AppState,
+        credentials: Credentials,
+        project: ProjectRow,
+    ) -> Result<Self> {
+        let standing = permit(app, &credentials, &project, R::SCOPE, M::ACCESS).await?;
         let (by_key, rules) = (credentials.is_key(), Arc::new(standing.access));
         let (user, level) = (credentials.user().clone(), standing.level);
         Ok(Self { user, project, level, rules, by_key, credentials, of: PhantomData })

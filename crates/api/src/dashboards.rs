@@ -5,7 +5,7 @@ pub(crate) mod shape;
 mod templates;
 mod tiles;
 
-use catalog::{Among, Contents, Copies, DashboardFilter, NewDashboard, Source};
+use catalog::{Among, Contents, Copies, DashboardFilter, Looked, NewDashboard, Source};
 use model::{CreationMode, DashboardId, ObjectKind, Restriction, Sight, TileId};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
@@ -21,7 +21,7 @@ use crate::doc::{Describe, Operation};
 use crate::insights::answer::{Overrides, question, refresh};
 use crate::insights::check_seen;
 use crate::path::{given, nul, search, switch};
-use crate::sharing::check_may_join;
+use crate::sharing::look;
 use crate::{
     App, AppState, Base, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch,
     Query, Reader, Resource, Result, Routes, Writer,
@@ -203,12 +203,15 @@ async fn update(
     }
     let back = change.tiles.iter().filter(|tile| tile.deleted == Some(false));
     let back: Vec<TileId> = back.filter_map(|tile| tile.id).collect();
-    if !back.is_empty() {
-        let project = caller.project.id;
-        let back = app.catalog.insights_to_copy(project, id, viewer, Some(&back)).await?;
-        check_may_join(&app, &caller, &back, &[id]).await?;
-    }
-    app.catalog.update_dashboard(&caller.actor(), viewer, id, change).await?;
+    let looked = match back.is_empty() {
+        true => Looked::default(),
+        false => {
+            let project = caller.project.id;
+            let back = app.catalog.insights_to_copy(project, id, viewer, Some(&back)).await?;
+            look(&app, &caller, &back).await?
+        }
+    };
+    app.catalog.update_dashboard(&caller.actor(), viewer, id, change, &looked).await?;
     Ok(Found(shown(&app, &caller, id).await?))
 }
 
@@ -222,7 +225,8 @@ async fn check_copied(
 ) -> Result<()> {
     let (project, viewer) = (caller.project.id, caller.viewer());
     for insight in app.catalog.insights_to_copy(project, on, viewer, tiles).await? {
-        if let Some(asked) = question(&insight)? {
+        // What cannot be read asks for nothing.
+        if let Ok(Some(asked)) = question(&insight) {
             check_seen(app, caller, attr, asked).await?;
         }
     }

@@ -18,7 +18,7 @@ use crate::body::{lenient_bool, max_bytes, max_chars, present, tags};
 use crate::caller::InProject;
 use crate::csv::{self, Format, Shown};
 use crate::path::given;
-use crate::sharing::check_may_join;
+use crate::sharing::look;
 use crate::{
     App, AppState, Body, Created, Error, Found, NeverDeleted, Patch, Query, Reader, Resource,
     Result, Routes, TextId, Writer,
@@ -81,8 +81,8 @@ struct InsightFields {
     #[serde(default)]
     order: Patch<i64>,
     /// All the dashboards it is on from now on.
-    #[serde(default)]
-    dashboards: Patch<Vec<i64>>,
+    #[serde(default, deserialize_with = "present")]
+    dashboards: Option<Vec<i64>>,
     #[serde(default, deserialize_with = "present")]
     tags: Option<Vec<String>>,
     #[serde(default, deserialize_with = "lenient_bool")]
@@ -213,18 +213,13 @@ async fn update(
     let change = InsightFields::of(&body)?;
     check_names(&app, &caller, Some(&found), &change).await?;
     let id = found.id;
-    let mut joins: Vec<DashboardId> = change.dashboards.clone().unwrap_or_default();
-    joins.retain(|dashboard| !found.dashboards.contains(dashboard));
-    if found.deleted && change.deleted == Some(false) {
-        joins.extend(app.catalog.dashboards_showing(id).await?);
-    }
     let after = Insight {
         query: change.query.clone().unwrap_or(found.query),
         filters: change.filters.clone().unwrap_or(found.filters),
         ..found
     };
-    check_may_join(&app, &caller, &[after], &joins).await?;
-    app.catalog.update_insight(&caller.actor(), viewer, id, change).await?;
+    let looked = look(&app, &caller, &[after]).await?;
+    app.catalog.update_insight(&caller.actor(), viewer, id, change, &looked).await?;
     Ok(Found(shown(&app, &caller, id).await?))
 }
 
@@ -309,8 +304,7 @@ impl InsightFields {
         if let Patch::Value(description) = &self.description {
             max_chars("description", description, DESCRIPTION_CHARS_MAX)?;
         }
-        let dashboards = self.dashboards.nullable().map(Option::unwrap_or_default);
-        if dashboards.as_ref().is_some_and(|ids| ids.len() > DASHBOARDS_MAX) {
+        if self.dashboards.as_ref().is_some_and(|ids| ids.len() > DASHBOARDS_MAX) {
             let detail = format!("Ensure this field has no more than {DASHBOARDS_MAX} elements.");
             return Err(Error::invalid("dashboards", "max_length", detail));
         }
@@ -327,7 +321,7 @@ impl InsightFields {
             saved: self.saved,
             deleted: self.deleted,
             tags: self.tags.as_deref().map(tags).transpose()?,
-            dashboards: dashboards.map(|ids| ids.into_iter().map(DashboardId).collect()),
+            dashboards: self.dashboards.map(|ids| ids.into_iter().map(DashboardId).collect()),
         })
     }
 }

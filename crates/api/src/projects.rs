@@ -3,7 +3,7 @@
 use catalog::{NewProject, ProjectChange, ProjectRow, Secret};
 use model::{
     Level, ObjectKind, OfProject, OrganizationId, ProjectAccess, ProjectId, ProjectSettings,
-    is_time_zone,
+    Sights, is_time_zone,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
 use crate::body::{WithSettings, max_chars, not_blank, present};
+use crate::caller::InProject;
 use crate::groups::TypeItem;
 use crate::{
     AccountReader, App, Body, Created, Error, Found, Gone, Listing, OrganizationReader,
@@ -108,8 +109,19 @@ struct Project {
 }
 
 impl Project {
+    async fn seen_by<M>(
+        app: &App,
+        caller: &InProject<Projects, M>,
+        row: ProjectRow,
+    ) -> Result<Self> {
+        Self::seen(app, row, caller.level, &caller.sights()).await
+    }
+
     /// The project as somebody of that level sees it.
-    async fn seen(app: &App, row: ProjectRow, level: Level) -> Result<Self> {
+    async fn seen(app: &App, mut row: ProjectRow, level: Level, seen: &Sights) -> Result<Self> {
+        if is_primary_hidden(app, &row, seen).await? {
+            row.settings.reset(PRIMARY);
+        }
         let administrates = level >= Level::Admin;
         let (secret, backup) = match administrates {
             true => app.catalog.secrets(&row)?,
@@ -136,6 +148,18 @@ impl Project {
             is_pending_deletion: false,
         })
     }
+}
+
+async fn is_primary_hidden(app: &App, row: &ProjectRow, seen: &Sights) -> Result<bool> {
+    match row.settings.get(PRIMARY).as_i64() {
+        Some(id) => is_hidden(app, row, id, seen).await,
+        None => Ok(false),
+    }
+}
+
+async fn is_hidden(app: &App, row: &ProjectRow, dashboard: i64, seen: &Sights) -> Result<bool> {
+    let hidden = app.catalog.hidden(row.id, ObjectKind::Dashboard, &[dashboard], seen).await?;
+    Ok(!hidden.is_empty())
 }
 
 async fn list(
@@ -200,11 +224,11 @@ async fn create(
         settings,
     };
     let row = app.catalog.create_project(&caller.actor(), new).await?;
-    Project::seen(&app, row, caller.level).await.map(Created)
+    Project::seen(&app, row, caller.level, &Sights::default()).await.map(Created)
 }
 
 async fn read(caller: Reader<Projects>, app: App) -> Result<Found<Project>> {
-    Project::seen(&app, caller.project, caller.level).await.map(Found)
+    Project::seen_by(&app, &caller, caller.project.clone()).await.map(Found)
 }
 
 async fn update(
@@ -213,7 +237,7 @@ async fn update(
     app: App,
     body: Body<ProjectBody>,
 ) -> Result<Found<Project>> {
-    let WithSettings { fields, settings } = body.read_with_settings()?;
+    let WithSettings { fields, mut settings } = body.read_with_settings()?;
     if whole.0 && fields.name.is_none() {
         return Err(Error::required("name"));
     }
@@ -222,17 +246,20 @@ async fn update(
     if settings.given(ACCESS_CONTROL).is_some_and(|wanted| *wanted != is_private) {
         caller.require_administrator()?;
     }
-    let primary = settings.given(PRIMARY).filter(|id| **id != caller.project.settings.get(PRIMARY));
-    if let Some(id) = primary.and_then(Value::as_i64) {
-        let (kind, seen) = (ObjectKind::Dashboard, caller.sights());
-        if !app.catalog.hidden(caller.project.id, kind, &[id], &seen).await?.is_empty() {
+    let (project, seen) = (&caller.project, caller.sights());
+    match settings.given(PRIMARY).map(Value::as_i64) {
+        // Also where it is that one already: who does not see it cannot try numbers until one fits.
+        Some(Some(id)) if is_hidden(&app, project, id, &seen).await? => {
             let detail = format!("Invalid pk \"{id}\" - object does not exist.");
             return Err(Error::invalid(PRIMARY, "does_not_exist", detail));
         }
+        // Who sends back what they were shown says nothing of what they do not see.
+        Some(None) if is_primary_hidden(&app, project, &seen).await? => settings.leave(PRIMARY),
+        _ => {}
     }
     let change = ProjectChange { name: fields.name, timezone: fields.timezone, settings };
     let row = app.catalog.update_project(&caller.actor(), caller.project.id, change).await?;
-    Project::seen(&app, row, caller.level).await.map(Found)
+    Project::seen_by(&app, &caller, row).await.map(Found)
 }
 
 async fn destroy(caller: Writer<Projects>, app: App) -> Result<Gone> {
@@ -244,19 +271,19 @@ async fn destroy(caller: Writer<Projects>, app: App) -> Result<Gone> {
 async fn reset_token(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
     caller.require_administrator()?;
     let row = app.catalog.reset_token(&caller.actor(), caller.project.id).await?;
-    Project::seen(&app, row, caller.level).await.map(Found)
+    Project::seen_by(&app, &caller, row).await.map(Found)
 }
 
 async fn rotate_secret_token(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
     caller.require_administrator()?;
     let row = app.catalog.rotate_secret(&caller.actor(), caller.project.id).await?;
-    Project::seen(&app, row, caller.level).await.map(Found)
+    Project::seen_by(&app, &caller, row).await.map(Found)
 }
 
 async fn delete_secret_token_backup(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
     caller.require_administrator()?;
     let row = app.catalog.delete_secret_backup(&caller.actor(), caller.project.id).await?;
-    Project::seen(&app, row, caller.level).await.map(Found)
+    Project::seen_by(&app, &caller, row).await.map(Found)
 }
 
 async fn activity(

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use catalog::{Among, Shareable, Sharing, SharingChange};
+use catalog::{Among, CANNOT_SHOW, Looked, Shareable, Sharing, SharingChange};
 use model::{Dashboard, DashboardId, Insight, Timestamp};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -50,9 +50,8 @@ struct Shown {
 struct Linked {
     target: Shareable,
     is_seen: bool,
+    looked: Looked,
 }
-
-const CANNOT_SHOW: &str = "A link would show what is hidden from you.";
 
 impl Linked {
     async fn dashboard<M>(
@@ -62,11 +61,7 @@ impl Linked {
     ) -> Result<Self> {
         let (target, user) = (Shareable::Dashboard(found.head.id), caller.user.user.id);
         let view = app.catalog.dashboard_view(found, Some(user), &caller.sights()).await?;
-        let mut is_seen = true;
-        for insight in view.insights.values() {
-            is_seen = is_seen && sees(app, caller, insight).await?;
-        }
-        Ok(Self { target, is_seen })
+        Self::showing(app, caller, target, view.insights.values()).await
     }
 
     async fn insight<M>(
@@ -74,8 +69,23 @@ impl Linked {
         caller: &InProject<Sharings, M>,
         found: Insight,
     ) -> Result<Self> {
-        let is_seen = sees(app, caller, &found).await?;
-        Ok(Self { target: Shareable::Insight(found.id), is_seen })
+        Self::showing(app, caller, Shareable::Insight(found.id), [&found]).await
+    }
+
+    async fn showing<'a, M>(
+        app: &AppState,
+        caller: &InProject<Sharings, M>,
+        target: Shareable,
+        insights: impl IntoIterator<Item = &'a Insight>,
+    ) -> Result<Self> {
+        let (mut is_seen, mut looked) = (true, Looked::default());
+        for insight in insights {
+            match sees(app, caller, insight).await? {
+                true => looked.add(insight),
+                false => is_seen = false,
+            }
+        }
+        Ok(Self { target, is_seen, looked })
     }
 
     /// For whoever is about to change it: they must be allowed to edit it.
@@ -117,21 +127,18 @@ impl Linked {
 
 /// Insights that are put on dashboards are shown by their links at once, so that takes what
 /// switching a link on does.
-pub(crate) async fn check_may_join<R, M>(
+pub(crate) async fn look<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
     insights: &[Insight],
-    dashboards: &[DashboardId],
-) -> Result<()> {
-    if insights.is_empty() || !app.catalog.is_any_linked(dashboards).await? {
-        return Ok(());
-    }
+) -> Result<Looked> {
+    let mut looked = Looked::default();
     for insight in insights {
-        if !sees(app, caller, insight).await? {
-            return Err(Error::forbidden(CANNOT_SHOW));
+        if sees(app, caller, insight).await? {
+            looked.add(insight);
         }
     }
-    Ok(())
+    Ok(looked)
 }
 
 async fn sees<R, M>(app: &AppState, caller: &InProject<R, M>, insight: &Insight) -> Result<bool> {
@@ -214,7 +221,8 @@ async fn change(
         linked.check_seen()?;
     }
     let (actor, viewer) = (caller.actor(), caller.viewer());
-    let changed = app.catalog.update_sharing(&actor, viewer, linked.target, change).await?;
+    let (target, looked) = (linked.target, &linked.looked);
+    let changed = app.catalog.update_sharing(&actor, viewer, target, change, looked).await?;
     Ok(Changed::Done(linked.shown(changed)))
 }
 
@@ -230,8 +238,9 @@ async fn renew(caller: Writer<Sharings>, app: &AppState, target: Target) -> Resu
     let linked = Linked::editable(app, &caller, target).await?;
     linked.check_seen()?;
     let (actor, viewer) = (caller.actor(), caller.viewer());
+    let (target, looked) = (linked.target, &linked.looked);
     let grace = app.settings.sharing_grace_seconds;
-    let renewed = app.catalog.refresh_sharing(&actor, viewer, linked.target, grace).await?;
+    let renewed = app.catalog.refresh_sharing(&actor, viewer, target, grace, looked).await?;
     Ok(Found(linked.shown(renewed)))
 }
 

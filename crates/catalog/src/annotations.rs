@@ -246,6 +246,7 @@ impl Catalog {
         Ok(annotation)
     }
 
+    /// For whoever acts where it lives.
     pub async fn update_annotation(
         &self,
         actor: &Actor,
@@ -263,10 +264,9 @@ impl Catalog {
             set(&mut annotation.deleted, change.deleted);
             check_place(annotation)
         };
-        let edited = self.edit_in(&mut tx, actor, id, apply).await?;
-        // Once more, for the names of where it is now; it may be seen only at home by now.
-        let home = Actor { project: Some(edited.project), ..*actor };
-        let annotation = Annotation::lock(&mut tx, &home, id).await?;
+        self.edit_in(&mut tx, actor, id, apply).await?;
+        // Once more, for the names of where it is now.
+        let annotation = Annotation::lock(&mut tx, actor, id).await?;
         tx.commit().await?;
         Ok(annotation)
     }

@@ -20,7 +20,9 @@ use crate::insight_making::{self, Shown, Source};
 use crate::reached::Reached;
 use crate::tile_changes::{NewTile, TileChange, TileCopy};
 use crate::tiles::{Content, TILES_MAX, TileState, Writing};
-use crate::{Actor, Catalog, Error, Logged, NewInsight, Result, dashboards, projects, tags, tiles};
+use crate::{
+    Actor, Catalog, Error, Logged, Looked, NewInsight, Result, dashboards, projects, tags, tiles,
+};
 
 pub struct NewDashboard {
     pub name: Option<String>,
@@ -327,6 +329,7 @@ impl Catalog {
         viewer: Viewer<'_>,
         id: DashboardId,
         change: DashboardChange,
+        looked: &Looked,
     ) -> Result<()> {
         let (deletes, restores) = (change.deleted == Some(true), change.deleted == Some(false));
         let with_insights = change.delete_insights;
@@ -341,7 +344,8 @@ impl Catalog {
             was_deleted = board.is_deleted();
             board.apply(change, viewer, &reached, &copies)
         };
-        self.edit_in(&mut tx, actor, id, apply).await?;
+        let after = self.edit_in(&mut tx, actor, id, apply).await?;
+        looked.check_joining(&mut tx, project, after.back_since(&before), &[id]).await?;
         if deletes && !was_deleted {
             if with_insights {
                 let lonely = reached.editable(insight_making::only_on(&mut tx, id).await?);
@@ -366,6 +370,7 @@ impl Catalog {
         viewer: Viewer<'_>,
         (from, to): (DashboardId, DashboardId),
         tile: TileId,
+        looked: &Looked,
     ) -> Result<()> {
         let refused = || Error::refused(None, "Invalid request data for moving tile.");
         let mut tx = self.db.begin().await?;
@@ -377,6 +382,8 @@ impl Catalog {
         let target = live(&mut tx, actor, to).await?;
         target.check_may_edit(viewer, CANNOT_EDIT_DESTINATION)?;
         reached.check_may_edit(&moved.content)?;
+        let shown = moved.insight().into_iter().collect();
+        looked.check_joining(&mut tx, before.project(), shown, &[to]).await?;
         let same = |other: &&TileState| shows_same(&other.content, &moved.content);
         if let Some(there) = target.tiles.iter().find(same) {
             if !there.deleted || from == to {
@@ -403,6 +410,7 @@ impl Catalog {
         viewer: Viewer<'_>,
         (from, to): (DashboardId, DashboardId),
         tile: TileId,
+        looked: &Looked,
     ) -> Result<()> {
         if from == to {
             return Err(Error::refused(None, "Cannot copy a tile to the dashboard it is on."));
@@ -420,6 +428,8 @@ impl Catalog {
         }
         // Whoever has it on a dashboard of their own may show it to everybody.
         reached.check_may_edit(&copied.content)?;
+        let shown = copied.insight().into_iter().collect();
+        looked.check_joining(&mut tx, source.project(), shown, &[to]).await?;
         let apply = |board: &mut Board, _| {
             board.check_may_edit(viewer, CANNOT_EDIT)?;
             let same = |other: &&mut TileState| shows_same(&other.content, &copied.content);

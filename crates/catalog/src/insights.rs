@@ -15,7 +15,9 @@ use crate::db::{Row, Tx, args};
 use crate::dialect::placeholders;
 use crate::edit::{Among, Editable, set};
 use crate::tiles::TILES_MAX;
-use crate::{Actor, Catalog, Error, Logged, Result, dashboards, insight_making, tags, users};
+use crate::{
+    Actor, Catalog, Error, Logged, Looked, Result, dashboards, insight_making, tags, users,
+};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NewInsight {
@@ -355,6 +357,7 @@ impl Catalog {
         viewer: Viewer<'_>,
         id: InsightId,
         change: InsightChange,
+        looked: &Looked,
     ) -> Result<()> {
         let project = project_of(actor)?;
         let mut tx = self.db.begin().await?;
@@ -412,12 +415,26 @@ impl Catalog {
             Ok(())
         };
         let edited = self.edit_in(&mut tx, actor, id, apply).await?;
+        let joins = match before.deleted && !edited.deleted {
+            true => showing(&mut tx, id).await?,
+            false => {
+                let is_new = |on: &&DashboardId| !before.dashboards.contains(on);
+                edited.dashboards.iter().filter(is_new).copied().collect()
+            }
+        };
+        looked.check_joining(&mut tx, project, vec![id], &joins).await?;
         if Some(edited.updated_at) == changed_at {
             let sql = "UPDATE insights SET last_modified_by = $2 WHERE id = $1";
             tx.run(sql, args![id, actor.user]).await?;
         }
         tx.commit().await
     }
+}
+
+/// Dashboards that show an insight, also those that will when they are restored.
+async fn showing(tx: &mut Tx, insight: InsightId) -> Result<Vec<DashboardId>> {
+    let sql = "SELECT dashboard_id FROM dashboard_tiles WHERE insight_id = $1 AND NOT deleted";
+    tx.all(sql, args![insight]).await?.iter().map(|row| row.get("dashboard_id")).collect()
 }
 
 /// New dashboards of an insight must be within sight, and the viewer must be allowed to edit them.

@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_usage.sql"),
     include_str!("migrations/0007_access.sql"),
     include_str!("migrations/0008_tiles.sql"),
+    include_str!("migrations/0009_tokens.sql"),
 ];
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 

@@ -1,14 +1,16 @@
 //! Links that show a dashboard or an insight to whoever has them.
 
+use std::slice;
+
 use model::{DashboardId, Insight, InsightId, OrganizationSettings, ProjectId, Timestamp, Viewer};
 use serde_json::{Map, Value};
 
 use crate::activity::{Change, ChangeAction};
 use crate::boards::{self, Board, CANNOT_EDIT, project_of};
-use crate::db::{self, Row, Tx, args};
+use crate::db::{Row, Tx, args};
 use crate::edit::Editable;
 use crate::reached::Reached;
-use crate::{Actor, Catalog, Error, Logged, Result, Secret, insights};
+use crate::{Actor, Catalog, Error, Logged, Looked, Result, Secret, insights};
 
 /// What a link may show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +45,8 @@ pub struct Shared {
 
 /// Upstream's: 30 characters, 176 bits.
 const TOKEN_BYTES: usize = 22;
+/// Ours, of one link: whoever renews it more often than that within the grace loses the oldest.
+const RENEWED_MAX: i64 = 100;
 pub(crate) const SHARING_ALLOWED: &str = "allow_publicly_shared_resources";
 const COLUMNS: &str = "created_at, enabled, settings, token_sealed";
 const CANNOT_SHARE: &str =
@@ -91,14 +95,18 @@ impl Held {
     }
 
     /// A link shows whole dashboards, so it takes what links to each of their insights would.
-    async fn check_may_show(&self, tx: &mut Tx, viewer: Viewer<'_>) -> Result<()> {
-        let Self::Board(board) = self else { return Ok(()) };
+    async fn check_may_show(&self, tx: &mut Tx, viewer: Viewer<'_>, looked: &Looked) -> Result<()> {
+        let board = match self {
+            Self::Board(board) => board,
+            Self::Insight(insight) => return looked.check(slice::from_ref(insight)),
+        };
         let reached = Reached::on(tx, board, viewer).await?;
-        let mut shown = board.tiles.iter().filter(|tile| !tile.deleted);
-        match shown.all(|tile| reached.check_may_edit(&tile.content).is_ok()) {
-            true => Ok(()),
-            false => Err(Error::Forbidden(CANNOT_SHARE)),
+        let shown: Vec<_> = board.tiles.iter().filter(|tile| !tile.deleted).collect();
+        if !shown.iter().all(|tile| reached.check_may_edit(&tile.content).is_ok()) {
+            return Err(Error::Forbidden(CANNOT_SHARE));
         }
+        let shown = shown.iter().filter_map(|tile| tile.insight()).collect();
+        looked.check(&insights::by_ids(tx, board.project(), None, shown).await?)
     }
 
     async fn log(
@@ -178,27 +186,13 @@ impl Catalog {
         Ok(made)
     }
 
-    /// Whether the link of one of these dashboards is switched on.
-    pub async fn is_any_linked(&self, dashboards: &[DashboardId]) -> Result<bool> {
-        let ids: Vec<db::Value> = dashboards.iter().map(|id| (*id).into()).collect();
-        let sql = "SELECT dashboard_id FROM sharing_configurations \
-                   WHERE enabled AND dashboard_id IN {list}";
-        Ok(!self.db.all_in(sql, args![], &ids).await?.is_empty())
-    }
-
-    /// Dashboards that show an insight, or will again when it is restored.
-    pub async fn dashboards_showing(&self, insight: InsightId) -> Result<Vec<DashboardId>> {
-        let sql = "SELECT dashboard_id FROM dashboard_tiles WHERE insight_id = $1 AND NOT deleted";
-        let rows = self.db.all(sql, args![insight]).await?;
-        rows.iter().map(|row| row.get("dashboard_id")).collect()
-    }
-
     pub async fn update_sharing(
         &self,
         actor: &Actor,
         viewer: Viewer<'_>,
         target: Shareable,
         change: SharingChange,
+        looked: &Looked,
     ) -> Result<Sharing> {
         let project = project_of(actor)?;
         let mut tx = self.db.begin().await?;
@@ -216,7 +210,7 @@ impl Catalog {
             }
         }
         if after.enabled && !before.enabled {
-            held.check_may_show(&mut tx, viewer).await?;
+            held.check_may_show(&mut tx, viewer, looked).await?;
         }
         let (column, id) = target.column();
         let settings = |sharing: &Sharing| sharing.settings.clone().map(Value::Object);
@@ -238,30 +232,40 @@ impl Catalog {
         Ok(after)
     }
 
-    /// A new token; the one before it is good for a while, so that pages can follow.
+    /// A new token; those before it are each good for a while, so that pages can follow.
     pub async fn refresh_sharing(
         &self,
         actor: &Actor,
         viewer: Viewer<'_>,
         target: Shareable,
         grace_seconds: i64,
+        looked: &Looked,
     ) -> Result<Sharing> {
         let project = project_of(actor)?;
         let mut tx = self.db.begin().await?;
         let held = Held::take(&mut tx, actor, viewer, target).await?;
-        held.check_may_show(&mut tx, viewer).await?;
+        held.check_may_show(&mut tx, viewer, looked).await?;
         let now = self.clock.now();
         let mut sharing = self.hold_sharing(&mut tx, project, target, now).await?;
         sharing.access_token = Secret::random_base64(TOKEN_BYTES);
         let (column, id) = target.column();
+        tx.run("DELETE FROM sharing_tokens WHERE expires_at <= $1", args![now]).await?;
         let sql = format!(
-            "UPDATE sharing_configurations SET previous_hash = token_hash, \
-             previous_expires_at = $2, token_hash = $3, token_sealed = $4 WHERE {column} = $1"
+            "INSERT INTO sharing_tokens (sharing_id, token_hash, expires_at) \
+             SELECT id, token_hash, $2 FROM sharing_configurations WHERE {column} = $1 \
+             RETURNING sharing_id"
         );
+        let row = tx.one(sql, args![id, now.plus_seconds(grace_seconds)]).await?;
+        let link: i64 = row.get("sharing_id")?;
+        let sql = "DELETE FROM sharing_tokens WHERE sharing_id = $1 AND id NOT IN \
+                   (SELECT id FROM sharing_tokens WHERE sharing_id = $1 \
+                   ORDER BY id DESC LIMIT $2)";
+        tx.run(sql, args![link, RENEWED_MAX]).await?;
         let token = &sharing.access_token;
         let sealed = self.vault.seal(token)?;
-        let expires_at = now.plus_seconds(grace_seconds);
-        tx.run(sql, args![id, expires_at, token.hash(), sealed]).await?;
+        let sql = "UPDATE sharing_configurations SET token_hash = $2, token_sealed = $3 \
+                   WHERE id = $1";
+        tx.run(sql, args![link, token.hash(), sealed]).await?;
         held.log(&mut tx, actor, "access token refreshed", None, now).await?;
         tx.commit().await?;
         Ok(sharing)
@@ -275,7 +279,8 @@ impl Catalog {
                    JOIN projects p ON p.id = s.project_id \
                    JOIN organizations o ON o.id = p.organization_id \
                    WHERE s.enabled AND p.deleted_at IS NULL AND o.deleted_at IS NULL \
-                   AND (s.token_hash = $1 OR (s.previous_hash = $1 AND s.previous_expires_at > $2))";
+                   AND (s.token_hash = $1 OR s.id IN (SELECT t.sharing_id FROM sharing_tokens t \
+                   WHERE t.token_hash = $1 AND t.expires_at > $2))";
         let hash = Secret::given(token).hash();
         let Some(row) = self.db.optional(sql, args![hash, self.clock.now()]).await? else {
             return Ok(None);

@@ -164,6 +164,14 @@ impl Board {
         &mut self.tiles[last]
     }
 
+    /// Insights whose tiles had been taken off.
+    pub(crate) fn back_since(&self, before: &Self) -> Vec<InsightId> {
+        let off = before.tiles.iter().filter(|tile| tile.deleted);
+        let off: HashSet<InsightId> = off.filter_map(TileState::insight).collect();
+        let shown = self.tiles.iter().filter(|tile| !tile.deleted);
+        shown.filter_map(TileState::insight).filter(|id| off.contains(id)).collect()
+    }
+
     /// The insights that copies of these tiles would show.
     pub(crate) fn insights_on(&self, copied: &[TileCopy]) -> Vec<InsightId> {
         let is_copied = |tile: &&TileState| copied.iter().any(|copy| tile.id == Some(copy.id));

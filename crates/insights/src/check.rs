@@ -24,10 +24,6 @@ const PROJECT: ProjectId = ProjectId(0);
 impl Insight {
     /// Whether it can be answered; what it names may still be missing.
     pub fn check(&self) -> Result<()> {
-        // People keep funnels that they have only begun.
-        if matches!(self, Self::Funnels(funnel) if funnel.nodes().len() < 2) {
-            return Ok(());
-        }
         // Other dates may be put on top of its own.
         let soon = Overrides { date_from: Some("-1h".into()), ..Overrides::default() };
         let mut asked = self.clone();

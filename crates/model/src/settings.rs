@@ -234,6 +234,11 @@ impl<T: Table> Settings<T> {
         self.get(name) == Value::Bool(true)
     }
 
+    /// Back to its default.
+    pub fn reset(&mut self, name: &str) {
+        self.changed.remove(name);
+    }
+
     pub fn apply(&mut self, change: SettingsChange<T>) {
         for (name, value) in change.given {
             self.changed.remove(&name);
@@ -248,6 +253,11 @@ impl<T: Table> SettingsChange<T> {
     /// The value that was sent for a setting.
     pub fn given(&self, name: &str) -> Option<&Value> {
         self.given.get(name)
+    }
+
+    /// As if nothing had been sent for a setting.
+    pub fn leave(&mut self, name: &str) {
+        self.given.remove(name);
     }
 
     /// The known settings of an object somebody sent; the first that does not fit is named.

@@ -1,9 +1,11 @@
 //! A JSON object as somebody wrote it: its keys in their order, its numbers digit for digit.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::ops::Deref;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Result, Value};
@@ -15,9 +17,13 @@ pub struct Written {
 }
 
 impl Written {
-    /// Spaces between its parts mean nothing, nor do ways to spell a letter.
+    /// Spaces between its parts mean nothing, nor do ways to spell a letter. Of a key that is there
+    /// twice the last counts, and is kept.
     pub fn read(text: &str) -> Result<Self> {
-        Self::kept(tidied(text)?)
+        let read = Self::kept(tidied(text)?)?;
+        let Keys(written) = serde_json::from_str(read.text())?;
+        let known = read.fields.len() + read.fields.values().map(keys).sum::<usize>();
+        if written == known { Ok(read) } else { Ok(read.fields.into()) }
     }
 
     /// One that was read before.
@@ -40,6 +46,63 @@ impl Written {
         if fields != self.fields {
             *self = fields.into();
         }
+    }
+}
+
+fn keys(value: &Value) -> usize {
+    match value {
+        Value::Object(fields) => fields.len() + fields.values().map(keys).sum::<usize>(),
+        Value::Array(items) => items.iter().map(keys).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// How many keys a text has, at all depths and as often as they are there.
+struct Keys(usize);
+
+impl<'de> Deserialize<'de> for Keys {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(KeyCounter).map(Self)
+    }
+}
+
+struct KeyCounter;
+
+macro_rules! has_none {
+    ($($method:ident: $type:ty),*) => {$(
+        fn $method<E>(self, _: $type) -> std::result::Result<usize, E> {
+            Ok(0)
+        }
+    )*};
+}
+
+impl<'de> Visitor<'de> for KeyCounter {
+    type Value = usize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    has_none!(visit_bool: bool, visit_i64: i64, visit_u64: u64, visit_f64: f64, visit_str: &str);
+
+    fn visit_unit<E>(self) -> std::result::Result<usize, E> {
+        Ok(0)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> std::result::Result<usize, A::Error> {
+        let mut count = 0;
+        while let Some(Keys(below)) = items.next_element()? {
+            count += below;
+        }
+        Ok(count)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> std::result::Result<usize, A::Error> {
+        let mut count = 0;
+        while let Some((IgnoredAny, Keys(below))) = fields.next_entry()? {
+            count += 1 + below;
+        }
+        Ok(count)
     }
 }
 
@@ -118,6 +181,20 @@ mod tests {
         assert_eq!(Written::kept(tidy.to_owned()).unwrap(), read);
         for wrong in ["", "[]", "5", "{\"a\"", "{\"\\ud800\":1}"] {
             assert!(Written::read(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn of_a_key_that_is_there_twice_the_last_counts_and_is_kept() {
+        for (text, kept) in [
+            (r#"{"a":1,"b":2,"a":3}"#, r#"{"a":3,"b":2}"#),
+            (
+                r#"{"b":[null,{"x":{"k":1,"\u006b":[2]}}],"a":true}"#,
+                r#"{"a":true,"b":[null,{"x":{"k":[2]}}]}"#,
+            ),
+            (r#"{"a":{"k":1},"b":{"k":1.50}}"#, r#"{"a":{"k":1},"b":{"k":1.50}}"#),
+        ] {
+            assert_eq!(Written::read(text).unwrap().text(), kept);
         }
     }
 }

@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use catalog::{ContentChange, DashboardChange, TILES_MAX, TileChange, TileCopy};
 use model::{Button, ButtonPlacement, ButtonStyle, DashboardId, NoteId, TileId};
 use schemars::{JsonSchema, SchemaGenerator};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -13,7 +14,7 @@ use super::shape::Detail;
 use super::{Dashboards, shown};
 use crate::body::{lenient_bool, max_bytes, max_chars, present};
 use crate::doc::{Answer, Operation};
-use crate::sharing::check_may_join;
+use crate::sharing::look;
 use crate::{App, Body, Error, Found, Id, Patch, Result, Routes, Writer};
 
 /// Upstream's lengths.
@@ -61,10 +62,13 @@ struct CopyFields {
 struct TileFields {
     #[serde(default)]
     id: Patch<i64>,
+    /// An empty object says nothing.
     #[serde(default)]
-    text: Patch<NoteFields>,
+    #[schemars(with = "Option<NoteFields>")]
+    text: Patch<Map<String, Value>>,
     #[serde(default)]
-    button_tile: Patch<ButtonFields>,
+    #[schemars(with = "Option<ButtonFields>")]
+    button_tile: Patch<Map<String, Value>>,
     #[serde(default, deserialize_with = "lenient_bool")]
     deleted: Option<bool>,
     #[serde(default)]
@@ -138,10 +142,17 @@ impl TileFields {
         let filters = self.filters_overrides.nullable().map(Option::unwrap_or_default);
         let check = |filters| check_filters(&format!("{attr}__filters_overrides"), filters);
         filters.as_ref().map(check).transpose()?;
-        let content = match (self.text, self.button_tile) {
-            (Patch::Value(note), _) => note.validate(attr)?,
-            (_, Patch::Value(button)) => button.validate(&format!("{attr}__button_tile"))?,
-            _ => None,
+        let content = match (filled(self.text), filled(self.button_tile)) {
+            (Some(note), _) => {
+                let attr = format!("{attr}__text");
+                Some(within::<NoteFields>(&attr, note)?.validate(&attr)?)
+            }
+            (None, Some(button)) => {
+                let attr = format!("{attr}__button_tile");
+                let button = within::<ButtonFields>(&attr, button)?.button(&attr)?;
+                Some(ContentChange::Button(button))
+            }
+            (None, None) => None,
         };
         let is_new = content.is_some();
         let change = TileChange {
@@ -169,26 +180,20 @@ impl TileFields {
 }
 
 impl NoteFields {
-    fn validate(self, attr: &str) -> Result<Option<ContentChange>> {
+    fn validate(self, attr: &str) -> Result<ContentChange> {
+        let attr = format!("{attr}__body");
         if let Some(body) = &self.body {
-            check_note(&format!("{attr}__text__body"), body)?;
+            check_note(&attr, body)?;
         }
-        Ok(match (self.id.given(), self.body) {
-            (Some(id), body) => Some(ContentChange::Note(NoteId(id), body)),
-            (None, Some(body)) => Some(ContentChange::NewNote(body)),
-            (None, None) => None,
-        })
+        match (self.id.given(), self.body) {
+            (Some(id), body) => Ok(ContentChange::Note(NoteId(id), body)),
+            (None, Some(body)) => Ok(ContentChange::NewNote(body)),
+            (None, None) => Err(Error::required(attr)),
+        }
     }
 }
 
 impl ButtonFields {
-    fn validate(self, attr: &str) -> Result<Option<ContentChange>> {
-        if self.url.is_none() && self.text.is_none() {
-            return Ok(None);
-        }
-        Ok(Some(ContentChange::Button(self.button(attr)?)))
-    }
-
     pub(super) fn button(self, attr: &str) -> Result<Button> {
         let url = self.url.ok_or_else(|| Error::required(format!("{attr}__url")))?;
         let text = self.text.ok_or_else(|| Error::required(format!("{attr}__text")))?;
@@ -207,6 +212,15 @@ impl ButtonFields {
             (self.placement.unwrap_or_default(), self.style.unwrap_or_default());
         Ok(Button { url, text, placement, style })
     }
+}
+
+fn filled(sent: Patch<Map<String, Value>>) -> Option<Map<String, Value>> {
+    sent.given().filter(|fields| !fields.is_empty())
+}
+
+/// What a field holds.
+fn within<T: DeserializeOwned>(attr: &str, fields: Map<String, Value>) -> Result<T> {
+    Ok(model::read(&Value::Object(fields)).map_err(|why| why.under(attr))?)
 }
 
 pub(super) fn check_note(attr: &str, body: &str) -> Result<()> {
@@ -262,8 +276,8 @@ async fn move_tile(
     let (to, tile) = (DashboardId(to_dashboard), TileId(tile.id));
     let moved =
         app.catalog.insights_to_copy(caller.project.id, from, viewer, Some(&[tile])).await?;
-    check_may_join(&app, &caller, &moved, &[to]).await?;
-    app.catalog.move_tile(&caller.actor(), viewer, (from, to), tile).await?;
+    let looked = look(&app, &caller, &moved).await?;
+    app.catalog.move_tile(&caller.actor(), viewer, (from, to), tile, &looked).await?;
     Ok(Found(shown(&app, &caller, from).await?))
 }
 
@@ -286,8 +300,8 @@ async fn copy_tile(
     let (from, tile) = (DashboardId(from_dashboard_id), TileId(tile_id));
     let copied =
         app.catalog.insights_to_copy(caller.project.id, from, viewer, Some(&[tile])).await?;
-    check_may_join(&app, &caller, &copied, &[to]).await?;
-    app.catalog.copy_tile(&caller.actor(), viewer, (from, to), tile).await?;
+    let looked = look(&app, &caller, &copied).await?;
+    app.catalog.copy_tile(&caller.actor(), viewer, (from, to), tile, &looked).await?;
     Ok(Found(shown(&app, &caller, to).await?))
 }
 

@@ -10,4 +10,5 @@ pub mod lists;
 pub mod people;
 pub mod projects;
 pub mod schema;
+pub mod sharing;
 pub mod warnings;

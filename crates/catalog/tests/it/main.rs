@@ -39,6 +39,11 @@ contract! {
         what_an_older_build_deleted_keeps_its_tiles,
         the_first_start_happens_once,
         one_server_owns_a_postgres_catalog;
+    sharing:
+        every_token_before_the_present_one_has_its_own_grace,
+        of_too_many_renewed_tokens_the_oldest_goes,
+        a_token_that_an_older_build_renewed_keeps_its_grace,
+        a_link_that_came_on_after_a_look_shows_nothing_more;
     concurrency:
         fifty_writers_of_one_row_lose_nothing,
         fifty_writers_of_different_rows_all_succeed,

@@ -10,6 +10,8 @@ use crate::harness::{Store, both};
 both! {
     what_is_drawn_on_something_hidden_is_hidden_with_it,
     the_log_and_refusals_tell_no_number_of_what_is_hidden,
+    a_first_page_that_is_hidden_is_none_and_stays,
+    what_others_wrote_is_shown_as_written_and_may_be_sent_back,
 }
 
 const ANNOTATIONS: &str = "/api/projects/1/annotations/";
@@ -101,4 +103,84 @@ fn the_log_and_refusals_tell_no_number_of_what_is_hidden(store: Store) {
     let refused = again();
     assert_eq!(refused["code"], "unique");
     assert_eq!(refused["detail"], "This project already has an action with this name");
+}
+
+fn a_first_page_that_is_hidden_is_none_and_stays(store: Store) {
+    const PROJECT: &str = "/api/projects/1/";
+    let world = World::new(store);
+    let server = &world.server;
+    let [open, secret] = ["open", "secret"].map(|name| create(server, json!({ "name": name })));
+    let first = |board: &Value| json!({ "primary_dashboard": board["id"] });
+    server.patch(PROJECT, first(&secret)).expect(200);
+    assert_eq!(world.get(PROJECT).json()["primary_dashboard"], secret["id"]);
+    world.limit(DASHBOARDS, &secret, "none");
+    let kept = |expected: &Value| {
+        assert_eq!(server.get(PROJECT).json()["primary_dashboard"], *expected);
+    };
+
+    let organization = server.get("/api/organizations/@current/").json()["id"].clone();
+    let within = format!("/api/organizations/{}/projects/1/", organization.as_str().unwrap());
+    for path in [PROJECT, "/api/environments/1/", &within] {
+        let seen = world.get(path).expect(200).json();
+        assert_eq!(seen["primary_dashboard"], json!(null), "{path}");
+        for method in ["PATCH", "PUT"] {
+            let mut back = seen.clone();
+            back["name"] = json!(format!("{method} {path}"));
+            let shown = world.call(method, path, back.clone()).expect(200).json();
+            assert_eq!(shown["primary_dashboard"], json!(null), "{method} {path}");
+            assert_eq!(shown["name"], back["name"]);
+            kept(&secret["id"]);
+        }
+    }
+    world.patch(PROJECT, json!({ "primary_dashboard": null })).expect(200);
+    kept(&secret["id"]);
+    // Nor is the number found by trying.
+    let [refused, unknown] = [&secret["id"], &json!(999)].map(|id| {
+        let refused = world.patch(PROJECT, json!({ "primary_dashboard": id })).expect(400).json();
+        refused.to_string().replace(&id.to_string(), "?")
+    });
+    assert_eq!(refused, unknown);
+
+    let shown = world.patch(PROJECT, first(&open)).expect(200).json();
+    assert_eq!(shown["primary_dashboard"], open["id"]);
+    let log = world.get(&format!("{PROJECT}activity/")).expect(200).json();
+    let change = &log["results"][0]["detail"]["changes"][0];
+    assert_eq!((&change["before"], &change["after"]), (&json!(null), &open["id"]));
+    world.patch(PROJECT, json!({ "primary_dashboard": null })).expect(200);
+    kept(&json!(null));
+}
+
+fn what_others_wrote_is_shown_as_written_and_may_be_sent_back(store: Store) {
+    const COHORTS: &str = "/api/projects/1/cohorts/";
+    const FLAGS: &str = "/api/projects/1/feature_flags/";
+    let world = World::new(store);
+    let server = &world.server;
+    let action = json!({ "name": "secret", "steps": [{ "event": "signed up" }] });
+    let action = server.post(ACTIONS, action).expect(201).json();
+    let did = json!({ "type": "behavioral", "key": action["id"], "value": "performed_event",
+        "event_type": "actions", "time_value": "30", "time_interval": "day" });
+    let filters =
+        json!({ "properties": { "type": "OR", "values": [{ "type": "AND", "values": [did] }] } });
+    let cohort = json!({ "name": "c", "filters": filters });
+    let cohort = server.post(COHORTS, cohort).expect(201).json();
+    let flag = server.post(FLAGS, json!({ "key": "secret-flag" })).expect(201).json();
+    let usage = server.post(&format!("{FLAGS}{}/dashboard/", flag["id"]), json!({})).expect(200);
+    let usage = json!({ "id": usage.json()["usage_dashboard"] });
+    world.limit(ACTIONS, &action, "none");
+    world.limit(FLAGS, &flag, "none");
+
+    let at = format!("{COHORTS}{}/", cohort["id"]);
+    let mut seen = world.get(&at).expect(200).json();
+    assert_eq!(seen["filters"], cohort["filters"]);
+    seen["name"] = json!("renamed");
+    assert_eq!(world.patch(&at, seen).expect(200).json()["filters"], cohort["filters"]);
+    let mine = json!({ "name": "mine", "filters": cohort["filters"] });
+    let refused = world.post(COHORTS, mine).expect(400);
+    assert_eq!(refused.error(), "validation_error invalid_input filters");
+
+    // A usage dashboard is one like others, with rules of its own.
+    world.get(&format!("{FLAGS}{}/", flag["id"])).expect(403);
+    world.get(&path(&usage)).expect(200);
+    world.limit(DASHBOARDS, &usage, "none");
+    world.get(&path(&usage)).expect(403);
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::access::World;
 use crate::harness::{PERSONAL_KEY, Server, Store, both};
 
 const ANNOTATIONS: &str = "/api/projects/1/annotations/";
@@ -10,6 +11,7 @@ both! {
     an_annotation_has_every_field_that_clients_read,
     lists_are_filtered_and_the_latest_mark_comes_first,
     an_organization_sees_what_its_projects_share,
+    what_siblings_share_is_changed_by_whoever_may_change_it_at_home,
     deleting_hides_an_annotation_until_it_is_restored,
     dashboards_that_do_not_exist_cannot_be_annotated,
     every_spelling_of_the_path_is_one_resource,
@@ -140,6 +142,52 @@ fn an_organization_sees_what_its_projects_share(store: Store) {
     let seen = server.get(&there).expect(200).json()["results"][0].clone();
     let [id, name] = ["dashboard_id", "dashboard_name"].map(|field| seen[field].clone());
     assert_eq!((&seen["content"], id, name), (&json!("on b"), Value::Null, Value::Null));
+}
+
+fn what_siblings_share_is_changed_by_whoever_may_change_it_at_home(store: Store) {
+    let world = World::new(store);
+    let server = &world.server;
+    let sibling = server.post("/api/projects/", json!({ "name": "Two" })).expect(201).json();
+    let all_there = format!("/api/projects/{}", sibling["id"]);
+    let shared = create(server, json!({ "content": "a", "scope": "organization" }));
+    let there = format!("{all_there}/annotations/{}/", shared["id"]);
+    let changes = [
+        json!({ "content": "b" }),
+        json!({ "deleted": true }),
+        json!({ "scope": "project" }),
+        json!({ "content": 5 }),
+    ];
+    world.call("PATCH", &there, json!({ "content": "before" })).expect(200);
+
+    let rules = "/api/projects/1/access_controls/";
+    world.rule(rules, "member", json!({ "access_level": "none" }));
+    let key = json!({ "label": "k", "scopes": ["*"], "scoped_teams": [sibling["id"]] });
+    let key = server.post("/api/personal_api_keys/", key).expect(201).json();
+    let by_key = |method: &str, body: &Value| {
+        let call = server.call(method, &there).key(key["value"].as_str().unwrap());
+        call.json(body.clone()).send()
+    };
+    for change in &changes {
+        for method in ["PATCH", "PUT"] {
+            let refused = world.call(method, &there, change.clone()).expect(403);
+            assert_eq!(refused.json()["detail"], "You don't have access to the project.");
+            let refused = by_key(method, change).expect(403).json();
+            let detail = "API key does not have access to the requested project: ID 1.";
+            assert_eq!(refused["detail"], detail);
+        }
+    }
+    assert_eq!(world.get(&there).expect(200).json()["content"], "before");
+    assert_eq!(by_key("GET", &json!({})).expect(200).json()["content"], "before");
+
+    server.patch(&path(&shared), json!({ "deleted": true })).expect(200);
+    world.call("PATCH", &there, json!({ "deleted": false })).expect(403);
+    server.patch(&there, json!({ "deleted": false })).expect(200);
+    // It is drawn on what its own project has.
+    let board = server.post(&format!("{all_there}/dashboards/"), json!({})).expect(201).json();
+    let refused = server.patch(&there, json!({ "dashboard_id": board["id"] })).expect(400);
+    assert_eq!(refused.error(), "validation_error does_not_exist dashboard_id");
+    world.clear(rules);
+    world.call("PATCH", &there, json!({ "content": "again" })).expect(200);
 }
 
 // contract: management 32-35, 37

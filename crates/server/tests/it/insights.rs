@@ -121,11 +121,16 @@ fn its_query_comes_back_as_it_was_sent(store: Store) {
     for answer in [&made, &server.get(&path(&made.json())), &board] {
         assert!(answer.text().contains(&format!("\"query\":{text}")), "{}", answer.text());
     }
-    let legacy = create(&server, json!({ "filters": { "insight": "FUNNELS" } }));
-    assert_eq!(
-        (&legacy["filters"], &legacy["query"]),
-        (&json!({ "insight": "FUNNELS" }), &json!(null))
-    );
+    // Of a key that is there twice the last counts, and is kept.
+    let twice = r#"{"kind":"Nope","kind":"TrendsQuery","series":[{"event":"a","event":"b"}]}"#;
+    let once = r#"{"kind":"TrendsQuery","series":[{"event":"b"}]}"#;
+    let made = post(INSIGHTS, format!("{{\"query\":{{}},\"query\":{twice}}}")).expect(201);
+    for answer in [&made, &server.get(&path(&made.json()))] {
+        assert!(answer.text().contains(&format!("\"query\":{once}")), "{}", answer.text());
+    }
+    let old = json!({ "insight": "FUNNELS", "events": [{ "id": "a" }, { "id": "b" }] });
+    let legacy = create(&server, json!({ "filters": old }));
+    assert_eq!((&legacy["filters"], &legacy["query"]), (&old, &json!(null)));
     let asked = server.patch(&path(&legacy), json!({ "query": trends() })).expect(200).json();
     assert_eq!((&asked["filters"], &asked["query"]), (&json!({}), &trends()));
 }
@@ -317,6 +322,7 @@ fn bad_bodies_name_their_field_and_change_nothing(store: Store) {
         (json!({ "filters": { "insight": "BOGUS" } }), "validation_error invalid_input filters"),
         (json!({ "filters": { "events": "zz" } }), "validation_error invalid_input filters"),
         (json!({ "dashboards": 5 }), "validation_error not_a_list dashboards"),
+        (json!({ "dashboards": null }), "validation_error null dashboards"),
         (json!({ "dashboards": ["x"] }), "validation_error invalid_input dashboards__0"),
         (json!({ "dashboards": vec![1; 101] }), "validation_error max_length dashboards"),
         (json!({ "order": "x" }), "validation_error invalid_input order"),
@@ -351,6 +357,9 @@ fn what_could_never_be_answered_is_not_kept(store: Store) {
         json!({ "kind": "EventsQuery", "select": ["count("] }),
         json!({ "kind": "ActorsQuery", "orderBy": ["id +"] }),
         json!({ "kind": "LifecycleQuery", "series": [{}, {}] }),
+        json!({ "kind": "FunnelsQuery", "series": [] }),
+        json!({ "kind": "FunnelsQuery", "series": [{}] }),
+        json!({ "kind": "FunnelsQuery", "series": vec![json!({}); 21] }),
         trend(json!({}), json!({ "properties": [{ "key": "frobnicate(1)", "type": "hogql" }] })),
         trend(json!({}), json!({ "trendsFilter": { "formula": "A+" } })),
         trend(json!({ "math": "sum" }), json!({})),
@@ -370,9 +379,13 @@ fn what_could_never_be_answered_is_not_kept(store: Store) {
             assert_eq!(refused.expect(400).error(), "invalid_request parse_error query", "{query}");
         }
     }
-    let old = json!({ "insight": "LIFECYCLE", "events": [{ "id": "a" }, { "id": "b" }] });
-    let refused = server.post(INSIGHTS, json!({ "filters": old })).expect(400);
-    assert_eq!(refused.error(), "validation_error invalid_input filters");
+    for old in [
+        json!({ "insight": "LIFECYCLE", "events": [{ "id": "a" }, { "id": "b" }] }),
+        json!({ "insight": "FUNNELS", "events": [{ "id": "a" }] }),
+    ] {
+        let refused = server.post(INSIGHTS, json!({ "filters": old })).expect(400);
+        assert_eq!(refused.error(), "validation_error invalid_input filters");
+    }
     assert_eq!(server.get(INSIGHTS).json()["results"], json!([known]));
 
     // What is missing may come yet.
@@ -387,6 +400,14 @@ fn what_could_never_be_answered_is_not_kept(store: Store) {
     ] {
         create(&server, json!({ "query": query }));
     }
+    // Other dates may be put on top.
+    let minutes = json!({ "interval": "minute", "dateRange": { "date_from": "-3y" } });
+    let long = create(&server, json!({ "query": trend(json!({}), minutes) }));
+    let ask = |on_top: &str| server.get(&format!("{}?refresh=blocking{on_top}", path(&long)));
+    let told = ask("").expect(400).json()["detail"].as_str().unwrap().to_owned();
+    assert!(told.contains("more than 10000 intervals"), "{told}");
+    ask("&filters_override=%7B%22date_from%22%3A%22-1h%22%7D").expect(200);
+    server.get(&path(&long)).expect(200);
 }
 
 fn annotations_are_drawn_on_insights_and_dashboards(store: Store) {

@@ -190,6 +190,17 @@ fn a_renewed_link_follows_its_grace(store: Store) {
         open(&server, &format!("/shared/{new}")).expect(200);
         assert_eq!(open(&server, &format!("/shared/{old}")).status, old_works, "{grace}");
         assert!(!server.output().contains(new));
+        // Once more within it: each has a grace of its own.
+        let newest = server.post(&at, json!({})).expect(200).json();
+        let newest = newest["access_token"].as_str().unwrap();
+        open(&server, &format!("/shared/{newest}")).expect(200);
+        for token in [new, &old] {
+            assert_eq!(open(&server, &format!("/shared/{token}")).status, old_works, "{grace}");
+        }
+        server.patch(&format!("{}sharing", path(&made)), json!({ "enabled": false })).expect(200);
+        for token in [newest, new, &old] {
+            open(&server, &format!("/shared/{token}")).expect(404);
+        }
     }
 }
 

@@ -42,6 +42,7 @@ pub async fn what_an_older_build_deleted_keeps_its_tiles(place: Place) {
     catalog.bootstrap(first_start()).await.unwrap().unwrap();
     catalog.close().await;
     place.sql("DELETE FROM schema_migrations WHERE version >= 8").await;
+    place.sql("DROP TABLE sharing_tokens").await;
     for (id, is_deleted) in [(1, "FALSE"), (2, "TRUE")] {
         place
             .sql(&format!(
