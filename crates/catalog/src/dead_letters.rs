@@ -86,14 +86,6 @@ impl Catalog {
         rows.iter().map(|row| Ok(row.get::<i64>("position")? as u64)).collect()
     }
 
-    /// Keeps one letter whose event the catalog had taken already.
-    pub async fn keep_dead_letter(&self, letter: NewDeadLetter) -> Result<()> {
-        let now = self.clock.now();
-        let mut tx = self.db.begin().await?;
-        insert(&mut tx, std::slice::from_ref(&letter), now).await?;
-        tx.commit().await
-    }
-
     /// The letter and its record, to be sent again.
     pub async fn dead_letter(
         &self,

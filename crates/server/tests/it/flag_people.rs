@@ -1,7 +1,6 @@
 //! Flags and what is stored of persons and groups.
 
 use serde_json::{Value, json};
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 
 use crate::flag_answers::flags_of;
 use crate::flags::{FLAGS, create, path};
@@ -13,25 +12,6 @@ both! {
     an_experience_is_kept_through_identification,
     a_condition_is_counted_over_everybody,
     a_dry_run_tells_who_would_change_and_changes_nothing,
-}
-
-/// Writes into the catalog beside the server.
-fn write(server: &Server, sql: &str) {
-    let url = server.place().environment.iter().find(|(name, _)| name == "HEDGEROW_CATALOG_URL");
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        match url {
-            Some((_, url)) => {
-                let mut connection = PgConnection::connect(url).await.unwrap();
-                sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
-            }
-            None => {
-                let url = format!("sqlite://{}", server.file("catalog.sqlite").display());
-                let mut connection = SqliteConnection::connect(&url).await.unwrap();
-                sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
-            }
-        }
-    });
 }
 
 /// A person with its ids, the first of them first.
@@ -48,7 +28,7 @@ fn person(server: &Server, no: usize, ids: &[&str], properties: Value) {
             no * 10 + at,
         );
     }
-    write(server, &sql);
+    server.place().write(&sql);
 }
 
 fn plan(value: &str) -> Value {
@@ -79,9 +59,7 @@ fn stored_properties_count_unless_the_request_says_otherwise(store: Store) {
 // contract: flags 64-65
 fn stored_groups_count_unless_the_request_says_otherwise(store: Store) {
     let server = Server::start(store);
-    write(
-        &server,
-        "INSERT INTO group_types (project_id, type_index, name, created_at) VALUES (1, 0, 'company', 0); \
+    server.place().write("INSERT INTO group_types (project_id, type_index, name, created_at) VALUES (1, 0, 'company', 0); \
         INSERT INTO groups (project_id, type_index, group_key, properties, version, created_at) \
         VALUES (1, 0, 'acme', '{\"tier\":\"gold\"}', 0, 0), (1, 0, '5', '{}', 0, 0);",
     );

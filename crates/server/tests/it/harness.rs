@@ -88,6 +88,12 @@ impl Place {
         Self { folder, environment, database }
     }
 
+    /// Writes into the catalog beside a server: what it would take long to make, or never would.
+    pub fn write(&self, sql: &str) {
+        let file = self.folder.path().join("catalog.sqlite");
+        store::write(self.database.as_ref(), &file, sql);
+    }
+
     pub fn set(&mut self, name: &str, value: &str) {
         self.unset(name);
         self.environment.push((name.into(), value.into()));

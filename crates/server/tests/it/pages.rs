@@ -1,7 +1,6 @@
 //! Lists come in pages.
 
 use serde_json::{Value, json};
-use sqlx::Connection as _;
 
 use crate::harness::{Server, Store, both};
 
@@ -19,25 +18,6 @@ fn with_notes(store: Store, count: usize) -> Server {
         server.post("/api/projects/1/annotations", body).expect(201);
     }
     server
-}
-
-/// Goes around the server, which would take long to make so many.
-fn write(server: &Server, sql: &'static str) {
-    let url = server.place().database.as_ref().map(|database| database.url.clone());
-    let file = format!("sqlite://{}", server.file("catalog.sqlite").display());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async {
-        match url {
-            Some(url) => {
-                let mut connection = sqlx::PgConnection::connect(&url).await.unwrap();
-                sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
-            }
-            None => {
-                let mut connection = sqlx::SqliteConnection::connect(&file).await.unwrap();
-                sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
-            }
-        }
-    });
 }
 
 fn ids(page: &Value) -> Vec<i64> {
@@ -124,8 +104,7 @@ fn links_keep_what_was_asked_and_where(store: Store) {
 fn links_lead_past_five_thousand_dashboards_once_each(store: Store) {
     let server = Server::start(store);
     // Few names, so that pages end among equals.
-    write(
-        &server,
+    server.place().write(
         "INSERT INTO dashboards (project_id, name, description, pinned, creation_mode, \
          restriction_level, filters, breakdown_colors, quick_filter_ids, created_at, deleted) \
          WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) \

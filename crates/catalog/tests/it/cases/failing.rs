@@ -1,6 +1,6 @@
 //! What a failure is to be blamed on.
 
-use catalog::{Error, NewDeadLetter};
+use catalog::{Error, IngestBatch, NewDeadLetter};
 
 use crate::store::Place;
 
@@ -52,15 +52,16 @@ pub async fn what_may_pass_is_no_failure_for_good(place: Place) {
 
 pub async fn a_transaction_that_ended_by_itself_is_in_nobodys_way(place: Place) {
     let home = place.home().await;
-    let letter = |position| NewDeadLetter {
+    let letter = NewDeadLetter {
         project: Some(home.project.id),
-        position,
+        position: 1,
         step: "apply",
         reason: "it failed".into(),
         event: None,
         distinct_id: None,
         record: vec![1],
     };
+    let batch = IngestBatch { reach: 1, dead_letters: vec![letter], ..IngestBatch::default() };
     // As SQLite does by itself when its disk is full.
     let (broken, mended): (&[&str], &str) = match place.is_postgres() {
         false => (
@@ -81,8 +82,8 @@ pub async fn a_transaction_that_ended_by_itself_is_in_nobodys_way(place: Place) 
     for statement in broken {
         place.sql(statement).await;
     }
-    home.catalog.keep_dead_letter(letter(1)).await.unwrap_err();
-    home.catalog.keep_dead_letter(letter(1)).await.unwrap_err();
+    home.catalog.ingest(&batch).await.unwrap_err();
+    home.catalog.ingest(&batch).await.unwrap_err();
     place.sql(mended).await;
-    home.catalog.keep_dead_letter(letter(1)).await.unwrap();
+    home.catalog.ingest(&batch).await.unwrap();
 }

@@ -305,7 +305,8 @@ pub async fn dead_letters_wait_to_be_sent_again_once(place: Place) {
     };
     let dead_letters = vec![letter(1, Some(project)), letter(2, None)];
     home.catalog.ingest(&IngestBatch { dead_letters, ..batch(1, 3) }).await.unwrap();
-    home.catalog.keep_dead_letter(letter(5, Some(project))).await.unwrap();
+    let dead_letters = vec![letter(5, Some(project))];
+    home.catalog.ingest(&IngestBatch { dead_letters, ..batch(3, 6) }).await.unwrap();
     let (all, total) = home.catalog.dead_letters(None, EVERYTHING).await.unwrap();
     assert_eq!((all.len(), total), (3, 3));
     let (own, total) = home.catalog.dead_letters(Some(project), EVERYTHING).await.unwrap();

@@ -1,11 +1,12 @@
 //! The two catalogs a case runs on.
 
+use std::path::Path;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use catalog::{Catalog, Location, Secret, Vault};
 use model::Clock;
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 
 const POSTGRES_URL: &str = "HEDGEROW_TEST_POSTGRES_URL";
 
@@ -75,6 +76,23 @@ impl Drop for Database {
     fn drop(&mut self) {
         administer(&format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name));
     }
+}
+
+pub(super) fn write(database: Option<&Database>, file: &Path, sql: &str) {
+    let statements = sqlx::raw_sql(AssertSqlSafe(sql));
+    block_on(async {
+        match database {
+            Some(database) => {
+                let mut connection = PgConnection::connect(&database.url).await.unwrap();
+                statements.execute(&mut connection).await.unwrap();
+            }
+            None => {
+                let url = format!("sqlite://{}", file.display());
+                let mut connection = SqliteConnection::connect(&url).await.unwrap();
+                statements.execute(&mut connection).await.unwrap();
+            }
+        }
+    });
 }
 
 fn server_url() -> String {
