@@ -310,11 +310,14 @@ impl InsightFields {
         }
         let filters = self.filters.nullable().map(Option::unwrap_or_default);
         filters.as_ref().map(|filters| check_old("filters", filters)).transpose()?;
+        let query = self.query.nullable().map(|sent| sent.map(query).transpose()).transpose()?;
+        // An insight asks one question: the one that is sent.
+        let asks_the_old_way = filters.as_ref().is_some_and(|filters| !filters.is_empty());
         Ok(InsightChange {
             name: self.name.nullable(),
             derived_name: self.derived_name.nullable(),
             description: self.description.nullable(),
-            query: self.query.nullable().map(|sent| sent.map(query).transpose()).transpose()?,
+            query: query.or(asks_the_old_way.then_some(None)),
             filters,
             order: self.order.nullable(),
             favorited: self.favorited,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use facts::{World, parse_moment};
+use facts::{World, Zone, parse_moment};
 use hogql::ast::{BinaryOp, Body, Column, Expr, ExprKind, From, Literal, Order, Query, Select};
 use hogql::ast::{Name, Source, SourceKind};
 use hogql::plan::Plan;
@@ -172,6 +172,10 @@ impl EventsQuery {
         for text in self.conditions.iter().flatten() {
             parse_expr(text)?;
         }
+        let times = self.after.iter().filter(|text| *text != "all").chain(&self.before);
+        for text in times {
+            at(text, Timestamp::from_micros(0), &Zone::named("UTC"))?;
+        }
         [&self.properties, &self.fixed_properties]
             .into_iter()
             .try_for_each(|filters| check(filters, Rows::Events))
@@ -194,10 +198,7 @@ impl EventsQuery {
         let range = overrides.date_range(None);
         let after = range.date_from.as_ref().or(self.after.as_ref());
         let before = range.date_to.as_ref().or(self.before.as_ref());
-        let at = |text: &str| -> Result<Timestamp> {
-            parse_moment(text, world.now, &world.zone)
-                .ok_or_else(|| Error::Refused(format!("'{text}' is not a time.")))
-        };
+        let at = |text: &str| at(text, world.now, &world.zone);
         let time = || field(&["timestamp"]);
         match after.map_or("-24h", String::as_str) {
             "all" => {}
@@ -296,6 +297,11 @@ pub(crate) fn read_order(text: &str) -> Result<Order> {
         _ => (text, false),
     };
     Ok(Order { expr: parse_expr(bare)?, descending, nulls_first: None })
+}
+
+fn at(text: &str, now: Timestamp, zone: &Zone) -> Result<Timestamp> {
+    let read = parse_moment(text, now, zone);
+    read.ok_or_else(|| Error::Refused(format!("'{text}' is not a time.")))
 }
 
 fn newest_first(order: &[Order]) -> bool {

@@ -57,6 +57,7 @@ const SAME: &[(&str, &str)] = &[
     ("breakdowns", "breakdowns"),
     ("date_from", "date_from"),
     ("date_to", "date_to"),
+    ("exclusions", "exclusions"),
     ("interval", "interval"),
 ];
 
@@ -72,7 +73,8 @@ fn picked(filters: &Fields, names: &[(&str, &str)]) -> Json {
     Json::Object(found.collect())
 }
 
-/// None when the filters ask for nothing; refused where they are no question. `kind` says what is asked where the filters do not.
+/// None when the filters ask for nothing; refused where they are no question. `kind` says what is
+/// asked where the filters do not.
 pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Result<Option<Json>, Refusal> {
     if filters.is_empty() && kind.is_none() {
         return Ok(None);
@@ -109,7 +111,14 @@ pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Result<Option<Jso
     }
     match named {
         "TrendsQuery" => set("trendsFilter", picked(filters, TRENDS)),
-        "FunnelsQuery" => set("funnelsFilter", picked(filters, FUNNELS)),
+        "FunnelsQuery" => {
+            let mut own = picked(filters, FUNNELS);
+            if let Some(excluded) = entities(filters, "exclusions")? {
+                own["exclusions"] =
+                    excluded.into_iter().map(exclusion).collect::<Result<_, _>>()?;
+            }
+            set("funnelsFilter", own);
+        }
         "RetentionQuery" => set("retentionFilter", picked(filters, RETENTION)),
         "PathsQuery" => set("pathsFilter", picked(filters, PATHS)),
         _ => {}
@@ -147,45 +156,64 @@ fn blamed(why: &str, query: &Json) -> Refusal {
     }
 }
 
+/// None where nothing is said.
+fn entities<'f>(filters: &'f Fields, name: &str) -> Result<Option<Vec<&'f Fields>>, Refusal> {
+    let no_list = || refused(name, "Expected a list of objects.".into());
+    let all = match filters.get(name) {
+        None | Some(Json::Null) => return Ok(None),
+        Some(sent) => sent.as_array().ok_or_else(no_list)?,
+    };
+    all.iter().map(|one| one.as_object().ok_or_else(no_list)).collect::<Result<_, _>>().map(Some)
+}
+
 /// Events and actions in their order.
 fn series(filters: &Fields) -> Result<Vec<Json>, Refusal> {
     let mut found: Vec<(&str, &Fields)> = Vec::new();
     for name in ["events", "actions"] {
-        let no_list = || refused(name, "Expected a list of objects.".into());
-        let all = match filters.get(name) {
-            None | Some(Json::Null) => continue,
-            Some(sent) => sent.as_array().ok_or_else(no_list)?,
-        };
-        for entity in all {
-            found.push((name, entity.as_object().ok_or_else(no_list)?));
-        }
+        found.extend(
+            entities(filters, name)?.unwrap_or_default().into_iter().map(|one| (name, one)),
+        );
     }
     found.sort_by_key(|(_, entity)| entity.get("order").and_then(Json::as_i64).unwrap_or(0));
-    let node = |(kind, entity): (&str, &Fields)| {
-        let names = ["name", "custom_name", "math", "math_property", "math_group_type_index"];
-        let mut node = match picked(entity, &names.map(|name| (name, name))) {
-            Json::Object(node) => node,
-            _ => Fields::new(),
-        };
-        let id = entity.get("id").cloned().unwrap_or_default();
-        if kind == "actions" {
-            node.insert("kind".into(), "ActionsNode".into());
-            let number = id.as_str().and_then(|text| text.parse::<i64>().ok());
-            node.insert("id".into(), number.map_or(id, Json::from));
-        } else {
-            node.insert("kind".into(), "EventsNode".into());
-            node.insert("event".into(), id);
-        }
-        if entity.contains_key("properties") {
-            node.insert("properties".into(), properties(kind, entity.get("properties"))?);
-        }
-        Ok(Json::Object(node))
-    };
+    let node = |(attr, entity)| node(attr, attr == "actions", entity).map(Json::Object);
     let mut nodes = found.into_iter().map(node).collect::<Result<Vec<Json>, Refusal>>()?;
     if nodes.is_empty() {
         nodes.push(json!({ "kind": "EventsNode", "event": "$pageview" }));
     }
     Ok(nodes)
+}
+
+/// What must not happen between two steps of a funnel.
+fn exclusion(entity: &Fields) -> Result<Json, Refusal> {
+    let is_action = entity.get("type").and_then(Json::as_str) == Some("actions");
+    let mut node = node("exclusions", is_action, entity)?;
+    for (old, new) in [("funnel_from_step", "funnelFromStep"), ("funnel_to_step", "funnelToStep")] {
+        if let Some(step) = entity.get(old) {
+            node.insert(new.into(), step.clone());
+        }
+    }
+    Ok(Json::Object(node))
+}
+
+fn node(attr: &str, is_action: bool, entity: &Fields) -> Result<Fields, Refusal> {
+    let names = ["name", "custom_name", "math", "math_property", "math_group_type_index"];
+    let mut node = match picked(entity, &names.map(|name| (name, name))) {
+        Json::Object(node) => node,
+        _ => Fields::new(),
+    };
+    let id = entity.get("id").cloned().unwrap_or_default();
+    if is_action {
+        node.insert("kind".into(), "ActionsNode".into());
+        let number = id.as_str().and_then(|text| text.parse::<i64>().ok());
+        node.insert("id".into(), number.map_or(id, Json::from));
+    } else {
+        node.insert("kind".into(), "EventsNode".into());
+        node.insert("event".into(), id);
+    }
+    if entity.contains_key("properties") {
+        node.insert("properties".into(), properties(attr, entity.get("properties"))?);
+    }
+    Ok(node)
 }
 
 /// A list or a group as it is; `{"key__operator": value}` as a list.
@@ -263,6 +291,15 @@ mod tests {
         ] {
             let refused = read(&wrong, Some(OldInsight::Trend)).unwrap_err();
             assert_eq!(refused.attr, attr, "{refused}");
+        }
+        let funnel = |excluded: Json| json!({ "events": [{ "id": "a" }, { "id": "b", "order": 1 }], "exclusions": excluded });
+        let excluded = json!([{ "id": "7", "type": "actions", "funnel_to_step": 1 }]);
+        let asked = read(&funnel(excluded), Some(OldInsight::Funnel)).unwrap().unwrap();
+        let excluded = json!([{ "kind": "ActionsNode", "id": 7, "funnelToStep": 1 }]);
+        assert_eq!(asked["funnelsFilter"], json!({ "exclusions": excluded }));
+        for wrong in [json!("x"), json!([5]), json!([{ "id": "c", "funnel_to_step": "x" }])] {
+            let refused = read(&funnel(wrong), Some(OldInsight::Funnel)).unwrap_err();
+            assert_eq!(refused.attr, "exclusions", "{refused}");
         }
         let retention = json!({ "period": "Week" });
         let asked = read(&retention, Some(OldInsight::Retention)).unwrap().unwrap();

@@ -9,6 +9,7 @@ use crate::people;
 const INSIGHTS: &str = "/api/projects/1/insights/";
 
 both! {
+    an_insight_asks_the_question_that_was_sent_last,
     an_insight_does_not_name_itself,
     an_insight_has_every_field_that_clients_read,
     its_query_comes_back_as_it_was_sent,
@@ -34,6 +35,20 @@ fn trends() -> Value {
     json!({ "kind": "InsightVizNode", "source": { "kind": "TrendsQuery", "series": [
         { "kind": "EventsNode", "event": "$pageview", "math": "dau" },
     ] } })
+}
+
+fn an_insight_asks_the_question_that_was_sent_last(store: Store) {
+    let server = Server::start(store);
+    let made = create(&server, json!({ "query": trends() }));
+    let old = json!({ "insight": "TRENDS", "events": [{ "id": "buy" }] });
+    for (sent, query, filters) in [
+        (json!({ "filters": {} }), trends(), json!({})),
+        (json!({ "filters": old }), Value::Null, old.clone()),
+        (json!({ "filters": old, "query": trends() }), trends(), json!({})),
+    ] {
+        let after = server.patch(&path(&made), sent.clone()).expect(200).json();
+        assert_eq!((&after["query"], &after["filters"]), (&query, &filters), "{sent}");
+    }
 }
 
 // contract: query 101, 105
@@ -355,6 +370,7 @@ fn what_could_never_be_answered_is_not_kept(store: Store) {
     for query in [
         json!({ "kind": "HogQLQuery", "query": "selec" }),
         json!({ "kind": "EventsQuery", "select": ["count("] }),
+        json!({ "kind": "EventsQuery", "select": ["*"], "after": "zz" }),
         json!({ "kind": "ActorsQuery", "orderBy": ["id +"] }),
         json!({ "kind": "LifecycleQuery", "series": [{}, {}] }),
         json!({ "kind": "FunnelsQuery", "series": [] }),
@@ -382,6 +398,7 @@ fn what_could_never_be_answered_is_not_kept(store: Store) {
     for old in [
         json!({ "insight": "LIFECYCLE", "events": [{ "id": "a" }, { "id": "b" }] }),
         json!({ "insight": "FUNNELS", "events": [{ "id": "a" }] }),
+        json!({ "insight": "FUNNELS", "events": [{ "id": "a" }, { "id": "b" }], "exclusions": "x" }),
     ] {
         let refused = server.post(INSIGHTS, json!({ "filters": old })).expect(400);
         assert_eq!(refused.error(), "validation_error invalid_input filters");
