@@ -235,17 +235,22 @@ impl Parser<'_> {
 }
 
 fn column(name: &str) -> Result<Key> {
-    let group = name.strip_prefix("$group_").and_then(|index| index.parse().ok());
-    match name {
-        "event" => Ok(Key::Event),
-        "distinct_id" => Ok(Key::DistinctId),
-        "elements_chain" => Ok(Key::ElementsChain),
-        "$session_id" | "$window_id" => Ok(Key::Property(name.to_owned())),
-        _ => match group {
-            Some(index) if index < GROUP_TYPES => Ok(Key::Group(index)),
-            _ => Err(Error::Refused(format!("Events cannot be filtered by their '{name}' here."))),
-        },
-    }
+    let refused = || Error::Refused(format!("Events cannot be filtered by their '{name}' here."));
+    event_column(name).ok_or_else(refused)
+}
+
+/// What `event_metadata` calls an event's own columns.
+pub fn event_column(name: &str) -> Option<Key> {
+    Some(match name {
+        "event" => Key::Event,
+        "distinct_id" => Key::DistinctId,
+        "elements_chain" => Key::ElementsChain,
+        "$session_id" | "$window_id" => Key::Property(name.to_owned()),
+        _ => {
+            let index = name.strip_prefix("$group_")?.parse().ok();
+            Key::Group(index.filter(|index| *index < GROUP_TYPES)?)
+        }
+    })
 }
 
 fn element_part(key: &str, fields: &Fields) -> Result<ElementPart> {

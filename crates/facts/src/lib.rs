@@ -5,6 +5,7 @@
 //! from the catalog; nothing here waits for anything but the warehouse's files.
 
 mod actions;
+mod beside;
 mod channel;
 mod cleaning;
 mod cohorts;
@@ -18,19 +19,22 @@ mod packed;
 mod people;
 mod selectors;
 mod sessions;
+mod set;
 mod world;
 
 pub use actions::ActionTest;
+pub use beside::{BEHIND_NICENESS, QUESTIONS_NICENESS, beside, stand_back};
 pub use channel::{channel, url_host, url_path};
 pub use cleaning::PathCleaning;
 pub use cohorts::{CohortFacts, Cohorts};
 pub use dates::{Zone, parse_moment};
 pub use elements::{Element, parse as parse_elements};
 pub use error::{Error, Result};
-pub use filters::Filters;
+pub use filters::{Filters, event_column};
 pub use groups::{GroupFacts, Groups};
 pub use matcher::{CLEANED, Matcher, check_pattern};
 pub use people::{People, PersonFacts};
 pub use selectors::Selector;
 pub use sessions::{SessionFacts, SessionField, SessionValue};
+pub use set::Set;
 pub use world::{ActionFacts, Expressions, Needs, World};

@@ -12,6 +12,8 @@ use crate::packed::{Packed, Packing, SAMPLE_BYTES, Unpacking};
 
 /// Bytes of the columns that are kept, about.
 const COLUMNS_BYTES_MAX: usize = 48 << 20;
+/// Of one with its name, whatever it holds.
+const SLOT_BYTES: usize = 256;
 /// In `actors`, an id without a person.
 const NOBODY: u32 = u32::MAX;
 /// Persons whose properties are kept as they are; with more, all are packed.
@@ -43,8 +45,11 @@ pub struct People {
     persons: Vec<Option<Arc<Known>>>,
     /// None while there are few.
     packing: Option<Packing>,
-    columns: Mutex<HashMap<String, Kept>>,
+    columns: Mutex<HashMap<String, Slot>>,
 }
+
+/// One reads a column for all who wait for it, and nobody waits for another column.
+type Slot = Arc<Mutex<Option<Kept>>>;
 
 /// A property of all persons.
 #[derive(Clone, Debug)]
@@ -59,9 +64,12 @@ impl Clone for People {
     fn clone(&self) -> Self {
         let Self { project, owners, texts, persons, packing, columns: _ } = self;
         let (owners, texts, persons) = (owners.clone(), texts.clone(), persons.clone());
-        // Reading one takes a while, and whoever copies people holds up others: then without them.
-        let columns = self.columns.try_lock().map(|columns| columns.clone()).unwrap_or_default();
-        let columns = Mutex::new(columns);
+        // Reading one takes a while, and whoever copies people holds up others: then without it.
+        let copy = |(name, slot): (&String, &Slot)| {
+            let kept = slot.try_lock().ok()?.clone()?;
+            Some((name.clone(), Arc::new(Mutex::new(Some(kept)))))
+        };
+        let columns = Mutex::new(self.lock_columns().iter().filter_map(copy).collect());
         Self { project: *project, owners, texts, persons, packing: packing.clone(), columns }
     }
 }
@@ -132,15 +140,20 @@ impl People {
 
     /// A property by person number.
     pub fn column(&self, name: &str) -> Arc<Column> {
+        let slot = self.lock_columns().entry(name.to_owned()).or_default().clone();
+        let (shown, own_bytes) = {
+            let mut kept = lock(&slot);
+            let kept = kept.get_or_insert_with(|| self.read_column(name));
+            (kept.shown(), kept.bytes())
+        };
         let mut columns = self.lock_columns();
-        let mut kept = columns.remove(name).unwrap_or_else(|| self.read_column(name));
-        let shown = kept.shown();
-        let bytes = columns.values().map(Kept::bytes).sum::<usize>() + kept.bytes();
-        if bytes > COLUMNS_BYTES_MAX {
-            columns.clear();
-        }
-        if kept.bytes() <= COLUMNS_BYTES_MAX {
-            columns.insert(name.to_owned(), kept);
+        // Whoever reads one now looks at this after it.
+        let bytes = |slot: &Slot| match slot.try_lock() {
+            Ok(kept) => SLOT_BYTES + kept.as_ref().map_or(0, Kept::bytes),
+            Err(_) => SLOT_BYTES,
+        };
+        if columns.values().map(bytes).sum::<usize>() > COLUMNS_BYTES_MAX {
+            columns.retain(|other, _| other == name && own_bytes <= COLUMNS_BYTES_MAX);
         }
         shown
     }
@@ -163,8 +176,8 @@ impl People {
         Kept { codes, interner, shown: None }
     }
 
-    fn lock_columns(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
-        self.columns.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_columns(&self) -> MutexGuard<'_, HashMap<String, Slot>> {
+        lock(&self.columns)
     }
 
     /// `properties` is a JSON object.
@@ -253,18 +266,23 @@ impl People {
         let gone =
             changes.moves.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
         let gone: Vec<PersonNo> = gone.collect();
-        for (name, kept) in &mut columns {
+        columns.retain(|name, slot| {
+            let mut kept = lock(slot);
+            let Some(kept) = kept.as_mut() else { return false };
             gone.iter().for_each(|no| kept.set(*no, None));
             changes
                 .persons
                 .iter()
                 .for_each(|person| kept.set(person.no, person.properties.get(name)));
-        }
-        // Values that nobody has any more take memory, too.
-        columns
-            .retain(|_, kept| kept.interner.dictionary.len() <= 2 * self.persons.len() + PLAIN_MAX);
+            // Values that nobody has any more take memory, too.
+            kept.interner.dictionary.len() <= 2 * self.persons.len() + PLAIN_MAX
+        });
         *self.lock_columns() = columns;
     }
+}
+
+fn lock<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
+    one.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Kept {
@@ -338,6 +356,21 @@ mod tests {
         people.properties(&[7, 1_999, 2_000], |text| seen.push(text.map(str::to_owned)));
         let text = |no| Some(serde_json::to_string(&person(no, "free").properties).unwrap());
         assert_eq!(seen, [text(7), text(1_999), None]);
+    }
+
+    #[test]
+    fn nobody_waits_for_another_column_or_copies_one_that_is_being_read() {
+        let mut people = People::new(ProjectId(1));
+        people.change(&changes((0..10).map(|no| person(no, "free"))));
+        assert_eq!(values(&people, "plan").len(), 10);
+        let read = people.lock_columns().entry("email".into()).or_default().clone();
+        let reading = lock(&read);
+        assert_eq!(values(&people, "no")[7].as_deref(), Some("7"));
+        let mut kept: Vec<String> = people.clone().lock_columns().keys().cloned().collect();
+        kept.sort_unstable();
+        assert_eq!(kept, ["no", "plan"]);
+        drop(reading);
+        assert_eq!(values(&people, "email")[1].as_deref(), Some("\"user1@example.com\""));
     }
 
     #[test]

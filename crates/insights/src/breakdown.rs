@@ -1,12 +1,15 @@
 //! Answers broken down by the values of properties.
 
+mod slices;
+
+pub(crate) use slices::{Slice, cohorts};
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use facts::World;
 use hashbrown::HashMap;
-use model::CohortId;
 use serde_json::Value as Json;
-use warehouse::{ABSENT, Column, GROUP_TYPES, Key, Predicate, Value};
+use warehouse::{ABSENT, Column, GROUP_TYPES, Key, Value};
 
 use crate::bins::Bins;
 use crate::expression::{self, Source};
@@ -16,6 +19,7 @@ use crate::scan::{Entries, Texts, VALUES_MAX, number, of_json, text, too_many_va
 use crate::sessions::Sessions;
 use crate::spec::BreakdownFilter;
 use crate::{Error, Result};
+use slices::slices;
 
 /// Stands for no value.
 pub(crate) const NULL: &str = "$$_posthog_breakdown_null_$$";
@@ -28,7 +32,6 @@ pub(crate) const NO_VALUE: u32 = 0;
 const DIMENSIONS_MAX: usize = 3;
 const LIMIT: usize = 25;
 const LIMIT_MAX: usize = 1_000;
-const COHORTS_MAX: usize = 100;
 
 /// How an answer is split.
 #[derive(Debug)]
@@ -37,15 +40,6 @@ pub(crate) enum Split {
     Values(Breakdown),
     /// One may be in several.
     Cohorts(Vec<Slice>),
-}
-
-/// Everybody, or the members of a cohort.
-#[derive(Clone, Debug)]
-pub(crate) struct Slice {
-    pub id: Option<CohortId>,
-    pub name: String,
-    /// What its events pass.
-    pub predicate: Option<Predicate>,
 }
 
 #[derive(Debug)]
@@ -157,43 +151,6 @@ impl Split {
     }
 }
 
-fn slices(json: &Json, world: &World) -> Result<Vec<Slice>> {
-    let wanted = list(json);
-    if wanted.len() > COHORTS_MAX {
-        return Err(Error::Invalid(format!("At most {COHORTS_MAX} cohorts can be compared.")));
-    }
-    let slice = |json: &&Json| match json {
-        Json::String(all) if all == "all" => {
-            Ok(Slice { id: None, name: "all users".into(), predicate: None })
-        }
-        json => {
-            let id = CohortId::from_json(json)
-                .ok_or_else(|| Error::invalid(format!("{json} is no cohort.")))?;
-            let cohort = world.cohorts.get(id);
-            let cohort =
-                cohort.ok_or_else(|| Error::invalid(format!("There is no cohort {}.", id.0)))?;
-            let ids = world.people.ids_of(|actor| cohort.members.contains(actor));
-            let predicate = Some(Predicate::Among(ids));
-            Ok(Slice { id: Some(id), name: cohort.name.clone(), predicate })
-        }
-    };
-    wanted.iter().map(slice).collect()
-}
-
-/// Ids of the cohorts that a breakdown names.
-pub(crate) fn cohorts(filter: &BreakdownFilter) -> Vec<i64> {
-    let mut found = Vec::new();
-    if filter.breakdown_type.as_deref() == Some("cohort") {
-        found.extend(list(&filter.breakdown));
-    }
-    for one in &filter.breakdowns {
-        if one.kind.as_deref() == Some("cohort") {
-            found.extend(list(&one.property));
-        }
-    }
-    found.into_iter().filter_map(CohortId::from_json).map(|id| id.0).collect()
-}
-
 /// Whether properties of groups are needed.
 pub(crate) fn needs_groups(filter: &BreakdownFilter) -> bool {
     let mut kinds = filter.breakdowns.iter().map(|one| &one.kind);
@@ -216,7 +173,10 @@ impl Dimension {
         };
         let place = match kind {
             "event" => Place::Event(Key::Property(name)),
-            "event_metadata" => Place::Event(metadata(&name)?),
+            "event_metadata" => {
+                let refused = || format!("Events cannot be broken down by '{name}'.");
+                Place::Event(facts::event_column(&name).ok_or_else(|| Error::invalid(refused()))?)
+            }
             "hogql" => match expression::read(question, &name)? {
                 Source::Key(key) => Place::Event(key),
                 Source::Scalar(scalar) => Place::Expression(Arc::new(scalar)),
@@ -295,25 +255,17 @@ impl Dimension {
         })
     }
 
+    /// Texts may look like what stands for none.
+    fn numbers_of(&self, text: &str) -> Vec<u32> {
+        let known = self.texts.find(text).map(|number| number + 1);
+        (text == NULL).then_some(NO_VALUE).into_iter().chain(known).collect()
+    }
+
     fn text(&self, number: u32) -> String {
         match number.checked_sub(1) {
             None => NULL.to_owned(),
             Some(number) => self.texts.get(number),
         }
-    }
-}
-
-fn metadata(name: &str) -> Result<Key> {
-    let group = name.strip_prefix("$group_").and_then(|index| index.parse().ok());
-    match name {
-        "event" => Ok(Key::Event),
-        "distinct_id" => Ok(Key::DistinctId),
-        "elements_chain" => Ok(Key::ElementsChain),
-        "$session_id" | "$window_id" => Ok(Key::Property(name.to_owned())),
-        _ => match group {
-            Some(index) if index < GROUP_TYPES => Ok(Key::Group(index)),
-            _ => Err(Error::invalid(format!("Events cannot be broken down by '{name}'."))),
-        },
     }
 }
 
@@ -340,6 +292,23 @@ impl Breakdown {
         let own = value.checked_sub(1).map(|at| combinations.parts[at as usize]);
         let own = own.unwrap_or_default();
         self.dimensions.iter().zip(own).map(|(dimension, number)| dimension.text(number)).collect()
+    }
+
+    /// The values with these texts, one for each dimension.
+    pub fn values_of(&self, texts: &[String]) -> Vec<u32> {
+        let own = self.dimensions.iter().zip(texts);
+        let numbers: Vec<Vec<u32>> =
+            own.map(|(dimension, text)| dimension.numbers_of(text)).collect();
+        if let [only] = numbers.as_slice() {
+            return only.clone();
+        }
+        let combinations = self.combinations.lock().unwrap_or_else(PoisonError::into_inner);
+        let none = [NO_VALUE; DIMENSIONS_MAX];
+        let all = std::iter::once(&none).chain(&combinations.parts).enumerate();
+        let fits = |parts: &[u32; DIMENSIONS_MAX]| {
+            numbers.iter().zip(parts).all(|(numbers, part)| numbers.contains(part))
+        };
+        all.filter(|(_, parts)| fits(parts)).map(|(value, _)| value as u32).collect()
     }
 
     /// The largest first, among equals by text; beyond `limit` the order means nothing.

@@ -10,7 +10,7 @@ use crate::{Error, Result};
 const THREADS: usize = 2;
 /// Actors are dealt out by the lowest part of their number. What is put in order at a time is a
 /// share, of which a processor's own memory holds more than of the whole.
-const SHARES: usize = 16;
+const SHARES: usize = 32;
 /// Fewer hits are not worth a thread.
 const HITS_A_THREAD: usize = 4_096;
 /// Actors between two looks at the clock.

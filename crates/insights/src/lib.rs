@@ -10,7 +10,7 @@
 //! - `question`: which events a node means; `scan`: one pass over them, by threads that each fill a
 //!   state of their own; `breakdown`: numbers for values.
 //! - `expression`, `hogql`: values that are written as expressions.
-//! - `sessions`: what is known of them; `tally`, `set`, `firsts`, `statistic`: what is counted.
+//! - `sessions`: what is known of them; `tally`, `firsts`, `statistic`: what is counted.
 //! - one module for each kind, and `deeds` for what cohorts ask people to have done.
 //! - `check`: whether a question can be kept.
 
@@ -36,7 +36,6 @@ mod range;
 mod retention;
 mod scan;
 mod sessions;
-mod set;
 mod spec;
 mod statistic;
 mod stickiness;

@@ -1,4 +1,7 @@
 //! In which buckets each actor was there: one bit each.
+//!
+//! Actors come in no order, so how much of all this a processor's own memory holds decides how long
+//! it takes: few buckets take few bytes.
 
 use crate::Result;
 use crate::calendar::Buckets;
@@ -8,13 +11,14 @@ use crate::stop::Held;
 #[derive(Debug)]
 pub(crate) struct Masks {
     buckets: usize,
+    /// Bytes of an actor.
     stride: usize,
-    words: Vec<u64>,
+    bits: Vec<u8>,
 }
 
 impl Masks {
     pub fn new(buckets: usize) -> Self {
-        Self { buckets, stride: buckets.div_ceil(64).max(1), words: Vec::new() }
+        Self { buckets, stride: buckets.div_ceil(8).max(1), bits: Vec::new() }
     }
 
     /// Who was there when.
@@ -69,41 +73,40 @@ impl Masks {
     }
 
     pub fn set(&mut self, actor: u32, bucket: usize) {
-        let at = actor as usize * self.stride + bucket / 64;
-        if at >= self.words.len() {
-            self.words.resize((actor as usize + 1) * self.stride, 0);
+        let at = actor as usize * self.stride + bucket / 8;
+        if at >= self.bits.len() {
+            self.bits.resize((actor as usize + 1) * self.stride, 0);
         }
-        self.words[at] |= 1 << (bucket % 64);
+        self.bits[at] |= 1 << (bucket % 8);
     }
 
     pub fn has(&self, actor: u32, bucket: usize) -> bool {
-        let at = actor as usize * self.stride + bucket / 64;
-        bucket < self.buckets
-            && self.words.get(at).is_some_and(|word| word >> (bucket % 64) & 1 == 1)
+        let at = actor as usize * self.stride + bucket / 8;
+        bucket < self.buckets && self.bits.get(at).is_some_and(|bits| bits >> (bucket % 8) & 1 == 1)
     }
 
     /// The last bucket in which the actor was there.
     pub fn last(&self, actor: u32) -> Option<usize> {
         let own = self.own(actor)?;
-        let at = own.iter().rposition(|word| *word != 0)?;
-        Some(at * 64 + 63 - own[at].leading_zeros() as usize)
+        let at = own.iter().rposition(|bits| *bits != 0)?;
+        Some(at * 8 + 7 - own[at].leading_zeros() as usize)
     }
 
-    fn own(&self, actor: u32) -> Option<&[u64]> {
+    fn own(&self, actor: u32) -> Option<&[u8]> {
         let start = actor as usize * self.stride;
-        self.words.get(start..start + self.stride)
+        self.bits.get(start..start + self.stride)
     }
 
     /// Everybody who was there at all, with the buckets in ascending order.
     pub fn for_each(&self, mut each: impl FnMut(u32, &[usize])) {
         let mut there = Vec::new();
-        for (actor, own) in self.words.chunks(self.stride).enumerate() {
+        for (actor, own) in self.bits.chunks(self.stride).enumerate() {
             there.clear();
-            for (at, word) in own.iter().enumerate() {
-                let mut word = *word;
-                while word != 0 {
-                    there.push(at * 64 + word.trailing_zeros() as usize);
-                    word &= word - 1;
+            for (at, bits) in own.iter().enumerate() {
+                let mut bits = *bits;
+                while bits != 0 {
+                    there.push(at * 8 + bits.trailing_zeros() as usize);
+                    bits &= bits - 1;
                 }
             }
             if !there.is_empty() {
@@ -113,16 +116,16 @@ impl Masks {
     }
 
     fn absorb(&mut self, other: Self) {
-        if self.words.len() < other.words.len() {
-            let (own, other) = (std::mem::replace(&mut self.words, other.words), &mut self.words);
-            other.iter_mut().zip(own).for_each(|(word, own)| *word |= own);
+        if self.bits.len() < other.bits.len() {
+            let (own, other) = (std::mem::replace(&mut self.bits, other.bits), &mut self.bits);
+            other.iter_mut().zip(own).for_each(|(bits, own)| *bits |= own);
         } else {
-            self.words.iter_mut().zip(other.words).for_each(|(own, word)| *own |= word);
+            self.bits.iter_mut().zip(other.bits).for_each(|(own, bits)| *own |= bits);
         }
     }
 
     pub fn bytes(&self) -> usize {
-        self.words.capacity() * 8
+        self.bits.capacity()
     }
 }
 

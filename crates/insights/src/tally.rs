@@ -19,7 +19,7 @@ impl Cell for u64 {
     }
 }
 
-impl Cell for crate::set::Set {
+impl Cell for facts::Set {
     fn absorb(&mut self, other: Self) {
         self.union(&other);
     }

@@ -26,7 +26,7 @@ use cache::Cache;
 pub use cohorts::check_behaviour;
 
 use crate::question::{Overrides, Question, Unwrapped, read_filters, unwrap};
-use crate::reads::Turns;
+use crate::reads::{Turns, beside};
 use crate::worlds::Worlds;
 use crate::{Error, Result};
 
@@ -454,7 +454,7 @@ impl Inner {
         let stop =
             insights::Stop::new(Some(deadline), cancel.flag.clone(), self.limits.memory_bytes);
         let world = world.clone();
-        let found = tokio::task::spawn_blocking(move || run(&world, &stop)).await?;
+        let found = beside(move || run(&world, &stop)).await?;
         if cancel.flag.load(Ordering::SeqCst) {
             return Err(Error::Cancelled);
         }

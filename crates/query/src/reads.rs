@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use model::ProjectId;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use crate::{Error, Result};
 
@@ -17,6 +17,8 @@ const READS_AT_ONCE_MAX: usize = 4;
 const PROJECTS_MAX: usize = 1_024;
 /// A short burst waits for its turn; a longer one is better told.
 const TURN_WAIT: Duration = Duration::from_secs(10);
+/// Of a thread that works on a question: as the runtime's have.
+const STACK_BYTES: usize = 2 << 20;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Reads {
@@ -47,6 +49,17 @@ impl Reads {
         })
         .await?
     }
+}
+
+/// Works on a question on a thread of its own; a caller that goes away leaves it running.
+pub(crate) async fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T> {
+    let (send, found) = oneshot::channel();
+    let work = move || drop(send.send(work()));
+    facts::beside("insights", STACK_BYTES, work)
+        .map_err(|error| Error::Failed(format!("no thread for the question: {error}")))?;
+    found.await.map_err(|_| Error::Failed("the question broke".into()))
 }
 
 /// Turns of each project, so that one that asks much does not hold up the others.

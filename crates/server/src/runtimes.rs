@@ -9,10 +9,6 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Threads for what blocks: password hashes and files.
 const BLOCKING_THREADS_MAX: usize = 64;
-/// How far the rest stands back while requests wait for a processor: what was answered is safe in
-/// the journal, and can be applied a moment later.
-const BEHIND_NICENESS: i32 = 19;
-
 /// A thread that ended takes the record of its costs with it.
 const KEEP_ALIVE: Duration = Duration::from_secs(3_600);
 
@@ -42,7 +38,8 @@ impl Runtimes {
                 .worker_threads(1)
                 .thread_name(name)
                 .thread_keep_alive(KEEP_ALIVE)
-                .on_thread_start(stand_back)
+                // What was answered is safe in the journal, and can be applied a moment later.
+                .on_thread_start(|| facts::stand_back(facts::BEHIND_NICENESS))
                 .build()
                 .context("cannot start the threads of the pipeline")
         };
@@ -67,10 +64,4 @@ impl Runtimes {
             runtime.shutdown_background();
         }
     }
-}
-
-/// On Linux this is a property of the thread, not of the process. A system that does not allow it
-/// only shares its processors more evenly.
-fn stand_back() {
-    let _ = rustix::process::setpriority_process(None, BEHIND_NICENESS);
 }

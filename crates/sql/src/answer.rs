@@ -65,8 +65,8 @@ pub async fn run(plan: &Plan, world: &Arc<World>, limits: &Limits) -> Result<Ans
         // Nobody is there to hear it if the caller is gone.
         drop(send.send(found));
     };
-    let thread = std::thread::Builder::new().name("sql".to_owned()).stack_size(STACK_BYTES);
-    if let Err(error) = thread.spawn(work) {
+    // The workers are started by it, and stand back as it does.
+    if let Err(error) = facts::beside("sql", STACK_BYTES, work) {
         return Err(Error::engine(UNEXPECTED, format!("no thread for the query: {error}")));
     }
     let found = tokio::time::timeout(limits.time, answer).await;

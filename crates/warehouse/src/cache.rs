@@ -8,6 +8,7 @@ use quick_cache::sync;
 
 use crate::Result;
 use crate::dictionary::Dictionary;
+use crate::narrow::Narrow;
 use crate::segment::CachedPage;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,7 +26,7 @@ pub(crate) enum Part {
 pub(crate) enum Cached {
     Dictionary(Arc<Dictionary>),
     Numbers(Arc<Vec<u32>>),
-    Times(Arc<Vec<i64>>),
+    Decoded(Arc<Narrow>),
     Filter(Arc<Sbbf>),
     Page(Arc<CachedPage>),
 }
@@ -40,7 +41,7 @@ impl Weighter<Key, Cached> for Bytes {
         let bytes = match cached {
             Cached::Dictionary(dictionary) => dictionary.memory_bytes(),
             Cached::Numbers(numbers) => numbers.len() * 4,
-            Cached::Times(times) => times.len() * 8,
+            Cached::Decoded(page) => page.memory_bytes(),
             Cached::Filter(filter) => filter.num_blocks() * 32,
             Cached::Page(page) => page.bytes.len(),
         };

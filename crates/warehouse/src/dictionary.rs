@@ -19,6 +19,15 @@ pub struct Dictionary {
 }
 
 impl Dictionary {
+    /// One that stays should not have grown by twice what it needs.
+    pub(crate) fn with_capacity(entries: usize, text_bytes: usize) -> Self {
+        Self {
+            tags: Vec::with_capacity(entries),
+            ends: Vec::with_capacity(entries),
+            text: String::with_capacity(text_bytes),
+        }
+    }
+
     pub fn len(&self) -> usize {
         self.tags.len()
     }
@@ -70,7 +79,7 @@ impl Dictionary {
     }
 
     pub fn memory_bytes(&self) -> usize {
-        self.tags.len() * 5 + self.text.len()
+        self.tags.capacity() * size_of::<Tag>() + self.ends.capacity() * 4 + self.text.capacity()
     }
 }
 
@@ -100,8 +109,9 @@ impl Column {
 #[derive(Clone, Debug, Default)]
 pub struct Interner {
     pub dictionary: Dictionary,
-    /// Codes beside the hashes of their values, which are looked at only when those are equal.
-    table: HashTable<(u64, u32)>,
+    /// Codes beside parts of the hashes of their values, which are looked at only when those are
+    /// equal.
+    table: HashTable<(u32, u32)>,
     hashing: Hashing,
 }
 
@@ -129,13 +139,20 @@ impl Interner {
             return code;
         }
         let code = self.dictionary.push(value);
-        self.table.insert_unique(hash, (hash, code), |(hash, _)| *hash);
+        let part = hash as u32;
+        self.table.insert_unique(spread(part), (part, code), |(part, _)| spread(*part));
         code
     }
 
     /// The code of a value that is here already.
     pub fn find_hashed(&self, hash: u64, value: Value<'_>) -> Option<u32> {
-        let is_it = |known: &(u64, u32)| known.0 == hash && self.dictionary.get(known.1) == value;
-        self.table.find(hash, is_it).map(|(_, code)| *code)
+        let part = hash as u32;
+        let is_it = |known: &(u32, u32)| known.0 == part && self.dictionary.get(known.1) == value;
+        self.table.find(spread(part), is_it).map(|(_, code)| *code)
     }
+}
+
+/// Half a hash as a whole one: a table looks at both ends of it.
+const fn spread(part: u32) -> u64 {
+    (part as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -72,6 +72,7 @@ mod manifest;
 mod memory;
 mod merge;
 mod month;
+mod narrow;
 mod row;
 mod scan;
 mod segment;

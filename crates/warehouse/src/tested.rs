@@ -62,3 +62,45 @@ impl Tested {
         own
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+    use crate::value::Value;
+
+    fn dictionary(texts: &[&str]) -> Arc<Dictionary> {
+        let mut dictionary = Dictionary::default();
+        for text in texts {
+            dictionary.push(Value::Text(text));
+        }
+        Arc::new(dictionary)
+    }
+
+    #[test]
+    fn an_entry_is_tested_once_and_only_if_a_row_has_it() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = asked.clone();
+        let tested = Tested::new(Box::new(move |value| {
+            count.fetch_add(usize::from(value.is_some()), Ordering::Relaxed);
+            value.is_none_or(|value| value.text() == "b")
+        }));
+        let dictionaries = [dictionary(&["a", "b", "c"]), dictionary(&["b"]), dictionary(&["a"])];
+        let keep = |no: usize, codes: &[u32]| {
+            let dictionary = dictionaries[no].clone();
+            let kept = tested.keep(&Column { codes: codes.to_vec(), dictionary });
+            (kept, asked.load(Ordering::Relaxed))
+        };
+        assert_eq!(keep(0, &[0, ABSENT, 1, 0]), (vec![false, true, true, false], 2));
+        assert_eq!(keep(0, &[1, 0]), (vec![true, false], 2));
+        assert_eq!(keep(0, &[2, 2]), (vec![false, false], 3));
+        assert_eq!(keep(1, &[0]), (vec![true], 4));
+        assert_eq!(keep(0, &[2]), (vec![false], 3 + 1));
+        // A third drives out the first, whose entries are tested again.
+        assert_eq!(keep(2, &[0]), (vec![false], 5));
+        assert_eq!(keep(0, &[2]), (vec![false], 6));
+        let nothing = Column::absent(2);
+        assert_eq!((tested.keep(&nothing), asked.load(Ordering::Relaxed)), (vec![true; 2], 6));
+    }
+}

@@ -41,6 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "geoip",
             "catalog",
             "warehouse",
+            "facts",
             "pipeline",
             "flags",
             "hogql",

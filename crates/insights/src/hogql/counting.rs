@@ -10,7 +10,7 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, UInt64Array};
 use arrow_schema::DataType;
 use eval::{Program, data_type};
-use facts::World;
+use facts::{Set, World};
 use hogql::plan::{Aggregate, Expr, ExprKind, Value};
 use hogql::types::{Kind, Type};
 use warehouse::Key;
@@ -18,7 +18,6 @@ use warehouse::Key;
 use super::{Hogql, Scalar, Seen, context, refused, unsupported};
 use crate::Result;
 use crate::scan::Texts;
-use crate::set::Set;
 use crate::statistic::Statistic;
 use crate::tally::{Cell, Stat};
 

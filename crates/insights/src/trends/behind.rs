@@ -1,6 +1,7 @@
 //! Who is behind a number of a trend.
 
 use facts::World;
+use hashbrown::HashSet;
 
 use super::measure::{DIMENSIONS_MAX, Measure, View};
 use super::{Share, TrendsQuery};
@@ -61,21 +62,21 @@ impl Measure<'_> {
                 let lines = self.measure(&meant, Some(&breakdown))?.lines;
                 let line = lines.iter().find(|line| point.is_value(&line.share.json()));
                 let Some(line) = line else { return Ok(Behind::default()) };
-                let texts = |value: u32| breakdown.texts(value);
+                // Which they are is found out once, not for every event.
+                let values = |share: &Share| match share {
+                    Share::Values(texts, _) | Share::Null(texts, _) => breakdown.values_of(texts),
+                    _ => Vec::new(),
+                };
                 match &line.share {
-                    Share::Values(own, _) | Share::Null(own, _) => {
-                        let wanted = |value: u32| texts(value) == *own;
-                        self.who(&meant, Some((&breakdown, &wanted)), bucket)
+                    own @ (Share::Values(..) | Share::Null(..)) => {
+                        let own = values(own);
+                        self.who(&meant, Some((&breakdown, &|value| own.contains(&value))), bucket)
                     }
                     _ => {
-                        let ranked = |value: u32| {
-                            let own = texts(value);
-                            lines.iter().any(|line| match &line.share {
-                                Share::Values(texts, _) | Share::Null(texts, _) => *texts == own,
-                                _ => false,
-                            })
-                        };
-                        self.who(&meant, Some((&breakdown, &|value| !ranked(value))), bucket)
+                        let ranked = lines.iter().flat_map(|line| values(&line.share));
+                        let ranked: HashSet<u32> = ranked.collect();
+                        let rest = |value: u32| !ranked.contains(&value);
+                        self.who(&meant, Some((&breakdown, &rest)), bucket)
                     }
                 }
             }

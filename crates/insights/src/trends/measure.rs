@@ -1,5 +1,6 @@
 //! The numbers of one series in one period.
 
+use facts::Set;
 use hashbrown::HashMap;
 use warehouse::{ABSENT, Column, Filter, Key, Value};
 
@@ -15,7 +16,6 @@ use crate::question::{Meant, Question};
 use crate::range::Period;
 use crate::scan::{Actors, Entries, Rows, Scan, number};
 use crate::sessions::Sessions;
-use crate::set::Set;
 use crate::spec::{BreakdownFilter, Math, Node, PropertyPlace};
 use crate::statistic::Statistic;
 use crate::stop::Held;

@@ -1,20 +1,24 @@
 //! Who was there, by breakdown value, when there may be very many values.
 
 use std::mem::take;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use facts::Set;
 
 use super::lines::Table;
 use crate::Result;
 use crate::breakdown::Breakdown;
 use crate::scan::{Rows, Scan};
-use crate::set::Set;
 use crate::stop::Held;
 use crate::tally::Tally;
 
 /// Values that have a set each. Most of many values have few members, and a list of pairs that is
 /// sorted once costs a fraction of as many sets.
 const SETS_MAX: u32 = 256;
-/// Lists of pairs, each of its own values: they are sorted by several threads.
+/// Lists of pairs, each of its own values: threads seldom want the same one.
 const LISTS: usize = 16;
+/// Pairs of a list that a thread keeps before it puts them to all others.
+const LOCAL_MAX: usize = 1 << 10;
 /// Pairs come more than once; so many new ones of a list are worth looking for those.
 const FRESH_MAX: usize = (1 << 20) / LISTS;
 const THREADS: usize = 2;
@@ -35,34 +39,38 @@ struct Pairs {
     sorted: usize,
 }
 
+/// What a thread has of its own.
+struct Own<'a> {
+    few: Tally<Set>,
+    many: [Vec<u64>; LISTS],
+    held: Held<'a>,
+}
+
+/// Filled by all threads: each would have its own copy of most pairs.
+#[derive(Default)]
+struct Lists([Mutex<Pairs>; LISTS]);
+
 impl Wide {
     /// A number is multiplied by `factor`.
     pub fn of(scan: &Scan<'_>, breakdown: &Breakdown, factor: f64) -> Result<Self> {
-        let new = || (Self::new(factor), scan.stop.hold());
-        let each = |(own, held): &mut (Self, Held<'_>), rows: &Rows<'_>| {
+        let lists = Lists::default();
+        let together = Mutex::new(scan.stop.hold());
+        let new = || Own { few: Tally::new(1), many: Default::default(), held: scan.stop.hold() };
+        let each = |own: &mut Own<'_>, rows: &Rows<'_>| {
             for (value, actor) in rows.values.iter().zip(rows.actors) {
-                own.add(*value, *actor);
+                own.add(*value, *actor, &lists);
             }
-            held.set(own.bytes() + breakdown.bytes())
+            own.held.set(own.few.bytes())?;
+            lock(&together).set(lists.bytes() + breakdown.bytes())
         };
-        let mut all = Self::new(factor);
-        for (own, _) in scan.fold(new, each)? {
-            all.few.absorb(own.few);
-            all.many.iter_mut().zip(own.many).for_each(|(all, own)| all.append(own));
+        let mut few = Tally::new(1);
+        for own in scan.fold(new, each)? {
+            few.absorb(own.few);
+            own.many.iter().zip(&lists.0).for_each(|(own, list)| lock(list).add(own));
         }
+        let mut all = Self { few, many: lists.0.map(into_inner), factor };
         all.finish();
         Ok(all)
-    }
-
-    fn new(factor: f64) -> Self {
-        Self { few: Tally::new(1), many: Default::default(), factor }
-    }
-
-    fn add(&mut self, value: u32, actor: u32) {
-        match value < SETS_MAX {
-            true => self.few.cell(value, 0).insert(actor),
-            false => self.many[value as usize % LISTS].add(value, actor),
-        }
     }
 
     fn finish(&mut self) {
@@ -74,25 +82,51 @@ impl Wide {
         });
     }
 
-    fn bytes(&mut self) -> usize {
-        self.few.bytes() + self.many.iter().map(|list| list.pairs.capacity() * 8).sum::<usize>()
-    }
-
     fn number(&self, count: u64) -> f64 {
         count as f64 * self.factor
     }
 }
 
+impl Own<'_> {
+    fn add(&mut self, value: u32, actor: u32, lists: &Lists) {
+        if value < SETS_MAX {
+            self.few.cell(value, 0).insert(actor);
+            return;
+        }
+        let list = value as usize % LISTS;
+        let own = &mut self.many[list];
+        own.push(u64::from(value) << 32 | u64::from(actor));
+        if own.len() == LOCAL_MAX {
+            lock(&lists.0[list]).add(own);
+            own.clear();
+        }
+    }
+}
+
+impl Lists {
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|list| lock(list).pairs.capacity() * 8).sum()
+    }
+}
+
+fn lock<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
+    one.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn into_inner<T>(one: Mutex<T>) -> T {
+    one.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
 impl Pairs {
-    fn add(&mut self, value: u32, actor: u32) {
-        self.pairs.push(u64::from(value) << 32 | u64::from(actor));
+    fn add(&mut self, more: &[u64]) {
+        // By a half, since these are most of what a question holds.
+        if self.pairs.capacity() < self.pairs.len() + more.len() {
+            self.pairs.reserve_exact(more.len().max(self.pairs.len() / 2));
+        }
+        self.pairs.extend_from_slice(more);
         if self.pairs.len() - self.sorted >= self.sorted.max(FRESH_MAX) {
             self.sort();
         }
-    }
-
-    fn append(&mut self, mut other: Self) {
-        self.pairs.append(&mut other.pairs);
     }
 
     /// What is sorted already is only put together.
@@ -158,13 +192,18 @@ mod tests {
     #[test]
     fn many_values_are_counted_as_sets_would() {
         let mut random = StdRng::seed_from_u64(11);
-        let (mut wide, mut plain) = (Wide::new(2.0), BTreeMap::<u32, BTreeSet<u32>>::new());
-        for _ in 0..20_000 {
+        let (lists, stop) = (Lists::default(), crate::Stop::new(None, Default::default(), 0));
+        let mut own = Own { few: Tally::new(1), many: Default::default(), held: stop.hold() };
+        let mut plain = BTreeMap::<u32, BTreeSet<u32>>::new();
+        for _ in 0..60_000 {
             let value = random.random_range(0..1_500);
             let actor = random.random_range(0..40);
-            wide.add(value, actor);
+            own.add(value, actor, &lists);
             plain.entry(value).or_default().insert(actor);
         }
+        assert!(lists.bytes() > 0);
+        own.many.iter().zip(&lists.0).for_each(|(own, list)| lock(list).add(own));
+        let mut wide = Wide { few: own.few, many: lists.0.map(into_inner), factor: 2.0 };
         wide.finish();
         let weights: BTreeMap<u32, f64> = wide.weights().into_iter().collect();
         assert_eq!(weights.len(), plain.len());

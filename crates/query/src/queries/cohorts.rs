@@ -12,6 +12,7 @@ use model::property::Behaviour;
 use warehouse::Numbers;
 
 use super::Queries;
+use crate::reads::beside;
 use crate::{Error, Result};
 
 /// For all that one cohort asks for; nobody waits for an answer.
@@ -80,6 +81,6 @@ impl Queries {
             };
             behaviours.into_iter().map(own).collect()
         };
-        tokio::task::spawn_blocking(look).await?
+        beside(look).await?
     }
 }

@@ -183,7 +183,9 @@ impl Segment {
     fn dictionary(&self, group: usize, column: usize, kind: Kind) -> Result<Arc<Dictionary>> {
         let load = || {
             let (bytes, entries) = self.dictionary_page(group, column)?;
-            let mut dictionary = Dictionary::default();
+            // Before each text stands its length, in four bytes.
+            let text_bytes = bytes.len().saturating_sub(4 * entries);
+            let mut dictionary = Dictionary::with_capacity(entries.min(bytes.len()), text_bytes);
             decode::entries(&bytes, entries, kind, &mut dictionary).ok_or_else(|| self.broken())?;
             Ok(Cached::Dictionary(Arc::new(dictionary)))
         };

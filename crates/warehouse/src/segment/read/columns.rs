@@ -10,6 +10,7 @@ use super::{Segment, skip_dictionary, trim};
 use crate::cache::{Cached, Part};
 use crate::dictionary::{Column, Dictionary};
 use crate::fields::{Field, Number};
+use crate::narrow::{Narrow, Word};
 use crate::scan::PART_ROWS_MAX;
 use crate::segment::decode;
 use crate::segment::kind::Kind;
@@ -28,9 +29,8 @@ impl Segment {
         // Codes of values that stand in the pages themselves mean something only together.
         if self.opened()?.chunk(group, column).dictionary_page_offset().is_some() {
             let dictionary = self.dictionary(group, column, kind)?;
-            let codes = self.decoded(group, column, rows, numbers, |rows| {
-                let (codes, _) = self.codes(group, column, kind, required, rows)?;
-                Ok(Cached::Numbers(Arc::new(codes)))
+            let codes = self.decoded(group, column, rows, |rows| {
+                Ok(self.codes(group, column, kind, required, rows)?.0)
             })?;
             return Ok(Some(Column { codes, dictionary }));
         }
@@ -59,17 +59,15 @@ impl Segment {
 
     /// Values of `rows` from pages that are decoded once and kept while there is room. Whoever
     /// reads more at a time than a question does passes by: it would drive out what they need.
-    fn decoded<T: Copy>(
+    fn decoded<T: Word>(
         &self,
         group: usize,
         column: usize,
         rows: Range<usize>,
-        values: fn(&Cached) -> Option<&[T]>,
-        read: impl Fn(Range<usize>) -> Result<Cached>,
+        read: impl Fn(Range<usize>) -> Result<Vec<T>>,
     ) -> Result<Vec<T>> {
         if rows.len() > PART_ROWS_MAX {
-            let all = read(rows)?;
-            return Ok(values(&all).ok_or_else(|| self.broken())?.to_vec());
+            return read(rows);
         }
         let opened = self.opened()?;
         let pages = opened.locations(group, column);
@@ -83,11 +81,14 @@ impl Segment {
         while out.len() < rows.len() {
             let location = pages.get(page).ok_or_else(|| self.broken())?;
             let own = location.first_row_index as usize..end_of(page);
-            let cached = self.cached(group, Part::Decoded(column, page), || read(own.clone()))?;
+            let load = || Ok(Cached::Decoded(Arc::new(Narrow::of(&read(own.clone())?))));
+            let Cached::Decoded(values) = self.cached(group, Part::Decoded(column, page), load)?
+            else {
+                return Err(self.broken());
+            };
             let from = rows.start + out.len() - own.start;
             let to = rows.end.min(own.end) - own.start;
-            let all = values(&cached).and_then(|values| values.get(from..to));
-            out.extend_from_slice(all.ok_or_else(|| self.broken())?);
+            values.read(from..to, &mut out).ok_or_else(|| self.broken())?;
             page += 1;
         }
         Ok(out)
@@ -95,9 +96,7 @@ impl Segment {
 
     pub fn numbers(&self, group: usize, number: Number, rows: Range<usize>) -> Result<Vec<i64>> {
         let column = self.opened()?.plain_column(number.name()).ok_or_else(|| self.broken())?;
-        self.decoded(group, column, rows, times, |rows| {
-            Ok(Cached::Times(Arc::new(self.read_numbers(group, column, rows)?)))
-        })
+        self.decoded(group, column, rows, |rows| self.read_numbers(group, column, rows))
     }
 
     fn read_numbers(&self, group: usize, column: usize, rows: Range<usize>) -> Result<Vec<i64>> {
@@ -125,12 +124,11 @@ impl Segment {
 
     pub fn distinct_nos(&self, group: usize, rows: Range<usize>) -> Result<Vec<u32>> {
         let column = self.opened()?.plain_column("distinct_no").ok_or_else(|| self.broken())?;
-        self.decoded(group, column, rows, numbers, |rows| {
+        self.decoded(group, column, rows, |rows| {
             let known = self.distinct_dictionary(group)?;
             let (codes, _) = self.codes(group, column, Kind::Int, true, rows)?;
             let number = |code: &u32| known.get(*code as usize).copied();
-            let found = codes.iter().map(number).collect::<Option<_>>();
-            Ok(Cached::Numbers(Arc::new(found.ok_or_else(|| self.broken())?)))
+            codes.iter().map(number).collect::<Option<_>>().ok_or_else(|| self.broken())
         })
     }
 
@@ -152,19 +150,5 @@ impl Segment {
         let column = self.opened()?.plain_column("historical").ok_or_else(|| self.broken())?;
         let (codes, _) = self.codes(group, column, Kind::Bool, true, rows)?;
         Ok(codes.into_iter().map(|code| code == 1).collect())
-    }
-}
-
-fn numbers(cached: &Cached) -> Option<&[u32]> {
-    match cached {
-        Cached::Numbers(numbers) => Some(numbers),
-        _ => None,
-    }
-}
-
-fn times(cached: &Cached) -> Option<&[i64]> {
-    match cached {
-        Cached::Times(times) => Some(times),
-        _ => None,
     }
 }

@@ -18,7 +18,7 @@ const FEW: u64 = 8;
 /// Starts as a list, which most sets of a wide breakdown remain, and becomes an array of bits once
 /// its members are dense enough: adding to an array costs a fraction.
 #[derive(Clone, Debug)]
-pub(crate) enum Set {
+pub enum Set {
     /// In no order.
     List(SmallVec<[u32; INLINE_LEN_MAX]>),
     Sparse(RoaringBitmap),

@@ -1,0 +1,58 @@
+//! Answers broken down by cohorts.
+
+use facts::World;
+use model::CohortId;
+use serde_json::Value as Json;
+use warehouse::Predicate;
+
+use super::list;
+use crate::spec::BreakdownFilter;
+use crate::{Error, Result};
+
+const COHORTS_MAX: usize = 100;
+
+/// Everybody, or the members of a cohort.
+#[derive(Clone, Debug)]
+pub(crate) struct Slice {
+    pub id: Option<CohortId>,
+    pub name: String,
+    /// What its events pass.
+    pub predicate: Option<Predicate>,
+}
+
+pub(super) fn slices(json: &Json, world: &World) -> Result<Vec<Slice>> {
+    let wanted = list(json);
+    if wanted.len() > COHORTS_MAX {
+        return Err(Error::Invalid(format!("At most {COHORTS_MAX} cohorts can be compared.")));
+    }
+    let slice = |json: &&Json| match json {
+        Json::String(all) if all == "all" => {
+            Ok(Slice { id: None, name: "all users".into(), predicate: None })
+        }
+        json => {
+            let id = CohortId::from_json(json)
+                .ok_or_else(|| Error::invalid(format!("{json} is no cohort.")))?;
+            let cohort = world.cohorts.get(id);
+            let cohort =
+                cohort.ok_or_else(|| Error::invalid(format!("There is no cohort {}.", id.0)))?;
+            let ids = world.people.ids_of(|actor| cohort.members.contains(actor));
+            let predicate = Some(Predicate::Among(ids));
+            Ok(Slice { id: Some(id), name: cohort.name.clone(), predicate })
+        }
+    };
+    wanted.iter().map(slice).collect()
+}
+
+/// Ids of the cohorts that a breakdown names.
+pub(crate) fn cohorts(filter: &BreakdownFilter) -> Vec<i64> {
+    let mut found = Vec::new();
+    if filter.breakdown_type.as_deref() == Some("cohort") {
+        found.extend(list(&filter.breakdown));
+    }
+    for one in &filter.breakdowns {
+        if one.kind.as_deref() == Some("cohort") {
+            found.extend(list(&one.property));
+        }
+    }
+    found.into_iter().filter_map(CohortId::from_json).map(|id| id.0).collect()
+}
