@@ -28,7 +28,7 @@ impl Rows {
 }
 
 impl Tx {
-    /// Runs `{head} VALUES (…), (…) {tail}` until all rows are written.
+    /// Runs `{head} VALUES (…), (…) {tail}` until all rows are written. Head and tail have no values.
     pub(crate) async fn write(&mut self, head: &str, rows: Rows, tail: &str) -> Result<()> {
         let Rows { width, values } = rows;
         let mut left = values.len() / width;
@@ -36,7 +36,7 @@ impl Tx {
         for size in ROWS_PER_STATEMENT {
             while left >= size {
                 let marks: Vec<String> =
-                    (0..size).map(|row| placeholders(row * width + 1, width)).collect();
+                    (0..size).map(|row| self.dialect().marks(row * width + 1, width)).collect();
                 let sql = format!("{head} VALUES {} {tail}", marks.join(", "));
                 self.run(sql, values.by_ref().take(size * width).collect()).await?;
                 left -= size;

@@ -31,6 +31,10 @@ use crate::{Error, Result};
 /// SQLite reads in parallel; more connections than this only cost memory on a small machine.
 const SQLITE_READERS_MAX: u32 = 4;
 const POSTGRES_CONNECTIONS_MAX: u32 = 16;
+/// What the one writer keeps of the file; persons are everywhere in it.
+const SQLITE_WRITER_CACHE_KIB: u32 = 16 << 10;
+/// Pages of the log (4 KiB each) before they are copied into the file.
+const SQLITE_WAL_PAGES: u32 = 8 << 10;
 /// How long a request waits for a connection before it is told that the catalog is away.
 const ACQUIRE_WAIT: Duration = Duration::from_secs(5);
 /// Another process (an admin command) may hold SQLite's write lock this long.
@@ -93,13 +97,18 @@ impl Db {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(SQLITE_BUSY_WAIT);
+        // Pages that batch after batch changes are copied to the file once for all of them.
+        let writing = options
+            .clone()
+            .pragma("cache_size", format!("-{SQLITE_WRITER_CACHE_KIB}"))
+            .pragma("wal_autocheckpoint", SQLITE_WAL_PAGES.to_string());
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(SQLITE_BUSY_WAIT)
             // A full or failing disk ends a transaction behind the driver's back, which then takes
             // the connection to be in it for ever.
             .before_acquire(|writer, _| Box::pin(async move { Ok(!writer.is_in_transaction()) }))
-            .connect_with(options.clone())
+            .connect_with(writing)
             .await?;
         let readers = SqlitePoolOptions::new()
             .max_connections(SQLITE_READERS_MAX)

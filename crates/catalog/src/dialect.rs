@@ -31,6 +31,15 @@ impl Dialect {
         }
     }
 
+    /// The places of `count` values in a row, the first of which is `$first`. SQLite looks a numbered
+    /// one up among all the others each time it is given a value; these are simply the next ones.
+    pub(crate) fn marks(self, first: usize, count: usize) -> String {
+        match self {
+            Self::Sqlite => format!("({})", vec!["?"; count].join(", ")),
+            Self::Postgres => placeholders(first, count),
+        }
+    }
+
     /// A member of a JSON object in a text column, as text. `name` is ours, never a caller's.
     pub(crate) fn json_text(self, column: &str, name: &'static str) -> String {
         match self {

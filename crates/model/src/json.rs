@@ -73,6 +73,24 @@ impl<'a> Members<'a> {
         let name_end = string_end(bytes, at)?;
         let name = text(&self.json[at..name_end]).ok_or(Fault::Malformed)?;
         let start = value_start(bytes, name_end)?;
+        Ok((name, self.value(start)?))
+    }
+
+    /// The next member's value, if the member begins with `start`: its name in quotes and the colon,
+    /// which are given back as they stand here.
+    pub fn next_if(&mut self, start: &str) -> Option<Result<(&'a str, &'a str)>> {
+        let at = self.next?;
+        let end = at + start.len();
+        if self.json.as_bytes().get(at..end)? != start.as_bytes() {
+            return None;
+        }
+        self.next = None;
+        let value = skip_blanks(self.json.as_bytes(), end);
+        Some(self.value(value).map(|value| (&self.json[at..end], value)))
+    }
+
+    fn value(&mut self, start: usize) -> Result<&'a str> {
+        let bytes = self.json.as_bytes();
         let end = value_end(bytes, start)?;
         let behind = skip_blanks(bytes, end);
         match bytes.get(behind) {
@@ -80,7 +98,7 @@ impl<'a> Members<'a> {
             Some(b'}') => self.end = behind + 1,
             _ => return Err(Fault::Malformed),
         }
-        Ok((name, &self.json[start..end]))
+        Ok(&self.json[start..end])
     }
 }
 

@@ -54,6 +54,9 @@ pub struct IdentityChanges {
     pub deleted: Vec<PersonNo>,
     pub ids: Vec<DistinctId>,
     pub persons: Vec<Arc<Person>>,
+    /// Those of `persons` that were there before and got another uuid or age: few, and what is found
+    /// by these must be found anew.
+    pub renewed: Vec<PersonNo>,
     pub next_distinct: u32,
     pub next_person: u32,
 }

@@ -3,22 +3,22 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use ahash::RandomState;
 use catalog::{Catalog, IngestBatch, NextNumbers, ProjectChanges};
 use model::ProjectId;
 use model::person::DistinctNo;
-use warehouse::NewRow;
 
 use crate::definitions::Definitions;
 use crate::groups::GroupLedger;
 use crate::identity::{Ledger, Request};
 use crate::normalise::{Finding, Normalised};
 use crate::prepare::{Item, Meaning, Subject};
-use crate::rows::{group_columns, row};
+use crate::rows::{Placed, group_columns};
 
 /// What the ledgers of all projects keep together, in ids and in bytes of properties; past it all
 /// begin anew.
 const KEPT_IDS_MAX: usize = 16 << 10;
-const KEPT_BYTES_MAX: usize = 16 << 20;
+const KEPT_BYTES_MAX: usize = 8 << 20;
 
 /// Why a batch was not written.
 pub(crate) enum Failure {
@@ -66,27 +66,27 @@ pub(crate) fn by_project<'i, 'a>(items: &'i [Item<'a>]) -> ByProject<'i, 'a> {
 
 /// Every id that the events name, each once.
 pub(crate) fn ids_named<'i>(events: &[(u64, &'i Normalised<'_>)]) -> Vec<&'i str> {
-    let mut seen = HashSet::new();
+    let mut seen: HashSet<&str, RandomState> = HashSet::default();
     let own = events.iter().map(|(_, event)| event.distinct_id);
     let others = events.iter().filter_map(|(_, event)| Some(event.merge.as_ref()?.other.as_str()));
     own.chain(others).filter(|id| seen.insert(*id)).collect()
 }
 
 /// What deciding a batch gave: the changes to write, and the rows that follow from them.
-pub(crate) struct Decided<'i> {
+pub(crate) struct Decided<'i, 'a> {
     pub batch: IngestBatch,
-    pub rows: Vec<NewRow<'i>>,
+    pub rows: Vec<Placed<'i, 'a>>,
 }
 
 /// Decides what `items` change, without writing anything. `ledgers` then stand as if it was
 /// written.
-pub(crate) async fn decide<'i>(
+pub(crate) async fn decide<'i, 'a>(
     catalog: &Catalog,
-    items: &'i [Item<'_>],
+    items: &'i [Item<'a>],
     is_new: impl Fn(ProjectId) -> bool,
     definitions: &mut Definitions,
     ledgers: &mut Ledgers,
-) -> Result<Decided<'i>, Failure> {
+) -> Result<Decided<'i, 'a>, Failure> {
     let events = by_project(items);
     let mut groups = load(catalog, &events, ledgers).await?;
     let work = || {
@@ -164,16 +164,16 @@ async fn load(
     Ok(all)
 }
 
-fn decide_project<'i>(
+fn decide_project<'i, 'a>(
     project: ProjectId,
-    events: &[(u64, &'i Normalised<'_>)],
+    events: &[(u64, &'i Normalised<'a>)],
     ledger: &mut Ledger,
     mut groups: GroupLedger,
     definitions: &mut Definitions,
-    decided: &mut Decided<'i>,
+    decided: &mut Decided<'i, 'a>,
 ) -> ProjectChanges {
     for (position, event) in events {
-        let (number, findings) = apply(ledger, event);
+        let (distinct_no, findings) = apply(ledger, event);
         let columns = group_columns(event, |kind| groups.index(kind));
         let index = event.group_identify.as_ref().and_then(|wanted| {
             let index = groups.index(&wanted.kind)?;
@@ -182,7 +182,7 @@ fn decide_project<'i>(
         });
         definitions.see(event, index, &mut decided.batch.sightings);
         warn(event, findings, decided);
-        decided.rows.push(row(event, *position, number, &columns));
+        decided.rows.push(Placed { position: *position, event, distinct_no, groups: columns });
     }
     let (group_types, groups) = groups.into_changes();
     let identity = ledger.take_changes();
@@ -201,7 +201,7 @@ fn apply(ledger: &mut Ledger, event: &Normalised<'_>) -> (DistinctNo, Vec<model:
     })
 }
 
-fn warn(event: &Normalised<'_>, findings: Vec<model::WarningKind>, decided: &mut Decided<'_>) {
+fn warn(event: &Normalised<'_>, findings: Vec<model::WarningKind>, decided: &mut Decided<'_, '_>) {
     let subject = Subject {
         project: event.project,
         at: event.received_at,

@@ -12,7 +12,7 @@ use model::definition::{
 };
 use serde_json::Value;
 
-use crate::normalise::{Normalised, name, parse_time};
+use crate::normalise::{Key, Normalised, name, parse_time};
 
 /// Names longer than this are kept on the event and nowhere else.
 const NAME_BYTES_MAX: usize = 200;
@@ -52,7 +52,7 @@ pub struct Definitions {
     hasher: RandomState,
     /// Hash of the sighting, and for events the hour of the last one, for properties whether a
     /// type was found.
-    told: HashMap<u64, i64>,
+    told: HashMap<u64, i64, RandomState>,
     /// The day of the latest event.
     today: Option<Day>,
 }
@@ -117,20 +117,30 @@ impl Definitions {
     /// Two events of one shape show the same names, and values whose types are found or not alike.
     fn shape(&self, event: &Normalised<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        let mut add = |name: &str, has_type: bool| (name, has_type).hash(&mut hasher);
-        add(event.name, true);
-        let typed = |first: Option<&u8>| !matches!(first, Some(b'{' | b'[' | b'n'));
-        for (name, json) in event.properties.iter() {
-            add(name, typed(json.as_bytes().first()));
+        let has_type = |json: &str| !matches!(json.as_bytes().first(), Some(b'{' | b'[' | b'n'));
+        (event.project, event.name, "shape").hash(&mut hasher);
+        // Names that are known are bits: those that are there, and those whose values have a type.
+        let mut known = (0u128, 0u128);
+        for (key, json) in event.properties.keys() {
+            match key {
+                Key::Known(name) => {
+                    known.0 |= name.bit();
+                    known.1 |= if has_type(json) { name.bit() } else { 0 };
+                }
+                Key::Other(name) => (name, has_type(json)).hash(&mut hasher),
+            }
         }
         let changes = &event.changes;
         for (name, value) in changes.set.iter().chain(&changes.set_once) {
-            add(name, !matches!(value, Value::Null | Value::Array(_) | Value::Object(_)));
+            let has_type = !matches!(value, Value::Null | Value::Array(_) | Value::Object(_));
+            (name, has_type).hash(&mut hasher);
         }
-        for copied in &changes.copied {
-            add(copied.name.text(), typed(copied.json().as_bytes().first()));
+        let mut copied = (0u128, 0u128);
+        for one in &changes.copied {
+            copied.0 |= one.name.bit();
+            copied.1 |= if has_type(one.json()) { one.name.bit() } else { 0 };
         }
-        (event.project, "shape").hash(&mut hasher);
+        (known, copied).hash(&mut hasher);
         hasher.finish()
     }
 

@@ -20,6 +20,9 @@ use crate::normalise::{Copied, Merge, PersonChanges, PersonStep, is_illegal, is_
 
 /// Serialised; an update past it is refused and the event kept.
 const PROPERTIES_BYTES_MAX: usize = 512 << 10;
+/// Of a member, besides its name and value: quotes, colon and comma.
+const MEMBER_BYTES: usize = 4;
+const BRACKETS_BYTES: usize = 2;
 
 /// What one event asks of identity.
 #[derive(Debug)]
@@ -42,9 +45,10 @@ pub struct Ledger {
     /// In order: every id of the first now belongs to the second.
     moves: Vec<(PersonNo, PersonNo)>,
     deleted: Vec<PersonNo>,
+    renewed: Vec<PersonNo>,
     next_distinct: u32,
     next_person: u32,
-    /// What the properties of its persons came to, each time they were loaded or changed.
+    /// What the properties of its persons come to, an upper bound.
     bytes: usize,
     hasher: RandomState,
 }
@@ -55,6 +59,14 @@ struct Slot<T> {
     dirty: bool,
     /// Of a person: what was copied from its last event, all of which the person has.
     routine: Option<u64>,
+    /// Of a person: no less than what its properties come to.
+    bytes: usize,
+}
+
+impl<T> Slot<T> {
+    fn new(row: T, dirty: bool) -> Self {
+        Self { row, dirty, routine: None, bytes: BRACKETS_BYTES }
+    }
 }
 
 impl Slot<Arc<Person>> {
@@ -74,6 +86,7 @@ impl Ledger {
             persons: HashMap::default(),
             moves: Vec::new(),
             deleted: Vec::new(),
+            renewed: Vec::new(),
             next_distinct,
             next_person,
             bytes: 0,
@@ -83,11 +96,12 @@ impl Ledger {
 
     pub fn load(&mut self, ids: Vec<DistinctId>, persons: Vec<Person>) {
         for row in ids {
-            self.ids.insert(row.text.clone(), Slot { row, dirty: false, routine: None });
+            self.ids.insert(row.text.clone(), Slot::new(row, false));
         }
         for row in persons {
-            self.bytes += serialised_bytes(&row.properties);
-            self.persons.insert(row.no, Slot { row: Arc::new(row), dirty: false, routine: None });
+            let bytes = serialised_bytes(&row.properties);
+            self.bytes += bytes;
+            self.persons.insert(row.no, Slot { bytes, ..Slot::new(Arc::new(row), false) });
         }
     }
 
@@ -99,8 +113,10 @@ impl Ledger {
     /// Applies one event; answers the number of its distinct id and what to warn about.
     pub fn apply(&mut self, request: &Request<'_>) -> (DistinctNo, Vec<WarningKind>) {
         let mut warnings = Vec::new();
-        let known = self.ids.contains_key(request.distinct_id);
-        let own = self.id(request.distinct_id);
+        let (own, known) = match self.number(request.distinct_id) {
+            Some(number) => (number, true),
+            None => (self.id(request.distinct_id), false),
+        };
         let full = match request.person {
             PersonStep::Full => true,
             PersonStep::Personless => false,
@@ -114,21 +130,24 @@ impl Ledger {
 
     /// Everything that changed since it was asked last. From here on that counts as written.
     pub fn take_changes(&mut self) -> IdentityChanges {
-        fn dirty<'s, T: Clone + 's>(slots: impl Iterator<Item = &'s mut Slot<T>>) -> Vec<T> {
-            let dirty =
-                slots.filter_map(|slot| std::mem::take(&mut slot.dirty).then_some(&slot.row));
-            dirty.cloned().collect()
+        let (mut ids, mut persons) = (Vec::new(), Vec::new());
+        for slot in self.ids.values_mut().filter(|slot| slot.dirty) {
+            slot.dirty = false;
+            ids.push(slot.row.clone());
+        }
+        for slot in self.persons.values_mut().filter(|slot| slot.dirty) {
+            slot.dirty = false;
+            persons.push(slot.row.clone());
         }
         let mut changes = IdentityChanges {
-            ids: dirty(self.ids.values_mut()),
-            persons: dirty(self.persons.values_mut()),
+            ids,
+            persons,
             moves: std::mem::take(&mut self.moves),
             deleted: std::mem::take(&mut self.deleted),
+            renewed: std::mem::take(&mut self.renewed),
             next_distinct: self.next_distinct,
             next_person: self.next_person,
         };
-        let grown = changes.persons.iter().map(|person| serialised_bytes(&person.properties));
-        self.bytes += grown.sum::<usize>();
         // A fixed order of writes keeps two runs of one journal alike.
         changes.ids.sort_by_key(|id| id.no);
         changes.persons.sort_by_key(|person| person.no);
@@ -218,15 +237,19 @@ impl Ledger {
 
     /// Takes over everything of `gone` but what `into` has itself; answers the higher version.
     fn absorb(&mut self, into: PersonNo, gone: PersonNo) -> i64 {
-        let Some(other) = self.persons.remove(&gone).map(|slot| slot.row) else { return 0 };
-        let other = Arc::unwrap_or_clone(other);
+        let Some(Slot { row, bytes, .. }) = self.persons.remove(&gone) else { return 0 };
+        let other = Arc::unwrap_or_clone(row);
         if let Some(slot) = self.persons.get_mut(&into) {
             slot.routine = None;
+            slot.bytes += bytes;
             let row = slot.change();
             let mut properties = other.properties;
             properties.extend(std::mem::take(&mut row.properties));
             row.properties = properties;
-            row.created_at = row.created_at.min(other.created_at);
+            if other.created_at < row.created_at {
+                row.created_at = other.created_at;
+                self.renewed.push(into);
+            }
         }
         for slot in self.ids.values_mut().filter(|slot| slot.row.person == Some(gone)) {
             slot.row.person = Some(into);
@@ -253,6 +276,7 @@ impl Ledger {
             properties.clear();
         }
         properties.insert("$creator_event_uuid".into(), request.event_uuid.to_string().into());
+        let bytes = serialised_bytes(&properties);
         let floor = self.ids.get(first).map_or(0, |slot| slot.row.version_floor);
         let row = Person {
             no,
@@ -264,7 +288,8 @@ impl Ledger {
         };
         let has_all = fit && request.changes.copies_are_apart();
         let routine = has_all.then(|| request.changes.routine(&self.hasher));
-        self.persons.insert(no, Slot { row: Arc::new(row), dirty: true, routine });
+        self.bytes += bytes;
+        self.persons.insert(no, Slot { row: Arc::new(row), dirty: true, routine, bytes });
         self.attach(first, no);
         no
     }
@@ -297,9 +322,13 @@ impl Ledger {
         let set = changes.set.iter().filter(|(name, value)| known.get(*name) != Some(value));
         let mut changed: Vec<(String, Value)> =
             once.chain(set).map(|(name, value)| (name.clone(), value.clone())).collect();
-        let now = changes.copied_now().filter(|copied| is_news(copied, known));
+        let now = changes.copied_now().filter(|copied| {
+            (may_be_new(copied) || copied.name.is_noise()) && is_news(copied, known)
+        });
         changed.extend(now.map(|copied| (copied.name.text().to_owned(), copied.value())));
-        let first = changes.copied_once().filter(|(name, _)| !known.contains_key(*name));
+        let first = changes
+            .copied_once()
+            .filter(|(name, copied)| may_be_new(copied) && !known.contains_key(*name));
         changed.extend(first.map(|(name, copied)| (name.to_owned(), copied.value())));
         let removed: Vec<String> =
             changes.unset.iter().filter(|name| known.contains_key(*name)).cloned().collect();
@@ -307,11 +336,18 @@ impl Ledger {
             return false;
         }
         let added: usize = changed.iter().map(|(name, value)| name.len() + size(value)).sum();
-        if added + serialised_bytes(known) > PROPERTIES_BYTES_MAX {
+        let mut bytes = slot.bytes;
+        if added + bytes > PROPERTIES_BYTES_MAX {
+            bytes = serialised_bytes(known);
+        }
+        if added + bytes > PROPERTIES_BYTES_MAX {
             warnings.push(WarningKind::PersonPropertiesSizeViolation);
             return false;
         }
         slot.routine = changes.copies_are_apart().then_some(routine);
+        bytes += added + changed.len() * MEMBER_BYTES;
+        self.bytes = (self.bytes + bytes).saturating_sub(slot.bytes);
+        slot.bytes = bytes;
         let row = slot.change();
         row.properties.extend(changed);
         removed.iter().for_each(|name| drop(row.properties.remove(name)));
@@ -356,7 +392,7 @@ impl Ledger {
         self.next_distinct += 1;
         let row =
             DistinctId { no, text: text.to_owned(), person: None, version: 0, version_floor: 0 };
-        self.ids.insert(text.to_owned(), Slot { row, dirty: true, routine: None });
+        self.ids.insert(text.to_owned(), Slot::new(row, true));
         no
     }
 }
@@ -384,10 +420,10 @@ fn is_worth_a_write(
             None => true,
         })
         || changes.set_once.keys().any(|name| !known.contains_key(name))
-        || changes.copied_now().any(|copied| may_be_new(copied) && copied_now(copied))
-        || changes
-            .copied_once()
-            .any(|(name, copied)| may_be_new(copied) && !known.contains_key(name))
+        || changes.copied.iter().filter(|copied| may_be_new(copied)).any(|copied| {
+            changes.is_now(copied) && copied_now(copied)
+                || changes.once(copied).is_some_and(|name| !known.contains_key(name))
+        })
 }
 
 fn is_news(copied: &Copied<'_>, known: &Map<String, Value>) -> bool {
@@ -395,7 +431,8 @@ fn is_news(copied: &Copied<'_>, known: &Map<String, Value>) -> bool {
 }
 
 fn serialised_bytes(properties: &Map<String, Value>) -> usize {
-    properties.iter().map(|(name, value)| name.len() + 4 + size(value)).sum::<usize>() + 2
+    let member = |(name, value): (&String, &Value)| name.len() + MEMBER_BYTES + size(value);
+    properties.iter().map(member).sum::<usize>() + BRACKETS_BYTES
 }
 
 /// Close to the length of the value's JSON, without writing it.

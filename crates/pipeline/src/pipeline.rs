@@ -20,9 +20,9 @@ use warehouse::{NewRow, Selection, Warehouse};
 use crate::commit::{Decided, Failure, Ledgers, by_project, decide, ids_named};
 use crate::definitions::Definitions;
 use crate::groups::GroupLedger;
-use crate::normalise::Rules;
+use crate::normalise::{Layout, Rules};
 use crate::prepare::{Item, Meaning};
-use crate::rows::{group_columns, row};
+use crate::rows::{Placed, group_columns};
 use crate::{Counters, Error, Result, edit};
 
 /// How often a single record is tried before it is set aside, and the pause between.
@@ -30,6 +30,8 @@ const ATTEMPTS_MAX: usize = 3;
 const ATTEMPT_PAUSE: Duration = Duration::from_millis(50);
 /// Projects whose rules are remembered; past it all are asked again.
 const RULES_MAX: usize = 10_000;
+/// Rows made and handed on at a time: few enough to stay near the processor.
+const ROWS_AT_ONCE: usize = 256;
 
 /// What a pipeline works on.
 pub struct Parts {
@@ -53,6 +55,7 @@ pub struct Pipeline {
     ledgers: Ledgers,
     definitions: Definitions,
     definitions_version: u64,
+    layout: Layout,
     throttle: Throttle,
     counters: Arc<Counters>,
 }
@@ -85,6 +88,7 @@ impl Pipeline {
             ledgers: Ledgers::new(),
             definitions: Definitions::default(),
             definitions_version: 0,
+            layout: Layout::default(),
             throttle: Throttle::default(),
             counters: Arc::default(),
         };
@@ -135,9 +139,9 @@ impl Pipeline {
             .iter()
             .map(|(project, known)| (*project, known.as_ref().map(|(rules, _)| rules.clone())))
             .collect();
-        let geoip = &self.geoip;
+        let (geoip, layout) = (&self.geoip, &mut self.layout);
         let items: Vec<Item<'_>> =
-            records.iter().map(|record| Item::read(record, &rules, geoip)).collect();
+            records.iter().map(|record| Item::read(record, &rules, geoip, layout)).collect();
         let (old, new) = items.split_at(items.partition_point(|item| item.position < stand));
         if !old.is_empty() {
             self.rebuild(old).await?;
@@ -199,7 +203,8 @@ impl Pipeline {
                 // An id without a number was never stored.
                 let Some(number) = numbers.get(event.distinct_id) else { continue };
                 let columns = group_columns(event, |kind| groups.known_index(kind));
-                rows.push(row(event, *position, *number, &columns));
+                let (position, distinct_no) = (*position, *number);
+                rows.push(Placed { position, event, distinct_no, groups: columns });
             }
         }
         rows.sort_by_key(|row| row.position);
@@ -241,7 +246,10 @@ impl Pipeline {
         Ok(())
     }
 
-    async fn commit<'i>(&mut self, part: &'i [Item<'_>]) -> Result<Vec<NewRow<'i>>, Failure> {
+    async fn commit<'i, 'a>(
+        &mut self,
+        part: &'i [Item<'a>],
+    ) -> Result<Vec<Placed<'i, 'a>>, Failure> {
         let (mut batch, rows) = match part {
             [Item { position, meaning: Meaning::Edit(record), .. }] => {
                 self.ledgers.clear();
@@ -309,8 +317,15 @@ impl Pipeline {
     }
 
     /// Hands rows to the warehouse.
-    fn append(&self, rows: &[NewRow<'_>], part: &[Item<'_>]) -> Result<()> {
-        self.warehouse.append(rows, reach(part))?;
+    fn append(&self, rows: &[Placed<'_, '_>], part: &[Item<'_>]) -> Result<()> {
+        for (at, some) in rows.chunks(ROWS_AT_ONCE).enumerate() {
+            let next = rows.get((at + 1) * ROWS_AT_ONCE);
+            let made: Vec<NewRow<'_>> = some.iter().map(Placed::row).collect();
+            self.warehouse.append(&made, next.map_or_else(|| reach(part), |next| next.position))?;
+        }
+        if rows.is_empty() {
+            self.warehouse.append(&[], reach(part))?;
+        }
         self.counters.events.fetch_add(rows.len() as u64, Relaxed);
         if let Some(event) = part.iter().rev().find_map(Item::event) {
             self.counters.applied_received_at.store(event.received_at.as_micros(), Relaxed);

@@ -11,7 +11,7 @@ use model::event::{AcceptedEvent, EventUuid, project_of};
 use model::{ProjectId, Timestamp, Warning, WarningDetails};
 use uuid::Uuid;
 
-use crate::normalise::{Finding, Normalised, Outcome, Rules, normalise};
+use crate::normalise::{Finding, Layout, Normalised, Outcome, Rules, normalise};
 
 /// A record and what it means.
 pub(crate) struct Item<'a> {
@@ -36,9 +36,10 @@ impl<'a> Item<'a> {
         record: Record<'a>,
         rules: &HashMap<ProjectId, Option<Rules>>,
         geoip: &GeoIp,
+        layout: &mut Layout,
     ) -> Self {
         // A record that makes the code panic must not stop the ones behind it.
-        let meaning = catch_unwind(AssertUnwindSafe(|| read(record.bytes, rules, geoip)));
+        let meaning = catch_unwind(AssertUnwindSafe(|| read(record.bytes, rules, geoip, layout)));
         let meaning = meaning.unwrap_or_else(|_| dead("read", "reading it panicked"));
         Self { position: record.position.as_u64(), record: record.bytes, meaning }
     }
@@ -78,6 +79,7 @@ fn read<'a>(
     record: &'a [u8],
     rules: &HashMap<ProjectId, Option<Rules>>,
     geoip: &GeoIp,
+    layout: &mut Layout,
 ) -> Meaning<'a> {
     let rules = match project_of(record).map(|project| rules.get(&project)) {
         Some(Some(Some(rules))) => rules,
@@ -91,7 +93,7 @@ fn read<'a>(
         Ok(event) => event,
         Err(error) => return dead("read", error),
     };
-    match normalise(&event, rules, geoip) {
+    match normalise(&event, rules, geoip, layout) {
         Ok(Outcome::Store(normalised)) => Meaning::Event(normalised),
         Ok(Outcome::Drop(findings)) => {
             let subject = Subject {

@@ -16,33 +16,39 @@ pub(crate) fn group_columns<'e>(
     event.groups.iter().filter_map(known).collect()
 }
 
-pub(crate) fn row<'e>(
-    event: &'e Normalised<'_>,
-    position: u64,
-    distinct_no: DistinctNo,
-    groups: &[(u8, &'e str)],
-) -> NewRow<'e> {
-    let mut columns: [Option<Cow<'e, str>>; GROUP_TYPES] = Default::default();
-    if event.person != PersonStep::Personless {
-        for (column, name) in columns.iter_mut().zip(group_names()) {
-            *column = event.properties.text(name);
+/// An event whose numbers are known.
+pub(crate) struct Placed<'e, 'a> {
+    pub position: u64,
+    pub event: &'e Normalised<'a>,
+    pub distinct_no: DistinctNo,
+    pub groups: Vec<(u8, &'e str)>,
+}
+
+impl<'e> Placed<'e, '_> {
+    pub fn row(&self) -> NewRow<'e> {
+        let Self { position, event, distinct_no, ref groups } = *self;
+        let mut columns: [Option<Cow<'e, str>>; GROUP_TYPES] = Default::default();
+        if event.person != PersonStep::Personless {
+            for (column, name) in columns.iter_mut().zip(group_names()) {
+                *column = event.properties.text(name);
+            }
         }
-    }
-    for (index, key) in groups {
-        columns[usize::from(*index)] = Some(Cow::Borrowed(key));
-    }
-    NewRow {
-        project: event.project,
-        uuid: event.uuid,
-        event: event.name,
-        distinct_id: event.distinct_id,
-        distinct_no: distinct_no.0,
-        timestamp: event.time,
-        created_at: event.received_at,
-        elements_chain: &event.elements_chain,
-        groups: columns,
-        properties: event.properties.with_groups(groups),
-        position,
-        historical: event.historical,
+        for (index, key) in groups {
+            columns[usize::from(*index)] = Some(Cow::Borrowed(key));
+        }
+        NewRow {
+            project: event.project,
+            uuid: event.uuid,
+            event: event.name,
+            distinct_id: event.distinct_id,
+            distinct_no: distinct_no.0,
+            timestamp: event.time,
+            created_at: event.received_at,
+            elements_chain: &event.elements_chain,
+            groups: columns,
+            properties: event.properties.with_groups(groups),
+            position,
+            historical: event.historical,
+        }
     }
 }

@@ -82,7 +82,7 @@ impl Open {
         let entries = self.interner.dictionary.len();
         let code = match self.codes.last() {
             // Neighbours often agree, and comparing is cheaper than hashing.
-            Some(&last) if last != ABSENT && self.interner.dictionary.get(last) == value => last,
+            Some(&last) if last != ABSENT && self.interner.dictionary.is(last, value) => last,
             _ => self.interner.intern(value),
         };
         let grown =

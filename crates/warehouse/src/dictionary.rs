@@ -44,6 +44,15 @@ impl Dictionary {
         Value::new(self.tags[at], &self.text[start..self.ends[at] as usize])
     }
 
+    /// Whether the entry of a code is `value`: without asking, as for a text to be given out, where
+    /// its letters begin and end.
+    pub(crate) fn is(&self, code: u32, value: Value<'_>) -> bool {
+        let at = code as usize;
+        let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        let text = &self.text.as_bytes()[start..self.ends[at] as usize];
+        text == value.text().as_bytes() && self.tags[at] == value.tag()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = Value<'_>> {
         (0..self.len() as u32).map(|code| self.get(code))
     }
@@ -147,7 +156,7 @@ impl Interner {
     /// The code of a value that is here already.
     pub fn find_hashed(&self, hash: u64, value: Value<'_>) -> Option<u32> {
         let part = hash as u32;
-        let is_it = |known: &(u32, u32)| known.0 == part && self.dictionary.get(known.1) == value;
+        let is_it = |known: &(u32, u32)| known.0 == part && self.dictionary.is(known.1, value);
         self.table.find(spread(part), is_it).map(|(_, code)| *code)
     }
 }

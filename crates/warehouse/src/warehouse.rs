@@ -326,7 +326,7 @@ fn part_rows(rows: &[NewRow<'_>]) -> usize {
 
 /// Rows of one batch share the names of their events.
 fn identities(rows: &[&NewRow<'_>]) -> Vec<Identity> {
-    let mut names: HashMap<&str, Arc<str>> = HashMap::new();
+    let mut names: hashbrown::HashMap<&str, Arc<str>> = hashbrown::HashMap::new();
     let mut all = Vec::with_capacity(rows.len());
     for row in rows {
         let event = names.entry(row.event).or_insert_with(|| row.event.into()).clone();

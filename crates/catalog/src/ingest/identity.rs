@@ -1,7 +1,6 @@
 //! Persons and the ids they are known by, as the pipeline loads and writes them.
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use model::ProjectId;
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo};
@@ -15,6 +14,9 @@ use crate::{Catalog, Error, Result, cohort_members};
 
 /// Numbers begin here, so that zero may mean nobody.
 const FIRST_NUMBER: u32 = 1;
+
+/// About what a property of a person takes, so that room for all is made at once.
+const MEMBER_BYTES: usize = 48;
 
 const ID_COLUMNS: &str = "no, distinct_id, person_no, version, version_floor";
 pub(crate) const PERSON_COLUMNS: &str =
@@ -49,7 +51,10 @@ pub(crate) fn read_person(row: &Row) -> Result<Person> {
 }
 
 pub(crate) fn properties_text(properties: &Map<String, Json>) -> Result<String> {
-    serde_json::to_string(properties).map_err(|why| Error::corrupt("properties", why))
+    let mut text = Vec::with_capacity(properties.len() * MEMBER_BYTES);
+    serde_json::to_writer(&mut text, properties)
+        .map_err(|why| Error::corrupt("properties", why))?;
+    String::from_utf8(text).map_err(|why| Error::corrupt("properties", why))
 }
 
 impl Catalog {
@@ -138,7 +143,7 @@ pub(super) async fn write(
     let gone: Vec<Value> = gone.map(Into::into).collect();
     let sql = "DELETE FROM persons WHERE project_id = $1 AND no IN {list}";
     tx.run_in(sql, args![project], &gone).await?;
-    write_persons(tx, project, &changes.persons).await?;
+    write_persons(tx, project, changes).await?;
     write_ids(tx, project, &changes.ids).await?;
     let sql = "INSERT INTO project_numbers (project_id, next_distinct, next_person) \
                VALUES ($1, $2, $3) ON CONFLICT (project_id) DO UPDATE \
@@ -173,9 +178,11 @@ async fn write_moves(
     tx.write("WITH moves (project_id, gone, into_no, hops) AS (", rows, tail).await
 }
 
-async fn write_persons(tx: &mut Tx, project: ProjectId, persons: &[Arc<Person>]) -> Result<()> {
-    let mut rows = Rows::new(7);
-    for person in persons {
+async fn write_persons(tx: &mut Tx, project: ProjectId, changes: &IdentityChanges) -> Result<()> {
+    let (mut same, mut renewed) = (Rows::new(7), Rows::new(7));
+    let is_renewed: HashSet<PersonNo> = changes.renewed.iter().copied().collect();
+    for person in &changes.persons {
+        let rows = if is_renewed.contains(&person.no) { &mut renewed } else { &mut same };
         rows.push(args![
             project,
             person.no,
@@ -188,10 +195,13 @@ async fn write_persons(tx: &mut Tx, project: ProjectId, persons: &[Arc<Person>])
     }
     let head = "INSERT INTO persons \
                 (project_id, no, uuid, properties, is_identified, version, created_at)";
-    let tail = "ON CONFLICT (project_id, no) DO UPDATE SET uuid = excluded.uuid, \
-                properties = excluded.properties, is_identified = excluded.is_identified, \
-                version = excluded.version, created_at = excluded.created_at";
-    tx.write(head, rows, tail).await
+    // SQLite takes whatever an update names out of its indexes and puts it in again, changed or not.
+    let tail = "ON CONFLICT (project_id, no) DO UPDATE SET properties = excluded.properties, \
+                is_identified = excluded.is_identified, version = excluded.version";
+    // Before the others: somebody else may get the uuid that one of these had.
+    let renewing = format!("{tail}, uuid = excluded.uuid, created_at = excluded.created_at");
+    tx.write(head, renewed, &renewing).await?;
+    tx.write(head, same, tail).await
 }
 
 async fn write_ids(tx: &mut Tx, project: ProjectId, ids: &[DistinctId]) -> Result<()> {

@@ -58,6 +58,7 @@ impl Ledger {
             let row = slot.change();
             row.uuid = person_uuid(self.project, oldest);
             row.version += 1;
+            self.renewed.push(person);
         }
         for text in leaving {
             let no = PersonNo(self.next_person);
@@ -70,7 +71,7 @@ impl Ledger {
                 version,
                 created_at: at,
             };
-            self.persons.insert(no, Slot { row: Arc::new(row), dirty: true, routine: None });
+            self.persons.insert(no, Slot::new(Arc::new(row), true));
             if let Some(slot) = self.ids.get_mut(&text) {
                 slot.row.person = Some(no);
                 slot.row.version += SPLIT_VERSIONS;
@@ -85,6 +86,7 @@ impl Ledger {
             if !slot.row.properties.contains_key(from) {
                 continue;
             }
+            slot.bytes += to.len();
             let row = slot.change();
             if let Some(value) = row.properties.remove(from) {
                 row.properties.insert(to.to_owned(), value);

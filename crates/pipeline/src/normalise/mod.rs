@@ -4,6 +4,7 @@
 //! goes to the person, whether there is a person at all, groups, elements, size.
 
 mod elements;
+mod layout;
 mod names;
 mod person;
 mod properties;
@@ -22,10 +23,11 @@ use model::{ProjectId, Timestamp};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+pub use layout::Layout;
 pub use names::Name;
 pub(crate) use names::{groups as group_names, is_illegal, is_noise, name};
 pub use person::{Copied, PersonChanges};
-pub use properties::{Json, Properties};
+pub use properties::{Json, Key, Properties};
 pub(crate) use time::parse as parse_time;
 
 /// One event after enrichment, in bytes of JSON.
@@ -113,8 +115,9 @@ pub fn normalise<'a>(
     event: &AcceptedEvent<'a>,
     rules: &Rules,
     geoip: &GeoIp,
+    layout: &mut Layout,
 ) -> Result<Outcome<'a>, RecordError> {
-    let mut properties = Properties::parse(event.properties)?;
+    let mut properties = Properties::parse(event.properties, layout)?;
     if let Some(dropped) = refused_by_name(event, &properties) {
         return Ok(Outcome::Drop(dropped));
     }

@@ -259,9 +259,9 @@ impl Name {
         (CAMPAIGN_FIRST..PLACE_FIRST).contains(&self.number())
     }
 
-    /// Its bit in a set of the names that are copied.
-    pub fn bit(self) -> u64 {
-        const { assert!(COPIED <= u64::BITS as usize) };
+    /// Its bit in a set of names.
+    pub fn bit(self) -> u128 {
+        const { assert!(NAMES <= u128::BITS as usize) };
         1 << self.number()
     }
 }

@@ -72,7 +72,7 @@ impl PersonChanges<'_> {
     /// Equal for two events that copy the same names but for the campaign's, and the same values but
     /// for what changes with every page.
     pub fn routine(&self, hasher: &RandomState) -> u64 {
-        let (mut hash, mut named, mut cleared) = (hasher.build_hasher(), 0u64, 0u64);
+        let (mut hash, mut named, mut cleared) = (hasher.build_hasher(), 0u128, 0u128);
         for copied in self.copied.iter().filter(|copied| !copied.name.is_campaign()) {
             named |= copied.name.bit();
             match &copied.json {
@@ -93,15 +93,25 @@ impl PersonChanges<'_> {
 
     /// What is copied under the names the sender did not set.
     pub fn copied_now(&self) -> impl Iterator<Item = &Copied<'_>> {
-        self.copied.iter().filter(|copied| !self.set.contains_key(copied.name.text()))
+        self.copied.iter().filter(|copied| self.is_now(copied))
     }
 
     /// First values, under the names the sender did not set.
     pub fn copied_once(&self) -> impl Iterator<Item = (&'static str, &Copied<'_>)> {
-        let own = self.copied.iter().filter_map(|copied| Some((copied.initial()?, copied)));
-        own.filter(|(initial, _)| {
+        self.copied.iter().filter_map(|copied| Some((self.once(copied)?, copied)))
+    }
+
+    /// Whether it is copied, as far as the sender did not set its name.
+    pub fn is_now(&self, copied: &Copied<'_>) -> bool {
+        !self.set.contains_key(copied.name.text())
+    }
+
+    /// The name of its first value, unless the sender set that.
+    pub fn once(&self, copied: &Copied<'_>) -> Option<&'static str> {
+        let free = |initial: &&str| {
             !self.set_once.contains_key(*initial) && !self.set.contains_key(*initial)
-        })
+        };
+        copied.initial().filter(free)
     }
 
     /// The first properties of a person.

@@ -8,6 +8,7 @@ use model::event::RecordError;
 use model::json::{Fault, Members};
 use serde_json::Value;
 
+use super::layout::Layout;
 use super::names::{self, NAMES, Name};
 
 /// A short member, so that room for all of them is made at once; a huge text has longer ones.
@@ -21,9 +22,25 @@ const ADDED: usize = 16;
 #[derive(Debug)]
 pub struct Properties<'a> {
     /// None for what was taken out.
-    members: Vec<(Cow<'a, str>, Option<Json<'a>>)>,
+    members: Vec<(Key<'a>, Option<Json<'a>>)>,
     /// Where the names stand, counted from one; zero for those that do not.
     known: [u32; NAMES],
+}
+
+/// A property's name.
+#[derive(Clone, Debug)]
+pub enum Key<'a> {
+    Known(Name),
+    Other(Cow<'a, str>),
+}
+
+impl Key<'_> {
+    fn text(&self) -> &str {
+        match self {
+            Self::Known(name) => name.text(),
+            Self::Other(text) => text,
+        }
+    }
 }
 
 /// A value as JSON text: of the record, made here, or what many events have.
@@ -47,16 +64,16 @@ impl Deref for Json<'_> {
 }
 
 impl<'a> Properties<'a> {
-    pub(super) fn parse(json: &'a str) -> Result<Self, RecordError> {
-        let read = || {
+    pub(super) fn parse(json: &'a str, layout: &mut Layout) -> Result<Self, RecordError> {
+        let mut read = || {
             let mut members = Members::new(json)?;
             let expected = (json.len() / MEMBER_BYTES).min(EXPECTED_MAX) + ADDED;
             let mut all = Self { members: Vec::with_capacity(expected), known: [0; NAMES] };
-            for member in &mut members {
-                let (name, json) = member?;
-                match Name::find(&name) {
-                    Some(known) => all.set(known, Json::Sent(json)),
-                    None => all.members.push((name, Some(Json::Sent(json)))),
+            for at in 0.. {
+                let Some((key, json)) = layout.next(at, &mut members)? else { break };
+                match key {
+                    Key::Known(name) => all.set(name, Json::Sent(json)),
+                    Key::Other(_) => all.members.push((key, Some(Json::Sent(json)))),
                 }
             }
             if members.is_over() { Ok(all) } else { Err(Fault::Malformed) }
@@ -65,7 +82,11 @@ impl<'a> Properties<'a> {
     }
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
-        self.members.iter().filter_map(|(name, json)| Some((name.as_ref(), &**json.as_ref()?)))
+        self.keys().map(|(key, json)| (key.text(), json))
+    }
+
+    pub(crate) fn keys(&self) -> impl DoubleEndedIterator<Item = (&Key<'a>, &str)> {
+        self.members.iter().filter_map(|(key, json)| Some((key, &**json.as_ref()?)))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -134,7 +155,7 @@ impl<'a> Properties<'a> {
         match self.place(name) {
             Some(place) => self.members[place].1 = Some(json),
             None => {
-                self.members.push((Cow::Borrowed(name.text()), Some(json)));
+                self.members.push((Key::Known(name), Some(json)));
                 self.known[name.number()] = self.members.len() as u32;
             }
         }

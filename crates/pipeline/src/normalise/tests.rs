@@ -29,14 +29,14 @@ fn event<'a>(name: &'a str, properties: &'a str) -> AcceptedEvent<'a> {
 }
 
 fn stored<'a>(event: &AcceptedEvent<'a>) -> Box<Normalised<'a>> {
-    match normalise(event, &Rules::default(), &GeoIp::off()).unwrap() {
+    match normalise(event, &Rules::default(), &GeoIp::off(), &mut Layout::default()).unwrap() {
         Outcome::Store(stored) => stored,
         Outcome::Drop(findings) => panic!("dropped: {findings:?}"),
     }
 }
 
 fn dropped(event: &AcceptedEvent<'_>) -> Vec<WarningKind> {
-    match normalise(event, &Rules::default(), &GeoIp::off()).unwrap() {
+    match normalise(event, &Rules::default(), &GeoIp::off(), &mut Layout::default()).unwrap() {
         Outcome::Store(stored) => panic!("stored: {stored:?}"),
         Outcome::Drop(findings) => findings.into_iter().map(|finding| finding.kind).collect(),
     }
@@ -228,8 +228,40 @@ fn the_client_s_address_is_the_event_s_unless_it_sent_one() {
         assert_eq!(properties(&stored(&from(json)))["$ip"], expected, "{json}");
     }
     let rules = Rules { anonymize_ips: true, ..Rules::default() };
-    let Outcome::Store(hidden) = normalise(&from("{}"), &rules, &GeoIp::off()).unwrap() else {
+    let Outcome::Store(hidden) =
+        normalise(&from("{}"), &rules, &GeoIp::off(), &mut Layout::default()).unwrap()
+    else {
         panic!()
     };
     assert_eq!(properties(&hidden), json!({}));
+}
+
+#[test]
+fn an_event_is_read_alike_whatever_came_before_it() {
+    let texts = [
+        r#"{"$ip":"1.2.3.4","a":1,"$os":"X"}"#,
+        r#"{"$ip":"1.2.3.5","a":2,"$os":"Y"}"#,
+        r#"{ "$ip" : "1.2.3.5", "a":2 ,"$os": "Y" }"#,
+        r#"{"a":2,"$os":"Y","$ip":"1.2.3.4","b":null}"#,
+        r#"{"\u0061":3,"a\"b":4,"a":5}"#,
+        r#"{"a":1,"a":2,"$os":"X","$os":"Z"}"#,
+        "{}",
+    ];
+    let read = |text, layout: &mut Layout| {
+        let properties = Properties::parse(text, layout).unwrap();
+        let all = properties.iter().map(|(name, json)| (name.to_owned(), json.to_owned()));
+        (all.collect::<Vec<_>>(), properties.text(name!("$os")).map(Cow::into_owned))
+    };
+    for before in texts {
+        for text in texts {
+            let mut layout = Layout::default();
+            read(before, &mut layout);
+            assert_eq!(read(text, &mut layout), read(text, &mut Layout::default()), "{text}");
+        }
+    }
+    let mut layout = Layout::default();
+    read(texts[0], &mut layout);
+    for broken in [r#"{"$ip":"1.2.3.4","a":}"#, r#"{"$ip":"#, r#"{"$ip":1 "a":2}"#, r#"{"$ip""#] {
+        assert!(Properties::parse(broken, &mut layout).is_err(), "{broken}");
+    }
 }

@@ -86,6 +86,27 @@ pub async fn a_batch_is_applied_once_and_only_where_the_catalog_stands(place: Pl
     assert_eq!(home.catalog.identities(ProjectId(9), &texts).await.unwrap(), (vec![], vec![]));
 }
 
+pub async fn a_uuid_that_one_person_gives_up_another_may_have(place: Place) {
+    let home = place.home().await;
+    let (project, at) = (home.project.id, home.project.created_at);
+    people(&home, 3).await;
+    let earlier = Timestamp::from_micros(at.as_micros() - 1);
+    let written = [person(project, 2, "d9", earlier), person(project, 4, "d2", at)];
+    let identity = IdentityChanges {
+        persons: written.iter().cloned().map(Arc::new).collect(),
+        renewed: vec![PersonNo(2)],
+        next_distinct: 4,
+        next_person: 5,
+        ..IdentityChanges::default()
+    };
+    let batch = IngestBatch { projects: vec![changes(project, identity)], ..batch(2, 3) };
+    home.catalog.ingest(&batch).await.unwrap();
+    let numbers = [PersonNo(2), PersonNo(4)];
+    let mut found = home.catalog.persons_by_number(project, &numbers).await.unwrap();
+    found.sort_by_key(|person| person.no);
+    assert_eq!(found, written);
+}
+
 pub async fn ids_follow_their_person_through_several_merges(place: Place) {
     let home = place.home().await;
     let project = home.project.id;
