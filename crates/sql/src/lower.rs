@@ -8,6 +8,7 @@ mod express;
 mod group;
 mod joins;
 pub(crate) mod leaves;
+mod numbers;
 mod select;
 mod subqueries;
 mod windows;

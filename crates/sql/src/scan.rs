@@ -9,6 +9,8 @@ mod session_rows;
 pub(crate) mod sessions;
 mod tables;
 
+pub(crate) use coded::text_type;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

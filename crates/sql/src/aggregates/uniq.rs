@@ -9,7 +9,8 @@ use arrow::datatypes::{DataType, UInt64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{EmitTo, GroupsAccumulator};
-use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
+use facts::Set;
+use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
 
 use super::own::never_in_parts;
 use super::whole::{Whole, encoded};
@@ -27,48 +28,54 @@ impl Whole for Uniq {
     }
 }
 
-/// Which values each group has.
+/// Which values each group has. Values get numbers, since groups share most of them, and sets of
+/// small numbers cost a fraction of sets of values.
 pub(crate) struct Kinds {
-    set: Set,
-    counts: Vec<u64>,
+    numbers: Numbers,
+    /// By group.
+    sets: Vec<Set>,
+    measured_bytes: usize,
+    /// Rows since.
+    added: usize,
 }
 
-enum Set {
+enum Numbers {
     /// Values that fit into a word.
     Words {
-        numbers: DataType,
-        set: HashSet<(u32, u64)>,
+        as_type: DataType,
+        known: HashMap<u64, u32>,
     },
-    Uuids(HashSet<(u32, u128)>),
+    Uuids(HashMap<u128, u32>),
     /// Any other: the rows as bytes, one after the other.
-    Rows(Box<ByteSet>),
+    Rows(Box<Rows>),
 }
 
-struct ByteSet {
+struct Rows {
     converter: RowConverter,
     bytes: Vec<u8>,
-    /// The group, and where its bytes end.
-    entries: Vec<(u32, usize)>,
+    /// Where each one's bytes end.
+    ends: Vec<usize>,
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
 
 impl Kinds {
     pub(crate) fn new(types: Vec<DataType>) -> Result<Self> {
-        let set = match &types[..] {
-            [ty] if word(ty).is_some() => {
-                Set::Words { numbers: word(ty).unwrap_or(DataType::UInt64), set: HashSet::new() }
-            }
-            [DataType::FixedSizeBinary(16)] => Set::Uuids(HashSet::new()),
-            _ => Set::Rows(Box::new(ByteSet {
+        let numbers = match &types[..] {
+            [ty] if word(ty).is_some() => Numbers::Words {
+                as_type: word(ty).unwrap_or(DataType::UInt64),
+                known: HashMap::new(),
+            },
+            [DataType::FixedSizeBinary(16)] => Numbers::Uuids(HashMap::new()),
+            _ => Numbers::Rows(Box::new(Rows {
                 converter: RowConverter::new(types.into_iter().map(SortField::new).collect())?,
                 bytes: Vec::new(),
-                entries: Vec::new(),
+                ends: Vec::new(),
                 table: HashTable::new(),
                 hasher: DefaultHashBuilder::default(),
             })),
         };
-        Ok(Self { set, counts: Vec::new() })
+        Ok(Self { numbers, sets: Vec::new(), measured_bytes: 0, added: 0 })
     }
 }
 
@@ -90,32 +97,20 @@ fn word(ty: &DataType) -> Option<DataType> {
     }
 }
 
-impl ByteSet {
-    fn entry(bytes: &[u8], entries: &[(u32, usize)], at: usize) -> (u32, std::ops::Range<usize>) {
-        let start = if at == 0 { 0 } else { entries[at - 1].1 };
-        debug_assert!(entries[at].1 <= bytes.len());
-        (entries[at].0, start..entries[at].1)
-    }
-
-    /// Whether it is new.
-    fn insert(&mut self, group: u32, row: &[u8]) -> bool {
-        let Self { bytes, entries, table, hasher, .. } = self;
-        let same = |at: &u32| {
-            let (own, range) = Self::entry(bytes, entries, *at as usize);
-            own == group && &bytes[range] == row
-        };
-        let hash = hasher.hash_one((group, row));
-        if table.find(hash, same).is_some() {
-            return false;
+impl Rows {
+    fn number(&mut self, row: &[u8]) -> u32 {
+        let Self { bytes, ends, table, hasher, .. } = self;
+        let start = |at: usize| if at == 0 { 0 } else { ends[at - 1] };
+        let own = |at: u32| &bytes[start(at as usize)..ends[at as usize]];
+        let hash = hasher.hash_one(row);
+        if let Some(known) = table.find(hash, |at| own(*at) == row) {
+            return *known;
         }
-        let at = entries.len() as u32;
+        let new = ends.len() as u32;
+        table.insert_unique(hash, new, |at| hasher.hash_one(own(*at)));
         bytes.extend_from_slice(row);
-        entries.push((group, bytes.len()));
-        table.insert_unique(hash, at, |at| {
-            let (group, range) = Self::entry(bytes, entries, *at as usize);
-            hasher.hash_one((group, &bytes[range]))
-        });
-        true
+        ends.push(bytes.len());
+        new
     }
 }
 
@@ -127,93 +122,72 @@ impl GroupsAccumulator for Kinds {
         filter: Option<&BooleanArray>,
         groups_total: usize,
     ) -> Result<()> {
-        self.counts.resize(groups_total, 0);
+        let Self { numbers, sets, .. } = self;
+        sets.resize_with(groups_total, Set::default);
         let rows = counted(values, filter)?;
         let counts = |row: usize| rows.as_ref().is_none_or(|rows| rows.value(row));
-        match &mut self.set {
-            Set::Words { numbers, set } => {
-                let words = match numbers {
+        let counted = groups.iter().enumerate().filter(|(row, _)| counts(*row));
+        match numbers {
+            Numbers::Words { as_type, known } => {
+                let words = match as_type {
                     DataType::Int64 => reinterpreted(&cast(&values[0], &DataType::Int64)?)?,
                     _ => cast(&values[0], &DataType::UInt64)?,
                 };
                 let words = words.as_primitive::<UInt64Type>();
-                for (row, group) in groups.iter().enumerate().filter(|(row, _)| counts(*row)) {
-                    if set.insert((*group as u32, words.value(row))) {
-                        self.counts[*group] += 1;
-                    }
+                for (row, group) in counted {
+                    let new = known.len() as u32;
+                    sets[*group].insert(*known.entry(words.value(row)).or_insert(new));
                 }
             }
-            Set::Uuids(set) => {
+            Numbers::Uuids(known) => {
                 let uuids = values[0].as_fixed_size_binary();
-                for (row, group) in groups.iter().enumerate().filter(|(row, _)| counts(*row)) {
-                    let uuid = uuids.value(row).try_into().map(u128::from_be_bytes);
-                    if uuid.is_ok_and(|uuid| set.insert((*group as u32, uuid))) {
-                        self.counts[*group] += 1;
-                    }
+                for (row, group) in counted {
+                    let Ok(uuid) = uuids.value(row).try_into() else { continue };
+                    let new = known.len() as u32;
+                    let number = *known.entry(u128::from_ne_bytes(uuid)).or_insert(new);
+                    sets[*group].insert(number);
                 }
             }
-            Set::Rows(set) => {
-                let encoded = set.converter.convert_columns(&only(values, rows.as_ref())?)?;
-                let counted = groups.iter().enumerate().filter(|(row, _)| counts(*row));
+            Numbers::Rows(known) => {
+                let encoded = known.converter.convert_columns(&only(values, rows.as_ref())?)?;
                 for ((_, group), row) in counted.zip(encoded.iter()) {
-                    if set.insert(*group as u32, row.data()) {
-                        self.counts[*group] += 1;
-                    }
+                    sets[*group].insert(known.number(row.data()));
                 }
             }
         }
+        self.measure(groups.len());
         Ok(())
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let counts = emit_to.take_needed(&mut self.counts);
-        if let EmitTo::First(emitted) = emit_to {
-            self.forget(emitted as u32);
-        }
-        Ok(Arc::new(UInt64Array::from(counts)))
+        let sets = emit_to.take_needed(&mut self.sets);
+        Ok(Arc::new(sets.iter().map(Set::len).collect::<UInt64Array>()))
     }
 
     fn size(&self) -> usize {
-        let set = match &self.set {
-            Set::Words { set, .. } => set.allocation_size(),
-            Set::Uuids(set) => set.allocation_size(),
-            Set::Rows(set) => {
-                set.bytes.capacity()
-                    + set.entries.capacity() * size_of::<(u32, usize)>()
-                    + set.table.allocation_size()
+        let numbers = match &self.numbers {
+            Numbers::Words { known, .. } => known.allocation_size(),
+            Numbers::Uuids(known) => known.allocation_size(),
+            Numbers::Rows(known) => {
+                known.bytes.capacity()
+                    + known.ends.capacity() * size_of::<usize>()
+                    + known.table.allocation_size()
             }
         };
-        set + self.counts.capacity() * size_of::<u64>()
+        numbers + self.measured_bytes + self.sets.capacity() * size_of::<Set>()
     }
 
     never_in_parts!();
 }
 
 impl Kinds {
-    /// The first groups are done; the others move to the front.
-    fn forget(&mut self, emitted: u32) {
-        match &mut self.set {
-            Set::Words { set, .. } => {
-                let kept = set.drain().filter(|(group, _)| *group >= emitted);
-                let kept: HashSet<_> = kept.map(|(group, word)| (group - emitted, word)).collect();
-                *set = kept;
-            }
-            Set::Uuids(set) => {
-                let kept = set.drain().filter(|(group, _)| *group >= emitted);
-                let kept: HashSet<_> = kept.map(|(group, uuid)| (group - emitted, uuid)).collect();
-                *set = kept;
-            }
-            Set::Rows(set) => {
-                let (bytes, entries) =
-                    (std::mem::take(&mut set.bytes), std::mem::take(&mut set.entries));
-                set.table.clear();
-                for at in 0..entries.len() {
-                    let (group, range) = ByteSet::entry(&bytes, &entries, at);
-                    if group >= emitted {
-                        set.insert(group - emitted, &bytes[range]);
-                    }
-                }
-            }
+    /// Looking at every set costs as much as filling it, so it is done again only when as many may
+    /// have grown.
+    fn measure(&mut self, rows: usize) {
+        self.added += rows;
+        if self.added >= self.sets.len() {
+            self.added = 0;
+            self.measured_bytes = self.sets.iter().map(Set::bytes).sum();
         }
     }
 }
@@ -221,4 +195,35 @@ impl Kinds {
 fn reinterpreted(array: &ArrayRef) -> Result<ArrayRef> {
     let data = array.to_data().into_builder().data_type(DataType::UInt64).build()?;
     Ok(arrow::array::make_array(data))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{FixedSizeBinaryArray, Int32Array, StringArray};
+
+    use super::*;
+
+    /// Two batches of the same values; the second has one group more.
+    fn check(values: ArrayRef, expected: [u64; 3]) {
+        let mut kinds = Kinds::new(vec![values.data_type().clone()]).unwrap();
+        kinds.update_batch(&[values.clone()], &[0, 0, 1, 1, 0], None, 2).unwrap();
+        kinds.update_batch(&[values], &[0, 2, 1, 2, 0], None, 3).unwrap();
+        assert!(kinds.size() > 0);
+        let first = kinds.evaluate(EmitTo::First(1)).unwrap();
+        let rest = kinds.evaluate(EmitTo::All).unwrap();
+        let all = [first, rest].map(|one| one.as_primitive::<UInt64Type>().values().to_vec());
+        assert_eq!(all.concat(), expected);
+    }
+
+    #[test]
+    fn kinds_are_counted_for_each_group_whatever_their_type() {
+        check(Arc::new(StringArray::from(vec!["a", "b", "a", "b", ""])), [3, 2, 1]);
+        check(
+            Arc::new(Int32Array::from(vec![Some(-1), Some(7), Some(-1), None, Some(7)])),
+            [2, 1, 1],
+        );
+        let uuids = [[1u8; 16], [2; 16], [1; 16], [3; 16], [2; 16]];
+        let uuids = FixedSizeBinaryArray::try_from_iter(uuids.iter()).unwrap();
+        check(Arc::new(uuids), [2, 2, 2]);
+    }
 }

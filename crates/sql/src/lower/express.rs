@@ -16,9 +16,11 @@ use hogql::plan::{Expr, ExprKind, Relation, Set};
 use hogql::types::Type;
 
 use super::leaves::leaf_of;
+use super::numbers::Numbers;
 use super::{Found, Lower, Stage, input};
 use crate::apply::Apply;
 use crate::error::{Error, Result, UNEXPECTED};
+use crate::scan::text_type;
 
 /// Larger constants are computed, within the bounds of what is computed.
 const LITERAL_BYTES_MAX: usize = 1024;
@@ -88,6 +90,17 @@ impl Lower {
             }
             _ => None,
         }
+    }
+
+    /// A column of texts behind codes.
+    pub(super) fn coded(&self, expr: &Expr, stage: &Stage) -> Option<Physical> {
+        let column = stage.layout.get(&leaf_of(expr)?)?;
+        let coded = *stage.plan.schema().field(column).data_type() == text_type();
+        (coded && data_type(&expr.ty) == DataType::Utf8).then(|| input(&stage.plan, column))
+    }
+
+    pub(super) fn numbers(&self) -> Arc<Numbers> {
+        Numbers::new(MemoryConsumer::new("texts").register(self.task.memory_pool()))
     }
 
     fn program(&self, expr: &Expr, stage: &Stage) -> Result<(Program, Vec<Physical>)> {

@@ -14,6 +14,7 @@ use hogql::plan::{Aggregate, Grouping};
 use hogql::types::{Kind, Type};
 
 use super::leaves::{Layout, Leaf};
+use super::numbers::Numbers;
 use super::{Lower, Stage, input, one, project};
 use crate::aggregates::Fold;
 use crate::apply::Apply;
@@ -22,9 +23,15 @@ use crate::error::{Error, Result};
 impl Lower {
     pub(super) fn group(&self, stage: Stage, grouping: &Grouping) -> Result<Stage> {
         let schema = stage.plan.schema();
-        let mut keys = Vec::new();
+        let (mut keys, mut texts) = (Vec::new(), Vec::new());
         for (no, key) in grouping.keys.iter().enumerate() {
-            keys.push((self.value(key, &stage)?, format!("k{no}")));
+            let coded = self.coded(key, &stage).map(|coded| (coded, self.numbers()));
+            let value = match &coded {
+                Some((coded, numbers)) => numbers.of(coded.clone()),
+                None => self.value(key, &stage)?,
+            };
+            keys.push((value, format!("k{no}")));
+            texts.push(coded.map(|(_, numbers)| numbers));
         }
         let (mut folds, mut calls, mut filters) = (Vec::new(), Vec::new(), Vec::new());
         for (no, call) in grouping.aggregates.iter().enumerate() {
@@ -57,8 +64,11 @@ impl Lower {
         };
         let first = grouping.keys.len();
         let mut layout = Layout::default();
-        let mut exprs: Vec<Arc<dyn PhysicalExpr>> =
-            (0..first).map(|key| input(&grouped, key)).collect();
+        let key = |(key, texts): (usize, &Option<Arc<Numbers>>)| match texts {
+            Some(numbers) => numbers.texts(input(&grouped, key)),
+            None => input(&grouped, key),
+        };
+        let mut exprs: Vec<Arc<dyn PhysicalExpr>> = texts.iter().enumerate().map(key).collect();
         (0..first).for_each(|key| layout.set(Leaf::Key(key), key));
         for (no, fold) in folds.iter().enumerate() {
             exprs.push(fold.finish(input(&grouped, first + no)));
@@ -82,6 +92,15 @@ impl Lower {
             let message = format!("{} cannot take its arguments", call.function.0.name);
             return Err(Error::Invalid { message, span: None });
         };
+        // Of texts only which ones are equal counts.
+        if let ("uniq" | "uniqExact", [arg]) | ("count", [arg]) =
+            (call.function.0.name, &call.args[..])
+            && (call.distinct || call.function.0.name != "count")
+            && let Some(coded) = self.coded(arg, stage)
+        {
+            let fold = Fold::new(call, &[DataType::UInt32], data_type(&ty))?;
+            return Ok((fold, vec![self.numbers().of(coded)]));
+        }
         let found: Vec<DataType> = types.iter().map(data_type).collect();
         let fold = Fold::new(call, &found, data_type(&ty))?;
         let mut args: Vec<Arc<dyn PhysicalExpr>> = Vec::new();

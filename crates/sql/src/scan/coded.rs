@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::lower::leaves::Place;
 
 /// Texts behind codes.
-pub(super) fn text_type() -> DataType {
+pub(crate) fn text_type() -> DataType {
     DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8))
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{
     Array, ArrayRef, FixedSizeBinaryArray, Int64Array, RecordBatch, StringArray,
@@ -44,7 +44,15 @@ struct Events {
     columns: Columns,
     world: Arc<World>,
     stop: Stop,
+    /// Of each field.
+    made: Vec<Mutex<Vec<Made>>>,
 }
+
+type Made = (Arc<Dictionary>, Entries);
+
+/// Dictionaries that are remembered: parts of one row group follow each other, so partitions are
+/// mostly in the same or in two neighbouring ones.
+const MADE_MAX: usize = 2;
 
 /// How long somebody was known before an event without a person counts as theirs.
 const KNOWN_MICROS: i64 = 60_000_000;
@@ -103,6 +111,7 @@ impl Lower {
         let partitions = self.threads.min(parts.len()).max(1);
         let step = Arc::new(Events {
             schema: schema.clone(),
+            made: gets.iter().map(|_| Mutex::default()).collect(),
             gets,
             parts,
             next: AtomicUsize::new(0),
@@ -305,7 +314,7 @@ impl Entries {
 struct Reading {
     scan: Arc<Events>,
     /// Of each field, what the last dictionary gave: parts of one file share theirs.
-    last: Vec<Option<(Arc<Dictionary>, Entries)>>,
+    last: Vec<Option<Made>>,
     part: Option<(Batch, usize)>,
 }
 
@@ -333,11 +342,11 @@ impl Reading {
     }
 
     fn prepare(&mut self, batch: &Batch) -> Result<()> {
-        for (get, last) in self.scan.gets.iter().zip(&mut self.last) {
+        for (no, (get, last)) in self.scan.gets.iter().zip(&mut self.last).enumerate() {
             let Get::Coded(key, coded) = get else { continue };
             let dictionary = &batch.columns[*key].dictionary;
             if !last.as_ref().is_some_and(|(own, _)| Arc::ptr_eq(own, dictionary)) {
-                let entries = coded.entries(dictionary, &self.scan.world)?;
+                let entries = self.scan.entries(no, coded, dictionary)?;
                 *last = Some((dictionary.clone(), entries));
             }
         }
@@ -360,11 +369,26 @@ fn cut_down(column: &mut Column, rows: usize) {
 }
 
 impl Events {
+    /// What one partition makes of a dictionary, and what is worked out of that later, is not done
+    /// by each.
+    fn entries(&self, no: usize, coded: &Coded, dictionary: &Arc<Dictionary>) -> Result<Entries> {
+        let mut made = self.made[no].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, entries)) = made.iter().find(|(own, _)| Arc::ptr_eq(own, dictionary)) {
+            return Ok(entries.clone());
+        }
+        let entries = coded.entries(dictionary, &self.world)?;
+        if made.len() == MADE_MAX {
+            made.remove(0);
+        }
+        made.push((dictionary.clone(), entries.clone()));
+        Ok(entries)
+    }
+
     fn piece(
         &self,
         read: &Batch,
         range: Range<usize>,
-        entries: &[Option<(Arc<Dictionary>, Entries)>],
+        entries: &[Option<Made>],
     ) -> Result<RecordBatch> {
         let asks = |get: &Get| matches!(get, Get::Person(_) | Get::PersonMode(_));
         let actors: Vec<u32> = match self.gets.iter().any(asks) {

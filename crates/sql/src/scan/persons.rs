@@ -78,13 +78,13 @@ impl PersonField {
         let persons = actors.iter().map(|actor| people.person(*actor));
         Ok(match self {
             Self::Id(known) => {
-                let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                 let mut uuids = FixedSizeBinaryBuilder::with_capacity(actors.len(), 16);
                 for (actor, person) in actors.iter().zip(persons) {
                     let uuid = match person {
                         Some(person) => person.uuid,
                         // A name made of the id's text, which takes a while.
                         None => {
+                            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
                             if known.len() >= UUIDS_MAX {
                                 known.clear();
                             }
