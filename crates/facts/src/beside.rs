@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_works_on_a_question_stands_back_with_all_it_starts() {
-        let (send, told) = mpsc::channel();
+        let (send, told) = mpsc::sync_channel(1);
         let work = move || {
             let own = getpriority_process(None).unwrap();
             let inner = std::thread::spawn(|| getpriority_process(None).unwrap()).join().unwrap();
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     #[allow(unsafe_code, reason = "no library knows this call")]
     fn who_stands_back_takes_long_turns() {
-        let (send, told) = mpsc::channel();
+        let (send, told) = mpsc::sync_channel(1);
         let work = move || {
             let mut kept: libc::sched_attr = unsafe { std::mem::zeroed() };
             let size = size_of_val(&kept);

@@ -71,7 +71,7 @@ impl Set {
         *self = Self::Bits(words);
     }
 
-    pub fn len(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         match self {
             Self::List(members) => members.len() as u64,
             Self::Bits(words) => words.iter().map(|word| u64::from(word.count_ones())).sum(),

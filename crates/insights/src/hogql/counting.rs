@@ -254,7 +254,7 @@ impl Counting {
         let What::Number(statistic) = &self.calls[at].what else {
             return Some(match cell.0.get(at) {
                 Some(Part::Count(count)) => *count as f64,
-                Some(Part::Different(set)) => set.len() as f64,
+                Some(Part::Different(set)) => set.count() as f64,
                 _ => 0.0,
             });
         };

@@ -219,13 +219,13 @@ impl Measure<'_> {
         }
         let table = tally(&scan, &self.buckets(), who, Set::insert)?;
         if !(running && self.view == View::Cumulative) {
-            return Ok(self.shape(table, breakdown, |set| set.len() as f64));
+            return Ok(self.shape(table, breakdown, |set| set.count() as f64));
         }
         Ok(self.shape_rows(table, breakdown, |cells| {
             let mut so_far = Set::default();
             let count = |set: &&Set| {
                 so_far.union(set);
-                so_far.len() as f64
+                so_far.count() as f64
             };
             cells.iter().map(count).collect()
         }))
@@ -273,7 +273,7 @@ impl Measure<'_> {
                 let mut there = Set::default();
                 let start = (end + 1).saturating_sub(days as usize);
                 cells[start..=*end].iter().for_each(|day| there.union(day));
-                let count = there.len() as f64;
+                let count = there.count() as f64;
                 sum += count;
                 if self.view == View::Cumulative { sum } else { count }
             };

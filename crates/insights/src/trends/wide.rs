@@ -160,7 +160,7 @@ impl Table for Wide {
 
     fn data(&self, value: u32) -> Vec<f64> {
         let mut count = self.many[value as usize % LISTS].of(value).len() as u64;
-        self.few.show(value, &Set::default(), |cells| count += cells[0].len());
+        self.few.show(value, &Set::default(), |cells| count += cells[0].count());
         vec![self.number(count)]
     }
 
@@ -177,7 +177,7 @@ impl Table for Wide {
                 }
             }
         }
-        vec![self.number(all.len())]
+        vec![self.number(all.count())]
     }
 }
 

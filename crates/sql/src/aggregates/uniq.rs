@@ -161,7 +161,7 @@ impl GroupsAccumulator for Kinds {
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
         let sets = emit_to.take_needed(&mut self.sets);
-        Ok(Arc::new(sets.iter().map(Set::len).collect::<UInt64Array>()))
+        Ok(Arc::new(sets.iter().map(Set::count).collect::<UInt64Array>()))
     }
 
     fn size(&self) -> usize {
