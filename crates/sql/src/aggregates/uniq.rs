@@ -206,7 +206,7 @@ mod tests {
     /// Two batches of the same values; the second has one group more.
     fn check(values: ArrayRef, expected: [u64; 3]) {
         let mut kinds = Kinds::new(vec![values.data_type().clone()]).unwrap();
-        kinds.update_batch(&[values.clone()], &[0, 0, 1, 1, 0], None, 2).unwrap();
+        kinds.update_batch(std::slice::from_ref(&values), &[0, 0, 1, 1, 0], None, 2).unwrap();
         kinds.update_batch(&[values], &[0, 2, 1, 2, 0], None, 3).unwrap();
         assert!(kinds.size() > 0);
         let first = kinds.evaluate(EmitTo::First(1)).unwrap();
