@@ -173,14 +173,14 @@ mod tests {
                 });
                 few_set.0.union(&both.0);
                 few_set.1.extend(&both.1);
-                assert_eq!(few_set.0.len(), few_set.1.len() as u64);
+                assert_eq!(few_set.0.count(), few_set.1.len() as u64);
             }
             other.0.union(&both.0);
             other.1.extend(&both.1);
             let mut found = Vec::new();
             other.0.for_each(|number| found.push(number));
             assert!(found.into_iter().eq(other.1.iter().copied()), "{spread}");
-            assert_eq!(other.0.len(), other.1.len() as u64);
+            assert_eq!(other.0.count(), other.1.len() as u64);
         }
     }
 }
