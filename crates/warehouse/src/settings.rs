@@ -47,7 +47,7 @@ impl Default for Settings {
             segment_rows_max: 4 << 20,
             merge_bytes_max: 512 << 20,
             merge_segments_min: 6,
-            cache_bytes_max: 128 << 20,
+            cache_bytes_max: 256 << 20,
             retired_keep: Duration::from_secs(15 * 60),
             retention: Retention::default(),
             faults: Faults::default(),
