@@ -22,7 +22,7 @@ pub(crate) async fn check_references(
 ) -> Result<bool> {
     let refused = |detail: &str| Err(Error::refused(Some("filters"), detail));
     let tree = tree(filters)?;
-    check_actions(tx, project, own, actions(&tree), seen.of(ObjectKind::Action)).await?;
+    check_actions(tx, project, actions(&tree), seen.of(ObjectKind::Action)).await?;
     let mut named = Vec::new();
     tree.cohorts(&mut named);
     let reached = Reached::from(tx, project, named).await?;
@@ -93,31 +93,20 @@ fn actions(tree: &Node) -> BTreeSet<ActionId> {
     behaviours.iter().filter_map(action).collect()
 }
 
-/// Actions must be there, and those that a cohort does not ask for yet within sight.
+/// Actions must be there and within sight.
 async fn check_actions(
     tx: &mut Tx,
     project: ProjectId,
-    own: Option<CohortId>,
     wanted: BTreeSet<ActionId>,
     seen: &Sight,
 ) -> Result<()> {
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    let sql = "SELECT filters FROM cohorts WHERE project_id = $1 AND id = $2";
-    let stored = match tx.optional(sql, args![project, own]).await? {
-        Some(row) => row.optional_json("filters")?,
-        None => None,
-    };
-    let asked = stored.map(|filters| tree(&filters)).transpose()?;
-    let asked = asked.as_ref().map(actions).unwrap_or_default();
     let list: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
     let sql = "SELECT id, created_by FROM actions \
                WHERE project_id = $1 AND NOT deleted AND id IN {list}";
     let mut found = 0;
     for row in tx.all_in(sql, args![project], &list).await? {
         let id: ActionId = row.get("id")?;
-        found += usize::from(asked.contains(&id) || seen.holds(id.0, row.get("created_by")?));
+        found += usize::from(seen.holds(id.0, row.get("created_by")?));
     }
     if found < wanted.len() {
         return Err(Error::refused(Some("filters"), "There is no such action in this project."));
