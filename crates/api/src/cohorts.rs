@@ -263,6 +263,28 @@ fn check_persons(attr: &str, persons: &[Uuid]) -> Result<()> {
     Ok(())
 }
 
+/// Refuses where it stands what no event can be held against, and what older programs let pass.
+/// The tree is not deep.
+fn check_behaviours(place: &str, tree: Option<&Value>) -> Result<()> {
+    let negation = tree.and_then(|tree| tree.get("negation"));
+    if !matches!(negation, None | Some(Value::Null | Value::Bool(_))) {
+        let detail = "The negation of a condition is true or false.";
+        return Err(Error::invalid(format!("{place}__negation"), "invalid_input", detail));
+    }
+    let list = |name: &str| tree.and_then(|tree| tree.get(name)?.as_array()).into_iter().flatten();
+    for (nth, below) in list("values").enumerate() {
+        check_behaviours(&format!("{place}__values__{nth}"), Some(below))?;
+    }
+    for (nth, filter) in list("event_filters").enumerate() {
+        let refused = |why: String| {
+            Error::invalid(format!("{place}__event_filters__{nth}"), "invalid_input", why)
+        };
+        let filter = filter.as_object().ok_or_else(|| refused("A filter is an object.".into()))?;
+        query::check_filter(filter).map_err(|why| refused(why.to_string()))?;
+    }
+    Ok(())
+}
+
 impl CohortFields {
     fn validate(self, project: &catalog::ProjectRow, now: Timestamp) -> Result<CohortChange> {
         if let Patch::Value(name) = &self.name {
@@ -281,6 +303,7 @@ impl CohortFields {
                 Error::invalid("filters", "invalid_input", why.to_string())
             };
             let tree = cohort_tree(filters).map_err(refused)?;
+            check_behaviours("filters__properties", filters.get("properties"))?;
             let mut behaviours = Vec::new();
             tree.behaviours(&mut behaviours);
             for behaviour in behaviours {

@@ -119,11 +119,35 @@ fn people_belong_by_what_they_did(store: Store) {
         did("performed_event_regularly", json!({})),
         did("performed_event_multiple", json!({})),
         did("performed_event", json!({ "event_type": "actions", "key": 999 })),
-        did("performed_event", json!({ "event_filters": [{ "key": "x", "operator": "like" }] })),
+        did(
+            "performed_event",
+            json!({ "event_filters": [{ "type": "cohort", "key": "id", "value": 999 }] }),
+        ),
         did("performed_event", json!({ "explicit_datetime": "some day" })),
     ] {
         let refused = server.post(COHORTS, json!({ "filters": filters(wrong) })).expect(400);
         assert_eq!(refused.error(), "validation_error invalid_input filters");
+    }
+    let place = "filters__properties__values__0__values__0";
+    let leaf = did("performed_event", json!({ "negation": "x" }));
+    let refused = server.post(COHORTS, json!({ "filters": filters(leaf) })).expect(400);
+    assert_eq!(refused.error(), format!("validation_error invalid_input {place}__negation"));
+    let fine = json!({ "key": "price", "value": 90 });
+    for wrong in [
+        json!({ "key": "x", "operator": "like" }),
+        json!({ "key": "x", "operator": "regex", "value": "(" }),
+        json!({ "type": "hogql", "key": "a b" }),
+        json!({ "type": "hogql", "key": "nosuchfn(1)" }),
+        json!({ "type": "session", "key": "$nothing", "value": "x" }),
+        json!({ "type": "nope", "key": "x" }),
+        json!({ "type": "cohort", "key": "id", "value": "x" }),
+        json!({ "type": "AND", "values": [{ "key": "x", "operator": "like" }] }),
+        json!(5),
+    ] {
+        let leaf = did("performed_event", json!({ "event_filters": [fine, wrong] }));
+        let refused = server.post(COHORTS, json!({ "filters": filters(leaf) })).expect(400);
+        let place = format!("{place}__event_filters__1");
+        assert_eq!(refused.error(), format!("validation_error invalid_input {place}"), "{wrong}");
     }
     let list = json!([did("performed_event", json!({}))]).to_string();
     let list: String = list.bytes().map(|byte| format!("%{byte:02x}")).collect();
