@@ -163,13 +163,16 @@ async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<
         other => other.into(),
     })?;
     let Reply::Answer { answer, .. } = reply else { return Ok(Vec::new()) };
+    // Persons that are shown whole have an id of their own.
+    let id = |row: &Value| {
+        let first = row.get(0)?;
+        first.get("id").unwrap_or(first).as_str()?.parse().ok()
+    };
     let rows = answer.results.as_array().filter(|_| answer.columns.is_some());
-    let rows = rows.ok_or_else(|| {
+    rows.and_then(|rows| rows.iter().map(id).collect()).ok_or_else(|| {
         let detail = "The query must give rows, with persons' ids in the first column.";
         Error::invalid("query", "invalid_input", detail)
-    })?;
-    let named = rows.iter().filter_map(|row| row.get(0)?.as_str()?.parse().ok());
-    Ok(named.collect())
+    })
 }
 
 async fn read(caller: Reader<Cohorts>, id: Id, app: App) -> Result<Found<Cohort>> {

@@ -366,6 +366,34 @@ fn a_list_is_made_of_a_question(store: Store) {
     let query = json!({ "kind": "HogQLQuery", "query": text });
     let made = create(&server, json!({ "name": "q", "is_static": true, "query": query.clone() }));
     assert_eq!(made["count"], 2);
+    let of = |query: Value| json!({ "name": "q", "is_static": true, "query": query });
+    let hogql = |text: &str| json!({ "kind": "HogQLQuery", "query": text });
+    for (query, expected) in [
+        (json!({ "kind": "ActorsQuery" }), 3),
+        (json!({ "kind": "ActorsQuery", "select": ["person"] }), 3),
+        (json!({ "kind": "ActorsQuery", "select": ["actor"], "limit": 2 }), 2),
+        (json!({ "kind": "ActorsQuery", "select": ["id", "created_at"] }), 3),
+        (json!({ "kind": "EventsQuery", "select": ["person_id"] }), 3),
+        (hogql("select '0192f0c1-2345-7000-8000-000000000000'"), 0),
+        (hogql("select person_id from events where event = 'never'"), 0),
+    ] {
+        assert_eq!(create(&server, of(query.clone()))["count"], expected, "{query}");
+    }
+    let count = server.get(COHORTS).json()["count"].clone();
+    for query in [
+        hogql("select event, person_id from events"),
+        hogql("select distinct_id from events"),
+        hogql("select 1"),
+        hogql("select null"),
+        json!({ "kind": "EventsQuery", "select": ["*"] }),
+        json!({ "kind": "TrendsQuery", "series": [{ "kind": "EventsNode", "event": "$set" }] }),
+    ] {
+        let refused = server.post(COHORTS, of(query.clone())).expect(400);
+        assert_eq!(refused.error(), "validation_error invalid_input query", "{query}");
+        let told = "The query must give rows, with persons' ids in the first column.";
+        assert_eq!(refused.json()["detail"], told);
+    }
+    assert_eq!(server.get(COHORTS).json()["count"], count, "nothing is left behind");
     let bad = json!({ "name": "q", "is_static": true, "query": { "kind": "Nope" } });
     server.post(COHORTS, bad).expect(400);
     let dynamic = json!({ "name": "q", "filters": pro(), "query": query });
