@@ -17,6 +17,7 @@ both! {
     a_list_is_made_of_a_question,
     a_cohort_that_asks_for_a_deleted_one_says_so,
     a_list_counts_only_persons_that_are_there,
+    who_asks_for_a_list_hears_of_who_comes_and_goes,
 }
 
 pub fn create(server: &Server, body: Value) -> Value {
@@ -453,4 +454,28 @@ fn a_list_counts_only_persons_that_are_there(store: Store) {
     // Somebody who comes back under the old id is somebody else.
     server.ingest(&[identify("a")]);
     assert_eq!(counts(), (json!(1), json!(1)));
+}
+
+fn who_asks_for_a_list_hears_of_who_comes_and_goes(store: Store) {
+    let server = Server::start(store);
+    server.ingest(&[json!({ "event": "e", "distinct_id": "a" })]);
+    let list = create(&server, json!({ "is_static": true }));
+    let asks = |id: &Value| filters(json!({ "type": "cohort", "key": "id", "value": id }));
+    let middle = create(&server, json!({ "filters": asks(&list["id"]) }));
+    let outer = create(&server, json!({ "filters": asks(&middle["id"]) }));
+    let is = |count: i64| {
+        for cohort in [&middle, &outer] {
+            server.wait_until(&path(cohort), |cohort| {
+                (&cohort["count"], &cohort["is_calculating"]) == (&json!(count), &json!(false))
+            });
+        }
+    };
+    is(0);
+    form(&server, "PATCH", &path(&list), &[], b"a\n").expect(200);
+    is(1);
+    let persons = server.get(&format!("{}persons", path(&outer))).expect(200).json();
+    let gone = json!({ "person_id": persons["results"][0]["uuid"] });
+    let gone_at = format!("{}remove_person_from_static_cohort", path(&list));
+    server.patch(&gone_at, gone).expect(200);
+    is(0);
 }
