@@ -17,7 +17,7 @@ use crate::body::{lenient_bool, max_bytes, max_chars, present};
 use crate::path::{given, search};
 use crate::{
     App, AppState, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Query, Reader,
-    Resource, Result, Routes, Writer,
+    Resource, Result, Routes, Whole, Writer,
 };
 use upload::Upload;
 
@@ -181,6 +181,7 @@ async fn read(caller: Reader<Cohorts>, id: Id, app: App) -> Result<Found<Cohort>
 
 async fn update(
     caller: Writer<Cohorts>,
+    whole: Whole,
     id: Id,
     app: App,
     sent: Upload<CohortFields>,
@@ -196,6 +197,9 @@ async fn update(
         return Err(Error::invalid("csv", "invalid_input", "Only static cohorts are listed."));
     }
     let change = fields.validate(&caller.project, app.catalog.clock().now())?;
+    if whole.0 && !known.is_static && change.filters.is_none() {
+        return Err(Error::required("filters"));
+    }
     let named = file.map(|file| csv::names(&file)).transpose()?;
     let actor = caller.actor();
     let mut cohort = app.catalog.update_cohort(&actor, id, change, &caller.sights()).await?;

@@ -182,7 +182,8 @@ fn lists_are_read_from_files(store: Store) {
     );
     assert_eq!((&made["cohort_type"], &made["is_calculating"]), (&json!("static"), &json!(false)));
     form(&server, "PATCH", &path(&made), &[], b"nobody\n").expect(200);
-    for csv in [&b"a,b\n1,2\n"[..], b"", b"\xff\xfe", b"distinct_id\n\0"] {
+    let open = b"distinct_id,x\n\"u1,2\nu2,3\n";
+    for csv in [&b"a,b\n1,2\n"[..], b"", b"\xff\xfe", b"distinct_id\n\0", open] {
         let refused = form(&server, "POST", COHORTS, &fields, csv).expect(400);
         assert_eq!(refused.error(), "validation_error invalid_input csv");
     }
@@ -191,6 +192,14 @@ fn lists_are_read_from_files(store: Store) {
     let dynamic = create(&server, json!({ "filters": pro() }));
     let refused = form(&server, "PATCH", &path(&dynamic), &[], b"u1").expect(400);
     assert_eq!(refused.error(), "validation_error invalid_input csv");
+    let text = [("name", "x"), ("is_static", "true"), ("csv", "u1")];
+    let refused = form(&server, "POST", COHORTS, &text, b"u1").expect(400);
+    assert_eq!(refused.error(), "validation_error invalid_input csv");
+    server.put(&path(&made), json!({})).expect(200);
+    let refused = server.put(&path(&dynamic), json!({ "name": "x" })).expect(400);
+    assert_eq!(refused.error(), "validation_error required filters");
+    assert_eq!(server.get(&path(&dynamic)).json()["name"], json!(null));
+    server.put(&path(&dynamic), json!({ "filters": pro() })).expect(200);
     let broken =
         server.call("POST", COHORTS).header("Content-Type", "multipart/form-data; boundary=x");
     let refused = broken.bytes(b"--x\r\nnonsense".to_vec()).send().expect(400);
