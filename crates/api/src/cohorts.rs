@@ -17,7 +17,7 @@ use crate::body::{lenient_bool, max_bytes, max_chars, present};
 use crate::path::{given, search};
 use crate::{
     App, AppState, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Query, Reader,
-    Resource, Result, Routes, Writer,
+    Resource, Result, Routes, Whole, Writer,
 };
 use upload::Upload;
 
@@ -163,13 +163,16 @@ async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<
         other => other.into(),
     })?;
     let Reply::Answer { answer, .. } = reply else { return Ok(Vec::new()) };
+    // Persons that are shown whole have an id of their own.
+    let id = |row: &Value| {
+        let first = row.get(0)?;
+        first.get("id").unwrap_or(first).as_str()?.parse().ok()
+    };
     let rows = answer.results.as_array().filter(|_| answer.columns.is_some());
-    let rows = rows.ok_or_else(|| {
+    rows.and_then(|rows| rows.iter().map(id).collect()).ok_or_else(|| {
         let detail = "The query must give rows, with persons' ids in the first column.";
         Error::invalid("query", "invalid_input", detail)
-    })?;
-    let named = rows.iter().filter_map(|row| row.get(0)?.as_str()?.parse().ok());
-    Ok(named.collect())
+    })
 }
 
 async fn read(caller: Reader<Cohorts>, id: Id, app: App) -> Result<Found<Cohort>> {
@@ -178,6 +181,7 @@ async fn read(caller: Reader<Cohorts>, id: Id, app: App) -> Result<Found<Cohort>
 
 async fn update(
     caller: Writer<Cohorts>,
+    whole: Whole,
     id: Id,
     app: App,
     sent: Upload<CohortFields>,
@@ -193,6 +197,9 @@ async fn update(
         return Err(Error::invalid("csv", "invalid_input", "Only static cohorts are listed."));
     }
     let change = fields.validate(&caller.project, app.catalog.clock().now())?;
+    if whole.0 && !known.is_static && change.filters.is_none() {
+        return Err(Error::required("filters"));
+    }
     let named = file.map(|file| csv::names(&file)).transpose()?;
     let actor = caller.actor();
     let mut cohort = app.catalog.update_cohort(&actor, id, change, &caller.sights()).await?;
@@ -263,6 +270,28 @@ fn check_persons(attr: &str, persons: &[Uuid]) -> Result<()> {
     Ok(())
 }
 
+/// Refuses where it stands what no event can be held against, and what older programs let pass.
+/// The tree is not deep.
+fn check_behaviours(place: &str, tree: Option<&Value>) -> Result<()> {
+    let negation = tree.and_then(|tree| tree.get("negation"));
+    if !matches!(negation, None | Some(Value::Null | Value::Bool(_))) {
+        let detail = "The negation of a condition is true or false.";
+        return Err(Error::invalid(format!("{place}__negation"), "invalid_input", detail));
+    }
+    let list = |name: &str| tree.and_then(|tree| tree.get(name)?.as_array()).into_iter().flatten();
+    for (nth, below) in list("values").enumerate() {
+        check_behaviours(&format!("{place}__values__{nth}"), Some(below))?;
+    }
+    for (nth, filter) in list("event_filters").enumerate() {
+        let refused = |why: String| {
+            Error::invalid(format!("{place}__event_filters__{nth}"), "invalid_input", why)
+        };
+        let filter = filter.as_object().ok_or_else(|| refused("A filter is an object.".into()))?;
+        query::check_filter(filter).map_err(|why| refused(why.to_string()))?;
+    }
+    Ok(())
+}
+
 impl CohortFields {
     fn validate(self, project: &catalog::ProjectRow, now: Timestamp) -> Result<CohortChange> {
         if let Patch::Value(name) = &self.name {
@@ -281,6 +310,7 @@ impl CohortFields {
                 Error::invalid("filters", "invalid_input", why.to_string())
             };
             let tree = cohort_tree(filters).map_err(refused)?;
+            check_behaviours("filters__properties", filters.get("properties"))?;
             let mut behaviours = Vec::new();
             tree.behaviours(&mut behaviours);
             for behaviour in behaviours {

@@ -2,6 +2,8 @@
 
 use model::{Action, ActionId, ActionStep, ProjectId, Sight, Timestamp, Window};
 
+use crate::boards::{project_of, take_turn};
+use crate::cohort_references::check_steps;
 use crate::db::{Row, Tx, args};
 use crate::edit::{Among, Editable, set};
 use crate::select::Condition;
@@ -223,7 +225,30 @@ impl Catalog {
         seen: &Sight,
     ) -> Result<Action> {
         let mut name = String::new();
-        let edited = self.edit(actor, id, |action: &mut Action, now| {
+        match self.change_action(actor, id, change, &mut name).await {
+            Err(Error::Duplicate { rule }) => {
+                Err(self.name_taken(actor, &name, seen, rule).await?)
+            }
+            other => other,
+        }
+    }
+
+    async fn change_action(
+        &self,
+        actor: &Actor,
+        id: ActionId,
+        change: ActionChange,
+        name: &mut String,
+    ) -> Result<Action> {
+        let project = project_of(actor)?;
+        let mut tx = self.db.begin().await?;
+        if change.steps.is_some() {
+            // As cohorts are written: two changes must not close a loop between them.
+            take_turn(&mut tx, project).await?;
+        }
+        let mut asks_anew = false;
+        let apply = |action: &mut Action, now| {
+            asks_anew = change.steps.as_ref().is_some_and(|steps| *steps != action.steps);
             set(&mut action.name, change.name);
             set(&mut action.description, change.description);
             set(&mut action.tags, change.tags);
@@ -234,13 +259,14 @@ impl Catalog {
             let pinned_at = action.pinned_at.unwrap_or(now);
             set(&mut action.pinned_at, change.pinned.map(|pinned| pinned.then_some(pinned_at)));
             name.clone_from(&action.name);
-        });
-        match edited.await {
-            Err(Error::Duplicate { rule }) => {
-                Err(self.name_taken(actor, &name, seen, rule).await?)
-            }
-            other => other,
+            Ok(())
+        };
+        let action = self.edit_in(&mut tx, actor, id, apply).await?;
+        if asks_anew {
+            check_steps(&mut tx, project, id, &action.steps).await?;
         }
+        tx.commit().await?;
+        Ok(action)
     }
 
     /// Says which live action has the name. The rule that found it is the database's own, so

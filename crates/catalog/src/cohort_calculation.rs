@@ -80,34 +80,51 @@ impl Catalog {
     /// the way.
     pub async fn due_cohort(&self) -> Result<Option<DueCohort>> {
         let stale = self.clock.now().plus_seconds(-STALE_SECONDS);
-        let sql = "SELECT h.id, h.project_id FROM cohorts h JOIN projects p ON p.id = h.project_id \
+        let sql = "SELECT h.id, h.project_id, h.is_calculating, COALESCE(h.version, 0) AS version, \
+                   COALESCE(h.pending_version, 0) AS pending_version \
+                   FROM cohorts h JOIN projects p ON p.id = h.project_id \
                    WHERE NOT h.deleted AND NOT h.is_static AND p.deleted_at IS NULL \
                    AND (h.is_calculating OR h.last_calculation < $1) \
                    ORDER BY COALESCE(h.last_calculation, 0), h.id LIMIT 1";
         while let Some(row) = self.db.optional(sql, args![stale]).await? {
             let (id, project) = (row.get("id")?, row.get("project_id")?);
-            match self.trees(project, id).await {
+            if !row.get::<bool>("is_calculating")? {
+                self.want_again(id).await?;
+                continue;
+            }
+            let next = row.get::<i64>("pending_version")?.max(row.get::<i64>("version")? + 1);
+            match self.trees(project, id, next).await {
                 Ok(due) => return Ok(Some(due)),
-                Err(Error::Refused { detail, .. }) => self.cohort_failed(id, &detail).await?,
+                Err(Error::Refused { detail, .. }) => self.failed(id, next, &detail).await?,
                 Err(error @ Error::Unavailable(_)) => return Err(error),
-                Err(error) => self.cannot_calculate(id, &error).await?,
+                Err(error) => self.cannot_calculate(id, next, &error).await?,
             }
         }
         Ok(None)
     }
 
+    /// Gives what grew stale a version of its own: whoever asks for one meanwhile means the next.
+    async fn want_again(&self, id: CohortId) -> Result<()> {
+        let mut tx = self.db.begin().await?;
+        let sql = "UPDATE cohorts SET is_calculating = TRUE, \
+                   pending_version = COALESCE(pending_version, version, 0) + 1 \
+                   WHERE id = $1 AND NOT is_calculating";
+        tx.run(sql, args![id]).await?;
+        tx.commit().await
+    }
+
     /// One that cannot be calculated must not keep the others waiting.
-    async fn cannot_calculate(&self, id: CohortId, error: &Error) -> Result<()> {
+    async fn cannot_calculate(&self, id: CohortId, version: i64, error: &Error) -> Result<()> {
         tracing::warn!(cohort.id = %id, %error, "cannot calculate a cohort");
-        self.cohort_failed(id, "The cohort could not be calculated.").await
+        self.failed(id, version, "The cohort could not be calculated.").await
     }
 
     /// Finds out who belongs to it; `did` knows of each of its behaviours.
     pub async fn calculate_cohort(&self, due: DueCohort, did: &Did<'_>) -> Result<()> {
-        let id = due.id;
+        let (id, next) = (due.id, due.next);
         match self.calculate(due, did).await {
             Err(error @ Error::Unavailable(_)) => Err(error),
-            Err(error) => self.cannot_calculate(id, &error).await,
+            Err(error) => self.cannot_calculate(id, next, &error).await,
             Ok(()) => Ok(()),
         }
     }
@@ -142,11 +159,7 @@ impl Catalog {
     }
 
     /// Every cohort that this one reaches.
-    async fn trees(&self, project: ProjectId, id: CohortId) -> Result<DueCohort> {
-        let sql = "SELECT COALESCE(pending_version, COALESCE(version, 0) + 1) AS next, \
-                   COALESCE(version, 0) AS version FROM cohorts WHERE id = $1";
-        let row = self.db.one(sql, args![id]).await?;
-        let next = row.get::<i64>("next")?.max(row.get::<i64>("version")? + 1);
+    async fn trees(&self, project: ProjectId, id: CohortId, next: i64) -> Result<DueCohort> {
         let (trees, listed) = (HashMap::new(), HashMap::new());
         let mut due = DueCohort { id, project, next, trees, listed };
         let mut wanted = vec![id];
@@ -210,12 +223,17 @@ impl Catalog {
     }
 
     /// The cohort stays as it was, and says why.
-    pub async fn cohort_failed(&self, id: CohortId, why: &str) -> Result<()> {
+    pub async fn cohort_failed(&self, due: &DueCohort, why: &str) -> Result<()> {
+        self.failed(due.id, due.next, why).await
+    }
+
+    async fn failed(&self, id: CohortId, version: i64, why: &str) -> Result<()> {
         let mut tx = self.db.begin().await?;
         tx.run(
-            "UPDATE cohorts SET is_calculating = FALSE, last_calculation = $2, \
-             errors_calculating = errors_calculating + 1, last_error_message = $3 WHERE id = $1",
-            args![id, self.clock.now(), why],
+            "UPDATE cohorts SET is_calculating = COALESCE(pending_version, 0) > $2, \
+             last_calculation = $3, errors_calculating = errors_calculating + 1, \
+             last_error_message = $4 WHERE id = $1",
+            args![id, version, self.clock.now(), why],
         )
         .await?;
         tx.commit().await

@@ -4,7 +4,9 @@
 use model::person::PersonNo;
 use model::{CohortId, FlagId, ProjectId};
 
+use crate::boards::take_turn;
 use crate::cohort_members::{LISTED, write_members};
+use crate::cohort_references::recalculate_those_asking;
 use crate::db::args;
 use crate::{Catalog, Result};
 
@@ -41,6 +43,7 @@ impl Catalog {
     /// All of them are on the list.
     pub async fn cohort_filled(&self, list: &CohortToFill) -> Result<()> {
         let mut tx = self.db.begin().await?;
+        take_turn(&mut tx, list.project).await?;
         tx.run(
             "UPDATE cohorts SET is_calculating = FALSE, fill_from_flag = NULL, \
              last_calculation = $2, count = (SELECT COUNT(*) FROM cohort_people m \
@@ -49,7 +52,10 @@ impl Catalog {
             args![list.cohort, self.clock.now(), LISTED],
         )
         .await?;
-        tx.commit().await
+        recalculate_those_asking(&mut tx, list.project, list.cohort).await?;
+        tx.commit().await?;
+        self.wake_cohorts();
+        Ok(())
     }
 
     /// The list stays as it is, and says why.

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use crate::activity::{Change, ChangeAction};
 use crate::bulk::Rows;
+use crate::cohort_references::recalculate_those_asking;
 use crate::db::{Tx, Value, args};
 use crate::edit::Editable;
 use crate::ingest::{PERSON_COLUMNS, read_person};
@@ -78,6 +79,7 @@ impl Catalog {
         write_members(&mut tx, project, id, LISTED, &found).await?;
         let cohort = self.recount_and_log(&mut tx, actor, cohort).await?;
         tx.commit().await?;
+        self.wake_cohorts();
         Ok(cohort)
     }
 
@@ -91,7 +93,9 @@ impl Catalog {
             return Err(Error::NotFound);
         }
         self.recount_and_log(&mut tx, actor, cohort).await?;
-        tx.commit().await
+        tx.commit().await?;
+        self.wake_cohorts();
+        Ok(())
     }
 
     /// Fills a new list with whoever belongs to another cohort now.
@@ -122,6 +126,7 @@ impl Catalog {
                 after: Some(after.count.into()),
             };
             tx.log(actor, Cohort::UPDATED, &after, vec![change], self.clock.now()).await?;
+            recalculate_those_asking(tx, after.team_id, after.id).await?;
         }
         Ok(after)
     }

@@ -2,14 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use model::property::{Behaviour, DEPTH_MAX, Deed, Node};
+use model::property::{Behaviour, DEPTH_MAX, Deed, Node, event_cohorts};
 use model::{
-    ActionId, CohortId, FlagId, ObjectKind, ProjectId, Sight, Sights, UserId, cohort_tree,
+    ActionId, ActionStep, CohortId, FlagId, ObjectKind, ProjectId, Sight, Sights, UserId,
+    cohort_tree,
 };
 use serde_json::{Map, Value};
 
-use crate::db::{Tx, args};
+use crate::db::{Row, Tx, args};
 use crate::{Error, Result};
+
+const LOOP: &str = "Cohorts cannot reference other cohorts in a loop.";
 
 /// Cohorts and actions that are named must be there, and cohorts must not lead back here. Tells
 /// whether it takes events to calculate.
@@ -22,12 +25,10 @@ pub(crate) async fn check_references(
 ) -> Result<bool> {
     let refused = |detail: &str| Err(Error::refused(Some("filters"), detail));
     let tree = tree(filters)?;
-    check_actions(tx, project, own, actions(&tree), seen.of(ObjectKind::Action)).await?;
-    let mut named = Vec::new();
-    tree.cohorts(&mut named);
-    let reached = Reached::from(tx, project, named).await?;
+    check_actions(tx, project, actions(&tree), seen.of(ObjectKind::Action)).await?;
+    let reached = Reached::by(tx, project, &tree).await?;
     if own.is_some_and(|own| reached.asked.contains(&own)) {
-        return refused("Cohorts cannot reference other cohorts in a loop.");
+        return refused(LOOP);
     }
     if reached.missing {
         return refused("There is no such cohort in this project.");
@@ -38,40 +39,118 @@ pub(crate) async fn check_references(
     Ok(reached.asks_behaviour || tree.asks_behaviour())
 }
 
-/// What there is to know of cohorts and of those they name, however far.
+/// An action that a cohort asks for must not ask for that cohort.
+pub(crate) async fn check_steps(
+    tx: &mut Tx,
+    project: ProjectId,
+    own: ActionId,
+    steps: &[ActionStep],
+) -> Result<()> {
+    let reached = Reached::from(tx, project, step_cohorts(steps)).await?;
+    match reached.actions.contains(&own) {
+        true => Err(Error::refused(Some("steps"), LOOP)),
+        false => Ok(()),
+    }
+}
+
+/// What there is to know of cohorts and of those they name, however far: by themselves, in what
+/// they ask of events, or by actions. Deleted ones may come back, so they are looked through too.
 #[derive(Default)]
 struct Reached {
     asked: BTreeSet<CohortId>,
+    actions: BTreeSet<ActionId>,
     missing: bool,
     asks_behaviour: bool,
     too_deep: bool,
 }
 
 impl Reached {
-    async fn from(tx: &mut Tx, project: ProjectId, mut wanted: Vec<CohortId>) -> Result<Self> {
+    async fn by(tx: &mut Tx, project: ProjectId, tree: &Node) -> Result<Self> {
         let mut reached = Self::default();
-        for _ in 0..=DEPTH_MAX {
-            wanted.retain(|id| reached.asked.insert(*id));
-            if wanted.is_empty() {
-                return Ok(reached);
-            }
-            let ids: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
-            let sql = "SELECT filters FROM cohorts \
-                       WHERE project_id = $1 AND NOT deleted AND id IN {list}";
-            let rows = tx.all_in(sql, args![project], &ids).await?;
-            reached.missing |= rows.len() < wanted.len();
-            wanted.clear();
-            for row in &rows {
-                if let Some(filters) = row.optional_json("filters")? {
-                    let tree = tree(&filters)?;
-                    reached.asks_behaviour |= tree.asks_behaviour();
-                    tree.cohorts(&mut wanted);
-                }
-            }
-        }
-        reached.too_deep = true;
+        let wanted = reached.named(tx, project, std::slice::from_ref(tree)).await?;
+        reached.follow(tx, project, wanted).await?;
         Ok(reached)
     }
+
+    async fn from(tx: &mut Tx, project: ProjectId, wanted: Vec<CohortId>) -> Result<Self> {
+        let mut reached = Self::default();
+        reached.follow(tx, project, wanted).await?;
+        Ok(reached)
+    }
+
+    async fn follow(
+        &mut self,
+        tx: &mut Tx,
+        project: ProjectId,
+        mut wanted: Vec<CohortId>,
+    ) -> Result<()> {
+        for _ in 0..=DEPTH_MAX {
+            wanted.retain(|id| self.asked.insert(*id));
+            if wanted.is_empty() {
+                return Ok(());
+            }
+            let ids: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
+            let sql = "SELECT filters, deleted FROM cohorts \
+                       WHERE project_id = $1 AND id IN {list}";
+            let rows = tx.all_in(sql, args![project], &ids).await?;
+            self.missing |= rows.len() < wanted.len();
+            let mut trees = Vec::new();
+            for row in &rows {
+                self.missing |= row.get::<bool>("deleted")?;
+                if let Some(filters) = row.optional_json("filters")? {
+                    trees.push(tree(&filters)?);
+                }
+            }
+            self.asks_behaviour |= trees.iter().any(Node::asks_behaviour);
+            wanted = self.named(tx, project, &trees).await?;
+        }
+        self.too_deep = true;
+        Ok(())
+    }
+
+    /// The cohorts that these name, actions in between or not.
+    async fn named(
+        &mut self,
+        tx: &mut Tx,
+        project: ProjectId,
+        trees: &[Node],
+    ) -> Result<Vec<CohortId>> {
+        let mut found = Vec::new();
+        trees.iter().for_each(|tree| cohorts(tree, &mut found));
+        let mut new: BTreeSet<ActionId> = trees.iter().flat_map(actions).collect();
+        new.retain(|id| self.actions.insert(*id));
+        for (_, cohorts) in actions_cohorts(tx, project, &new).await? {
+            found.extend(cohorts);
+        }
+        Ok(found)
+    }
+}
+
+/// The cohorts that a tree names, also in what it asks of events.
+fn cohorts(tree: &Node, found: &mut Vec<CohortId>) {
+    let mut behaviours = Vec::new();
+    tree.behaviours(&mut behaviours);
+    behaviours.iter().for_each(|behaviour| behaviour.cohorts(found));
+    tree.cohorts(found);
+}
+
+fn step_cohorts(steps: &[ActionStep]) -> Vec<CohortId> {
+    let mut found = Vec::new();
+    let filters = steps.iter().filter_map(|step| step.properties.as_ref()).flatten();
+    filters.for_each(|filter| event_cohorts(filter, &mut found));
+    found
+}
+
+async fn actions_cohorts(
+    tx: &mut Tx,
+    project: ProjectId,
+    ids: &BTreeSet<ActionId>,
+) -> Result<Vec<(ActionId, Vec<CohortId>)>> {
+    let list: Vec<_> = ids.iter().map(|id| (*id).into()).collect();
+    let sql = "SELECT id, steps FROM actions WHERE project_id = $1 AND id IN {list}";
+    let rows = tx.all_in(sql, args![project], &list).await?;
+    let read = |row: &Row| Ok((row.get("id")?, step_cohorts(&row.json::<Vec<_>>("steps")?)));
+    rows.iter().map(read).collect()
 }
 
 /// Whether one of these cohorts, or one that they name, takes events to calculate.
@@ -93,31 +172,20 @@ fn actions(tree: &Node) -> BTreeSet<ActionId> {
     behaviours.iter().filter_map(action).collect()
 }
 
-/// Actions must be there, and those that a cohort does not ask for yet within sight.
+/// Actions must be there and within sight.
 async fn check_actions(
     tx: &mut Tx,
     project: ProjectId,
-    own: Option<CohortId>,
     wanted: BTreeSet<ActionId>,
     seen: &Sight,
 ) -> Result<()> {
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    let sql = "SELECT filters FROM cohorts WHERE project_id = $1 AND id = $2";
-    let stored = match tx.optional(sql, args![project, own]).await? {
-        Some(row) => row.optional_json("filters")?,
-        None => None,
-    };
-    let asked = stored.map(|filters| tree(&filters)).transpose()?;
-    let asked = asked.as_ref().map(actions).unwrap_or_default();
     let list: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
     let sql = "SELECT id, created_by FROM actions \
                WHERE project_id = $1 AND NOT deleted AND id IN {list}";
     let mut found = 0;
     for row in tx.all_in(sql, args![project], &list).await? {
         let id: ActionId = row.get("id")?;
-        found += usize::from(asked.contains(&id) || seen.holds(id.0, row.get("created_by")?));
+        found += usize::from(seen.holds(id.0, row.get("created_by")?));
     }
     if found < wanted.len() {
         return Err(Error::refused(Some("filters"), "There is no such action in this project."));
@@ -127,12 +195,6 @@ async fn check_actions(
 
 fn tree(filters: &Map<String, Value>) -> Result<Node> {
     cohort_tree(filters).map_err(|why| Error::refused(Some("filters"), why.to_string()))
-}
-
-fn references(filters: &Map<String, Value>) -> Result<Vec<CohortId>> {
-    let mut found = Vec::new();
-    tree(filters)?.cohorts(&mut found);
-    Ok(found)
 }
 
 /// Whether all of these cohorts are live ones of the project.
@@ -150,8 +212,20 @@ async fn reaching(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<Vec<c
     let sql = "SELECT id, filters FROM cohorts \
                WHERE project_id = $1 AND NOT deleted AND filters IS NOT NULL";
     let mut others: Vec<(CohortId, Vec<CohortId>)> = Vec::new();
+    let mut by_actions: Vec<BTreeSet<ActionId>> = Vec::new();
     for row in tx.all(sql, args![project]).await? {
-        others.push((row.get("id")?, references(&row.json("filters")?)?));
+        let (tree, mut named) = (tree(&row.json("filters")?)?, Vec::new());
+        cohorts(&tree, &mut named);
+        others.push((row.get("id")?, named));
+        by_actions.push(actions(&tree));
+    }
+    let asked = by_actions.iter().flatten().copied().collect();
+    for (action, cohorts) in actions_cohorts(tx, project, &asked).await? {
+        for ((_, named), by) in others.iter_mut().zip(&by_actions) {
+            if by.contains(&action) {
+                named.extend(&cohorts);
+            }
+        }
     }
     let mut reaching = vec![id];
     let mut at = 0;

@@ -263,7 +263,14 @@ impl Catalog {
         let project = project_of(actor)?;
         let mut tx = self.db.begin().await?;
         take_turn(&mut tx, project).await?;
-        if let Some(filters) = &change.filters {
+        let sql = "SELECT filters FROM cohorts WHERE project_id = $1 AND id = $2";
+        let stored: Option<Map<String, Value>> = match tx.optional(sql, args![project, id]).await? {
+            Some(row) => row.optional_json("filters")?,
+            None => None,
+        };
+        // As they stand there they may be sent along, whatever they name.
+        if let Some(filters) = change.filters.as_ref().filter(|sent| Some(*sent) != stored.as_ref())
+        {
             let asks_behaviour =
                 check_references(&mut tx, project, Some(id), filters, seen).await?;
             if asks_behaviour && !flags_reaching(&mut tx, project, id).await?.is_empty() {

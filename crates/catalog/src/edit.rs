@@ -53,24 +53,8 @@ pub(crate) fn set<T>(field: &mut T, given: Option<T>) {
 }
 
 impl Catalog {
-    /// Changes one object. A change that leaves it as it was writes and logs nothing.
-    pub(crate) async fn edit<T: Editable>(
-        &self,
-        actor: &Actor,
-        id: T::Id,
-        apply: impl FnOnce(&mut T, Timestamp),
-    ) -> Result<T> {
-        let mut tx = self.db.begin().await?;
-        let apply = |object: &mut T, now| {
-            apply(object, now);
-            Ok(())
-        };
-        let edited = self.edit_in(&mut tx, actor, id, apply).await?;
-        tx.commit().await?;
-        Ok(edited)
-    }
-
-    /// The same as a part of a larger change, and for changes that the object may refuse.
+    /// Changes one object, which may refuse it, as a part of whatever else the change takes. One
+    /// that leaves it as it was writes and logs nothing.
     pub(crate) async fn edit_in<T: Editable>(
         &self,
         tx: &mut Tx,

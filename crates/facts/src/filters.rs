@@ -268,12 +268,7 @@ fn element_part(key: &str, fields: &Fields) -> Result<ElementPart> {
 }
 
 fn cohort(fields: &Fields) -> Result<Tree> {
-    let id = match fields.get("value") {
-        Some(Json::Number(id)) => id.as_i64(),
-        Some(Json::String(id)) => id.trim().parse().ok(),
-        Some(Json::Array(one)) if one.len() == 1 => one[0].as_i64(),
-        _ => None,
-    };
+    let id = fields.get("value").and_then(CohortId::from_filter);
     let id = id.ok_or_else(|| Error::Refused("A cohort is named by its number.".into()))?;
     let outside = match fields.get("operator").and_then(Json::as_str) {
         None | Some("in" | "exact") => false,
@@ -283,7 +278,7 @@ fn cohort(fields: &Fields) -> Result<Tree> {
             return Err(Error::Refused(detail));
         }
     };
-    Ok(Tree::Cohort { id: CohortId(id), outside })
+    Ok(Tree::Cohort { id, outside })
 }
 
 fn group_index(fields: &Fields) -> Result<usize> {

@@ -45,6 +45,15 @@ impl CohortId {
     pub fn from_json(value: &serde_json::Value) -> Option<Self> {
         number(value).map(Self)
     }
+
+    /// As filters of events name one, which is also as a list of one.
+    pub fn from_filter(value: &serde_json::Value) -> Option<Self> {
+        match value {
+            serde_json::Value::String(digits) => digits.trim().parse().ok().map(Self),
+            serde_json::Value::Array(one) if one.len() == 1 => one[0].as_i64().map(Self),
+            other => other.as_i64().map(Self),
+        }
+    }
 }
 
 impl ActionId {

@@ -18,7 +18,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
 use crate::Timestamp;
-pub use behaviour::{Behaviour, Deed, Often, Than};
+pub use behaviour::{Behaviour, Deed, Often, Than, event_cohorts};
 use date::Moment;
 pub use operator::Operator;
 pub use patterns::{Patterns, REGEX_CHARS_MAX};

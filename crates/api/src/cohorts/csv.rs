@@ -17,6 +17,7 @@ pub(super) fn names(file: &[u8]) -> Result<(NamedBy, Vec<String>)> {
     let refused = |detail: &str| Error::invalid("csv", "invalid_input", detail);
     let text = std::str::from_utf8(file).map_err(|_| refused("The file is not UTF-8 text."))?;
     let rows = rows(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let rows = rows.ok_or_else(|| refused("The file ends within quotes."))?;
     let Some(first) = rows.first() else { return Err(refused("The file is empty.")) };
     if text.contains('\0') {
         return Err(refused("Null characters are not allowed."));
@@ -43,8 +44,8 @@ pub(super) fn names(file: &[u8]) -> Result<(NamedBy, Vec<String>)> {
     Ok((by, names.collect()))
 }
 
-/// Cells by RFC 4180; rows without anything are left out.
-fn rows(text: &str) -> Vec<Vec<String>> {
+/// Cells by RFC 4180, where every quote is closed; rows without anything are left out.
+fn rows(text: &str) -> Option<Vec<Vec<String>>> {
     let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
     let mut quoted = false;
     let mut letters = text.chars().peekable();
@@ -63,7 +64,7 @@ fn rows(text: &str) -> Vec<Vec<String>> {
         }
     }
     end_row(&mut rows, &mut row, &mut cell);
-    rows
+    (!quoted).then_some(rows)
 }
 
 fn end_row(rows: &mut Vec<Vec<String>>, row: &mut Vec<String>, cell: &mut String) {
@@ -96,6 +97,7 @@ mod tests {
             ("", None),
             ("\n\n", None),
             ("distinct_id\nu\0", None),
+            ("distinct_id,x\n\"u1,2\nu2,3\n", None),
         ] {
             let expected = expected
                 .map(|(by, names)| (by, names.into_iter().map(str::to_owned).collect::<Vec<_>>()));

@@ -38,8 +38,11 @@ impl<T: DeserializeOwned> Upload<T> {
         };
         let malformed = || Error::parse("Multipart form parse error");
         let (mut fields, mut file) = (Map::new(), None);
-        for (name, content) in parts(bytes, boundary).ok_or_else(malformed)? {
+        for Part { name, is_file, content } in parts(bytes, boundary).ok_or_else(malformed)? {
             if name == FILE {
+                if !is_file {
+                    return Err(Error::invalid(FILE, "invalid_input", "This must be a file."));
+                }
                 file = Some(content.to_vec());
                 continue;
             }
@@ -60,8 +63,15 @@ fn form_value(text: &str) -> Value {
     structured.flatten().unwrap_or_else(|| text.into())
 }
 
-/// The name and content of every part; none when it is no such form.
-fn parts<'b>(bytes: &'b [u8], boundary: &str) -> Option<Vec<(String, &'b [u8])>> {
+#[derive(Debug, PartialEq)]
+struct Part<'b> {
+    name: String,
+    is_file: bool,
+    content: &'b [u8],
+}
+
+/// Every part; none when it is no such form.
+fn parts<'b>(bytes: &'b [u8], boundary: &str) -> Option<Vec<Part<'b>>> {
     let marker = format!("--{boundary}");
     let mut rest = &bytes[find(bytes, marker.as_bytes())? + marker.len()..];
     let mut found = Vec::new();
@@ -70,7 +80,8 @@ fn parts<'b>(bytes: &'b [u8], boundary: &str) -> Option<Vec<(String, &'b [u8])>>
         let end = find(part, format!("\r\n{marker}").as_bytes())?;
         let head_end = find(&part[..end], b"\r\n\r\n")?;
         let head = std::str::from_utf8(&part[..head_end]).ok()?;
-        found.push((name_in(head)?, &part[head_end + 4..end]));
+        let (name, is_file) = told_in(head)?;
+        found.push(Part { name, is_file, content: &part[head_end + 4..end] });
         if found.len() > PARTS_MAX {
             return None;
         }
@@ -83,12 +94,14 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
-fn name_in(head: &str) -> Option<String> {
+/// The name of a part, and whether it is a file.
+fn told_in(head: &str) -> Option<(String, bool)> {
     let line = head.split("\r\n").find(|line| {
         line.get(..20).is_some_and(|start| start.eq_ignore_ascii_case("content-disposition:"))
     })?;
-    let named = line.split(';').find_map(|field| field.trim().strip_prefix("name="))?;
-    Some(named.trim_matches('"').to_owned())
+    let fields = || line.split(';').map(str::trim);
+    let named = fields().find_map(|field| field.strip_prefix("name="))?;
+    Some((named.trim_matches('"').to_owned(), fields().any(|field| field.starts_with("filename"))))
 }
 
 fn boundary(content_type: &str) -> Option<String> {
@@ -128,7 +141,10 @@ mod tests {
                      content-disposition: form-data; name=csv; filename=\"x\"\r\nContent-Type: text/csv\
                      \r\n\r\nu1\r\nu2\r\n--b--\r\n";
         let read = parts(form, "b").unwrap();
-        let expected: [(String, &[u8]); 2] = [("name".into(), b"A"), ("csv".into(), b"u1\r\nu2")];
+        let expected = [
+            Part { name: "name".into(), is_file: false, content: b"A" },
+            Part { name: "csv".into(), is_file: true, content: b"u1\r\nu2" },
+        ];
         assert_eq!(read, expected);
         for cut in 0..form.len() - 4 {
             // Whatever is missing, nothing is made up.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::FilterError;
-use crate::ActionId;
+use crate::{ActionId, CohortId};
 
 /// Relative dates have up to four digits.
 const TIME_VALUE_MAX: u64 = 9_999;
@@ -92,6 +92,22 @@ impl Behaviour {
         };
         let until = moment(fields, "explicit_datetime_to")?;
         Ok(Self { deed: deed(fields)?, often, since: since(fields)?, until, filters })
+    }
+
+    /// The cohorts that its events are held against.
+    pub fn cohorts(&self, found: &mut Vec<CohortId>) {
+        let filters: Vec<Fields> = serde_json::from_str(&self.filters).unwrap_or_default();
+        filters.iter().for_each(|filter| event_cohorts(filter, found));
+    }
+}
+
+/// The cohorts that a filter of events names; what HogQL names is not known here.
+pub fn event_cohorts(filter: &Fields, found: &mut Vec<CohortId>) {
+    if let Some(Value::Array(below)) = filter.get("values") {
+        let below = below.iter().filter_map(Value::as_object);
+        below.for_each(|filter| event_cohorts(filter, found));
+    } else if let Some("cohort" | "static-cohort") = filter.get("type").and_then(Value::as_str) {
+        found.extend(filter.get("value").and_then(CohortId::from_filter));
     }
 }
 

@@ -42,7 +42,7 @@ impl Queries {
                         "The cohort could not be calculated.".to_owned()
                     }
                 };
-                catalog.cohort_failed(due.id, &why).await?;
+                catalog.cohort_failed(&due, &why).await?;
                 return Ok(true);
             }
         };

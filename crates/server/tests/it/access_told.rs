@@ -174,6 +174,35 @@ fn what_others_wrote_is_shown_as_written_and_may_be_sent_back(store: Store) {
     assert_eq!(seen["filters"], cohort["filters"]);
     seen["name"] = json!("renamed");
     assert_eq!(world.patch(&at, seen).expect(200).json()["filters"], cohort["filters"]);
+    // Another question about it would tell what it holds.
+    let with = |more: Value| {
+        let mut leaf = did.clone();
+        leaf.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        leaf
+    };
+    let hers = json!({ "type": "person", "key": "plan", "value": "pro" });
+    for leaves in [
+        json!([with(json!({ "time_value": "29" }))]),
+        json!([with(json!({ "negation": true }))]),
+        json!([with(json!({ "event_filters": [{ "key": "plan", "value": "pro" }] }))]),
+        json!([did, with(json!({ "value": "performed_event_first_time" }))]),
+        json!([did, hers]),
+    ] {
+        let asks = json!({ "properties": { "type": "OR", "values": [
+            { "type": "AND", "values": leaves }] } });
+        let refused = world.patch(&at, json!({ "filters": asks })).expect(400);
+        assert_eq!(refused.error(), "validation_error invalid_input filters", "{leaves}");
+        assert_eq!(refused.json()["detail"], "There is no such action in this project.");
+        assert_eq!(server.get(&at).json()["filters"], cohort["filters"]);
+    }
+    world
+        .patch(
+            &at,
+            json!({ "filters": {
+        "properties": { "type": "AND", "values": [hers] } } }),
+        )
+        .expect(200);
+    server.patch(&at, json!({ "filters": cohort["filters"] })).expect(200);
     let mine = json!({ "name": "mine", "filters": cohort["filters"] });
     let refused = world.post(COHORTS, mine).expect(400);
     assert_eq!(refused.error(), "validation_error invalid_input filters");

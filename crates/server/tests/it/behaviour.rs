@@ -8,6 +8,7 @@ use crate::harness::{Server, Store, both};
 both! {
     people_belong_by_what_they_did,
     flags_cannot_ask_what_people_did,
+    cohorts_ask_for_each_other_in_no_loop_whichever_way,
 }
 
 fn did(kind: &str, more: Value) -> Value {
@@ -118,11 +119,35 @@ fn people_belong_by_what_they_did(store: Store) {
         did("performed_event_regularly", json!({})),
         did("performed_event_multiple", json!({})),
         did("performed_event", json!({ "event_type": "actions", "key": 999 })),
-        did("performed_event", json!({ "event_filters": [{ "key": "x", "operator": "like" }] })),
+        did(
+            "performed_event",
+            json!({ "event_filters": [{ "type": "cohort", "key": "id", "value": 999 }] }),
+        ),
         did("performed_event", json!({ "explicit_datetime": "some day" })),
     ] {
         let refused = server.post(COHORTS, json!({ "filters": filters(wrong) })).expect(400);
         assert_eq!(refused.error(), "validation_error invalid_input filters");
+    }
+    let place = "filters__properties__values__0__values__0";
+    let leaf = did("performed_event", json!({ "negation": "x" }));
+    let refused = server.post(COHORTS, json!({ "filters": filters(leaf) })).expect(400);
+    assert_eq!(refused.error(), format!("validation_error invalid_input {place}__negation"));
+    let fine = json!({ "key": "price", "value": 90 });
+    for wrong in [
+        json!({ "key": "x", "operator": "like" }),
+        json!({ "key": "x", "operator": "regex", "value": "(" }),
+        json!({ "type": "hogql", "key": "a b" }),
+        json!({ "type": "hogql", "key": "nosuchfn(1)" }),
+        json!({ "type": "session", "key": "$nothing", "value": "x" }),
+        json!({ "type": "nope", "key": "x" }),
+        json!({ "type": "cohort", "key": "id", "value": "x" }),
+        json!({ "type": "AND", "values": [{ "key": "x", "operator": "like" }] }),
+        json!(5),
+    ] {
+        let leaf = did("performed_event", json!({ "event_filters": [fine, wrong] }));
+        let refused = server.post(COHORTS, json!({ "filters": filters(leaf) })).expect(400);
+        let place = format!("{place}__event_filters__1");
+        assert_eq!(refused.error(), format!("validation_error invalid_input {place}"), "{wrong}");
     }
     let list = json!([did("performed_event", json!({}))]).to_string();
     let list: String = list.bytes().map(|byte| format!("%{byte:02x}")).collect();
@@ -156,4 +181,54 @@ fn flags_cannot_ask_what_people_did(store: Store) {
         assert_eq!(refused.error(), "validation_error behavioral_cohort_found filters");
     }
     assert_eq!(server.get(&path(&plain)).json()["filters"], pro());
+}
+
+// contract: management section 11, a cycle
+fn cohorts_ask_for_each_other_in_no_loop_whichever_way(store: Store) {
+    const ACTIONS: &str = "/api/projects/1/actions/";
+    let server = Server::start(store);
+    let asks = |id: &Value| json!({ "type": "cohort", "key": "id", "value": id });
+    let by_events =
+        |id: &Value| filters(did("performed_event", json!({ "event_filters": [asks(id)] })));
+    let by_action =
+        |id: &Value| filters(did("performed_event", json!({ "event_type": "actions", "key": id })));
+    let steps = |id: &Value| json!([{ "event": "bought", "properties": [asks(id)] }]);
+    let inner = create(&server, json!({ "filters": pro() }));
+    let outer = create(&server, json!({ "filters": filters(asks(&inner["id"])) }));
+    let action = json!({ "name": "a", "steps": steps(&outer["id"]) });
+    let action = server.post(ACTIONS, action).expect(201).json();
+    let action_at = format!("{ACTIONS}{}/", action["id"]);
+    let group = json!({ "type": "OR", "values": [asks(&outer["id"])] });
+    for closing in [
+        by_events(&inner["id"]),
+        by_events(&outer["id"]),
+        by_events(&json!([outer["id"]])),
+        by_events(&json!(outer["id"].to_string())),
+        filters(did("performed_event", json!({ "event_filters": [group] }))),
+        by_action(&action["id"]),
+    ] {
+        let refused = server.patch(&path(&inner), json!({ "filters": closing })).expect(400);
+        assert_eq!(refused.error(), "validation_error invalid_input filters", "{closing}");
+        assert_eq!(refused.json()["detail"], "Cohorts cannot reference other cohorts in a loop.");
+        assert_eq!(server.get(&path(&inner)).json()["filters"], pro());
+    }
+    // An action may close one as well, deleted or not.
+    server.patch(&action_at, json!({ "steps": [{ "event": "bought" }] })).expect(200);
+    server.patch(&path(&inner), json!({ "filters": by_action(&action["id"]) })).expect(200);
+    for id in [&inner["id"], &outer["id"]] {
+        for deleted in [false, true] {
+            server.patch(&action_at, json!({ "deleted": deleted }));
+            let closing = json!({ "steps": steps(id), "deleted": false });
+            let refused = server.patch(&action_at, closing).expect(400);
+            assert_eq!(refused.error(), "validation_error invalid_input steps");
+            server.patch(&action_at, json!({ "deleted": false }));
+            assert_eq!(server.get(&action_at).json()["steps"][0]["properties"], json!(null));
+        }
+    }
+    // Whoever asks by events hears of another meaning too.
+    let buyers = create(&server, json!({ "filters": by_events(&outer["id"]) }));
+    let is_done = |cohort: &Value| cohort["is_calculating"] == json!(false);
+    let before = server.wait_until(&path(&buyers), is_done)["version"].as_i64().unwrap();
+    server.patch(&path(&inner), json!({ "filters": pro() })).expect(200);
+    server.wait_until(&path(&buyers), |cohort| cohort["version"].as_i64() > Some(before));
 }

@@ -17,6 +17,7 @@ both! {
     a_list_is_made_of_a_question,
     a_cohort_that_asks_for_a_deleted_one_says_so,
     a_list_counts_only_persons_that_are_there,
+    who_asks_for_a_list_hears_of_who_comes_and_goes,
 }
 
 pub fn create(server: &Server, body: Value) -> Value {
@@ -181,7 +182,8 @@ fn lists_are_read_from_files(store: Store) {
     );
     assert_eq!((&made["cohort_type"], &made["is_calculating"]), (&json!("static"), &json!(false)));
     form(&server, "PATCH", &path(&made), &[], b"nobody\n").expect(200);
-    for csv in [&b"a,b\n1,2\n"[..], b"", b"\xff\xfe", b"distinct_id\n\0"] {
+    let open = b"distinct_id,x\n\"u1,2\nu2,3\n";
+    for csv in [&b"a,b\n1,2\n"[..], b"", b"\xff\xfe", b"distinct_id\n\0", open] {
         let refused = form(&server, "POST", COHORTS, &fields, csv).expect(400);
         assert_eq!(refused.error(), "validation_error invalid_input csv");
     }
@@ -190,6 +192,14 @@ fn lists_are_read_from_files(store: Store) {
     let dynamic = create(&server, json!({ "filters": pro() }));
     let refused = form(&server, "PATCH", &path(&dynamic), &[], b"u1").expect(400);
     assert_eq!(refused.error(), "validation_error invalid_input csv");
+    let text = [("name", "x"), ("is_static", "true"), ("csv", "u1")];
+    let refused = form(&server, "POST", COHORTS, &text, b"u1").expect(400);
+    assert_eq!(refused.error(), "validation_error invalid_input csv");
+    server.put(&path(&made), json!({})).expect(200);
+    let refused = server.put(&path(&dynamic), json!({ "name": "x" })).expect(400);
+    assert_eq!(refused.error(), "validation_error required filters");
+    assert_eq!(server.get(&path(&dynamic)).json()["name"], json!(null));
+    server.put(&path(&dynamic), json!({ "filters": pro() })).expect(200);
     let broken =
         server.call("POST", COHORTS).header("Content-Type", "multipart/form-data; boundary=x");
     let refused = broken.bytes(b"--x\r\nnonsense".to_vec()).send().expect(400);
@@ -366,6 +376,34 @@ fn a_list_is_made_of_a_question(store: Store) {
     let query = json!({ "kind": "HogQLQuery", "query": text });
     let made = create(&server, json!({ "name": "q", "is_static": true, "query": query.clone() }));
     assert_eq!(made["count"], 2);
+    let of = |query: Value| json!({ "name": "q", "is_static": true, "query": query });
+    let hogql = |text: &str| json!({ "kind": "HogQLQuery", "query": text });
+    for (query, expected) in [
+        (json!({ "kind": "ActorsQuery" }), 3),
+        (json!({ "kind": "ActorsQuery", "select": ["person"] }), 3),
+        (json!({ "kind": "ActorsQuery", "select": ["actor"], "limit": 2 }), 2),
+        (json!({ "kind": "ActorsQuery", "select": ["id", "created_at"] }), 3),
+        (json!({ "kind": "EventsQuery", "select": ["person_id"] }), 3),
+        (hogql("select '0192f0c1-2345-7000-8000-000000000000'"), 0),
+        (hogql("select person_id from events where event = 'never'"), 0),
+    ] {
+        assert_eq!(create(&server, of(query.clone()))["count"], expected, "{query}");
+    }
+    let count = server.get(COHORTS).json()["count"].clone();
+    for query in [
+        hogql("select event, person_id from events"),
+        hogql("select distinct_id from events"),
+        hogql("select 1"),
+        hogql("select null"),
+        json!({ "kind": "EventsQuery", "select": ["*"] }),
+        json!({ "kind": "TrendsQuery", "series": [{ "kind": "EventsNode", "event": "$set" }] }),
+    ] {
+        let refused = server.post(COHORTS, of(query.clone())).expect(400);
+        assert_eq!(refused.error(), "validation_error invalid_input query", "{query}");
+        let told = "The query must give rows, with persons' ids in the first column.";
+        assert_eq!(refused.json()["detail"], told);
+    }
+    assert_eq!(server.get(COHORTS).json()["count"], count, "nothing is left behind");
     let bad = json!({ "name": "q", "is_static": true, "query": { "kind": "Nope" } });
     server.post(COHORTS, bad).expect(400);
     let dynamic = json!({ "name": "q", "filters": pro(), "query": query });
@@ -425,4 +463,28 @@ fn a_list_counts_only_persons_that_are_there(store: Store) {
     // Somebody who comes back under the old id is somebody else.
     server.ingest(&[identify("a")]);
     assert_eq!(counts(), (json!(1), json!(1)));
+}
+
+fn who_asks_for_a_list_hears_of_who_comes_and_goes(store: Store) {
+    let server = Server::start(store);
+    server.ingest(&[json!({ "event": "e", "distinct_id": "a" })]);
+    let list = create(&server, json!({ "is_static": true }));
+    let asks = |id: &Value| filters(json!({ "type": "cohort", "key": "id", "value": id }));
+    let middle = create(&server, json!({ "filters": asks(&list["id"]) }));
+    let outer = create(&server, json!({ "filters": asks(&middle["id"]) }));
+    let is = |count: i64| {
+        for cohort in [&middle, &outer] {
+            server.wait_until(&path(cohort), |cohort| {
+                (&cohort["count"], &cohort["is_calculating"]) == (&json!(count), &json!(false))
+            });
+        }
+    };
+    is(0);
+    form(&server, "PATCH", &path(&list), &[], b"a\n").expect(200);
+    is(1);
+    let persons = server.get(&format!("{}persons", path(&outer))).expect(200).json();
+    let gone = json!({ "person_id": persons["results"][0]["uuid"] });
+    let gone_at = format!("{}remove_person_from_static_cohort", path(&list));
+    server.patch(&gone_at, gone).expect(200);
+    is(0);
 }

@@ -168,6 +168,53 @@ pub async fn a_cohort_is_who_fits_its_conditions(place: Place) {
     assert!(calculate_due(&home).await);
 }
 
+pub async fn a_calculation_answers_no_request_that_came_after_it_began(place: Place) {
+    let home = place.home().await;
+    people(&home).await;
+    let actor = actor(&home);
+    let leaf = |plan: &str| json!([{ "key": "plan", "value": plan }]);
+    let cohort = dynamic(&home, leaf("pro")).await;
+    let change = async |plan: &str| {
+        let change = CohortChange { filters: Some(filters(leaf(plan))), ..Default::default() };
+        let seen = Default::default();
+        home.catalog.update_cohort(&actor, cohort.id, change, &seen).await.unwrap();
+    };
+    let read = async || {
+        home.catalog.cohort(home.project.id, cohort.id, catalog::Among::Live).await.unwrap()
+    };
+    let nobody_did = |_: &Behaviour, _: PersonNo| false;
+    // One that fails, one that succeeds, and one that nobody asked for.
+    let due = home.catalog.due_cohort().await.unwrap().unwrap();
+    change("free").await;
+    home.catalog.cohort_failed(&due, "why").await.unwrap();
+    let failed = read().await;
+    assert_eq!((failed.is_calculating, failed.errors_calculating), (true, 1));
+    let due = home.catalog.due_cohort().await.unwrap().unwrap();
+    change("pro").await;
+    home.catalog.calculate_cohort(due, &nobody_did).await.unwrap();
+    let behind = read().await;
+    assert_eq!((behind.is_calculating, behind.count), (true, Some(734)));
+    let whole = calculate(&home, cohort.id).await;
+    assert_eq!(
+        (whole.is_calculating, whole.count, whole.errors_calculating),
+        (false, Some(366), 0)
+    );
+    assert_eq!(whole.version, whole.pending_version);
+    place.clock.advance_seconds(25 * 3_600);
+    let due = home.catalog.due_cohort().await.unwrap().unwrap();
+    assert!(read().await.is_calculating);
+    change("free").await;
+    home.catalog.calculate_cohort(due, &nobody_did).await.unwrap();
+    assert_eq!(calculate(&home, cohort.id).await.count, Some(734));
+    // Nothing is left to do where the last one failed.
+    change("pro").await;
+    let due = home.catalog.due_cohort().await.unwrap().unwrap();
+    home.catalog.cohort_failed(&due, "why").await.unwrap();
+    let failed = read().await;
+    assert_eq!((failed.is_calculating, failed.count), (false, Some(734)));
+    assert!(home.catalog.due_cohort().await.unwrap().is_none());
+}
+
 pub async fn lists_are_filled_by_any_name_and_follow_who_is_merged(place: Place) {
     let home = place.home().await;
     people(&home).await;
