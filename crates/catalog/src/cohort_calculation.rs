@@ -13,7 +13,8 @@ use model::{CohortId, ProjectId, Timestamp, cohort_tree};
 use serde_json::{Map, Value as Json};
 
 use crate::cohort_members::{LISTED, PERSONS_AT_ONCE, write_members};
-use crate::db::{Value, args};
+use crate::cohort_references::reached;
+use crate::db::{Row, Value, args};
 use crate::{Catalog, Error, Result};
 
 /// Persons come and go and their properties change; a cohort is looked through again after this.
@@ -92,6 +93,8 @@ impl Catalog {
                 self.want_again(id).await?;
                 continue;
             }
+            let row = self.first_of(project, row).await?;
+            let id = row.get("id")?;
             let next = row.get::<i64>("pending_version")?.max(row.get::<i64>("version")? + 1);
             match self.trees(project, id, next).await {
                 Ok(due) => return Ok(Some(due)),
@@ -101,6 +104,30 @@ impl Catalog {
             }
         }
         Ok(None)
+    }
+
+    /// What events are asked for is read from the members of cohorts: those that wait themselves go
+    /// first.
+    async fn first_of(&self, project: ProjectId, due: Row) -> Result<Row> {
+        let sql = "SELECT id, COALESCE(version, 0) AS version, \
+                   COALESCE(pending_version, 0) AS pending_version FROM cohorts \
+                   WHERE project_id = $1 AND is_calculating AND NOT deleted AND NOT is_static \
+                   AND id <> $2 AND id IN {list}";
+        let (mut first, mut tx) = (due, self.db.begin().await?);
+        for _ in 0..DEPTH_MAX {
+            let id: CohortId = first.get("id")?;
+            let named: Vec<Value> = match reached(&mut tx, project, id).await {
+                Ok(named) => named.into_iter().map(Into::into).collect(),
+                Err(error @ Error::Unavailable(_)) => return Err(error),
+                // It is told when that one is calculated.
+                Err(_) => break,
+            };
+            match tx.all_in(sql, args![project, id], &named).await?.pop() {
+                Some(row) => first = row,
+                None => break,
+            }
+        }
+        Ok(first)
     }
 
     /// Gives what grew stale a version of its own: whoever asks for one meanwhile means the next.

@@ -207,6 +207,15 @@ pub(crate) async fn are_there(tx: &mut Tx, project: ProjectId, ids: &[CohortId])
     Ok(found == wanted)
 }
 
+/// The cohorts that one names, however far.
+pub(crate) async fn reached(
+    tx: &mut Tx,
+    project: ProjectId,
+    id: CohortId,
+) -> Result<BTreeSet<CohortId>> {
+    Ok(Reached::from(tx, project, vec![id]).await?.asked)
+}
+
 /// A cohort and those that ask for it, however far.
 async fn reaching(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<Vec<crate::db::Value>> {
     let sql = "SELECT id, filters FROM cohorts \

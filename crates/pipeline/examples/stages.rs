@@ -39,7 +39,8 @@ fn spent() -> BTreeMap<String, f64> {
 }
 
 fn main() {
-    let mut given = std::env::args().skip(1).map(|text| text.parse::<u64>().unwrap());
+    let number = |text: String| text.parse::<u64>().expect("arguments are numbers");
+    let mut given = std::env::args().skip(1).map(number);
     let events = given.next().unwrap_or(400_000);
     let batch_records = given.next().unwrap_or(2_000) as usize;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

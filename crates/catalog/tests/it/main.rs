@@ -91,6 +91,7 @@ contract! {
     cohorts:
         a_cohort_is_who_fits_its_conditions,
         a_calculation_answers_no_request_that_came_after_it_began,
+        those_whose_members_others_ask_for_are_calculated_first,
         lists_are_filled_by_any_name_and_follow_who_is_merged,
         cohorts_that_are_needed_or_would_need_themselves_are_refused;
     lists:

@@ -168,6 +168,34 @@ pub async fn a_cohort_is_who_fits_its_conditions(place: Place) {
     assert!(calculate_due(&home).await);
 }
 
+pub async fn those_whose_members_others_ask_for_are_calculated_first(place: Place) {
+    let home = place.home().await;
+    let actor = actor(&home);
+    let leaf = |plan: &str| json!([{ "key": "plan", "value": plan }]);
+    let outer = dynamic(&home, leaf("pro")).await;
+    let inner = dynamic(&home, leaf("pro")).await;
+    let change = async |id, leaves| {
+        let change = CohortChange { filters: Some(filters(leaves)), ..Default::default() };
+        home.catalog.update_cohort(&actor, id, change, &Default::default()).await.unwrap();
+    };
+    let asking = json!([{
+        "type": "behavioral", "key": "a", "event_type": "events", "value": "performed_event",
+        "time_value": 30, "time_interval": "day",
+        "event_filters": [{ "type": "cohort", "key": "id", "value": inner.id.0 }],
+    }]);
+    change(outer.id, asking).await;
+    for _ in 0..2 {
+        change(inner.id, leaf("free")).await;
+        for expected in [inner.id, outer.id] {
+            let due = home.catalog.due_cohort().await.unwrap().unwrap();
+            assert_eq!(due.id, expected);
+            home.catalog.calculate_cohort(due, &|_: &Behaviour, _: PersonNo| false).await.unwrap();
+        }
+        assert!(home.catalog.due_cohort().await.unwrap().is_none());
+        change(inner.id, leaf("pro")).await;
+    }
+}
+
 pub async fn a_calculation_answers_no_request_that_came_after_it_began(place: Place) {
     let home = place.home().await;
     people(&home).await;
