@@ -10,4 +10,6 @@ pub mod queries;
 pub mod reference;
 pub mod report;
 pub mod running;
+pub mod segments;
 pub mod starting;
+pub mod stores;

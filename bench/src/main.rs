@@ -8,11 +8,14 @@ use bench::peer::Peer;
 use bench::reference::{Reference, uuid_text};
 use bench::report::Report;
 use bench::running::{Running, hedgerow};
-use bench::{capture, flags, pipeline, queries, starting};
+use bench::{capture, flags, pipeline, queries, segments, starting};
 
 /// Enough to tell, few enough for a quarter of an hour; ten times as many are the full set.
 const EVENTS: u64 = 1_000_000;
-const SECTIONS: [&str; 5] = ["start", "capture", "flags", "pipeline", "queries"];
+const SECTIONS: [&str; 6] = ["start", "capture", "flags", "pipeline", "queries", "segments"];
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -41,6 +44,9 @@ async fn run() -> Result<ExitCode> {
     }
     if wanted("pipeline") || wanted("queries") {
         stored(&mut report, events, wanted("queries")).await?;
+    }
+    if wanted("segments") {
+        segments::run(&mut report, events.min(EVENTS)).await?;
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
     let name = if named.is_empty() { "all".to_owned() } else { named.join("-") };

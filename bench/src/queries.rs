@@ -30,7 +30,7 @@ struct Question {
 pub async fn run(report: &mut Report, server: &Running, peer: &mut Peer) -> Result<()> {
     report.begin("Insights, warm, against ClickHouse (chDB)");
     let mut asker = Asker::new(server).await?;
-    insights(report, &mut asker, peer, Bound::RatioAtMost(0.8), 0.35).await?;
+    beside_peer(report, &mut asker, peer, Bound::RatioAtMost(0.8), 0.35).await?;
 
     report.begin("The same and one more as HogQL through DataFusion, against ClickHouse (chDB)");
     let mut ratios = Vec::new();
@@ -69,10 +69,16 @@ fn peak(report: &mut Report, name: &str, server: &Running) -> Result<()> {
 /// The insights once more, with a server that keeps next to nothing of what it decodes.
 pub async fn uncached(report: &mut Report, server: &Running, peer: &mut Peer) -> Result<()> {
     report.begin("Insights, columns decoded for each, against ClickHouse (chDB)");
-    insights(report, &mut Asker::new(server).await?, peer, Bound::None, 1.0).await
+    beside_peer(report, &mut Asker::new(server).await?, peer, Bound::None, 1.0).await
 }
 
-async fn insights(
+/// The insights by their names.
+pub(crate) fn insights() -> Vec<(&'static str, Value)> {
+    let all = questions().into_iter();
+    all.filter_map(|question| Some((question.name, question.insight?))).collect()
+}
+
+async fn beside_peer(
     report: &mut Report,
     asker: &mut Asker,
     peer: &mut Peer,
@@ -94,8 +100,7 @@ async fn insights(
 pub async fn growth(report: &mut Report, whole: &Running, tenth: &Running) -> Result<()> {
     report.begin("Insights on all events, against a tenth of them");
     let (mut whole, mut tenth) = (Asker::new(whole).await?, Asker::new(tenth).await?);
-    for question in questions() {
-        let Some(insight) = &question.insight else { continue };
+    for (name, insight) in insights() {
         let body = json!({ "query": insight, "refresh": "force_blocking" });
         let (mut ours, mut theirs) = (f64::MAX, f64::MAX);
         for _ in 0..=ROUNDS {
@@ -103,7 +108,7 @@ pub async fn growth(report: &mut Report, whole: &Running, tenth: &Running) -> Re
             theirs = theirs.min(asked(&mut tenth, &body).await?.0);
         }
         report.add(Row {
-            name: question.name.into(),
+            name: name.into(),
             unit: "ms",
             ours,
             reference: Some(("a tenth", theirs)),
@@ -115,13 +120,12 @@ pub async fn growth(report: &mut Report, whole: &Running, tenth: &Running) -> Re
 
 /// Milliseconds until every dashboard has come with all its results.
 async fn dashboards(server: &Running, asker: &mut Asker) -> Result<f64> {
-    let insights: Vec<Value> =
-        questions().into_iter().filter_map(|question| question.insight).collect();
+    let insights = insights();
     let mut paths = Vec::new();
     for number in 0..DASHBOARDS {
         let board = json!({ "name": format!("board {number}") });
         let board = asker.json("/api/projects/1/dashboards/", &board).await?["id"].clone();
-        for insight in &insights {
+        for (_, insight) in &insights {
             let query = json!({ "kind": "InsightVizNode", "source": insight });
             let tile = json!({ "query": query, "dashboards": [board] });
             asker.post("/api/projects/1/insights/", &tile).await?;

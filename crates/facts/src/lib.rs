@@ -5,7 +5,6 @@
 //! from the catalog; nothing here waits for anything but the warehouse's files.
 
 mod actions;
-mod beside;
 mod channel;
 mod cleaning;
 mod cohorts;
@@ -23,7 +22,6 @@ mod set;
 mod world;
 
 pub use actions::ActionTest;
-pub use beside::{BEHIND_NICENESS, QUESTIONS_NICENESS, beside, stand_back};
 pub use channel::{channel, url_host, url_path};
 pub use cleaning::PathCleaning;
 pub use cohorts::{CohortFacts, Cohorts};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -14,12 +14,19 @@ use crate::{Batch, Error, Position, Result};
 const GROUP_BYTES_MAX: u64 = 8 << 20;
 
 /// From so many requests in one group on, more are on their way while it is written: the next
-/// group waits a moment for somewhat more, since a sync costs the same for all of them.
+/// group gathers somewhat more, since a sync costs the same for all of them. It does so since the
+/// group before it began; a slow disk gives it that time anyway.
 const CROWD: usize = 8;
-const CROWD_WAIT: Duration = Duration::from_micros(400);
+const CROWD_GATHERS: Duration = Duration::from_micros(500);
 
 /// What a request costs beside its bytes, so that the bound also bounds their number.
 pub(crate) const REQUEST_BYTES: u64 = 256;
+
+/// The group that was taken last.
+pub(crate) struct Before {
+    pub requests: usize,
+    pub began: Instant,
+}
 
 pub(crate) struct Request {
     pub batch: Batch,
@@ -74,8 +81,8 @@ impl Queue {
     }
 
     /// Waits for requests and takes as many as fit into `room_bytes`, but at least one. Nothing
-    /// when the queue is closed and empty. `before` were taken last.
-    pub(crate) fn take(&self, room_bytes: u64, before: usize, taken: &mut Vec<Request>) {
+    /// when the queue is closed and empty.
+    pub(crate) fn take(&self, room_bytes: u64, before: Option<&Before>, taken: &mut Vec<Request>) {
         let wanting = |count: usize| {
             move |one: &mut Waiting| {
                 let few = one.requests.len() < count && !one.closed;
@@ -84,9 +91,10 @@ impl Queue {
             }
         };
         let mut waiting = lock(&self.waiting);
-        if before >= CROWD {
-            let gathered =
-                self.arrived.wait_timeout_while(waiting, CROWD_WAIT, wanting(before + before / 4));
+        if let Some(Before { requests, began }) = before.filter(|one| one.requests >= CROWD) {
+            let left = CROWD_GATHERS.saturating_sub(began.elapsed());
+            let enough = wanting(requests + requests / 4);
+            let gathered = self.arrived.wait_timeout_while(waiting, left, enough);
             waiting = gathered.unwrap_or_else(PoisonError::into_inner).0;
         }
         let waiting = self.arrived.wait_while(waiting, wanting(1));

@@ -70,6 +70,11 @@ impl Reader {
         self.next
     }
 
+    /// The first position that is not there to be read yet.
+    pub fn end(&self) -> Position {
+        self.extent.borrow().end
+    }
+
     /// The next records, at least one, and no more than `records_max` with `bytes_max` bytes
     /// altogether (one larger record comes alone). Waits if there are none yet. Dropping the future
     /// loses no record.

@@ -34,7 +34,7 @@ use tokio::sync::watch;
 
 use crate::format::{End, GROUP_BYTES, GroupHeader, HEADER_BYTES, SegmentHeader};
 use crate::journal::{Owned, Shared};
-use crate::queue::{Queue, Request};
+use crate::queue::{Before, Queue, Request};
 use crate::recover::rewrite;
 use crate::segment::{self, Extent, Segment, lock};
 use crate::storage::write_all;
@@ -60,13 +60,13 @@ impl Writer {
     pub(crate) fn run(mut self) {
         let shared = self.shared.clone();
         let _abandon = AbandonOnDrop(&shared.queue);
-        let (mut group, mut before) = (Vec::new(), 0);
+        let (mut group, mut before) = (Vec::new(), None);
         loop {
-            shared.queue.take(self.room(), before, &mut group);
+            shared.queue.take(self.room(), before.as_ref(), &mut group);
             if group.is_empty() {
                 break;
             }
-            before = group.len();
+            before = Some(Before { requests: group.len(), began: Instant::now() });
             let first = self.extent.borrow().next;
             let written = self.write(first, &mut group);
             self.answer(first, written, &mut group);

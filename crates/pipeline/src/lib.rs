@@ -7,8 +7,10 @@
 //! - `prepare` and `normalise` read a record, `identity`, `groups` and `definitions` decide what
 //!   it changes: all of them pure.
 //! - `commit` loads what they need and writes what they decided, in one transaction.
-//! - `pipeline` keeps the two stores in step, and sets aside what cannot be applied.
+//! - `pipeline` keeps the two stores in step, and sets aside what cannot be applied; `burst` says when
+//!   it had better rest.
 
+mod burst;
 mod commit;
 mod counters;
 pub mod definitions;
@@ -21,6 +23,7 @@ mod pipeline;
 mod prepare;
 mod rows;
 
+pub use burst::Burst;
 pub use counters::{Counters, Snapshot};
 pub use error::{Error, Result};
 pub use pipeline::{Parts, Pipeline};

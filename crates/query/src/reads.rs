@@ -57,7 +57,7 @@ pub(crate) async fn beside<T: Send + 'static>(
 ) -> Result<T> {
     let (send, found) = oneshot::channel();
     let work = move || drop(send.send(work()));
-    facts::beside("insights", STACK_BYTES, work)
+    threads::beside("insights", STACK_BYTES, work)
         .map_err(|error| Error::Failed(format!("no thread for the question: {error}")))?;
     found.await.map_err(|_| Error::Failed("the question broke".into()))
 }

@@ -10,7 +10,7 @@ use catalog::Catalog;
 use geoip::GeoIp;
 use journal::Journal;
 use model::Clock;
-use pipeline::{Counters, Parts, Pipeline};
+use pipeline::{Burst, Counters, Parts, Pipeline};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -140,6 +140,7 @@ async fn apply(
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut pause = PAUSE_SHORTEST;
+    let mut burst = Burst::default();
     loop {
         let read = tokio::select! {
             biased;
@@ -157,7 +158,7 @@ async fn apply(
                 continue;
             }
         };
-        let begun = Instant::now();
+        let (begun, end) = (Instant::now(), reader.end());
         while let Err(error) = pipeline.apply(&records).await {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             tracing::warn!(%error, cause, "events wait in the journal");
@@ -166,12 +167,16 @@ async fn apply(
             }
         }
         pause = PAUSE_SHORTEST;
-        if records.len() < BATCH_RECORDS_MAX {
-            tokio::select! {
-                biased;
-                _ = stopped.wait_for(|stopped| *stopped) => return,
-                () = tokio::time::sleep_until(begun + BATCH_EVERY) => {}
-            }
+        let came = reader.end().as_u64() - end.as_u64();
+        let rest = burst.rest(begun.elapsed(), records.len() as u64, came);
+        let next = match records.len() {
+            BATCH_RECORDS_MAX.. => Instant::now() + rest,
+            _ => begun + BATCH_EVERY,
+        };
+        tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+            () = tokio::time::sleep_until(next) => {}
         }
     }
 }

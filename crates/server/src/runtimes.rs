@@ -39,7 +39,7 @@ impl Runtimes {
                 .thread_name(name)
                 .thread_keep_alive(KEEP_ALIVE)
                 // What was answered is safe in the journal, and can be applied a moment later.
-                .on_thread_start(|| facts::stand_back(facts::BEHIND_NICENESS))
+                .on_thread_start(|| threads::stand_back(threads::BEHIND_NICENESS))
                 .build()
                 .context("cannot start the threads of the pipeline")
         };

@@ -66,7 +66,7 @@ pub async fn run(plan: &Plan, world: &Arc<World>, limits: &Limits) -> Result<Ans
         drop(send.send(found));
     };
     // The workers are started by it, and stand back as it does.
-    if let Err(error) = facts::beside("sql", STACK_BYTES, work) {
+    if let Err(error) = threads::beside("sql", STACK_BYTES, work) {
         return Err(Error::engine(UNEXPECTED, format!("no thread for the query: {error}")));
     }
     let found = tokio::time::timeout(limits.time, answer).await;

@@ -16,6 +16,7 @@ const LINES_MAX: usize = 500;
 /// Which of our crates each crate may use. An arrow that is missing here must not exist.
 const ARROWS: &[(&str, &[&str])] = &[
     ("model", &[]),
+    ("threads", &[]),
     ("journal", &["model"]),
     ("decode", &["model"]),
     ("capture", &["model", "decode", "journal"]),
@@ -27,21 +28,24 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("flags", &["model", "catalog", "geoip"]),
     ("facts", &["model", "warehouse"]),
     ("eval", &["model", "hogql"]),
-    ("sql", &["model", "warehouse", "hogql", "facts", "eval"]),
+    ("sql", &["model", "threads", "warehouse", "hogql", "facts", "eval"]),
     ("insights", &["model", "warehouse", "facts", "hogql", "eval"]),
-    ("query", &["model", "catalog", "warehouse", "facts", "hogql", "eval", "sql", "insights"]),
+    (
+        "query",
+        &["model", "threads", "catalog", "warehouse", "facts", "hogql", "eval", "sql", "insights"],
+    ),
     ("api", &["model", "decode", "capture", "catalog", "flags", "query"]),
     (
         "server",
         &[
             "model",
+            "threads",
             "journal",
             "decode",
             "capture",
             "geoip",
             "catalog",
             "warehouse",
-            "facts",
             "pipeline",
             "flags",
             "hogql",
@@ -50,7 +54,20 @@ const ARROWS: &[(&str, &[&str])] = &[
             "api",
         ],
     ),
-    ("bench", &["model", "journal", "flags"]),
+    (
+        "bench",
+        &[
+            "model",
+            "threads",
+            "journal",
+            "geoip",
+            "catalog",
+            "warehouse",
+            "pipeline",
+            "flags",
+            "query",
+        ],
+    ),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,77 @@
+//! What an event of the reference set costs on its way from the journal into both stores, by thread:
+//! `cargo run --release -p bench --example stages`, with the number of events and the records of a
+//! batch as arguments.
+
+#![allow(clippy::unwrap_used, reason = "a measurement that fails says where")]
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use bench::stores::Stores;
+use model::ProjectId;
+use warehouse::Effort;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Seconds of processor by name of thread.
+fn spent() -> BTreeMap<String, f64> {
+    let mut all = BTreeMap::new();
+    for task in fs::read_dir("/proc/self/task").unwrap() {
+        let task = task.unwrap().path();
+        let name = fs::read_to_string(task.join("comm")).unwrap().trim().to_owned();
+        let stat = fs::read_to_string(task.join("schedstat")).unwrap();
+        let nanos: f64 = stat.split(' ').next().unwrap().parse().unwrap();
+        *all.entry(name).or_default() += nanos / 1e9;
+    }
+    all
+}
+
+fn main() {
+    let number = |text: String| text.parse::<u64>().expect("arguments are numbers");
+    let mut given = std::env::args().skip(1).map(number);
+    let events = given.next().unwrap_or(400_000);
+    let batch_records = given.next().unwrap_or(2_000) as usize;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(run(events, batch_records));
+}
+
+async fn run(events: u64, batch_records: usize) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stores = Stores::open(folder.path(), events).await.unwrap();
+    let warehouse = stores.warehouse.clone();
+    let (before, mut compaction, mut done, mut looked) = (spent(), 0.0, 0, 0);
+    let own = || spent().remove("stages").unwrap();
+    while done < events {
+        done += stores.apply(batch_records).await.unwrap();
+        if done - looked > 50_000 {
+            looked = done;
+            let begun = own();
+            while warehouse.compact(Effort::Due).unwrap().is_some() {}
+            compaction += own() - begun;
+        }
+    }
+    let begun = own();
+    warehouse.flush().unwrap();
+    let last = own() - begun;
+    while warehouse.compact(Effort::Due).unwrap().is_some() {}
+    compaction += own() - begun - last;
+    let millions = events as f64 / 1e6;
+    let mut total = 0.0;
+    for (name, seconds) in spent() {
+        let mut seconds = seconds - before.get(&name).copied().unwrap_or_default();
+        total += seconds;
+        if name == "stages" {
+            seconds -= compaction + last;
+        }
+        println!("{name:20} {:6.2} s/M", seconds / millions);
+    }
+    println!("{:20} {:6.2} s/M", "the last flush", last / millions);
+    println!("{:20} {:6.2} s/M", "compaction", compaction / millions);
+    println!("{:20} {:6.2} s/M", "all", total / millions);
+    let files = warehouse.files(ProjectId(1));
+    let bytes: u64 = files.files.iter().map(|file| file.bytes).sum();
+    println!("{} files, {:.1} bytes an event", files.files.len(), bytes as f64 / events as f64);
+    let catalog_bytes = fs::metadata(folder.path().join("catalog.sqlite")).unwrap().len();
+    println!("catalog {:.1} MB", catalog_bytes as f64 / 1e6);
+}
