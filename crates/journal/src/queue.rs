@@ -17,7 +17,7 @@ const GROUP_BYTES_MAX: u64 = 8 << 20;
 /// group gathers somewhat more, since a sync costs the same for all of them. It does so since the
 /// group before it began; a slow disk gives it that time anyway.
 const CROWD: usize = 8;
-const CROWD_GATHERS: Duration = Duration::from_micros(500);
+const CROWD_GATHERS: Duration = Duration::from_micros(250);
 
 /// What a request costs beside its bytes, so that the bound also bounds their number.
 pub(crate) const REQUEST_BYTES: u64 = 256;
