@@ -27,5 +27,5 @@ pub use live::{News, Watch, Watched};
 pub use queries::{
     Answer, Asked, Limits, Queries, QueryStatus, Refresh, Reply, Running, check_behaviour,
 };
-pub use question::{check, check_filter, check_filters};
+pub use question::{check, check_filter, check_filters, check_properties};
 pub use shape::{Event, EventPerson, event_time};

@@ -95,6 +95,12 @@ pub fn check_filters(filters: &Map<String, Json>) -> std::result::Result<(), Ref
     })
 }
 
+/// Whether every question can be asked with filters of a project's own.
+pub fn check_properties(filters: &Json) -> Result<()> {
+    let on_top = insights::Overrides { properties: filters.clone(), ..Default::default() };
+    on_top.check().map_err(|(_, why)| why.into())
+}
+
 /// Whether events can be held against a filter; answers the cohorts that it names.
 pub fn check_filter(filter: &Map<String, Json>) -> Result<BTreeSet<CohortId>> {
     Ok(insights::check_filter(filter)?)
