@@ -12,10 +12,10 @@ use crate::{Error, Patch, Result};
 
 /// Upstream's length of a name.
 pub(super) const NAME_CHARS_MAX: usize = 400;
-/// Ours: a list shows up to a thousand dashboards, so each stays small.
-const DESCRIPTION_CHARS_MAX: usize = 16_384;
+/// Ours: a list shows up to a thousand dashboards, so each stays small; insights alike.
+pub(super) const DESCRIPTION_CHARS_MAX: usize = 16_384;
 /// What is kept as it was sent, each.
-pub(super) const LOOK_BYTES_MAX: usize = 64 << 10;
+const LOOK_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct DashboardFields {

@@ -21,7 +21,7 @@ use crate::{App, Body, Error, Found, Id, Patch, Result, Routes, Writer};
 const NOTE_CHARS_MAX: usize = 4_000;
 const URL_CHARS_MAX: usize = 2_000;
 const LABEL_CHARS_MAX: usize = 200;
-const COLOR_CHARS_MAX: usize = 400;
+pub(super) const COLOR_CHARS_MAX: usize = 400;
 /// Ours: two places on a grid and what a front-end keeps beside them.
 const LAYOUTS_BYTES_MAX: usize = 4 << 10;
 /// No grid is larger.

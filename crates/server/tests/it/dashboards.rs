@@ -231,6 +231,7 @@ fn a_template_that_is_sent_must_be_one(store: Store) {
         ],
         "variables": [], "tags": ["Growth"],
     });
+    let text = json!({ "type": "TEXT", "body": "x" });
     let without = |field: &str| {
         let mut template = template.clone();
         template.as_object_mut().unwrap().remove(field);
@@ -248,11 +249,9 @@ fn a_template_that_is_sent_must_be_one(store: Store) {
         (without("dashboard_filters"), "template__dashboard_filters"),
         (with("tiles", json!([])), "template__tiles"),
         (with("tiles", json!([5])), "template__tiles__0"),
+        (with("tiles", json!(vec![text.clone(); 101])), "template__tiles"),
         (
-            with(
-                "tiles",
-                json!([{ "type": "TEXT" }, { "type": "INSIGHT", "query": { "kind": "Nope" } }]),
-            ),
+            with("tiles", json!([text, { "type": "INSIGHT", "query": { "kind": "Nope" } }])),
             "template__tiles__1__query",
         ),
         (with("variables", json!([{ "id": "X" }])), "template__variables__0__name"),
