@@ -26,8 +26,8 @@ use crate::{
     App, AppState, Base, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch,
     Query, Reader, Resource, Result, Routes, Writer,
 };
-pub(crate) use body::check_filters;
 use body::{DashboardFields, IntoNew as _};
+pub(crate) use body::{check_filters, check_variables};
 use shape::{Detail, Listed};
 use tiles::TileListFields;
 

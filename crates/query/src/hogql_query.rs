@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use facts::{World, parse_moment};
 use hogql::plan::Plan;
 use hogql::{Filters, Project, Values};
+use model::Refusal;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -34,7 +35,16 @@ struct Variable {
     #[serde(default)]
     value: Json,
     #[serde(default, rename = "isNull")]
-    is_null: bool,
+    is_null: Option<bool>,
+}
+
+/// Whether statements can be asked with variables of a dashboard or a request.
+pub fn check_variables(variables: &Map<String, Json>) -> std::result::Result<(), Refusal> {
+    let read = |(name, sent): (&String, &Json)| match model::read::<Variable>(sent) {
+        Ok(_) => Ok(()),
+        Err(why) => Err(why.under(name)),
+    };
+    variables.iter().try_for_each(read)
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -62,8 +72,8 @@ impl HogqlQuery {
 
     fn placeholders(&self, overrides: &Overrides) -> Result<Values> {
         let given = |variable: &Variable| match variable.is_null {
-            true => Json::Null,
-            false => variable.value.clone(),
+            Some(true) => Json::Null,
+            _ => variable.value.clone(),
         };
         let mut variables: BTreeMap<String, Json> = BTreeMap::new();
         for variable in self.variables.iter().flatten().map(|(_, variable)| variable) {

@@ -22,6 +22,7 @@ pub use events::{
     EventPage, Events, Mark, Order, People, Slice, ValuesKey, ValuesOf, Wanted, offset_max,
 };
 pub use facts::{ActionTest, Element, Filters, Selector, Zone, check_pattern, parse_moment};
+pub use hogql_query::check_variables;
 pub use legacy::{OldInsight, query_of};
 pub use live::{News, Watch, Watched};
 pub use queries::{

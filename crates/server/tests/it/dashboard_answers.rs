@@ -10,6 +10,8 @@ both! {
     a_tiles_filters_are_added_to_its_dashboards,
     a_tile_that_fails_says_why,
     filters_of_another_shape_are_refused,
+    a_dashboards_breakdown_is_checked_as_an_insights_is,
+    variables_of_another_shape_are_refused,
     one_insight_is_looked_at_with_other_filters,
     a_dashboard_tells_when_it_was_last_calculated,
 }
@@ -218,6 +220,89 @@ fn filters_of_another_shape_are_refused(store: Store) {
     assert_eq!(server.get(DASHBOARDS).json()["count"], 1);
     assert_eq!(server.get(&path(&made)).json()["tiles"], before["tiles"]);
     assert_eq!(before["filters"], json!({ "date_from": "-7d" }));
+}
+
+/// Query 2.6 and 7: a dashboard's breakdown takes the place of an insight's.
+fn a_dashboards_breakdown_is_checked_as_an_insights_is(store: Store) {
+    let server = Server::start(store);
+    let made = create(&server, json!({}));
+    let kept = put(&server, &made, asked());
+    let tile = server.get(&path(&made)).json()["tiles"][0]["id"].clone();
+    let of = |property: &str, kind: &str| json!({ "property": property, "type": kind });
+    for (fits, by) in [
+        (true, json!({})),
+        (true, json!({ "breakdown": "browser", "breakdown_type": null, "breakdown_limit": null })),
+        (true, json!({ "breakdown": "browser", "breakdown_path_cleaning": true })),
+        (true, json!({ "breakdowns": [of("plan", "person"), of("event", "event_metadata")] })),
+        (true, json!({ "breakdown": ["all", 999_999], "breakdown_type": "cohort" })),
+        (true, json!({ "breakdown": "a", "breakdown_histogram_bin_count": 5 })),
+        (false, json!({ "breakdown": {} })),
+        (false, json!({ "breakdown": "a", "breakdown_limit": 0 })),
+        (false, json!({ "breakdown": "a", "breakdown_limit": 1_001 })),
+        (false, json!({ "breakdown": "a", "breakdown_limit": "x" })),
+        (false, json!({ "breakdown": "a", "breakdown_histogram_bin_count": 0 })),
+        (false, json!({ "breakdown": "a", "breakdown_type": "zz" })),
+        (false, json!({ "breakdown": "a +", "breakdown_type": "hogql" })),
+        (false, json!({ "breakdown": "zz", "breakdown_type": "session" })),
+        (false, json!({ "breakdown": "zz", "breakdown_type": "event_metadata" })),
+        (false, json!({ "breakdown": "a", "breakdown_type": "group" })),
+        (false, json!({ "breakdown": "mine", "breakdown_type": "cohort" })),
+        (false, json!({ "breakdowns": [{}] })),
+        (false, json!({ "breakdowns": [of("a", "zz")] })),
+        (false, json!({ "breakdowns": vec![of("a", "event"); 4] })),
+        (false, json!({ "odd": 1 })),
+    ] {
+        let mut query = asked();
+        query["breakdownFilter"] = by.clone();
+        let filters = json!({ "breakdown_filter": by });
+        let over = json!({ "tiles": [{ "id": tile, "filters_overrides": filters }] });
+        let insight = format!("{INSIGHTS}{}/", kept["id"]);
+        for (at, body, attr) in [
+            (&insight, json!({ "query": query }), "query"),
+            (&path(&made), json!({ "filters": filters }), "filters__breakdown_filter"),
+            (&path(&made), over, "tiles__0__filters_overrides__breakdown_filter"),
+        ] {
+            let answer = server.patch(at, body.clone());
+            assert_eq!(answer.status, if fits { 200 } else { 400 }, "{body}: {}", answer.text());
+            if !fits {
+                assert!(answer.json()["attr"].as_str().unwrap().starts_with(attr), "{body}");
+            }
+        }
+    }
+}
+
+/// Query 1.1 and 3.1: those of a dashboard are put into every statement on it.
+fn variables_of_another_shape_are_refused(store: Store) {
+    let server = Server::start(store);
+    let variable = |value: Value| json!({ "v": { "variableId": "v", "code_name": "n", "value": value, "isNull": null } });
+    let made = create(&server, json!({ "variables": variable(json!(7)) }));
+    let query = json!({ "kind": "HogQLQuery", "query": "select {variables.n}" });
+    let insight = put(&server, &made, query);
+    let read = |query: &str| server.get(&format!("{}?refresh=blocking{query}", path(&made)));
+    assert_eq!(numbers(&read("").expect(200).json()), [7]);
+    for (variables, attr) in [
+        (json!({ "v": 2 }), "__v"),
+        (json!({ "v": { "value": 1 } }), "__v__code_name"),
+        (json!({ "v": { "code_name": 5 } }), "__v__code_name"),
+        (json!({ "v": { "code_name": "n", "isNull": "x" } }), "__v__isNull"),
+    ] {
+        let error = |at: &str, refused: crate::harness::Answer| {
+            let told = refused.expect(400).json();
+            assert_eq!(told["attr"], format!("{at}{attr}"), "{variables}: {told}");
+            assert_eq!(told["type"], "validation_error");
+        };
+        let body = json!({ "variables": variables });
+        error("variables", server.patch(&path(&made), body.clone()));
+        error("variables", server.post(DASHBOARDS, body));
+        let on_top = format!("variables_override={}", encoded(&variables));
+        error("variables_override", read(&format!("&{on_top}")));
+        let looked = server.get(&format!("{INSIGHTS}{}/?{on_top}", insight["id"]));
+        error("variables_override", looked);
+    }
+    assert_eq!(server.get(DASHBOARDS).json()["count"], 1);
+    let three = format!("&variables_override={}", encoded(&variable(json!(3))));
+    assert_eq!(numbers(&read(&three).expect(200).json()), [3]);
+    assert_eq!(numbers(&read("").expect(200).json()), [7]);
 }
 
 /// Management 6.1: `last_refresh`.
