@@ -59,13 +59,14 @@ pub(super) async fn list(
     if user.is_none() && query.searches() {
         return Err(Error::refused("A shared link lists what it shows, by short_id at most."));
     }
+    let refresh = looker.refresh(refresh(given(query.refresh.as_ref()))?);
+    let is_basic = switch("basic", query.basic.as_ref())? == Some(true);
     let mut filter = query.filter(user, app.catalog.clock().now())?;
     looker.narrow(&mut filter);
     let (found, total) = app.catalog.insights(project.id, user, &filter, page.window).await?;
     let mut shown: Vec<ShownInsight> =
         found.into_iter().map(|insight| looker.show(insight)).collect();
-    if switch("basic", query.basic.as_ref())? != Some(true) {
-        let refresh = looker.refresh(refresh(given(query.refresh.as_ref()))?);
+    if !is_basic {
         let on_top = match looker.dashboard() {
             Some(on) => Some(OnTop::of(&app, project.id, on).await?),
             None => None,

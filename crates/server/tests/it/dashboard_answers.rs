@@ -13,6 +13,7 @@ both! {
     a_dashboards_breakdown_is_checked_as_an_insights_is,
     variables_of_another_shape_are_refused,
     one_insight_is_looked_at_with_other_filters,
+    how_new_answers_must_be_is_one_of_some_words,
     a_dashboard_tells_when_it_was_last_calculated,
 }
 
@@ -367,6 +368,44 @@ fn one_insight_is_looked_at_with_other_filters(store: Store) {
     let token = sharing.expect(200).json()["access_token"].as_str().unwrap().to_owned();
     let look = format!("{at}?sharing_access_token={token}&{free}");
     server.call("GET", &look).no_key().send().expect(400);
+}
+
+/// Query 1.3.
+fn how_new_answers_must_be_is_one_of_some_words(store: Store) {
+    let server = Server::start(store);
+    let made = create(&server, json!({}));
+    let insight = put(&server, &made, asked());
+    let sharing = server.patch(&format!("{}sharing", path(&made)), json!({ "enabled": true }));
+    let token = sharing.expect(200).json()["access_token"].as_str().unwrap().to_owned();
+    let old = "events=[%7B%22id%22:%22seen%22%7D]";
+    for (path, query) in [
+        (INSIGHTS.to_owned(), ""),
+        (INSIGHTS.to_owned(), "basic=true"),
+        (format!("{INSIGHTS}{}/", insight["id"]), ""),
+        (format!("{INSIGHTS}{}/", insight["id"]), "format=csv"),
+        (format!("{INSIGHTS}trend/"), old),
+        (path(&made), ""),
+    ] {
+        let ask = |refresh: &str| server.get(&format!("{path}?{query}&refresh={refresh}"));
+        for word in ["", "true", "false", "blocking", "force_cache", "force_blocking"] {
+            ask(word).expect(200);
+        }
+        for word in ["zz", "5", "Blocking"] {
+            let refused = ask(word).expect(400);
+            assert_eq!(refused.error(), "validation_error invalid_choice refresh", "{path}{query}");
+        }
+        if query != old && path.starts_with(INSIGHTS) {
+            let path = format!("{path}?{query}&refresh=zz&sharing_access_token={token}");
+            let refused = server.call("GET", &path).no_key().send().expect(400);
+            assert_eq!(refused.error(), "validation_error invalid_choice refresh", "{path}");
+        }
+    }
+    let body = |refresh: Value| json!({ "events": [{ "id": "other" }], "refresh": refresh });
+    let ask = |refresh: Value| server.post(&format!("{INSIGHTS}trend/"), body(refresh));
+    for (refresh, is_cached) in [(json!(null), false), (json!(false), true), (json!(true), false)] {
+        assert_eq!(ask(refresh).expect(200).json()["is_cached"], json!(is_cached));
+    }
+    ask(json!({})).expect(400);
 }
 
 fn encoded(json: &Value) -> String {
