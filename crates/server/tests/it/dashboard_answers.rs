@@ -13,6 +13,7 @@ both! {
     a_dashboards_breakdown_is_checked_as_an_insights_is,
     variables_of_another_shape_are_refused,
     one_insight_is_looked_at_with_other_filters,
+    many_insights_are_looked_at_with_other_filters,
     how_new_answers_must_be_is_one_of_some_words,
     a_dashboard_tells_when_it_was_last_calculated,
 }
@@ -368,6 +369,53 @@ fn one_insight_is_looked_at_with_other_filters(store: Store) {
     let token = sharing.expect(200).json()["access_token"].as_str().unwrap().to_owned();
     let look = format!("{at}?sharing_access_token={token}&{free}");
     server.call("GET", &look).no_key().send().expect(400);
+}
+
+/// Query 7, management 7.3: as one insight takes them, and as one refuses them.
+fn many_insights_are_looked_at_with_other_filters(store: Store) {
+    let server = Server::start(store);
+    events(&server);
+    let made = create(&server, json!({ "filters": { "properties": is("plan", "pro") } }));
+    for query in [asked(), written(), listed()] {
+        put(&server, &made, query);
+    }
+    let variable = json!({ "kind": "HogQLQuery", "query": "select {variables.n}",
+        "variables": { "v": { "code_name": "n", "value": 9 } } });
+    put(&server, &made, variable);
+    let all = |query: &str| -> Vec<i64> {
+        let listing = server.get(&format!("{INSIGHTS}?refresh=blocking{query}")).expect(200).json();
+        let results = listing["results"].as_array().unwrap().clone();
+        results.iter().map(|one| number(&one["result"])).collect()
+    };
+    let both = json!({ "properties": [is("plan", "free")[0], is("browser", "a")[0]] });
+    let filters = format!("&filters_override={}", encoded(&both));
+    let seven = json!({ "v": { "code_name": "n", "value": 7 } });
+    let variables = format!("&variables_override={}", encoded(&seven));
+    assert_eq!(all(""), [4, 4, 4, 9]);
+    assert_eq!(all(&filters), [1, 1, 1, 9]);
+    assert_eq!(all(&format!("{filters}{variables}")), [1, 1, 1, 7]);
+    assert_eq!(all(""), [4, 4, 4, 9]);
+    let sharing = server.patch(&format!("{}sharing", path(&made)), json!({ "enabled": true }));
+    let token = sharing.expect(200).json()["access_token"].as_str().unwrap().to_owned();
+    let guest = |query: &str| {
+        let path = format!("{INSIGHTS}?sharing_access_token={token}{query}");
+        server.call("GET", &path).no_key().send()
+    };
+    for basic in ["", "&basic=true"] {
+        for (query, attr) in [
+            ("&filters_override=x", "filters_override"),
+            ("&filters_override=%7B%22properties%22:5%7D", "filters_override__properties"),
+            ("&variables_override=[]", "variables_override"),
+        ] {
+            let refused = server.get(&format!("{INSIGHTS}?{query}{basic}")).expect(400);
+            assert_eq!(refused.error(), format!("validation_error invalid_input {attr}"));
+        }
+        for query in [&filters, &variables] {
+            let refused = guest(&format!("{query}{basic}")).expect(400).json();
+            assert_eq!(refused["detail"], "A shared link shows an insight as it is.");
+        }
+        guest(&format!("&filters_override=&variables_override={basic}")).expect(200);
+    }
 }
 
 /// Query 1.3.
