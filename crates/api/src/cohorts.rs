@@ -122,9 +122,9 @@ async fn create(
         }
         persons.extend(asked(&app, &caller, query).await?);
     }
-    let change = fields.validate(&caller.project, app.catalog.clock().now())?;
+    let change = fields.validate(is_static, &caller.project, app.catalog.clock().now())?;
     let kind = match (is_static, change.filters) {
-        (true, _) => NewCohortKind::Static,
+        (true, filters) => NewCohortKind::Static(filters),
         (false, Some(filters)) => NewCohortKind::Dynamic(filters),
         (false, None) => return Err(Error::required("filters")),
     };
@@ -196,7 +196,8 @@ async fn update(
     if file.is_some() && !known.is_static {
         return Err(Error::invalid("csv", "invalid_input", "Only static cohorts are listed."));
     }
-    let change = fields.validate(&caller.project, app.catalog.clock().now())?;
+    let now = app.catalog.clock().now();
+    let change = fields.validate(known.is_static, &caller.project, now)?;
     if whole.0 && !known.is_static && change.filters.is_none() {
         return Err(Error::required("filters"));
     }
@@ -229,7 +230,7 @@ async fn duplicate(caller: Writer<Cohorts>, id: Id, app: App) -> Result<Created<
         name: source.name.as_ref().map(named),
         description: source.description.clone(),
         deleted: false,
-        kind: NewCohortKind::Static,
+        kind: NewCohortKind::Static(None),
     };
     let actor = caller.actor();
     let made = app.catalog.create_cohort(&actor, new, &caller.sights()).await?;
@@ -292,8 +293,23 @@ fn check_behaviours(place: &str, tree: Option<&Value>) -> Result<()> {
     Ok(())
 }
 
+/// Whether a tree holds no condition.
+fn asks_nothing(tree: &Value) -> bool {
+    match (tree, tree.get("values")) {
+        (Value::Null, _) => true,
+        (_, Some(Value::Array(values))) => values.iter().all(asks_nothing),
+        (Value::Object(fields), None) => fields.is_empty(),
+        _ => false,
+    }
+}
+
 impl CohortFields {
-    fn validate(self, project: &catalog::ProjectRow, now: Timestamp) -> Result<CohortChange> {
+    fn validate(
+        self,
+        is_static: bool,
+        project: &catalog::ProjectRow,
+        now: Timestamp,
+    ) -> Result<CohortChange> {
         if let Patch::Value(name) = &self.name {
             max_chars("name", name, NAME_CHARS_MAX)?;
         }
@@ -302,9 +318,11 @@ impl CohortFields {
         }
         let old = self.groups.given().filter(|groups| !groups.is_empty());
         let filters = self.filters.given().or_else(|| old.map(|groups| filters_of_groups(&groups)));
-        if let Some(filters) = &filters
-            && self.is_static != Some(true)
-        {
+        // A list keeps conditions as it keeps its name; front-ends send it without any.
+        let asks = |filters: &&Map<String, Value>| {
+            !is_static || !filters.get("properties").is_none_or(asks_nothing)
+        };
+        if let Some(filters) = filters.as_ref().filter(asks) {
             max_bytes("filters", filters, FILTERS_BYTES_MAX)?;
             let refused = |why: model::property::FilterError| {
                 Error::invalid("filters", "invalid_input", why.to_string())
