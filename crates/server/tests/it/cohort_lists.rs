@@ -7,6 +7,7 @@ use crate::harness::{Server, Store, both};
 
 both! {
     conditions_of_a_list_are_kept_and_mean_nothing,
+    a_file_may_come_from_any_system,
 }
 
 const IDS: &str = "_create_static_person_ids";
@@ -91,4 +92,20 @@ fn conditions_of_a_list_are_kept_and_mean_nothing(store: Store) {
     assert_eq!((&made["filters"], &made["count"]), (&json!({ "properties": {} }), &json!(1)));
     let more = form(&server, "PATCH", &path(&made), &fields, b"c\n").expect(200).json();
     assert_eq!(more["count"], 2);
+}
+
+/// Management 11: the rules of a CSV file.
+fn a_file_may_come_from_any_system(store: Store) {
+    let server = server(store);
+    let fields = [("name", "Listed"), ("is_static", "true")];
+    for csv in [
+        "distinct_id\na\nb\n",
+        "distinct_id\r\na\r\nb\r\n",
+        "distinct_id\ra\rb\r",
+        "a\rb",
+        "x,distinct_id\r1,a\r\r2,b\n3,unknown\r\n",
+    ] {
+        let made = form(&server, "POST", COHORTS, &fields, csv.as_bytes()).expect(201).json();
+        assert_eq!(made["count"], 2, "{csv:?}");
+    }
 }
