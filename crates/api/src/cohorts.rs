@@ -4,7 +4,7 @@ mod csv;
 mod members;
 mod upload;
 
-use catalog::{Among, CohortChange, CohortFilter, NamedBy, NewCohort, NewCohortKind};
+use catalog::{Actor, Among, CohortChange, CohortFilter, NamedBy, NewCohort, NewCohortKind};
 use model::{Cohort, CohortId, Timestamp, UserId, cohort_tree, filters_of_groups};
 use query::{Asked, Refresh, Reply};
 use schemars::JsonSchema;
@@ -28,6 +28,8 @@ const DESCRIPTION_CHARS_MAX: usize = 1_000;
 const FILTERS_BYTES_MAX: usize = 64 << 10;
 /// Persons that one JSON request may name; files may name more.
 const PERSONS_SENT_MAX: usize = 10_000;
+/// Persons that one question may name: as many rows as any answer has.
+const PERSONS_ASKED_MAX: u64 = 50_000;
 
 pub(crate) enum Cohorts {}
 
@@ -96,10 +98,10 @@ struct CohortFields {
     /// The old way to describe one.
     #[serde(default)]
     groups: Patch<Vec<Value>>,
-    /// Members of a new list.
+    /// Members of a list, beside those that it has.
     #[serde(default, rename = "_create_static_person_ids")]
     person_ids: Patch<Vec<Uuid>>,
-    /// A question whose first column names the members of a new list.
+    /// A question whose first column names such members.
     #[serde(default)]
     query: Patch<Value>,
     #[serde(default, deserialize_with = "lenient_bool")]
@@ -113,15 +115,7 @@ async fn create(
 ) -> Result<Created<Cohort>> {
     let (fields, file) = sent.read()?;
     let is_static = fields.is_static.unwrap_or(false);
-    let mut persons = fields.person_ids.clone().given().unwrap_or_default();
-    check_persons("_create_static_person_ids", &persons)?;
-    if let Some(query) = fields.query.clone().given() {
-        if !is_static {
-            let detail = "Only static cohorts are made of a query.";
-            return Err(Error::invalid("query", "invalid_input", detail));
-        }
-        persons.extend(asked(&app, &caller, query).await?);
-    }
+    let persons = named(&app, &caller, &fields, is_static).await?;
     let change = fields.validate(is_static, &caller.project, app.catalog.clock().now())?;
     let kind = match (is_static, change.filters) {
         (true, filters) => NewCohortKind::Static(filters),
@@ -135,7 +129,7 @@ async fn create(
             "Only static cohorts are listed.",
         ));
     }
-    let named = file.map(|file| csv::names(&file)).transpose()?;
+    let listed = file.map(|file| csv::names(&file)).transpose()?;
     let new = NewCohort {
         name: change.name.flatten(),
         description: change.description.unwrap_or_default(),
@@ -143,20 +137,51 @@ async fn create(
         kind,
     };
     let actor = caller.actor();
-    let mut cohort = app.catalog.create_cohort(&actor, new, &caller.sights()).await?;
-    if let Some((by, names)) = named {
-        cohort = app.catalog.add_to_cohort(&actor, cohort.id, by, &names).await?;
+    let cohort = app.catalog.create_cohort(&actor, new, &caller.sights()).await?;
+    Ok(Created(filled(&app, &actor, cohort, listed, &persons).await?))
+}
+
+/// A list with those on it that a file names, and these.
+async fn filled(
+    app: &AppState,
+    actor: &Actor,
+    mut cohort: Cohort,
+    listed: Option<(NamedBy, Vec<String>)>,
+    persons: &[Uuid],
+) -> Result<Cohort> {
+    if let Some((by, names)) = listed {
+        cohort = app.catalog.add_to_cohort(actor, cohort.id, by, &names).await?;
     }
     if !persons.is_empty() {
-        let names = texts(&persons);
-        cohort = app.catalog.add_to_cohort(&actor, cohort.id, NamedBy::PersonUuid, &names).await?;
+        let (by, names) = (NamedBy::PersonUuid, texts(persons));
+        cohort = app.catalog.add_to_cohort(actor, cohort.id, by, &names).await?;
     }
-    Ok(Created(cohort))
+    Ok(cohort)
+}
+
+/// Whom a request puts on a list: by themselves, or by a question.
+async fn named(
+    app: &App,
+    caller: &Writer<Cohorts>,
+    fields: &CohortFields,
+    is_static: bool,
+) -> Result<Vec<Uuid>> {
+    let mut persons = fields.person_ids.clone().given().unwrap_or_default();
+    check_persons("_create_static_person_ids", &persons)?;
+    if let Some(query) = fields.query.clone().given() {
+        if !is_static {
+            let detail = "Only static cohorts are made of a query.";
+            return Err(Error::invalid("query", "invalid_input", detail));
+        }
+        persons.extend(asked(app, caller, query).await?);
+    }
+    Ok(persons)
 }
 
 /// The persons that a question names.
 async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<Uuid>> {
-    let asked = Asked::new(query, Refresh::ForceBlocking, caller.sights());
+    let mut asked = Asked::new(query, Refresh::ForceBlocking, caller.sights());
+    asked.rows = Some(PERSONS_ASKED_MAX);
     let reply = app.queries.ask(&caller.project, asked).await.map_err(|why| match why {
         query::Error::Parse(why) => Error::misshapen("query", why),
         query::Error::Refused(why) => Error::invalid("query", "invalid_input", why),
@@ -169,6 +194,13 @@ async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<
         first.get("id").unwrap_or(first).as_str()?.parse().ok()
     };
     let rows = answer.results.as_array().filter(|_| answer.columns.is_some());
+    // Who asks for fewer says so.
+    if rows.is_some_and(|rows| rows.len() as u64 >= PERSONS_ASKED_MAX)
+        && answer.has_more == Some(true)
+    {
+        let detail = format!("The query gives more than {PERSONS_ASKED_MAX} rows.");
+        return Err(Error::invalid("query", "max_length", detail));
+    }
     rows.and_then(|rows| rows.iter().map(id).collect()).ok_or_else(|| {
         let detail = "The query must give rows, with persons' ids in the first column.";
         Error::invalid("query", "invalid_input", detail)
@@ -193,21 +225,27 @@ async fn update(
         let detail = "A cohort stays what it is; duplicate it as a static one.";
         return Err(Error::invalid("is_static", "invalid_input", detail));
     }
-    if file.is_some() && !known.is_static {
-        return Err(Error::invalid("csv", "invalid_input", "Only static cohorts are listed."));
+    let persons = named(&app, &caller, &fields, known.is_static).await?;
+    for (attr, lists) in
+        [("csv", file.is_some()), ("_create_static_person_ids", !persons.is_empty())]
+    {
+        if lists && !known.is_static {
+            return Err(Error::invalid(attr, "invalid_input", "Only static cohorts are listed."));
+        }
     }
     let now = app.catalog.clock().now();
     let change = fields.validate(known.is_static, &caller.project, now)?;
     if whole.0 && !known.is_static && change.filters.is_none() {
         return Err(Error::required("filters"));
     }
-    let named = file.map(|file| csv::names(&file)).transpose()?;
-    let actor = caller.actor();
-    let mut cohort = app.catalog.update_cohort(&actor, id, change, &caller.sights()).await?;
-    if let Some((by, names)) = named {
-        cohort = app.catalog.add_to_cohort(&actor, id, by, &names).await?;
+    let listed = file.map(|file| csv::names(&file)).transpose()?;
+    if change.deleted == Some(true) && (listed.is_some() || !persons.is_empty()) {
+        let detail = "A list is not filled and deleted at once.";
+        return Err(Error::invalid("deleted", "invalid_input", detail));
     }
-    Ok(Found(cohort))
+    let actor = caller.actor();
+    let cohort = app.catalog.update_cohort(&actor, id, change, &caller.sights()).await?;
+    Ok(Found(filled(&app, &actor, cohort, listed, &persons).await?))
 }
 
 async fn destroy(_: Writer<Cohorts>) -> Result<NeverDeleted> {

@@ -27,6 +27,9 @@ pub(crate) struct HogqlQuery {
     filters: Option<HogqlFilters>,
     #[serde(default, rename = "explain")]
     _explain: Option<bool>,
+    /// How many rows there are if the statement does not say.
+    #[serde(skip)]
+    pub rows: Option<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -61,7 +64,12 @@ struct HogqlFilters {
 impl HogqlQuery {
     pub fn plan(&self, overrides: &Overrides, project: &Project, world: &World) -> Result<Plan> {
         let filters = self.filters(overrides, world)?;
-        Ok(hogql::plan(&self.query, &self.placeholders(overrides)?, project, filters.as_ref())?)
+        let values = self.placeholders(overrides)?;
+        let mut plan = hogql::plan(&self.query, &values, project, filters.as_ref())?;
+        if let Some(rows) = self.rows.filter(|_| !plan.page.limited) {
+            plan.page.limit = rows.min(hogql::limits::ROWS_MAX);
+        }
+        Ok(plan)
     }
 
     /// Whether it and its filters can be read; what it names is looked for when it runs.

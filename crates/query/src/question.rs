@@ -179,6 +179,16 @@ impl Question {
         }
     }
 
+    /// Asks for so many rows, unless it says itself how many.
+    pub fn want_rows(&mut self, rows: u64) {
+        match self {
+            Self::Hogql(query) => query.rows = Some(rows),
+            Self::Events(query) => query.limit = query.limit.or(Some(rows)),
+            Self::Actors(query) => query.want_rows(rows),
+            Self::Insight(_) => {}
+        }
+    }
+
     /// Whether it can be answered, whatever it names.
     fn check(&self) -> Result<()> {
         match self {

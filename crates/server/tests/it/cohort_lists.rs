@@ -8,6 +8,8 @@ use crate::harness::{Server, Store, both};
 both! {
     conditions_of_a_list_are_kept_and_mean_nothing,
     a_file_may_come_from_any_system,
+    a_list_grows_by_whom_a_request_names,
+    a_list_has_everybody_whom_a_question_names,
 }
 
 const IDS: &str = "_create_static_person_ids";
@@ -108,4 +110,64 @@ fn a_file_may_come_from_any_system(store: Store) {
         let made = form(&server, "POST", COHORTS, &fields, csv.as_bytes()).expect(201).json();
         assert_eq!(made["count"], 2, "{csv:?}");
     }
+}
+
+/// Management 11: as a list is made of persons or a query, it grows by them.
+fn a_list_grows_by_whom_a_request_names(store: Store) {
+    let server = server(store);
+    let list = create(&server, json!({ "name": "l", "is_static": true }));
+    let text = "select person_id from events where event = 'seen' and distinct_id = 'b'";
+    let query = json!({ "kind": "HogQLQuery", "query": text });
+    for (sent, expected) in [
+        (json!({ IDS: [person(&server, "a")] }), 1),
+        (json!({ IDS: [person(&server, "a")], "name": "again" }), 1),
+        (json!({ "query": query }), 2),
+        (json!({ IDS: null, "query": null }), 2),
+    ] {
+        let changed = server.patch(&path(&list), sent.clone()).expect(200).json();
+        assert_eq!(changed["count"], expected, "{sent}");
+    }
+    let third = || json!([person(&server, "c")]);
+    let file = form(&server, "PATCH", &path(&list), &[("deleted", "true")], b"c\n").expect(400);
+    assert_eq!(file.error(), "validation_error invalid_input deleted");
+    let dynamic = create(&server, json!({ "filters": pro() }));
+    for (cohort, sent, attr) in [
+        (&list, json!({ IDS: third(), "deleted": true }), "deleted"),
+        (&list, json!({ IDS: third(), "filters": { "properties": 5 } }), "filters"),
+        (&list, json!({ IDS: ["x"] }), "_create_static_person_ids__0"),
+        (&list, json!({ "query": { "kind": "HogQLQuery", "query": "select 1" } }), "query"),
+        (&dynamic, json!({ IDS: third() }), IDS),
+        (&dynamic, json!({ "query": query }), "query"),
+    ] {
+        let refused = server.patch(&path(cohort), sent.clone()).expect(400);
+        assert_eq!(refused.error(), format!("validation_error invalid_input {attr}"), "{sent}");
+    }
+    let kept = server.get(&path(&list)).expect(200).json();
+    assert_eq!((&kept["count"], &kept["name"]), (&json!(2), &json!("again")));
+}
+
+/// A hundred rows are for who looks at them (query 3.1).
+fn a_list_has_everybody_whom_a_question_names(store: Store) {
+    let server = Server::start(store);
+    let seen = |no: usize| json!({ "event": "seen", "distinct_id": format!("u{no}") });
+    server.ingest(&(0..150).map(seen).collect::<Vec<_>>());
+    let hogql = |text: &str| json!({ "kind": "HogQLQuery", "query": text });
+    let count = |query: &Value| {
+        create(&server, json!({ "is_static": true, "query": query }))["count"].clone()
+    };
+    for (query, expected) in [
+        (hogql("select id from persons"), 150),
+        (hogql("select id from persons limit 120"), 120),
+        (hogql("select id from persons union all select person_id from events"), 150),
+        (json!({ "kind": "ActorsQuery" }), 150),
+        (json!({ "kind": "ActorsQuery", "limit": 120 }), 120),
+        (json!({ "kind": "DataTableNode", "source": { "kind": "ActorsQuery" } }), 150),
+        (json!({ "kind": "EventsQuery", "select": ["person_id"] }), 150),
+    ] {
+        assert_eq!(count(&query), expected, "{query}");
+    }
+    let asked = json!({ "query": hogql("select id from persons") });
+    let shown = server.post("/api/projects/1/query/", asked).expect(200).json();
+    assert_eq!(shown["results"].as_array().unwrap().len(), 100);
+    assert_eq!((&shown["limit"], &shown["hasMore"]), (&json!(100), &json!(true)));
 }
