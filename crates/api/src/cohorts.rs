@@ -272,7 +272,7 @@ async fn duplicate(caller: Writer<Cohorts>, id: Id, app: App) -> Result<Created<
     };
     let actor = caller.actor();
     let made = app.catalog.create_cohort(&actor, new, &caller.sights()).await?;
-    Ok(Created(app.catalog.copy_members(&actor, &source, made.id).await?))
+    Ok(Created(app.catalog.copy_members(&actor, source.id, made.id).await?))
 }
 
 async fn activity(

@@ -285,8 +285,12 @@ pub async fn lists_are_filled_by_any_name_and_follow_who_is_merged(place: Place)
     let pro = calculate(&home, pro.id).await;
     let refused = home.catalog.add_to_cohort(&actor, pro.id, NamedBy::DistinctId, &[]).await;
     assert!(matches!(refused, Err(Error::Refused { .. })));
+    // Whoever found it before the next calculation ended reads what counts since.
+    home.catalog.recalculate_cohort(&actor, pro.id).await.unwrap();
+    assert_eq!(calculate(&home, pro.id).await.version, Some(2));
+    assert_eq!(Some(members(&home, &pro).await.len() as i64), pro.count);
     let copy = create(&home, NewCohortKind::Static(None)).await;
-    let copy = home.catalog.copy_members(&actor, &pro, copy.id).await.unwrap();
+    let copy = home.catalog.copy_members(&actor, pro.id, copy.id).await.unwrap();
     assert_eq!(copy.count, pro.count);
     let definitions = home.catalog.cohort_definitions(home.project.id).await.unwrap();
     assert_eq!(definitions.len(), 3);
