@@ -204,7 +204,9 @@ impl ButtonFields {
         let lower = url.to_ascii_lowercase();
         // Browsers take either slash for the other, and two of them for another host.
         let elsewhere = lower.starts_with('/') && lower[1..].starts_with(['/', '\\']);
-        if !starts.iter().any(|start| lower.starts_with(start)) || elsewhere {
+        // They also leave control characters out.
+        let hides = lower.contains(char::is_control);
+        if !starts.iter().any(|start| lower.starts_with(start)) || elsewhere || hides {
             let detail = "Enter a valid URL: http, https, or a path that starts with a slash.";
             return Err(Error::invalid(format!("{attr}__url"), "invalid_input", detail));
         }

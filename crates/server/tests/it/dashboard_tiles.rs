@@ -382,9 +382,16 @@ fn links_are_checked(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let button = |url: &str| json!({ "tiles": [{ "button_tile": { "url": url, "text": "Go", "placement": "right" } }] });
-    for url in
-        ["javascript:alert(1)", "data:text/html,x", "//evil.example", "/\\evil.example", "x", ""]
-    {
+    for url in [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "//evil.example",
+        "/\\evil.example",
+        "/\t/evil.example",
+        "http\n://x",
+        "x",
+        "",
+    ] {
         let refused = server.patch(&path(&made), button(url)).expect(400);
         assert_eq!(refused.error(), "validation_error invalid_input tiles__0__button_tile__url");
     }
