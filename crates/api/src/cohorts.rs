@@ -4,7 +4,7 @@ mod csv;
 mod members;
 mod upload;
 
-use catalog::{Among, CohortChange, CohortFilter, NamedBy, NewCohort, NewCohortKind};
+use catalog::{Actor, Among, CohortChange, CohortFilter, NamedBy, NewCohort, NewCohortKind};
 use model::{Cohort, CohortId, Timestamp, UserId, cohort_tree, filters_of_groups};
 use query::{Asked, Refresh, Reply};
 use schemars::JsonSchema;
@@ -28,6 +28,8 @@ const DESCRIPTION_CHARS_MAX: usize = 1_000;
 const FILTERS_BYTES_MAX: usize = 64 << 10;
 /// Persons that one JSON request may name; files may name more.
 const PERSONS_SENT_MAX: usize = 10_000;
+/// Persons that one question may name: as many rows as any answer has.
+const PERSONS_ASKED_MAX: u64 = 50_000;
 
 pub(crate) enum Cohorts {}
 
@@ -96,10 +98,10 @@ struct CohortFields {
     /// The old way to describe one.
     #[serde(default)]
     groups: Patch<Vec<Value>>,
-    /// Members of a new list.
+    /// Members of a list, beside those that it has.
     #[serde(default, rename = "_create_static_person_ids")]
     person_ids: Patch<Vec<Uuid>>,
-    /// A question whose first column names the members of a new list.
+    /// A question whose first column names such members.
     #[serde(default)]
     query: Patch<Value>,
     #[serde(default, deserialize_with = "lenient_bool")]
@@ -113,18 +115,10 @@ async fn create(
 ) -> Result<Created<Cohort>> {
     let (fields, file) = sent.read()?;
     let is_static = fields.is_static.unwrap_or(false);
-    let mut persons = fields.person_ids.clone().given().unwrap_or_default();
-    check_persons("_create_static_person_ids", &persons)?;
-    if let Some(query) = fields.query.clone().given() {
-        if !is_static {
-            let detail = "Only static cohorts are made of a query.";
-            return Err(Error::invalid("query", "invalid_input", detail));
-        }
-        persons.extend(asked(&app, &caller, query).await?);
-    }
-    let change = fields.validate(&caller.project, app.catalog.clock().now())?;
+    let persons = named(&app, &caller, &fields, is_static).await?;
+    let change = fields.validate(is_static, &caller.project, app.catalog.clock().now())?;
     let kind = match (is_static, change.filters) {
-        (true, _) => NewCohortKind::Static,
+        (true, filters) => NewCohortKind::Static(filters),
         (false, Some(filters)) => NewCohortKind::Dynamic(filters),
         (false, None) => return Err(Error::required("filters")),
     };
@@ -135,7 +129,7 @@ async fn create(
             "Only static cohorts are listed.",
         ));
     }
-    let named = file.map(|file| csv::names(&file)).transpose()?;
+    let listed = file.map(|file| csv::names(&file)).transpose()?;
     let new = NewCohort {
         name: change.name.flatten(),
         description: change.description.unwrap_or_default(),
@@ -143,20 +137,51 @@ async fn create(
         kind,
     };
     let actor = caller.actor();
-    let mut cohort = app.catalog.create_cohort(&actor, new, &caller.sights()).await?;
-    if let Some((by, names)) = named {
-        cohort = app.catalog.add_to_cohort(&actor, cohort.id, by, &names).await?;
+    let cohort = app.catalog.create_cohort(&actor, new, &caller.sights()).await?;
+    Ok(Created(filled(&app, &actor, cohort, listed, &persons).await?))
+}
+
+/// A list with those on it that a file names, and these.
+async fn filled(
+    app: &AppState,
+    actor: &Actor,
+    mut cohort: Cohort,
+    listed: Option<(NamedBy, Vec<String>)>,
+    persons: &[Uuid],
+) -> Result<Cohort> {
+    if let Some((by, names)) = listed {
+        cohort = app.catalog.add_to_cohort(actor, cohort.id, by, &names).await?;
     }
     if !persons.is_empty() {
-        let names = texts(&persons);
-        cohort = app.catalog.add_to_cohort(&actor, cohort.id, NamedBy::PersonUuid, &names).await?;
+        let (by, names) = (NamedBy::PersonUuid, texts(persons));
+        cohort = app.catalog.add_to_cohort(actor, cohort.id, by, &names).await?;
     }
-    Ok(Created(cohort))
+    Ok(cohort)
+}
+
+/// Whom a request puts on a list: by themselves, or by a question.
+async fn named(
+    app: &App,
+    caller: &Writer<Cohorts>,
+    fields: &CohortFields,
+    is_static: bool,
+) -> Result<Vec<Uuid>> {
+    let mut persons = fields.person_ids.clone().given().unwrap_or_default();
+    check_persons("_create_static_person_ids", &persons)?;
+    if let Some(query) = fields.query.clone().given() {
+        if !is_static {
+            let detail = "Only static cohorts are made of a query.";
+            return Err(Error::invalid("query", "invalid_input", detail));
+        }
+        persons.extend(asked(app, caller, query).await?);
+    }
+    Ok(persons)
 }
 
 /// The persons that a question names.
 async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<Uuid>> {
-    let asked = Asked::new(query, Refresh::ForceBlocking, caller.sights());
+    let mut asked = Asked::new(query, Refresh::ForceBlocking, caller.sights());
+    asked.rows = Some(PERSONS_ASKED_MAX);
     let reply = app.queries.ask(&caller.project, asked).await.map_err(|why| match why {
         query::Error::Parse(why) => Error::misshapen("query", why),
         query::Error::Refused(why) => Error::invalid("query", "invalid_input", why),
@@ -169,6 +194,13 @@ async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<
         first.get("id").unwrap_or(first).as_str()?.parse().ok()
     };
     let rows = answer.results.as_array().filter(|_| answer.columns.is_some());
+    // Who asks for fewer says so.
+    if rows.is_some_and(|rows| rows.len() as u64 >= PERSONS_ASKED_MAX)
+        && answer.has_more == Some(true)
+    {
+        let detail = format!("The query gives more than {PERSONS_ASKED_MAX} rows.");
+        return Err(Error::invalid("query", "max_length", detail));
+    }
     rows.and_then(|rows| rows.iter().map(id).collect()).ok_or_else(|| {
         let detail = "The query must give rows, with persons' ids in the first column.";
         Error::invalid("query", "invalid_input", detail)
@@ -193,20 +225,27 @@ async fn update(
         let detail = "A cohort stays what it is; duplicate it as a static one.";
         return Err(Error::invalid("is_static", "invalid_input", detail));
     }
-    if file.is_some() && !known.is_static {
-        return Err(Error::invalid("csv", "invalid_input", "Only static cohorts are listed."));
+    let persons = named(&app, &caller, &fields, known.is_static).await?;
+    for (attr, lists) in
+        [("csv", file.is_some()), ("_create_static_person_ids", !persons.is_empty())]
+    {
+        if lists && !known.is_static {
+            return Err(Error::invalid(attr, "invalid_input", "Only static cohorts are listed."));
+        }
     }
-    let change = fields.validate(&caller.project, app.catalog.clock().now())?;
+    let now = app.catalog.clock().now();
+    let change = fields.validate(known.is_static, &caller.project, now)?;
     if whole.0 && !known.is_static && change.filters.is_none() {
         return Err(Error::required("filters"));
     }
-    let named = file.map(|file| csv::names(&file)).transpose()?;
-    let actor = caller.actor();
-    let mut cohort = app.catalog.update_cohort(&actor, id, change, &caller.sights()).await?;
-    if let Some((by, names)) = named {
-        cohort = app.catalog.add_to_cohort(&actor, id, by, &names).await?;
+    let listed = file.map(|file| csv::names(&file)).transpose()?;
+    if change.deleted == Some(true) && (listed.is_some() || !persons.is_empty()) {
+        let detail = "A list is not filled and deleted at once.";
+        return Err(Error::invalid("deleted", "invalid_input", detail));
     }
-    Ok(Found(cohort))
+    let actor = caller.actor();
+    let cohort = app.catalog.update_cohort(&actor, id, change, &caller.sights()).await?;
+    Ok(Found(filled(&app, &actor, cohort, listed, &persons).await?))
 }
 
 async fn destroy(_: Writer<Cohorts>) -> Result<NeverDeleted> {
@@ -229,11 +268,11 @@ async fn duplicate(caller: Writer<Cohorts>, id: Id, app: App) -> Result<Created<
         name: source.name.as_ref().map(named),
         description: source.description.clone(),
         deleted: false,
-        kind: NewCohortKind::Static,
+        kind: NewCohortKind::Static(None),
     };
     let actor = caller.actor();
     let made = app.catalog.create_cohort(&actor, new, &caller.sights()).await?;
-    Ok(Created(app.catalog.copy_members(&actor, &source, made.id).await?))
+    Ok(Created(app.catalog.copy_members(&actor, source.id, made.id).await?))
 }
 
 async fn activity(
@@ -292,8 +331,23 @@ fn check_behaviours(place: &str, tree: Option<&Value>) -> Result<()> {
     Ok(())
 }
 
+/// Whether a tree holds no condition.
+fn asks_nothing(tree: &Value) -> bool {
+    match (tree, tree.get("values")) {
+        (Value::Null, _) => true,
+        (_, Some(Value::Array(values))) => values.iter().all(asks_nothing),
+        (Value::Object(fields), None) => fields.is_empty(),
+        _ => false,
+    }
+}
+
 impl CohortFields {
-    fn validate(self, project: &catalog::ProjectRow, now: Timestamp) -> Result<CohortChange> {
+    fn validate(
+        self,
+        is_static: bool,
+        project: &catalog::ProjectRow,
+        now: Timestamp,
+    ) -> Result<CohortChange> {
         if let Patch::Value(name) = &self.name {
             max_chars("name", name, NAME_CHARS_MAX)?;
         }
@@ -302,9 +356,11 @@ impl CohortFields {
         }
         let old = self.groups.given().filter(|groups| !groups.is_empty());
         let filters = self.filters.given().or_else(|| old.map(|groups| filters_of_groups(&groups)));
-        if let Some(filters) = &filters
-            && self.is_static != Some(true)
-        {
+        // A list keeps conditions as it keeps its name; front-ends send it without any.
+        let asks = |filters: &&Map<String, Value>| {
+            !is_static || !filters.get("properties").is_none_or(asks_nothing)
+        };
+        if let Some(filters) = filters.as_ref().filter(asks) {
             max_bytes("filters", filters, FILTERS_BYTES_MAX)?;
             let refused = |why: model::property::FilterError| {
                 Error::invalid("filters", "invalid_input", why.to_string())

@@ -26,8 +26,8 @@ use crate::{
     App, AppState, Base, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch,
     Query, Reader, Resource, Result, Routes, Writer,
 };
-pub(crate) use body::check_filters;
 use body::{DashboardFields, IntoNew as _};
+pub(crate) use body::{check_filters, check_variables};
 use shape::{Detail, Listed};
 use tiles::TileListFields;
 
@@ -175,11 +175,11 @@ async fn read(
     let mut dashboard = app.catalog.seen_dashboard(caller.project.id, id, caller.viewer()).await?;
     let on_top =
         Overrides::read(query.filters_override.as_ref(), query.variables_override.as_ref())?;
+    let refresh = refresh(given(query.refresh.as_ref()))?;
     app.catalog.note_access(&mut dashboard).await?;
     let seen = caller.sights();
     let view = app.catalog.dashboard_view(dashboard, user, &seen).await?;
     let size = query.layout_size.as_deref().filter(|size| *size == "xs").unwrap_or("sm");
-    let refresh = refresh(given(query.refresh.as_ref()))?;
     let mut detail = Detail::new(view, caller.viewer(), size).overridden(on_top);
     detail.answer(&app, &caller.project, refresh, seen).await;
     Ok(Found(detail))

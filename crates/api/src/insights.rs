@@ -163,10 +163,7 @@ async fn read(
     let on = from.transpose()?.or(looker.dashboard());
     let on_top =
         Overrides::read(query.filters_override.as_ref(), query.variables_override.as_ref())?;
-    // A link shows an insight as it is there, and in no other way.
-    if user.is_none() && !on_top.is_empty() {
-        return Err(Error::refused("A shared link shows an insight as it is."));
-    }
+    looker.check_overrides(&on_top)?;
     let seen = looker.sights();
     let how = match on {
         Some(on) => {

@@ -3,7 +3,7 @@
 use catalog::{NewProject, ProjectChange, ProjectRow, Secret};
 use model::{
     Level, ObjectKind, OfProject, OrganizationId, ProjectAccess, ProjectId, ProjectSettings,
-    Sights, is_time_zone,
+    ProjectSettingsChange, Sights, is_time_zone,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,7 @@ const TIMEZONE_DEFAULT: &str = "UTC";
 /// Whether the project is closed to whom no access control names.
 const ACCESS_CONTROL: &str = "access_control";
 const PRIMARY: &str = "primary_dashboard";
+const TEST_ACCOUNTS: &str = "test_account_filters";
 
 pub(crate) enum Projects {}
 
@@ -206,6 +207,15 @@ impl ProjectFields {
     }
 }
 
+/// Filters with which every question could be asked; those that are there may be sent along.
+fn check_test_accounts(before: &ProjectSettings, change: &ProjectSettingsChange) -> Result<()> {
+    match change.given(TEST_ACCOUNTS).filter(|sent| **sent != before.get(TEST_ACCOUNTS)) {
+        None => Ok(()),
+        Some(sent) => query::check_properties(sent)
+            .map_err(|why| Error::invalid(TEST_ACCOUNTS, "invalid_input", why.to_string())),
+    }
+}
+
 /// Without an organization in the path, in the caller's current one.
 async fn create(
     caller: OrganizationWriter<Projects>,
@@ -216,6 +226,7 @@ async fn create(
     let WithSettings { fields, settings: change } = body.read_with_settings()?;
     fields.check()?;
     let mut settings = ProjectSettings::default();
+    check_test_accounts(&settings, &change)?;
     settings.apply(change);
     let new = NewProject {
         name: fields.name.unwrap_or_else(|| NAME_DEFAULT.into()),
@@ -247,6 +258,7 @@ async fn update(
         caller.require_administrator()?;
     }
     let (project, seen) = (&caller.project, caller.sights());
+    check_test_accounts(&project.settings, &settings)?;
     match settings.given(PRIMARY).map(Value::as_i64) {
         // Also where it is that one already: who does not see it cannot try numbers until one fits.
         Some(Some(id)) if is_hidden(&app, project, id, &seen).await? => {

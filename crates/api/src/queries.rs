@@ -69,6 +69,7 @@ impl Question {
             id: self.client_query_id.filter(|id| !id.is_empty()),
             filters: self.filters_override.into_iter().collect(),
             variables: self.variables_override.unwrap_or_default(),
+            rows: None,
             seen,
         })
     }

@@ -38,9 +38,10 @@ impl Catalog {
         search: Option<&str>,
         window: Window,
     ) -> Result<(Vec<PersonWithIds>, i64)> {
-        let which = "m.cohort_id = $1 AND m.version = $2 AND p.project_id = $3";
-        let version = cohort.version.unwrap_or(LISTED);
-        let mut condition = Condition::new(which, args![cohort.id, version, cohort.team_id]);
+        // A calculation may have ended since it was found.
+        let which = "m.cohort_id = $1 AND p.project_id = $2 AND m.version = \
+                     (SELECT COALESCE(h.version, 0) FROM cohorts h WHERE h.id = $1)";
+        let mut condition = Condition::new(which, args![cohort.id, cohort.team_id]);
         if let Some(search) = search {
             condition.and_contains("p.properties", search);
         }
@@ -99,14 +100,20 @@ impl Catalog {
     }
 
     /// Fills a new list with whoever belongs to another cohort now.
-    pub async fn copy_members(&self, actor: &Actor, from: &Cohort, to: CohortId) -> Result<Cohort> {
+    pub async fn copy_members(
+        &self,
+        actor: &Actor,
+        from: CohortId,
+        to: CohortId,
+    ) -> Result<Cohort> {
         let mut tx = self.db.begin().await?;
         let cohort = list(&mut tx, actor, to).await?;
         tx.run(
             "INSERT INTO cohort_people (cohort_id, version, person_no, project_id) \
              SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), person_no, project_id \
-             FROM cohort_people WHERE cohort_id = $3 AND version = $4",
-            args![to, LISTED, from.id, from.version.unwrap_or(LISTED)],
+             FROM cohort_people WHERE cohort_id = $3 AND version = \
+             (SELECT COALESCE(version, CAST($2 AS BIGINT)) FROM cohorts WHERE id = $3)",
+            args![to, LISTED, from],
         )
         .await?;
         let cohort = self.recount(&mut tx, actor, cohort).await?;

@@ -90,14 +90,17 @@ impl Reached {
                 return Ok(());
             }
             let ids: Vec<_> = wanted.iter().map(|id| (*id).into()).collect();
-            let sql = "SELECT filters, deleted FROM cohorts \
+            let sql = "SELECT filters, is_static, deleted FROM cohorts \
                        WHERE project_id = $1 AND id IN {list}";
             let rows = tx.all_in(sql, args![project], &ids).await?;
             self.missing |= rows.len() < wanted.len();
             let mut trees = Vec::new();
             for row in &rows {
                 self.missing |= row.get::<bool>("deleted")?;
-                if let Some(filters) = row.optional_json("filters")? {
+                // A list asks for nobody, whatever it was sent with.
+                let is_static: bool = row.get("is_static")?;
+                let filters = row.optional_json("filters")?;
+                if let Some(filters) = filters.filter(|_| !is_static) {
                     trees.push(tree(&filters)?);
                 }
             }
@@ -219,7 +222,7 @@ pub(crate) async fn reached(
 /// A cohort and those that ask for it, however far.
 async fn reaching(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<Vec<crate::db::Value>> {
     let sql = "SELECT id, filters FROM cohorts \
-               WHERE project_id = $1 AND NOT deleted AND filters IS NOT NULL";
+               WHERE project_id = $1 AND NOT deleted AND NOT is_static AND filters IS NOT NULL";
     let mut others: Vec<(CohortId, Vec<CohortId>)> = Vec::new();
     let mut by_actions: Vec<BTreeSet<ActionId>> = Vec::new();
     for row in tx.all(sql, args![project]).await? {

@@ -27,8 +27,9 @@ pub struct NewCohort {
 }
 
 pub enum NewCohortKind {
-    /// A list, filled afterwards.
-    Static,
+    /// A list, filled afterwards. Conditions that come with it are kept, and nobody is held
+    /// against them.
+    Static(Option<Map<String, Value>>),
     /// A list of those for whom a flag is on now, filled in the background.
     OfFlag(FlagId),
     /// Checked by [`model::cohort_tree`].
@@ -214,7 +215,7 @@ impl Catalog {
         take_turn(&mut tx, project).await?;
         let now = self.clock.now();
         let (is_static, filters, flag) = match new.kind {
-            NewCohortKind::Static => (true, None, None),
+            NewCohortKind::Static(filters) => (true, filters.map(Value::Object), None),
             NewCohortKind::OfFlag(flag) => (true, None, Some(flag)),
             NewCohortKind::Dynamic(filters) => {
                 check_references(&mut tx, project, None, &filters, seen).await?;
@@ -263,13 +264,16 @@ impl Catalog {
         let project = project_of(actor)?;
         let mut tx = self.db.begin().await?;
         take_turn(&mut tx, project).await?;
-        let sql = "SELECT filters FROM cohorts WHERE project_id = $1 AND id = $2";
-        let stored: Option<Map<String, Value>> = match tx.optional(sql, args![project, id]).await? {
+        let sql = "SELECT filters FROM cohorts \
+                   WHERE project_id = $1 AND id = $2 AND NOT is_static";
+        let dynamic = tx.optional(sql, args![project, id]).await?;
+        let stored: Option<Map<String, Value>> = match &dynamic {
             Some(row) => row.optional_json("filters")?,
             None => None,
         };
         // As they stand there they may be sent along, whatever they name.
-        if let Some(filters) = change.filters.as_ref().filter(|sent| Some(*sent) != stored.as_ref())
+        let is_new = |sent: &&Map<String, Value>| Some(*sent) != stored.as_ref();
+        if let Some(filters) = change.filters.as_ref().filter(|_| dynamic.is_some()).filter(is_new)
         {
             let asks_behaviour =
                 check_references(&mut tx, project, Some(id), filters, seen).await?;
@@ -287,13 +291,11 @@ impl Catalog {
             let was_deleted = cohort.deleted;
             set(&mut cohort.deleted, change.deleted);
             came_or_went = was_deleted != cohort.deleted;
-            let filters = change.filters.filter(|_| !cohort.is_static);
-            let changes = filters.is_some() && filters != cohort.filters;
-            if changes {
-                cohort.filters = filters;
-                redefined = true;
+            if change.filters.is_some() && change.filters != cohort.filters {
+                cohort.filters = change.filters;
+                redefined = !cohort.is_static;
             }
-            if !cohort.is_static && (changes || (was_deleted && !cohort.deleted)) {
+            if redefined || (!cohort.is_static && was_deleted && !cohort.deleted) {
                 want_calculation(cohort);
             }
             Ok(())

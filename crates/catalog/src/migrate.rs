@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0007_access.sql"),
     include_str!("migrations/0008_tiles.sql"),
     include_str!("migrations/0009_tokens.sql"),
+    include_str!("migrations/0010_expired_tokens.sql"),
 ];
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 

@@ -47,6 +47,8 @@ pub struct Shared {
 const TOKEN_BYTES: usize = 22;
 /// Ours, of one link: whoever renews it more often than that within the grace loses the oldest.
 const RENEWED_MAX: i64 = 100;
+/// Tokens that are too old and go with one renewal; more wait for the next.
+const EXPIRED_AT_ONCE_MAX: i64 = 1_000;
 pub(crate) const SHARING_ALLOWED: &str = "allow_publicly_shared_resources";
 const COLUMNS: &str = "created_at, enabled, settings, token_sealed";
 const CANNOT_SHARE: &str =
@@ -249,7 +251,13 @@ impl Catalog {
         let mut sharing = self.hold_sharing(&mut tx, project, target, now).await?;
         sharing.access_token = Secret::random_base64(TOKEN_BYTES);
         let (column, id) = target.column();
-        tx.run("DELETE FROM sharing_tokens WHERE expires_at <= $1", args![now]).await?;
+        // In one order, as everybody deletes them: nobody waits in a circle.
+        let lock = tx.dialect().for_update();
+        let sql = format!(
+            "DELETE FROM sharing_tokens WHERE id IN (SELECT id FROM sharing_tokens \
+             WHERE expires_at <= $1 ORDER BY expires_at, id LIMIT $2{lock})"
+        );
+        tx.run(sql, args![now, EXPIRED_AT_ONCE_MAX]).await?;
         let sql = format!(
             "INSERT INTO sharing_tokens (sharing_id, token_hash, expires_at) \
              SELECT id, token_hash, $2 FROM sharing_configurations WHERE {column} = $1 \
@@ -279,8 +287,9 @@ impl Catalog {
                    JOIN projects p ON p.id = s.project_id \
                    JOIN organizations o ON o.id = p.organization_id \
                    WHERE s.enabled AND p.deleted_at IS NULL AND o.deleted_at IS NULL \
-                   AND (s.token_hash = $1 OR s.id IN (SELECT t.sharing_id FROM sharing_tokens t \
-                   WHERE t.token_hash = $1 AND t.expires_at > $2))";
+                   AND s.id IN (SELECT id FROM sharing_configurations WHERE token_hash = $1 \
+                   UNION ALL SELECT sharing_id FROM sharing_tokens \
+                   WHERE token_hash = $1 AND expires_at > $2)";
         let hash = Secret::given(token).hash();
         let Some(row) = self.db.optional(sql, args![hash, self.clock.now()]).await? else {
             return Ok(None);

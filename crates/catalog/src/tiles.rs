@@ -251,8 +251,9 @@ impl Writing<'_> {
                 left.push(*note);
             }
         }
-        self.insert(tx, &made).await?;
+        // One that comes back is not among the deleted ones that go.
         update(tx, &changed).await?;
+        self.insert(tx, &made).await?;
         drop_notes(tx, &left).await
     }
 
@@ -348,14 +349,16 @@ impl Writing<'_> {
             rows.join(", ")
         );
         tx.run(sql, values).await?;
-        tx.run(
-            "DELETE FROM dashboard_tiles WHERE dashboard_id = $1 AND deleted AND id NOT IN \
-             (SELECT id FROM dashboard_tiles WHERE dashboard_id = $1 AND deleted \
-             ORDER BY id DESC LIMIT $2)",
-            args![self.dashboard, DELETED_TILES_MAX],
-        )
-        .await?;
-        Ok(())
+        let sql = "DELETE FROM dashboard_tiles WHERE dashboard_id = $1 AND deleted AND id NOT IN \
+                   (SELECT id FROM dashboard_tiles WHERE dashboard_id = $1 AND deleted \
+                   ORDER BY id DESC LIMIT $2) RETURNING note_id, button_id";
+        let (mut notes, mut buttons): (Vec<NoteId>, Vec<ButtonId>) = Default::default();
+        for gone in tx.all(sql, args![self.dashboard, DELETED_TILES_MAX]).await? {
+            notes.extend(gone.get::<Option<NoteId>>("note_id")?);
+            buttons.extend(gone.get::<Option<ButtonId>>("button_id")?);
+        }
+        drop_notes(tx, &notes).await?;
+        drop_buttons(tx, &buttons).await
     }
 }
 
@@ -401,14 +404,15 @@ async fn update(tx: &mut Tx, changed: &[(TileId, &TileState, Target)]) -> Result
 
 /// Notes that no tile shows any more are gone.
 async fn drop_notes(tx: &mut Tx, left: &[NoteId]) -> Result<()> {
-    if left.is_empty() {
-        return Ok(());
-    }
-    let sql = format!(
-        "DELETE FROM dashboard_notes WHERE id IN {} AND NOT EXISTS \
-         (SELECT 1 FROM dashboard_tiles t WHERE t.note_id = dashboard_notes.id)",
-        placeholders(1, left.len()),
-    );
-    tx.run(sql, left.iter().map(|id| (*id).into()).collect()).await?;
-    Ok(())
+    let left: Vec<Value> = left.iter().map(|id| (*id).into()).collect();
+    let sql = "DELETE FROM dashboard_notes WHERE id IN {list} AND NOT EXISTS \
+               (SELECT 1 FROM dashboard_tiles t WHERE t.note_id = dashboard_notes.id)";
+    tx.run_in(sql, args![], &left).await
+}
+
+async fn drop_buttons(tx: &mut Tx, left: &[ButtonId]) -> Result<()> {
+    let left: Vec<Value> = left.iter().map(|id| (*id).into()).collect();
+    let sql = "DELETE FROM dashboard_buttons WHERE id IN {list} AND NOT EXISTS \
+               (SELECT 1 FROM dashboard_tiles t WHERE t.button_id = dashboard_buttons.id)";
+    tx.run_in(sql, args![], &left).await
 }

@@ -1,6 +1,6 @@
 //! Questions as clients send them.
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value as Json};
 use warehouse::GROUP_TYPES;
@@ -94,7 +94,6 @@ const SHOWN: &[(&str, &[&str])] = &[
         ],
     ),
     ("pathsFilter", &["showSidebar"]),
-    ("breakdownFilter", &["breakdown_path_cleaning"]),
 ];
 
 /// What all kinds of insight have in common.
@@ -222,6 +221,9 @@ pub struct BreakdownFilter {
     pub breakdown_group_type_index: Option<usize>,
     #[serde(deserialize_with = "or_default")]
     pub breakdown_normalize_url: bool,
+    /// Changes no number; dashboards send it, too.
+    #[serde(rename = "breakdown_path_cleaning")]
+    _path_cleaning: IgnoredAny,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -445,7 +447,8 @@ mod tests {
         let overrides = json!({
             "date_from": null, "properties": null, "interval": null, "unknown": 1,
             "breakdown_filter": {"breakdown": "x", "breakdowns": null, "breakdown_limit": null,
-                "breakdown_hide_other_aggregation": null, "breakdown_normalize_url": null},
+                "breakdown_hide_other_aggregation": null, "breakdown_normalize_url": null,
+                "breakdown_path_cleaning": true},
         });
         let overrides: Overrides = model::read(&overrides).unwrap();
         assert!(!overrides.breakdown_filter.unwrap().asks_nothing());

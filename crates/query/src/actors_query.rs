@@ -106,6 +106,10 @@ impl ActorsQuery {
         self.behind.iter().try_for_each(|(insight, _)| Ok(insight.check()?))
     }
 
+    pub fn want_rows(&mut self, rows: u64) {
+        self.own.limit = self.own.limit.or(Some(rows));
+    }
+
     /// Whether its filters may name cohorts.
     pub fn names_cohorts(&self) -> bool {
         format!("{:?}", self.own).to_ascii_lowercase().contains("cohort")

@@ -335,7 +335,8 @@ impl Conditions<'_> {
 }
 
 fn cohort(person: Expr, fields: &Map<String, Json>) -> Result<Expr> {
-    let id = fields.get("value").map(text).and_then(|id| id.trim().parse().ok());
+    // No literal has a sign.
+    let id = fields.get("value").and_then(CohortId::from_filter).filter(|id| id.0 >= 0);
     let id = id.ok_or_else(|| Error::Refused("A cohort is named by its number.".into()))?;
     let negated = match fields.get("operator").and_then(Json::as_str) {
         None | Some("in" | "exact") => false,
@@ -345,7 +346,7 @@ fn cohort(person: Expr, fields: &Map<String, Json>) -> Result<Expr> {
             return Err(Error::Refused(detail));
         }
     };
-    Ok(in_cohort(person, CohortId(id), negated))
+    Ok(in_cohort(person, id, negated))
 }
 
 pub(crate) fn in_cohort(person: Expr, id: CohortId, negated: bool) -> Expr {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use facts::{World, parse_moment};
 use hogql::plan::Plan;
 use hogql::{Filters, Project, Values};
+use model::Refusal;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -26,6 +27,9 @@ pub(crate) struct HogqlQuery {
     filters: Option<HogqlFilters>,
     #[serde(default, rename = "explain")]
     _explain: Option<bool>,
+    /// How many rows there are if the statement does not say.
+    #[serde(skip)]
+    pub rows: Option<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -34,7 +38,16 @@ struct Variable {
     #[serde(default)]
     value: Json,
     #[serde(default, rename = "isNull")]
-    is_null: bool,
+    is_null: Option<bool>,
+}
+
+/// Whether statements can be asked with variables of a dashboard or a request.
+pub fn check_variables(variables: &Map<String, Json>) -> std::result::Result<(), Refusal> {
+    let read = |(name, sent): (&String, &Json)| match model::read::<Variable>(sent) {
+        Ok(_) => Ok(()),
+        Err(why) => Err(why.under(name)),
+    };
+    variables.iter().try_for_each(read)
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -51,7 +64,12 @@ struct HogqlFilters {
 impl HogqlQuery {
     pub fn plan(&self, overrides: &Overrides, project: &Project, world: &World) -> Result<Plan> {
         let filters = self.filters(overrides, world)?;
-        Ok(hogql::plan(&self.query, &self.placeholders(overrides)?, project, filters.as_ref())?)
+        let values = self.placeholders(overrides)?;
+        let mut plan = hogql::plan(&self.query, &values, project, filters.as_ref())?;
+        if let Some(rows) = self.rows.filter(|_| !plan.page.limited) {
+            plan.page.limit = rows.min(hogql::limits::ROWS_MAX);
+        }
+        Ok(plan)
     }
 
     /// Whether it and its filters can be read; what it names is looked for when it runs.
@@ -62,8 +80,8 @@ impl HogqlQuery {
 
     fn placeholders(&self, overrides: &Overrides) -> Result<Values> {
         let given = |variable: &Variable| match variable.is_null {
-            true => Json::Null,
-            false => variable.value.clone(),
+            Some(true) => Json::Null,
+            _ => variable.value.clone(),
         };
         let mut variables: BTreeMap<String, Json> = BTreeMap::new();
         for variable in self.variables.iter().flatten().map(|(_, variable)| variable) {

@@ -22,10 +22,11 @@ pub use events::{
     EventPage, Events, Mark, Order, People, Slice, ValuesKey, ValuesOf, Wanted, offset_max,
 };
 pub use facts::{ActionTest, Element, Filters, Selector, Zone, check_pattern, parse_moment};
+pub use hogql_query::check_variables;
 pub use legacy::{OldInsight, query_of};
 pub use live::{News, Watch, Watched};
 pub use queries::{
     Answer, Asked, Limits, Queries, QueryStatus, Refresh, Reply, Running, check_behaviour,
 };
-pub use question::{check, check_filter, check_filters};
+pub use question::{check, check_filter, check_filters, check_properties};
 pub use shape::{Event, EventPerson, event_time};

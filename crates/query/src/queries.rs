@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use catalog::{Catalog, InsightName, ProjectRow};
 use facts::World;
 use insights::Hogql;
-use model::{ActionId, ObjectKind, ProjectId, Sights, Timestamp};
+use model::{ActionId, ObjectKind, ProjectId, Sights};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
@@ -96,13 +96,16 @@ pub struct Asked {
     /// What lies on top of the question, the lowest layer first: a dashboard's, then a tile's.
     pub filters: Vec<Map<String, Json>>,
     pub variables: Map<String, Json>,
+    /// Rows of the answer, where the question does not say how many.
+    pub rows: Option<u64>,
     /// What the asker sees of saved insights and actions.
     pub seen: Sights,
 }
 
 impl Asked {
     pub fn new(query: Json, refresh: Refresh, seen: Sights) -> Self {
-        Self { query, refresh, id: None, filters: Vec::new(), variables: Map::new(), seen }
+        let (filters, variables) = (Vec::new(), Map::new());
+        Self { query, refresh, id: None, filters, variables, rows: None, seen }
     }
 }
 
@@ -312,6 +315,9 @@ impl Inner {
         let overrides = Overrides::new(asked.filters.clone(), asked.variables.clone());
         let mut question = Question::parse(&fields)?;
         let layers = overrides.filters.iter().map(read_filters).collect::<Result<Vec<_>>>()?;
+        if let Some(rows) = asked.rows {
+            question.want_rows(rows);
+        }
         if let Some(insight) = question.insight_mut() {
             insight.set_path_cleaning(&project.settings.get("path_cleaning_filters"));
             layers.iter().for_each(|layer| insight.apply_filters(layer));
@@ -323,6 +329,7 @@ impl Inner {
             query,
             overrides.filters,
             overrides.variables,
+            asked.rows,
             project.timezone,
             project.settings.get("week_start_day"),
             project.settings.get("test_account_filters"),
@@ -481,20 +488,4 @@ impl From<Saved> for Error {
             Saved::Failed(error) => error,
         }
     }
-}
-
-/// Of a range that ends now, the last part keeps changing.
-fn freshness(answer: &Answer) -> Duration {
-    const MINUTE: u64 = 60;
-    const WEEK_MICROS: i64 = 8 * 24 * 3_600 * 1_000_000;
-    let seconds = match &answer.resolved {
-        None => MINUTE,
-        Some((from, to)) => match (Timestamp::parse(from), Timestamp::parse(to)) {
-            (Some(from), Some(to)) if to.as_micros() - from.as_micros() > WEEK_MICROS => {
-                15 * MINUTE
-            }
-            _ => 3 * MINUTE,
-        },
-    };
-    Duration::from_secs(seconds)
 }

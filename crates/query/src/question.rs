@@ -95,6 +95,12 @@ pub fn check_filters(filters: &Map<String, Json>) -> std::result::Result<(), Ref
     })
 }
 
+/// Whether every question can be asked with filters of a project's own.
+pub fn check_properties(filters: &Json) -> Result<()> {
+    let on_top = insights::Overrides { properties: filters.clone(), ..Default::default() };
+    on_top.check().map_err(|(_, why)| why.into())
+}
+
 /// Whether events can be held against a filter; answers the cohorts that it names.
 pub fn check_filter(filter: &Map<String, Json>) -> Result<BTreeSet<CohortId>> {
     Ok(insights::check_filter(filter)?)
@@ -170,6 +176,16 @@ impl Question {
             Self::Insight(insight) => Some(insight),
             Self::Actors(query) => query.behind.as_mut().map(|(insight, _)| &mut **insight),
             Self::Hogql(_) | Self::Events(_) => None,
+        }
+    }
+
+    /// Asks for so many rows, unless it says itself how many.
+    pub fn want_rows(&mut self, rows: u64) {
+        match self {
+            Self::Hogql(query) => query.rows = Some(rows),
+            Self::Events(query) => query.limit = query.limit.or(Some(rows)),
+            Self::Actors(query) => query.want_rows(rows),
+            Self::Insight(_) => {}
         }
     }
 

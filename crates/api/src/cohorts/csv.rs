@@ -44,7 +44,8 @@ pub(super) fn names(file: &[u8]) -> Result<(NamedBy, Vec<String>)> {
     Ok((by, names.collect()))
 }
 
-/// Cells by RFC 4180, where every quote is closed; rows without anything are left out.
+/// Cells by RFC 4180, where every quote is closed and lines end as on any system; rows without
+/// anything are left out.
 fn rows(text: &str) -> Option<Vec<Vec<String>>> {
     let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
     let mut quoted = false;
@@ -58,8 +59,8 @@ fn rows(text: &str) -> Option<Vec<Vec<String>>> {
             ('"', true) => quoted = false,
             ('"', false) if cell.is_empty() => quoted = true,
             (',', false) => row.push(std::mem::take(&mut cell)),
-            ('\r', false) => {}
-            ('\n', false) => end_row(&mut rows, &mut row, &mut cell),
+            // Of both together the second ends a row without anything.
+            ('\r' | '\n', false) => end_row(&mut rows, &mut row, &mut cell),
             (other, _) => cell.push(other),
         }
     }
@@ -85,6 +86,11 @@ mod tests {
         for (file, expected) in [
             ("distinct_id\nu1\n\nu2\r\n", Some((DistinctId, vec!["u1", "u2"]))),
             ("u1\nu2", Some((DistinctId, vec!["u1", "u2"]))),
+            ("u1\ru2\r", Some((DistinctId, vec!["u1", "u2"]))),
+            (
+                "name,email\rA,a@b\r\rB,\"c\r@d\"\n\rC,e@f",
+                Some((Email, vec!["a@b", "c\r@d", "e@f"])),
+            ),
             (
                 "name,Distinct-ID\nA,u1\n\"B, C\",\"u\"\"2\"\nshort",
                 Some((DistinctId, vec!["u1", "u\"2"])),

@@ -80,8 +80,12 @@ fn parts<'b>(bytes: &'b [u8], boundary: &str) -> Option<Vec<Part<'b>>> {
         let end = find(part, format!("\r\n{marker}").as_bytes())?;
         let head_end = find(&part[..end], b"\r\n\r\n")?;
         let head = std::str::from_utf8(&part[..head_end]).ok()?;
+        let content = &part[head_end + 4..end];
         let (name, is_file) = told_in(head)?;
-        found.push(Part { name, is_file, content: &part[head_end + 4..end] });
+        // Browsers send a file that nobody chose, too.
+        if !(content.is_empty() && is_file == IsFile::Unnamed) {
+            found.push(Part { name, is_file: is_file != IsFile::No, content });
+        }
         if found.len() > PARTS_MAX {
             return None;
         }
@@ -94,14 +98,26 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
+#[derive(PartialEq)]
+enum IsFile {
+    No,
+    Unnamed,
+    Named,
+}
+
 /// The name of a part, and whether it is a file.
-fn told_in(head: &str) -> Option<(String, bool)> {
+fn told_in(head: &str) -> Option<(String, IsFile)> {
     let line = head.split("\r\n").find(|line| {
         line.get(..20).is_some_and(|start| start.eq_ignore_ascii_case("content-disposition:"))
     })?;
     let fields = || line.split(';').map(str::trim);
     let named = fields().find_map(|field| field.strip_prefix("name="))?;
-    Some((named.trim_matches('"').to_owned(), fields().any(|field| field.starts_with("filename"))))
+    let is_file = match fields().find(|field| field.starts_with("filename")) {
+        None => IsFile::No,
+        Some("filename=\"\"" | "filename=") => IsFile::Unnamed,
+        Some(_) => IsFile::Named,
+    };
+    Some((named.trim_matches('"').to_owned(), is_file))
 }
 
 fn boundary(content_type: &str) -> Option<String> {
@@ -151,6 +167,12 @@ mod tests {
             assert!(parts(&form[..cut], "b").is_none_or(|read| read.is_empty()), "{cut}");
         }
         assert!(parts(form, "c").is_none());
+        let unchosen = |content: &str| {
+            let head = "Content-Disposition: form-data; name=\"csv\"; filename=\"\"";
+            let form = format!("--b\r\n{head}\r\n\r\n{content}\r\n--b--");
+            parts(form.as_bytes(), "b").unwrap().len()
+        };
+        assert_eq!((unchosen(""), unchosen("u1")), (0, 1));
         assert_eq!(boundary("multipart/form-data; boundary=\"x\"").as_deref(), Some("x"));
         assert_eq!(boundary("application/json"), None);
     }

@@ -12,10 +12,10 @@ use crate::{Error, Patch, Result};
 
 /// Upstream's length of a name.
 pub(super) const NAME_CHARS_MAX: usize = 400;
-/// Ours: a list shows up to a thousand dashboards, so each stays small.
-const DESCRIPTION_CHARS_MAX: usize = 16_384;
+/// Ours: a list shows up to a thousand dashboards, so each stays small; insights alike.
+pub(super) const DESCRIPTION_CHARS_MAX: usize = 16_384;
 /// What is kept as it was sent, each.
-pub(super) const LOOK_BYTES_MAX: usize = 64 << 10;
+const LOOK_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct DashboardFields {
@@ -64,7 +64,7 @@ impl DashboardFields {
         let (variables, colors) = (self.variables.nullable(), self.breakdown_colors.nullable());
         let quick_filters = self.quick_filter_ids.nullable();
         filters.as_ref().map(|filters| check_filters("filters", filters)).transpose()?;
-        max_bytes("variables", &variables, LOOK_BYTES_MAX)?;
+        variables.iter().flatten().try_for_each(|sent| check_variables("variables", sent))?;
         max_bytes("breakdown_colors", &colors, LOOK_BYTES_MAX)?;
         max_bytes("quick_filter_ids", &quick_filters, LOOK_BYTES_MAX)?;
         Ok(DashboardChange {
@@ -88,6 +88,12 @@ impl DashboardFields {
 pub(crate) fn check_filters(attr: &str, filters: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, filters, LOOK_BYTES_MAX)?;
     Ok(query::check_filters(filters).map_err(|why| why.under(attr))?)
+}
+
+/// Variables that every statement can read, and not too many of them.
+pub(crate) fn check_variables(attr: &str, variables: &Map<String, Value>) -> Result<()> {
+    max_bytes(attr, variables, LOOK_BYTES_MAX)?;
+    Ok(query::check_variables(variables).map_err(|why| why.under(attr))?)
 }
 
 /// What was sent, on top of what a dashboard is without it.

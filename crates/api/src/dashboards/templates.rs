@@ -9,11 +9,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::body::{DashboardFields, IntoNew as _, LOOK_BYTES_MAX, NAME_CHARS_MAX, check_filters};
+use super::body::{
+    DESCRIPTION_CHARS_MAX, DashboardFields, IntoNew as _, NAME_CHARS_MAX, check_filters,
+};
 use super::shape::Detail;
-use super::tiles::{ButtonFields, check_layouts, check_note};
+use super::tiles::{ButtonFields, COLOR_CHARS_MAX, check_layouts, check_note};
 use super::{Dashboards, shown};
-use crate::body::{Both, max_bytes, max_chars, tags};
+use crate::body::{Both, max_chars, tags};
 use crate::insights::{check_old, check_query, check_seen, write};
 use crate::{App, Body, Error, Found, Patch, Result, Routes, Writer};
 
@@ -213,7 +215,8 @@ impl TemplateFields {
         }
         max_chars("template__template_name", &self.template_name, NAME_CHARS_MAX)?;
         check_filters("template__dashboard_filters", &self.dashboard_filters)?;
-        max_bytes("template__dashboard_description", &self.dashboard_description, LOOK_BYTES_MAX)?;
+        let description = &self.dashboard_description;
+        max_chars("template__dashboard_description", description, DESCRIPTION_CHARS_MAX)?;
         let mut tiles = Vec::with_capacity(self.tiles.len());
         for (index, tile) in self.tiles.into_iter().enumerate() {
             tiles.extend(tile.validate(&format!("template__tiles__{index}"))?);
@@ -233,6 +236,9 @@ impl TemplateTile {
     fn validate(self, attr: &str) -> Result<Option<NewTile>> {
         let layouts = self.layouts.unwrap_or_default();
         check_layouts(&format!("{attr}__layouts"), &layouts)?;
+        if let Some(color) = &self.color {
+            max_chars(&format!("{attr}__color"), color, COLOR_CHARS_MAX)?;
+        }
         let look = TileLook {
             layouts,
             color: self.color,
@@ -245,9 +251,16 @@ impl TemplateTile {
                     check_query(&format!("{attr}__query"), query)?;
                 }
                 let filters = self.filters.filter(|_| self.query.is_none()).unwrap_or_default();
+                if self.query.is_none() && filters.is_empty() {
+                    return Err(Error::required(format!("{attr}__query")));
+                }
                 check_old(&format!("{attr}__filters"), &filters)?;
                 if let Some(name) = &self.name {
                     max_chars(&format!("{attr}__name"), name, NAME_CHARS_MAX)?;
+                }
+                if let Some(description) = &self.description {
+                    let attr = format!("{attr}__description");
+                    max_chars(&attr, description, DESCRIPTION_CHARS_MAX)?;
                 }
                 NewContent::NewInsight(Box::new(NewInsight {
                     name: self.name,
@@ -260,8 +273,9 @@ impl TemplateTile {
                 }))
             }
             "TEXT" => {
-                let body = self.body.unwrap_or_default();
-                check_note(&format!("{attr}__body"), &body)?;
+                let attr = format!("{attr}__body");
+                let body = self.body.ok_or_else(|| Error::required(&attr))?;
+                check_note(&attr, &body)?;
                 NewContent::Note(body)
             }
             "BUTTON" => {

@@ -21,7 +21,7 @@ use crate::{App, Body, Error, Found, Id, Patch, Result, Routes, Writer};
 const NOTE_CHARS_MAX: usize = 4_000;
 const URL_CHARS_MAX: usize = 2_000;
 const LABEL_CHARS_MAX: usize = 200;
-const COLOR_CHARS_MAX: usize = 400;
+pub(super) const COLOR_CHARS_MAX: usize = 400;
 /// Ours: two places on a grid and what a front-end keeps beside them.
 const LAYOUTS_BYTES_MAX: usize = 4 << 10;
 /// No grid is larger.
@@ -204,7 +204,9 @@ impl ButtonFields {
         let lower = url.to_ascii_lowercase();
         // Browsers take either slash for the other, and two of them for another host.
         let elsewhere = lower.starts_with('/') && lower[1..].starts_with(['/', '\\']);
-        if !starts.iter().any(|start| lower.starts_with(start)) || elsewhere {
+        // They also leave control characters out.
+        let hides = lower.contains(char::is_control);
+        if !starts.iter().any(|start| lower.starts_with(start)) || elsewhere || hides {
             let detail = "Enter a valid URL: http, https, or a path that starts with a slash.";
             return Err(Error::invalid(format!("{attr}__url"), "invalid_input", detail));
         }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::shape::ShownInsight;
-use crate::dashboards::check_filters;
+use crate::dashboards::{check_filters, check_variables};
 use crate::path::object;
 use crate::queries::status_of;
 use crate::{AppState, Error, Result};
@@ -68,7 +68,9 @@ impl Overrides {
     pub(crate) fn read(filters: Option<&String>, variables: Option<&String>) -> Result<Self> {
         let filters = object("filters_override", filters)?;
         filters.as_ref().map(|sent| check_filters("filters_override", sent)).transpose()?;
-        Ok(Self { filters, variables: object("variables_override", variables)? })
+        let variables = object("variables_override", variables)?;
+        variables.as_ref().map(|sent| check_variables("variables_override", sent)).transpose()?;
+        Ok(Self { filters, variables })
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::answer::{How, OnTop, answer_all, refresh};
+use super::answer::{How, OnTop, Overrides, answer_all, refresh};
 use super::looking::Looker;
 use super::shape::ShownInsight;
 use crate::body::tags;
@@ -47,6 +47,10 @@ pub(super) struct ListQuery {
     refresh: Option<String>,
     /// Without answers.
     basic: Option<String>,
+    /// JSON that lies on top of each question; not for whoever has a link.
+    filters_override: Option<String>,
+    /// The same for variables.
+    variables_override: Option<String>,
 }
 
 pub(super) async fn list(
@@ -59,20 +63,25 @@ pub(super) async fn list(
     if user.is_none() && query.searches() {
         return Err(Error::refused("A shared link lists what it shows, by short_id at most."));
     }
+    let on_top =
+        Overrides::read(query.filters_override.as_ref(), query.variables_override.as_ref())?;
+    looker.check_overrides(&on_top)?;
+    let refresh = looker.refresh(refresh(given(query.refresh.as_ref()))?);
+    let is_basic = switch("basic", query.basic.as_ref())? == Some(true);
     let mut filter = query.filter(user, app.catalog.clock().now())?;
     looker.narrow(&mut filter);
     let (found, total) = app.catalog.insights(project.id, user, &filter, page.window).await?;
     let mut shown: Vec<ShownInsight> =
         found.into_iter().map(|insight| looker.show(insight)).collect();
-    if switch("basic", query.basic.as_ref())? != Some(true) {
-        let refresh = looker.refresh(refresh(given(query.refresh.as_ref()))?);
-        let on_top = match looker.dashboard() {
+    if !is_basic {
+        let alone = How::new(refresh, looker.sights()).overridden(on_top);
+        let dashboard = match looker.dashboard() {
             Some(on) => Some(OnTop::of(&app, project.id, on).await?),
             None => None,
         };
-        let how = |id| {
-            let on_tile = on_top.as_ref().map(|on_top| on_top.how(refresh, id, looker.sights()));
-            on_tile.unwrap_or_else(|| How::new(refresh, looker.sights()))
+        let how = |id| match &dashboard {
+            Some(on) => on.how(refresh, id, looker.sights()),
+            None => alone.clone(),
         };
         let all = shown.iter_mut().map(|shown| {
             let how = how(shown.insight().id);

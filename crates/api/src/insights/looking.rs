@@ -9,6 +9,7 @@ use schemars::SchemaGenerator;
 use serde_json::json;
 
 use super::Insights;
+use super::answer::Overrides;
 use super::shape::{ShownInsight, anonymise};
 use crate::access::require;
 use crate::doc::{Describe, Operation};
@@ -90,6 +91,16 @@ impl Looker {
                 anonymise(&mut insight, guest.dashboard());
                 ShownInsight::public(insight)
             }
+        }
+    }
+
+    /// A link shows an insight as it is there, and in no other way.
+    pub(super) fn check_overrides(&self, on_top: &Overrides) -> Result<()> {
+        match self {
+            Self::Guest(_) if !on_top.is_empty() => {
+                Err(Error::refused("A shared link shows an insight as it is."))
+            }
+            _ => Ok(()),
         }
     }
 

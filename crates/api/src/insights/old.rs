@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::Insights;
+use super::answer::refresh;
 use crate::{App, Base, Body, Error, Found, Reader, Result, Routes};
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -65,6 +66,14 @@ fn parameters(base: &Base) -> Map<String, Value> {
     base.prefixed("").map(|(name, text)| (name.to_owned(), value(text))).collect()
 }
 
+/// Here somebody always waits for the answer.
+fn waiting(word: &str) -> Result<Refresh> {
+    Ok(match refresh(Some(word))? {
+        Refresh::ForceBlocking | Refresh::ForceAsync => Refresh::ForceBlocking,
+        _ => Refresh::Blocking,
+    })
+}
+
 async fn answer(
     caller: &Reader<Insights>,
     app: &App,
@@ -77,9 +86,11 @@ async fn answer(
             false => why.into(),
         })?
         .ok_or_else(|| Error::refused("There are no filters to answer."))?;
-    let refresh = match filters.get("refresh").and_then(Value::as_bool) {
-        Some(true) => Refresh::ForceBlocking,
-        _ => Refresh::Blocking,
+    let refresh = match filters.get("refresh") {
+        None | Some(Value::Null) => Refresh::Blocking,
+        Some(Value::Bool(anew)) => waiting(&anew.to_string())?,
+        Some(Value::String(word)) => waiting(word)?,
+        Some(other) => return Err(Error::no_choice("refresh", &other.to_string())),
     };
     let reply =
         app.queries.ask(&caller.project, Asked::new(query, refresh, caller.sights())).await?;

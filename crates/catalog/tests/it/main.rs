@@ -74,7 +74,8 @@ contract! {
         a_key_manages_only_what_is_within_itself,
         somebody_without_an_organization_still_keeps_keys;
     content:
-        a_page_of_tagged_objects_takes_one_more_statement_however_long;
+        a_page_of_tagged_objects_takes_one_more_statement_however_long,
+        what_no_tile_can_show_again_is_gone;
     warnings:
         warnings_of_projects_that_are_there_are_listed_newest_first,
         old_warnings_go_and_so_do_the_oldest_of_too_many;

@@ -8,7 +8,7 @@ use hogql::plan::Plan;
 use model::Timestamp;
 use serde_json::{Map, Value as Json, json};
 
-use super::{Ready, freshness};
+use super::Ready;
 use crate::actors_query::ActorsPlan;
 use crate::events_query::EventsPlan;
 
@@ -182,4 +182,20 @@ impl Answer {
         set("query_metadata", Json::Null);
         shown
     }
+}
+
+/// Of a range that ends now, the last part keeps changing.
+fn freshness(answer: &Answer) -> Duration {
+    const MINUTE: u64 = 60;
+    const WEEK_MICROS: i64 = 8 * 24 * 3_600 * 1_000_000;
+    let seconds = match &answer.resolved {
+        None => MINUTE,
+        Some((from, to)) => match (Timestamp::parse(from), Timestamp::parse(to)) {
+            (Some(from), Some(to)) if to.as_micros() - from.as_micros() > WEEK_MICROS => {
+                15 * MINUTE
+            }
+            _ => 3 * MINUTE,
+        },
+    };
+    Duration::from_secs(seconds)
 }

@@ -105,11 +105,13 @@ fn what_is_nested_too_deeply_is_refused_and_the_log_stays_readable(store: Store)
     let query = |value: Value| json!({ "query": { "kind": "InsightVizNode", "source": { "kind": "ActorsQuery" }, "a": value } });
     let overrides = |value: Value| json!({ "tiles": [{ "id": tile, "filters_overrides": value }] });
     let layouts = |value: Value| json!({ "tiles": [{ "id": tile, "layouts": { "sm": value } }] });
+    let variables =
+        |value: Value| json!({ "variables": { "v": { "code_name": "n", "value": value } } });
     let of = |field: &'static str| move |value: Value| json!({ field: value });
     type Wrap<'w> = &'w dyn Fn(Value) -> Value;
     let cases: [(&str, &str, Wrap<'_>, &str, usize); 9] = [
         ("PATCH", &path(&made), &of("filters"), "filters", 1),
-        ("PATCH", &path(&made), &of("variables"), "variables", 1),
+        ("PATCH", &path(&made), &variables, "variables", 3),
         ("PATCH", &path(&made), &overrides, "tiles", 3),
         ("PATCH", &path(&made), &layouts, "tiles", 4),
         ("PATCH", &insight, &of("filters"), "filters", 1),

@@ -39,7 +39,13 @@ pub fn pro() -> Value {
 }
 
 /// A form as browsers send one.
-fn form(server: &Server, method: &str, path: &str, fields: &[(&str, &str)], csv: &[u8]) -> Answer {
+pub fn form(
+    server: &Server,
+    method: &str,
+    path: &str,
+    fields: &[(&str, &str)],
+    csv: &[u8],
+) -> Answer {
     let mut body = Vec::new();
     for (name, value) in fields {
         body.extend(

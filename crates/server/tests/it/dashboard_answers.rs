@@ -10,7 +10,11 @@ both! {
     a_tiles_filters_are_added_to_its_dashboards,
     a_tile_that_fails_says_why,
     filters_of_another_shape_are_refused,
+    a_dashboards_breakdown_is_checked_as_an_insights_is,
+    variables_of_another_shape_are_refused,
     one_insight_is_looked_at_with_other_filters,
+    many_insights_are_looked_at_with_other_filters,
+    how_new_answers_must_be_is_one_of_some_words,
     a_dashboard_tells_when_it_was_last_calculated,
 }
 
@@ -220,6 +224,89 @@ fn filters_of_another_shape_are_refused(store: Store) {
     assert_eq!(before["filters"], json!({ "date_from": "-7d" }));
 }
 
+/// Query 2.6 and 7: a dashboard's breakdown takes the place of an insight's.
+fn a_dashboards_breakdown_is_checked_as_an_insights_is(store: Store) {
+    let server = Server::start(store);
+    let made = create(&server, json!({}));
+    let kept = put(&server, &made, asked());
+    let tile = server.get(&path(&made)).json()["tiles"][0]["id"].clone();
+    let of = |property: &str, kind: &str| json!({ "property": property, "type": kind });
+    for (fits, by) in [
+        (true, json!({})),
+        (true, json!({ "breakdown": "browser", "breakdown_type": null, "breakdown_limit": null })),
+        (true, json!({ "breakdown": "browser", "breakdown_path_cleaning": true })),
+        (true, json!({ "breakdowns": [of("plan", "person"), of("event", "event_metadata")] })),
+        (true, json!({ "breakdown": ["all", 999_999], "breakdown_type": "cohort" })),
+        (true, json!({ "breakdown": "a", "breakdown_histogram_bin_count": 5 })),
+        (false, json!({ "breakdown": {} })),
+        (false, json!({ "breakdown": "a", "breakdown_limit": 0 })),
+        (false, json!({ "breakdown": "a", "breakdown_limit": 1_001 })),
+        (false, json!({ "breakdown": "a", "breakdown_limit": "x" })),
+        (false, json!({ "breakdown": "a", "breakdown_histogram_bin_count": 0 })),
+        (false, json!({ "breakdown": "a", "breakdown_type": "zz" })),
+        (false, json!({ "breakdown": "a +", "breakdown_type": "hogql" })),
+        (false, json!({ "breakdown": "zz", "breakdown_type": "session" })),
+        (false, json!({ "breakdown": "zz", "breakdown_type": "event_metadata" })),
+        (false, json!({ "breakdown": "a", "breakdown_type": "group" })),
+        (false, json!({ "breakdown": "mine", "breakdown_type": "cohort" })),
+        (false, json!({ "breakdowns": [{}] })),
+        (false, json!({ "breakdowns": [of("a", "zz")] })),
+        (false, json!({ "breakdowns": vec![of("a", "event"); 4] })),
+        (false, json!({ "odd": 1 })),
+    ] {
+        let mut query = asked();
+        query["breakdownFilter"] = by.clone();
+        let filters = json!({ "breakdown_filter": by });
+        let over = json!({ "tiles": [{ "id": tile, "filters_overrides": filters }] });
+        let insight = format!("{INSIGHTS}{}/", kept["id"]);
+        for (at, body, attr) in [
+            (&insight, json!({ "query": query }), "query"),
+            (&path(&made), json!({ "filters": filters }), "filters__breakdown_filter"),
+            (&path(&made), over, "tiles__0__filters_overrides__breakdown_filter"),
+        ] {
+            let answer = server.patch(at, body.clone());
+            assert_eq!(answer.status, if fits { 200 } else { 400 }, "{body}: {}", answer.text());
+            if !fits {
+                assert!(answer.json()["attr"].as_str().unwrap().starts_with(attr), "{body}");
+            }
+        }
+    }
+}
+
+/// Query 1.1 and 3.1: those of a dashboard are put into every statement on it.
+fn variables_of_another_shape_are_refused(store: Store) {
+    let server = Server::start(store);
+    let variable = |value: Value| json!({ "v": { "variableId": "v", "code_name": "n", "value": value, "isNull": null } });
+    let made = create(&server, json!({ "variables": variable(json!(7)) }));
+    let query = json!({ "kind": "HogQLQuery", "query": "select {variables.n}" });
+    let insight = put(&server, &made, query);
+    let read = |query: &str| server.get(&format!("{}?refresh=blocking{query}", path(&made)));
+    assert_eq!(numbers(&read("").expect(200).json()), [7]);
+    for (variables, attr) in [
+        (json!({ "v": 2 }), "__v"),
+        (json!({ "v": { "value": 1 } }), "__v__code_name"),
+        (json!({ "v": { "code_name": 5 } }), "__v__code_name"),
+        (json!({ "v": { "code_name": "n", "isNull": "x" } }), "__v__isNull"),
+    ] {
+        let error = |at: &str, refused: crate::harness::Answer| {
+            let told = refused.expect(400).json();
+            assert_eq!(told["attr"], format!("{at}{attr}"), "{variables}: {told}");
+            assert_eq!(told["type"], "validation_error");
+        };
+        let body = json!({ "variables": variables });
+        error("variables", server.patch(&path(&made), body.clone()));
+        error("variables", server.post(DASHBOARDS, body));
+        let on_top = format!("variables_override={}", encoded(&variables));
+        error("variables_override", read(&format!("&{on_top}")));
+        let looked = server.get(&format!("{INSIGHTS}{}/?{on_top}", insight["id"]));
+        error("variables_override", looked);
+    }
+    assert_eq!(server.get(DASHBOARDS).json()["count"], 1);
+    let three = format!("&variables_override={}", encoded(&variable(json!(3))));
+    assert_eq!(numbers(&read(&three).expect(200).json()), [3]);
+    assert_eq!(numbers(&read("").expect(200).json()), [7]);
+}
+
 /// Management 6.1: `last_refresh`.
 fn a_dashboard_tells_when_it_was_last_calculated(store: Store) {
     let server = Server::start(store);
@@ -282,6 +369,91 @@ fn one_insight_is_looked_at_with_other_filters(store: Store) {
     let token = sharing.expect(200).json()["access_token"].as_str().unwrap().to_owned();
     let look = format!("{at}?sharing_access_token={token}&{free}");
     server.call("GET", &look).no_key().send().expect(400);
+}
+
+/// Query 7, management 7.3: as one insight takes them, and as one refuses them.
+fn many_insights_are_looked_at_with_other_filters(store: Store) {
+    let server = Server::start(store);
+    events(&server);
+    let made = create(&server, json!({ "filters": { "properties": is("plan", "pro") } }));
+    for query in [asked(), written(), listed()] {
+        put(&server, &made, query);
+    }
+    let variable = json!({ "kind": "HogQLQuery", "query": "select {variables.n}",
+        "variables": { "v": { "code_name": "n", "value": 9 } } });
+    put(&server, &made, variable);
+    let all = |query: &str| -> Vec<i64> {
+        let listing = server.get(&format!("{INSIGHTS}?refresh=blocking{query}")).expect(200).json();
+        let results = listing["results"].as_array().unwrap().clone();
+        results.iter().map(|one| number(&one["result"])).collect()
+    };
+    let both = json!({ "properties": [is("plan", "free")[0], is("browser", "a")[0]] });
+    let filters = format!("&filters_override={}", encoded(&both));
+    let seven = json!({ "v": { "code_name": "n", "value": 7 } });
+    let variables = format!("&variables_override={}", encoded(&seven));
+    assert_eq!(all(""), [4, 4, 4, 9]);
+    assert_eq!(all(&filters), [1, 1, 1, 9]);
+    assert_eq!(all(&format!("{filters}{variables}")), [1, 1, 1, 7]);
+    assert_eq!(all(""), [4, 4, 4, 9]);
+    let sharing = server.patch(&format!("{}sharing", path(&made)), json!({ "enabled": true }));
+    let token = sharing.expect(200).json()["access_token"].as_str().unwrap().to_owned();
+    let guest = |query: &str| {
+        let path = format!("{INSIGHTS}?sharing_access_token={token}{query}");
+        server.call("GET", &path).no_key().send()
+    };
+    for basic in ["", "&basic=true"] {
+        for (query, attr) in [
+            ("&filters_override=x", "filters_override"),
+            ("&filters_override=%7B%22properties%22:5%7D", "filters_override__properties"),
+            ("&variables_override=[]", "variables_override"),
+        ] {
+            let refused = server.get(&format!("{INSIGHTS}?{query}{basic}")).expect(400);
+            assert_eq!(refused.error(), format!("validation_error invalid_input {attr}"));
+        }
+        for query in [&filters, &variables] {
+            let refused = guest(&format!("{query}{basic}")).expect(400).json();
+            assert_eq!(refused["detail"], "A shared link shows an insight as it is.");
+        }
+        guest(&format!("&filters_override=&variables_override={basic}")).expect(200);
+    }
+}
+
+/// Query 1.3.
+fn how_new_answers_must_be_is_one_of_some_words(store: Store) {
+    let server = Server::start(store);
+    let made = create(&server, json!({}));
+    let insight = put(&server, &made, asked());
+    let sharing = server.patch(&format!("{}sharing", path(&made)), json!({ "enabled": true }));
+    let token = sharing.expect(200).json()["access_token"].as_str().unwrap().to_owned();
+    let old = "events=[%7B%22id%22:%22seen%22%7D]";
+    for (path, query) in [
+        (INSIGHTS.to_owned(), ""),
+        (INSIGHTS.to_owned(), "basic=true"),
+        (format!("{INSIGHTS}{}/", insight["id"]), ""),
+        (format!("{INSIGHTS}{}/", insight["id"]), "format=csv"),
+        (format!("{INSIGHTS}trend/"), old),
+        (path(&made), ""),
+    ] {
+        let ask = |refresh: &str| server.get(&format!("{path}?{query}&refresh={refresh}"));
+        for word in ["", "true", "false", "blocking", "force_cache", "force_blocking"] {
+            ask(word).expect(200);
+        }
+        for word in ["zz", "5", "Blocking"] {
+            let refused = ask(word).expect(400);
+            assert_eq!(refused.error(), "validation_error invalid_choice refresh", "{path}{query}");
+        }
+        if query != old && path.starts_with(INSIGHTS) {
+            let path = format!("{path}?{query}&refresh=zz&sharing_access_token={token}");
+            let refused = server.call("GET", &path).no_key().send().expect(400);
+            assert_eq!(refused.error(), "validation_error invalid_choice refresh", "{path}");
+        }
+    }
+    let body = |refresh: Value| json!({ "events": [{ "id": "other" }], "refresh": refresh });
+    let ask = |refresh: Value| server.post(&format!("{INSIGHTS}trend/"), body(refresh));
+    for (refresh, is_cached) in [(json!(null), false), (json!(false), true), (json!(true), false)] {
+        assert_eq!(ask(refresh).expect(200).json()["is_cached"], json!(is_cached));
+    }
+    ask(json!({})).expect(400);
 }
 
 fn encoded(json: &Value) -> String {

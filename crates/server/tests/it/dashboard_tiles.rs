@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::dashboards::{create, insight_on, path, tiles};
+use crate::dashboards::{DASHBOARDS, INSIGHTS, create, insight_on, path, tiles};
 use crate::harness::{Server, Store, both};
 
 both! {
@@ -10,12 +10,57 @@ both! {
     a_tile_is_changed_alone,
     tiles_come_in_the_order_of_their_places,
     malformed_tiles_name_their_field_and_change_nothing,
+    every_tile_of_a_template_shows_something,
     a_tile_moves_with_its_number,
     a_tile_is_copied_to_another_dashboard,
     tiles_are_put_in_order,
     links_are_checked,
     a_copy_of_an_insights_tile_has_an_insight_of_its_own,
     the_log_tells_which_tile_changed_and_how,
+}
+
+/// Management 6.8: an insight has a query or old filters, a text has a body.
+fn every_tile_of_a_template_shows_something(store: Store) {
+    let server = Server::start(store);
+    let send = |tile: Value| {
+        let tiles = json!([{ "type": "TEXT", "body": "" }, tile]);
+        let template = json!({ "template_name": "t", "dashboard_description": "",
+            "dashboard_filters": {}, "tiles": tiles });
+        let at = format!("{DASHBOARDS}create_from_template_json");
+        server.post(&at, json!({ "template": template }))
+    };
+    let long = "x".repeat(16_385);
+    let asked = json!({ "kind": "HogQLQuery", "query": "select 1" });
+    for (tile, expected) in [
+        (json!({ "type": "TEXT" }), "required body"),
+        (json!({ "type": "TEXT", "body": null }), "required body"),
+        (json!({ "type": "TEXT", "body": "x".repeat(4_001) }), "max_length body"),
+        (json!({ "type": "INSIGHT" }), "required query"),
+        (json!({ "type": "INSIGHT", "name": "n", "query": null, "filters": {} }), "required query"),
+        (json!({ "type": "INSIGHT", "filters": { "events": "zz" } }), "invalid_input filters"),
+        (
+            json!({ "type": "INSIGHT", "query": asked, "description": long }),
+            "max_length description",
+        ),
+        (json!({ "type": "BUTTON" }), "required button_tile"),
+        (json!({ "type": "TEXT", "body": "x", "color": "c".repeat(401) }), "max_length color"),
+    ] {
+        let (code, field) = expected.split_once(' ').unwrap();
+        let refused = send(tile.clone()).expect(400);
+        let expected = format!("validation_error {code} template__tiles__1__{field}");
+        assert_eq!(refused.error(), expected, "{tile}");
+    }
+    for listing in [DASHBOARDS, INSIGHTS] {
+        assert_eq!(server.get(listing).json()["count"], 0, "nothing is left behind");
+    }
+    let old = json!({ "insight": "TRENDS", "events": [{ "id": "a" }] });
+    for tile in [
+        json!({ "type": "INSIGHT", "query": asked }),
+        json!({ "type": "INSIGHT", "filters": old }),
+        json!({ "type": "BUTTON", "button_tile": { "url": "/x", "text": "x" } }),
+    ] {
+        assert_eq!(tiles(&send(tile).expect(200).json()).len(), 2);
+    }
 }
 
 fn patch(server: &Server, dashboard: &Value, tiles: Value) -> Value {
@@ -337,9 +382,16 @@ fn links_are_checked(store: Store) {
     let server = Server::start(store);
     let made = create(&server, json!({}));
     let button = |url: &str| json!({ "tiles": [{ "button_tile": { "url": url, "text": "Go", "placement": "right" } }] });
-    for url in
-        ["javascript:alert(1)", "data:text/html,x", "//evil.example", "/\\evil.example", "x", ""]
-    {
+    for url in [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "//evil.example",
+        "/\\evil.example",
+        "/\t/evil.example",
+        "http\n://x",
+        "x",
+        "",
+    ] {
         let refused = server.patch(&path(&made), button(url)).expect(400);
         assert_eq!(refused.error(), "validation_error invalid_input tiles__0__button_tile__url");
     }

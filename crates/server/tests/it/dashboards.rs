@@ -231,6 +231,7 @@ fn a_template_that_is_sent_must_be_one(store: Store) {
         ],
         "variables": [], "tags": ["Growth"],
     });
+    let text = json!({ "type": "TEXT", "body": "x" });
     let without = |field: &str| {
         let mut template = template.clone();
         template.as_object_mut().unwrap().remove(field);
@@ -248,11 +249,9 @@ fn a_template_that_is_sent_must_be_one(store: Store) {
         (without("dashboard_filters"), "template__dashboard_filters"),
         (with("tiles", json!([])), "template__tiles"),
         (with("tiles", json!([5])), "template__tiles__0"),
+        (with("tiles", json!(vec![text.clone(); 101])), "template__tiles"),
         (
-            with(
-                "tiles",
-                json!([{ "type": "TEXT" }, { "type": "INSIGHT", "query": { "kind": "Nope" } }]),
-            ),
+            with("tiles", json!([text, { "type": "INSIGHT", "query": { "kind": "Nope" } }])),
             "template__tiles__1__query",
         ),
         (with("variables", json!([{ "id": "X" }])), "template__variables__0__name"),
@@ -291,8 +290,8 @@ fn a_template_that_is_sent_must_be_one(store: Store) {
 // contract: management 25, 26
 fn a_copy_shows_the_same_insights_or_copies_of_them(store: Store) {
     let server = Server::start(store);
-    let look =
-        json!({ "name": "d", "filters": { "a": 1 }, "variables": { "v": 2 }, "tags": ["x"] });
+    let two = json!({ "v": { "code_name": "v", "value": 2 } });
+    let look = json!({ "name": "d", "filters": { "a": 1 }, "variables": two, "tags": ["x"] });
     let source = create(&server, look);
     let insights = ["one", "two"].map(|name| insight_on(&server, name, &[&source]));
     server.patch(&path(&source), json!({ "tiles": [{ "text": { "body": "hi" } }] })).expect(200);
@@ -303,7 +302,7 @@ fn a_copy_shows_the_same_insights_or_copies_of_them(store: Store) {
     assert_eq!((&same["creation_mode"], &same["name"]), (&json!("duplicate"), &json!(null)));
     assert_eq!(
         (&same["filters"], &same["variables"], &same["tags"]),
-        (&json!({ "a": 1 }), &json!({ "v": 2 }), &json!([]))
+        (&json!({ "a": 1 }), &two, &json!([]))
     );
     assert_eq!(ids(&same), insights.iter().map(|one| one["id"].as_i64().unwrap()).collect());
     assert_eq!(tiles(&same).len(), 3);
@@ -399,7 +398,8 @@ fn insights_go_with_the_only_dashboard_they_are_on(store: Store) {
 
 fn a_look_can_have_filters_of_its_own(store: Store) {
     let server = Server::start(store);
-    let made = create(&server, json!({ "filters": { "a": 1 }, "variables": { "v": 1 } }));
+    let one = json!({ "v": { "code_name": "v", "value": 1, "isNull": null } });
+    let made = create(&server, json!({ "filters": { "a": 1 }, "variables": one }));
     let read = |query: &str| server.get(&format!("{}?{query}", path(&made)));
     let look =
         read("filters_override=%7B%22b%22%3A2%7D&variables_override=%7B%7D").expect(200).json();
@@ -407,10 +407,7 @@ fn a_look_can_have_filters_of_its_own(store: Store) {
         (&look["filters"], &look["persisted_filters"]),
         (&json!({ "b": 2 }), &json!({ "a": 1 }))
     );
-    assert_eq!(
-        (&look["variables"], &look["persisted_variables"]),
-        (&json!({}), &json!({ "v": 1 }))
-    );
+    assert_eq!((&look["variables"], &look["persisted_variables"]), (&json!({}), &one));
     let refused = read("filters_override=%5B").expect(400);
     assert_eq!(refused.error(), "validation_error invalid_input filters_override");
     let cleared = server.patch(&path(&made), json!({ "filters": {}, "variables": null })).json();

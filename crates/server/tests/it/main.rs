@@ -17,6 +17,7 @@ mod bodies;
 mod browser;
 mod capture;
 mod capture_v1;
+mod cohort_lists;
 mod cohorts;
 mod configuring;
 mod dashboard_answers;

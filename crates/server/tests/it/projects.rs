@@ -9,6 +9,7 @@ both! {
     a_new_project_has_every_field_at_its_default,
     every_setting_reads_back_and_is_logged_once,
     a_bad_value_is_named_and_changes_nothing,
+    filters_for_test_accounts_are_kept_if_they_can_be_asked_with,
     fields_nobody_may_set_are_ignored,
     a_put_needs_the_name_and_a_patch_does_not,
     creating_a_project_moves_nobody,
@@ -147,10 +148,66 @@ fn every_setting_reads_back_and_is_logged_once(store: Store) {
     }
 }
 
+/// Query 2.1 and 2.5: they are filters like any others. Incomplete ones ask for nothing, and what
+/// is missing may come yet.
+fn filters_for_test_accounts_are_kept_if_they_can_be_asked_with(store: Store) {
+    const FILTERS: &str = "test_account_filters";
+    let server = Server::start(store);
+    let ask = |tested: bool| {
+        let series = json!([{ "kind": "EventsNode" }]);
+        let trend =
+            json!({ "kind": "TrendsQuery", "series": series, "filterTestAccounts": tested });
+        let filters = json!({ "filterTestAccounts": tested });
+        let text = "select count() from events where {filters}";
+        let written = json!({ "kind": "HogQLQuery", "query": text, "filters": filters });
+        [trend, written]
+            .map(|query| server.post("/api/projects/1/query/", json!({ "query": query })).status)
+    };
+    let host = "^(localhost|127\\.0\\.0\\.1)($|:)";
+    let fits = json!([
+        { "key": "email", "value": "@example.com" },
+        { "key": "email", "type": "person", "value": "@example.com", "operator": "not_icontains" },
+        { "key": "$host", "type": "event", "value": host, "operator": "not_regex" },
+        { "key": "$host", "type": null, "value": ["localhost:8000"], "operator": null },
+        { "key": "$feature/a", "type": "event", "value": ["true"], "operator": "is_not" },
+        { "key": "is_test", "type": "person", "operator": "is_not_set", "value": "is_not_set" },
+        { "key": "plan", "type": "group", "group_type_index": 0, "value": "pro" },
+        { "key": "distinct_id != 'me'", "type": "hogql", "value": null },
+        { "type": "AND", "values": [{ "key": "a", "value": 1 }] },
+        { "type": "person" },
+    ]);
+    let body = json!({ FILTERS: fits });
+    assert_eq!(
+        server.patch("/api/environments/1/", body.clone()).expect(200).json()[FILTERS],
+        fits
+    );
+    assert_eq!(ask(true), [200, 200]);
+    assert_eq!(server.post("/api/projects/", body).expect(201).json()[FILTERS], fits);
+    let gone = json!([{ "key": "id", "type": "cohort", "value": [999_999], "operator": "not_in" }]);
+    server.patch("/api/projects/1/", json!({ FILTERS: gone })).expect(200);
+
+    // Older builds kept anything that is a list of objects.
+    let wrong = json!([{ "key": "a", "type": "planet", "value": 1 }]);
+    let settings = json!({ FILTERS: wrong });
+    server.place().write(&format!("UPDATE projects SET settings = '{settings}' WHERE id = 1"));
+    assert_eq!((ask(false), ask(true)), ([200, 200], [400, 400]));
+    let same = json!({ "name": "n", FILTERS: wrong });
+    assert_eq!(server.patch("/api/projects/1/", same.clone()).expect(200).json()["name"], "n");
+    let refused = server.post("/api/projects/", same).expect(400);
+    assert_eq!(refused.error(), format!("validation_error invalid_input {FILTERS}"));
+    assert_eq!(server.get("/api/projects/").json()["count"], 2);
+    server.patch("/api/projects/1/", json!({ FILTERS: [] })).expect(200);
+    assert_eq!(ask(true), [200, 200]);
+}
+
 // contract: management 116
 fn a_bad_value_is_named_and_changes_nothing(store: Store) {
     let server = Server::start(store);
     let before = server.get("/api/projects/1").expect(200).json();
+    let planet = json!([{ "key": "a" }, { "key": "a", "type": "planet", "value": 1 }]);
+    let hogql = json!([{ "key": "event = ", "type": "hogql" }]);
+    let regex = json!([{ "key": "a", "operator": "not_regex", "value": "(" }]);
+    let many = json!(vec![json!({ "key": "a", "value": 1 }); 101]);
     for (name, value, attr, code) in [
         ("timezone", json!("Mars/X"), "timezone", "invalid_choice"),
         ("timezone", json!("utc"), "timezone", "invalid_choice"),
@@ -166,6 +223,11 @@ fn a_bad_value_is_named_and_changes_nothing(store: Store) {
         ("app_urls", json!(["https://example.com", {}]), "app_urls__1", "invalid_input"),
         ("test_account_filters", json!([1]), "test_account_filters__0", "invalid_input"),
         ("week_start_day", json!(7), "week_start_day", "invalid_choice"),
+        ("test_account_filters", planet, "test_account_filters", "invalid_input"),
+        ("test_account_filters", json!([{ "values": 5 }]), "test_account_filters", "invalid_input"),
+        ("test_account_filters", hogql, "test_account_filters", "invalid_input"),
+        ("test_account_filters", regex, "test_account_filters", "invalid_input"),
+        ("test_account_filters", many, "test_account_filters", "invalid_input"),
         ("primary_dashboard", json!(1e30), "primary_dashboard", "invalid_input"),
         ("modifiers", json!([]), "modifiers", "invalid_input"),
         ("base_currency", json!("euro"), "base_currency", "invalid_choice"),

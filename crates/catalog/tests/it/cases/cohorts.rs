@@ -114,7 +114,7 @@ pub async fn a_cohort_is_who_fits_its_conditions(place: Place) {
     assert!(members(&home, &pro).await.iter().all(|no| no.is_multiple_of(3)));
 
     let names = ["d3", "d4", "d6", "nobody"].map(str::to_owned);
-    let list = create(&home, NewCohortKind::Static).await;
+    let list = create(&home, NewCohortKind::Static(None)).await;
     let list = home
         .catalog
         .add_to_cohort(&actor(&home), list.id, NamedBy::DistinctId, &names)
@@ -247,7 +247,7 @@ pub async fn lists_are_filled_by_any_name_and_follow_who_is_merged(place: Place)
     let home = place.home().await;
     people(&home).await;
     let actor = actor(&home);
-    let list = create(&home, NewCohortKind::Static).await;
+    let list = create(&home, NewCohortKind::Static(None)).await;
     let uuid = person_uuid(home.project.id, "d9").to_string();
     for (by, name) in [
         (NamedBy::DistinctId, "d1"),
@@ -285,8 +285,12 @@ pub async fn lists_are_filled_by_any_name_and_follow_who_is_merged(place: Place)
     let pro = calculate(&home, pro.id).await;
     let refused = home.catalog.add_to_cohort(&actor, pro.id, NamedBy::DistinctId, &[]).await;
     assert!(matches!(refused, Err(Error::Refused { .. })));
-    let copy = create(&home, NewCohortKind::Static).await;
-    let copy = home.catalog.copy_members(&actor, &pro, copy.id).await.unwrap();
+    // Whoever found it before the next calculation ended reads what counts since.
+    home.catalog.recalculate_cohort(&actor, pro.id).await.unwrap();
+    assert_eq!(calculate(&home, pro.id).await.version, Some(2));
+    assert_eq!(Some(members(&home, &pro).await.len() as i64), pro.count);
+    let copy = create(&home, NewCohortKind::Static(None)).await;
+    let copy = home.catalog.copy_members(&actor, pro.id, copy.id).await.unwrap();
     assert_eq!(copy.count, pro.count);
     let definitions = home.catalog.cohort_definitions(home.project.id).await.unwrap();
     assert_eq!(definitions.len(), 3);

@@ -1,7 +1,10 @@
-//! What people write: actions and annotations.
+//! What people write: actions, and what lies on dashboards.
 
-use catalog::{Actor, NewAction};
-use model::Sight;
+use catalog::{
+    Actor, ContentChange, Contents, DashboardChange, Looked, NewAction, NewContent, NewDashboard,
+    NewTile, TILES_MAX, TileChange,
+};
+use model::{Access, Button, CreationMode, Restriction, Sight, TileLook, Viewer};
 
 use crate::store::{EVERYTHING, Home, Place};
 
@@ -36,4 +39,56 @@ pub async fn a_page_of_tagged_objects_takes_one_more_statement_however_long(plac
         make(&home, &number.to_string()).await;
     }
     assert_eq!(cost().await, few);
+}
+
+/// Deleted tiles are kept for a restore, and of too many the oldest go, with what they showed.
+pub async fn what_no_tile_can_show_again_is_gone(place: Place) {
+    let home = place.home().await;
+    let actor = Actor { project: Some(home.project.id), ..home.actor() };
+    let access = Access::default();
+    let viewer = Viewer { user: home.owner.user.id, administrates: true, access: &access };
+    let shows = |no: usize| match no % 2 {
+        0 => NewContent::Note(format!("note {no}")),
+        _ => NewContent::Button(Button {
+            url: "/x".into(),
+            text: "x".into(),
+            placement: Default::default(),
+            style: Default::default(),
+        }),
+    };
+    let tile = |no: usize| NewTile { look: TileLook::default(), shows: shows(no) };
+    let new = NewDashboard {
+        name: None,
+        description: String::new(),
+        pinned: false,
+        tags: Vec::new(),
+        restriction_level: Restriction::Everyone,
+        look: Default::default(),
+        deleted: false,
+        creation_mode: CreationMode::Default,
+        contents: Contents::Tiles((0..TILES_MAX).map(tile).collect()),
+    };
+    let board = home.catalog.create_dashboard(&actor, viewer, new).await.unwrap();
+    let kept = async || {
+        let count = async |table: &str| {
+            let rows = place.sql(&format!("SELECT CAST(COUNT(*) AS TEXT) FROM {table}")).await;
+            rows[0].parse::<usize>().unwrap()
+        };
+        let (notes, buttons) = (count("dashboard_notes").await, count("dashboard_buttons").await);
+        assert_eq!(count("dashboard_tiles").await, notes + buttons);
+        (notes, buttons)
+    };
+    let half = TILES_MAX / 2;
+    for expected in [(half + 2, half), (half + 3, half - 1)] {
+        place.sql("UPDATE dashboard_tiles SET deleted = TRUE").await;
+        let note = |body: &str| TileChange {
+            content: ContentChange::NewNote(body.into()),
+            ..TileChange::default()
+        };
+        let change =
+            DashboardChange { tiles: vec![note("a"), note("b")], ..DashboardChange::default() };
+        let looked = Looked::default();
+        home.catalog.update_dashboard(&actor, viewer, board, change, &looked).await.unwrap();
+        assert_eq!(kept().await, expected);
+    }
 }
