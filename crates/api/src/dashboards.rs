@@ -120,7 +120,7 @@ async fn create(
     caller.may_create(ObjectKind::Dashboard)?;
     let (fields, create) = body.read_both()?;
     let mut new = fields.validate()?.into_new();
-    let template = create.use_template.given().filter(|name| !name.is_empty());
+    let template = create.use_template.given().filter(|name| !name.trim().is_empty());
     match (template, create.use_dashboard.given()) {
         (Some(_), Some(_)) => {
             let detail = "`use_dashboard` and `use_template` cannot be used together";

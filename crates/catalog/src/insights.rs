@@ -364,7 +364,13 @@ impl Catalog {
         let before = Insight::lock(&mut tx, actor, id).await?;
         let wanted: Option<BTreeSet<DashboardId>> =
             change.dashboards.map(|ids| ids.into_iter().collect());
-        let new = wanted.iter().flatten().filter(|id| !before.dashboards.contains(id));
+        // One that is hidden is not there, whether it shows the insight or not.
+        let is_hidden = |id: &DashboardId| {
+            let place = before.places.iter().find(|place| place.dashboard == *id);
+            place.is_some_and(|place| !place.guard.rights(viewer).can_view())
+        };
+        let is_new = |id: &&DashboardId| !before.dashboards.contains(id) || is_hidden(id);
+        let new = wanted.iter().flatten().filter(is_new);
         check_dashboards(&mut tx, project, viewer, new.copied().collect()).await?;
         let mut changed_at = None;
         let apply = |insight: &mut Insight, now| {

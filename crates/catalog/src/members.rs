@@ -169,6 +169,14 @@ impl Catalog {
             keep_an_owner(&mut tx, actor.organization, &member).await?;
         }
         tx.run("DELETE FROM memberships WHERE id = $1", args![member.id]).await?;
+        // Who comes back is invited anew.
+        tx.run(
+            "DELETE FROM dashboard_collaborators WHERE user_id = $1 AND dashboard_id IN \
+             (SELECT d.id FROM dashboards d JOIN projects p ON p.id = d.project_id \
+             WHERE p.organization_id = $2)",
+            args![member.user.id, actor.organization],
+        )
+        .await?;
         tx.run(
             "UPDATE users SET current_organization_id = NULL, current_project_id = NULL \
              WHERE id = $1 AND current_organization_id = $2",

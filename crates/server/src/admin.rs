@@ -105,7 +105,10 @@ async fn create_key(catalog: &Catalog, given: &ArgMatches) -> Result<()> {
 }
 
 async fn list_keys(catalog: &Catalog, given: &ArgMatches) -> Result<()> {
-    let wanted = given.get_one::<String>("email").map(|email| email.to_lowercase());
+    let wanted = match given.get_one::<String>("email") {
+        Some(_) => Some(user(catalog, given).await?.user.email.to_lowercase()),
+        None => None,
+    };
     let window = Window { limit: KEYS_LISTED_MAX, offset: 0 };
     for (key, email) in catalog.all_keys(window).await? {
         if wanted.as_ref().is_some_and(|wanted| *wanted != email.to_lowercase()) {

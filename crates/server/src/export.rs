@@ -5,7 +5,7 @@
 mod table;
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -72,6 +72,10 @@ pub(crate) fn files(given: &ArgMatches, settings: &Settings) -> Result<()> {
         let files: Vec<_> = found.files.iter().map(file).collect();
         return say(&format!("{}\n", json!({ "position": found.position, "files": files })));
     }
+    if found.files.is_empty() {
+        let project = project(given);
+        eprintln!("hedgerow: project {project} has no files yet; events are in one after a minute");
+    }
     for file in &found.files {
         say(&format!("{}\n", whole(&file.path).display()))?;
     }
@@ -90,20 +94,36 @@ pub(crate) async fn export(given: &ArgMatches, settings: &Settings) -> Result<()
     let catalog = Catalog::join(folder::location(settings, &file), vault, Clock::system())
         .await
         .context("cannot open the catalog")?;
-    let outcome = write(given, &folder, &catalog).await;
+    let output = given.get_one::<String>("output");
+    let outcome = match output.map(|path| make(path)).transpose() {
+        Ok(file) => write(given, &folder, &catalog, file).await.inspect_err(|_| {
+            // Half an export is none, and would be in the way of the next.
+            output.map(fs::remove_file);
+        }),
+        Err(error) => Err(error),
+    };
     catalog.close().await;
     let (events, position) = outcome?;
     eprintln!("hedgerow: exported {events} events, all before position {position} of the journal");
     Ok(())
 }
 
-async fn write(given: &ArgMatches, folder: &Folder, catalog: &Catalog) -> Result<(u64, u64)> {
+/// An export is never written over.
+fn make(path: &str) -> Result<File> {
+    File::create_new(path).with_context(|| format!("cannot make {path}"))
+}
+
+async fn write(
+    given: &ArgMatches,
+    folder: &Folder,
+    catalog: &Catalog,
+    file: Option<File>,
+) -> Result<(u64, u64)> {
     let project = project(given);
+    catalog.project(project).await.with_context(|| format!("there is no project {project}"))?;
     let snapshot = archive(folder)?.snapshot(project);
-    let out: Box<dyn Write + Send> = match given.get_one::<String>("output") {
-        Some(path) => {
-            Box::new(File::create_new(path).with_context(|| format!("cannot make {path}"))?)
-        }
+    let out: Box<dyn Write + Send> = match file {
+        Some(file) => Box::new(file),
         None => Box::new(io::stdout()),
     };
     let out = BufWriter::new(out);

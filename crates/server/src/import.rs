@@ -58,8 +58,8 @@ async fn import(given: &ArgMatches, settings: &Settings, behind: Behind) -> Resu
         .await
         .context("cannot open the catalog")?;
     let row =
-        catalog.project(project).await.with_context(|| format!("there is no project {project}"));
-    let token = row?.api_token;
+        catalog.project(project).await.with_context(|| format!("there is no project {project}"))?;
+    let token = row.api_token;
     let intake = Intake::open(&folder.journal(), &catalog, settings).await?;
     let ingest =
         Ingest::open(&folder.warehouse(), &catalog, intake.journal(), settings, behind).await?;

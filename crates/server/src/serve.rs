@@ -50,7 +50,7 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
     let folder = Folder::own(&settings.data_dir)?;
     let listener = TcpListener::bind(settings.listen)
         .await
-        .with_context(|| format!("cannot listen on {}", settings.listen))?;
+        .with_context(|| format!("cannot listen on {}; --listen takes another", settings.listen))?;
     let vault = folder.vault(settings)?;
     let file = folder.catalog_file();
     let is_new = settings.catalog_url.is_none() && !file.exists();
@@ -62,8 +62,14 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
         Some(prepared) => catalog.bootstrap_prepared(prepared).await?,
         None => catalog.bootstrap(first_start(settings)).await?,
     };
-    if let Some(made) = made {
-        introduce(&made, settings).context("cannot print the first keys")?;
+    match (made, &settings.project_api_key) {
+        (Some(made), _) => introduce(&made, settings).context("cannot print the first keys")?,
+        (None, Some(key)) if catalog.project_by_token(key.0.reveal()).await?.is_none() => {
+            tracing::warn!(
+                "no project has the key of --project-api-key: only a first start takes it"
+            );
+        }
+        (None, _) => {}
     }
     let intake = Intake::open(&folder.journal(), &catalog, settings).await?;
     let ingest =

@@ -84,26 +84,24 @@ async fn create_from_template(
 ) -> Result<Found<Detail>> {
     caller.may_create(ObjectKind::Dashboard)?;
     let (fields, from) = body.read_both()?;
-    let mut new = super::blank();
-    let named = from.use_template.given().filter(|name| !name.is_empty());
-    match (from.template, named) {
+    let named = from.use_template.given().filter(|name| !name.trim().is_empty());
+    let (template, mode) = match (from.template, named) {
         (Patch::Value(template), _) => {
             let mut fields = TemplateFields::read(template)?;
             fields.write(body.written(&[TEMPLATE, "tiles"]))?;
-            fields.validate()?.apply(&mut new);
+            (fields.validate()?, CreationMode::Default)
         }
-        (_, Some(name)) => {
-            // What the request says lies on top of the template.
-            let sent = fields.validate()?;
-            let (description, filters) = (sent.description.clone(), sent.filters.clone());
-            new = sent.into_new();
-            new.creation_mode = CreationMode::Template;
-            built_in(&name)?.apply(&mut new);
-            new.description = description.unwrap_or(new.description);
-            new.look.filters = filters.unwrap_or(new.look.filters);
-        }
+        (_, Some(name)) => (built_in(&name)?, CreationMode::Template),
         (_, None) => return Err(Error::required("template")),
-    }
+    };
+    // What the request says lies on top of the template.
+    let sent = fields.validate()?;
+    let (description, filters) = (sent.description.clone(), sent.filters.clone());
+    let mut new = sent.into_new();
+    new.creation_mode = mode;
+    template.apply(&mut new);
+    new.description = description.unwrap_or(new.description);
+    new.look.filters = filters.unwrap_or(new.look.filters);
     check_names(&app, &caller, &new).await?;
     let id = app.catalog.create_dashboard(&caller.actor(), caller.viewer(), new).await?;
     Ok(Found(shown(&app, &caller, id).await?))

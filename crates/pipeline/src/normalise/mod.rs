@@ -28,7 +28,7 @@ pub use names::Name;
 pub(crate) use names::{groups as group_names, is_illegal, is_noise, name};
 pub use person::{Copied, PersonChanges};
 pub use properties::{Json, Key, Properties};
-pub(crate) use time::parse as parse_time;
+pub use time::parse as parse_time;
 
 /// One event after enrichment, in bytes of JSON.
 const EVENT_BYTES_MAX: usize = 1_000_000;

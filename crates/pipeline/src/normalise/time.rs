@@ -84,7 +84,7 @@ fn epoch(number: f64) -> Option<Timestamp> {
 }
 
 /// Every spelling of a time that SDKs and their users send; without a zone it is UTC.
-pub(crate) fn parse(text: &str) -> Option<Timestamp> {
+pub fn parse(text: &str) -> Option<Timestamp> {
     let text = text.trim();
     if text.bytes().all(|byte| byte.is_ascii_digit()) {
         return match text.len() {

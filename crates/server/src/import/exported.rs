@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pipeline::normalise::parse_time;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
@@ -14,6 +15,8 @@ const WITHOUT_PERSON: [&str; 2] = ["$groupidentify", "$exception"];
 /// Written when a person is made, not by events.
 const CREATOR: &str = "$creator_event_uuid";
 const NO_OBJECT: &str = "its properties are no JSON object";
+/// It would be stored at the moment of the import, and move when it is imported again.
+const NO_TIME: &str = "it has no timestamp that can be read";
 
 type Members<'a> = BTreeMap<String, &'a RawValue>;
 
@@ -37,12 +40,14 @@ pub(super) struct Exported<'a> {
 impl Exported<'_> {
     /// `origin` is different for every event of a file, and the same whenever it is read.
     pub fn to_json(&self, origin: &str) -> Result<String, &'static str> {
+        let time = self.timestamp.as_deref().filter(|text| parse_time(text).is_some());
+        let time = time.ok_or(NO_TIME)?;
         let made = || Uuid::new_v5(&NAMESPACE, origin.as_bytes());
         let event = json!({
             "uuid": self.uuid.unwrap_or_else(made),
             "event": self.event,
             "distinct_id": self.distinct_id,
-            "timestamp": self.timestamp,
+            "timestamp": time,
         });
         let mut text = event.to_string();
         text.truncate(text.len() - 1);

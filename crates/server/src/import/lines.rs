@@ -1,5 +1,6 @@
 //! The lines of a file as events that capture can read.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
@@ -73,7 +74,7 @@ impl Lines {
         let mut line = Vec::new();
         let Some(whole) = self.line(&mut line)? else { return Ok(Next::End) };
         if !whole {
-            return Ok(Next::Refused("it is too long"));
+            return Ok(Next::Refused("it is too long".into()));
         }
         Ok(match event(&line, self.number) {
             Ok(event) => Next::Event(event),
@@ -98,13 +99,22 @@ impl Lines {
     }
 }
 
-fn event(line: &[u8], number: u64) -> Result<String, &'static str> {
+fn event(line: &[u8], number: u64) -> Result<String, Cow<'static, str>> {
     let text = str::from_utf8(line).map_err(|_| "it is no UTF-8")?.trim();
     if text.is_empty() {
-        return Err("it is empty");
+        return Err("it is empty".into());
     }
-    let read: Exported<'_> =
-        serde_json::from_str(text).map_err(|_| "it is no JSON object of an event")?;
+    let read: Exported<'_> = serde_json::from_str(text).map_err(|error| fault(&error))?;
     // The same line of the same file always gets the same uuid.
-    read.to_json(&format!("{number}:{text}"))
+    Ok(read.to_json(&format!("{number}:{text}"))?)
+}
+
+/// Without the place in the line, so that equal reasons are counted together.
+fn fault(error: &serde_json::Error) -> Cow<'static, str> {
+    if !error.is_data() {
+        return "it is no JSON".into();
+    }
+    let text = error.to_string();
+    let text = text.rsplit_once(" at line ").map_or(&*text, |(reason, _)| reason);
+    format!("it is no event: {text}").into()
 }

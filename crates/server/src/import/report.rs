@@ -110,27 +110,27 @@ impl Report {
         if self.resumed_behind > 0 {
             say(&format!("went on behind line {}\n", self.resumed_behind))?;
         }
-        say(&format!("read       {} lines\n", self.lines))?;
+        say(&format!("read       {}\n", counted(self.lines, "line")))?;
         for (why, count) in &self.refused {
-            say(&format!("refused    {count} lines: {why}\n"))?;
+            say(&format!("refused    {}: {why}\n", counted(*count, "line")))?;
         }
         if !self.named.is_empty() {
             let named: Vec<String> = self.named.iter().map(u64::to_string).collect();
             say(&format!("           the first are {}\n", named.join(", ")))?;
         }
         for (reason, count) in &self.dropped {
-            say(&format!("left out   {count} events: {reason}\n"))?;
+            say(&format!("left out   {}: {reason}\n", counted(*count, "event")))?;
         }
         let unused = self.records.saturating_sub(self.events + self.set_aside);
         if unused > 0 {
-            say(&format!("left out   {unused} events that are not stored as such\n"))?;
+            say(&format!("left out   {} not stored as such\n", counted(unused, "event")))?;
         }
         if self.set_aside > 0 {
-            say(&format!("set aside  {} events as dead letters\n", self.set_aside))?;
+            say(&format!("set aside  {} as dead letters\n", counted(self.set_aside, "event")))?;
         }
-        say(&format!("stored     {} events\n", self.new))?;
+        say(&format!("stored     {}\n", counted(self.new, "event")))?;
         let known = self.events.saturating_sub(self.new);
-        say(&format!("known      {known} events that were there already\n"))?;
+        say(&format!("known      {} from before\n", counted(known, "event")))?;
         let refused: u64 = self.refused.values().sum();
         let dropped: u64 = self.dropped.iter().map(|(_, count)| count).sum();
         if self.lines != refused + dropped + self.accepted || self.accepted != self.records {
@@ -142,6 +142,13 @@ impl Report {
                 self.records
             );
         }
+        if self.lines > 0 && self.accepted == 0 {
+            bail!("nothing of the file is an event that can be stored");
+        }
         Ok(())
     }
+}
+
+fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -78,7 +78,7 @@ impl Rows {
         let Some(row) = self.row()? else { return Ok(Next::End) };
         Ok(match self.event(&row) {
             Ok(event) => Next::Event(event),
-            Err(why) => Next::Refused(why),
+            Err(why) => Next::Refused(why.into()),
         })
     }
 

@@ -1,5 +1,6 @@
 //! A file of events, whatever its format.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use anyhow::Result;
@@ -15,7 +16,8 @@ pub(super) enum Source {
 pub(super) enum Next {
     /// As JSON that capture can read.
     Event(String),
-    Refused(&'static str),
+    /// And why.
+    Refused(Cow<'static, str>),
     End,
 }
 

@@ -210,6 +210,9 @@ fn a_hidden_dashboard_is_not_there_for_insights_and_flags(store: Store) {
     let unknown = world.patch(&at, json!({ "dashboards": [open["id"], 999_999] })).expect(400);
     let new = json!({ "name": "n", "dashboards": [secret["id"]] });
     assert_eq!(world.post(INSIGHTS, new).expect(400).json(), unknown.json());
+    // Whether it is on one that is hidden, nobody is told.
+    let both = json!({ "dashboards": [open["id"], secret["id"]] });
+    assert_eq!(world.patch(&at, both).expect(400).json(), unknown.json());
     world.patch(&at, json!({ "dashboards": [] })).expect(200);
     assert_eq!(server.get(&at).json()["dashboards"], json!([secret["id"]]));
 

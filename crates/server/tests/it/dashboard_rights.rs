@@ -236,6 +236,13 @@ fn collaborators_edit_what_others_only_see(store: Store) {
     assert_eq!(named(), 403);
     let log = world.server.get(&format!("{}activity", path(&made))).json();
     assert_eq!(log["results"][0]["detail"]["changes"][0]["field"], "collaborators");
+    // Who leaves and comes back is invited anew.
+    world.server.post(&at, json!({ "user_uuid": world.member })).expect(201);
+    let members = format!("/api/organizations/@current/members/{}/", world.member);
+    world.server.delete(&members).expect(204);
+    assert_eq!(world.server.get(&at).expect(200).json(), json!([]));
+    people::add(&world.server, "member@example.com", 1);
+    assert_eq!(named(), 403);
 }
 
 fn a_copy_gives_no_hold_on_what_it_was_made_of(store: Store) {

@@ -212,8 +212,10 @@ fn templates_fill_a_dashboard(store: Store) {
     }
     let named = create(&server, json!({ "use_template": "DEFAULT_APP", "name": "mine" }));
     assert_eq!(named["name"], "mine");
-    let blank = create(&server, json!({ "use_template": "" }));
-    assert_eq!(blank["creation_mode"], "default");
+    for nothing in ["", "  "] {
+        let blank = create(&server, json!({ "use_template": nothing }));
+        assert_eq!(blank["creation_mode"], "default");
+    }
 }
 
 // contract: management 53-55
@@ -282,9 +284,19 @@ fn a_template_that_is_sent_must_be_one(store: Store) {
     assert_eq!(tiles(&made).len(), 2);
     assert_eq!(tiles(&made)[0]["insight"]["query"], query);
     assert_eq!(tiles(&made)[1]["text"]["body"], "# Notes");
-    let body = json!({ "use_template": "WEBSITE_TRAFFIC", "name": "Mine", "description": "own" });
-    let made = server.post(&send, body).expect(200).json();
-    assert_eq!((&made["name"], &made["description"]), (&json!("Mine"), &json!("own")));
+    // What a request says of the dashboard itself lies on top.
+    for from in [json!({ "use_template": "WEBSITE_TRAFFIC" }), json!({ "template": template })] {
+        let own = json!({ "name": "Mine", "description": "own", "pinned": true, "tags": ["q"],
+            "restriction_level": 37, "filters": { "date_from": "-3d" } });
+        let mut body = own.clone();
+        body.as_object_mut().unwrap().extend(from.as_object().unwrap().clone());
+        let made = server.post(&send, body).expect(200).json();
+        for (field, value) in own.as_object().unwrap().iter().filter(|(field, _)| *field != "tags")
+        {
+            assert_eq!(made[field], *value, "{field} of {from}");
+        }
+        assert!(made["tags"].as_array().unwrap().contains(&json!("q")), "{}", made["tags"]);
+    }
 }
 
 // contract: management 25, 26

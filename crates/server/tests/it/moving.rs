@@ -96,21 +96,35 @@ fn an_export_becomes_the_same_events_elsewhere_once(store: Store) {
     assert!(text.contains(r#""price":1.5"#));
     // An export is never written over.
     assert!(!place.run(&["export", "--output", file.to_str().unwrap()]).0);
+    // Nor is half of one left behind.
+    let none = place.folder.path().join("none.jsonl");
+    let unknown = place.run(&["export", "--project", "7", "--output", none.to_str().unwrap()]);
+    assert!(!unknown.0 && unknown.2.contains("there is no project 7"), "{unknown:?}");
+    assert!(!none.exists());
 
     let other = fresh(store);
     let compressed = other.folder.path().join("events.jsonl.gz");
     let gz = fs::File::create(&compressed).unwrap();
     let mut gz = flate2::write::GzEncoder::new(gz, flate2::Compression::fast());
     gz.write_all(text.as_bytes()).unwrap();
-    gz.write_all(b"\nnonsense\n{\"event\":\"x\",\"distinct_id\":\"\"}\n").unwrap();
+    let others = [
+        "",
+        "nonsense",
+        r#"{"event":"x"}"#,
+        r#"{"event":"x","distinct_id":"a","timestamp":"soon"}"#,
+        r#"{"event":"x","distinct_id":"","timestamp":"2026-01-02T03:04:05Z"}"#,
+    ];
+    gz.write_all((others.join("\n") + "\n").as_bytes()).unwrap();
     gz.finish().unwrap();
     let report = import(&other, &compressed);
     for expected in [
-        "read       63 lines",
-        "refused    1 lines: it is empty",
-        "refused    1 lines: it is no JSON object of an event",
-        "the first are 61, 62",
-        "left out   1 events: missing_distinct_id",
+        "read       65 lines",
+        "refused    1 line: it is empty",
+        "refused    1 line: it is no JSON\n",
+        "refused    1 line: it is no event: missing field `distinct_id`",
+        "refused    1 line: it has no timestamp that can be read",
+        "the first are 61, 62, 63, 64",
+        "left out   1 event: missing_distinct_id",
         "stored     60 events",
         "known      0 events",
     ] {
@@ -187,7 +201,7 @@ fn an_import_that_is_killed_goes_on(store: Store) {
     let mut text = String::new();
     for number in 0..20_000 {
         // Without uuids, so that the same line must get the same one again.
-        let line = json!({ "event": "a", "distinct_id": format!("d{}", number % 50), "properties": { "n": number } });
+        let line = json!({ "event": "a", "distinct_id": format!("d{}", number % 50), "timestamp": "2026-01-02T03:04:05Z", "properties": { "n": number } });
         text.push_str(&format!("{line}\n"));
     }
     fs::write(&file, &text).unwrap();

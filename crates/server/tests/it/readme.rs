@@ -73,7 +73,7 @@ impl Newcomer {
             "mjs" => {
                 let mut node = self.program("node".as_ref(), &test_deps());
                 node.arg("--input-type=module");
-                (node, format!("{text}\nawait posthog.shutdown()"))
+                (node, text)
             }
             "html" => (self.browser("snippet", &text), String::new()),
             "js" => {
