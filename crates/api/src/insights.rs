@@ -172,6 +172,7 @@ async fn read(
         }
         None => How::new(refresh, seen).overridden(on_top),
     };
+    let how = how.of(ObjectKind::Insight, insight.id.0);
     let asked = answer::question(insight);
     let answer = match how.refresh {
         // Whoever only looks at it must see it, whatever it asks.

@@ -71,6 +71,7 @@ impl Question {
             variables: self.variables_override.unwrap_or_default(),
             rows: None,
             seen,
+            of: Vec::new(),
         })
     }
 }
@@ -109,8 +110,8 @@ async fn read(
     query: Query<StatusQuery>,
     app: App,
 ) -> Result<Told> {
-    let project = caller.project.id;
-    let running = app.queries.status(project, &id.0).ok_or_else(Error::not_found)?;
+    let found = app.queries.status(caller.project.id, &id.0, &caller.sights()).await?;
+    let running = found.ok_or_else(Error::not_found)?;
     let shows = query.show_progress.as_deref() == Some("true");
     let status = match &running.status {
         QueryStatus::Going => StatusCode::ACCEPTED,

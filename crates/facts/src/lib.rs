@@ -14,11 +14,12 @@ mod error;
 mod filters;
 mod groups;
 mod matcher;
-mod packed;
 mod people;
+mod profiles;
 mod selectors;
 mod sessions;
 mod set;
+mod slab;
 mod world;
 
 pub use actions::ActionTest;

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
-use warehouse::{ABSENT, Column, Interner, Value};
+use warehouse::{ABSENT, Column, Interner, with_value};
 
-use crate::packed::{Packed, Packing, SAMPLE_BYTES, Unpacking};
+use crate::profiles::Profiles;
+use crate::slab::Slab;
 
 /// Bytes of the columns that are kept, about.
 const COLUMNS_BYTES_MAX: usize = 48 << 20;
@@ -16,8 +17,10 @@ const COLUMNS_BYTES_MAX: usize = 48 << 20;
 const SLOT_BYTES: usize = 256;
 /// In `actors`, an id without a person.
 const NOBODY: u32 = u32::MAX;
-/// Persons whose properties are kept as they are; with more, all are packed.
-const PLAIN_MAX: usize = 512;
+/// Values of a column that may be nobody's, beside as many as there are persons.
+const UNUSED_MAX: usize = 512;
+/// Before the text of an id that is known.
+const KNOWN: u8 = b'=';
 
 /// A person as stored, without its properties.
 #[derive(Clone, Copy, Debug)]
@@ -27,13 +30,6 @@ pub struct PersonFacts {
     pub is_identified: bool,
 }
 
-#[derive(Debug)]
-struct Known {
-    facts: PersonFacts,
-    /// A JSON object.
-    properties: Packed,
-}
-
 /// Everybody of a project. An *actor* is who counts once: a person, by its number, or a distinct
 /// id that has none, numbered behind all persons.
 #[derive(Debug)]
@@ -41,10 +37,10 @@ pub struct People {
     project: ProjectId,
     /// Person numbers by distinct number.
     owners: Vec<u32>,
-    texts: Vec<Option<Arc<str>>>,
-    persons: Vec<Option<Arc<Known>>>,
-    /// None while there are few.
-    packing: Option<Packing>,
+    /// By distinct number.
+    texts: Slab,
+    persons: Vec<Option<PersonFacts>>,
+    profiles: Profiles,
     columns: Mutex<HashMap<String, Slot>>,
 }
 
@@ -62,22 +58,29 @@ struct Kept {
 
 impl Clone for People {
     fn clone(&self) -> Self {
-        let Self { project, owners, texts, persons, packing, columns: _ } = self;
+        let Self { project, owners, texts, persons, profiles, columns: _ } = self;
         let (owners, texts, persons) = (owners.clone(), texts.clone(), persons.clone());
+        let profiles = profiles.clone();
         // Reading one takes a while, and whoever copies people holds up others: then without it.
         let copy = |(name, slot): (&String, &Slot)| {
             let kept = slot.try_lock().ok()?.clone()?;
             Some((name.clone(), Arc::new(Mutex::new(Some(kept)))))
         };
         let columns = Mutex::new(self.lock_columns().iter().filter_map(copy).collect());
-        Self { project: *project, owners, texts, persons, packing: packing.clone(), columns }
+        Self { project: *project, owners, texts, persons, profiles, columns }
     }
 }
 
 impl People {
     pub fn new(project: ProjectId) -> Self {
-        let columns = Mutex::default();
-        Self { project, owners: vec![], texts: vec![], persons: vec![], packing: None, columns }
+        Self {
+            project,
+            owners: Vec::new(),
+            texts: Slab::default(),
+            persons: Vec::new(),
+            profiles: Profiles::default(),
+            columns: Mutex::default(),
+        }
     }
 
     /// Who counts for this distinct id; always less than [`People::actors_max`].
@@ -97,7 +100,7 @@ impl People {
 
     /// None for an actor without a profile.
     pub fn person(&self, actor: u32) -> Option<&PersonFacts> {
-        Some(&self.persons.get(actor as usize)?.as_ref()?.facts)
+        self.persons.get(actor as usize)?.as_ref()
     }
 
     /// What an actor is called, with a profile or without one.
@@ -106,20 +109,25 @@ impl People {
             return person.uuid;
         }
         let id = (actor as usize).checked_sub(self.persons.len());
-        let text = id.and_then(|id| self.texts.get(id)?.as_deref());
+        let text = id.and_then(|id| self.text(id));
         person_uuid(self.project, text.unwrap_or_default())
     }
 
     /// Persons by their numbers.
     pub fn persons(&self) -> impl Iterator<Item = (u32, &PersonFacts)> {
         let all = self.persons.iter().enumerate();
-        all.filter_map(|(no, person)| Some((no as u32, &person.as_ref()?.facts)))
+        all.filter_map(|(no, person)| Some((no as u32, person.as_ref()?)))
     }
 
     /// Distinct ids by their numbers, each with its text and actor.
     pub fn ids(&self) -> impl Iterator<Item = (u32, &str, u32)> {
-        let all = self.texts.iter().enumerate();
-        all.filter_map(|(no, text)| Some((no as u32, text.as_deref()?, self.actor(no as u32))))
+        let all = 0..self.owners.len() as u32;
+        all.filter_map(|no| Some((no, self.text(no as usize)?, self.actor(no))))
+    }
+
+    fn text(&self, distinct_no: usize) -> Option<&str> {
+        let text = self.texts.get(distinct_no).strip_prefix(&[KNOWN])?;
+        std::str::from_utf8(text).ok()
     }
 
     /// Numbers of the distinct ids of some actors.
@@ -128,14 +136,8 @@ impl People {
     }
 
     /// Calls `each` with the JSON of every actor's properties, none for those without a profile.
-    pub fn properties(&self, actors: &[u32], mut each: impl FnMut(Option<&str>)) {
-        // Without memory for a reader nobody has properties.
-        let mut unpacking = Unpacking::of(self.packing.as_ref()).ok();
-        for actor in actors {
-            let person = self.persons.get(*actor as usize).and_then(Option::as_ref);
-            let text = unpacking.as_mut().zip(person);
-            each(text.and_then(|(unpacking, person)| unpacking.text(&person.properties)));
-        }
+    pub fn properties(&self, actors: &[u32], each: impl FnMut(Option<&str>)) {
+        self.profiles.texts(actors, each);
     }
 
     /// A property by person number.
@@ -159,20 +161,8 @@ impl People {
     }
 
     fn read_column(&self, name: &str) -> Kept {
-        let (mut interner, mut codes) =
-            (Interner::default(), Vec::with_capacity(self.persons.len()));
-        let all: Vec<u32> = (0..self.persons.len() as u32).collect();
-        self.properties(&all, |json| {
-            let mut code = ABSENT;
-            let each = |member: &str, value: Value<'_>| {
-                if member == name {
-                    code = interner.intern(value);
-                }
-            };
-            // The catalog wrote it; what cannot be read has no properties.
-            let read = json.is_some_and(|json| warehouse::members(json, each).is_ok());
-            codes.push(if read { code } else { ABSENT });
-        });
+        let mut interner = Interner::default();
+        let codes = self.profiles.column(name, self.persons.len(), &mut interner);
         Kept { codes, interner, shown: None }
     }
 
@@ -186,50 +176,19 @@ impl People {
         if self.persons.len() <= at {
             self.persons.resize(at + 1, None);
         }
-        let properties = match &self.packing {
-            Some(packing) => packing.pack(properties),
-            None => Packed::Plain(properties.into()),
-        };
-        self.persons[at] = Some(Arc::new(Known { facts, properties }));
+        self.persons[at] = Some(facts);
+        self.profiles.set(at, properties);
         self.columns.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
-        if self.packing.is_none() && self.persons.len() > PLAIN_MAX {
-            self.pack();
-        }
-    }
-
-    /// Packs everybody like the first ones.
-    fn pack(&mut self) {
-        let plain = |person: &Arc<Known>| match &person.properties {
-            Packed::Plain(text) => Some(text.clone()),
-            Packed::Small { .. } => None,
-        };
-        let texts = || self.persons.iter().flatten().filter_map(plain);
-        let mut sample = Vec::new();
-        for text in texts().filter(|text| text.len() <= SAMPLE_BYTES / 4) {
-            if sample.len() + text.len() <= SAMPLE_BYTES {
-                sample.extend_from_slice(text.as_bytes());
-            }
-        }
-        // Without memory for it they stay as they are.
-        let Ok(packing) = Packing::like(&sample) else { return };
-        for person in self.persons.iter_mut().flatten() {
-            if let Some(text) = plain(person) {
-                let properties = packing.pack(&text);
-                *person = Arc::new(Known { facts: person.facts, properties });
-            }
-        }
-        self.packing = Some(packing);
     }
 
     pub fn set_id(&mut self, no: DistinctNo, text: &str, person: Option<PersonNo>) {
         let at = no.0 as usize;
         if self.owners.len() <= at {
             self.owners.resize(at + 1, NOBODY);
-            self.texts.resize(at + 1, None);
         }
         self.owners[at] = person.map_or(NOBODY, |person| person.0);
-        if self.texts[at].as_deref() != Some(text) {
-            self.texts[at] = Some(text.into());
+        if self.text(at) != Some(text) {
+            self.texts.set(at, &[&[KNOWN], text.as_bytes()].concat());
         }
     }
 
@@ -251,6 +210,7 @@ impl People {
         for gone in moved.chain(&changes.deleted) {
             if let Some(person) = self.persons.get_mut(gone.0 as usize) {
                 *person = None;
+                self.profiles.remove(gone.0 as usize);
             }
         }
         let mut columns = std::mem::take(&mut *self.lock_columns());
@@ -275,7 +235,7 @@ impl People {
                 .iter()
                 .for_each(|person| kept.set(person.no, person.properties.get(name)));
             // Values that nobody has any more take memory, too.
-            kept.interner.dictionary.len() <= 2 * self.persons.len() + PLAIN_MAX
+            kept.interner.dictionary.len() <= 2 * self.persons.len() + UNUSED_MAX
         });
         *self.lock_columns() = columns;
     }
@@ -294,10 +254,8 @@ impl Kept {
         self.shown = None;
         self.codes[at] = ABSENT;
         if let Some(value) = value {
-            let member = format!("{{\"p\":{value}}}");
-            let each = |_: &str, value: Value<'_>| self.codes[at] = self.interner.intern(value);
-            // It is written by the line above.
-            let _ = warehouse::members(&member, each);
+            let code = with_value(&value.to_string(), |value| self.interner.intern(value));
+            self.codes[at] = code.unwrap_or(ABSENT);
         }
     }
 
@@ -347,11 +305,9 @@ mod tests {
     }
 
     #[test]
-    fn properties_of_many_are_small_and_come_back_as_they_were() {
+    fn properties_of_many_come_back_as_they_were() {
         let mut people = People::new(ProjectId(1));
         people.change(&changes((0..2_000).map(|no| person(no, "free"))));
-        let last = people.persons[1_999].as_ref().unwrap();
-        assert!(matches!(&last.properties, Packed::Small { bytes, .. } if bytes.len() < 60));
         let mut seen = Vec::new();
         people.properties(&[7, 1_999, 2_000], |text| seen.push(text.map(str::to_owned)));
         let text = |no| Some(serde_json::to_string(&person(no, "free").properties).unwrap());

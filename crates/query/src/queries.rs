@@ -5,13 +5,14 @@ mod answer;
 mod background;
 mod cache;
 mod cohorts;
+mod seen;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use catalog::{Catalog, InsightName, ProjectRow};
+use catalog::{Catalog, ProjectRow};
 use facts::World;
 use insights::Hogql;
 use model::{ActionId, ObjectKind, ProjectId, Sights};
@@ -24,6 +25,7 @@ use background::Background;
 pub use background::{QueryStatus, Running};
 use cache::Cache;
 pub use cohorts::check_behaviour;
+use seen::Named;
 
 use crate::question::{Overrides, Question, Unwrapped, read_filters, unwrap};
 use crate::reads::{Turns, beside};
@@ -100,12 +102,14 @@ pub struct Asked {
     pub rows: Option<u64>,
     /// What the asker sees of saved insights and actions.
     pub seen: Sights,
+    /// Whose question it is: an insight's, maybe as a dashboard shows it.
+    pub of: Vec<(ObjectKind, i64)>,
 }
 
 impl Asked {
     pub fn new(query: Json, refresh: Refresh, seen: Sights) -> Self {
-        let (filters, variables) = (Vec::new(), Map::new());
-        Self { query, refresh, id: None, filters, variables, rows: None, seen }
+        let (filters, variables, of) = (Vec::new(), Map::new(), Vec::new());
+        Self { query, refresh, id: None, filters, variables, rows: None, seen, of }
     }
 }
 
@@ -144,6 +148,8 @@ struct Ready {
     key: String,
     /// Actions that the asker does not see: for them, they are gone.
     hidden: BTreeSet<ActionId>,
+    /// What the asker sees.
+    named: Named,
 }
 
 impl Queries {
@@ -156,52 +162,6 @@ impl Queries {
             turns: Turns::new(limits.at_once, limits.wait),
             limits,
         }))
-    }
-
-    /// Refuses a question that is to be kept and names what its author does not see: whoever
-    /// looks at it later may see more. What is missing may come yet. One that names itself, the
-    /// insight of the short id `own`, directly or by others, has no answer; what is kept already is
-    /// not asked for that.
-    pub async fn check_seen(
-        &self,
-        project: ProjectId,
-        query: &Json,
-        seen: &Sights,
-        own: Option<&str>,
-    ) -> Result<()> {
-        let circular = || Error::Parse(ONLY_ITSELF.into());
-        let mut query = query.clone();
-        for _ in 0..SAVED_MAX {
-            let short = match unwrap(&query)? {
-                Unwrapped::Query(fields) => {
-                    // Of kinds that are not built nothing is known.
-                    let Ok(question) = Question::parse(fields) else { return Ok(()) };
-                    return match self.0.hidden(project, &question, seen).await?.first() {
-                        None => Ok(()),
-                        Some(id) => Err(Error::Refused(format!("There is no action {id}."))),
-                    };
-                }
-                Unwrapped::Saved(short) if Some(short) == own => return Err(circular()),
-                Unwrapped::Saved(short) => short.to_owned(),
-            };
-            query = match self.0.saved(project, short, seen).await {
-                Ok(found) => found,
-                Err(Saved::Missing | Saved::Empty) => return Ok(()),
-                Err(why @ (Saved::Hidden | Saved::Failed(_))) => return Err(why.into()),
-            };
-        }
-        // As many as are followed when it is asked.
-        own.map_or(Ok(()), |_| Err(circular()))
-    }
-
-    /// Whether somebody sees all that a stored question names. One that cannot be read names
-    /// nothing.
-    pub async fn is_seen(&self, project: ProjectId, query: &Json, seen: &Sights) -> Result<bool> {
-        match self.check_seen(project, query, seen, None).await {
-            Ok(()) | Err(Error::Parse(_)) => Ok(true),
-            Err(Error::Refused(_)) => Ok(false),
-            Err(other) => Err(other),
-        }
     }
 
     pub async fn ask(&self, project: &ProjectRow, asked: Asked) -> Result<Reply> {
@@ -236,7 +196,8 @@ impl Queries {
     async fn wait(&self, project: &ProjectRow, ready: Ready, id: Option<String>) -> Result<Reply> {
         let cancel = Cancel::default();
         let now = self.0.catalog.clock().now();
-        let listed = self.0.background.list(project.id, id, now, cancel.clone());
+        let named = ready.named.clone();
+        let listed = self.0.background.list(project.id, id, now, (cancel.clone(), named));
         let answer = self.0.compute(project, &ready, &cancel).await?;
         drop(listed);
         Ok(Reply::Answer { answer, is_cached: false, running: None })
@@ -245,16 +206,23 @@ impl Queries {
     fn start(&self, project: &ProjectRow, ready: Ready, id: Option<String>) -> Result<Running> {
         let (inner, row) = (self.0.clone(), project.clone());
         let now = inner.catalog.clock().now();
-        let inner_again = inner.clone();
-        inner.background.start(project.id, id, now, move |cancel| async move {
+        let (inner_again, named) = (inner.clone(), ready.named.clone());
+        inner.background.start(project.id, id, now, named, move |cancel| async move {
             let answer = inner_again.compute(&row, &ready, &cancel).await;
             (answer, inner_again.catalog.clock().now())
         })
     }
 
-    /// How a run goes that was started earlier.
-    pub fn status(&self, project: ProjectId, id: &str) -> Option<Running> {
-        self.0.background.get(project, id, self.0.catalog.clock().now())
+    /// How a run goes that was started earlier, for whoever sees all that it was asked for.
+    pub async fn status(
+        &self,
+        project: ProjectId,
+        id: &str,
+        seen: &Sights,
+    ) -> Result<Option<Running>> {
+        let found = self.0.background.get(project, id, self.0.catalog.clock().now());
+        let Some((running, named)) = found else { return Ok(None) };
+        Ok(named.is_seen(&self.0.catalog, project, seen).await?.then_some(running))
     }
 
     /// Stops a run, if there is one of this name.
@@ -301,6 +269,7 @@ impl Inner {
     async fn read(&self, project: &ProjectRow, asked: &Asked) -> Result<Ready> {
         let mut query = asked.query.clone();
         let mut fields = None;
+        let mut named = Named::new(&asked.of);
         for _ in 0..SAVED_MAX {
             let saved = match unwrap(&query)? {
                 Unwrapped::Query(found) => {
@@ -309,7 +278,9 @@ impl Inner {
                 }
                 Unwrapped::Saved(short) => short.to_owned(),
             };
-            query = self.saved(project.id, saved, &asked.seen).await?;
+            let (insight, found) = self.saved(project.id, saved, &asked.seen).await?;
+            named.add(ObjectKind::Insight, insight.0);
+            query = found;
         }
         let fields = fields.ok_or_else(|| Error::Parse(ONLY_ITSELF.into()))?;
         let overrides = Overrides::new(asked.filters.clone(), asked.variables.clone());
@@ -323,6 +294,8 @@ impl Inner {
             layers.iter().for_each(|layer| insight.apply_filters(layer));
         }
         let hidden = self.hidden(project.id, &question, &asked.seen).await?;
+        let shown = question.actions().into_iter().filter(|id| !hidden.contains(id));
+        shown.for_each(|id| named.add(ObjectKind::Action, id.0));
         let query = Json::Object(fields);
         let parts = serde_json::json!([
             project.id,
@@ -338,38 +311,7 @@ impl Inner {
         ]);
         let hash = Sha256::digest(parts.to_string());
         let key = hash.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>();
-        Ok(Ready { question, overrides, query, key: format!("cache_{key}"), hidden })
-    }
-
-    /// The actions that a question names and the asker does not see.
-    async fn hidden(
-        &self,
-        project: ProjectId,
-        question: &Question,
-        seen: &Sights,
-    ) -> Result<BTreeSet<ActionId>> {
-        let named: Vec<i64> = question.actions().into_iter().map(|id| id.0).collect();
-        let hidden = self.catalog.hidden(project, ObjectKind::Action, &named, seen).await?;
-        Ok(hidden.into_iter().map(ActionId).collect())
-    }
-
-    async fn saved(
-        &self,
-        project: ProjectId,
-        short: String,
-        seen: &Sights,
-    ) -> std::result::Result<Json, Saved> {
-        let name = InsightName::Short(short);
-        let insight = match self.catalog.insight(project, &name, None, catalog::Among::Live).await {
-            Ok(insight) => insight,
-            Err(catalog::Error::NotFound) => return Err(Saved::Missing),
-            Err(error) => return Err(Saved::Failed(error.into())),
-        };
-        let author = insight.created_by.map(|author| author.id);
-        if !seen.of(ObjectKind::Insight).holds(insight.id.0, author) {
-            return Err(Saved::Hidden);
-        }
-        insight.query.map(|query| Json::Object(query.into_fields())).ok_or(Saved::Empty)
+        Ok(Ready { question, overrides, query, key: format!("cache_{key}"), hidden, named })
     }
 
     async fn compute(
@@ -466,26 +408,5 @@ impl Inner {
             return Err(Error::Cancelled);
         }
         Ok(found?)
-    }
-}
-
-/// Why a saved insight does not answer.
-enum Saved {
-    Missing,
-    Hidden,
-    Empty,
-    Failed(Error),
-}
-
-impl From<Saved> for Error {
-    fn from(why: Saved) -> Self {
-        match why {
-            // That it is hidden is not told.
-            Saved::Missing | Saved::Hidden => {
-                Self::Refused("There is no insight with this short id.".into())
-            }
-            Saved::Empty => Self::Refused("It asks nothing.".into()),
-            Saved::Failed(error) => error,
-        }
     }
 }

@@ -18,8 +18,9 @@ use warehouse::{Numbers, Predicate, Snapshot, Warehouse};
 
 use crate::Result;
 
-/// Rows that are read from the catalog in one go.
-const SCAN_ROWS: i64 = 4_096;
+/// Rows that are read from the catalog in one go. Each connection keeps the memory of as many, and
+/// persons take a few kilobytes.
+const SCAN_ROWS: i64 = 512;
 /// Projects that are remembered.
 const PROJECTS_MAX: usize = 16;
 /// Changes of persons, ids and groups that wait until somebody asks; with more, all is read again.

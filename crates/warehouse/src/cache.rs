@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use parquet::bloom_filter::Sbbf;
-use quick_cache::Weighter;
-use quick_cache::sync;
+use quick_cache::sync::{self, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use crate::Result;
 use crate::dictionary::Dictionary;
@@ -59,10 +59,17 @@ impl std::fmt::Debug for Cache {
 
 /// How many entries the cache prepares for; it takes more if they are small.
 const ENTRIES: usize = 4_096;
+/// Parts have their own room each, which is little for dictionaries of megabytes, and the more
+/// processors there are, the less: a part that is full throws out what there is room for elsewhere.
+const PARTS: usize = 1;
 
 impl Cache {
     pub fn new(bytes_max: u64) -> Cache {
-        Cache(sync::Cache::with_weighter(ENTRIES, bytes_max, Bytes))
+        let mut options = OptionsBuilder::new();
+        options.shards(PARTS).estimated_items_capacity(ENTRIES).weight_capacity(bytes_max);
+        let options = options.build().expect("what is needed is set");
+        let (hashes, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
+        Cache(sync::Cache::with_options(options, Bytes, hashes, lifecycle))
     }
 
     pub fn get(

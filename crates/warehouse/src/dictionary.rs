@@ -154,6 +154,11 @@ impl Interner {
     }
 
     /// The code of a value that is here already.
+    pub fn find(&self, value: Value<'_>) -> Option<u32> {
+        self.find_hashed(self.hashing.hash(value), value)
+    }
+
+    /// The same with its hash.
     pub fn find_hashed(&self, hash: u64, value: Value<'_>) -> Option<u32> {
         let part = hash as u32;
         let is_it = |known: &(u32, u32)| known.0 == part && self.dictionary.is(known.1, value);

@@ -16,7 +16,7 @@ pub fn members(object: &str, mut each: impl FnMut(&str, Value<'_>)) -> Result<()
 }
 
 /// Gives the value that a JSON text stands for to `then`; `None` for an empty text.
-pub(crate) fn with_value<T>(json: &str, then: impl FnOnce(Value<'_>) -> T) -> Option<T> {
+pub fn with_value<T>(json: &str, then: impl FnOnce(Value<'_>) -> T) -> Option<T> {
     if let Some(value) = read(json) {
         return Some(then(value));
     }

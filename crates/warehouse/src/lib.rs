@@ -92,7 +92,7 @@ pub use dictionary::{ABSENT, Column, Dictionary, Hashing, Interner};
 pub use error::{Error, Result};
 pub use faults::{Faults, Step};
 pub use filter::{Filter, Key, Predicate, Test};
-pub use json::members;
+pub use json::{members, with_value};
 pub use list::{Cursor, Listing, Order, Window};
 pub use manifest::Selection;
 /// A set of the numbers of distinct ids.

@@ -2,8 +2,8 @@
 
 use catalog::{DashboardView, ProjectRow};
 use model::{
-    AccessLevel, Button, ButtonId, DashboardHead, DashboardId, Insight, Note, Privilege,
-    Restriction, Rights, Shows, Sights, Tile, TileId, TileLook, Timestamp, Viewer,
+    AccessLevel, Button, ButtonId, DashboardHead, DashboardId, Insight, Note, ObjectKind,
+    Privilege, Restriction, Rights, Shows, Sights, Tile, TileId, TileLook, Timestamp, Viewer,
 };
 use query::Refresh;
 use schemars::JsonSchema;
@@ -201,10 +201,11 @@ impl Detail {
         seen: Sights,
     ) {
         let (filters, variables) = (self.filters.clone(), self.variables.clone());
+        let board = self.listed.head.id.0;
         let asked = self.tiles.iter_mut().filter_map(|tile| {
             let own = Some(&tile.look.filters_overrides);
             let how = How::on_tile(refresh, &filters, variables.as_ref(), own, seen.clone());
-            Some((tile.insight.as_mut()?, how))
+            Some((tile.insight.as_mut()?, how.of(ObjectKind::Dashboard, board)))
         });
         let asked = asked.collect();
         answer_all(app, project, asked).await;

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use catalog::{Among, ProjectRow};
 use futures_util::{StreamExt as _, stream};
-use model::{DashboardId, DashboardLook, Insight, InsightId, ProjectId, Sights, Timestamp};
+use model::{
+    DashboardId, DashboardLook, Insight, InsightId, ObjectKind, ProjectId, Sights, Timestamp,
+};
 use query::{Asked, Refresh, Reply, query_of};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -28,11 +30,19 @@ pub(crate) struct How {
     variables: Map<String, Value>,
     /// What a question may name.
     seen: Sights,
+    /// Whose question it is.
+    of: Vec<(ObjectKind, i64)>,
 }
 
 impl How {
     pub(crate) fn new(refresh: Refresh, seen: Sights) -> Self {
-        Self { refresh, filters: Vec::new(), variables: Map::new(), seen }
+        Self { refresh, filters: Vec::new(), variables: Map::new(), seen, of: Vec::new() }
+    }
+
+    /// Whoever looks at the run later must see this, too.
+    pub(crate) fn of(mut self, kind: ObjectKind, id: i64) -> Self {
+        self.of.push((kind, id));
+        self
     }
 
     /// With what a request puts on top.
@@ -52,7 +62,7 @@ impl How {
     ) -> Self {
         let filters = std::iter::once(dashboard).chain(tile).cloned().collect();
         let variables = variables.cloned().unwrap_or_default();
-        Self { refresh, filters, variables, seen }
+        Self { refresh, filters, variables, seen, of: Vec::new() }
     }
 }
 
@@ -80,6 +90,7 @@ impl Overrides {
 
 /// What a dashboard puts on top of the insights that are on it.
 pub(crate) struct OnTop {
+    on: DashboardId,
     look: DashboardLook,
     tiles: HashMap<InsightId, Map<String, Value>>,
 }
@@ -87,7 +98,7 @@ pub(crate) struct OnTop {
 impl OnTop {
     pub(crate) async fn of(app: &AppState, project: ProjectId, on: DashboardId) -> Result<Self> {
         let look = app.catalog.dashboard(project, on, None, Among::Live).await?.look;
-        Ok(Self { look, tiles: app.catalog.tile_filters(on).await? })
+        Ok(Self { on, look, tiles: app.catalog.tile_filters(on).await? })
     }
 
     /// What a request says stands in for what the dashboard does.
@@ -100,7 +111,8 @@ impl OnTop {
     pub(crate) fn how(&self, refresh: Refresh, insight: InsightId, seen: Sights) -> How {
         let DashboardLook { filters, variables, .. } = &self.look;
         let own = self.tiles.get(&insight);
-        How::on_tile(refresh, filters, variables.as_ref(), own, seen)
+        let how = How::on_tile(refresh, filters, variables.as_ref(), own, seen);
+        how.of(ObjectKind::Dashboard, self.on.0)
     }
 }
 
@@ -153,6 +165,7 @@ impl InsightAnswer {
         let mut asked = Asked::new(query, how.refresh, how.seen.clone());
         asked.filters = how.filters.clone();
         asked.variables = how.variables.clone();
+        asked.of = how.of.clone();
         let reply = app.queries.ask(project, asked).await?;
         Ok(match reply {
             Reply::Answer { answer, is_cached, running } => Self {
@@ -213,8 +226,11 @@ pub(crate) async fn answer_all(
     project: &ProjectRow,
     mut asked: Vec<(&mut ShownInsight, How)>,
 ) {
-    let questions: Vec<(query::Result<Option<Value>>, How)> =
-        asked.iter().map(|(shown, how)| (question(shown.insight()), how.clone())).collect();
+    let own = |(shown, how): &(&mut ShownInsight, How)| {
+        let insight = shown.insight();
+        (question(insight), how.clone().of(ObjectKind::Insight, insight.id.0))
+    };
+    let questions: Vec<(query::Result<Option<Value>>, How)> = asked.iter().map(own).collect();
     let answers = stream::iter(questions).map(|(query, how)| {
         let (app, project) = (app.clone(), project.clone());
         async move { InsightAnswer::or_why(&app, &project, query, &how).await }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 
+use super::seen::Named;
 use super::{Answer, Cancel};
 use crate::{Error, Result};
 
@@ -42,6 +43,7 @@ pub struct Running {
 struct Entry {
     running: Running,
     cancel: Cancel,
+    named: Named,
 }
 
 type Entries = HashMap<(ProjectId, String), Entry>;
@@ -75,7 +77,7 @@ impl Background {
         project: ProjectId,
         id: Option<String>,
         now: Timestamp,
-        cancel: Cancel,
+        (cancel, named): (Cancel, Named),
     ) -> Listed {
         let Some(id) = id else { return Listed(None) };
         let mut entries = self.lock();
@@ -90,7 +92,7 @@ impl Background {
             ended_at: None,
             expires_at: now.plus_seconds(KEPT_SECONDS),
         };
-        entries.insert((project, id.clone()), Entry { running, cancel });
+        entries.insert((project, id.clone()), Entry { running, cancel, named });
         Listed(Some((self.clone(), project, id)))
     }
 
@@ -99,6 +101,7 @@ impl Background {
         project: ProjectId,
         id: Option<String>,
         now: Timestamp,
+        named: Named,
         run: impl FnOnce(Cancel) -> F,
     ) -> Result<Running>
     where
@@ -122,7 +125,7 @@ impl Background {
         if entries.len() >= KEPT_MAX {
             return Err(Error::Busy);
         }
-        let entry = Entry { running: running.clone(), cancel: cancel.clone() };
+        let entry = Entry { running: running.clone(), cancel: cancel.clone(), named };
         if let Some(replaced) = entries.insert((project, id.clone()), entry) {
             replaced.cancel.now();
         }
@@ -167,10 +170,11 @@ impl Background {
         }
     }
 
-    pub fn get(&self, project: ProjectId, id: &str, now: Timestamp) -> Option<Running> {
+    /// A run, and what whoever looks at it must see.
+    pub fn get(&self, project: ProjectId, id: &str, now: Timestamp) -> Option<(Running, Named)> {
         let entries = self.lock();
-        let entry = entries.get(&(project, id.to_owned()))?;
-        (entry.running.expires_at > now).then(|| entry.running.clone())
+        let Entry { running, named, .. } = entries.get(&(project, id.to_owned()))?;
+        (running.expires_at > now).then(|| (running.clone(), named.clone()))
     }
 
     pub fn cancel(&self, project: ProjectId, id: &str) {

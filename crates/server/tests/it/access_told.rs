@@ -5,13 +5,14 @@ use serde_json::{Value, json};
 use crate::access::World;
 use crate::access_through::{ACTIONS, insight_path, tile_of};
 use crate::dashboards::{DASHBOARDS, INSIGHTS, create, insight_on, path};
-use crate::harness::{Store, both};
+use crate::harness::{Answer, Store, both};
 
 both! {
     what_is_drawn_on_something_hidden_is_hidden_with_it,
     the_log_and_refusals_tell_no_number_of_what_is_hidden,
     a_first_page_that_is_hidden_is_none_and_stays,
     what_others_wrote_is_shown_as_written_and_may_be_sent_back,
+    a_run_is_told_of_to_whoever_sees_all_that_it_was_asked_for,
 }
 
 const ANNOTATIONS: &str = "/api/projects/1/annotations/";
@@ -212,4 +213,65 @@ fn what_others_wrote_is_shown_as_written_and_may_be_sent_back(store: Store) {
     world.get(&path(&usage)).expect(200);
     world.limit(DASHBOARDS, &usage, "none");
     world.get(&path(&usage)).expect(403);
+}
+
+/// Asked again until it does not run any more.
+#[track_caller]
+fn ended(mut look: impl FnMut() -> Answer) -> Answer {
+    for _ in 0..500 {
+        let told = look();
+        if told.status != 202 {
+            return told;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("the run does not end");
+}
+
+fn a_run_is_told_of_to_whoever_sees_all_that_it_was_asked_for(store: Store) {
+    const QUERY: &str = "/api/projects/1/query/";
+    let world = World::new(store);
+    let server = &world.server;
+    server.ingest(&[json!({ "event": "signed up", "distinct_id": "a" })]);
+    let action = json!({ "name": "secret action", "steps": [{ "event": "signed up" }] });
+    let action = server.post(ACTIONS, action).expect(201).json();
+    let board = create(server, json!({ "name": "b" }));
+    let insight = insight_on(server, "i", &[&board]);
+    let at = |id: &Value| format!("{QUERY}{}/", id.as_str().unwrap());
+    let unknown = world.get(&at(&json!("unknown"))).expect(404).text();
+    let ask = |name: &str, query: &Value| json!({ "query": query, "refresh": "force_async", "client_query_id": name });
+    let started = |answer: Answer| at(&answer.expect(202).json()["query_status"]["id"]);
+
+    let node = json!({ "kind": "ActionsNode", "id": action["id"] });
+    let trend = json!({ "kind": "TrendsQuery", "series": [node],
+        "dateRange": { "date_from": "-1d" } });
+    let saved = json!({ "kind": "SavedInsightNode", "shortId": insight["short_id"] });
+    let through = |path: String| server.get(&format!("{path}?refresh=force_async")).expect(200);
+    let of_insight = through(insight_path(&insight)).json();
+    let on_board = through(path(&board)).json();
+    let on_board = &on_board["tiles"][0]["insight"];
+    // A run, what it was asked for, and where that is kept.
+    for (run, object, collection) in [
+        (started(server.post(QUERY, ask("of_an_action", &trend))), &action, ACTIONS),
+        (started(server.post(QUERY, ask("of_a_name", &saved))), &insight, INSIGHTS),
+        (at(&of_insight["query_status"]["id"]), &insight, INSIGHTS),
+        (at(&on_board["query_status"]["id"]), &insight, INSIGHTS),
+        (at(&on_board["query_status"]["id"]), &board, DASHBOARDS),
+    ] {
+        let told = ended(|| server.get(&run)).expect(200).text();
+        assert_eq!(world.get(&run).expect(200).text(), told, "{run}");
+        world.limit(collection, object, "none");
+        assert_eq!(world.get(&run).expect(404).text(), unknown, "{run}");
+        assert_eq!(server.get(&run).expect(200).text(), told, "{run}");
+        world.limit(collection, object, "viewer");
+        assert_eq!(world.get(&run).expect(200).text(), told, "{run}");
+    }
+    // For whoever does not see the action it is gone, and the run is their own.
+    world.limit(ACTIONS, &action, "none");
+    let own = started(world.post(QUERY, ask("of_the_member", &trend)));
+    let own = ended(|| world.get(&own)).expect(200);
+    assert!(!own.text().contains("secret"), "{}", own.text());
+    let plain = json!({ "kind": "HogQLQuery", "query": "select count() from events" });
+    let plain = started(server.post(QUERY, ask("of_nothing", &plain)));
+    ended(|| world.get(&plain)).expect(200);
 }

@@ -32,11 +32,62 @@ impl Whole for Uniq {
 /// small numbers cost a fraction of sets of values.
 pub(crate) struct Kinds {
     numbers: Numbers,
-    /// By group.
+    groups: Groups,
+}
+
+/// Numbers by group. Of very many groups most have one, which needs no set.
+#[derive(Default)]
+struct Groups {
+    /// Nothing, a number, or where its set is.
+    firsts: Vec<u32>,
     sets: Vec<Set>,
     measured_bytes: usize,
     /// Rows since.
     added: usize,
+}
+
+/// No group has as many values as this, nor are there as many groups: there is no memory for them.
+const SETS: u32 = 1 << 31;
+const NOTHING: u32 = u32::MAX;
+
+impl Groups {
+    fn insert(&mut self, group: usize, number: u32) {
+        let first = &mut self.firsts[group];
+        if *first == NOTHING {
+            *first = number;
+        } else if *first >= SETS {
+            self.sets[(*first - SETS) as usize].insert(number);
+        } else if *first != number {
+            let mut set = Set::default();
+            set.insert(*first);
+            set.insert(number);
+            *first = SETS + self.sets.len() as u32;
+            self.sets.push(set);
+        }
+    }
+
+    fn count(&self, first: u32) -> u64 {
+        match first.checked_sub(SETS) {
+            None => 1,
+            Some(_) if first == NOTHING => 0,
+            Some(set) => self.sets[set as usize].count(),
+        }
+    }
+
+    /// Looking at every set costs as much as filling it, so it is done again only when as many may
+    /// have grown.
+    fn measure(&mut self, rows: usize) {
+        self.added += rows;
+        if self.added >= self.sets.len() {
+            self.added = 0;
+            self.measured_bytes = self.sets.iter().map(Set::bytes).sum();
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        let firsts = self.firsts.capacity() * size_of::<u32>();
+        firsts + self.measured_bytes + self.sets.capacity() * size_of::<Set>()
+    }
 }
 
 enum Numbers {
@@ -45,9 +96,17 @@ enum Numbers {
         as_type: DataType,
         known: HashMap<u64, u32>,
     },
-    Uuids(HashMap<u128, u32>),
+    Uuids(Uuids),
     /// Any other: the rows as bytes, one after the other.
     Rows(Box<Rows>),
+}
+
+/// In the order of their numbers, and a table of those: one of uuids would be mostly empty room.
+#[derive(Default)]
+struct Uuids {
+    known: Vec<u128>,
+    table: HashTable<u32>,
+    hasher: DefaultHashBuilder,
 }
 
 struct Rows {
@@ -66,7 +125,7 @@ impl Kinds {
                 as_type: word(ty).unwrap_or(DataType::UInt64),
                 known: HashMap::new(),
             },
-            [DataType::FixedSizeBinary(16)] => Numbers::Uuids(HashMap::new()),
+            [DataType::FixedSizeBinary(16)] => Numbers::Uuids(Uuids::default()),
             _ => Numbers::Rows(Box::new(Rows {
                 converter: RowConverter::new(types.into_iter().map(SortField::new).collect())?,
                 bytes: Vec::new(),
@@ -75,7 +134,7 @@ impl Kinds {
                 hasher: DefaultHashBuilder::default(),
             })),
         };
-        Ok(Self { numbers, sets: Vec::new(), measured_bytes: 0, added: 0 })
+        Ok(Self { numbers, groups: Groups::default() })
     }
 }
 
@@ -94,6 +153,20 @@ fn word(ty: &DataType) -> Option<DataType> {
         | DataType::Date32
         | DataType::Timestamp(..) => Some(DataType::Int64),
         _ => None,
+    }
+}
+
+impl Uuids {
+    fn number(&mut self, uuid: u128) -> u32 {
+        let Self { known, table, hasher } = self;
+        let hash = hasher.hash_one(uuid);
+        if let Some(number) = table.find(hash, |number| known[*number as usize] == uuid) {
+            return *number;
+        }
+        let new = known.len() as u32;
+        table.insert_unique(hash, new, |number| hasher.hash_one(known[*number as usize]));
+        known.push(uuid);
+        new
     }
 }
 
@@ -122,8 +195,8 @@ impl GroupsAccumulator for Kinds {
         filter: Option<&BooleanArray>,
         groups_total: usize,
     ) -> Result<()> {
-        let Self { numbers, sets, .. } = self;
-        sets.resize_with(groups_total, Set::default);
+        let Self { numbers, groups: own } = self;
+        own.firsts.resize(groups_total, NOTHING);
         let rows = counted(values, filter)?;
         let counts = |row: usize| rows.as_ref().is_none_or(|rows| rows.value(row));
         let counted = groups.iter().enumerate().filter(|(row, _)| counts(*row));
@@ -136,60 +209,49 @@ impl GroupsAccumulator for Kinds {
                 let words = words.as_primitive::<UInt64Type>();
                 for (row, group) in counted {
                     let new = known.len() as u32;
-                    sets[*group].insert(*known.entry(words.value(row)).or_insert(new));
+                    own.insert(*group, *known.entry(words.value(row)).or_insert(new));
                 }
             }
             Numbers::Uuids(known) => {
                 let uuids = values[0].as_fixed_size_binary();
                 for (row, group) in counted {
                     let Ok(uuid) = uuids.value(row).try_into() else { continue };
-                    let new = known.len() as u32;
-                    let number = *known.entry(u128::from_ne_bytes(uuid)).or_insert(new);
-                    sets[*group].insert(number);
+                    own.insert(*group, known.number(u128::from_ne_bytes(uuid)));
                 }
             }
             Numbers::Rows(known) => {
                 let encoded = known.converter.convert_columns(&only(values, rows.as_ref())?)?;
                 for ((_, group), row) in counted.zip(encoded.iter()) {
-                    sets[*group].insert(known.number(row.data()));
+                    own.insert(*group, known.number(row.data()));
                 }
             }
         }
-        self.measure(groups.len());
+        own.measure(groups.len());
         Ok(())
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let sets = emit_to.take_needed(&mut self.sets);
-        Ok(Arc::new(sets.iter().map(Set::count).collect::<UInt64Array>()))
+        let firsts = emit_to.take_needed(&mut self.groups.firsts);
+        let count = |first: &u32| self.groups.count(*first);
+        Ok(Arc::new(firsts.iter().map(count).collect::<UInt64Array>()))
     }
 
     fn size(&self) -> usize {
         let numbers = match &self.numbers {
             Numbers::Words { known, .. } => known.allocation_size(),
-            Numbers::Uuids(known) => known.allocation_size(),
+            Numbers::Uuids(own) => {
+                own.known.capacity() * size_of::<u128>() + own.table.allocation_size()
+            }
             Numbers::Rows(known) => {
                 known.bytes.capacity()
                     + known.ends.capacity() * size_of::<usize>()
                     + known.table.allocation_size()
             }
         };
-        numbers + self.measured_bytes + self.sets.capacity() * size_of::<Set>()
+        numbers + self.groups.bytes()
     }
 
     never_in_parts!();
-}
-
-impl Kinds {
-    /// Looking at every set costs as much as filling it, so it is done again only when as many may
-    /// have grown.
-    fn measure(&mut self, rows: usize) {
-        self.added += rows;
-        if self.added >= self.sets.len() {
-            self.added = 0;
-            self.measured_bytes = self.sets.iter().map(Set::bytes).sum();
-        }
-    }
 }
 
 fn reinterpreted(array: &ArrayRef) -> Result<ArrayRef> {
