@@ -18,6 +18,8 @@ pub(crate) enum Part {
     Page(usize, usize),
     /// The same, as readers count it.
     Decoded(usize, usize),
+    /// A column whose values stand in its pages.
+    Loose(usize),
     Distinct,
     Filter,
 }
@@ -27,6 +29,7 @@ pub(crate) enum Cached {
     Dictionary(Arc<Dictionary>),
     Numbers(Arc<Vec<u32>>),
     Decoded(Arc<Narrow>),
+    Loose(Arc<(Narrow, Arc<Dictionary>)>),
     Filter(Arc<Sbbf>),
     Page(Arc<CachedPage>),
 }
@@ -42,6 +45,7 @@ impl Weighter<Key, Cached> for Bytes {
             Cached::Dictionary(dictionary) => dictionary.memory_bytes(),
             Cached::Numbers(numbers) => numbers.len() * 4,
             Cached::Decoded(page) => page.memory_bytes(),
+            Cached::Loose(column) => column.0.memory_bytes() + column.1.memory_bytes(),
             Cached::Filter(filter) => filter.num_blocks() * 32,
             Cached::Page(page) => page.bytes.len(),
         };

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
-use warehouse::EventRow;
+use std::sync::Arc;
+use warehouse::{Columns, EventRow, Filter, Key, Settings};
 
 use crate::support::{Store, row};
 
@@ -148,4 +149,30 @@ fn six_hundred_properties_and_rare_ones_share_a_column_and_come_back() {
     store.compact_fully();
     assert_eq!(store.snapshot().totals().files, 1);
     look();
+}
+
+#[test]
+fn a_column_of_different_texts_is_decoded_once() {
+    // With fewer, they have a dictionary.
+    const ROWS: u128 = 2_000;
+    let store = Store::with(Settings::default());
+    let of = |at: u128| format!(r#"{{"id":"text {at}"}}"#);
+    let mut rows: Vec<EventRow> =
+        (0..ROWS).map(|at| EventRow { properties: of(at), ..row(at) }).collect();
+    store.append(&mut rows);
+    store.warehouse.flush().unwrap();
+    let columns = Columns { keys: vec![Key::Property("id".into())], ..Columns::default() };
+    let read = || {
+        let parts = store.snapshot().parts(&Filter::default(), &columns).unwrap();
+        assert_eq!(parts.len(), 1);
+        parts[0].read(&Filter::default(), &columns).unwrap().columns.remove(0)
+    };
+    let (first, again) = (read(), read());
+    assert!(Arc::ptr_eq(&first.dictionary, &again.dictionary));
+    let text = |at: u128| again.value(at as usize).unwrap().to_json();
+    let mut texts: Vec<String> = (0..ROWS).map(text).collect();
+    let mut sent: Vec<String> = (0..ROWS).map(|at| format!("\"text {at}\"")).collect();
+    texts.sort_unstable();
+    sent.sort_unstable();
+    assert_eq!(texts, sent);
 }

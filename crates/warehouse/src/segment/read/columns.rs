@@ -16,6 +16,10 @@ use crate::segment::decode;
 use crate::segment::kind::Kind;
 use crate::{Error, Result};
 
+/// Row groups, as flushes make them, of which whole columns are kept that have no dictionary: in few
+/// rows most texts are different.
+const LOOSE_ROWS_MAX: usize = 128 << 10;
+
 impl Segment {
     /// `None` when the segment has no such column. `rows` are rows of the row group.
     pub fn column(
@@ -26,7 +30,6 @@ impl Segment {
     ) -> Result<Option<Column>> {
         let Some((column, kind)) = self.column_number(&field.name())? else { return Ok(None) };
         let required = field.required();
-        // Codes of values that stand in the pages themselves mean something only together.
         if self.opened()?.chunk(group, column).dictionary_page_offset().is_some() {
             let dictionary = self.dictionary(group, column, kind)?;
             let codes = self.decoded(group, column, rows, |rows| {
@@ -34,9 +37,26 @@ impl Segment {
             })?;
             return Ok(Some(Column { codes, dictionary }));
         }
-        let (codes, loose) = self.codes(group, column, kind, required, rows)?;
-        let dictionary = self.dictionary_of(group, column, kind, loose)?;
-        Ok(Some(Column { codes, dictionary }))
+        // Codes of values that stand in the pages themselves mean something only together.
+        let read = |rows: Range<usize>| {
+            let (codes, loose) = self.codes(group, column, kind, required, rows)?;
+            Ok::<_, Error>((codes, self.dictionary_of(group, column, kind, loose)?))
+        };
+        let size = self.opened()?.group_size(group);
+        if size > LOOSE_ROWS_MAX || rows.len() > PART_ROWS_MAX {
+            let (codes, dictionary) = read(rows)?;
+            return Ok(Some(Column { codes, dictionary }));
+        }
+        let load = || {
+            let (codes, dictionary) = read(0..size)?;
+            Ok(Cached::Loose(Arc::new((Narrow::of(&codes), dictionary))))
+        };
+        let Cached::Loose(kept) = self.cached(group, Part::Loose(column), load)? else {
+            return Err(self.broken());
+        };
+        let mut codes = Vec::with_capacity(rows.len());
+        kept.0.read(rows, &mut codes).ok_or_else(|| self.broken())?;
+        Ok(Some(Column { codes, dictionary: kept.1.clone() }))
     }
 
     /// Codes as they are stored, and the values that no dictionary has.
