@@ -142,7 +142,8 @@ impl Report {
                 self.records
             );
         }
-        if self.lines > 0 && self.accepted == 0 {
+        // Of one that goes on, the lines before were sent.
+        if self.lines > 0 && self.accepted == 0 && self.resumed_behind == 0 {
             bail!("nothing of the file is an event that can be stored");
         }
         Ok(())
