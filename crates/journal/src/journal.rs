@@ -78,6 +78,7 @@ impl Journal {
             synced_to: last.visible().offset,
             last,
             usable: false,
+            paved_to: 0,
             suspect: false,
             failing: false,
             extent: sender,
@@ -250,7 +251,7 @@ fn start(folder: &Path, settings: &Settings, storage: &dyn Storage) -> Result<Re
         previous: End { offset: 0, position: Position::START },
         durability: settings.durability,
     };
-    let file = segment::prepare(storage, folder, &header, HEADER_BYTES, None)?;
+    let (file, _) = segment::prepare(storage, folder, &header, HEADER_BYTES, None)?;
     let segment = segment::publish(storage, folder, header, file, HEADER_BYTES)?;
     // The folder may stem from a start that ended before it could sync.
     storage.sync_folder(parent(folder)).map_err(Error::io("prepare the journal's folder"))?;

@@ -75,7 +75,7 @@ pub(crate) struct Extent {
 pub(crate) struct Segments {
     pub list: VecDeque<Arc<Segment>>,
     /// A released file waiting to be written over: its blocks are already allocated and written,
-    /// so syncing into it changes no metadata (measured at half the time of a fresh one).
+    /// so syncing into it changes no metadata.
     pub spare: Option<Spare>,
 }
 
@@ -164,15 +164,16 @@ pub(crate) fn damaged_header(file: PathBuf, bytes: u64, expected: String, actual
 
 /// A segment is made in three steps, each durable before the next: content here, then name and
 /// folder in `publish`. So a segment's name never stands before a header, whenever the power goes.
+/// The second is how far its blocks have been written before.
 pub(crate) fn prepare(
     storage: &dyn Storage,
     folder: &Path,
     header: &SegmentHeader,
     capacity: u64,
     spare: Option<Spare>,
-) -> Result<File> {
+) -> Result<(File, u64)> {
     let fresh = folder.join(FRESH);
-    let fill = || -> io::Result<File> {
+    let fill = || -> io::Result<(File, u64)> {
         let file = match spare {
             Some(spare) => {
                 fs::rename(&spare.path, &fresh)?;
@@ -183,10 +184,11 @@ pub(crate) fn prepare(
                 options.read(true).write(true).create(true).truncate(true).open(&fresh)?
             }
         };
+        let written = file.metadata()?.len();
         storage.allocate(&file, capacity)?;
         write_all(storage, &file, &mut [IoSlice::new(&header.encode())], 0)?;
         storage.sync(&file)?;
-        Ok(file)
+        Ok((file, written))
     };
     fill().map_err(|error| {
         // The space may be what the next attempt needs.
