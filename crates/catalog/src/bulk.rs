@@ -5,8 +5,9 @@ use crate::db::{Db, Row, Tx, Value};
 use crate::dialect::placeholders;
 
 /// Rows of one statement, largest first. A few fixed sizes, so that engines prepare a handful of
-/// statements and not one for every length; 256 rows of 17 values stay far below SQLite's 32,766.
-const ROWS_PER_STATEMENT: [usize; 4] = [256, 32, 4, 1];
+/// statements and not one for every length, and any number of rows takes few of them: to hand one
+/// over costs more than most rows do. 256 rows of 17 values stay far below SQLite's 32,766.
+const ROWS_PER_STATEMENT: [usize; 9] = [256, 128, 64, 32, 16, 8, 4, 2, 1];
 /// Values of one IN list; shorter lists are filled up to a power of two by repeating the last.
 const VALUES_PER_LIST: usize = 1_024;
 

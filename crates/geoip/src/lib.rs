@@ -7,6 +7,7 @@
 mod countries;
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -80,7 +81,10 @@ enum Cause {
 
 /// Where an address is used. Names follow the event properties they become.
 #[derive(Debug)]
-pub struct Place(Vec<Property>);
+pub struct Place {
+    properties: Vec<Property>,
+    fingerprint: u64,
+}
 
 #[derive(Debug)]
 struct Property {
@@ -92,12 +96,32 @@ struct Property {
 impl Place {
     /// What is known.
     pub fn properties(&self) -> impl Iterator<Item = (&'static str, &Value)> {
-        self.0.iter().filter_map(|own| Some((own.name, own.value.as_ref()?)))
+        self.properties.iter().filter_map(|own| Some((own.name, own.value.as_ref()?)))
     }
 
     /// Every standard name with its value as JSON, none for what is not known.
     pub fn json(&self) -> impl Iterator<Item = (&'static str, Option<&Arc<str>>)> {
-        self.0.iter().map(|own| (own.name, own.json.as_ref()))
+        self.properties.iter().map(|own| (own.name, own.json.as_ref()))
+    }
+
+    /// How many standard names it has.
+    pub fn len(&self) -> usize {
+        self.properties.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.properties.is_empty()
+    }
+
+    /// Which of the standard names have a value, a bit for each in their order.
+    pub fn known(&self) -> u32 {
+        let known = self.properties.iter().map(|own| u32::from(own.json.is_some()));
+        known.rev().fold(0, |bits, bit| bits << 1 | bit)
+    }
+
+    /// Equal for two places that say the same.
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
     }
 }
 
@@ -299,6 +323,9 @@ impl Record {
             let json = value.as_ref().map(json);
             Property { name, value, json }
         };
-        Some(Place(properties.into_iter().map(property).collect()))
+        let properties: Vec<Property> = properties.into_iter().map(property).collect();
+        let mut hasher = DefaultHasher::new();
+        properties.iter().for_each(|own| (own.name, &own.json).hash(&mut hasher));
+        Some(Place { properties, fingerprint: hasher.finish() })
     }
 }

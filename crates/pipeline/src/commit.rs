@@ -198,6 +198,7 @@ fn apply(ledger: &mut Ledger, event: &Normalised<'_>) -> (DistinctNo, Vec<model:
         person: event.person,
         merge: event.merge.as_ref(),
         changes: &event.changes,
+        copies: event.copies(),
     })
 }
 

@@ -74,7 +74,7 @@ impl Definitions {
         let updates = event.properties.len()
             + changes.set.len()
             + changes.set_once.len()
-            + 2 * changes.copied.len();
+            + 2 * event.copies().len();
         if 2 * updates > UPDATES_MAX {
             return;
         }
@@ -106,7 +106,7 @@ impl Definitions {
         for (name, value) in changes.set.iter().chain(&changes.set_once) {
             self.property(event, PropertyOwner::Person, name, || Cow::Borrowed(value), sightings);
         }
-        for copied in &changes.copied {
+        for copied in event.copies().all() {
             for name in [Some(copied.name.text()), copied.initial()].into_iter().flatten() {
                 let value = || Cow::Owned(copied.value());
                 self.property(event, PropertyOwner::Person, name, value, sightings);
@@ -119,14 +119,12 @@ impl Definitions {
         let mut hasher = self.hasher.build_hasher();
         let has_type = |json: &str| !matches!(json.as_bytes().first(), Some(b'{' | b'[' | b'n'));
         (event.project, event.name, "shape").hash(&mut hasher);
-        // Names that are known are bits: those that are there, and those whose values have a type.
-        let mut known = (0u128, 0u128);
+        // Names that are known are bits: those that are there, and those whose values have no type.
+        let mut untyped = 0u128;
         for (key, json) in event.properties.keys() {
             match key {
-                Key::Known(name) => {
-                    known.0 |= name.bit();
-                    known.1 |= if has_type(json) { name.bit() } else { 0 };
-                }
+                Key::Known(_) if has_type(json) => {}
+                Key::Known(name) => untyped |= name.bit(),
                 Key::Other(name) => (name, has_type(json)).hash(&mut hasher),
             }
         }
@@ -135,12 +133,7 @@ impl Definitions {
             let has_type = !matches!(value, Value::Null | Value::Array(_) | Value::Object(_));
             (name, has_type).hash(&mut hasher);
         }
-        let mut copied = (0u128, 0u128);
-        for one in &changes.copied {
-            copied.0 |= one.name.bit();
-            copied.1 |= if has_type(one.json()) { one.name.bit() } else { 0 };
-        }
-        (known, copied).hash(&mut hasher);
+        (event.properties.present(), untyped, event.copies().shape()).hash(&mut hasher);
         hasher.finish()
     }
 

@@ -16,7 +16,7 @@ use model::{ProjectId, Timestamp};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::normalise::{Copied, Merge, PersonChanges, PersonStep, is_illegal, is_noise};
+use crate::normalise::{Copied, Copies, Merge, PersonChanges, PersonStep, is_illegal, is_noise};
 
 /// Serialised; an update past it is refused and the event kept.
 const PROPERTIES_BYTES_MAX: usize = 512 << 10;
@@ -33,7 +33,8 @@ pub struct Request<'a> {
     pub time: Timestamp,
     pub person: PersonStep,
     pub merge: Option<&'a Merge>,
-    pub changes: &'a PersonChanges<'a>,
+    pub changes: &'a PersonChanges,
+    pub copies: Copies<'a>,
 }
 
 /// The persons and ids of one project that a batch works on.
@@ -269,7 +270,7 @@ impl Ledger {
     ) -> PersonNo {
         let no = PersonNo(self.next_person);
         self.next_person += 1;
-        let mut properties = request.changes.all();
+        let mut properties = request.changes.all(request.copies);
         let fit = serialised_bytes(&properties) <= PROPERTIES_BYTES_MAX;
         if !fit {
             warnings.push(WarningKind::PersonPropertiesSizeViolation);
@@ -287,7 +288,7 @@ impl Ledger {
             created_at: request.time,
         };
         let has_all = fit && request.changes.copies_are_apart();
-        let routine = has_all.then(|| request.changes.routine(&self.hasher));
+        let routine = has_all.then(|| request.copies.routine(&self.hasher));
         self.bytes += bytes;
         self.persons.insert(no, Slot { row: Arc::new(row), dirty: true, routine, bytes });
         self.attach(first, no);
@@ -305,30 +306,39 @@ impl Ledger {
         let (known, changes) = (&slot.row.properties, request.changes);
         let always =
             matches!(request.event, "$identify" | "$create_alias" | "$merge_dangerously" | "$set");
-        let routine = changes.routine(&self.hasher);
+        let routine = request.copies.routine(&self.hasher);
         // Somebody who looks around sends the same again and again.
-        let may_be_new =
-            |copied: &Copied<'_>| slot.routine != Some(routine) || copied.name.is_campaign();
-        if !always && !is_worth_a_write(changes, known, may_be_new) {
+        let usual = slot.routine == Some(routine);
+        let worth = always
+            || says_news(changes, known)
+            || match usual {
+                true => copies_news(changes, request.copies.beside_routine(), known),
+                false => copies_news(changes, request.copies.all(), known),
+            };
+        if !worth {
             if changes.copies_are_apart() {
                 slot.routine = Some(routine);
             }
             return false;
         }
-        let copies = |name: &String| changes.copied.iter().any(|copied| copied.name.text() == name);
+        let may_be_new = |copied: &Copied<'_>| !usual || copied.name.is_campaign();
+        let copies = |name: &String| request.copies.all().any(|copied| copied.name.text() == name);
         let once = changes.set_once.iter().filter(|(name, _)| {
             !known.contains_key(*name) && !changes.set.contains_key(*name) && !copies(name)
         });
         let set = changes.set.iter().filter(|(name, value)| known.get(*name) != Some(value));
         let mut changed: Vec<(String, Value)> =
             once.chain(set).map(|(name, value)| (name.clone(), value.clone())).collect();
-        let now = changes.copied_now().filter(|copied| {
-            (may_be_new(copied) || copied.name.is_noise()) && is_news(copied, known)
+        let now = request.copies.all().filter(|copied| {
+            (may_be_new(copied) || copied.name.is_noise())
+                && changes.is_now(copied)
+                && is_news(copied, known)
         });
         changed.extend(now.map(|copied| (copied.name.text().to_owned(), copied.value())));
-        let first = changes
-            .copied_once()
-            .filter(|(name, copied)| may_be_new(copied) && !known.contains_key(*name));
+        let first = request.copies.all().filter(may_be_new).filter_map(|copied| {
+            let name = changes.once(&copied).filter(|name| !known.contains_key(*name))?;
+            Some((name, copied))
+        });
         changed.extend(first.map(|(name, copied)| (name.to_owned(), copied.value())));
         let removed: Vec<String> =
             changes.unset.iter().filter(|name| known.contains_key(*name)).cloned().collect();
@@ -403,27 +413,31 @@ struct Survivor {
     version: Option<i64>,
 }
 
-/// Whether the catalog should hear of it: of what changes with every page only the first value. Of
-/// what is copied only that which may be new is looked at.
-fn is_worth_a_write(
-    changes: &PersonChanges<'_>,
-    known: &Map<String, Value>,
-    may_be_new: impl Fn(&Copied<'_>) -> bool,
-) -> bool {
-    let copied_now = |copied: &Copied<'_>| match known.get(copied.name.text()) {
-        Some(known) => !copied.name.is_noise() && !copied.is(known),
-        None => true,
-    };
+/// Whether the catalog should hear of what the sender says: of what changes with every page only the
+/// first value.
+fn says_news(changes: &PersonChanges, known: &Map<String, Value>) -> bool {
     changes.unset.iter().any(|name| known.contains_key(name))
         || changes.set.iter().any(|(name, value)| match known.get(name) {
             Some(known) => !is_noise(name) && known != value,
             None => true,
         })
         || changes.set_once.keys().any(|name| !known.contains_key(name))
-        || changes.copied.iter().filter(|copied| may_be_new(copied)).any(|copied| {
-            changes.is_now(copied) && copied_now(copied)
-                || changes.once(copied).is_some_and(|name| !known.contains_key(name))
-        })
+}
+
+/// The same of what is copied.
+fn copies_news<'e>(
+    changes: &PersonChanges,
+    mut copies: impl Iterator<Item = Copied<'e>>,
+    known: &Map<String, Value>,
+) -> bool {
+    let is_new = |copied: &Copied<'_>| match known.get(copied.name.text()) {
+        Some(known) => !copied.name.is_noise() && !copied.is(known),
+        None => true,
+    };
+    copies.any(|copied| {
+        changes.is_now(&copied) && is_new(&copied)
+            || changes.once(&copied).is_some_and(|name| !known.contains_key(name))
+    })
 }
 
 fn is_news(copied: &Copied<'_>, known: &Map<String, Value>) -> bool {

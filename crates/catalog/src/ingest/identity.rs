@@ -116,17 +116,32 @@ impl Catalog {
         rows.iter().map(read_person).collect()
     }
 
-    /// Known ids and their persons.
+    /// Known ids and their persons. One question for both: the pipeline waits for each.
     pub async fn identities(
         &self,
         project: ProjectId,
         texts: &[&str],
     ) -> Result<(Vec<DistinctId>, Vec<Person>)> {
-        let ids = self.distinct_ids(project, texts).await?;
-        let mut persons: Vec<PersonNo> = ids.iter().filter_map(|id| id.person).collect();
-        persons.sort();
-        persons.dedup();
-        let persons = self.persons_by_number(project, &persons).await?;
+        let sql = format!(
+            "SELECT d.no AS id_no, d.distinct_id, d.person_no, d.version AS id_version, \
+             d.version_floor, {PERSON_COLUMNS} FROM distinct_ids d \
+             LEFT JOIN persons p ON p.project_id = d.project_id AND p.no = d.person_no \
+             WHERE d.project_id = $1 AND d.distinct_id IN {{list}}"
+        );
+        let (mut ids, mut persons) = (Vec::new(), Vec::new());
+        let mut seen: HashSet<PersonNo> = HashSet::new();
+        for row in self.db.all_in(&sql, args![project], &keys(texts)).await? {
+            ids.push(DistinctId {
+                no: row.get("id_no")?,
+                text: row.get("distinct_id")?,
+                person: row.get("person_no")?,
+                version: row.get("id_version")?,
+                version_floor: row.get("version_floor")?,
+            });
+            if row.get::<Option<PersonNo>>("no")?.is_some_and(|no| seen.insert(no)) {
+                persons.push(read_person(&row)?);
+            }
+        }
         Ok((ids, persons))
     }
 }

@@ -32,12 +32,7 @@ impl World {
         self.clock += 1_000_000;
         let mut ledger = Ledger::new(ProjectId(1), self.next.0, self.next.1);
         ledger.load(self.ids.values().cloned().collect(), self.persons.values().cloned().collect());
-        let changes = PersonChanges {
-            set: object("set"),
-            set_once: object("once"),
-            unset,
-            copied: Vec::new(),
-        };
+        let changes = PersonChanges { set: object("set"), set_once: object("once"), unset };
         let (_, warnings) = ledger.apply(&Request {
             event,
             event_uuid: Uuid::from_u128(7),
@@ -46,6 +41,7 @@ impl World {
             person,
             merge: merge.as_ref(),
             changes: &changes,
+            copies: Copies::default(),
         });
         self.warnings = warnings;
         let changes = ledger.take_changes();

@@ -26,7 +26,7 @@ use uuid::Uuid;
 pub use layout::Layout;
 pub use names::Name;
 pub(crate) use names::{groups as group_names, is_illegal, is_noise, name};
-pub use person::{Copied, PersonChanges};
+pub use person::{Copied, Copies, PersonChanges};
 pub use properties::{Json, Key, Properties};
 pub use time::parse as parse_time;
 
@@ -58,12 +58,24 @@ pub struct Normalised<'a> {
     pub properties: Properties<'a>,
     pub elements_chain: String,
     pub person: PersonStep,
-    pub changes: PersonChanges<'a>,
+    pub changes: PersonChanges,
+    /// Whether something is copied to the person, and from where besides the properties.
+    copies: bool,
+    place: Option<Arc<geoip::Place>>,
     pub merge: Option<Merge>,
     /// Group type and key, in the order sent.
     pub groups: Vec<(String, String)>,
     pub group_identify: Option<GroupIdentify>,
     pub warnings: Vec<Finding>,
+}
+
+impl Normalised<'_> {
+    pub fn copies(&self) -> Copies<'_> {
+        match self.copies {
+            true => Copies::new(&self.properties, self.place.as_deref()),
+            false => Copies::default(),
+        }
+    }
 }
 
 /// Whether an event makes, or belongs to, a person with a profile.
@@ -153,14 +165,20 @@ pub fn normalise<'a>(
     };
     if let Some(place) = &place {
         for (name, json) in place.json() {
-            if let (Some(name), Some(json)) = (Name::find(name), json) {
+            if let Some(json) = json
+                && let Some(name) = Name::find(name)
+            {
                 properties.set(name, Json::Shared(json.clone()));
             }
         }
     }
-    match (person, event.name) {
-        (PersonStep::Personless, _) | (_, "$exception" | "$groupidentify") => changes.clear(),
-        _ => person::from_event(&mut changes, &mut properties, place.as_deref()),
+    let copies = !matches!(
+        (person, event.name),
+        (PersonStep::Personless, _) | (_, "$exception" | "$groupidentify")
+    );
+    match copies {
+        true => person::name_system(&mut properties),
+        false => changes.clear(),
     }
     let group_identify = match group_identify(event, &properties) {
         Ok(found) => found,
@@ -191,6 +209,8 @@ pub fn normalise<'a>(
         elements_chain,
         person,
         changes,
+        copies,
+        place,
         merge,
         groups,
         group_identify,

@@ -264,7 +264,36 @@ impl Name {
         const { assert!(NAMES <= u128::BITS as usize) };
         1 << self.number()
     }
+
+    /// The names of a set, in their order.
+    pub(super) fn all_of(set: u128) -> impl Iterator<Item = Self> {
+        let mut left = set;
+        std::iter::from_fn(move || {
+            let number = left.trailing_zeros();
+            // Of an empty set there are more zeros than bits to take away.
+            left &= left.wrapping_sub(1);
+            (number < u128::BITS).then_some(Self(number as u8))
+        })
+    }
 }
+
+const fn set_of(from: usize, to: usize) -> u128 {
+    (1 << to) - (1 << from)
+}
+
+/// Sets of names: the device's, those of them that do not change with every page, the campaign's.
+pub(super) const DEVICES: u128 = set_of(0, CAMPAIGN_FIRST);
+pub(super) const CAMPAIGNS: u128 = set_of(CAMPAIGN_FIRST, PLACE_FIRST);
+pub(super) const STEADY_DEVICES: u128 = {
+    let (mut set, mut at) = (0, 0);
+    while at < DEVICE.len() {
+        if !DEVICE[at].2 {
+            set |= 1 << at;
+        }
+        at += 1;
+    }
+    set
+};
 
 const fn same(a: &[u8], b: &[u8]) -> bool {
     let mut at = 0;
@@ -276,11 +305,6 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
 
 fn numbered(from: usize, to: usize) -> impl Iterator<Item = Name> {
     (from..to).map(|number| Name(number as u8))
-}
-
-/// Device and campaign.
-pub(super) fn to_person() -> impl Iterator<Item = Name> {
-    numbered(0, PLACE_FIRST)
 }
 
 pub(super) fn removed() -> impl Iterator<Item = Name> {

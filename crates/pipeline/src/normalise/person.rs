@@ -9,38 +9,42 @@ use model::event::AcceptedEvent;
 use serde_json::{Map, Value};
 
 use super::names::{self, Name, name};
-use super::properties::{Json, Properties};
+use super::properties::Properties;
 use super::{PersonStep, Rules};
 
-/// What a browser sends, and a place.
-const COPIED_EXPECTED: usize = 34;
-
+/// What the sender itself says about the person.
 #[derive(Debug, Default)]
-pub struct PersonChanges<'a> {
+pub struct PersonChanges {
     pub set: Map<String, Value>,
     pub set_once: Map<String, Value>,
     pub unset: Vec<String>,
-    /// Nearly every event has these and nearly none says anything new, so they stay as they came.
-    pub copied: Vec<Copied<'a>>,
+}
+
+/// What describes the person on the event: device, campaign and place. Nearly every event has these
+/// and nearly none says anything new, so they are looked at where they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Copies<'e> {
+    properties: Option<&'e Properties<'e>>,
+    place: Option<&'e Place>,
 }
 
 /// A property of the event that is set on the person too, and its first value once more under a
 /// name of its own. What the sender set by these names itself wins.
-#[derive(Debug)]
-pub struct Copied<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Copied<'e> {
     pub name: Name,
     /// None for what is cleared.
-    pub json: Option<Json<'a>>,
+    json: Option<&'e str>,
 }
 
 impl Copied<'_> {
-    pub fn json(&self) -> &str {
-        self.json.as_deref().unwrap_or("null")
+    fn json(&self) -> &str {
+        self.json.unwrap_or("null")
     }
 
     /// The name of its first value; what is cleared has none.
     pub fn initial(&self) -> Option<&'static str> {
-        self.json.as_ref().and_then(|_| self.name.initial())
+        self.json.and_then(|_| self.name.initial())
     }
 
     pub fn value(&self) -> Value {
@@ -59,46 +63,77 @@ impl Copied<'_> {
     }
 }
 
-impl PersonChanges<'_> {
+impl<'e> Copies<'e> {
+    pub(super) fn new(properties: &'e Properties<'e>, place: Option<&'e Place>) -> Self {
+        Self { properties: Some(properties), place }
+    }
+
+    fn present(self) -> u128 {
+        self.properties.map_or(0, Properties::present)
+    }
+
+    pub fn len(self) -> usize {
+        let own = self.present() & (names::DEVICES | names::CAMPAIGNS);
+        own.count_ones() as usize + self.place.map_or(0, Place::len)
+    }
+
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    pub fn all(self) -> impl Iterator<Item = Copied<'e>> {
+        self.among(names::DEVICES | names::CAMPAIGNS, self.place)
+    }
+
+    /// Those that a person may not have whose last event had the same routine.
+    pub fn beside_routine(self) -> impl Iterator<Item = Copied<'e>> {
+        self.among(names::CAMPAIGNS, None)
+    }
+
+    fn among(self, set: u128, place: Option<&'e Place>) -> impl Iterator<Item = Copied<'e>> {
+        let json = move |name| self.properties.and_then(|all| all.json(name));
+        let own =
+            Name::all_of(self.present() & set).map(move |name| Copied { name, json: json(name) });
+        // A place that is no longer known is cleared, not kept from an earlier address.
+        let place = place.into_iter().flat_map(Place::json).filter_map(|(name, json)| {
+            Some(Copied { name: Name::find(name)?, json: json.map(|json| &**json) })
+        });
+        own.chain(place)
+    }
+
+    /// Equal for two events that copy the same names but for the campaign's, and the same values but
+    /// for what changes with every page.
+    pub fn routine(self, hasher: &RandomState) -> u64 {
+        let mut hash = hasher.build_hasher();
+        let devices = self.present() & names::DEVICES;
+        let steady = self.among(names::STEADY_DEVICES, None);
+        steady.for_each(|copied| copied.json.hash(&mut hash));
+        (devices, self.place.map(Place::fingerprint)).hash(&mut hash);
+        hash.finish()
+    }
+
+    /// Equal for two events that copy the same names, given that their properties have the same
+    /// names and are of the same types.
+    pub fn shape(self) -> (bool, usize, u32) {
+        let known = self.place.map_or(0, Place::known);
+        (self.properties.is_some(), self.place.map_or(0, Place::len), known)
+    }
+}
+
+impl PersonChanges {
     pub fn is_empty(&self) -> bool {
-        let Self { set, set_once, unset, copied } = self;
-        set.is_empty() && set_once.is_empty() && unset.is_empty() && copied.is_empty()
+        let Self { set, set_once, unset } = self;
+        set.is_empty() && set_once.is_empty() && unset.is_empty()
     }
 
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Equal for two events that copy the same names but for the campaign's, and the same values but
-    /// for what changes with every page.
-    pub fn routine(&self, hasher: &RandomState) -> u64 {
-        let (mut hash, mut named, mut cleared) = (hasher.build_hasher(), 0u128, 0u128);
-        for copied in self.copied.iter().filter(|copied| !copied.name.is_campaign()) {
-            named |= copied.name.bit();
-            match &copied.json {
-                None => cleared |= copied.name.bit(),
-                Some(_) if copied.name.is_noise() => {}
-                Some(json) => json.hash(&mut hash),
-            }
-        }
-        (named, cleared).hash(&mut hash);
-        hash.finish()
-    }
-
     /// Whether the sender itself set or cleared nothing by a name that is also copied.
     pub fn copies_are_apart(&self) -> bool {
         let apart = |name: &str| !name.starts_with('$') && Name::find(name).is_none();
         self.set.keys().chain(self.set_once.keys()).chain(&self.unset).all(|name| apart(name))
-    }
-
-    /// What is copied under the names the sender did not set.
-    pub fn copied_now(&self) -> impl Iterator<Item = &Copied<'_>> {
-        self.copied.iter().filter(|copied| self.is_now(copied))
-    }
-
-    /// First values, under the names the sender did not set.
-    pub fn copied_once(&self) -> impl Iterator<Item = (&'static str, &Copied<'_>)> {
-        self.copied.iter().filter_map(|copied| Some((self.once(copied)?, copied)))
     }
 
     /// Whether it is copied, as far as the sender did not set its name.
@@ -115,11 +150,13 @@ impl PersonChanges<'_> {
     }
 
     /// The first properties of a person.
-    pub fn all(&self) -> Map<String, Value> {
-        let once = self.copied_once().map(|(initial, copied)| (initial.to_owned(), copied.value()));
+    pub fn all(&self, copies: Copies<'_>) -> Map<String, Value> {
+        let once = copies.all().filter_map(|copied| Some((self.once(&copied)?, copied)));
+        let once = once.map(|(initial, copied)| (initial.to_owned(), copied.value()));
         let mut all: Map<String, Value> = once.collect();
         all.extend(self.set_once.clone());
-        all.extend(self.copied_now().map(|copied| (copied.name.text().to_owned(), copied.value())));
+        let now = copies.all().filter(|copied| self.is_now(copied));
+        all.extend(now.map(|copied| (copied.name.text().to_owned(), copied.value())));
         all.extend(self.set.clone());
         all
     }
@@ -129,7 +166,7 @@ impl PersonChanges<'_> {
 pub(super) fn lift<'a>(
     event: &AcceptedEvent<'a>,
     properties: &mut Properties<'a>,
-) -> PersonChanges<'a> {
+) -> PersonChanges {
     let object = |inside: Option<Value>, beside: Option<&str>| {
         let mut merged = match inside {
             Some(Value::Object(members)) => members,
@@ -151,7 +188,6 @@ pub(super) fn lift<'a>(
             .flatten()
             .flat_map(unset_names)
             .collect(),
-        copied: Vec::new(),
     };
     [name!("$set"), name!("$set_once"), name!("$unset")]
         .into_iter()
@@ -207,26 +243,11 @@ pub(super) fn step(
     Ok((step, finding))
 }
 
-/// Copies what describes the person from the event: device, campaign and place.
-pub(super) fn from_event<'a>(
-    changes: &mut PersonChanges<'a>,
-    properties: &mut Properties<'a>,
-    place: Option<&Place>,
-) {
+/// Some SDKs name the operating system elsewhere.
+pub(super) fn name_system(properties: &mut Properties<'_>) {
     if !properties.contains(name!("$os"))
         && let Some(os) = properties.value(name!("$os_name"))
     {
         properties.set_value(name!("$os"), &os);
     }
-    let copied = names::to_person().filter_map(|name| {
-        let json = properties.shared(name)?;
-        Some(Copied { name, json: Some(json) })
-    });
-    changes.copied = Vec::with_capacity(COPIED_EXPECTED);
-    changes.copied.extend(copied);
-    let Some(place) = place else { return };
-    // A place that is no longer known is cleared, not kept from an earlier address.
-    changes.copied.extend(place.json().filter_map(|(name, json)| {
-        Some(Copied { name: Name::find(name)?, json: json.cloned().map(Json::Shared) })
-    }));
 }

@@ -25,6 +25,8 @@ pub struct Properties<'a> {
     members: Vec<(Key<'a>, Option<Json<'a>>)>,
     /// Where the names stand, counted from one; zero for those that do not.
     known: [u32; NAMES],
+    /// The names that are there.
+    present: u128,
 }
 
 /// A property's name.
@@ -68,7 +70,8 @@ impl<'a> Properties<'a> {
         let mut read = || {
             let mut members = Members::new(json)?;
             let expected = (json.len() / MEMBER_BYTES).min(EXPECTED_MAX) + ADDED;
-            let mut all = Self { members: Vec::with_capacity(expected), known: [0; NAMES] };
+            let members_read = Vec::with_capacity(expected);
+            let mut all = Self { members: members_read, known: [0; NAMES], present: 0 };
             for at in 0.. {
                 let Some((key, json)) = layout.next(at, &mut members)? else { break };
                 match key {
@@ -103,16 +106,16 @@ impl<'a> Properties<'a> {
     }
 
     pub(super) fn contains(&self, name: Name) -> bool {
-        self.get(name).is_some()
+        self.present & name.bit() != 0
+    }
+
+    /// The set of names that are there.
+    pub(crate) fn present(&self) -> u128 {
+        self.present
     }
 
     pub(crate) fn json(&self, name: Name) -> Option<&str> {
         self.get(name).map(Json::deref)
-    }
-
-    /// The value as it came, without a copy unless it was made here.
-    pub(super) fn shared(&self, name: Name) -> Option<Json<'a>> {
-        self.get(name).cloned()
     }
 
     pub(crate) fn value(&self, name: Name) -> Option<Value> {
@@ -142,8 +145,11 @@ impl<'a> Properties<'a> {
     }
 
     pub(super) fn remove(&mut self, name: Name) {
-        if let Some(place) = self.place(name) {
+        if self.contains(name)
+            && let Some(place) = self.place(name)
+        {
             self.members[place].1 = None;
+            self.present &= !name.bit();
         }
     }
 
@@ -152,6 +158,7 @@ impl<'a> Properties<'a> {
     }
 
     pub(super) fn set(&mut self, name: Name, json: Json<'a>) {
+        self.present |= name.bit();
         match self.place(name) {
             Some(place) => self.members[place].1 = Some(json),
             None => {
