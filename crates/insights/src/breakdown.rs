@@ -1,7 +1,9 @@
 //! Answers broken down by the values of properties.
 
+mod leading;
 mod slices;
 
+pub(crate) use leading::{BEHIND, Leading, bare};
 pub(crate) use slices::{Slice, cohorts};
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -236,11 +238,16 @@ impl Dimension {
         if let Some(bins) = &self.bins {
             return 1 + self.texts.number(&bins.text(value.and_then(number)));
         }
-        match value.and_then(text) {
+        match value.and_then(|value| self.text_in(value)) {
             None => NO_VALUE,
-            Some(url) if self.normalize_url => 1 + self.texts.number(normalized(url)),
             Some(text) => 1 + self.texts.number(text),
         }
+    }
+
+    /// What of a value tells it from others.
+    fn text_in<'v>(&self, value: Value<'v>) -> Option<&'v str> {
+        let text = text(value);
+        if self.normalize_url { text.map(normalized) } else { text }
     }
 
     /// Of a column's rows.
@@ -249,10 +256,7 @@ impl Dimension {
             let absent = self.number(None);
             return entries.each_row(column, absent, |value| self.number(Some(value)));
         }
-        entries.each_text(column, NO_VALUE, (&self.texts, 1), |value| match self.normalize_url {
-            true => text(value).map(normalized),
-            false => text(value),
-        })
+        entries.each_text(column, NO_VALUE, (&self.texts, 1), |value| self.text_in(value))
     }
 
     /// Texts may look like what stands for none.

@@ -24,7 +24,39 @@ pub(crate) struct Hit {
     pub tag: u32,
 }
 
-type Shares = [Vec<Hit>; SHARES];
+/// Hits as they came, in pieces: a list in one piece has up to twice the room it needs.
+#[derive(Default)]
+struct Pieces(Vec<Vec<Hit>>);
+
+const PIECE_HITS: usize = 1 << 10;
+
+impl Pieces {
+    fn push(&mut self, hit: Hit) {
+        match self.0.last_mut() {
+            Some(last) if last.len() < PIECE_HITS => last.push(hit),
+            _ => {
+                let mut piece = Vec::with_capacity(PIECE_HITS);
+                piece.push(hit);
+                self.0.push(piece);
+            }
+        }
+    }
+
+    fn iter(&self) -> impl DoubleEndedIterator<Item = &Hit> {
+        self.0.iter().flatten()
+    }
+
+    fn len(&self) -> usize {
+        let full = self.0.len().saturating_sub(1) * PIECE_HITS;
+        full + self.0.last().map_or(0, Vec::len)
+    }
+
+    fn bytes(&self) -> usize {
+        self.0.len() * PIECE_HITS * size_of::<Hit>()
+    }
+}
+
+type Shares = [Pieces; SHARES];
 
 /// Hits as they are met.
 pub(crate) struct Hits<'a> {
@@ -55,7 +87,7 @@ impl<'a> Hits<'a> {
                     add(shares, Hit { actor: rows.actor(row), time: rows.times[row], tag });
                 }
             }
-            held.set(shares.iter().map(|hits| hits.capacity() * size_of::<Hit>()).sum())
+            held.set(shares.iter().map(Pieces::bytes).sum())
         };
         let found = scan.fold(new, each)?;
         self.parts.extend(found.into_iter().map(|(shares, _, held)| (shares, held)));
@@ -110,7 +142,7 @@ impl<'a> Hits<'a> {
 
     /// Puts together what belongs to one actor, by counting instead of comparing.
     fn walk(&self, share: usize, mut each: impl FnMut(&[Hit]) -> Result<()>) -> Result<()> {
-        let all = || self.parts.iter().flat_map(|(shares, _)| &shares[share]);
+        let all = || self.parts.iter().flat_map(|(shares, _)| shares[share].iter());
         let place = |hit: &Hit| hit.actor as usize / SHARES;
         let (len, actors) = (all().count(), all().map(place).max().map_or(0, |last| last + 1));
         if len > u32::MAX as usize {

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use datafusion_execution::TaskContext;
 use datafusion_execution::config::SessionConfig;
 use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion_execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryReservation};
+use datafusion_execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion_execution::runtime_env::RuntimeEnvBuilder;
 use datafusion_physical_plan::execute_stream;
 use facts::World;
@@ -17,9 +17,11 @@ use hogql::plan::Plan;
 use hogql::types::Type;
 use serde_json::Value as Json;
 use tokio::sync::oneshot;
+use warehouse::Loan;
 
 use crate::error::{Error, Result, UNEXPECTED};
 use crate::lower::{Lower, one};
+use crate::memory::Memory;
 use crate::stop::Stop;
 
 /// What a query may use.
@@ -114,10 +116,10 @@ fn on_threads(
     found
 }
 
-fn task(limits: &Limits, stop: &Stop) -> Result<Arc<TaskContext>> {
+fn task(limits: &Limits, stop: &Stop, loan: Loan) -> Result<Arc<TaskContext>> {
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
     let runtime = RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::new(GreedyMemoryPool::new(limits.memory_bytes)))
+        .with_memory_pool(Arc::new(Memory::new(limits.memory_bytes, loan)))
         .with_disk_manager_builder(disk)
         .build_arc()?;
     let config = SessionConfig::new()
@@ -140,7 +142,7 @@ async fn answer(
         week_starts_monday: world.week_starts_monday,
         stop: stop.of_eval(),
     };
-    let task = task(limits, &stop)?;
+    let task = task(limits, &stop, world.events.loan())?;
     let mut rows = Rows {
         types: plan.root.columns.iter().map(|column| column.ty.clone()).collect(),
         zone: context.zone.clone(),

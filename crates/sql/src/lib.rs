@@ -13,6 +13,7 @@ mod answer;
 mod apply;
 mod error;
 mod lower;
+mod memory;
 mod scan;
 mod steps;
 mod stop;

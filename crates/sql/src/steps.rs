@@ -4,6 +4,7 @@ pub(crate) mod explode;
 pub(crate) mod filter;
 pub(crate) mod first;
 pub(crate) mod member;
+pub(crate) mod numbered;
 pub(crate) mod rows;
 pub(crate) mod width;
 pub(crate) mod window;

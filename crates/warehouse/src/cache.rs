@@ -1,6 +1,6 @@
 //! Decoded columns, dictionaries, filters and pages, kept while they are used and while there is room.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use parquet::bloom_filter::Sbbf;
 use quick_cache::sync::{self, DefaultLifecycle};
@@ -53,11 +53,52 @@ impl Weighter<Key, Cached> for Bytes {
     }
 }
 
-pub(crate) struct Cache(sync::Cache<Key, Cached, Bytes>);
+pub(crate) struct Cache {
+    kept: sync::Cache<Key, Cached, Bytes>,
+    bytes_max: u64,
+    lent: Mutex<u64>,
+}
+
+/// Room that the cache gives up for as long as somebody needs it for something else.
+#[derive(Debug, Default)]
+pub struct Loan {
+    cache: Option<Arc<Cache>>,
+    bytes: u64,
+}
+
+/// What questions need without anything being thrown out for it.
+const LENT_FREE: u64 = 32 << 20;
+/// Looking for what to throw out is not worth it for less.
+const LENT_STEP: u64 = 8 << 20;
+/// The share that is kept whatever is asked for.
+const LENT_SHARE_MAX: u64 = 2;
+
+impl Loan {
+    pub(crate) fn of(cache: Option<Arc<Cache>>) -> Self {
+        Self { cache, bytes: 0 }
+    }
+
+    /// Says how much it is by now.
+    pub fn set(&mut self, bytes: usize) {
+        let bytes = (bytes as u64).next_multiple_of(LENT_STEP);
+        if bytes != self.bytes
+            && let Some(cache) = &self.cache
+        {
+            cache.lend(self.bytes, bytes);
+            self.bytes = bytes;
+        }
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
 
 impl std::fmt::Debug for Cache {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Cache({} of {} bytes)", self.0.weight(), self.0.capacity())
+        write!(f, "Cache({} of {} bytes)", self.kept.weight(), self.kept.capacity())
     }
 }
 
@@ -73,7 +114,15 @@ impl Cache {
         options.shards(PARTS).estimated_items_capacity(ENTRIES).weight_capacity(bytes_max);
         let options = options.build().expect("what is needed is set");
         let (hashes, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
-        Cache(sync::Cache::with_options(options, Bytes, hashes, lifecycle))
+        let kept = sync::Cache::with_options(options, Bytes, hashes, lifecycle);
+        Cache { kept, bytes_max, lent: Mutex::default() }
+    }
+
+    fn lend(&self, before: u64, now: u64) {
+        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        *lent = *lent - before + now;
+        let given = lent.saturating_sub(LENT_FREE).min(self.bytes_max / LENT_SHARE_MAX);
+        self.kept.set_capacity(self.bytes_max - given);
     }
 
     pub fn get(
@@ -83,6 +132,36 @@ impl Cache {
         part: Part,
         load: impl FnOnce() -> Result<Cached>,
     ) -> Result<Cached> {
-        self.0.get_or_insert_with(&(segment, group, part), load)
+        self.kept.get_or_insert_with(&(segment, group, part), load)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_given_up_while_others_need_it() {
+        let cache = Arc::new(Cache::new(256 << 20));
+        let numbers = || Ok(Cached::Numbers(Arc::new(vec![0; 1 << 20])));
+        let fill = || {
+            for segment in 0..60 {
+                cache.get(segment, 0, Part::Distinct, numbers).unwrap();
+            }
+            cache.kept.weight() >> 20
+        };
+        assert_eq!(fill(), 240);
+        let mut loan = Loan::of(Some(cache.clone()));
+        loan.set(30 << 20);
+        assert_eq!(cache.kept.weight() >> 20, 240);
+        loan.set(100 << 20);
+        assert!(cache.kept.weight() <= (256 - 104 + 32) << 20);
+        let mut other = Loan::of(Some(cache.clone()));
+        other.set(1 << 40);
+        assert!(cache.kept.weight() <= 128 << 20 && cache.kept.weight() > 64 << 20);
+        drop((loan, other));
+        fill();
+        assert_eq!(fill(), 240);
+        Loan::default().set(1 << 30);
     }
 }

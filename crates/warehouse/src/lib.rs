@@ -86,6 +86,7 @@ mod value;
 mod warehouse;
 
 pub use archive::Archive;
+pub use cache::Loan;
 pub use compact::{Compacted, Effort};
 pub use delete::Receipt;
 pub use dictionary::{ABSENT, Column, Dictionary, Hashing, Interner};

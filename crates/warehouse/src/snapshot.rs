@@ -7,6 +7,7 @@ use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 
 use crate::Result;
+use crate::cache::Loan;
 use crate::dictionary::ABSENT;
 use crate::fields::Number;
 use crate::filter::{Filter, Key, pieces, stretches};
@@ -67,6 +68,11 @@ impl Snapshot {
     /// The first journal position that is not in this view.
     pub fn position(&self) -> u64 {
         self.position
+    }
+
+    /// For whoever needs much memory to make something of these events.
+    pub fn loan(&self) -> Loan {
+        Loan::of(self.segments.first().map(|live| live.segment.cache.clone()))
     }
 
     /// Everything that may hold wanted rows.

@@ -70,10 +70,15 @@ impl Share {
 
 /// Numbers by breakdown value.
 pub(crate) trait Table {
-    /// Every value that was met, with what it is ranked by.
+    /// Every value that was met, with what it is ranked by; only those that may come before the
+    /// limit if [`Table::has_more`].
     fn weights(&self) -> Vec<(u32, f64)>;
+    /// Whether there are values that come behind the limit for sure.
+    fn has_more(&self) -> bool {
+        false
+    }
     fn data(&self, value: u32) -> Vec<f64>;
-    /// Of several values as if they were one; nothing is asked of those any more.
+    /// Of several values, and all behind, as if they were one; nothing is asked of those any more.
     fn together(&mut self, values: Vec<u32>) -> Vec<f64>;
 }
 
@@ -110,7 +115,7 @@ pub(crate) fn rank(mut table: impl Table, breakdown: &Breakdown) -> Lines {
     let limit = if binned { ranked.len() } else { breakdown.limit.min(ranked.len()) };
     breakdown.sort(&mut ranked, limit);
     let rest = ranked.split_off(limit);
-    let more = !rest.is_empty();
+    let more = !rest.is_empty() || table.has_more();
     let listed = breakdown.listed;
     let mut lines: Vec<Line> = Vec::with_capacity(ranked.len() + 1);
     for (value, _) in ranked {

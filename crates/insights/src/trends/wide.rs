@@ -7,8 +7,8 @@ use facts::Set;
 
 use super::lines::Table;
 use crate::Result;
-use crate::breakdown::Breakdown;
-use crate::scan::{Rows, Scan};
+use crate::breakdown::{BEHIND, Breakdown, Leading, bare};
+use crate::scan::{Entries, Rows, Scan};
 use crate::stop::Held;
 use crate::tally::Tally;
 
@@ -28,6 +28,8 @@ pub(crate) struct Wide {
     few: Tally<Set>,
     /// By the lowest part of a value.
     many: [Pairs; LISTS],
+    /// Of values that come behind the limit for sure, if there are any.
+    behind: Option<Set>,
     factor: f64,
 }
 
@@ -43,6 +45,8 @@ struct Pairs {
 struct Own<'a> {
     few: Tally<Set>,
     many: [Vec<u64>; LISTS],
+    behind: Set,
+    entries: Entries<u32>,
     held: Held<'a>,
 }
 
@@ -53,24 +57,83 @@ struct Lists([Mutex<Pairs>; LISTS]);
 impl Wide {
     /// A number is multiplied by `factor`.
     pub fn of(scan: &Scan<'_>, breakdown: &Breakdown, factor: f64) -> Result<Self> {
+        // Those with the most events lead only if more is better.
+        let leading = if factor > 0.0 { Leading::of(scan, breakdown)? } else { None };
+        let Some(mut leading) = leading else { return Self::whole(scan, breakdown, factor) };
+        let mut found = Self::leading(scan, breakdown, &leading, factor)?;
+        let Some(most_behind) = leading.most_behind() else { return Ok(found) };
+        let Some(last) = found.weight_at(breakdown.limit) else {
+            return Self::whole(scan, breakdown, factor);
+        };
+        let enough = |events: u32| found.number(events.into()) >= last;
+        // Among equals the text decides.
+        if enough(most_behind) {
+            if !leading.reach(enough) {
+                return Self::whole(scan, breakdown, factor);
+            }
+            found = Self::leading(scan, breakdown, &leading, factor)?;
+        }
+        found.behind.get_or_insert_default();
+        Ok(found)
+    }
+
+    fn whole(scan: &Scan<'_>, breakdown: &Breakdown, factor: f64) -> Result<Self> {
+        Self::fill(scan, breakdown, factor, |own, rows, lists| {
+            for (value, actor) in rows.values.iter().zip(rows.actors) {
+                own.add(*value, *actor, lists);
+            }
+        })
+    }
+
+    fn leading(
+        scan: &Scan<'_>,
+        breakdown: &Breakdown,
+        leading: &Leading<'_>,
+        factor: f64,
+    ) -> Result<Self> {
+        let scan = bare(scan, breakdown);
+        Self::fill(&scan, breakdown, factor, |own, rows, lists| {
+            let values = leading.numbers(&mut own.entries, &rows.columns[0]);
+            for (value, actor) in values.into_iter().zip(rows.actors) {
+                if value != BEHIND {
+                    own.add(value, *actor, lists);
+                } else if !breakdown.hide_other {
+                    own.behind.insert(*actor);
+                }
+            }
+        })
+    }
+
+    fn fill(
+        scan: &Scan<'_>,
+        breakdown: &Breakdown,
+        factor: f64,
+        add: impl Fn(&mut Own<'_>, &Rows<'_>, &Lists) + Sync,
+    ) -> Result<Self> {
         let lists = Lists::default();
         let together = Mutex::new(scan.stop.hold());
-        let new = || Own { few: Tally::new(1), many: Default::default(), held: scan.stop.hold() };
         let each = |own: &mut Own<'_>, rows: &Rows<'_>| {
-            for (value, actor) in rows.values.iter().zip(rows.actors) {
-                own.add(*value, *actor, &lists);
-            }
-            own.held.set(own.few.bytes())?;
+            add(own, rows, &lists);
+            own.held.set(own.few.bytes() + own.behind.bytes())?;
             lock(&together).set(lists.bytes() + breakdown.bytes())
         };
-        let mut few = Tally::new(1);
-        for own in scan.fold(new, each)? {
+        let (mut few, mut behind) = (Tally::new(1), Set::default());
+        for own in scan.fold(|| Own::new(scan.stop.hold()), each)? {
             few.absorb(own.few);
+            behind.union(&own.behind);
             own.many.iter().zip(&lists.0).for_each(|(own, list)| lock(list).add(own));
         }
-        let mut all = Self { few, many: lists.0.map(into_inner), factor };
+        let behind = (behind.count() > 0).then_some(behind);
+        let mut all = Self { few, many: lists.0.map(into_inner), behind, factor };
         all.finish();
         Ok(all)
+    }
+
+    /// Of the value at a place when the largest are first.
+    fn weight_at(&self, place: usize) -> Option<f64> {
+        let mut weights: Vec<f64> = self.weights().into_iter().map(|(_, weight)| weight).collect();
+        let at = place.checked_sub(1).filter(|at| *at < weights.len())?;
+        Some(*weights.select_nth_unstable_by(at, |a, b| b.total_cmp(a)).1)
     }
 
     fn finish(&mut self) {
@@ -87,7 +150,12 @@ impl Wide {
     }
 }
 
-impl Own<'_> {
+impl<'a> Own<'a> {
+    fn new(held: Held<'a>) -> Self {
+        let (behind, entries) = (Set::default(), Entries::default());
+        Self { few: Tally::new(1), many: Default::default(), behind, entries, held }
+    }
+
     fn add(&mut self, value: u32, actor: u32, lists: &Lists) {
         if value < SETS_MAX {
             self.few.cell(value, 0).insert(actor);
@@ -158,6 +226,10 @@ impl Table for Wide {
         weights
     }
 
+    fn has_more(&self) -> bool {
+        self.behind.is_some()
+    }
+
     fn data(&self, value: u32) -> Vec<f64> {
         let mut count = self.many[value as usize % LISTS].of(value).len() as u64;
         self.few.show(value, &Set::default(), |cells| count += cells[0].count());
@@ -168,6 +240,7 @@ impl Table for Wide {
         values.sort_unstable();
         let few = values.partition_point(|value| *value < SETS_MAX);
         let mut all = self.few.take(values[..few].iter().copied()).pop().unwrap_or_default();
+        all.union(&self.behind.take().unwrap_or_default());
         for list in &mut self.many {
             let mut wanted = values[few..].iter().peekable();
             for pair in take(&mut list.pairs) {
@@ -193,7 +266,7 @@ mod tests {
     fn many_values_are_counted_as_sets_would() {
         let mut random = StdRng::seed_from_u64(11);
         let (lists, stop) = (Lists::default(), crate::Stop::new(None, Default::default(), 0));
-        let mut own = Own { few: Tally::new(1), many: Default::default(), held: stop.hold() };
+        let mut own = Own::new(stop.hold());
         let mut plain = BTreeMap::<u32, BTreeSet<u32>>::new();
         for _ in 0..60_000 {
             let value = random.random_range(0..1_500);
@@ -203,7 +276,8 @@ mod tests {
         }
         assert!(lists.bytes() > 0);
         own.many.iter().zip(&lists.0).for_each(|(own, list)| lock(list).add(own));
-        let mut wide = Wide { few: own.few, many: lists.0.map(into_inner), factor: 2.0 };
+        let mut wide =
+            Wide { few: own.few, many: lists.0.map(into_inner), behind: None, factor: 2.0 };
         wide.finish();
         let weights: BTreeMap<u32, f64> = wide.weights().into_iter().collect();
         assert_eq!(weights.len(), plain.len());

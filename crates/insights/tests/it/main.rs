@@ -9,3 +9,4 @@ mod limits;
 mod oracle;
 mod project;
 mod trends;
+mod wide;

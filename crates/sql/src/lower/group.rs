@@ -15,10 +15,12 @@ use hogql::types::{Kind, Type};
 
 use super::leaves::{Layout, Leaf};
 use super::numbers::Numbers;
-use super::{Lower, Stage, input, one, project};
+use super::{Lower, Stage, input, one, project, schema_of};
 use crate::aggregates::Fold;
 use crate::apply::Apply;
 use crate::error::{Error, Result};
+use crate::steps::StepExec;
+use crate::steps::numbered::Numbered;
 
 impl Lower {
     pub(super) fn group(&self, stage: Stage, grouping: &Grouping) -> Result<Stage> {
@@ -41,9 +43,12 @@ impl Lower {
             filters.push(filter.transpose()?);
             folds.push(fold);
         }
-        let groups = Arc::new(PhysicalGroupBy::new_single(keys));
         let several = stage.plan.output_partitioning().partition_count() > 1;
-        let grouped: Arc<dyn ExecutionPlan> = if several && folds.iter().all(Fold::merges) {
+        let merges = several && folds.iter().all(Fold::merges);
+        let by_number = matches!(&texts[..], [Some(_)])
+            && calls.iter().all(|call| call.groups_accumulator_supported());
+        let grouped: Arc<dyn ExecutionPlan> = if merges {
+            let groups = Arc::new(PhysicalGroupBy::new_single(keys));
             let none = vec![None; calls.len()];
             let parts = AggregateExec::try_new(
                 AggregateMode::Partial,
@@ -57,7 +62,13 @@ impl Lower {
             let mode = AggregateMode::Final;
             let parts = one(Arc::new(parts));
             Arc::new(AggregateExec::try_new(mode, whole, calls, none, parts, schema)?)
+        } else if by_number && let Some((key, _)) = keys.pop() {
+            let types = calls.iter().map(|call| call.field().data_type().clone());
+            let schema = schema_of(std::iter::once(DataType::UInt32).chain(types));
+            let step = Numbered { schema: schema.clone(), key, calls, filters };
+            StepExec::plan(step, vec![one(stage.plan)], schema, 1)
         } else {
+            let groups = Arc::new(PhysicalGroupBy::new_single(keys));
             let mode = AggregateMode::Single;
             let input = one(stage.plan);
             Arc::new(AggregateExec::try_new(mode, groups, calls, filters, input, schema)?)

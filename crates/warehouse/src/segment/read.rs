@@ -87,7 +87,7 @@ pub(crate) struct Segment {
     pub entry: SegmentEntry,
     pub path: PathBuf,
     opened: OnceLock<Opened>,
-    cache: Arc<Cache>,
+    pub cache: Arc<Cache>,
 }
 
 #[derive(Debug)]

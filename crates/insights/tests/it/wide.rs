@@ -1,0 +1,171 @@
+//! Breakdowns of very many values, of which few come before the limit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use serde_json::{Value as Json, json};
+
+use crate::project::{Project, at, with};
+
+const NULL: &str = "$$_posthog_breakdown_null_$$";
+const OTHER: &str = "$$_posthog_breakdown_other_$$";
+const PERSONS: u32 = 60;
+
+/// Who, or which group, was there, by value.
+#[derive(Default)]
+struct Plain {
+    persons: BTreeMap<String, BTreeSet<String>>,
+    groups: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// How events come by their value and person.
+#[derive(Clone, Copy, Debug)]
+enum Shape {
+    /// Some values are everybody's.
+    Skewed,
+    /// Those with the most events are of one person each, so that others lead.
+    Busy,
+    /// No value has more than two persons.
+    Flat,
+}
+
+fn event(shape: Shape, random: &mut StdRng) -> (u32, u32) {
+    let person = random.random_range(0..PERSONS);
+    let among = |random: &mut StdRng| random.random_range(0..400);
+    match shape {
+        Shape::Skewed => {
+            let value = among(random).min(among(random)).min(among(random));
+            (value, person)
+        }
+        Shape::Busy if random.random_range(0..3) > 0 => {
+            let value = random.random_range(400..460);
+            (value, value % PERSONS)
+        }
+        Shape::Busy => (among(random).min(among(random)), person),
+        Shape::Flat => {
+            let value = among(random);
+            (value, value % 30 + 30 * random.random_range(0..2))
+        }
+    }
+}
+
+fn project(shape: Shape) -> (Project, Plain) {
+    let mut random = StdRng::seed_from_u64(shape as u64);
+    let (mut project, mut plain) = (Project::empty(), Plain::default());
+    for person in 0..PERSONS {
+        project.person(&[&format!("p{person}")], "2024-01-01T08:00:00Z", json!({}));
+    }
+    for number in 0..6_000 {
+        let (value, person) = event(shape, &mut random);
+        let (properties, text) = match value {
+            3 => (json!({}), NULL.to_owned()),
+            4 => (json!({ "page": "" }), NULL.to_owned()),
+            5 => (json!({ "page": 5 }), "5".to_owned()),
+            value => (json!({ "page": format!("/{value}/") }), format!("/{value}/")),
+        };
+        let id = format!("p{person}");
+        // Some values are only of events that are no group's.
+        let group = (value % 7 > 0).then(|| format!("g{}", person % 20));
+        plain.persons.entry(text.clone()).or_default().insert(id.clone());
+        if let Some(group) = &group {
+            plain.groups.entry(text).or_default().insert(group.clone());
+        }
+        let groups = [group, None, None, None, None];
+        project.row(&id, "a", at("2024-01-02T12:00:00Z"), properties, groups);
+        if number % 1_500 == 0 {
+            project.warehouse.flush().unwrap();
+        }
+    }
+    (project, plain)
+}
+
+fn expected(
+    plain: &BTreeMap<String, BTreeSet<String>>,
+    limit: usize,
+    hide_other: bool,
+    factor: f64,
+) -> Vec<Json> {
+    let number = |there: usize| there as f64 * factor;
+    let mut ranked: Vec<(&String, f64)> =
+        plain.iter().map(|(value, there)| (value, number(there.len()))).collect();
+    ranked.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+    let rest = ranked.split_off(limit.min(ranked.len()));
+    ranked.sort_by_key(|(value, _)| *value == NULL);
+    let mut lines: Vec<Json> =
+        ranked.iter().map(|(value, number)| json!([value, number])).collect();
+    if !rest.is_empty() && !hide_other {
+        let there: BTreeSet<&String> = rest.iter().flat_map(|(value, _)| &plain[*value]).collect();
+        lines.push(json!([OTHER, number(there.len())]));
+    }
+    lines
+}
+
+#[test]
+fn those_before_the_limit_are_the_same_as_if_all_were_counted() {
+    for shape in [Shape::Skewed, Shape::Busy, Shape::Flat] {
+        let (project, plain) = project(shape);
+        for (math, plain) in [("dau", &plain.persons), ("unique_group", &plain.groups)] {
+            for (limit, hide_other, factor) in [
+                (1, false, 1.0),
+                (2, true, 1.0),
+                (7, false, 0.1),
+                (20, true, 3.0),
+                (20, false, 1e-322),
+                (60, false, 1.0),
+                (5, false, -1.0),
+                (3, false, 0.0),
+                (450, false, 1.0),
+                (1_000, false, 1.0),
+            ] {
+                let node = json!({
+                    "kind": "EventsNode", "event": "a", "math": math,
+                    "math_group_type_index": 0, "math_multiplier": factor,
+                });
+                let query = json!({
+                    "kind": "TrendsQuery", "series": [node],
+                    "dateRange": {"date_from": "2024-01-01", "date_to": "2024-01-03"},
+                    "trendsFilter": {"display": "ActionsBarValue"},
+                    "breakdownFilter": {
+                        "breakdown": "page", "breakdown_limit": limit,
+                        "breakdown_hide_other_aggregation": hide_other,
+                    },
+                });
+                let outcome = project.outcome(&query).unwrap();
+                let lines = outcome.results.as_array().unwrap().iter();
+                let lines: Vec<Json> = lines
+                    .map(|line| json!([line["breakdown_value"], line["aggregated_value"].as_f64()]))
+                    .collect();
+                let case = format!("{shape:?} {math} {limit} {hide_other} {factor}");
+                assert_eq!(lines, expected(plain, limit, hide_other, factor), "{case}");
+                assert_eq!(outcome.has_more, Some(plain.len() > limit), "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn whoever_is_behind_a_number_of_many_is_found() {
+    let (project, plain) = project(Shape::Skewed);
+    let query = json!({
+        "kind": "TrendsQuery",
+        "series": [{"kind": "EventsNode", "event": "a", "math": "dau"}],
+        "dateRange": {"date_from": "2024-01-01", "date_to": "2024-01-03"},
+        "trendsFilter": {"display": "ActionsBarValue"},
+        "breakdownFilter": {"breakdown": "page", "breakdown_limit": 3},
+    });
+    for line in expected(&plain.persons, 3, false, 1.0) {
+        let behind = project.behind(&query, &json!({ "breakdown": line[0] })).unwrap();
+        assert_eq!(behind.actors.len() as f64, line[1], "{line}");
+    }
+    let shortened = |(value, there): (&String, &BTreeSet<String>)| {
+        (value.strip_suffix('/').unwrap_or(value).to_owned(), there.clone())
+    };
+    let plain = plain.persons.iter().map(shortened).collect();
+    let filter =
+        json!({"breakdown": "page", "breakdown_limit": 3, "breakdown_normalize_url": true});
+    let found = project.ask(with(query, json!({ "breakdownFilter": filter })));
+    for (line, expected) in found.as_array().unwrap().iter().zip(expected(&plain, 3, false, 1.0)) {
+        assert_eq!(line["breakdown_value"], expected[0]);
+        assert_eq!(line["aggregated_value"].as_f64(), expected[1].as_f64());
+    }
+}
