@@ -66,7 +66,8 @@ impl Numbers {
         let entries = self.entries(column.values());
         let keys = column.keys();
         let mut met: Vec<u32> = Vec::new();
-        for key in keys.iter().flatten() {
+        // A number that no row has would be a group without rows.
+        for key in keys.iter().flatten().filter(|key| texts.is_valid(*key as usize)) {
             if entries[key as usize].load(Ordering::Relaxed) == UNKNOWN {
                 met.push(key);
             }

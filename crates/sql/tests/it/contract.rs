@@ -51,6 +51,26 @@ fn a_page_is_a_hundred_rows_unless_asked_for_more() {
     assert_eq!(json!(answer.rows), json!([[10], [11], [12]]));
 }
 
+#[test]
+fn texts_that_no_row_has_are_no_group() {
+    let mut store = Store::new();
+    for (event, person, k) in [
+        ("a", "p1", json!({ "k": "x" })),
+        ("a", "p2", json!({ "k": null })),
+        ("b", "p2", json!({ "k": "y" })),
+        ("a", "p2", json!({ "k": { "deep": 1 } })),
+        ("a", "p3", json!({ "k": "x" })),
+        ("a", "p3", json!({})),
+    ] {
+        store.event(event, person, "2024-01-01T10:00:00Z", k);
+    }
+    let text =
+        "select properties.k as k, uniqExact(person_id) as c, countIf(person_id is null) as n
+        from events where event = 'a' group by k order by k nulls last";
+    let rows = store.ask(text).unwrap().rows;
+    assert_eq!(json!(rows), json!([["x", 2, 0], [r#"{"deep":1}"#, 1, 0], [null, 2, 0]]));
+}
+
 // contract: query 17
 #[test]
 fn events_are_counted_by_name() {
