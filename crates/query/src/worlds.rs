@@ -2,6 +2,8 @@
 //! beside a snapshot of the events.
 
 use std::collections::HashMap;
+use std::future::pending;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use catalog::{Among, Catalog, Ingested, ProjectChanges, ProjectRow, StoredPerson};
@@ -199,18 +201,31 @@ impl Worlds {
                 }
                 slot.loading.clone()
             };
-            let _alone = loading.lock().await;
-            let reading = match lock(&self.known).projects.get(&project) {
-                Some(slot) if slot.loaded.is_none() => slot.reading,
-                _ => continue,
-            };
-            let loaded = self.load(project).await?;
-            if let Some(slot) = lock(&self.known).projects.get_mut(&project)
-                && slot.reading == reading
-            {
-                slot.loaded = Some(loaded);
+            // Goes on when its asker has left: the next one would begin it anew, and a large project
+            // may take longer to read than anybody waits.
+            let own = self.clone();
+            let read = tokio::spawn(async move { own.read(project, &loading).await });
+            match read.await {
+                Ok(read) => read?,
+                Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+                Err(_) => pending().await,
             }
         }
+    }
+
+    async fn read(&self, project: ProjectId, loading: &tokio::sync::Mutex<()>) -> Result<()> {
+        let _alone = loading.lock().await;
+        let reading = match lock(&self.known).projects.get(&project) {
+            Some(slot) if slot.loaded.is_none() => slot.reading,
+            _ => return Ok(()),
+        };
+        let loaded = self.load(project).await?;
+        if let Some(slot) = lock(&self.known).projects.get_mut(&project)
+            && slot.reading == reading
+        {
+            slot.loaded = Some(loaded);
+        }
+        Ok(())
     }
 
     async fn load(&self, project: ProjectId) -> Result<(Arc<People>, Arc<Groups>)> {
@@ -311,4 +326,39 @@ fn make_room(known: &mut Known, project: ProjectId) {
 
 fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use catalog::{Location, Secret, Vault};
+    use model::Clock;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn reading_goes_on_when_whoever_asked_has_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, vault) = (folder.path().join("catalog"), Vault::new(&Secret::given("secret")));
+        let clock = Clock::system();
+        let catalog = Catalog::open(Location::Sqlite(&file), vault, clock.clone()).await.unwrap();
+        let settings = warehouse::Settings::default();
+        let events = Warehouse::open(&folder.path().join("events"), 1, settings, clock).unwrap();
+        let worlds = Worlds::new(catalog, events);
+        let project = ProjectId(1);
+        {
+            let asking = std::pin::pin!(worlds.people(project));
+            assert!(asking.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        let is_read = || lock(&worlds.known).projects[&project].loaded.is_some();
+        assert!(!is_read());
+        for _ in 0..1_000 {
+            if is_read() {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("nobody reads it");
+    }
 }

@@ -67,11 +67,11 @@ pub struct Loan {
 }
 
 /// What questions need without anything being thrown out for it.
-const LENT_FREE: u64 = 32 << 20;
+const LENT_FREE: u64 = 16 << 20;
 /// Looking for what to throw out is not worth it for less.
 const LENT_STEP: u64 = 8 << 20;
-/// The share that is kept whatever is asked for.
-const LENT_SHARE_MAX: u64 = 2;
+/// The part that is kept whatever is asked for.
+const KEPT_PART: u64 = 4;
 
 impl Loan {
     pub(crate) fn of(cache: Option<Arc<Cache>>) -> Self {
@@ -121,7 +121,7 @@ impl Cache {
     fn lend(&self, before: u64, now: u64) {
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         *lent = *lent - before + now;
-        let given = lent.saturating_sub(LENT_FREE).min(self.bytes_max / LENT_SHARE_MAX);
+        let given = lent.saturating_sub(LENT_FREE).min(self.bytes_max - self.bytes_max / KEPT_PART);
         self.kept.set_capacity(self.bytes_max - given);
     }
 
@@ -152,13 +152,13 @@ mod tests {
         };
         assert_eq!(fill(), 240);
         let mut loan = Loan::of(Some(cache.clone()));
-        loan.set(30 << 20);
+        loan.set(14 << 20);
         assert_eq!(cache.kept.weight() >> 20, 240);
         loan.set(100 << 20);
-        assert!(cache.kept.weight() <= (256 - 104 + 32) << 20);
+        assert!(cache.kept.weight() <= (256 - 104 + 16) << 20);
         let mut other = Loan::of(Some(cache.clone()));
         other.set(1 << 40);
-        assert!(cache.kept.weight() <= 128 << 20 && cache.kept.weight() > 64 << 20);
+        assert!(cache.kept.weight() <= 64 << 20 && cache.kept.weight() > 32 << 20);
         drop((loan, other));
         fill();
         assert_eq!(fill(), 240);
