@@ -2,6 +2,10 @@
 //! and what tidies files never wait for each other's turn, and the system tells their costs apart
 //! by their names.
 
+use std::io;
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -11,6 +15,9 @@ use tokio::runtime::{Builder, Handle, Runtime};
 const BLOCKING_THREADS_MAX: usize = 64;
 /// A thread that ended takes the record of its costs with it.
 const KEEP_ALIVE: Duration = Duration::from_secs(3_600);
+
+/// On so few, threads that wake each other all the time pile up on one processor.
+const FEW_PROCESSORS: usize = 2;
 
 pub(crate) struct Runtimes {
     requests: Runtime,
@@ -27,11 +34,7 @@ pub(crate) struct Behind {
 
 impl Runtimes {
     pub(crate) fn start() -> Result<Self> {
-        let requests = Builder::new_multi_thread()
-            .enable_all()
-            .thread_name("requests")
-            .max_blocking_threads(BLOCKING_THREADS_MAX)
-            .build();
+        let requests = requests();
         let behind = |name| {
             Builder::new_multi_thread()
                 .enable_all()
@@ -64,4 +67,28 @@ impl Runtimes {
             runtime.shutdown_background();
         }
     }
+}
+
+fn requests() -> io::Result<Runtime> {
+    let workers = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let (started, ready) = (AtomicUsize::new(0), Arc::new(Barrier::new(workers + 1)));
+    let all_started = ready.clone();
+    let requests = Builder::new_multi_thread()
+        .enable_all()
+        .worker_threads(workers)
+        .thread_name("requests")
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .on_thread_start(move || match started.fetch_add(1, Ordering::Relaxed) {
+            nth if nth < workers => {
+                if workers == FEW_PROCESSORS {
+                    threads::keep_apart(nth, workers);
+                }
+                ready.wait();
+            }
+            _blocking => threads::roam(),
+        })
+        .build()?;
+    // The first to start are those that answer; others start when these ask for them.
+    all_started.wait();
+    Ok(requests)
 }
