@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::gather::take;
 
 /// Dictionaries whose results a node keeps: threads may read different segments at a time.
-const MEMO_MAX: usize = 8;
+const MEMO_MAX: usize = 4;
 
 /// A dictionary-coded column.
 pub(crate) struct Coded {
@@ -43,6 +43,16 @@ impl Coded {
 
     pub fn spread(&self, entries: &ArrayRef) -> Result<ArrayRef> {
         take(entries, &self.keys)
+    }
+
+    /// The result for each row, without asking about entries that no row has if those are many.
+    pub fn rows(&self, eval: impl Fn(&ArrayRef) -> Result<ArrayRef>) -> Result<ArrayRef> {
+        if self.keys.len() >= self.values.len() {
+            return self.spread(&self.entries(eval)?);
+        }
+        let null = self.values.len() as u32;
+        let keys = self.keys.values().iter().map(|key| (*key != null).then_some(*key));
+        eval(&take(&self.values, &keys.collect())?)
     }
 }
 

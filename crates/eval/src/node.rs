@@ -450,7 +450,7 @@ impl<'a> Scope<'a> {
             }
         };
         let wide = match self.dictionary(input) {
-            Some(coded) => coded.spread(&coded.entries(read)?)?,
+            Some(coded) => coded.rows(read)?,
             None => read(array)?,
         };
         let column = Column::full(wide);

@@ -94,9 +94,19 @@ fn simple_like(pattern: &str) -> Option<Matcher> {
     })
 }
 
+/// What begins or ends with anything is looked for anywhere, which is much faster than to read
+/// all that is around it.
 fn like_regex(pattern: &str) -> String {
-    let mut regex = String::from("^(?:");
-    let mut chars = pattern.chars();
+    let inner = pattern.trim_start_matches('%');
+    let mut regex = String::from(if inner.len() < pattern.len() { "(?:" } else { "^(?:" });
+    let open = inner.trim_end_matches('%');
+    // An escaped one is not anything.
+    let escaped = open.len() - open.trim_end_matches('\\').len();
+    let (inner, end) = match escaped % 2 {
+        0 if open.len() < inner.len() => (open, ")"),
+        _ => (inner, ")$"),
+    };
+    let mut chars = inner.chars();
     let mut literal = [0u8; 4];
     while let Some(one) = chars.next() {
         match one {
@@ -116,7 +126,7 @@ fn like_regex(pattern: &str) -> String {
             other => regex.push_str(&regex::escape(other.encode_utf8(&mut literal))),
         }
     }
-    regex.push_str(")$");
+    regex.push_str(end);
     regex
 }
 
@@ -193,5 +203,54 @@ impl Regexes {
             self.found.insert(pattern.to_owned(), regex(pattern, false, self.span)?);
         }
         Ok(&self.found[pattern])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Letter by letter, as it is described.
+    fn is_like(pattern: &[char], text: &[char]) -> bool {
+        match pattern {
+            [] => text.is_empty(),
+            ['%', rest @ ..] => (0..=text.len()).any(|from| is_like(rest, &text[from..])),
+            ['_', rest @ ..] => !text.is_empty() && is_like(rest, &text[1..]),
+            ['\\', one @ ('%' | '_' | '\\'), rest @ ..] | [one, rest @ ..] => {
+                text.first() == Some(one) && is_like(rest, &text[1..])
+            }
+        }
+    }
+
+    fn all(letters: &[char], length: usize) -> Vec<Vec<char>> {
+        let mut found = vec![Vec::new()];
+        for from in 0..length {
+            let longer = found.iter().filter(|one: &&Vec<char>| one.len() == from);
+            let longer =
+                longer.flat_map(|one| letters.iter().map(|next| [&one[..], &[*next]].concat()));
+            let longer: Vec<_> = longer.collect();
+            found.extend(longer);
+        }
+        found
+    }
+
+    #[test]
+    fn every_short_pattern_takes_what_it_describes() {
+        let texts = all(&['a', '%', '\\', '\n'], 3);
+        for pattern in all(&['a', '%', '_', '\\'], 4) {
+            let written: String = pattern.iter().collect();
+            for syntax in [Syntax::Like, Syntax::ILike] {
+                let matcher = Matcher::new(syntax, &written, Span::default()).unwrap();
+                for text in &texts {
+                    let text_written: String = text.iter().collect();
+                    let expected = is_like(&pattern, text);
+                    assert_eq!(
+                        matcher.is_match(&text_written),
+                        expected,
+                        "{written:?} {text_written:?}"
+                    );
+                }
+            }
+        }
     }
 }

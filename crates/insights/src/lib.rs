@@ -56,7 +56,7 @@ pub use paths::PathsQuery;
 pub use retention::RetentionQuery;
 pub use spec::Overrides;
 pub use stickiness::StickinessQuery;
-pub use stop::Stop;
+pub use stop::{Crowd, Stop};
 pub use trends::TrendsQuery;
 
 use std::collections::BTreeSet;

@@ -1,10 +1,46 @@
 //! How long a question may take, and how much memory.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::{Error, Result};
+
+/// Of questions that hold more there is one at a time: each keeps all processors busy anyway.
+const MUCH_BYTES: usize = 24 << 20;
+/// Between two looks at the clock while another one does.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Questions that run beside each other.
+#[derive(Clone, Debug, Default)]
+pub struct Crowd(Arc<(Mutex<bool>, Condvar)>);
+
+impl Crowd {
+    /// None if somebody else holds much after all this time.
+    fn alone(&self, wait: Duration) -> Option<Alone> {
+        let (taken, left) = &*self.0;
+        let taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = left.wait_timeout_while(taken, wait, |taken| *taken);
+        let (mut taken, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            return None;
+        }
+        *taken = true;
+        Some(Alone(self.clone()))
+    }
+}
+
+/// The one of a crowd that may hold much.
+#[derive(Debug)]
+struct Alone(Crowd);
+
+impl Drop for Alone {
+    fn drop(&mut self) {
+        let (taken, left) = &*self.0.0;
+        *taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        left.notify_one();
+    }
+}
 
 /// Looked at between parts of the events.
 #[derive(Debug)]
@@ -13,6 +49,9 @@ pub struct Stop {
     cancelled: Arc<AtomicBool>,
     memory_bytes_max: usize,
     memory_bytes: AtomicUsize,
+    crowd: Crowd,
+    /// Once it holds much, until it ends.
+    alone: Mutex<Option<Alone>>,
 }
 
 impl Stop {
@@ -22,7 +61,14 @@ impl Stop {
         cancelled: Arc<AtomicBool>,
         memory_bytes_max: usize,
     ) -> Self {
-        Self { deadline, cancelled, memory_bytes_max, memory_bytes: AtomicUsize::new(0) }
+        let (memory_bytes, crowd, alone) = Default::default();
+        Self { deadline, cancelled, memory_bytes_max, memory_bytes, crowd, alone }
+    }
+
+    /// One at a time of these holds much, and others wait within their time.
+    #[must_use]
+    pub fn beside(self, crowd: &Crowd) -> Self {
+        Self { crowd: crowd.clone(), ..self }
     }
 
     pub(crate) fn check(&self) -> Result<()> {
@@ -32,6 +78,17 @@ impl Stop {
 
     pub(crate) fn hold(&self) -> Held<'_> {
         Held { stop: self, bytes: 0 }
+    }
+
+    fn wait_to_hold(&self, bytes: usize) -> Result<()> {
+        if bytes > MUCH_BYTES {
+            let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
+            while alone.is_none() {
+                self.check()?;
+                *alone = self.crowd.alone(LOOK);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -54,7 +111,10 @@ impl Held<'_> {
             0
         };
         self.bytes = bytes;
-        if all > self.stop.memory_bytes_max { Err(Error::Memory) } else { Ok(()) }
+        if all > self.stop.memory_bytes_max {
+            return Err(Error::Memory);
+        }
+        self.stop.wait_to_hold(all)
     }
 }
 
@@ -79,6 +139,23 @@ mod tests {
         second.set(90).unwrap();
         second.set(10).unwrap();
         stop.hold().set(90).unwrap();
+    }
+
+    #[test]
+    fn one_at_a_time_holds_much_and_others_wait_within_their_time() {
+        let crowd = Crowd::default();
+        let soon = || Some(Instant::now() + LOOK);
+        let stop = |deadline| Stop::new(deadline, Arc::default(), usize::MAX).beside(&crowd);
+        let first = stop(None);
+        let mut held = first.hold();
+        held.set(MUCH_BYTES + 1).unwrap();
+        held.set(MUCH_BYTES).unwrap();
+        stop(None).hold().set(MUCH_BYTES).unwrap();
+        let second = stop(soon());
+        assert!(matches!(second.hold().set(MUCH_BYTES + 1), Err(Error::Time)));
+        drop(held);
+        drop(first);
+        stop(None).hold().set(MUCH_BYTES + 1).unwrap();
     }
 
     #[test]

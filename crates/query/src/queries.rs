@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use catalog::{Catalog, ProjectRow};
 use facts::World;
-use insights::Hogql;
+use insights::{Crowd, Hogql};
 use model::{ActionId, ObjectKind, ProjectId, Sights};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
@@ -136,6 +136,7 @@ struct Inner {
     cache: Cache,
     background: Background,
     turns: Turns,
+    crowd: Crowd,
     limits: Limits,
 }
 
@@ -160,6 +161,7 @@ impl Queries {
             cache: Cache::new(),
             background: Background::new(),
             turns: Turns::new(limits.at_once, limits.wait),
+            crowd: Crowd::default(),
             limits,
         }))
     }
@@ -401,7 +403,8 @@ impl Inner {
     ) -> Result<T> {
         let deadline = Instant::now() + self.limits.time;
         let stop =
-            insights::Stop::new(Some(deadline), cancel.flag.clone(), self.limits.memory_bytes);
+            insights::Stop::new(Some(deadline), cancel.flag.clone(), self.limits.memory_bytes)
+                .beside(&self.crowd);
         let world = world.clone();
         let found = beside(move || run(&world, &stop)).await?;
         if cancel.flag.load(Ordering::SeqCst) {

@@ -150,7 +150,7 @@ settings! {
             "Days that events are kept, by their own time; without it, for good";
         events_disk_bytes_max: Option<Size<{ 1 << 20 }, { 1 << 50 }>> = None,
             "Disk space of stored events, past which the oldest are dropped; without it, all are kept";
-        column_cache_bytes_max: Size<{ 1 << 20 }, { 1 << 40 }> = Some("256 MiB"),
+        column_cache_bytes_max: Size<{ 1 << 20 }, { 1 << 40 }> = Some("192 MiB"),
             "Memory for what was read of stored events, kept for the next question; up to three quarters are lent to statements that need much";
     }
     "Logs" {

@@ -11,6 +11,7 @@ pub(crate) mod leaves;
 mod numbers;
 mod select;
 mod subqueries;
+mod texts;
 mod windows;
 
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
 //! Decoded columns, dictionaries, filters and pages, kept while they are used and while there is room.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use parquet::bloom_filter::Sbbf;
 use quick_cache::sync::{self, DefaultLifecycle};
@@ -73,7 +73,15 @@ const LENT_STEP: u64 = 8 << 20;
 /// The part that is kept whatever is asked for.
 const KEPT_PART: u64 = 4;
 
+static WHEN_GIVEN_UP: OnceLock<fn()> = OnceLock::new();
+
 impl Loan {
+    /// Has `call` called whenever the cache gave up room, or what was borrowed is free again. Only
+    /// the first counts.
+    pub fn when_given_up(call: fn()) {
+        let _ = WHEN_GIVEN_UP.set(call);
+    }
+
     pub(crate) fn of(cache: Option<Arc<Cache>>) -> Self {
         Self { cache, bytes: 0 }
     }
@@ -122,7 +130,13 @@ impl Cache {
         let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
         *lent = *lent - before + now;
         let given = lent.saturating_sub(LENT_FREE).min(self.bytes_max - self.bytes_max / KEPT_PART);
-        self.kept.set_capacity(self.bytes_max - given);
+        let capacity = self.bytes_max - given;
+        let changes = self.kept.capacity() != capacity;
+        self.kept.set_capacity(capacity);
+        drop(lent);
+        if changes {
+            WHEN_GIVEN_UP.get().inspect(|call| call());
+        }
     }
 
     pub fn get(

@@ -87,6 +87,10 @@ impl Dictionary {
         code
     }
 
+    pub fn text_bytes(&self) -> usize {
+        self.text.len()
+    }
+
     pub fn memory_bytes(&self) -> usize {
         self.tags.capacity() * size_of::<Tag>() + self.ends.capacity() * 4 + self.text.capacity()
     }
@@ -135,6 +139,11 @@ impl Hashing {
         state.write_u8(value.tag() as u8);
         state.finish()
     }
+
+    /// Half a hash as a whole one: a table looks at both ends of it.
+    pub const fn spread(part: u32) -> u64 {
+        (part as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
 }
 
 impl Interner {
@@ -149,7 +158,8 @@ impl Interner {
         }
         let code = self.dictionary.push(value);
         let part = hash as u32;
-        self.table.insert_unique(spread(part), (part, code), |(part, _)| spread(*part));
+        self.table
+            .insert_unique(Hashing::spread(part), (part, code), |(part, _)| Hashing::spread(*part));
         code
     }
 
@@ -162,11 +172,6 @@ impl Interner {
     pub fn find_hashed(&self, hash: u64, value: Value<'_>) -> Option<u32> {
         let part = hash as u32;
         let is_it = |known: &(u32, u32)| known.0 == part && self.dictionary.is(known.1, value);
-        self.table.find(spread(part), is_it).map(|(_, code)| *code)
+        self.table.find(Hashing::spread(part), is_it).map(|(_, code)| *code)
     }
-}
-
-/// Half a hash as a whole one: a table looks at both ends of it.
-const fn spread(part: u32) -> u64 {
-    (part as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -9,8 +9,8 @@ use arrow::datatypes::{DataType, UInt32Type};
 use datafusion_common::Result;
 use datafusion_execution::memory_pool::MemoryReservation;
 use datafusion_physical_expr::PhysicalExpr;
-use warehouse::{Interner, Value};
 
+use super::texts::Texts;
 use crate::apply::Apply;
 
 /// Dictionaries whose entries are remembered: partitions are mostly in the same or in two
@@ -18,8 +18,6 @@ use crate::apply::Apply;
 const DICTIONARIES_MAX: usize = 2;
 /// An entry without a number yet. There is no memory for so many texts.
 const UNKNOWN: u32 = u32::MAX;
-/// Of the table of texts, for each of them.
-const TABLE_BYTES: usize = 16;
 
 #[derive(Debug)]
 pub(crate) struct Numbers {
@@ -29,7 +27,7 @@ pub(crate) struct Numbers {
 
 #[derive(Debug, Default)]
 struct Known {
-    interner: Interner,
+    texts: Texts,
     dictionaries: Vec<(ArrayRef, Arc<[AtomicU32]>)>,
 }
 
@@ -52,10 +50,7 @@ impl Numbers {
         Apply::expr("text", vec![number], DataType::Utf8, move |arrays, _| {
             let known = own.lock();
             let numbers = arrays[0].as_primitive::<UInt32Type>();
-            let text = |number: Option<u32>| match known.interner.dictionary.get(number?) {
-                Value::Text(text) => Some(text),
-                _ => None,
-            };
+            let text = |number: Option<u32>| known.texts.get(number?);
             Ok(Arc::new(numbers.iter().map(text).collect::<StringArray>()))
         })
     }
@@ -75,12 +70,10 @@ impl Numbers {
         if !met.is_empty() {
             let mut known = self.lock();
             for key in met {
-                let number = known.interner.intern(Value::Text(texts.value(key as usize)));
+                let number = known.texts.number(texts.value(key as usize));
                 entries[key as usize].store(number, Ordering::Relaxed);
             }
-            let dictionary = &known.interner.dictionary;
-            let bytes = dictionary.memory_bytes() + dictionary.len() * TABLE_BYTES;
-            self.reservation.try_resize(bytes)?;
+            self.reservation.try_resize(known.texts.bytes())?;
         }
         let number = |key: Option<u32>| {
             let key = key.filter(|key| texts.is_valid(*key as usize))?;

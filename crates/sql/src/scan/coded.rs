@@ -35,11 +35,15 @@ pub(super) struct Texts {
 impl Texts {
     pub(super) fn of(dictionary: &Dictionary, path: &[Place], missing: Missing) -> Self {
         let texts = dictionary.iter().map(|value| text(value, path));
-        Self::from_texts(texts, missing)
+        let builder = StringBuilder::with_capacity(dictionary.len() + 1, dictionary.text_bytes());
+        Self::from_texts(texts, builder, missing)
     }
 
-    fn from_texts(texts: impl Iterator<Item = Option<impl AsRef<str>>>, missing: Missing) -> Self {
-        let mut builder = StringBuilder::new();
+    fn from_texts(
+        texts: impl Iterator<Item = Option<impl AsRef<str>>>,
+        mut builder: StringBuilder,
+        missing: Missing,
+    ) -> Self {
         let (mut none, mut any_none, mut entries) = (Vec::new(), false, 0);
         for text in texts {
             builder.append_value(text.as_ref().map_or("", AsRef::as_ref));
