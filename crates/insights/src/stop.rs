@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::{Error, Result};
 
 /// Of questions that hold more there is one at a time: each keeps all processors busy anyway.
-const MUCH_BYTES: usize = 24 << 20;
+const MUCH_BYTES: usize = 16 << 20;
 /// Between two looks at the clock while another one does.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -36,6 +36,8 @@ struct Alone(Crowd);
 
 impl Drop for Alone {
     fn drop(&mut self) {
+        // Before the next one takes as much.
+        warehouse::much_is_freed();
         let (taken, left) = &*self.0.0;
         *taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
         left.notify_one();

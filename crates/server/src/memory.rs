@@ -20,7 +20,7 @@ const GIVE_BACK_EVERY: Duration = Duration::from_secs(2);
 pub(crate) fn start() {
     set_delay(0);
     journal::Buffer::when_large_is_freed(give_back);
-    warehouse::Loan::when_given_up(give_back);
+    warehouse::when_much_is_freed(give_back);
 }
 
 /// As long as the server runs. Bodies of 20 MB from 64 senders would hold over 1 GB until somebody

@@ -73,15 +73,19 @@ const LENT_STEP: u64 = 8 << 20;
 /// The part that is kept whatever is asked for.
 const KEPT_PART: u64 = 4;
 
-static WHEN_GIVEN_UP: OnceLock<fn()> = OnceLock::new();
+static WHEN_MUCH_IS_FREED: OnceLock<fn()> = OnceLock::new();
+
+/// Has `call` called whenever the cache gave up room, what was borrowed is free again, or somebody
+/// says so. Only the first counts.
+pub fn when_much_is_freed(call: fn()) {
+    let _ = WHEN_MUCH_IS_FREED.set(call);
+}
+
+pub fn much_is_freed() {
+    WHEN_MUCH_IS_FREED.get().inspect(|call| call());
+}
 
 impl Loan {
-    /// Has `call` called whenever the cache gave up room, or what was borrowed is free again. Only
-    /// the first counts.
-    pub fn when_given_up(call: fn()) {
-        let _ = WHEN_GIVEN_UP.set(call);
-    }
-
     pub(crate) fn of(cache: Option<Arc<Cache>>) -> Self {
         Self { cache, bytes: 0 }
     }
@@ -135,7 +139,7 @@ impl Cache {
         self.kept.set_capacity(capacity);
         drop(lent);
         if changes {
-            WHEN_GIVEN_UP.get().inspect(|call| call());
+            much_is_freed();
         }
     }
 

@@ -86,7 +86,7 @@ mod value;
 mod warehouse;
 
 pub use archive::Archive;
-pub use cache::Loan;
+pub use cache::{Loan, much_is_freed, when_much_is_freed};
 pub use compact::{Compacted, Effort};
 pub use delete::Receipt;
 pub use dictionary::{ABSENT, Column, Dictionary, Hashing, Interner};
