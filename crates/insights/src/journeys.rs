@@ -24,36 +24,83 @@ pub(crate) struct Hit {
     pub tag: u32,
 }
 
-/// Hits as they came, in pieces: a list in one piece has up to twice the room it needs.
+/// Hits of a share as they came: the actor's place in the share, the time since the hit before, and
+/// the tag, each in as few bytes as it needs behind one that says how many: half of what they take
+/// side by side. In pieces, since a list in one piece has up to twice the room it needs.
 #[derive(Default)]
-struct Pieces(Vec<Vec<Hit>>);
+struct Pieces {
+    /// Each with how much of it is used.
+    pieces: Vec<(Box<[u8]>, usize)>,
+    len: usize,
+    /// How many places there are.
+    places: usize,
+    last_time: i64,
+}
 
-const PIECE_HITS: usize = 1 << 10;
+const PIECE_BYTES: usize = 16 << 10;
+/// Of a number, of which those behind its own are written over by what follows.
+const WORD: usize = size_of::<u64>();
+/// A hit reaches no further: lengths, place, time, and the tag as a word.
+const HIT_BYTES: usize = 1 + 4 + 8 + WORD;
 
 impl Pieces {
     fn push(&mut self, hit: Hit) {
-        match self.0.last_mut() {
-            Some(last) if last.len() < PIECE_HITS => last.push(hit),
-            _ => {
-                let mut piece = Vec::with_capacity(PIECE_HITS);
-                piece.push(hit);
-                self.0.push(piece);
+        let place = hit.actor as usize / SHARES;
+        let since = hit.time.wrapping_sub(self.last_time);
+        // The sign last: times go back and forth by little.
+        let since = (since << 1 ^ since >> 63) as u64;
+        if self.pieces.last().is_none_or(|(_, used)| used + HIT_BYTES > PIECE_BYTES) {
+            self.pieces.push((vec![0; PIECE_BYTES].into_boxed_slice(), 0));
+        }
+        if let Some((piece, used)) = self.pieces.last_mut() {
+            let lengths = *used;
+            *used += 1;
+            let place = put(piece, used, place as u64) as u8;
+            let since = put(piece, used, since) as u8;
+            let tag = put(piece, used, hit.tag.into()) as u8;
+            piece[lengths] = (place - 1) | (since - 1) << 2 | (tag - 1) << 5;
+        }
+        self.last_time = hit.time;
+        self.len += 1;
+        self.places = self.places.max(place + 1);
+    }
+
+    /// Calls `each` with the place, time and tag of every hit.
+    fn for_each(&self, mut each: impl FnMut(usize, i64, u32)) {
+        let mut time = 0i64;
+        for (piece, used) in &self.pieces {
+            let mut at = 0;
+            while at < *used {
+                let lengths = piece[at];
+                at += 1;
+                let place = get(piece, &mut at, lengths & 3);
+                let since = get(piece, &mut at, lengths >> 2 & 7);
+                let tag = get(piece, &mut at, lengths >> 5);
+                time = time.wrapping_add((since >> 1) as i64 ^ -((since & 1) as i64));
+                each(place as usize, time, tag as u32);
             }
         }
     }
 
-    fn iter(&self) -> impl DoubleEndedIterator<Item = &Hit> {
-        self.0.iter().flatten()
-    }
-
-    fn len(&self) -> usize {
-        let full = self.0.len().saturating_sub(1) * PIECE_HITS;
-        full + self.0.last().map_or(0, Vec::len)
-    }
-
     fn bytes(&self) -> usize {
-        self.0.len() * PIECE_HITS * size_of::<Hit>()
+        self.pieces.len() * PIECE_BYTES
     }
+}
+
+/// Returns how many bytes it took.
+fn put(piece: &mut [u8], at: &mut usize, number: u64) -> usize {
+    let length = (number | 1).ilog2() as usize / 8 + 1;
+    piece[*at..*at + WORD].copy_from_slice(&number.to_le_bytes());
+    *at += length;
+    length
+}
+
+/// Of one byte more than `more`.
+fn get(piece: &[u8], at: &mut usize, more: u8) -> u64 {
+    let mut word = [0; WORD];
+    word.copy_from_slice(&piece[*at..*at + WORD]);
+    *at += usize::from(more) + 1;
+    u64::from_le_bytes(word) & u64::MAX >> (56 - 8 * u32::from(more))
 }
 
 type Shares = [Pieces; SHARES];
@@ -102,7 +149,7 @@ impl<'a> Hits<'a> {
         each: impl Fn(&mut S, &[Hit]) -> Result<()> + Sync,
     ) -> Result<Vec<S>> {
         let len = |share: usize| -> usize {
-            self.parts.iter().map(|(shares, _)| shares[share].len()).sum()
+            self.parts.iter().map(|(shares, _)| shares[share].len).sum()
         };
         let filled: Vec<usize> = (0..SHARES).filter(|share| len(*share) > 0).collect();
         let next = AtomicUsize::new(0);
@@ -142,26 +189,29 @@ impl<'a> Hits<'a> {
 
     /// Puts together what belongs to one actor, by counting instead of comparing.
     fn walk(&self, share: usize, mut each: impl FnMut(&[Hit]) -> Result<()>) -> Result<()> {
-        let all = || self.parts.iter().flat_map(|(shares, _)| shares[share].iter());
-        let place = |hit: &Hit| hit.actor as usize / SHARES;
-        let (len, actors) = (all().count(), all().map(place).max().map_or(0, |last| last + 1));
+        let own = || self.parts.iter().map(|(shares, _)| &shares[share]);
+        let len: usize = own().map(|pieces| pieces.len).sum();
+        let places = own().map(|pieces| pieces.places).max().unwrap_or(0);
         if len > u32::MAX as usize {
             return Err(Error::Memory);
         }
         let mut held = self.stop.hold();
-        held.set(len * size_of::<Hit>() + (actors + 1) * 4)?;
-        // First how many each has, then where they end, and once they are placed, where they begin.
-        let mut starts = vec![0u32; actors + 1];
-        all().for_each(|hit| starts[place(hit)] += 1);
-        (0..actors).for_each(|at| starts[at + 1] += starts[at]);
+        held.set(len * size_of::<Hit>() + (places + 2) * 4)?;
+        // How many each has, two places behind its own; then where the one before ends. Placing
+        // moves that on to its own end, one place behind its own.
+        let mut starts = vec![0u32; places + 2];
+        own().for_each(|pieces| pieces.for_each(|place, _, _| starts[place + 2] += 1));
+        (0..places).for_each(|at| starts[at + 2] += starts[at + 1]);
         let mut hits = vec![Hit { actor: 0, time: 0, tag: 0 }; len];
-        for list in self.parts.iter().rev().map(|(shares, _)| &shares[share]) {
-            for hit in list.iter().rev() {
-                let start = &mut starts[place(hit)];
-                *start -= 1;
-                hits[*start as usize] = *hit;
-            }
+        for pieces in own() {
+            pieces.for_each(|place, time, tag| {
+                let at = &mut starts[place + 1];
+                let actor = (place * SHARES + share) as u32;
+                hits[*at as usize] = Hit { actor, time, tag };
+                *at += 1;
+            });
         }
+        starts.pop();
         for (at, bounds) in starts.windows(2).enumerate() {
             if at.is_multiple_of(ACTORS_A_LOOK) {
                 self.stop.check()?;
@@ -191,7 +241,15 @@ mod tests {
 
     #[test]
     fn threads_see_every_journey_once_and_in_order() {
-        for (seed, len, actors) in [(1, 0, 1), (2, 100, 5), (3, 20_000, 900), (4, 20_000, 2)] {
+        let all = i64::MIN..i64::MAX;
+        let cases = [
+            (1, 0, 1, 0..50),
+            (2, 100, 5, 0..50),
+            (3, 20_000, 900, 0..50),
+            (4, 20_000, 2, 0..50),
+            (5, 20_000, 1 << 22, all),
+        ];
+        for (seed, len, actors, times) in cases {
             let stop = Stop::new(None, Arc::default(), usize::MAX);
             let mut random = StdRng::seed_from_u64(seed);
             let mut expected: BTreeMap<u32, Vec<(i64, u32)>> = BTreeMap::new();
@@ -200,7 +258,8 @@ mod tests {
                 let mut part = Shares::default();
                 for tag in 0..len / 3 {
                     let (actor, time) =
-                        (random.random_range(0..actors), random.random_range(0..50));
+                        (random.random_range(0..actors), random.random_range(times.clone()));
+                    let tag = if seed == 5 { u32::MAX - tag } else { tag };
                     expected.entry(actor).or_default().push((time, tag));
                     add(&mut part, Hit { actor, time, tag });
                 }

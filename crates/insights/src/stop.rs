@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::{Error, Result};
 
 /// Of questions that hold more there is one at a time: each keeps all processors busy anyway.
-const MUCH_BYTES: usize = 16 << 20;
+const MUCH_BYTES: usize = 8 << 20;
 /// Between two looks at the clock while another one does.
 const LOOK: Duration = Duration::from_millis(50);
 
