@@ -15,7 +15,7 @@ use crate::stop::Stop;
 use crate::{Error, Result};
 
 /// Threads of one question; others are asked at the same time.
-const THREADS: usize = 2;
+pub(crate) const THREADS: usize = 2;
 
 /// The number of an event that belongs to nobody.
 pub(crate) const NOBODY: u32 = u32::MAX;

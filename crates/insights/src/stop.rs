@@ -1,45 +1,58 @@
 //! How long a question may take, and how much memory.
 
+use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::scan::THREADS;
 use crate::{Error, Result};
 
-/// Of questions that hold more there is one at a time: each keeps all processors busy anyway.
+/// Of questions that hold more, only as many go on as there are processors for their threads.
 const MUCH_BYTES: usize = 8 << 20;
 /// Between two looks at the clock while another one does.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Questions that run beside each other.
-#[derive(Clone, Debug, Default)]
-pub struct Crowd(Arc<(Mutex<bool>, Condvar)>);
+/// Questions that run beside each other, with how many more may hold much.
+#[derive(Clone, Debug)]
+pub struct Crowd(Arc<(Mutex<usize>, Condvar)>);
 
-impl Crowd {
-    /// None if somebody else holds much after all this time.
-    fn alone(&self, wait: Duration) -> Option<Alone> {
-        let (taken, left) = &*self.0;
-        let taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = left.wait_timeout_while(taken, wait, |taken| *taken);
-        let (mut taken, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        if waited.timed_out() {
-            return None;
-        }
-        *taken = true;
-        Some(Alone(self.clone()))
+impl Default for Crowd {
+    fn default() -> Self {
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        Self::of((processors / THREADS).max(1))
     }
 }
 
-/// The one of a crowd that may hold much.
-#[derive(Debug)]
-struct Alone(Crowd);
+impl Crowd {
+    fn of(places: usize) -> Self {
+        Self(Arc::new((Mutex::new(places), Condvar::new())))
+    }
 
-impl Drop for Alone {
+    /// None if all places are still taken after this time.
+    fn place(&self, wait: Duration) -> Option<Taken> {
+        let (places, left) = &*self.0;
+        let places = places.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = left.wait_timeout_while(places, wait, |places| *places == 0);
+        let (mut places, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        if waited.timed_out() {
+            return None;
+        }
+        *places -= 1;
+        Some(Taken(self.clone()))
+    }
+}
+
+/// The place of one that may hold much.
+#[derive(Debug)]
+struct Taken(Crowd);
+
+impl Drop for Taken {
     fn drop(&mut self) {
         // Before the next one takes as much.
         warehouse::much_is_freed();
-        let (taken, left) = &*self.0.0;
-        *taken.lock().unwrap_or_else(PoisonError::into_inner) = false;
+        let (places, left) = &*self.0.0;
+        *places.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         left.notify_one();
     }
 }
@@ -53,7 +66,7 @@ pub struct Stop {
     memory_bytes: AtomicUsize,
     crowd: Crowd,
     /// Once it holds much, until it ends.
-    alone: Mutex<Option<Alone>>,
+    place: Mutex<Option<Taken>>,
 }
 
 impl Stop {
@@ -63,11 +76,11 @@ impl Stop {
         cancelled: Arc<AtomicBool>,
         memory_bytes_max: usize,
     ) -> Self {
-        let (memory_bytes, crowd, alone) = Default::default();
-        Self { deadline, cancelled, memory_bytes_max, memory_bytes, crowd, alone }
+        let (memory_bytes, crowd, place) = Default::default();
+        Self { deadline, cancelled, memory_bytes_max, memory_bytes, crowd, place }
     }
 
-    /// One at a time of these holds much, and others wait within their time.
+    /// Few of these hold much at a time, and others wait within their own.
     #[must_use]
     pub fn beside(self, crowd: &Crowd) -> Self {
         Self { crowd: crowd.clone(), ..self }
@@ -84,10 +97,10 @@ impl Stop {
 
     fn wait_to_hold(&self, bytes: usize) -> Result<()> {
         if bytes > MUCH_BYTES {
-            let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
-            while alone.is_none() {
+            let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+            while place.is_none() {
                 self.check()?;
-                *alone = self.crowd.alone(LOOK);
+                *place = self.crowd.place(LOOK);
             }
         }
         Ok(())
@@ -144,8 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn one_at_a_time_holds_much_and_others_wait_within_their_time() {
-        let crowd = Crowd::default();
+    fn few_at_a_time_hold_much_and_others_wait_within_their_time() {
+        let crowd = Crowd::of(1);
         let soon = || Some(Instant::now() + LOOK);
         let stop = |deadline| Stop::new(deadline, Arc::default(), usize::MAX).beside(&crowd);
         let first = stop(None);
