@@ -105,4 +105,18 @@ impl Db {
         }
         Ok(found)
     }
+
+    /// The same, asked of the writer.
+    pub(crate) async fn all_in_by_writer(
+        &self,
+        sql: &str,
+        fixed: Vec<Value>,
+        wanted: &[Value],
+    ) -> Result<Vec<Row>> {
+        let mut found = Vec::new();
+        for (sql, values) in statements(sql, &fixed, wanted) {
+            found.extend(self.all_by_writer(sql, values).await?);
+        }
+        Ok(found)
+    }
 }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 pub(crate) use definitions::owner_columns;
 pub(crate) use groups::{read_group, type_index};
 pub use identity::NextNumbers;
-pub(crate) use identity::{PERSON_COLUMNS, read_person};
+pub(crate) use identity::{PERSON_COLUMNS, read_object, read_person};
 use model::definition::Sightings;
 use model::group::Group;
 use model::person::{DistinctNo, IdentityChanges};

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
+use model::object::Object;
 use model::person::{DistinctId, Person, PersonNo};
 use model::property::{Elsewhere, Node};
 use model::{CohortId, ProjectId, Timestamp, Window};
@@ -13,7 +14,7 @@ use uuid::Uuid;
 use crate::activity::{Change, ChangeAction};
 use crate::db::{Value, args};
 use crate::dialect::{Dialect, placeholders};
-use crate::ingest::{PERSON_COLUMNS, read_person};
+use crate::ingest::{PERSON_COLUMNS, read_object, read_person};
 use crate::select::Condition;
 use crate::{Actor, Catalog, Error, Logged, Result};
 
@@ -322,13 +323,13 @@ impl Catalog {
         property: &str,
         after: Option<PersonNo>,
         limit: i64,
-    ) -> Result<Vec<Person>> {
+    ) -> Result<Vec<Person<Object>>> {
         let mut condition = Condition::new("p.project_id = $1", args![project]);
         condition.and("p.no > ?", after.map_or(-1, |no| i64::from(no.0)));
         condition.and_may_have("p.properties", property);
         let slice = Window { limit, offset: 0 };
         let rows = self.db.slice(PERSON_COLUMNS, FROM, condition, "p.no", slice).await?;
-        rows.iter().map(read_person).collect()
+        rows.iter().map(read_object).collect()
     }
 
     /// Those of the persons that are there, by their numbers, with all their ids.

@@ -217,8 +217,7 @@ impl People {
         for person in &changes.persons {
             let Person { no, uuid, created_at, is_identified, .. } = **person;
             let facts = PersonFacts { uuid, created_at, is_identified };
-            let properties = serde_json::to_string(&person.properties).unwrap_or_default();
-            self.set_person(no, facts, &properties);
+            self.set_person(no, facts, person.properties.text());
         }
         for DistinctId { no, text, person, .. } in &changes.ids {
             self.set_id(*no, text, *person);
@@ -246,15 +245,15 @@ fn lock<T>(one: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Kept {
-    fn set(&mut self, no: PersonNo, value: Option<&serde_json::Value>) {
+    fn set(&mut self, no: PersonNo, json: Option<&str>) {
         let at = no.0 as usize;
         if self.codes.len() <= at {
             self.codes.resize(at + 1, ABSENT);
         }
         self.shown = None;
         self.codes[at] = ABSENT;
-        if let Some(value) = value {
-            let code = with_value(&value.to_string(), |value| self.interner.intern(value));
+        if let Some(json) = json {
+            let code = with_value(json, |value| self.interner.intern(value));
             self.codes[at] = code.unwrap_or(ABSENT);
         }
     }
@@ -277,24 +276,25 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
+    use model::object::Object;
     use serde_json::json;
 
     use super::*;
 
-    fn person(no: u32, plan: &str) -> Person {
+    fn person(no: u32, plan: &str) -> Person<Object> {
         let properties = json!({ "plan": plan, "email": format!("user{no}@example.com"),
             "$initial_browser": "Firefox", "$initial_os": "Linux", "no": no });
         Person {
             no: PersonNo(no),
             uuid: Uuid::from_u128(no.into()),
-            properties: properties.as_object().unwrap().clone(),
+            properties: Object::from(properties.as_object().unwrap()),
             is_identified: true,
             version: 0,
             created_at: Timestamp::from_micros(no.into()),
         }
     }
 
-    fn changes(persons: impl Iterator<Item = Person>) -> IdentityChanges {
+    fn changes(persons: impl Iterator<Item = Person<Object>>) -> IdentityChanges {
         IdentityChanges { persons: persons.map(Arc::new).collect(), ..IdentityChanges::default() }
     }
 
@@ -310,7 +310,7 @@ mod tests {
         people.change(&changes((0..2_000).map(|no| person(no, "free"))));
         let mut seen = Vec::new();
         people.properties(&[7, 1_999, 2_000], |text| seen.push(text.map(str::to_owned)));
-        let text = |no| Some(serde_json::to_string(&person(no, "free").properties).unwrap());
+        let text = |no| Some(person(no, "free").properties.text().to_owned());
         assert_eq!(seen, [text(7), text(1_999), None]);
     }
 

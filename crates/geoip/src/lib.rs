@@ -90,7 +90,7 @@ pub struct Place {
 struct Property {
     name: &'static str,
     value: Option<Value>,
-    json: Option<Arc<str>>,
+    json: Option<String>,
 }
 
 impl Place {
@@ -100,8 +100,13 @@ impl Place {
     }
 
     /// Every standard name with its value as JSON, none for what is not known.
-    pub fn json(&self) -> impl Iterator<Item = (&'static str, Option<&Arc<str>>)> {
-        self.properties.iter().map(|own| (own.name, own.json.as_ref()))
+    pub fn json(&self) -> impl Iterator<Item = (&'static str, Option<&str>)> {
+        self.properties.iter().map(|own| (own.name, own.json.as_deref()))
+    }
+
+    /// The value of one of these.
+    pub fn json_at(&self, at: usize) -> Option<&str> {
+        self.properties.get(at)?.json.as_deref()
     }
 
     /// How many standard names it has.
@@ -318,9 +323,8 @@ impl Record {
             properties.push(("$geoip_subdivision_3_code", region_code(2)));
             properties.push(("$geoip_subdivision_3_name", region_name(2)));
         }
-        let json = |value: &Value| Arc::from(value.to_string());
         let property = |(name, value): (&'static str, Option<Value>)| {
-            let json = value.as_ref().map(json);
+            let json = value.as_ref().map(Value::to_string);
             Property { name, value, json }
         };
         let properties: Vec<Property> = properties.into_iter().map(property).collect();

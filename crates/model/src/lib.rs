@@ -14,6 +14,7 @@ pub mod group;
 mod id;
 mod insight;
 pub mod json;
+pub mod object;
 pub mod person;
 mod project;
 pub mod property;

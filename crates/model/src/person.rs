@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use crate::object::Object;
 use crate::{ProjectId, Timestamp};
 
 /// The namespace of persons' uuids, shared with every installation upstream.
@@ -21,15 +22,24 @@ pub struct PersonNo(pub u32);
 #[serde(transparent)]
 pub struct DistinctNo(pub u32);
 
-/// A person as stored.
+/// A person as stored. To be looked at its properties are a map, and a text while events change it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Person {
+pub struct Person<P = Map<String, Value>> {
     pub no: PersonNo,
     pub uuid: Uuid,
-    pub properties: Map<String, Value>,
+    pub properties: P,
     pub is_identified: bool,
     pub version: i64,
     pub created_at: Timestamp,
+}
+
+impl<P> Person<P> {
+    /// The same person with its properties in another shape.
+    pub fn map<Q>(self, shape: impl FnOnce(P) -> Q) -> Person<Q> {
+        let Self { no, uuid, properties, is_identified, version, created_at } = self;
+        let properties = shape(properties);
+        Person { no, uuid, properties, is_identified, version, created_at }
+    }
 }
 
 /// A distinct id as stored.
@@ -53,7 +63,7 @@ pub struct IdentityChanges {
     /// Gone for good; their ids stay, and are among `ids`.
     pub deleted: Vec<PersonNo>,
     pub ids: Vec<DistinctId>,
-    pub persons: Vec<Arc<Person>>,
+    pub persons: Vec<Arc<Person<Object>>>,
     /// Those of `persons` that were there before and got another uuid or age: few, and what is found
     /// by these must be found anew.
     pub renewed: Vec<PersonNo>,

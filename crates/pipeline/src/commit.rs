@@ -142,7 +142,7 @@ async fn load(
         let unknown: Vec<&str> =
             ids_named(events).into_iter().filter(|id| ledger.number(id).is_none()).collect();
         if !unknown.is_empty() {
-            let (ids, persons) = catalog.identities(*project, &unknown).await?;
+            let (ids, persons) = catalog.identities_to_change(*project, &unknown).await?;
             ledger.load(ids, persons);
         }
         let group_types = types.remove(project).unwrap_or_default();

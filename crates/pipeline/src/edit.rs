@@ -3,6 +3,7 @@
 use catalog::{Catalog, EventDeletion, IngestBatch, ProjectChanges};
 use model::ProjectId;
 use model::edit::{Edit, EditRecord};
+use model::object::Object;
 use model::person::{IdentityChanges, PersonNo};
 
 use crate::commit::Failure;
@@ -94,6 +95,8 @@ async fn load(
     let next = catalog.next_numbers(&[project]).await?[&project];
     let mut ledger = Ledger::new(project, next.distinct, next.person);
     let ids = catalog.distinct_ids_of(project, persons).await?;
-    ledger.load(ids, catalog.persons_by_number(project, persons).await?);
+    let persons = catalog.persons_by_number(project, persons).await?.into_iter();
+    let persons = persons.map(|person| person.map(|properties| Object::from(&properties)));
+    ledger.load(ids, persons.collect());
     Ok(ledger)
 }

@@ -6,23 +6,22 @@
 
 mod edits;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use ahash::RandomState;
 use model::WarningKind;
+use model::object::Object;
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
 use model::{ProjectId, Timestamp};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::normalise::{Copied, Copies, Merge, PersonChanges, PersonStep, is_illegal, is_noise};
 
 /// Serialised; an update past it is refused and the event kept.
 const PROPERTIES_BYTES_MAX: usize = 512 << 10;
-/// Of a member, besides its name and value: quotes, colon and comma.
-const MEMBER_BYTES: usize = 4;
-const BRACKETS_BYTES: usize = 2;
 
 /// What one event asks of identity.
 #[derive(Debug)]
@@ -42,14 +41,14 @@ pub struct Request<'a> {
 pub struct Ledger {
     project: ProjectId,
     ids: HashMap<String, Slot<DistinctId>, RandomState>,
-    persons: HashMap<PersonNo, Slot<Arc<Person>>, RandomState>,
+    persons: HashMap<PersonNo, Slot<Arc<Person<Object>>>, RandomState>,
     /// In order: every id of the first now belongs to the second.
     moves: Vec<(PersonNo, PersonNo)>,
     deleted: Vec<PersonNo>,
     renewed: Vec<PersonNo>,
     next_distinct: u32,
     next_person: u32,
-    /// What the properties of its persons come to, an upper bound.
+    /// What the properties of its persons take, at most.
     bytes: usize,
     hasher: RandomState,
 }
@@ -60,19 +59,17 @@ struct Slot<T> {
     dirty: bool,
     /// Of a person: what was copied from its last event, all of which the person has.
     routine: Option<u64>,
-    /// Of a person: no less than what its properties come to.
-    bytes: usize,
 }
 
 impl<T> Slot<T> {
     fn new(row: T, dirty: bool) -> Self {
-        Self { row, dirty, routine: None, bytes: BRACKETS_BYTES }
+        Self { row, dirty, routine: None }
     }
 }
 
-impl Slot<Arc<Person>> {
+impl Slot<Arc<Person<Object>>> {
     /// The person, to be changed and written.
-    fn change(&mut self) -> &mut Person {
+    fn change(&mut self) -> &mut Person<Object> {
         self.dirty = true;
         Arc::make_mut(&mut self.row)
     }
@@ -95,14 +92,13 @@ impl Ledger {
         }
     }
 
-    pub fn load(&mut self, ids: Vec<DistinctId>, persons: Vec<Person>) {
+    pub fn load(&mut self, ids: Vec<DistinctId>, persons: Vec<Person<Object>>) {
         for row in ids {
             self.ids.insert(row.text.clone(), Slot::new(row, false));
         }
         for row in persons {
-            let bytes = serialised_bytes(&row.properties);
-            self.bytes += bytes;
-            self.persons.insert(row.no, Slot { bytes, ..Slot::new(Arc::new(row), false) });
+            self.bytes += row.properties.memory_bytes();
+            self.persons.insert(row.no, Slot::new(Arc::new(row), false));
         }
     }
 
@@ -160,7 +156,7 @@ impl Ledger {
         self.ids.len()
     }
 
-    /// What the properties of its persons came to, an upper bound.
+    /// What the properties of its persons take, at most.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -238,15 +234,11 @@ impl Ledger {
 
     /// Takes over everything of `gone` but what `into` has itself; answers the higher version.
     fn absorb(&mut self, into: PersonNo, gone: PersonNo) -> i64 {
-        let Some(Slot { row, bytes, .. }) = self.persons.remove(&gone) else { return 0 };
-        let other = Arc::unwrap_or_clone(row);
+        let Some(Slot { row: other, .. }) = self.persons.remove(&gone) else { return 0 };
         if let Some(slot) = self.persons.get_mut(&into) {
             slot.routine = None;
-            slot.bytes += bytes;
             let row = slot.change();
-            let mut properties = other.properties;
-            properties.extend(std::mem::take(&mut row.properties));
-            row.properties = properties;
+            row.properties = other.properties.over(&row.properties);
             if other.created_at < row.created_at {
                 row.created_at = other.created_at;
                 self.renewed.push(into);
@@ -270,14 +262,15 @@ impl Ledger {
     ) -> PersonNo {
         let no = PersonNo(self.next_person);
         self.next_person += 1;
-        let mut properties = request.changes.all(request.copies);
-        let fit = serialised_bytes(&properties) <= PROPERTIES_BYTES_MAX;
+        let first_ones = request.changes.all(request.copies);
+        let bytes: usize = first_ones.iter().map(|(name, json)| member_bytes(name, json)).sum();
+        let fit = bytes <= PROPERTIES_BYTES_MAX;
         if !fit {
             warnings.push(WarningKind::PersonPropertiesSizeViolation);
-            properties.clear();
         }
-        properties.insert("$creator_event_uuid".into(), request.event_uuid.to_string().into());
-        let bytes = serialised_bytes(&properties);
+        let creator = ("$creator_event_uuid", format!("\"{}\"", request.event_uuid).into());
+        let kept = first_ones.into_iter().filter(|_| fit);
+        let properties = Object::default().changed(kept.chain([creator]), []);
         let floor = self.ids.get(first).map_or(0, |slot| slot.row.version_floor);
         let row = Person {
             no,
@@ -289,17 +282,17 @@ impl Ledger {
         };
         let has_all = fit && request.changes.copies_are_apart();
         let routine = has_all.then(|| request.copies.routine(&self.hasher));
-        self.bytes += bytes;
-        self.persons.insert(no, Slot { row: Arc::new(row), dirty: true, routine, bytes });
+        self.bytes += row.properties.memory_bytes();
+        self.persons.insert(no, Slot { row: Arc::new(row), dirty: true, routine });
         self.attach(first, no);
         no
     }
 
     /// Applies `$set_once`, `$set` and `$unset`; tells whether anything was worth writing.
-    fn update(
+    fn update<'r>(
         &mut self,
         no: PersonNo,
-        request: &Request<'_>,
+        request: &'r Request<'_>,
         warnings: &mut Vec<WarningKind>,
     ) -> bool {
         let Some(slot) = self.persons.get_mut(&no) else { return false };
@@ -324,43 +317,39 @@ impl Ledger {
         let may_be_new = |copied: &Copied<'_>| !usual || copied.name.is_campaign();
         let copies = |name: &String| request.copies.all().any(|copied| copied.name.text() == name);
         let once = changes.set_once.iter().filter(|(name, _)| {
-            !known.contains_key(*name) && !changes.set.contains_key(*name) && !copies(name)
+            !known.contains(name) && !changes.set.contains_key(*name) && !copies(name)
         });
-        let set = changes.set.iter().filter(|(name, value)| known.get(*name) != Some(value));
-        let mut changed: Vec<(String, Value)> =
-            once.chain(set).map(|(name, value)| (name.clone(), value.clone())).collect();
+        let said = |(name, value): (&'r String, &Value)| {
+            let is_known = known.get(name).is_some_and(|known| is(known, value));
+            (!is_known).then(|| (name.as_str(), Cow::Owned(value.to_string())))
+        };
+        let mut changed: Vec<(&str, Cow<'_, str>)> =
+            once.chain(&changes.set).filter_map(said).collect();
         let now = request.copies.all().filter(|copied| {
             (may_be_new(copied) || copied.name.is_noise())
                 && changes.is_now(copied)
                 && is_news(copied, known)
         });
-        changed.extend(now.map(|copied| (copied.name.text().to_owned(), copied.value())));
+        changed.extend(now.map(|copied| (copied.name.text(), copied.canonical())));
         let first = request.copies.all().filter(may_be_new).filter_map(|copied| {
-            let name = changes.once(&copied).filter(|name| !known.contains_key(*name))?;
-            Some((name, copied))
+            let name = changes.once(&copied).filter(|name| !known.contains(name))?;
+            Some((name, copied.canonical()))
         });
-        changed.extend(first.map(|(name, copied)| (name.to_owned(), copied.value())));
-        let removed: Vec<String> =
-            changes.unset.iter().filter(|name| known.contains_key(*name)).cloned().collect();
-        if removed.is_empty() && changed.is_empty() {
+        changed.extend(first);
+        let mut removed = changes.unset.iter().filter(|name| known.contains(name)).peekable();
+        if removed.peek().is_none() && changed.is_empty() {
             return false;
         }
-        let added: usize = changed.iter().map(|(name, value)| name.len() + size(value)).sum();
-        let mut bytes = slot.bytes;
-        if added + bytes > PROPERTIES_BYTES_MAX {
-            bytes = serialised_bytes(known);
-        }
-        if added + bytes > PROPERTIES_BYTES_MAX {
+        let added: usize = changed.iter().map(|(name, json)| member_bytes(name, json)).sum();
+        if added + known.text().len() > PROPERTIES_BYTES_MAX {
             warnings.push(WarningKind::PersonPropertiesSizeViolation);
             return false;
         }
+        let changed = known.changed(changed, removed.map(String::as_str));
         slot.routine = changes.copies_are_apart().then_some(routine);
-        bytes += added + changed.len() * MEMBER_BYTES;
-        self.bytes = (self.bytes + bytes).saturating_sub(slot.bytes);
-        slot.bytes = bytes;
-        let row = slot.change();
-        row.properties.extend(changed);
-        removed.iter().for_each(|name| drop(row.properties.remove(name)));
+        self.bytes += changed.memory_bytes();
+        self.bytes = self.bytes.saturating_sub(known.memory_bytes());
+        slot.change().properties = changed;
         true
     }
 
@@ -415,20 +404,30 @@ struct Survivor {
 
 /// Whether the catalog should hear of what the sender says: of what changes with every page only the
 /// first value.
-fn says_news(changes: &PersonChanges, known: &Map<String, Value>) -> bool {
-    changes.unset.iter().any(|name| known.contains_key(name))
+fn says_news(changes: &PersonChanges, known: &Object) -> bool {
+    changes.unset.iter().any(|name| known.contains(name))
         || changes.set.iter().any(|(name, value)| match known.get(name) {
-            Some(known) => !is_noise(name) && known != value,
+            Some(known) => !is_noise(name) && !is(known, value),
             None => true,
         })
-        || changes.set_once.keys().any(|name| !known.contains_key(name))
+        || changes.set_once.keys().any(|name| !known.contains(name))
+}
+
+/// Whether it says what is known already.
+fn is(known: &str, value: &Value) -> bool {
+    match (value, known.strip_prefix('"')) {
+        (Value::String(text), Some(rest)) if !rest.contains('\\') => {
+            rest.strip_suffix('"') == Some(text)
+        }
+        _ => *known == *value.to_string(),
+    }
 }
 
 /// The same of what is copied.
 fn copies_news<'e>(
     changes: &PersonChanges,
     mut copies: impl Iterator<Item = Copied<'e>>,
-    known: &Map<String, Value>,
+    known: &Object,
 ) -> bool {
     let is_new = |copied: &Copied<'_>| match known.get(copied.name.text()) {
         Some(known) => !copied.name.is_noise() && !copied.is(known),
@@ -436,28 +435,17 @@ fn copies_news<'e>(
     };
     copies.any(|copied| {
         changes.is_now(&copied) && is_new(&copied)
-            || changes.once(&copied).is_some_and(|name| !known.contains_key(name))
+            || changes.once(&copied).is_some_and(|name| !known.contains(name))
     })
 }
 
-fn is_news(copied: &Copied<'_>, known: &Map<String, Value>) -> bool {
+fn is_news(copied: &Copied<'_>, known: &Object) -> bool {
     known.get(copied.name.text()).is_none_or(|known| !copied.is(known))
 }
 
-fn serialised_bytes(properties: &Map<String, Value>) -> usize {
-    let member = |(name, value): (&String, &Value)| name.len() + MEMBER_BYTES + size(value);
-    properties.iter().map(member).sum::<usize>() + BRACKETS_BYTES
-}
-
-/// Close to the length of the value's JSON, without writing it.
-fn size(value: &Value) -> usize {
-    match value {
-        Value::Null | Value::Bool(_) => 5,
-        Value::Number(_) => 8,
-        Value::String(text) => text.len() + 2,
-        Value::Array(items) => items.iter().map(|item| size(item) + 1).sum::<usize>() + 2,
-        Value::Object(members) => serialised_bytes(members),
-    }
+/// Of a member with its quotes, colon and comma.
+const fn member_bytes(name: &str, json: &str) -> usize {
+    name.len() + json.len() + 4
 }
 
 #[cfg(test)]

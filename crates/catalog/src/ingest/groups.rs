@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use model::group::Group;
 use model::{ProjectId, Timestamp};
 
-use super::identity::properties_text;
 use super::{ProjectChanges, keys};
 use crate::bulk::Rows;
 use crate::db::{Row, Tx, args};
@@ -78,7 +77,7 @@ pub(super) async fn write(tx: &mut Tx, changes: &ProjectChanges, now: Timestamp)
             project,
             i64::from(group.index),
             group.key.as_str(),
-            properties_text(&group.properties)?,
+            serde_json::Value::Object(group.properties.clone()).to_string(),
             group.version,
             group.created_at,
         ]);

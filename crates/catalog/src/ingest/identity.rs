@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use model::ProjectId;
+use model::object::Object;
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo};
-use serde_json::{Map, Value as Json};
 
 use super::keys;
 use crate::bulk::Rows;
@@ -14,9 +14,6 @@ use crate::{Catalog, Error, Result, cohort_members};
 
 /// Numbers begin here, so that zero may mean nobody.
 const FIRST_NUMBER: u32 = 1;
-
-/// About what a property of a person takes, so that room for all is made at once.
-const MEMBER_BYTES: usize = 48;
 
 const ID_COLUMNS: &str = "no, distinct_id, person_no, version, version_floor";
 pub(crate) const PERSON_COLUMNS: &str =
@@ -40,21 +37,23 @@ fn read_id(row: &Row) -> Result<DistinctId> {
 }
 
 pub(crate) fn read_person(row: &Row) -> Result<Person> {
+    read_with(row, row.json("properties")?)
+}
+
+pub(crate) fn read_object(row: &Row) -> Result<Person<Object>> {
+    let properties = Object::read(row.get("properties")?);
+    read_with(row, properties.map_err(|why| Error::corrupt("properties", why))?)
+}
+
+fn read_with<P>(row: &Row, properties: P) -> Result<Person<P>> {
     Ok(Person {
         no: row.get("no")?,
         uuid: row.get("uuid")?,
-        properties: row.json("properties")?,
+        properties,
         is_identified: row.get("is_identified")?,
         version: row.get("version")?,
         created_at: row.get("created_at")?,
     })
-}
-
-pub(crate) fn properties_text(properties: &Map<String, Json>) -> Result<String> {
-    let mut text = Vec::with_capacity(properties.len() * MEMBER_BYTES);
-    serde_json::to_writer(&mut text, properties)
-        .map_err(|why| Error::corrupt("properties", why))?;
-    String::from_utf8(text).map_err(|why| Error::corrupt("properties", why))
 }
 
 impl Catalog {
@@ -116,34 +115,57 @@ impl Catalog {
         rows.iter().map(read_person).collect()
     }
 
-    /// Known ids and their persons. One question for both: the pipeline waits for each.
+    /// Known ids and their persons.
     pub async fn identities(
         &self,
         project: ProjectId,
         texts: &[&str],
     ) -> Result<(Vec<DistinctId>, Vec<Person>)> {
-        let sql = format!(
-            "SELECT d.no AS id_no, d.distinct_id, d.person_no, d.version AS id_version, \
-             d.version_floor, {PERSON_COLUMNS} FROM distinct_ids d \
-             LEFT JOIN persons p ON p.project_id = d.project_id AND p.no = d.person_no \
-             WHERE d.project_id = $1 AND d.distinct_id IN {{list}}"
-        );
-        let (mut ids, mut persons) = (Vec::new(), Vec::new());
-        let mut seen: HashSet<PersonNo> = HashSet::new();
-        for row in self.db.all_in(&sql, args![project], &keys(texts)).await? {
-            ids.push(DistinctId {
-                no: row.get("id_no")?,
-                text: row.get("distinct_id")?,
-                person: row.get("person_no")?,
-                version: row.get("id_version")?,
-                version_floor: row.get("version_floor")?,
-            });
-            if row.get::<Option<PersonNo>>("no")?.is_some_and(|no| seen.insert(no)) {
-                persons.push(read_person(&row)?);
-            }
-        }
-        Ok((ids, persons))
+        let rows = self.db.all_in(&identities_sql(), args![project], &keys(texts)).await?;
+        read_identities(&rows, read_person)
     }
+
+    /// The same for the pipeline, which changes them next.
+    pub async fn identities_to_change(
+        &self,
+        project: ProjectId,
+        texts: &[&str],
+    ) -> Result<(Vec<DistinctId>, Vec<Person<Object>>)> {
+        let (sql, fixed) = (identities_sql(), args![project]);
+        let rows = self.db.all_in_by_writer(&sql, fixed, &keys(texts)).await?;
+        read_identities(&rows, read_object)
+    }
+}
+
+/// One question for both: the pipeline waits for each.
+fn identities_sql() -> String {
+    format!(
+        "SELECT d.no AS id_no, d.distinct_id, d.person_no, d.version AS id_version, \
+         d.version_floor, {PERSON_COLUMNS} FROM distinct_ids d \
+         LEFT JOIN persons p ON p.project_id = d.project_id AND p.no = d.person_no \
+         WHERE d.project_id = $1 AND d.distinct_id IN {{list}}"
+    )
+}
+
+fn read_identities<P>(
+    rows: &[Row],
+    read_person: impl Fn(&Row) -> Result<Person<P>>,
+) -> Result<(Vec<DistinctId>, Vec<Person<P>>)> {
+    let (mut ids, mut persons) = (Vec::new(), Vec::new());
+    let mut seen: HashSet<PersonNo> = HashSet::new();
+    for row in rows {
+        ids.push(DistinctId {
+            no: row.get("id_no")?,
+            text: row.get("distinct_id")?,
+            person: row.get("person_no")?,
+            version: row.get("id_version")?,
+            version_floor: row.get("version_floor")?,
+        });
+        if row.get::<Option<PersonNo>>("no")?.is_some_and(|no| seen.insert(no)) {
+            persons.push(read_person(row)?);
+        }
+    }
+    Ok((ids, persons))
 }
 
 pub(super) async fn write(
@@ -202,7 +224,7 @@ async fn write_persons(tx: &mut Tx, project: ProjectId, changes: &IdentityChange
             project,
             person.no,
             person.uuid,
-            properties_text(&person.properties)?,
+            person.properties.text(),
             person.is_identified,
             person.version,
             person.created_at,

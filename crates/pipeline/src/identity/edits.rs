@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use model::Timestamp;
 use model::edit::Leaving;
+use model::object::Object;
 use model::person::{DistinctNo, Person, PersonNo, person_uuid};
-use serde_json::Map;
 
 use super::{Ledger, Slot};
 
@@ -66,7 +66,7 @@ impl Ledger {
             let row = Person {
                 no,
                 uuid: person_uuid(self.project, &text),
-                properties: Map::new(),
+                properties: Object::default(),
                 is_identified: false,
                 version,
                 created_at: at,
@@ -83,14 +83,11 @@ impl Ledger {
     /// Gives a property of all loaded persons another name, over one that has it.
     pub fn rename_property(&mut self, from: &str, to: &str) {
         for slot in self.persons.values_mut() {
-            if !slot.row.properties.contains_key(from) {
-                continue;
-            }
-            slot.bytes += to.len();
+            let known = &slot.row.properties;
+            let Some(json) = known.get(from) else { continue };
+            let renamed = known.changed([], [from]).changed([(to, json.into())], []);
             let row = slot.change();
-            if let Some(value) = row.properties.remove(from) {
-                row.properties.insert(to.to_owned(), value);
-            }
+            row.properties = renamed;
             row.version += 1;
         }
     }

@@ -30,8 +30,7 @@ impl World {
             _ => PersonStep::Full,
         };
         self.clock += 1_000_000;
-        let mut ledger = Ledger::new(ProjectId(1), self.next.0, self.next.1);
-        ledger.load(self.ids.values().cloned().collect(), self.persons.values().cloned().collect());
+        let mut ledger = self.ledger();
         let changes = PersonChanges { set: object("set"), set_once: object("once"), unset };
         let (_, warnings) = ledger.apply(&Request {
             event,
@@ -53,9 +52,21 @@ impl World {
             self.ids.insert(id.text.clone(), id);
         }
         for person in changes.persons {
-            self.persons.insert(person.no, Arc::unwrap_or_clone(person));
+            self.keep(&person);
         }
         self
+    }
+
+    fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger::new(ProjectId(1), self.next.0, self.next.1);
+        let persons = self.persons.values().cloned();
+        let persons = persons.map(|person| person.map(|properties| Object::from(&properties)));
+        ledger.load(self.ids.values().cloned().collect(), persons.collect());
+        ledger
+    }
+
+    fn keep(&mut self, person: &Person<Object>) {
+        self.persons.insert(person.no, person.clone().map(|properties| properties.to_map()));
     }
 
     fn person(&self, id: &str) -> Option<&Person> {
@@ -194,15 +205,13 @@ fn an_illegal_id_is_never_merged() {
 
 impl World {
     fn edit(&mut self, edit: impl FnOnce(&mut Ledger)) -> &mut Self {
-        let mut ledger = Ledger::new(ProjectId(1), self.next.0, self.next.1);
-        ledger.load(self.ids.values().cloned().collect(), self.persons.values().cloned().collect());
+        let mut ledger = self.ledger();
         edit(&mut ledger);
         let changes = ledger.take_changes();
         self.next = (changes.next_distinct, changes.next_person);
         changes.deleted.iter().for_each(|gone| drop(self.persons.remove(gone)));
         self.ids.extend(changes.ids.into_iter().map(|id| (id.text.clone(), id)));
-        let persons = changes.persons.into_iter().map(Arc::unwrap_or_clone);
-        self.persons.extend(persons.map(|person| (person.no, person)));
+        changes.persons.iter().for_each(|person| self.keep(person));
         self
     }
 }

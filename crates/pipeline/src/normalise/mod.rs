@@ -27,7 +27,7 @@ pub use layout::Layout;
 pub use names::Name;
 pub(crate) use names::{groups as group_names, is_illegal, is_noise, name};
 pub use person::{Copied, Copies, PersonChanges};
-pub use properties::{Json, Key, Properties};
+pub use properties::{Key, Properties};
 pub use time::parse as parse_time;
 
 /// One event after enrichment, in bytes of JSON.
@@ -59,9 +59,8 @@ pub struct Normalised<'a> {
     pub elements_chain: String,
     pub person: PersonStep,
     pub changes: PersonChanges,
-    /// Whether something is copied to the person, and from where besides the properties.
+    /// Whether something is copied to the person.
     copies: bool,
-    place: Option<Arc<geoip::Place>>,
     pub merge: Option<Merge>,
     /// Group type and key, in the order sent.
     pub groups: Vec<(String, String)>,
@@ -72,7 +71,7 @@ pub struct Normalised<'a> {
 impl Normalised<'_> {
     pub fn copies(&self) -> Copies<'_> {
         match self.copies {
-            true => Copies::new(&self.properties, self.place.as_deref()),
+            true => Copies::new(&self.properties),
             false => Copies::default(),
         }
     }
@@ -163,14 +162,8 @@ pub fn normalise<'a>(
         }
         Err(kind) => return Ok(Outcome::Drop(vec![kind.into()])),
     };
-    if let Some(place) = &place {
-        for (name, json) in place.json() {
-            if let Some(json) = json
-                && let Some(name) = Name::find(name)
-            {
-                properties.set(name, Json::Shared(json.clone()));
-            }
-        }
+    if let Some(place) = place {
+        properties.set_place(place);
     }
     let copies = !matches!(
         (person, event.name),
@@ -210,7 +203,6 @@ pub fn normalise<'a>(
         person,
         changes,
         copies,
-        place,
         merge,
         groups,
         group_identify,

@@ -228,6 +228,11 @@ impl Name {
         }
     }
 
+    /// The name of a [`Name::number`].
+    pub(super) const fn numbered(number: usize) -> Self {
+        Self(number as u8)
+    }
+
     pub(super) fn number(self) -> usize {
         usize::from(self.0)
     }

@@ -1,11 +1,13 @@
 //! What an event says about its person.
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 
 use ahash::RandomState;
 use geoip::Place;
 use model::WarningKind;
 use model::event::AcceptedEvent;
+use model::object::canonical;
 use serde_json::{Map, Value};
 
 use super::names::{self, Name, name};
@@ -37,8 +39,8 @@ pub struct Copied<'e> {
     json: Option<&'e str>,
 }
 
-impl Copied<'_> {
-    fn json(&self) -> &str {
+impl<'e> Copied<'e> {
+    fn json(&self) -> &'e str {
         self.json.unwrap_or("null")
     }
 
@@ -51,21 +53,19 @@ impl Copied<'_> {
         serde_json::from_str(self.json()).unwrap_or(Value::Null)
     }
 
+    pub fn canonical(&self) -> Cow<'e, str> {
+        canonical(self.json())
+    }
+
     /// Whether it says what is known already.
-    pub fn is(&self, known: &Value) -> bool {
-        match known {
-            Value::String(text) if !self.json().contains('\\') => {
-                self.json().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) == Some(text)
-            }
-            Value::Null => self.json() == "null",
-            known => self.value() == *known,
-        }
+    pub fn is(&self, known: &str) -> bool {
+        self.json() == known || self.canonical() == known
     }
 }
 
 impl<'e> Copies<'e> {
-    pub(super) fn new(properties: &'e Properties<'e>, place: Option<&'e Place>) -> Self {
-        Self { properties: Some(properties), place }
+    pub(super) fn new(properties: &'e Properties<'e>) -> Self {
+        Self { properties: Some(properties), place: properties.place() }
     }
 
     fn present(self) -> u128 {
@@ -95,9 +95,10 @@ impl<'e> Copies<'e> {
         let own =
             Name::all_of(self.present() & set).map(move |name| Copied { name, json: json(name) });
         // A place that is no longer known is cleared, not kept from an earlier address.
-        let place = place.into_iter().flat_map(Place::json).filter_map(|(name, json)| {
-            Some(Copied { name: Name::find(name)?, json: json.map(|json| &**json) })
-        });
+        let place = place
+            .into_iter()
+            .flat_map(Place::json)
+            .filter_map(|(name, json)| Some(Copied { name: Name::find(name)?, json }));
         own.chain(place)
     }
 
@@ -149,16 +150,15 @@ impl PersonChanges {
         copied.initial().filter(free)
     }
 
-    /// The first properties of a person.
-    pub fn all(&self, copies: Copies<'_>) -> Map<String, Value> {
-        let once = copies.all().filter_map(|copied| Some((self.once(&copied)?, copied)));
-        let once = once.map(|(initial, copied)| (initial.to_owned(), copied.value()));
-        let mut all: Map<String, Value> = once.collect();
-        all.extend(self.set_once.clone());
+    /// The first properties of a person; the last of a name counts.
+    pub fn all<'e>(&'e self, copies: Copies<'e>) -> Vec<(&'e str, Cow<'e, str>)> {
+        let said = |(name, value): (&'e String, &Value)| (name.as_str(), value.to_string().into());
+        let once =
+            copies.all().filter_map(|copied| Some((self.once(&copied)?, copied.canonical())));
         let now = copies.all().filter(|copied| self.is_now(copied));
-        all.extend(now.map(|copied| (copied.name.text().to_owned(), copied.value())));
-        all.extend(self.set.clone());
-        all
+        let now = now.map(|copied| (copied.name.text(), copied.canonical()));
+        let set_once = self.set_once.iter().map(said);
+        once.chain(set_once).chain(now).chain(self.set.iter().map(said)).collect()
     }
 }
 

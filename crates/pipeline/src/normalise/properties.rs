@@ -1,9 +1,9 @@
 //! An event's properties as sent: names are read, values stay JSON text until somebody asks.
 
 use std::borrow::Cow;
-use std::ops::Deref;
 use std::sync::Arc;
 
+use geoip::Place;
 use model::event::RecordError;
 use model::json::{Fault, Members};
 use serde_json::Value;
@@ -21,13 +21,37 @@ const ADDED: usize = 16;
 /// any other name both are here, and whoever reads them all lets the last one count.
 #[derive(Debug)]
 pub struct Properties<'a> {
-    /// None for what was taken out.
-    members: Vec<(Key<'a>, Option<Json<'a>>)>,
+    sent: &'a str,
+    members: Vec<Member>,
+    /// Texts that were not sent.
+    made: Vec<String>,
+    place: Option<Arc<Place>>,
     /// Where the names stand, counted from one; zero for those that do not.
     known: [u32; NAMES],
     /// The names that are there.
     present: u128,
 }
+
+/// Name and JSON of its value. Small: those of a whole batch are made before any is stored.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    name: Text,
+    json: Text,
+}
+
+/// A piece of what was sent, from `at` on, or `len` is the number of something else.
+#[derive(Clone, Copy, Debug)]
+struct Text {
+    at: u32,
+    len: u32,
+}
+
+/// `len` is a [`Name`], or of [`Properties::made`], or of the place's properties, or there is none:
+/// it was taken out.
+const KNOWN: u32 = u32::MAX;
+const MADE: u32 = u32::MAX - 1;
+const PLACE: u32 = u32::MAX - 2;
+const NONE: u32 = u32::MAX - 3;
 
 /// A property's name.
 #[derive(Clone, Debug)]
@@ -36,47 +60,34 @@ pub enum Key<'a> {
     Other(Cow<'a, str>),
 }
 
-impl Key<'_> {
-    fn text(&self) -> &str {
-        match self {
-            Self::Known(name) => name.text(),
-            Self::Other(text) => text,
-        }
-    }
-}
-
-/// A value as JSON text: of the record, made here, or what many events have.
-#[derive(Clone, Debug)]
-pub enum Json<'a> {
-    Sent(&'a str),
-    Made(String),
-    Shared(Arc<str>),
-}
-
-impl Deref for Json<'_> {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        match self {
-            Self::Sent(json) => json,
-            Self::Made(json) => json,
-            Self::Shared(json) => json,
-        }
-    }
-}
-
 impl<'a> Properties<'a> {
     pub(super) fn parse(json: &'a str, layout: &mut Layout) -> Result<Self, RecordError> {
         let mut read = || {
+            if json.len() >= NONE as usize {
+                return Err(Fault::Malformed);
+            }
             let mut members = Members::new(json)?;
             let expected = (json.len() / MEMBER_BYTES).min(EXPECTED_MAX) + ADDED;
-            let members_read = Vec::with_capacity(expected);
-            let mut all = Self { members: members_read, known: [0; NAMES], present: 0 };
+            let mut all = Self {
+                sent: json,
+                members: Vec::with_capacity(expected),
+                made: Vec::new(),
+                place: None,
+                known: [0; NAMES],
+                present: 0,
+            };
             for at in 0.. {
                 let Some((key, json)) = layout.next(at, &mut members)? else { break };
+                let json = all.piece(json);
                 match key {
-                    Key::Known(name) => all.set(name, Json::Sent(json)),
-                    Key::Other(_) => all.members.push((key, Some(Json::Sent(json)))),
+                    Key::Known(name) => all.put(name, json),
+                    Key::Other(name) => {
+                        let name = match name {
+                            Cow::Borrowed(name) => all.piece(name),
+                            Cow::Owned(name) => all.make(name),
+                        };
+                        all.members.push(Member { name, json });
+                    }
                 }
             }
             if members.is_over() { Ok(all) } else { Err(Fault::Malformed) }
@@ -84,25 +95,69 @@ impl<'a> Properties<'a> {
         read().map_err(|_| RecordError::Damaged("properties are no object"))
     }
 
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
-        self.keys().map(|(key, json)| (key.text(), json))
+    fn piece(&self, text: &str) -> Text {
+        let at = text.as_ptr().addr() - self.sent.as_ptr().addr();
+        Text { at: at as u32, len: text.len() as u32 }
     }
 
-    pub(crate) fn keys(&self) -> impl DoubleEndedIterator<Item = (&Key<'a>, &str)> {
-        self.members.iter().filter_map(|(key, json)| Some((key, &**json.as_ref()?)))
+    fn make(&mut self, text: String) -> Text {
+        self.made.push(text);
+        Text { at: MADE, len: self.made.len() as u32 - 1 }
+    }
+
+    fn text_of(&self, text: Text) -> Option<&str> {
+        let number = text.len as usize;
+        match text.at {
+            KNOWN => Some(Name::numbered(number).text()),
+            MADE => self.made.get(number).map(String::as_str),
+            PLACE => self.place.as_ref()?.json_at(number),
+            NONE => None,
+            at => self.sent.get(at as usize..at as usize + number),
+        }
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
+        let texts = |member: &Member| {
+            let json = self.text_of(member.json)?;
+            Some((self.text_of(member.name)?, json))
+        };
+        self.members.iter().filter_map(texts)
+    }
+
+    pub(crate) fn keys(&self) -> impl DoubleEndedIterator<Item = (Key<'_>, &str)> {
+        self.members.iter().filter_map(|Member { name, json }| {
+            let json = self.text_of(*json)?;
+            let key = match name.at {
+                KNOWN => Key::Known(Name::numbered(name.len as usize)),
+                _ => Key::Other(self.text_of(*name)?.into()),
+            };
+            Some((key, json))
+        })
     }
 
     pub(crate) fn len(&self) -> usize {
         self.members.len()
     }
 
-    fn get(&self, name: Name) -> Option<&Json<'a>> {
-        let (_, json) = self.members.get(self.place(name)?)?;
-        json.as_ref()
+    fn member(&self, name: Name) -> Option<usize> {
+        (self.known[name.number()] as usize).checked_sub(1)
     }
 
-    fn place(&self, name: Name) -> Option<usize> {
-        (self.known[name.number()] as usize).checked_sub(1)
+    /// Where the sender is.
+    pub(super) fn place(&self) -> Option<&Place> {
+        self.place.as_deref()
+    }
+
+    /// Adds what is known of the place.
+    pub(super) fn set_place(&mut self, place: Arc<Place>) {
+        for (at, (name, json)) in place.json().enumerate() {
+            if json.is_some()
+                && let Some(name) = Name::find(name)
+            {
+                self.put(name, Text { at: PLACE, len: at as u32 });
+            }
+        }
+        self.place = Some(place);
     }
 
     pub(super) fn contains(&self, name: Name) -> bool {
@@ -115,7 +170,7 @@ impl<'a> Properties<'a> {
     }
 
     pub(crate) fn json(&self, name: Name) -> Option<&str> {
-        self.get(name).map(Json::deref)
+        self.text_of(self.members[self.member(name)?].json)
     }
 
     pub(crate) fn value(&self, name: Name) -> Option<Value> {
@@ -146,23 +201,25 @@ impl<'a> Properties<'a> {
 
     pub(super) fn remove(&mut self, name: Name) {
         if self.contains(name)
-            && let Some(place) = self.place(name)
+            && let Some(at) = self.member(name)
         {
-            self.members[place].1 = None;
+            self.members[at].json = Text { at: NONE, len: 0 };
             self.present &= !name.bit();
         }
     }
 
     pub(super) fn set_value(&mut self, name: Name, value: &Value) {
-        self.set(name, Json::Made(value.to_string()));
+        let json = self.make(value.to_string());
+        self.put(name, json);
     }
 
-    pub(super) fn set(&mut self, name: Name, json: Json<'a>) {
+    fn put(&mut self, name: Name, json: Text) {
         self.present |= name.bit();
-        match self.place(name) {
-            Some(place) => self.members[place].1 = Some(json),
+        match self.member(name) {
+            Some(at) => self.members[at].json = json,
             None => {
-                self.members.push((Key::Known(name), Some(json)));
+                let name_text = Text { at: KNOWN, len: name.number() as u32 };
+                self.members.push(Member { name: name_text, json });
                 self.known[name.number()] = self.members.len() as u32;
             }
         }

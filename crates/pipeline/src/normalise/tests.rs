@@ -49,7 +49,8 @@ fn properties(event: &Normalised<'_>) -> Value {
 
 /// The properties of a person that the event makes.
 fn first(event: &Normalised<'_>) -> Value {
-    Value::Object(event.changes.all(event.copies()))
+    let all = event.changes.all(event.copies());
+    Value::Object(model::object::Object::default().changed(all, []).to_map())
 }
 
 fn says_nothing(event: &Normalised<'_>) -> bool {

@@ -6,6 +6,7 @@ use catalog::{
     Actor, CohortChange, Error, FlagChange, IngestBatch, NamedBy, NewCohort, NewCohortKind,
     ProjectChanges,
 };
+use model::object::Object;
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
 use model::property::Behaviour;
 use model::{Cohort, CohortId, Window};
@@ -47,10 +48,10 @@ async fn people(home: &Home) {
     let person = |no: u32| Person {
         no: PersonNo(no),
         uuid: person_uuid(project, &format!("d{no}")),
-        properties: Map::from_iter([
+        properties: Object::from(&Map::from_iter([
             ("email".to_owned(), json!(format!("p{no}@example.com"))),
             ("plan".to_owned(), json!(if no.is_multiple_of(3) { "pro" } else { "free" })),
-        ]),
+        ])),
         is_identified: true,
         version: 0,
         created_at: home.project.created_at,

@@ -10,6 +10,7 @@ use model::definition::{
     Day, FlagSighting, PropertyOwner, PropertyType, SeenEvent, SeenFlag, SeenProperty, Sightings,
 };
 use model::group::Group;
+use model::object::Object;
 use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo, person_uuid};
 use model::{ProjectId, Timestamp};
 use serde_json::{Map, json};
@@ -19,11 +20,11 @@ use crate::store::{EVERYTHING, Home, Place};
 const JOURNAL: u128 = 7;
 const HOUR_SECONDS: i64 = 3_600;
 
-fn person(project: ProjectId, no: u32, first: &str, at: Timestamp) -> Person {
+fn person(project: ProjectId, no: u32, first: &str, at: Timestamp) -> Person<Object> {
     Person {
         no: PersonNo(no),
         uuid: person_uuid(project, first),
-        properties: Map::from_iter([("first".to_owned(), json!(first))]),
+        properties: Object::from(&Map::from_iter([("first".to_owned(), json!(first))])),
         is_identified: false,
         version: 0,
         created_at: at,
@@ -104,6 +105,8 @@ pub async fn a_uuid_that_one_person_gives_up_another_may_have(place: Place) {
     let numbers = [PersonNo(2), PersonNo(4)];
     let mut found = home.catalog.persons_by_number(project, &numbers).await.unwrap();
     found.sort_by_key(|person| person.no);
+    let written: Vec<Person> =
+        written.into_iter().map(|one| one.map(|properties| properties.to_map())).collect();
     assert_eq!(found, written);
 }
 
