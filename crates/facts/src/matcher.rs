@@ -3,11 +3,10 @@
 //! It differs from the meaning flags have on purpose: an empty text counts as missing, texts are
 //! compared by case, and lists mean any of them.
 
-mod part;
-
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use memchr::memmem::Finder;
 use model::Timestamp;
 use model::property::{Dialect, Operator, PropertyFilter};
 use regex::{Regex, RegexBuilder};
@@ -16,7 +15,6 @@ use warehouse::Value;
 
 use crate::cleaning::PathCleaning;
 use crate::dates::{self, Zone};
-use crate::matcher::part::Part;
 use crate::{Error, Result};
 
 /// Alternatives of one filter.
@@ -43,7 +41,8 @@ enum Test {
     /// Asks for nothing: an empty list.
     Anything,
     Equal(Vec<Operand>),
-    Contains(Vec<Part>),
+    /// In lower case.
+    Contains(Vec<Finder<'static>>),
     Starts(String),
     Ends(String),
     Regex(Vec<Regex>),
@@ -214,7 +213,8 @@ impl Test {
                 Self::Equal(all.iter().map(Operand::new).collect())
             }
             O::IContains | O::NotIContains | O::IContainsMulti | O::NotIContainsMulti => {
-                Self::Contains(all.iter().map(|value| Part::new(&lowered(value))).collect())
+                let finder = |value: &Json| Finder::new(&lowered(value)).into_owned();
+                Self::Contains(all.iter().map(finder).collect())
             }
             O::StartsWith | O::NotStartsWith => Self::Starts(one()?),
             O::EndsWith | O::NotEndsWith => Self::Ends(one()?),
@@ -261,7 +261,9 @@ impl Test {
             Self::Equal(any) => any
                 .iter()
                 .any(|operand| operand.compare(stored).is_some_and(std::cmp::Ordering::is_eq)),
-            Self::Contains(any) => any.iter().any(|part| part.is_in(text)),
+            Self::Contains(any) => {
+                in_lower_case(text, |text| any.iter().any(|part| part.find(text).is_some()))
+            }
             Self::Starts(part) => in_lower_case(text, |text| text.starts_with(part.as_bytes())),
             Self::Ends(part) => in_lower_case(text, |text| text.ends_with(part.as_bytes())),
             Self::Regex(any) => any.iter().any(|regex| regex.is_match(text)),
