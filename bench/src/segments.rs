@@ -55,7 +55,7 @@ pub async fn run(report: &mut Report, events: u64) -> Result<()> {
     let merging = warehouse.clone();
     let merger =
         std::thread::Builder::new().name("upkeep".into()).spawn(move || -> Result<()> {
-            threads::stand_back(threads::BEHIND_NICENESS);
+            threads::stand_back(threads::UPKEEP_NICENESS);
             while merging.compact(Effort::Due)?.is_some() {}
             Ok(())
         })?;

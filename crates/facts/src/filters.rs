@@ -298,7 +298,8 @@ fn lower(tree: &Tree, world: &World) -> Result<Predicate> {
         Tree::Any(trees) => Predicate::Any(all(trees)?),
         Tree::Event(key, matcher) => {
             let matcher = ready(matcher);
-            Predicate::test(key.clone(), move |value| matcher.accepts(value))
+            let search = matcher.search();
+            Predicate::searching(key.clone(), move |value| matcher.accepts(value), search)
         }
         Tree::Element(part, matcher) => of_elements(*part, &ready(matcher)),
         Tree::Person(key, matcher) if key == "distinct_id" => of_ids(&ready(matcher), world),

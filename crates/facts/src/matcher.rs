@@ -11,7 +11,7 @@ use model::Timestamp;
 use model::property::{Dialect, Operator, PropertyFilter};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value as Json;
-use warehouse::Value;
+use warehouse::{Search, Value};
 
 use crate::cleaning::PathCleaning;
 use crate::dates::{self, Zone};
@@ -163,6 +163,14 @@ impl Matcher {
 
     pub(crate) fn with_cleaning(&self, rules: &Arc<PathCleaning>) -> Self {
         Self { cleaning: rules.clone(), ..self.clone() }
+    }
+
+    /// What this does to texts, if it looks for parts of them.
+    pub(crate) fn search(&self) -> Option<Search> {
+        let Test::Contains(parts) = &self.test else { return None };
+        let all_have_letters = parts.iter().all(|part| !part.needle().is_empty());
+        let search = || Search { parts: parts.clone(), found_passes: !self.negative };
+        all_have_letters.then(search)
     }
 
     pub fn accepts(&self, value: Option<Value<'_>>) -> bool {

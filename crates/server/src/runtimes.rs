@@ -35,21 +35,21 @@ pub(crate) struct Behind {
 impl Runtimes {
     pub(crate) fn start() -> Result<Self> {
         let requests = requests();
-        let behind = |name| {
+        let behind = |name, niceness| {
             Builder::new_multi_thread()
                 .enable_all()
                 .worker_threads(1)
                 .thread_name(name)
                 .thread_keep_alive(KEEP_ALIVE)
                 // What was answered is safe in the journal, and can be applied a moment later.
-                .on_thread_start(|| threads::stand_back(threads::BEHIND_NICENESS))
+                .on_thread_start(move || threads::stand_back(niceness))
                 .build()
                 .context("cannot start the threads of the pipeline")
         };
         Ok(Self {
             requests: requests.context("cannot start the runtime")?,
-            pipeline: behind("pipeline")?,
-            upkeep: behind("upkeep")?,
+            pipeline: behind("pipeline", threads::BEHIND_NICENESS)?,
+            upkeep: behind("upkeep", threads::UPKEEP_NICENESS)?,
         })
     }
 

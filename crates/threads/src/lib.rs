@@ -12,9 +12,11 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Of threads that work on questions.
 pub const QUESTIONS_NICENESS: i32 = 12;
-/// Of threads that apply what was accepted, and tidy: against two that work on a question this
-/// still is a fifth of two processors.
+/// Of threads that apply what was accepted: against two that work on a question this still is a
+/// fifth of two processors.
 pub const BEHIND_NICENESS: i32 = 15;
+/// Of threads that tidy: a hundredth of what applying costs, so a tenth is plenty.
+pub const UPKEEP_NICENESS: i32 = 19;
 
 /// How long they go on once they have a processor. Linux, since 6.12, lets whoever takes shorter
 /// turns, as requests do, interrupt them at once; otherwise a request may wait for a millisecond.

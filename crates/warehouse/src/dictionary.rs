@@ -1,6 +1,7 @@
 //! Columns as codes into a dictionary of values: the shape everything above storage works on.
 
 use std::hash::{BuildHasher, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
@@ -51,6 +52,14 @@ impl Dictionary {
         let start = if at == 0 { 0 } else { self.ends[at - 1] as usize };
         let text = &self.text.as_bytes()[start..self.ends[at] as usize];
         text == value.text().as_bytes() && self.tags[at] == value.tag()
+    }
+
+    /// The texts of some entries, one behind the other, and where each ends, by its number among them.
+    pub(crate) fn side_by_side(&self, entries: Range<usize>) -> (&str, impl Fn(usize) -> usize) {
+        let start = if entries.start == 0 { 0 } else { self.ends[entries.start - 1] as usize };
+        let ends = &self.ends[entries];
+        let text = &self.text[start..ends.last().map_or(start, |end| *end as usize)];
+        (text, move |at| ends[at] as usize - start)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Value<'_>> {

@@ -13,7 +13,7 @@ use crate::fields::{Field, Number};
 use crate::manifest::SegmentEntry;
 use crate::scan::{Batch, RowTest, Wanted};
 use crate::slab::Slab;
-use crate::tested::Tested;
+use crate::tested::{Search, Tested};
 use crate::value::Value;
 use crate::{Error, Result};
 
@@ -64,7 +64,16 @@ impl Predicate {
         key: Key,
         test: impl Fn(Option<Value<'_>>) -> bool + Send + Sync + 'static,
     ) -> Predicate {
-        Predicate::Test(key, Arc::new(Tested::new(Box::new(test))))
+        Predicate::searching(key, test, None)
+    }
+
+    /// A test that may be a search.
+    pub fn searching(
+        key: Key,
+        test: impl Fn(Option<Value<'_>>) -> bool + Send + Sync + 'static,
+        search: Option<Search>,
+    ) -> Predicate {
+        Predicate::Test(key, Arc::new(Tested::new(Box::new(test), search)))
     }
 
     fn keep(&self, slab: &Slab, rows: &Range<usize>) -> Result<Vec<bool>> {

@@ -102,6 +102,6 @@ pub use row::{EventRow, GROUP_TYPES, NewRow};
 pub use scan::{Batch, Columns, Part, RowTest};
 pub use settings::{Retention, Settings};
 pub use snapshot::{Snapshot, Totals, ValueCount};
-pub use tested::Tested;
+pub use tested::{Search, Tested};
 pub use value::Value;
 pub use warehouse::{Files, LiveFile, Warehouse};

@@ -1,14 +1,22 @@
 //! A test of values that remembers what it said of entries of dictionaries.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use memchr::memmem::Finder;
+
 use crate::dictionary::{ABSENT, Column, Dictionary};
 use crate::filter::Test;
+use crate::value::Value;
 
 /// Dictionaries whose entries are remembered: parts of one row group follow each other, so threads
 /// are mostly in the same or in two neighbouring ones.
 const DICTIONARIES_MAX: usize = 2;
+
+/// Entries that are searched at once, if at least one in so many of the dictionary may be asked for.
+const SEARCHED: usize = 512;
+const SEARCHED_OF: usize = 16;
 
 const UNKNOWN: u8 = 0;
 const FAILS: u8 = 1;
@@ -16,15 +24,28 @@ const PASSES: u8 = 2;
 
 type Known = (Arc<Dictionary>, Arc<[AtomicU8]>);
 
-/// Threads share what they find out. Each entry is tested when a row has it, not before.
+/// What a test does to texts: it looks for any of some parts, which are not empty, in whatever case
+/// they are written. To find them in many texts that lie side by side takes a fraction of the time.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// In lower case.
+    pub parts: Vec<Finder<'static>>,
+    /// Whether texts pass that have one.
+    pub found_passes: bool,
+}
+
+/// Threads share what they find out. Each entry is tested when a row has it, or one beside it that
+/// is searched as well, not before.
 pub struct Tested {
     test: Box<Test>,
+    search: Option<Search>,
     known: Mutex<Vec<Known>>,
 }
 
 impl Tested {
-    pub fn new(test: Box<Test>) -> Tested {
-        Tested { test, known: Mutex::default() }
+    /// `search` says the same as the test.
+    pub fn new(test: Box<Test>, search: Option<Search>) -> Tested {
+        Tested { test, search, known: Mutex::default() }
     }
 
     pub(crate) fn keep(&self, column: &Column) -> Vec<bool> {
@@ -35,7 +56,18 @@ impl Tested {
         }
         let known = self.of(&column.dictionary);
         let is_known = |code: u32| known[code as usize].load(Ordering::Relaxed) != UNKNOWN;
+        let many = column.codes.len() * SEARCHED_OF >= dictionary.len();
+        let search = self.search.as_ref().filter(|_| many);
+        let (mut searched, mut lowered) = (0, Vec::new());
         dictionary.for_each_met(&column.codes, is_known, |code, value| {
+            let at = code as usize;
+            if at >= searched
+                && let Some(search) = search
+            {
+                let first = at - at % SEARCHED;
+                searched = (first + SEARCHED).min(dictionary.len());
+                search.run(dictionary, first..searched, &known, &mut lowered);
+            }
             // Another thread may have come before.
             if !is_known(code) {
                 let said = if (self.test)(Some(value)) { PASSES } else { FAILS };
@@ -63,12 +95,52 @@ impl Tested {
     }
 }
 
+impl Search {
+    /// Finds out about the texts among some entries, unless one of them has other than plain
+    /// letters: those may become others in lower case.
+    fn run(
+        &self,
+        dictionary: &Dictionary,
+        entries: Range<usize>,
+        known: &[AtomicU8],
+        lowered: &mut Vec<u8>,
+    ) {
+        let (text, ends) = dictionary.side_by_side(entries.clone());
+        if !text.is_ascii() {
+            return;
+        }
+        lowered.clear();
+        lowered.extend_from_slice(text.as_bytes());
+        lowered.make_ascii_lowercase();
+        let mut found = [false; SEARCHED];
+        for part in &self.parts {
+            let (mut from, mut entry) = (0, 0);
+            while let Some(place) = part.find(&lowered[from..]) {
+                let place = from + place;
+                while ends(entry) <= place {
+                    entry += 1;
+                }
+                let within = place + part.needle().len() <= ends(entry);
+                found[entry] |= within;
+                from = if within { ends(entry) } else { place + 1 };
+            }
+        }
+        for (found, entry) in found.into_iter().zip(entries) {
+            if matches!(dictionary.get(entry as u32), Value::Text(text) if !text.is_empty()) {
+                let said = if found == self.found_passes { PASSES } else { FAILS };
+                known[entry].store(said, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
+    use proptest::prelude::*;
+
     use super::*;
-    use crate::value::Value;
 
     fn dictionary(texts: &[&str]) -> Arc<Dictionary> {
         let mut dictionary = Dictionary::default();
@@ -82,10 +154,11 @@ mod tests {
     fn an_entry_is_tested_once_and_only_if_a_row_has_it() {
         let asked = Arc::new(AtomicUsize::new(0));
         let count = asked.clone();
-        let tested = Tested::new(Box::new(move |value| {
+        let test = move |value: Option<Value<'_>>| {
             count.fetch_add(usize::from(value.is_some()), Ordering::Relaxed);
             value.is_none_or(|value| value.text() == "b")
-        }));
+        };
+        let tested = Tested::new(Box::new(test), None);
         let dictionaries = [dictionary(&["a", "b", "c"]), dictionary(&["b"]), dictionary(&["a"])];
         let keep = |no: usize, codes: &[u32]| {
             let dictionary = dictionaries[no].clone();
@@ -102,5 +175,40 @@ mod tests {
         assert_eq!(keep(0, &[2]), (vec![false], 6));
         let nothing = Column::absent(2);
         assert_eq!((tested.keep(&nothing), asked.load(Ordering::Relaxed)), (vec![true; 2], 6));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        /// A search says of each entry what the test does.
+        #[test]
+        fn a_search_is_the_test(
+            texts in prop_oneof![
+                prop::collection::vec("[abAB/]{0,4}", 1..1_200),
+                prop::collection::vec("[aAbé\u{212a}]{0,2}", 1..100),
+            ],
+            parts in prop::collection::vec("[abkAé]{1,2}", 1..3),
+            found_passes: bool,
+        ) {
+            let mut dictionary = Dictionary::default();
+            for text in &texts {
+                dictionary.push(Value::Text(text));
+                if text.len() == 1 {
+                    dictionary.push(Value::Json("[\"a\"]"));
+                    dictionary.push(Value::Bool(true));
+                }
+            }
+            let parts: Vec<String> = parts.iter().map(|part| part.to_lowercase()).collect();
+            let own = parts.clone();
+            let test = move |value: Option<Value<'_>>| {
+                let text = value.map(|value| value.text().to_lowercase()).unwrap_or_default();
+                (!text.is_empty() && own.iter().any(|part| text.contains(part))) == found_passes
+            };
+            let parts = parts.iter().map(|part| Finder::new(part).into_owned()).collect();
+            let search = Search { parts, found_passes };
+            let codes: Vec<u32> = (0..dictionary.len() as u32).rev().collect();
+            let column = Column { codes, dictionary: Arc::new(dictionary) };
+            let expected = Tested::new(Box::new(test.clone()), None).keep(&column);
+            prop_assert_eq!(Tested::new(Box::new(test), Some(search)).keep(&column), expected);
+        }
     }
 }
