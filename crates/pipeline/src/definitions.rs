@@ -12,7 +12,7 @@ use model::definition::{
 };
 use serde_json::Value;
 
-use crate::normalise::{Key, Normalised, name, parse_time};
+use crate::normalise::{Normalised, name, parse_time};
 
 /// Names longer than this are kept on the event and nowhere else.
 const NAME_BYTES_MAX: usize = 200;
@@ -117,23 +117,13 @@ impl Definitions {
     /// Two events of one shape show the same names, and values whose types are found or not alike.
     fn shape(&self, event: &Normalised<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        let has_type = |json: &str| !matches!(json.as_bytes().first(), Some(b'{' | b'[' | b'n'));
         (event.project, event.name, "shape").hash(&mut hasher);
-        // Names that are known are bits: those that are there, and those whose values have no type.
-        let mut untyped = 0u128;
-        for (key, json) in event.properties.keys() {
-            match key {
-                Key::Known(_) if has_type(json) => {}
-                Key::Known(name) => untyped |= name.bit(),
-                Key::Other(name) => (name, has_type(json)).hash(&mut hasher),
-            }
-        }
         let changes = &event.changes;
         for (name, value) in changes.set.iter().chain(&changes.set_once) {
             let has_type = !matches!(value, Value::Null | Value::Array(_) | Value::Object(_));
             (name, has_type).hash(&mut hasher);
         }
-        (event.properties.present(), untyped, event.copies().shape()).hash(&mut hasher);
+        (event.properties.shape(), event.copies().shape()).hash(&mut hasher);
         hasher.finish()
     }
 

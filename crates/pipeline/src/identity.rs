@@ -110,17 +110,17 @@ impl Ledger {
     /// Applies one event; answers the number of its distinct id and what to warn about.
     pub fn apply(&mut self, request: &Request<'_>) -> (DistinctNo, Vec<WarningKind>) {
         let mut warnings = Vec::new();
-        let (own, known) = match self.number(request.distinct_id) {
-            Some(number) => (number, true),
-            None => (self.id(request.distinct_id), false),
+        let (own, known, person) = match self.ids.get(request.distinct_id) {
+            Some(Slot { row, .. }) => (row.no, true, row.person),
+            None => (self.id(request.distinct_id), false, None),
         };
         let full = match request.person {
             PersonStep::Full => true,
             PersonStep::Personless => false,
-            PersonStep::OnlyIfKnown => self.person_of(request.distinct_id).is_some(),
+            PersonStep::OnlyIfKnown => person.is_some(),
         };
         if full {
-            self.apply_to_person(request, known, &mut warnings);
+            self.apply_to_person(request, known, person, &mut warnings);
         }
         (own, warnings)
     }
@@ -165,6 +165,7 @@ impl Ledger {
         &mut self,
         request: &Request<'_>,
         into_known: bool,
+        person: Option<PersonNo>,
         warnings: &mut Vec<WarningKind>,
     ) {
         let merged = match request.merge {
@@ -176,8 +177,7 @@ impl Ledger {
             Some(merge) => Some(self.merge(request, merge, into_known, warnings)),
             None => None,
         };
-        let survivor = merged
-            .or_else(|| Some(Survivor { no: self.person_of(request.distinct_id)?, version: None }));
+        let survivor = merged.or_else(|| Some(Survivor { no: person?, version: None }));
         match survivor {
             None => drop(self.create(request.distinct_id, request, false, warnings)),
             Some(Survivor { no, version }) => {

@@ -3,10 +3,10 @@
 
 use std::borrow::Cow;
 
+use ahash::RandomState;
 use model::json::{Members, Result};
 
 use super::names::Name;
-use super::properties::Key;
 
 /// Names that are remembered, and the bytes of one.
 const NAMES_MAX: usize = 256;
@@ -14,14 +14,30 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// What is expected of the next event.
 #[derive(Debug, Default)]
-pub struct Layout(Vec<Expected>);
+pub struct Layout {
+    expected: Vec<Expected>,
+    hasher: RandomState,
+}
 
 #[derive(Debug, Default)]
 struct Expected {
     /// The name with its quotes and colon, as it stood in the text; empty for one that is not
     /// remembered.
     text: String,
-    known: Option<Name>,
+    key: Key,
+}
+
+/// A name that is known, or the hash of one that is not.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Key {
+    Known(Name),
+    Other(u64),
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Self::Other(0)
+    }
 }
 
 impl Layout {
@@ -30,33 +46,36 @@ impl Layout {
         &mut self,
         at: usize,
         members: &mut Members<'a>,
-    ) -> Result<Option<(Key<'a>, &'a str)>> {
-        if let Some(Expected { text, known }) = self.0.get(at).filter(|one| !one.text.is_empty())
+    ) -> Result<Option<(Key, Cow<'a, str>, &'a str)>> {
+        if let Some(Expected { text, key }) =
+            self.expected.get(at).filter(|one| !one.text.is_empty())
             && let Some(found) = members.next_if(text)
         {
             let (start, json) = found?;
-            let own = || Cow::Borrowed(&start[1..start.len() - 2]);
-            return Ok(Some((known.map_or_else(|| Key::Other(own()), Key::Known), json)));
+            return Ok(Some((*key, Cow::Borrowed(&start[1..start.len() - 2]), json)));
         }
         let Some(member) = members.next() else { return Ok(None) };
         let (name, json) = member?;
-        let known = Name::find(&name);
+        let key = match Name::find(&name) {
+            Some(known) => Key::Known(known),
+            None => Key::Other(self.hasher.hash_one(&*name)),
+        };
         // One that had escapes does not stand in the text as it is.
         let plain = matches!(name, Cow::Borrowed(_)).then_some(&*name);
-        self.expect(at, plain, known);
-        Ok(Some((known.map_or(Key::Other(name), Key::Known), json)))
+        self.expect(at, plain, key);
+        Ok(Some((key, name, json)))
     }
 
-    fn expect(&mut self, at: usize, name: Option<&str>, known: Option<Name>) {
+    fn expect(&mut self, at: usize, name: Option<&str>, key: Key) {
         if at >= NAMES_MAX {
             return;
         }
-        if self.0.len() <= at {
-            self.0.resize_with(at + 1, Expected::default);
+        if self.expected.len() <= at {
+            self.expected.resize_with(at + 1, Expected::default);
         }
-        let expected = &mut self.0[at];
+        let expected = &mut self.expected[at];
         expected.text.clear();
-        expected.known = known;
+        expected.key = key;
         if let Some(name) = name.filter(|name| name.len() <= NAME_BYTES_MAX) {
             expected.text.extend(["\"", name, "\":"]);
         }

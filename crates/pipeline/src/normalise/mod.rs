@@ -27,7 +27,7 @@ pub use layout::Layout;
 pub use names::Name;
 pub(crate) use names::{groups as group_names, is_illegal, is_noise, name};
 pub use person::{Copied, Copies, PersonChanges};
-pub use properties::{Key, Properties};
+pub use properties::Properties;
 pub use time::parse as parse_time;
 
 /// One event after enrichment, in bytes of JSON.

@@ -8,7 +8,7 @@ use model::event::RecordError;
 use model::json::{Fault, Members};
 use serde_json::Value;
 
-use super::layout::Layout;
+use super::layout::{Key, Layout};
 use super::names::{self, NAMES, Name};
 
 /// A short member, so that room for all of them is made at once; a huge text has longer ones.
@@ -28,8 +28,11 @@ pub struct Properties<'a> {
     place: Option<Arc<Place>>,
     /// Where the names stand, counted from one; zero for those that do not.
     known: [u32; NAMES],
-    /// The names that are there.
+    /// The names that are there, and those whose values have no type.
     present: u128,
+    untyped: u128,
+    /// Of the other names, and whether their values have types: equal ones are equal.
+    others: u64,
 }
 
 /// Name and JSON of its value. Small: those of a whole batch are made before any is stored.
@@ -53,11 +56,9 @@ const MADE: u32 = u32::MAX - 1;
 const PLACE: u32 = u32::MAX - 2;
 const NONE: u32 = u32::MAX - 3;
 
-/// A property's name.
-#[derive(Clone, Debug)]
-pub enum Key<'a> {
-    Known(Name),
-    Other(Cow<'a, str>),
+/// What definitions are made of.
+fn has_type(json: &str) -> bool {
+    !matches!(json.as_bytes().first(), Some(b'{' | b'[' | b'n'))
 }
 
 impl<'a> Properties<'a> {
@@ -75,18 +76,22 @@ impl<'a> Properties<'a> {
                 place: None,
                 known: [0; NAMES],
                 present: 0,
+                untyped: 0,
+                others: 0,
             };
             for at in 0.. {
-                let Some((key, json)) = layout.next(at, &mut members)? else { break };
-                let json = all.piece(json);
+                let Some((key, name, json)) = layout.next(at, &mut members)? else { break };
+                let (typed, json) = (has_type(json), all.piece(json));
                 match key {
-                    Key::Known(name) => all.put(name, json),
-                    Key::Other(name) => {
+                    Key::Known(name) => all.put(name, json, typed),
+                    Key::Other(hash) => {
                         let name = match name {
                             Cow::Borrowed(name) => all.piece(name),
                             Cow::Owned(name) => all.make(name),
                         };
                         all.members.push(Member { name, json });
+                        let mixed = all.others.rotate_left(23) ^ hash ^ u64::from(typed);
+                        all.others = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
                     }
                 }
             }
@@ -124,15 +129,9 @@ impl<'a> Properties<'a> {
         self.members.iter().filter_map(texts)
     }
 
-    pub(crate) fn keys(&self) -> impl DoubleEndedIterator<Item = (Key<'_>, &str)> {
-        self.members.iter().filter_map(|Member { name, json }| {
-            let json = self.text_of(*json)?;
-            let key = match name.at {
-                KNOWN => Key::Known(Name::numbered(name.len as usize)),
-                _ => Key::Other(self.text_of(*name)?.into()),
-            };
-            Some((key, json))
-        })
+    /// Two of one shape have the same names, and values whose types are found or not alike.
+    pub(crate) fn shape(&self) -> (u128, u128, u64) {
+        (self.present, self.untyped & self.present, self.others)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -154,7 +153,7 @@ impl<'a> Properties<'a> {
             if json.is_some()
                 && let Some(name) = Name::find(name)
             {
-                self.put(name, Text { at: PLACE, len: at as u32 });
+                self.put(name, Text { at: PLACE, len: at as u32 }, true);
             }
         }
         self.place = Some(place);
@@ -209,12 +208,17 @@ impl<'a> Properties<'a> {
     }
 
     pub(super) fn set_value(&mut self, name: Name, value: &Value) {
-        let json = self.make(value.to_string());
-        self.put(name, json);
+        let json = value.to_string();
+        let (typed, json) = (has_type(&json), self.make(json));
+        self.put(name, json, typed);
     }
 
-    fn put(&mut self, name: Name, json: Text) {
+    fn put(&mut self, name: Name, json: Text, typed: bool) {
         self.present |= name.bit();
+        match typed {
+            true => self.untyped &= !name.bit(),
+            false => self.untyped |= name.bit(),
+        }
         match self.member(name) {
             Some(at) => self.members[at].json = json,
             None => {
