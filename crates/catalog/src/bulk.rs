@@ -1,7 +1,7 @@
 //! Many rows in few statements.
 
 use crate::Result;
-use crate::db::{Db, Row, Tx, Value};
+use crate::db::{Db, Row, Side, Tx, Value};
 use crate::dialect::placeholders;
 
 /// Rows of one statement, largest first. A few fixed sizes, so that engines prepare a handful of
@@ -99,23 +99,19 @@ impl Db {
         fixed: Vec<Value>,
         wanted: &[Value],
     ) -> Result<Vec<Row>> {
-        let mut found = Vec::new();
-        for (sql, values) in statements(sql, &fixed, wanted) {
-            found.extend(self.all(sql, values).await?);
-        }
-        Ok(found)
+        self.all_in_of(Side::Readers, sql, fixed, wanted).await
     }
 
-    /// The same, asked of the writer.
-    pub(crate) async fn all_in_by_writer(
+    pub(crate) async fn all_in_of(
         &self,
+        side: Side,
         sql: &str,
         fixed: Vec<Value>,
         wanted: &[Value],
     ) -> Result<Vec<Row>> {
         let mut found = Vec::new();
         for (sql, values) in statements(sql, &fixed, wanted) {
-            found.extend(self.all_by_writer(sql, values).await?);
+            found.extend(self.all_of(side, sql, values).await?);
         }
         Ok(found)
     }

@@ -55,6 +55,15 @@ enum Engine {
     Postgres { pool: PgPool, options: Box<PgConnectOptions> },
 }
 
+/// Which of SQLite's connections are asked.
+#[derive(Clone, Copy)]
+pub(crate) enum Side {
+    Readers,
+    /// By who writes batch after batch: it still has the pages of the last ones, while those of
+    /// readers are void after each.
+    Writer,
+}
+
 /// A transaction that rolls back unless it is committed.
 pub struct Tx {
     inner: TxInner,
@@ -192,26 +201,22 @@ impl Db {
     }
 
     pub(crate) async fn all(&self, sql: impl Into<String>, values: Vec<Value>) -> Result<Vec<Row>> {
-        self.statements.fetch_add(1, Ordering::Relaxed);
-        match &self.engine {
-            Engine::Sqlite { readers, .. } => sqlite_rows(readers, sql.into(), values).await,
-            Engine::Postgres { pool, .. } => postgres_rows(pool, sql.into(), values).await,
-        }
+        self.all_of(Side::Readers, sql.into(), values).await
     }
 
-    /// For who writes batch after batch: SQLite's writer still has the pages of its last ones, while
-    /// those of readers are void after each.
-    pub(crate) async fn all_by_writer(
+    pub(crate) async fn all_of(
         &self,
-        sql: impl Into<String>,
+        side: Side,
+        sql: String,
         values: Vec<Value>,
     ) -> Result<Vec<Row>> {
-        match &self.engine {
-            Engine::Sqlite { writer, .. } => {
-                self.statements.fetch_add(1, Ordering::Relaxed);
-                sqlite_rows(writer, sql.into(), values).await
+        self.statements.fetch_add(1, Ordering::Relaxed);
+        match (&self.engine, side) {
+            (Engine::Sqlite { readers, .. }, Side::Readers) => {
+                sqlite_rows(readers, sql, values).await
             }
-            Engine::Postgres { .. } => self.all(sql, values).await,
+            (Engine::Sqlite { writer, .. }, Side::Writer) => sqlite_rows(writer, sql, values).await,
+            (Engine::Postgres { pool, .. }, _) => postgres_rows(pool, sql, values).await,
         }
     }
 

@@ -273,11 +273,11 @@ impl Catalog {
         rows.iter().map(|row| Ok((row.get("id")?, row.get("name")?, row.get("count")?))).collect()
     }
 
-    /// Tells the log what somebody did to a person. The change itself is in the journal.
-    pub async fn log_person(
+    /// Tells the log what somebody did to each of some persons. The change itself is in the journal.
+    pub async fn log_persons(
         &self,
         actor: &Actor,
-        person: &Person,
+        persons: &[Person],
         activity: PersonActivity,
     ) -> Result<()> {
         let change = |action, field: Option<&str>, after| Change {
@@ -298,8 +298,10 @@ impl Catalog {
             PersonActivity::Deleted => ("deleted", Vec::new()),
         };
         let mut tx = self.db.begin().await?;
-        let told = LoggedPerson(person.no, person.uuid);
-        tx.log(actor, word, &told, changes, self.clock.now()).await?;
+        for person in persons {
+            let told = LoggedPerson(person.no, person.uuid);
+            tx.log(actor, word, &told, changes.clone(), self.clock.now()).await?;
+        }
         tx.commit().await
     }
 

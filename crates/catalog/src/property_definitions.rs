@@ -247,6 +247,10 @@ impl Catalog {
         let (before, after) = (before.shown(&users), after.shown(&users));
         if !is_same {
             tx.log_updated(actor, &before, &after, now).await?;
+            // The next value that has a type fills it.
+            if after.property_type.is_none() {
+                tx.changes_definitions();
+            }
             tx.commit().await?;
         }
         Ok(after)

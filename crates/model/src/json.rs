@@ -5,12 +5,14 @@
 //! little of what an event costs is as much as looking at all of its bytes.
 
 mod plain;
+mod value;
 
 use std::borrow::Cow;
 
 use thiserror::Error;
 
 pub use plain::plain_end;
+pub use value::{compact, to_value};
 
 /// Below serde_json's own 128, so that whatever passes here can be parsed anywhere.
 pub const DEPTH_MAX: usize = 100;

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use crate::json::{Fault, Members, Result};
+use crate::json::{Fault, Members, Result, to_value};
 
 /// Digits that any reader takes for a whole number.
 const DIGITS_MAX: usize = 18;
@@ -210,7 +210,7 @@ fn escaped(name: &str) -> Cow<'_, str> {
 pub fn canonical(json: &str) -> Cow<'_, str> {
     match is_canonical(json) {
         true => Cow::Borrowed(json),
-        false => Cow::Owned(serde_json::from_str(json).unwrap_or(Value::Null).to_string()),
+        false => Cow::Owned(to_value(json).unwrap_or(Value::Null).to_string()),
     }
 }
 

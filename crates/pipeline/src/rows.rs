@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use model::person::DistinctNo;
 use warehouse::{GROUP_TYPES, NewRow};
 
-use crate::normalise::{Normalised, PersonStep, group_names};
+use crate::normalise::{GroupKey, Normalised, PersonStep, group_names};
 
 /// The event's groups by the index of their types; those of unknown types are left out.
 pub(crate) fn group_columns<'e>(
     event: &'e Normalised<'_>,
     mut index_of: impl FnMut(&str) -> Option<u8>,
-) -> Vec<(u8, &'e str)> {
-    let known = |(kind, key): &'e (String, String)| Some((index_of(kind)?, key.as_str()));
+) -> Vec<(u8, &'e GroupKey)> {
+    let known = |(kind, key): &'e (String, GroupKey)| Some((index_of(kind)?, key));
     event.groups.iter().filter_map(known).collect()
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Placed<'e, 'a> {
     pub position: u64,
     pub event: &'e Normalised<'a>,
     pub distinct_no: DistinctNo,
-    pub groups: Vec<(u8, &'e str)>,
+    pub groups: Vec<(u8, &'e GroupKey)>,
 }
 
 impl<'e> Placed<'e, '_> {
@@ -34,7 +34,7 @@ impl<'e> Placed<'e, '_> {
             }
         }
         for (index, key) in groups {
-            columns[usize::from(*index)] = Some(Cow::Borrowed(key));
+            columns[usize::from(*index)] = Some(Cow::Borrowed(&key.text));
         }
         NewRow {
             project: event.project,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use facts::{Element, parse_elements};
 use model::Timestamp;
+use model::json::to_value;
 use model::person::Person;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -87,6 +88,11 @@ fn repaired(json: &str) -> Option<Box<RawValue>> {
             let bare = text.trim_matches('"');
             (bare.len() < text.len()).then(|| to_raw_value(bare).ok()).flatten()
         }
+        b'{' | b'[' => {
+            // Whatever can be read has no such numbers.
+            let unreadable = serde_json::from_str::<Value>(json).is_err();
+            unreadable.then(|| to_raw_value(&to_value(json)).ok()).flatten()
+        }
         b'-' | b'0'..=b'9' => {
             let endless = json.parse::<f64>().is_ok_and(f64::is_infinite);
             endless.then(|| to_raw_value(&()).ok()).flatten()
@@ -101,9 +107,9 @@ mod tests {
 
     #[test]
     fn properties_keep_their_literals_and_lose_quotes_and_endless_numbers() {
-        let sent = r#"{"a":1.0,"b":"\"quoted\"","c":1e999,"d":{"e":[12345678901234567890123]},"f":"x\"y","g":-1e999}"#;
+        let sent = r#"{"a":1.0,"b":"\"quoted\"","c":1e999,"d":{"e":[12345678901234567890123]},"f":"x\"y","g":-1e999,"h":[1e400,"x"]}"#;
         let shown = serde_json::to_string(&properties(sent)).unwrap();
-        let expected = r#"{"a":1.0,"b":"quoted","c":null,"d":{"e":[12345678901234567890123]},"f":"x\"y","g":null}"#;
+        let expected = r#"{"a":1.0,"b":"quoted","c":null,"d":{"e":[12345678901234567890123]},"f":"x\"y","g":null,"h":[null,"x"]}"#;
         assert_eq!(shown, expected);
     }
 

@@ -267,7 +267,12 @@ async fn bulk_delete(
     let found = persons.len();
     let what = doomed(delete_events, keep_person).filter(|_| found > 0);
     if let Some(what) = what {
+        let gone = match what.has_person() {
+            true => app.catalog.persons_by_number(project, &persons).await?,
+            false => Vec::new(),
+        };
         change(&app, project, Edit::DeletePersons { persons, what }).await?;
+        app.catalog.log_persons(&caller.actor(), &gone, PersonActivity::Deleted).await?;
     }
     Ok(Begun(BulkDeleted {
         persons_found: found,
@@ -285,7 +290,8 @@ async fn log(
     found: &PersonWithIds,
     activity: PersonActivity,
 ) -> Result<()> {
-    Ok(app.catalog.log_person(&caller.actor(), &found.person, activity).await?)
+    let persons = std::slice::from_ref(&found.person);
+    Ok(app.catalog.log_persons(&caller.actor(), persons, activity).await?)
 }
 
 /// Puts an event into the journal in the name of the person.

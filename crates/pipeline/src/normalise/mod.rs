@@ -19,6 +19,7 @@ use std::sync::Arc;
 use geoip::GeoIp;
 use model::WarningKind;
 use model::event::{AcceptedEvent, RecordError, SentAt};
+use model::json::{Members, to_value};
 use model::{ProjectId, Timestamp};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -62,8 +63,8 @@ pub struct Normalised<'a> {
     /// Whether something is copied to the person.
     copies: bool,
     pub merge: Option<Merge>,
-    /// Group type and key, in the order sent.
-    pub groups: Vec<(String, String)>,
+    /// By their types, in the order sent.
+    pub groups: Vec<(String, GroupKey)>,
     pub group_identify: Option<GroupIdentify>,
     pub warnings: Vec<Finding>,
 }
@@ -92,6 +93,25 @@ pub struct Merge {
     pub other: String,
     /// Merges even somebody who is identified already.
     pub dangerously: bool,
+}
+
+/// A group's key as it is compared, and as the event has it: a number stays one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupKey {
+    pub text: String,
+    pub json: String,
+}
+
+impl GroupKey {
+    fn read(json: &str) -> Option<Self> {
+        let value = to_value(json).filter(|value| !value.is_null())?;
+        let text = as_text(&value);
+        let json = match value {
+            Value::Number(_) => json.to_owned(),
+            _ => Value::from(text.as_str()).to_string(),
+        };
+        Some(Self { text, json })
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -312,13 +332,19 @@ fn merge(event: &AcceptedEvent<'_>, properties: &Properties<'_>) -> Option<Merge
 }
 
 /// Group types and keys as text; a type that is too long cannot be resolved.
-fn groups(properties: &Properties<'_>) -> Vec<(String, String)> {
-    let Some(Value::Object(groups)) = properties.value(name!("$groups")) else { return Vec::new() };
+fn groups(properties: &Properties<'_>) -> Vec<(String, GroupKey)> {
+    let mut groups: Vec<(String, GroupKey)> = Vec::new();
+    let sent = properties.json(name!("$groups")).map(Members::new);
+    for (kind, json) in sent.into_iter().flatten().flatten().flatten() {
+        // Of a type that stands twice the last key counts.
+        groups.retain(|(known, _)| *known != kind);
+        if let Some(key) = GroupKey::read(json)
+            && kind.chars().count() <= GROUP_KEY_CHARS_MAX
+        {
+            groups.push((kind.into_owned(), key));
+        }
+    }
     groups
-        .into_iter()
-        .filter(|(kind, key)| !key.is_null() && kind.chars().count() <= GROUP_KEY_CHARS_MAX)
-        .map(|(kind, key)| (kind, as_text(&key)))
-        .collect()
 }
 
 fn group_identify(

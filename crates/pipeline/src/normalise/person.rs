@@ -7,6 +7,7 @@ use ahash::RandomState;
 use geoip::Place;
 use model::WarningKind;
 use model::event::AcceptedEvent;
+use model::json::to_value;
 use model::object::canonical;
 use serde_json::{Map, Value};
 
@@ -50,7 +51,7 @@ impl<'e> Copied<'e> {
     }
 
     pub fn value(&self) -> Value {
-        serde_json::from_str(self.json()).unwrap_or(Value::Null)
+        to_value(self.json()).unwrap_or(Value::Null)
     }
 
     pub fn canonical(&self) -> Cow<'e, str> {
@@ -172,14 +173,12 @@ pub(super) fn lift<'a>(
             Some(Value::Object(members)) => members,
             _ => Map::new(),
         };
-        if let Some(Value::Object(members)) =
-            beside.and_then(|json| serde_json::from_str(json).ok())
-        {
+        if let Some(Value::Object(members)) = beside.and_then(to_value) {
             merged.extend(members);
         }
         merged
     };
-    let beside_unset = event.unset.and_then(|json| serde_json::from_str(json).ok());
+    let beside_unset = event.unset.and_then(to_value);
     let changes = PersonChanges {
         set: object(properties.value(name!("$set")), event.set),
         set_once: object(properties.value(name!("$set_once")), event.set_once),

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use geoip::Place;
 use model::event::RecordError;
-use model::json::{Fault, Members};
+use model::json::{Fault, Members, compact, to_value};
 use serde_json::Value;
 
+use super::GroupKey;
 use super::layout::{Key, Layout};
 use super::names::{self, NAMES, Name};
 
@@ -81,7 +82,15 @@ impl<'a> Properties<'a> {
             };
             for at in 0.. {
                 let Some((key, name, json)) = layout.next(at, &mut members)? else { break };
-                let (typed, json) = (has_type(json), all.piece(json));
+                let typed = has_type(json);
+                let json = match json.as_bytes() {
+                    // As a text, which lists are compared as, or people would ask for one of many.
+                    [b'{' | b'[', ..] => match compact(json)? {
+                        Cow::Borrowed(json) => all.piece(json),
+                        Cow::Owned(json) => all.make(json),
+                    },
+                    _ => all.piece(json),
+                };
                 match key {
                     Key::Known(name) => all.put(name, json, typed),
                     Key::Other(hash) => {
@@ -173,7 +182,7 @@ impl<'a> Properties<'a> {
     }
 
     pub(crate) fn value(&self, name: Name) -> Option<Value> {
-        serde_json::from_str(self.json(name)?).ok()
+        to_value(self.json(name)?)
     }
 
     /// None as well for what is no text.
@@ -235,7 +244,10 @@ impl<'a> Properties<'a> {
     }
 
     /// Names and JSON, with the keys of the event's groups in place of those that were sent.
-    pub fn with_groups(&self, groups: &[(u8, &str)]) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+    pub fn with_groups<'g>(
+        &'g self,
+        groups: &[(u8, &'g GroupKey)],
+    ) -> Vec<(Cow<'g, str>, Cow<'g, str>)> {
         let mut all = Vec::with_capacity(self.members.len() + groups.len());
         let own = |name: &str| groups.iter().any(|(index, _)| group_name(*index) == Some(name));
         for (name, json) in self.iter() {
@@ -245,8 +257,7 @@ impl<'a> Properties<'a> {
         }
         for (index, key) in groups {
             if let Some(name) = group_name(*index) {
-                let json = Value::from(*key).to_string();
-                all.push((Cow::Borrowed(name), Cow::Owned(json)));
+                all.push((Cow::Borrowed(name), Cow::Borrowed(&key.json)));
             }
         }
         all

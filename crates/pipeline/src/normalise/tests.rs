@@ -272,3 +272,37 @@ fn an_event_is_read_alike_whatever_came_before_it() {
         assert!(Properties::parse(broken, &mut layout).is_err(), "{broken}");
     }
 }
+
+#[test]
+fn a_number_without_end_takes_nothing_with_it() {
+    let sent = r#"{"$set":{"x":[1e400],"z":1},"$set_once":{"o":-1e999,"y":2},"utm_term":1e400}"#;
+    let expected = json!({"x": [null], "z": 1, "o": null, "y": 2, "utm_term": null,
+        "$initial_utm_term": null});
+    assert_eq!(first(&stored(&event("e", sent))), expected);
+    let beside = AcceptedEvent { set: Some(r#"{"x":1e400,"z":1}"#), ..event("e", "{}") };
+    assert_eq!(first(&stored(&beside)), json!({"x": null, "z": 1}));
+    let sent = r#"{"$group_type":"t","$group_key":"k","$group_set":{"x":1e400,"n":1}}"#;
+    let set = stored(&event("$groupidentify", sent)).group_identify.unwrap().set;
+    assert_eq!(Value::Object(set), json!({"x": null, "n": 1}));
+}
+
+#[test]
+fn equal_lists_are_stored_alike() {
+    let sent = r#"{"tags":[ "\u00e9cole", 1.0 ],"n":"\u00e9 x","m":1.0}"#;
+    let stored = stored(&event("e", sent));
+    let all: Vec<_> = stored.properties.iter().collect();
+    assert_eq!(all, [("tags", r#"["école",1.0]"#), ("n", r#""\u00e9 x""#), ("m", "1.0")]);
+}
+
+// contract: management 114
+#[test]
+fn groups_come_in_the_order_sent_and_numbers_stay_numbers() {
+    let sent = r#"{"$groups":{"team":"t","a":7,"gone":null,"team2":1.0,"a":8}}"#;
+    let stored = stored(&event("e", sent));
+    let all: Vec<_> = stored
+        .groups
+        .iter()
+        .map(|(kind, key)| (kind.as_str(), key.text.as_str(), key.json.as_str()))
+        .collect();
+    assert_eq!(all, [("team", "t", r#""t""#), ("team2", "1.0", "1.0"), ("a", "8", "8")]);
+}

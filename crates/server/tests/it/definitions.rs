@@ -213,6 +213,9 @@ fn property_definitions_tell_whose_they_are_and_what_they_hold(store: Store) {
     assert_eq!((&changed["is_numerical"], &changed["verified"]), (&json!(true), &json!(true)));
     let refused = server.patch(&path, json!({ "property_type": "Colour" })).expect(400).json();
     assert_eq!(refused["attr"], "property_type");
+    server.patch(&path, json!({ "property_type": null })).expect(200);
+    server.ingest(&[event("signup", json!({ "plan": "pro" }))]);
+    assert_eq!(server.get(&path).json()["property_type"], "String");
     server.delete(&path).expect(204);
     server.get(&path).expect(404);
     server.ingest(&[event("signup", json!({ "plan": "pro" }))]);

@@ -187,6 +187,10 @@ fn many_persons_are_deleted_at_once(store: Store) {
     assert_eq!(done, told(2, 2, true));
     server.settle();
     assert_eq!(ids(&server.get(PERSONS).json()), ["u3"]);
+    let log = server.get(&format!("{PERSONS}activity/")).expect(200).json();
+    let said = |line: &Value| line["activity"].clone();
+    let said: Vec<Value> = log["results"].as_array().unwrap().iter().map(said).collect();
+    assert_eq!(said, ["deleted", "deleted"]);
     let done = delete(json!({ "distinct_ids": ["u3", "stranger"], "keep_person": true }));
     assert_eq!(done.expect(202).json(), told(1, 0, false));
     server.settle();
