@@ -84,7 +84,7 @@ impl<'a> Properties<'a> {
                 let Some((key, name, json)) = layout.next(at, &mut members)? else { break };
                 let typed = has_type(json);
                 let json = match json.as_bytes() {
-                    // As a text, which lists are compared as, or people would ask for one of many.
+                    // These are compared as texts, so equal ones must look alike.
                     [b'{' | b'[', ..] => match compact(json)? {
                         Cow::Borrowed(json) => all.piece(json),
                         Cow::Owned(json) => all.make(json),
