@@ -264,7 +264,10 @@ impl Ledger {
         self.next_person += 1;
         let first_ones = request.changes.all(request.copies);
         let bytes: usize = first_ones.iter().map(|(name, json)| member_bytes(name, json)).sum();
-        let fit = bytes <= PROPERTIES_BYTES_MAX;
+        // A name that is there twice counts once.
+        let fit = bytes <= PROPERTIES_BYTES_MAX
+            || Object::default().changed(first_ones.iter().cloned(), []).text().len()
+                <= PROPERTIES_BYTES_MAX;
         if !fit {
             warnings.push(WarningKind::PersonPropertiesSizeViolation);
         }

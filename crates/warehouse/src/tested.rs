@@ -17,6 +17,8 @@ const DICTIONARIES_MAX: usize = 2;
 /// Entries that are searched at once, if at least one in so many of the dictionary may be asked for.
 const SEARCHED: usize = 512;
 const SEARCHED_OF: usize = 16;
+/// Texts of so many entries that come to more are tested one by one: they are searched in a copy.
+const SEARCHED_BYTES_MAX: usize = 1 << 20;
 
 const UNKNOWN: u8 = 0;
 const FAILS: u8 = 1;
@@ -96,8 +98,8 @@ impl Tested {
 }
 
 impl Search {
-    /// Finds out about the texts among some entries, unless one of them has other than plain
-    /// letters: those may become others in lower case.
+    /// Finds out about the texts among some entries, unless they are huge or one of them has other
+    /// than plain letters: those may become others in lower case.
     fn run(
         &self,
         dictionary: &Dictionary,
@@ -106,7 +108,7 @@ impl Search {
         lowered: &mut Vec<u8>,
     ) {
         let (text, ends) = dictionary.side_by_side(entries.clone());
-        if !text.is_ascii() {
+        if text.len() > SEARCHED_BYTES_MAX || !text.is_ascii() {
             return;
         }
         lowered.clear();
@@ -188,8 +190,12 @@ mod tests {
             ],
             parts in prop::collection::vec("[abkAé]{1,2}", 1..3),
             found_passes: bool,
+            huge: bool,
         ) {
             let mut dictionary = Dictionary::default();
+            if huge {
+                dictionary.push(Value::Text(&"/".repeat(SEARCHED_BYTES_MAX + 1)));
+            }
             for text in &texts {
                 dictionary.push(Value::Text(text));
                 if text.len() == 1 {

@@ -271,3 +271,14 @@ fn a_split_gives_each_leaving_id_a_person_of_its_own() {
         assert_eq!(uuids.len(), world.persons.len(), "{leaving:?}");
     }
 }
+
+#[test]
+fn a_name_that_is_set_and_set_once_counts_once() {
+    let mut world = World::default();
+    let large = "x".repeat(PROPERTIES_BYTES_MAX / 2 + 1);
+    world.send("e", "u", json!({"set": {"a": large}, "once": {"a": large}}));
+    assert_eq!((world.facts("u"), world.warnings.len()), (json!({"a": large}), 0));
+    world.send("e", "v", json!({"set": {"a": large}, "once": {"b": large}}));
+    assert_eq!(world.warnings, [WarningKind::PersonPropertiesSizeViolation]);
+    assert_eq!(world.facts("v"), json!({}));
+}
