@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use bench::stores::Stores;
 use model::ProjectId;
@@ -20,11 +21,15 @@ fn spent() -> BTreeMap<String, f64> {
     for task in fs::read_dir("/proc/self/task").unwrap() {
         let task = task.unwrap().path();
         let name = fs::read_to_string(task.join("comm")).unwrap().trim().to_owned();
-        let stat = fs::read_to_string(task.join("schedstat")).unwrap();
-        let nanos: f64 = stat.split(' ').next().unwrap().parse().unwrap();
-        *all.entry(name).or_default() += nanos / 1e9;
+        *all.entry(name).or_default() += seconds(task);
     }
     all
+}
+
+/// Of one thread; of a process, its first.
+fn seconds(of: impl AsRef<Path>) -> f64 {
+    let stat = fs::read_to_string(of.as_ref().join("schedstat")).unwrap();
+    stat.split(' ').next().unwrap().parse::<f64>().unwrap() / 1e9
 }
 
 fn main() {
@@ -41,7 +46,7 @@ async fn run(events: u64, batch_records: usize) {
     let mut stores = Stores::open(folder.path(), events).await.unwrap();
     let warehouse = stores.warehouse.clone();
     let (before, mut compaction, mut done, mut looked) = (spent(), 0.0, 0, 0);
-    let own = || spent().remove("stages").unwrap();
+    let own = || seconds("/proc/self");
     while done < events {
         done += stores.apply(batch_records).await.unwrap();
         if done - looked > 50_000 {

@@ -79,10 +79,35 @@ enum Cause {
     TooLarge,
 }
 
-/// Where an address is used. Names follow the event properties they become.
+/// What may be known of a place, by the names of the event properties it becomes. The third
+/// subdivision is no part of most places.
+pub const NAMES: [&str; 17] = [
+    "$geoip_city_name",
+    "$geoip_city_confidence",
+    "$geoip_country_name",
+    "$geoip_country_code",
+    "$geoip_continent_name",
+    "$geoip_continent_code",
+    "$geoip_postal_code",
+    "$geoip_latitude",
+    "$geoip_longitude",
+    "$geoip_accuracy_radius",
+    "$geoip_time_zone",
+    "$geoip_subdivision_1_code",
+    "$geoip_subdivision_1_name",
+    "$geoip_subdivision_2_code",
+    "$geoip_subdivision_2_name",
+    "$geoip_subdivision_3_code",
+    "$geoip_subdivision_3_name",
+];
+
+/// Where an address is used.
 #[derive(Debug)]
 pub struct Place {
+    /// In the order of [`NAMES`].
     properties: Vec<Property>,
+    known: u32,
+    bytes: usize,
     fingerprint: u64,
 }
 
@@ -99,9 +124,9 @@ impl Place {
         self.properties.iter().filter_map(|own| Some((own.name, own.value.as_ref()?)))
     }
 
-    /// Every standard name with its value as JSON, none for what is not known.
-    pub fn json(&self) -> impl Iterator<Item = (&'static str, Option<&str>)> {
-        self.properties.iter().map(|own| (own.name, own.json.as_deref()))
+    /// The values of [`NAMES`] as JSON, none for what is not known.
+    pub fn json(&self) -> impl Iterator<Item = Option<&str>> {
+        self.properties.iter().map(|own| own.json.as_deref())
     }
 
     /// The value of one of these.
@@ -120,8 +145,12 @@ impl Place {
 
     /// Which of the standard names have a value, a bit for each in their order.
     pub fn known(&self) -> u32 {
-        let known = self.properties.iter().map(|own| u32::from(own.json.is_some()));
-        known.rev().fold(0, |bits, bit| bits << 1 | bit)
+        self.known
+    }
+
+    /// What they take in an object, with their names.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Equal for two places that say the same.
@@ -292,44 +321,37 @@ impl Record {
         let region = |index: usize| self.subdivisions.get(index);
         let region_code = |index| text(region(index).and_then(|named| named.iso_code.clone()));
         let region_name = |index| text(region(index).and_then(|named| named.names.en.clone()));
-        let mut properties = vec![
-            ("$geoip_city_name", text(city.names.en)),
-            ("$geoip_city_confidence", city.confidence.map(Value::from)),
-            (
-                "$geoip_country_name",
-                text(country.names.en).or_else(|| known.map(|known| known.name.into())),
-            ),
-            ("$geoip_country_code", Some(code.into())),
-            (
-                "$geoip_continent_name",
-                text(continent.names.en)
-                    .or_else(|| known.map(|known| known.continent_name().into())),
-            ),
-            (
-                "$geoip_continent_code",
-                text(continent.code).or_else(|| known.map(|known| known.continent.into())),
-            ),
-            ("$geoip_postal_code", text(self.postal.and_then(|postal| postal.code))),
-            ("$geoip_latitude", location.latitude.map(Value::from)),
-            ("$geoip_longitude", location.longitude.map(Value::from)),
-            ("$geoip_accuracy_radius", location.accuracy_radius.map(Value::from)),
-            ("$geoip_time_zone", text(location.time_zone)),
-            ("$geoip_subdivision_1_code", region_code(0)),
-            ("$geoip_subdivision_1_name", region_name(0)),
-            ("$geoip_subdivision_2_code", region_code(1)),
-            ("$geoip_subdivision_2_name", region_name(1)),
+        let mut values = vec![
+            text(city.names.en),
+            city.confidence.map(Value::from),
+            text(country.names.en).or_else(|| known.map(|known| known.name.into())),
+            Some(code.into()),
+            text(continent.names.en).or_else(|| known.map(|known| known.continent_name().into())),
+            text(continent.code).or_else(|| known.map(|known| known.continent.into())),
+            text(self.postal.and_then(|postal| postal.code)),
+            location.latitude.map(Value::from),
+            location.longitude.map(Value::from),
+            location.accuracy_radius.map(Value::from),
+            text(location.time_zone),
+            region_code(0),
+            region_name(0),
+            region_code(1),
+            region_name(1),
         ];
         if self.subdivisions.len() > 2 {
-            properties.push(("$geoip_subdivision_3_code", region_code(2)));
-            properties.push(("$geoip_subdivision_3_name", region_name(2)));
+            values.extend([region_code(2), region_name(2)]);
         }
         let property = |(name, value): (&'static str, Option<Value>)| {
             let json = value.as_ref().map(Value::to_string);
             Property { name, value, json }
         };
-        let properties: Vec<Property> = properties.into_iter().map(property).collect();
+        let properties: Vec<Property> = NAMES.into_iter().zip(values).map(property).collect();
         let mut hasher = DefaultHasher::new();
         properties.iter().for_each(|own| (own.name, &own.json).hash(&mut hasher));
-        Some(Place { properties, fingerprint: hasher.finish() })
+        let known = properties.iter().map(|own| u32::from(own.json.is_some()));
+        let known = known.rev().fold(0, |bits, bit| bits << 1 | bit);
+        let said = properties.iter().filter_map(|own| Some((own.name, own.json.as_ref()?)));
+        let bytes = said.map(|(name, json)| name.len() + json.len() + 4).sum();
+        Some(Place { properties, known, bytes, fingerprint: hasher.finish() })
     }
 }

@@ -8,6 +8,7 @@ mod plain;
 mod value;
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use thiserror::Error;
 
@@ -35,6 +36,16 @@ pub struct Members<'a> {
     /// Where the next name is expected; `None` when the object has ended.
     next: Option<usize>,
     end: usize,
+}
+
+/// Where a member stands.
+#[derive(Clone, Debug)]
+pub struct Next {
+    /// Without its quotes.
+    pub name: Range<usize>,
+    pub value: Range<usize>,
+    /// Whether it is known that nothing is escaped in the value.
+    pub plain: bool,
 }
 
 impl<'a> Members<'a> {
@@ -78,24 +89,33 @@ impl<'a> Members<'a> {
         Ok((name, self.value(start)?))
     }
 
-    /// The next member's value, if the member begins with `start`: its name in quotes and the colon,
-    /// which are given back as they stand here.
-    pub fn next_if(&mut self, start: &str) -> Option<Result<(&'a str, &'a str)>> {
+    /// Where a piece of the text stands in it.
+    pub fn place_of(&self, piece: &str) -> Range<usize> {
+        let start = piece.as_ptr().addr() - self.json.as_ptr().addr();
+        start..start + piece.len()
+    }
+
+    /// Where the next member's name and value stand, if the member begins with `start`: its name in
+    /// quotes and the colon.
+    #[inline]
+    pub fn next_if(&mut self, start: &str) -> Option<Result<Next>> {
         let at = self.next?;
         let end = at + start.len();
-        if self.json.as_bytes().get(at..end)? != start.as_bytes() {
+        let bytes = self.json.as_bytes();
+        if bytes.get(at..end)? != start.as_bytes() {
             return None;
         }
-        let value_end = simple_end(self.json.as_bytes(), end);
+        let name = at + 1..end - 2;
+        let value_end = simple_end(bytes, end);
         if value_end > end
-            && let Some([b',', b'"', ..]) = self.json.as_bytes().get(value_end..)
+            && let Some([b',', b'"', ..]) = bytes.get(value_end..)
         {
             self.next = Some(value_end + 1);
-            return Some(Ok((&self.json[at..end], &self.json[end..value_end])));
+            return Some(Ok(Next { name, value: end..value_end, plain: true }));
         }
         self.next = None;
-        let value = skip_blanks(self.json.as_bytes(), end);
-        Some(self.value(value).map(|value| (&self.json[at..end], value)))
+        let value = self.value(skip_blanks(bytes, end));
+        Some(value.map(|value| Next { name, value: self.place_of(value), plain: false }))
     }
 
     fn value(&mut self, start: usize) -> Result<&'a str> {
@@ -408,7 +428,13 @@ mod tests {
             let Ok(mut any) = Members::new(&json) else { return Ok(()) };
             let mut expected = any.clone();
             loop {
-                let read = expected.next_if("\"a\":").map(|read| read.map(|(_, value)| value));
+                let read = expected.next_if("\"a\":").map(|read| {
+                    read.map(|next| {
+                        assert_eq!(&json[next.name], "a");
+                        assert!(!next.plain || !json[next.value.clone()].contains('\\'));
+                        &json[next.value]
+                    })
+                });
                 let also = any.next().map(|read| read.map(|(_, value)| value));
                 if read.is_none() {
                     break;

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use crate::json::{Fault, Members, Result, to_value};
+use crate::json::{Fault, Members, Result, plain_end, to_value};
 
 /// Digits that any reader takes for a whole number.
 const DIGITS_MAX: usize = 18;
@@ -131,12 +131,17 @@ impl Object {
         &self.text[self.start(at) + 1..self.ends[at].0 as usize - 1]
     }
 
+    /// To compare: without asking, as for a text to be given out, where its letters begin and end.
+    fn name_bytes(&self, at: usize) -> &[u8] {
+        &self.text.as_bytes()[self.start(at) + 1..self.ends[at].0 as usize - 1]
+    }
+
     /// Where a name is among the members from `first` on, or would be.
     fn find(&self, first: usize, name: &str) -> Result<usize, usize> {
         let (mut low, mut high) = (first, self.ends.len());
         while low < high {
             let middle = low.midpoint(high);
-            match self.name(middle).cmp(name) {
+            match self.name_bytes(middle).cmp(name.as_bytes()) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Equal => return Ok(middle),
                 std::cmp::Ordering::Greater => high = middle,
@@ -197,7 +202,7 @@ fn ends(text: &str) -> Result<Option<Vec<(u32, u32)>>> {
 
 /// A name as it is written between quotes.
 fn escaped(name: &str) -> Cow<'_, str> {
-    if name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+    if plain_end(name.as_bytes(), 0) == name.len() {
         return Cow::Borrowed(name);
     }
     let mut quoted = Value::from(name).to_string();

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use model::person::DistinctNo;
-use warehouse::{GROUP_TYPES, NewRow};
+use warehouse::{GROUP_TYPES, NewRow, Properties, Property};
 
 use crate::normalise::{GroupKey, Normalised, PersonStep, group_names};
 
@@ -17,6 +17,7 @@ pub(crate) fn group_columns<'e>(
 }
 
 /// An event whose numbers are known.
+#[derive(Debug)]
 pub(crate) struct Placed<'e, 'a> {
     pub position: u64,
     pub event: &'e Normalised<'a>,
@@ -24,10 +25,10 @@ pub(crate) struct Placed<'e, 'a> {
     pub groups: Vec<(u8, &'e GroupKey)>,
 }
 
-impl<'e> Placed<'e, '_> {
-    pub fn row(&self) -> NewRow<'e> {
+impl Placed<'_, '_> {
+    pub fn row(&self) -> NewRow<'_> {
         let Self { position, event, distinct_no, ref groups } = *self;
-        let mut columns: [Option<Cow<'e, str>>; GROUP_TYPES] = Default::default();
+        let mut columns: [Option<Cow<'_, str>>; GROUP_TYPES] = Default::default();
         if event.person != PersonStep::Personless {
             for (column, name) in columns.iter_mut().zip(group_names()) {
                 *column = event.properties.text(name);
@@ -46,9 +47,19 @@ impl<'e> Placed<'e, '_> {
             created_at: event.received_at,
             elements_chain: &event.elements_chain,
             groups: columns,
-            properties: event.properties.with_groups(groups),
+            properties: self,
             position,
             historical: event.historical,
         }
+    }
+}
+
+impl Properties for Placed<'_, '_> {
+    fn each(&self, show: &mut dyn FnMut(Property<'_>)) {
+        self.event.properties.with_groups(&self.groups, show);
+    }
+
+    fn bytes(&self) -> usize {
+        self.event.properties.bytes_max()
     }
 }

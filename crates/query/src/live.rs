@@ -75,7 +75,7 @@ impl Live {
         };
         let mut bytes = 0;
         let fits = |row: &&&NewRow<'_>| {
-            bytes += row.properties_bytes() + row.elements_chain.len();
+            bytes += row.properties.bytes() + row.elements_chain.len();
             bytes <= BATCH_BYTES_MAX
         };
         let taken = rows.iter().take(BATCH_EVENTS_MAX).take_while(fits).count();
@@ -142,6 +142,8 @@ mod tests {
 
     use super::*;
 
+    static NO_PROPERTIES: String = String::new();
+
     fn row(project: i64, number: u128, event: &str) -> NewRow<'_> {
         NewRow {
             project: ProjectId(project),
@@ -153,7 +155,7 @@ mod tests {
             created_at: Timestamp::from_micros(0),
             elements_chain: "",
             groups: Default::default(),
-            properties: Vec::new(),
+            properties: &NO_PROPERTIES,
             position: 0,
             historical: false,
         }

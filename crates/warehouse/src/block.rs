@@ -1,16 +1,16 @@
 //! Rows in memory, already in columns: what was appended and not yet flushed.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use hashbrown::HashMap;
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 
-use crate::dictionary::{ABSENT, Column, Interner};
+use crate::dictionary::{ABSENT, Column};
 use crate::fields::{Field, Number, PROPERTY_COLUMNS_MAX};
 use crate::json::{self, ObjectWriter};
-use crate::row::{EventRow, GROUP_TYPES, NewRow};
+use crate::open::{OPEN_BYTES, Open};
+use crate::row::{EventRow, GROUP_TYPES, NewRow, Property};
 use crate::value::Value;
 
 /// A full block is never changed again. Small enough that copying the open one for a reader costs
@@ -67,41 +67,6 @@ impl Block {
             }
             _ => None,
         })
-    }
-}
-
-#[derive(Clone, Debug, Default)]
-struct Open {
-    codes: Vec<u32>,
-    interner: Interner,
-}
-
-impl Open {
-    /// Returns by how much memory grew.
-    fn set(&mut self, row: usize, value: Value<'_>) -> usize {
-        let entries = self.interner.dictionary.len();
-        let code = match self.codes.last() {
-            // Neighbours often agree, and comparing is cheaper than hashing.
-            Some(&last) if last != ABSENT && self.interner.dictionary.is(last, value) => last,
-            _ => self.interner.intern(value),
-        };
-        let grown =
-            if self.interner.dictionary.len() > entries { 24 + value.text().len() } else { 0 };
-        let padding = (row - self.codes.len().min(row)) * 4;
-        self.codes.resize(row, ABSENT);
-        self.codes.push(code);
-        grown + padding + 4
-    }
-
-    fn clear(&mut self, row: usize) {
-        self.codes.truncate(row);
-    }
-
-    fn column(&self, rows: usize) -> Column {
-        let mut codes = Vec::with_capacity(rows);
-        codes.extend_from_slice(&self.codes);
-        codes.resize(rows, ABSENT);
-        Column { codes, dictionary: Arc::new(self.interner.dictionary.clone()) }
     }
 }
 
@@ -178,29 +143,36 @@ impl Builder {
 
     /// Returns by how much memory grew.
     fn push_properties(&mut self, at: usize, row: &NewRow<'_>) -> usize {
-        let mut nulls: Vec<&str> = Vec::new();
-        let mut rest: Vec<(&str, String)> = Vec::new();
-        let mut grown = 0;
-        for (member, (name, json)) in row.properties.iter().enumerate() {
-            let name = name.as_ref();
+        let mut nulls: Vec<String> = Vec::new();
+        let mut rest: Vec<(String, String)> = Vec::new();
+        let (mut grown, mut member) = (0, 0);
+        row.properties.each(&mut |Property { name, json, plain }| {
             if !nulls.is_empty() {
                 nulls.retain(|null| *null != name);
             }
-            json::with_value(json, |value| {
+            let mut set = |value: Value<'_>| {
                 let column = self.property(name, member, value == Value::Null);
-                match column {
-                    Some(index) => self.properties[index as usize].1.clear(at),
-                    None => rest.retain(|(other, _)| *other != name),
+                if column.is_none() {
+                    rest.retain(|(other, _)| *other != name);
                 }
                 match (column, value) {
-                    (_, Value::Null) => nulls.push(name),
+                    (Some(index), Value::Null) => {
+                        self.properties[index as usize].1.clear(at);
+                        nulls.push(name.to_owned());
+                    }
+                    (None, Value::Null) => nulls.push(name.to_owned()),
                     (Some(index), value) => {
                         grown += self.properties[index as usize].1.set(at, value);
                     }
-                    (None, value) => rest.push((name, value.to_json())),
+                    (None, value) => rest.push((name.to_owned(), value.to_json())),
                 }
-            });
-        }
+            };
+            match plain {
+                true => json::read_plain(json).into_iter().for_each(set),
+                false => drop(json::with_value(json, &mut set)),
+            }
+            member += 1;
+        });
         if !nulls.is_empty() {
             nulls.sort_unstable();
             grown += self.nulls.set(at, Value::Json(&json::names_to_json(&nulls)));
@@ -226,7 +198,7 @@ impl Builder {
                 let index = self.properties.len() as u32;
                 self.properties.push((name.into(), Open::default()));
                 self.by_name.insert(name.into(), index);
-                self.bytes += 256 + 2 * name.len();
+                self.bytes += OPEN_BYTES + 2 * name.len();
                 index
             }
         };
@@ -242,7 +214,7 @@ impl Builder {
         let rows = self.rows();
         let mut fields = HashMap::with_capacity(self.properties.len() + 12);
         let mut add = |field: Field, open: &Open| {
-            if !open.codes.is_empty() {
+            if !open.is_empty() {
                 fields.insert(field, open.column(rows));
             }
         };
@@ -284,10 +256,6 @@ impl Block {
 
 impl Builder {
     pub fn row(&self, at: usize) -> EventRow {
-        let value = |open: &'_ Open| match open.codes.get(at) {
-            None | Some(&ABSENT) => None,
-            Some(code) => Some(*code),
-        };
         let fixed = [
             (Field::Event, &self.event),
             (Field::DistinctId, &self.distinct_id),
@@ -299,9 +267,7 @@ impl Builder {
         let properties =
             self.properties.iter().map(|(name, open)| (Field::Property(name.clone()), open));
         let all = fixed.into_iter().chain(groups).chain(properties);
-        let values = all.filter_map(|(field, open)| {
-            Some((Cow::Owned(field), open.interner.dictionary.get(value(open)?)))
-        });
+        let values = all.filter_map(|(field, open)| Some((Cow::Owned(field), open.value(at)?)));
         self.plain.row(self.project, at, values)
     }
 }

@@ -30,8 +30,13 @@ pub fn with_value<T>(json: &str, then: impl FnOnce(Value<'_>) -> T) -> Option<T>
 
 /// `None` for a string that has escapes.
 fn read(json: &str) -> Option<Value<'_>> {
+    let escaped = json.starts_with('"') && json.as_bytes().contains(&b'\\');
+    if escaped { None } else { read_plain(json) }
+}
+
+/// Of a JSON text without escapes; `None` for an empty one.
+pub(crate) fn read_plain(json: &str) -> Option<Value<'_>> {
     Some(match *json.as_bytes().first()? {
-        b'"' if json.as_bytes().contains(&b'\\') => return None,
         b'"' => Value::Text(&json[1..json.len() - 1]),
         b'{' | b'[' => Value::Json(json),
         b't' => Value::Bool(true),
@@ -67,7 +72,7 @@ impl ObjectWriter {
 }
 
 /// Names as a JSON array, the text of the column that remembers which properties were null.
-pub(crate) fn names_to_json(names: &[&str]) -> String {
+pub(crate) fn names_to_json(names: &[String]) -> String {
     let mut out = String::from("[");
     for name in names {
         if out.len() > 1 {

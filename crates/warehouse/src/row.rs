@@ -1,8 +1,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::sync::Arc;
 
-use model::json::{self, Fault};
+use model::json::{Fault, Members};
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 
@@ -35,8 +36,36 @@ pub struct EventRow {
     pub historical: bool,
 }
 
-/// Names and the JSON of their values.
-type Members<'a> = Vec<(Cow<'a, str>, Cow<'a, str>)>;
+/// The properties of a new row, wherever its owner has them.
+pub trait Properties: Debug {
+    /// Shows them in their order. Of a repeated name the last one counts.
+    fn each(&self, show: &mut dyn FnMut(Property<'_>));
+
+    /// About the length of their JSON.
+    fn bytes(&self) -> usize;
+}
+
+/// A property's name, and the JSON of its value, which is whole and valid.
+#[derive(Clone, Copy, Debug)]
+pub struct Property<'a> {
+    pub name: &'a str,
+    pub json: &'a str,
+    /// Whether it is known that nothing is escaped in the value.
+    pub plain: bool,
+}
+
+/// A JSON object; of what is none, the members before the fault.
+impl Properties for String {
+    fn each(&self, show: &mut dyn FnMut(Property<'_>)) {
+        for (name, json) in Members::new(self).into_iter().flatten().flatten() {
+            show(Property { name: &name, json, plain: false });
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
 
 /// One event to be stored, as its owner has it.
 #[derive(Clone, Debug)]
@@ -50,8 +79,7 @@ pub struct NewRow<'a> {
     pub created_at: Timestamp,
     pub elements_chain: &'a str,
     pub groups: [Option<Cow<'a, str>>; GROUP_TYPES],
-    /// Each JSON must be whole and valid. Of a repeated name the last one counts.
-    pub properties: Members<'a>,
+    pub properties: &'a dyn Properties,
     pub position: u64,
     pub historical: bool,
 }
@@ -72,6 +100,11 @@ impl EventRow {
 
     /// The same row, to be stored. It fails when the properties are no JSON object.
     pub fn as_new(&self) -> Result<NewRow<'_>, Fault> {
+        let mut members = Members::new(&self.properties)?;
+        members.by_ref().try_for_each(|member| member.map(drop))?;
+        if !members.is_over() {
+            return Err(Fault::Malformed);
+        }
         Ok(NewRow {
             project: self.project,
             uuid: self.uuid,
@@ -82,7 +115,7 @@ impl EventRow {
             created_at: self.created_at,
             elements_chain: &self.elements_chain,
             groups: std::array::from_fn(|at| self.groups[at].as_deref().map(Cow::Borrowed)),
-            properties: members(&self.properties)?,
+            properties: &self.properties,
             position: self.position,
             historical: self.historical,
         })
@@ -95,8 +128,7 @@ impl EventRow {
         self.timestamp == other.timestamp
             && self.elements_chain == other.elements_chain
             && groups.map(|(own, other)| (own.as_deref(), other.as_deref())).all(|(a, b)| a == b)
-            && members(&self.properties)
-                .is_ok_and(|own| canonical(&own) == canonical(&other.properties))
+            && canonical(&self.properties) == canonical(other.properties)
     }
 }
 
@@ -104,20 +136,13 @@ impl NewRow<'_> {
     pub(crate) fn bytes(&self) -> usize {
         let groups: usize = self.groups.iter().flatten().map(|key| key.len()).sum();
         let texts = self.event.len() + self.distinct_id.len() + self.elements_chain.len();
-        size_of::<NewRow<'_>>() + texts + groups + self.properties_bytes()
-    }
-
-    /// About the length of the properties' JSON.
-    pub fn properties_bytes(&self) -> usize {
-        self.properties.iter().map(|(name, json)| name.len() + json.len() + 4).sum()
+        size_of::<NewRow<'_>>() + texts + groups + self.properties.bytes()
     }
 
     /// A copy that outlives what it was made from.
     pub fn to_row(&self) -> EventRow {
         let mut properties = ObjectWriter::new();
-        for (name, json) in &self.properties {
-            properties.member(name, Value::Json(json));
-        }
+        self.properties.each(&mut |own| properties.member(own.name, Value::Json(own.json)));
         EventRow {
             project: self.project,
             uuid: self.uuid,
@@ -135,18 +160,11 @@ impl NewRow<'_> {
     }
 }
 
-fn members(properties: &str) -> Result<Members<'_>, Fault> {
-    let mut members = json::Members::new(properties)?;
-    let mut all = Members::new();
-    for member in &mut members {
-        let (name, json) = member?;
-        all.push((name, Cow::Borrowed(json)));
-    }
-    if members.is_over() { Ok(all) } else { Err(Fault::Malformed) }
-}
-
-/// Members by name, as JSON in our own spelling, the last one of each name.
-fn canonical<'m>(members: &'m Members<'_>) -> BTreeMap<&'m str, Option<String>> {
-    let spelled = |json: &str| with_value(json, |value| value.to_json());
-    members.iter().map(|(name, json)| (&**name, spelled(json))).collect()
+/// Properties by name, as JSON in our own spelling, the last one of each name.
+fn canonical(properties: &dyn Properties) -> BTreeMap<String, Option<String>> {
+    let mut all = BTreeMap::new();
+    properties.each(&mut |own| {
+        all.insert(own.name.to_owned(), with_value(own.json, |value| value.to_json()));
+    });
+    all
 }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use ahash::RandomState;
-use model::json::{Members, Result};
+use model::json::{Members, Next, Result};
 
 use super::names::Name;
 
@@ -41,29 +41,45 @@ impl Default for Key {
 }
 
 impl Layout {
-    /// The next member, which is the one at `at` of its event.
-    pub(super) fn next<'a>(
+    /// The next member, which is the one at `at` of its event, and its name if that has escapes.
+    #[inline]
+    pub(super) fn next(
         &mut self,
         at: usize,
-        members: &mut Members<'a>,
-    ) -> Result<Option<(Key, Cow<'a, str>, &'a str)>> {
+        members: &mut Members<'_>,
+    ) -> Result<Option<(Key, Next, Option<String>)>> {
         if let Some(Expected { text, key }) =
             self.expected.get(at).filter(|one| !one.text.is_empty())
             && let Some(found) = members.next_if(text)
         {
-            let (start, json) = found?;
-            return Ok(Some((*key, Cow::Borrowed(&start[1..start.len() - 2]), json)));
+            return Ok(Some((*key, found?, None)));
         }
+        self.learn(at, members)
+    }
+
+    fn learn(
+        &mut self,
+        at: usize,
+        members: &mut Members<'_>,
+    ) -> Result<Option<(Key, Next, Option<String>)>> {
         let Some(member) = members.next() else { return Ok(None) };
         let (name, json) = member?;
         let key = match Name::find(&name) {
             Some(known) => Key::Known(known),
             None => Key::Other(self.hasher.hash_one(&*name)),
         };
-        // One that had escapes does not stand in the text as it is.
-        let plain = matches!(name, Cow::Borrowed(_)).then_some(&*name);
-        self.expect(at, plain, key);
-        Ok(Some((key, name, json)))
+        let value = members.place_of(json);
+        Ok(Some(match name {
+            Cow::Borrowed(name) => {
+                self.expect(at, Some(name), key);
+                (key, Next { name: members.place_of(name), value, plain: false }, None)
+            }
+            // One that has escapes does not stand in the text as it is.
+            Cow::Owned(name) => {
+                self.expect(at, None, key);
+                (key, Next { name: 0..0, value, plain: false }, Some(name))
+            }
+        }))
     }
 
     fn expect(&mut self, at: usize, name: Option<&str>, key: Key) {

@@ -206,7 +206,7 @@ pub fn normalise<'a>(
     };
     let bytes_max =
         if event.name.starts_with("$ai_") { AI_EVENT_BYTES_MAX } else { EVENT_BYTES_MAX };
-    if properties.json_bytes() + elements_chain.len() > bytes_max {
+    if !properties.fit(elements_chain.len(), bytes_max) {
         return Ok(Outcome::Drop(vec![WarningKind::MessageSizeTooLarge.into()]));
     }
     let merge = merge(event, &properties);

@@ -1,5 +1,7 @@
 //! The property names that mean something on their way in.
 
+use geoip::Place;
+
 /// A property name that means something here, found once when an event is read. The first ones are
 /// copied to persons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -173,6 +175,18 @@ const ALL: [&str; NAMES] = {
     all
 };
 
+/// Of the longest one.
+pub(super) const BYTES_MAX: usize = {
+    let (mut most, mut at) = (0, 0);
+    while at < NAMES {
+        if ALL[at].len() > most {
+            most = ALL[at].len();
+        }
+        at += 1;
+    }
+    most
+};
+
 /// Some four times the names, so that most other names meet an empty place at once.
 const TABLE: usize = 512;
 const EMPTY: u8 = u8::MAX;
@@ -310,6 +324,19 @@ const fn same(a: &[u8], b: &[u8]) -> bool {
 
 fn numbered(from: usize, to: usize) -> impl Iterator<Item = Name> {
     (from..to).map(|number| Name(number as u8))
+}
+
+/// What is said of a place, in the order that it has there; none for what is not known.
+pub(super) fn of_place(place: &Place) -> impl Iterator<Item = (Name, Option<&str>)> {
+    const OF_PLACE: [Name; geoip::NAMES.len()] = {
+        let (mut all, mut at) = ([Name(0); geoip::NAMES.len()], 0);
+        while at < all.len() {
+            all[at] = Name::of(geoip::NAMES[at]);
+            at += 1;
+        }
+        all
+    };
+    OF_PLACE.into_iter().zip(place.json())
 }
 
 pub(super) fn removed() -> impl Iterator<Item = Name> {

@@ -98,8 +98,8 @@ impl<'e> Copies<'e> {
         // A place that is no longer known is cleared, not kept from an earlier address.
         let place = place
             .into_iter()
-            .flat_map(Place::json)
-            .filter_map(|(name, json)| Some(Copied { name: Name::find(name)?, json }));
+            .flat_map(names::of_place)
+            .map(|(name, json)| Copied { name, json });
         own.chain(place)
     }
 

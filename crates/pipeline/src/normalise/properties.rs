@@ -1,12 +1,14 @@
 //! An event's properties as sent: names are read, values stay JSON text until somebody asks.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use geoip::Place;
 use model::event::RecordError;
 use model::json::{Fault, Members, compact, to_value};
 use serde_json::Value;
+use warehouse::Property;
 
 use super::GroupKey;
 use super::layout::{Key, Layout};
@@ -41,6 +43,8 @@ pub struct Properties<'a> {
 struct Member {
     name: Text,
     json: Text,
+    /// Whether it is known that nothing is escaped in the value.
+    plain: bool,
 }
 
 /// A piece of what was sent, from `at` on, or `len` is the number of something else.
@@ -57,9 +61,10 @@ const MADE: u32 = u32::MAX - 1;
 const PLACE: u32 = u32::MAX - 2;
 const NONE: u32 = u32::MAX - 3;
 
-/// What definitions are made of.
-fn has_type(json: &str) -> bool {
-    !matches!(json.as_bytes().first(), Some(b'{' | b'[' | b'n'))
+impl Text {
+    fn sent(place: &Range<usize>) -> Self {
+        Self { at: place.start as u32, len: place.len() as u32 }
+    }
 }
 
 impl<'a> Properties<'a> {
@@ -81,24 +86,25 @@ impl<'a> Properties<'a> {
                 others: 0,
             };
             for at in 0.. {
-                let Some((key, name, json)) = layout.next(at, &mut members)? else { break };
-                let typed = has_type(json);
-                let json = match json.as_bytes() {
+                let Some((key, next, unescaped)) = layout.next(at, &mut members)? else { break };
+                let first = json.as_bytes().get(next.value.start);
+                let typed = !matches!(first, Some(b'{' | b'[' | b'n'));
+                let own = match first {
                     // These are compared as texts, so equal ones must look alike.
-                    [b'{' | b'[', ..] => match compact(json)? {
-                        Cow::Borrowed(json) => all.piece(json),
+                    Some(b'{' | b'[') => match compact(&json[next.value.clone()])? {
+                        Cow::Borrowed(_) => Text::sent(&next.value),
                         Cow::Owned(json) => all.make(json),
                     },
-                    _ => all.piece(json),
+                    _ => Text::sent(&next.value),
                 };
                 match key {
-                    Key::Known(name) => all.put(name, json, typed),
+                    Key::Known(name) => all.put(name, own, next.plain, typed),
                     Key::Other(hash) => {
-                        let name = match name {
-                            Cow::Borrowed(name) => all.piece(name),
-                            Cow::Owned(name) => all.make(name),
+                        let name = match unescaped {
+                            None => Text::sent(&next.name),
+                            Some(name) => all.make(name),
                         };
-                        all.members.push(Member { name, json });
+                        all.members.push(Member { name, json: own, plain: next.plain });
                         let mixed = all.others.rotate_left(23) ^ hash ^ u64::from(typed);
                         all.others = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
                     }
@@ -107,11 +113,6 @@ impl<'a> Properties<'a> {
             if members.is_over() { Ok(all) } else { Err(Fault::Malformed) }
         };
         read().map_err(|_| RecordError::Damaged("properties are no object"))
-    }
-
-    fn piece(&self, text: &str) -> Text {
-        let at = text.as_ptr().addr() - self.sent.as_ptr().addr();
-        Text { at: at as u32, len: text.len() as u32 }
     }
 
     fn make(&mut self, text: String) -> Text {
@@ -131,11 +132,14 @@ impl<'a> Properties<'a> {
     }
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &str)> {
-        let texts = |member: &Member| {
-            let json = self.text_of(member.json)?;
-            Some((self.text_of(member.name)?, json))
-        };
-        self.members.iter().filter_map(texts)
+        self.all().map(|own| (own.name, own.json))
+    }
+
+    fn all(&self) -> impl DoubleEndedIterator<Item = Property<'_>> {
+        self.members.iter().filter_map(|Member { name, json, plain }| {
+            let json = self.text_of(*json)?;
+            Some(Property { name: self.text_of(*name)?, json, plain: *plain })
+        })
     }
 
     /// Two of one shape have the same names, and values whose types are found or not alike.
@@ -158,11 +162,9 @@ impl<'a> Properties<'a> {
 
     /// Adds what is known of the place.
     pub(super) fn set_place(&mut self, place: Arc<Place>) {
-        for (at, (name, json)) in place.json().enumerate() {
-            if json.is_some()
-                && let Some(name) = Name::find(name)
-            {
-                self.put(name, Text { at: PLACE, len: at as u32 }, true);
+        for (at, (name, json)) in names::of_place(&place).enumerate() {
+            if json.is_some() {
+                self.put(name, Text { at: PLACE, len: at as u32 }, false, true);
             }
         }
         self.place = Some(place);
@@ -218,49 +220,58 @@ impl<'a> Properties<'a> {
 
     pub(super) fn set_value(&mut self, name: Name, value: &Value) {
         let json = value.to_string();
-        let (typed, json) = (has_type(&json), self.make(json));
-        self.put(name, json, typed);
+        let typed = !matches!(value, Value::Object(_) | Value::Array(_) | Value::Null);
+        let json = self.make(json);
+        self.put(name, json, false, typed);
     }
 
-    fn put(&mut self, name: Name, json: Text, typed: bool) {
+    #[inline]
+    fn put(&mut self, name: Name, json: Text, plain: bool, typed: bool) {
         self.present |= name.bit();
         match typed {
             true => self.untyped &= !name.bit(),
             false => self.untyped |= name.bit(),
         }
         match self.member(name) {
-            Some(at) => self.members[at].json = json,
+            Some(at) => self.members[at] = Member { json, plain, ..self.members[at] },
             None => {
-                let name_text = Text { at: KNOWN, len: name.number() as u32 };
-                self.members.push(Member { name: name_text, json });
+                let text = Text { at: KNOWN, len: name.number() as u32 };
+                self.members.push(Member { name: text, json, plain });
                 self.known[name.number()] = self.members.len() as u32;
             }
         }
     }
 
-    /// An upper bound of the text of the whole object.
-    pub(super) fn json_bytes(&self) -> usize {
-        self.iter().map(|(name, json)| name.len() + json.len() + 4).sum::<usize>() + 2
+    /// An upper bound of the text of the whole object, found without looking at its members.
+    pub(crate) fn bytes_max(&self) -> usize {
+        let made = self.made.iter().map(|text| text.len() + names::BYTES_MAX + 4);
+        let place = self.place.as_ref().map_or(0, |place| place.bytes());
+        self.sent.len() + made.sum::<usize>() + place
     }
 
-    /// Names and JSON, with the keys of the event's groups in place of those that were sent.
-    pub fn with_groups<'g>(
-        &'g self,
-        groups: &[(u8, &'g GroupKey)],
-    ) -> Vec<(Cow<'g, str>, Cow<'g, str>)> {
-        let mut all = Vec::with_capacity(self.members.len() + groups.len());
+    /// Whether the text of the whole object and `more` have at most so many bytes.
+    pub(super) fn fit(&self, more: usize, bytes_max: usize) -> bool {
+        let members = || self.iter().map(|(name, json)| name.len() + json.len() + 4).sum::<usize>();
+        self.bytes_max() + more <= bytes_max || members() + 2 + more <= bytes_max
+    }
+
+    /// Shows them all, with the keys of the event's groups in place of those that were sent.
+    pub(crate) fn with_groups(
+        &self,
+        groups: &[(u8, &GroupKey)],
+        show: &mut dyn FnMut(Property<'_>),
+    ) {
         let own = |name: &str| groups.iter().any(|(index, _)| group_name(*index) == Some(name));
-        for (name, json) in self.iter() {
-            if groups.is_empty() || !own(name) {
-                all.push((Cow::Borrowed(name), Cow::Borrowed(json)));
+        for sent in self.all() {
+            if groups.is_empty() || !own(sent.name) {
+                show(sent);
             }
         }
         for (index, key) in groups {
             if let Some(name) = group_name(*index) {
-                all.push((Cow::Borrowed(name), Cow::Borrowed(&key.json)));
+                show(Property { name, json: &key.json, plain: false });
             }
         }
-        all
     }
 }
 

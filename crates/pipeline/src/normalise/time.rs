@@ -1,7 +1,7 @@
 //! When an event happened: the sender's clock, corrected by when it sent.
 
 use jiff::civil::{Date, DateTime, Time};
-use jiff::tz::TimeZone;
+use jiff::tz::Offset;
 use model::Timestamp;
 use model::WarningKind;
 use model::event::{AcceptedEvent, RawTime, SentAt};
@@ -105,7 +105,7 @@ fn iso(text: &str) -> Option<Timestamp> {
         "" => (Time::midnight(), 0),
         _ => clock(rest.strip_prefix(['T', 't', ' '])?)?,
     };
-    let at = DateTime::from_parts(date, time).to_zoned(TimeZone::UTC).ok()?.timestamp();
+    let at = Offset::UTC.to_timestamp(DateTime::from_parts(date, time)).ok()?;
     Some(Timestamp::from_micros(at.as_microsecond() - offset_seconds * 1_000_000))
 }
 

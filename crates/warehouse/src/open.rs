@@ -1,0 +1,171 @@
+//! One column of a block that still takes rows.
+
+use std::sync::Arc;
+
+use crate::dictionary::{ABSENT, Column, Interner};
+use crate::value::{Tag, Value};
+
+/// What a column takes before it has a value, at least.
+pub(crate) const OPEN_BYTES: usize = 256 + size_of::<Recent>();
+
+#[derive(Debug, Default)]
+pub(crate) struct Open {
+    codes: Vec<u32>,
+    interner: Interner,
+    recent: Recent,
+}
+
+impl Open {
+    pub fn is_empty(&self) -> bool {
+        self.codes.is_empty()
+    }
+
+    pub fn value(&self, row: usize) -> Option<Value<'_>> {
+        match self.codes.get(row) {
+            None | Some(&ABSENT) => None,
+            Some(code) => Some(self.interner.dictionary.get(*code)),
+        }
+    }
+
+    /// Returns by how much memory grew.
+    pub fn set(&mut self, row: usize, value: Value<'_>) -> usize {
+        let look = Look::new(value);
+        let seen = self.recent.seen(look);
+        let mut grown = 4;
+        let is_it = seen.code != ABSENT
+            && seen.look == look
+            && (look.says_all() || self.interner.dictionary.is(seen.code, value));
+        if !is_it {
+            let entries = self.interner.dictionary.len();
+            *seen = Seen { look, code: self.interner.intern(value) };
+            if self.interner.dictionary.len() > entries {
+                grown += 24 + value.text().len();
+            }
+        }
+        if self.codes.len() < row {
+            grown += (row - self.codes.len()) * 4;
+            self.codes.resize(row, ABSENT);
+        }
+        self.codes.truncate(row);
+        self.codes.push(seen.code);
+        grown
+    }
+
+    pub fn clear(&mut self, row: usize) {
+        self.codes.truncate(row);
+    }
+
+    /// A copy for readers.
+    pub fn column(&self, rows: usize) -> Column {
+        let mut codes = Vec::with_capacity(rows);
+        codes.extend_from_slice(&self.codes);
+        codes.resize(rows, ABSENT);
+        Column { codes, dictionary: Arc::new(self.interner.dictionary.clone()) }
+    }
+}
+
+/// Values that a column met lately. Most columns have few, and to know one again by its look is
+/// cheaper than to hash it and to find it among all.
+#[derive(Debug, Default)]
+struct Recent([Seen; SEEN]);
+
+/// A power of two.
+const SEEN: usize = 16;
+
+impl Recent {
+    /// Where a value of this look is, or will be.
+    fn seen(&mut self, look: Look) -> &mut Seen {
+        let mixed = (look.head ^ look.tail.rotate_left(29) ^ u64::from(look.kind))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &mut self.0[(mixed >> (u64::BITS - SEEN.ilog2())) as usize % SEEN]
+    }
+}
+
+#[derive(Debug)]
+struct Seen {
+    look: Look,
+    code: u32,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self { look: Look { head: 0, tail: 0, kind: 0 }, code: ABSENT }
+    }
+}
+
+/// The first and the last bytes of a value, its length and its tag: all of it, if it is short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Look {
+    head: u64,
+    tail: u64,
+    kind: u32,
+}
+
+impl Look {
+    const TAG_BITS: u32 = 3;
+
+    fn new(value: Value<'_>) -> Self {
+        const { assert!((Tag::Json as u32) < 1 << Self::TAG_BITS) };
+        let bytes = value.text().as_bytes();
+        let (head, tail) = match (bytes.first_chunk(), bytes.last_chunk()) {
+            (Some(head), Some(tail)) => (u64::from_le_bytes(*head), u64::from_le_bytes(*tail)),
+            _ => match (bytes.first_chunk(), bytes.last_chunk()) {
+                (Some(head), Some(tail)) => {
+                    (u32::from_le_bytes(*head).into(), u32::from_le_bytes(*tail).into())
+                }
+                _ => (bytes.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)), 0),
+            },
+        };
+        let length = bytes.len().min(u32::MAX as usize >> Self::TAG_BITS) as u32;
+        let kind = length << Self::TAG_BITS | value.tag() as u32;
+        Self { head, tail, kind }
+    }
+
+    /// Whether no other value looks the same.
+    const fn says_all(self) -> bool {
+        self.kind >> Self::TAG_BITS <= 2 * size_of::<u64>() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text() -> impl Strategy<Value = String> {
+        // Few letters and many lengths, so that many look alike at their ends.
+        (prop::sample::select(vec![0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 24, 40]), 0..40usize)
+            .prop_map(|(length, at)| {
+                (0..length).map(|own| if own == at { 'b' } else { 'a' }).collect()
+            })
+    }
+
+    fn value(tag: Tag, text: &str) -> Value<'_> {
+        Value::new(tag, text)
+    }
+
+    proptest! {
+        #[test]
+        fn every_row_keeps_its_value(
+            set in prop::collection::vec(
+                (prop::sample::select(vec![Tag::Number, Tag::Text, Tag::Json, Tag::True]), text()),
+                0..200,
+            )
+        ) {
+            let mut open = Open::default();
+            for (row, (tag, text)) in set.iter().enumerate() {
+                open.set(2 * row, value(*tag, text));
+            }
+            let column = open.column(2 * set.len());
+            for (row, (tag, text)) in set.iter().enumerate() {
+                prop_assert_eq!(column.value(2 * row), Some(value(*tag, text)));
+                prop_assert_eq!(open.value(2 * row), Some(value(*tag, text)));
+                prop_assert_eq!(column.value(2 * row + 1), None);
+            }
+            let distinct: std::collections::HashSet<_> =
+                set.iter().map(|(tag, text)| value(*tag, text)).collect();
+            prop_assert_eq!(column.dictionary.len(), distinct.len(), "equal values have one code");
+        }
+    }
+}
