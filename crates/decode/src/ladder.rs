@@ -326,7 +326,7 @@ fn to_json(
     let text = match payload {
         Cow::Borrowed(bytes) => {
             let bytes = bytes.strip_prefix(UTF8_BOM).unwrap_or(bytes);
-            match (str::from_utf8(bytes), strictness) {
+            match (simdutf8::basic::from_utf8(bytes), strictness) {
                 (Ok(text), _) => Cow::Borrowed(text),
                 (Err(_), Strictness::Strict) => return Err(Error::Utf8),
                 (Err(_), Strictness::Lenient) => String::from_utf8_lossy(bytes),

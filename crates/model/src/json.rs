@@ -114,8 +114,10 @@ impl<'a> Members<'a> {
             return Some(Ok(Next { name, value: end..value_end, plain: true }));
         }
         self.next = None;
-        let value = self.value(skip_blanks(bytes, end));
-        Some(value.map(|value| Next { name, value: self.place_of(value), plain: false }))
+        let start = skip_blanks(bytes, end);
+        let plain = !matches!(bytes.get(start), Some(b'"' | b'{' | b'['));
+        let value = self.value(start);
+        Some(value.map(|value| Next { name, value: self.place_of(value), plain }))
     }
 
     fn value(&mut self, start: usize) -> Result<&'a str> {

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Value};
 
-use crate::json::{Fault, Members, Result, plain_end, to_value};
+use crate::json::{Fault, Members, Result, to_value};
 
 /// Digits that any reader takes for a whole number.
 const DIGITS_MAX: usize = 18;
@@ -68,6 +68,11 @@ impl Object {
 
     pub fn contains(&self, name: &str) -> bool {
         self.get(name).is_some()
+    }
+
+    /// As they are written.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        (0..self.ends.len()).map(|at| self.name(at))
     }
 
     /// Names as written, and the JSON of their values.
@@ -202,7 +207,9 @@ fn ends(text: &str) -> Result<Option<Vec<(u32, u32)>>> {
 
 /// A name as it is written between quotes.
 fn escaped(name: &str) -> Cow<'_, str> {
-    if plain_end(name.as_bytes(), 0) == name.len() {
+    // Looking at all of them, whatever the first says, is quicker: many at once.
+    let is_special = |byte: u8| (byte < b' ') | (byte == b'"') | (byte == b'\\');
+    if !name.bytes().fold(false, |found, byte| found | is_special(byte)) {
         return Cow::Borrowed(name);
     }
     let mut quoted = Value::from(name).to_string();

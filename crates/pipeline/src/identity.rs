@@ -18,7 +18,9 @@ use model::{ProjectId, Timestamp};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::normalise::{Copied, Copies, Merge, PersonChanges, PersonStep, is_illegal, is_noise};
+use crate::normalise::{
+    Copied, Copies, Merge, Name, PersonChanges, PersonStep, is_illegal, is_noise,
+};
 
 /// Serialised; an update past it is refused and the event kept.
 const PROPERTIES_BYTES_MAX: usize = 512 << 10;
@@ -308,8 +310,8 @@ impl Ledger {
         let worth = always
             || says_news(changes, known)
             || match usual {
-                true => copies_news(changes, request.copies.beside_routine(), known),
-                false => copies_news(changes, request.copies.all(), known),
+                true => campaign_news(changes, request.copies, known),
+                false => copies_news(changes, request.copies, known),
             };
         if !worth {
             if changes.copies_are_apart() {
@@ -427,19 +429,40 @@ fn is(known: &str, value: &Value) -> bool {
 }
 
 /// The same of what is copied.
-fn copies_news<'e>(
-    changes: &PersonChanges,
-    mut copies: impl Iterator<Item = Copied<'e>>,
-    known: &Object,
-) -> bool {
-    let is_new = |copied: &Copied<'_>| match known.get(copied.name.text()) {
-        Some(known) => !copied.name.is_noise() && !copied.is(known),
-        None => true,
-    };
-    copies.any(|copied| {
-        changes.is_now(&copied) && is_new(&copied)
-            || changes.once(&copied).is_some_and(|name| !known.contains(name))
+fn copies_news(changes: &PersonChanges, copies: Copies<'_>, known: &Object) -> bool {
+    let held = Held::new(known);
+    copies.all().any(|copied| {
+        let (name, now) = (copied.name, changes.is_now(&copied));
+        let has_first = held.first & name.bit() != 0;
+        now && held.now & name.bit() == 0
+            || now && !name.is_noise() && is_news(&copied, known)
+            || !has_first && changes.once(&copied).is_some()
     })
+}
+
+/// The same of those beside the routine, of which there are few and none changes with every page.
+fn campaign_news(changes: &PersonChanges, copies: Copies<'_>, known: &Object) -> bool {
+    copies.beside_routine().any(|copied| {
+        changes.is_now(&copied) && is_news(&copied, known)
+            || changes.once(&copied).is_some_and(|initial| !known.contains(initial))
+    })
+}
+
+/// The names of a person's properties, and those whose first values are among them.
+struct Held {
+    now: u128,
+    first: u128,
+}
+
+impl Held {
+    fn new(known: &Object) -> Self {
+        let (mut now, mut first) = (0, 0);
+        for name in known.names() {
+            now |= Name::find(name).map_or(0, Name::bit);
+            first |= Name::find_initial(name).map_or(0, Name::bit);
+        }
+        Self { now, first }
+    }
 }
 
 fn is_news(copied: &Copied<'_>, known: &Object) -> bool {

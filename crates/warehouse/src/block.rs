@@ -147,31 +147,30 @@ impl Builder {
         let mut rest: Vec<(String, String)> = Vec::new();
         let (mut grown, mut member) = (0, 0);
         row.properties.each(&mut |Property { name, json, plain }| {
-            if !nulls.is_empty() {
-                nulls.retain(|null| *null != name);
+            let here = member;
+            member += 1;
+            // Most are those of the row before, and simple.
+            if plain
+                && nulls.is_empty()
+                && let Some(value @ (Value::Text(_) | Value::Number(_))) = json::read_plain(json)
+                && let Some(index) = self.expected(name, here)
+            {
+                grown += self.properties[index].1.set(at, value);
+                return;
             }
-            let mut set = |value: Value<'_>| {
-                let column = self.property(name, member, value == Value::Null);
-                if column.is_none() {
-                    rest.retain(|(other, _)| *other != name);
+            nulls.retain(|null| *null != name);
+            json::with_value(json, |value| {
+                let index = self.property(name, here, value == Value::Null);
+                match index {
+                    Some(index) => self.properties[index].1.clear(at),
+                    None => rest.retain(|(other, _)| *other != name),
                 }
-                match (column, value) {
-                    (Some(index), Value::Null) => {
-                        self.properties[index as usize].1.clear(at);
-                        nulls.push(name.to_owned());
-                    }
-                    (None, Value::Null) => nulls.push(name.to_owned()),
-                    (Some(index), value) => {
-                        grown += self.properties[index as usize].1.set(at, value);
-                    }
+                match (index, value) {
+                    (_, Value::Null) => nulls.push(name.to_owned()),
+                    (Some(index), value) => grown += self.properties[index].1.set(at, value),
                     (None, value) => rest.push((name.to_owned(), value.to_json())),
                 }
-            };
-            match plain {
-                true => json::read_plain(json).into_iter().for_each(set),
-                false => drop(json::with_value(json, &mut set)),
-            }
-            member += 1;
+            });
         });
         if !nulls.is_empty() {
             nulls.sort_unstable();
@@ -183,12 +182,16 @@ impl Builder {
         grown
     }
 
+    /// The column of the row's before at this member, if it is of this property.
+    #[inline]
+    fn expected(&self, name: &str, member: usize) -> Option<usize> {
+        let index = *self.expected.get(member)? as usize;
+        (*self.properties.get(index)?.0 == *name).then_some(index)
+    }
+
     /// The column of a property. A null needs none; past the bound there are no new ones.
-    fn property(&mut self, name: &str, member: usize, null: bool) -> Option<u32> {
-        if let Some(&index) = self.expected.get(member)
-            && let Some((expected, _)) = self.properties.get(index as usize)
-            && **expected == *name
-        {
+    fn property(&mut self, name: &str, member: usize, null: bool) -> Option<usize> {
+        if let Some(index) = self.expected(name, member) {
             return Some(index);
         }
         let index = match self.by_name.get(name) {
@@ -202,11 +205,11 @@ impl Builder {
                 index
             }
         };
-        self.expected.truncate(member);
-        if self.expected.len() == member {
-            self.expected.push(index);
+        match self.expected.get_mut(member) {
+            Some(expected) => *expected = index,
+            None => self.expected.push(index),
         }
-        (index != u32::MAX).then_some(index)
+        (index != u32::MAX).then_some(index as usize)
     }
 
     /// A copy for readers.

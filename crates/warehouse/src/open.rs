@@ -66,11 +66,17 @@ impl Open {
 
 /// Values that a column met lately. Most columns have few, and to know one again by its look is
 /// cheaper than to hash it and to find it among all.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Recent([Seen; SEEN]);
 
+impl Default for Recent {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Seen::default()))
+    }
+}
+
 /// A power of two.
-const SEEN: usize = 16;
+const SEEN: usize = 64;
 
 impl Recent {
     /// Where a value of this look is, or will be.

@@ -268,7 +268,7 @@ impl<'a> Reader<'a> {
             let [byte] = self.array()?;
             length |= usize::from(byte & 0x7f) << shift;
             if byte & 0x80 == 0 {
-                return str::from_utf8(self.take(length)?)
+                return simdutf8::basic::from_utf8(self.take(length)?)
                     .map_err(|_| RecordError::Damaged("text is not UTF-8"));
             }
         }

@@ -41,23 +41,20 @@ impl Default for Key {
 }
 
 impl Layout {
-    /// The next member, which is the one at `at` of its event, and its name if that has escapes.
+    /// The next member, if it is the one that stood at `at` in the event before.
     #[inline]
-    pub(super) fn next(
-        &mut self,
+    pub(super) fn next_if(
+        &self,
         at: usize,
         members: &mut Members<'_>,
-    ) -> Result<Option<(Key, Next, Option<String>)>> {
-        if let Some(Expected { text, key }) =
-            self.expected.get(at).filter(|one| !one.text.is_empty())
-            && let Some(found) = members.next_if(text)
-        {
-            return Ok(Some((*key, found?, None)));
-        }
-        self.learn(at, members)
+    ) -> Option<Result<(Key, Next)>> {
+        let Expected { text, key } = self.expected.get(at).filter(|one| !one.text.is_empty())?;
+        let found = members.next_if(text)?;
+        Some(found.map(|next| (*key, next)))
     }
 
-    fn learn(
+    /// The next member, whatever it is, and its name if that has escapes.
+    pub(super) fn next(
         &mut self,
         at: usize,
         members: &mut Members<'_>,

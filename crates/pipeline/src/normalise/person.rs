@@ -96,10 +96,8 @@ impl<'e> Copies<'e> {
         let own =
             Name::all_of(self.present() & set).map(move |name| Copied { name, json: json(name) });
         // A place that is no longer known is cleared, not kept from an earlier address.
-        let place = place
-            .into_iter()
-            .flat_map(names::of_place)
-            .map(|(name, json)| Copied { name, json });
+        let place =
+            place.into_iter().flat_map(names::of_place).map(|(name, json)| Copied { name, json });
         own.chain(place)
     }
 

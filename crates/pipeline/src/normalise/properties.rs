@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use geoip::Place;
 use model::event::RecordError;
-use model::json::{Fault, Members, compact, to_value};
+use model::json::{Fault, Members, Next, compact, to_value};
 use serde_json::Value;
 use warehouse::Property;
 
@@ -55,7 +55,7 @@ struct Text {
 }
 
 /// `len` is a [`Name`], or of [`Properties::made`], or of the place's properties, or there is none:
-/// it was taken out.
+/// it was taken out. No text is so long.
 const KNOWN: u32 = u32::MAX;
 const MADE: u32 = u32::MAX - 1;
 const PLACE: u32 = u32::MAX - 2;
@@ -86,33 +86,47 @@ impl<'a> Properties<'a> {
                 others: 0,
             };
             for at in 0.. {
-                let Some((key, next, unescaped)) = layout.next(at, &mut members)? else { break };
-                let first = json.as_bytes().get(next.value.start);
-                let typed = !matches!(first, Some(b'{' | b'[' | b'n'));
-                let own = match first {
-                    // These are compared as texts, so equal ones must look alike.
-                    Some(b'{' | b'[') => match compact(&json[next.value.clone()])? {
-                        Cow::Borrowed(_) => Text::sent(&next.value),
-                        Cow::Owned(json) => all.make(json),
-                    },
-                    _ => Text::sent(&next.value),
-                };
-                match key {
-                    Key::Known(name) => all.put(name, own, next.plain, typed),
-                    Key::Other(hash) => {
-                        let name = match unescaped {
-                            None => Text::sent(&next.name),
-                            Some(name) => all.make(name),
-                        };
-                        all.members.push(Member { name, json: own, plain: next.plain });
-                        let mixed = all.others.rotate_left(23) ^ hash ^ u64::from(typed);
-                        all.others = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                let (key, next, unescaped) = match layout.next_if(at, &mut members) {
+                    Some(found) => {
+                        let (key, next) = found?;
+                        (key, next, None)
                     }
-                }
+                    None => match layout.next(at, &mut members)? {
+                        Some(found) => found,
+                        None => break,
+                    },
+                };
+                all.add(key, &next, unescaped)?;
             }
             if members.is_over() { Ok(all) } else { Err(Fault::Malformed) }
         };
         read().map_err(|_| RecordError::Damaged("properties are no object"))
+    }
+
+    #[inline]
+    fn add(&mut self, key: Key, next: &Next, unescaped: Option<String>) -> Result<(), Fault> {
+        let first = self.sent.as_bytes().get(next.value.start);
+        let typed = !matches!(first, Some(b'{' | b'[' | b'n'));
+        let mut json = Text::sent(&next.value);
+        // These are compared as texts, so equal ones must look alike.
+        if let Some(b'{' | b'[') = first
+            && let Cow::Owned(made) = compact(&self.sent[next.value.clone()])?
+        {
+            json = self.make(made);
+        }
+        match key {
+            Key::Known(name) => self.put(name, json, next.plain, typed),
+            Key::Other(hash) => {
+                let name = match unescaped {
+                    None => Text::sent(&next.name),
+                    Some(name) => self.make(name),
+                };
+                self.members.push(Member { name, json, plain: next.plain });
+                let mixed = self.others.rotate_left(23) ^ hash ^ u64::from(typed);
+                self.others = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            }
+        }
+        Ok(())
     }
 
     fn make(&mut self, text: String) -> Text {
@@ -120,14 +134,22 @@ impl<'a> Properties<'a> {
         Text { at: MADE, len: self.made.len() as u32 - 1 }
     }
 
+    #[inline]
     fn text_of(&self, text: Text) -> Option<&str> {
-        let number = text.len as usize;
+        let (at, number) = (text.at as usize, text.len as usize);
         match text.at {
             KNOWN => Some(Name::numbered(number).text()),
+            ..NONE => self.sent.get(at..at + number),
+            _ => self.text_elsewhere(text),
+        }
+    }
+
+    fn text_elsewhere(&self, text: Text) -> Option<&str> {
+        let number = text.len as usize;
+        match text.at {
             MADE => self.made.get(number).map(String::as_str),
             PLACE => self.place.as_ref()?.json_at(number),
-            NONE => None,
-            at => self.sent.get(at as usize..at as usize + number),
+            _ => None,
         }
     }
 
@@ -227,10 +249,11 @@ impl<'a> Properties<'a> {
 
     #[inline]
     fn put(&mut self, name: Name, json: Text, plain: bool, typed: bool) {
-        self.present |= name.bit();
-        match typed {
-            true => self.untyped &= !name.bit(),
-            false => self.untyped |= name.bit(),
+        let bit = name.bit();
+        self.present |= bit;
+        self.untyped &= !bit;
+        if !typed {
+            self.untyped |= bit;
         }
         match self.member(name) {
             Some(at) => self.members[at] = Member { json, plain, ..self.members[at] },
