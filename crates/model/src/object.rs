@@ -2,6 +2,7 @@
 //! looked at as a whole.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::ops::Range;
 
 use serde_json::{Map, Value};
@@ -61,25 +62,31 @@ impl Object {
 
     /// The JSON of a member.
     pub fn get(&self, name: &str) -> Option<&str> {
-        let at = self.find(0, &escaped(name)).ok()?;
+        Some(self.value(self.find(0, &escaped(name)).ok()?))
+    }
+
+    /// The JSON of a member whose name has nothing to escape. It is looked for where `place` says
+    /// first, and where it was found stays there.
+    pub fn get_near(&self, name: &str, place: &Cell<usize>) -> Option<&str> {
+        let near = place.get();
+        if near >= self.ends.len() || self.name_bytes(near) != name.as_bytes() {
+            place.set(self.find(0, name).ok()?);
+        }
+        Some(self.value(place.get()))
+    }
+
+    fn value(&self, at: usize) -> &str {
         let (name_end, end) = self.ends[at];
-        Some(&self.text[name_end as usize + 1..end as usize])
+        &self.text[name_end as usize + 1..end as usize]
     }
 
     pub fn contains(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// As they are written.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        (0..self.ends.len()).map(|at| self.name(at))
-    }
-
     /// Names as written, and the JSON of their values.
     fn members(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.ends.iter().enumerate().map(|(at, (name_end, end))| {
-            (self.name(at), &self.text[*name_end as usize + 1..*end as usize])
-        })
+        (0..self.ends.len()).map(|at| (self.name(at), self.value(at)))
     }
 
     /// With some members set, of which the last of a name counts, and others taken out. The JSON of
@@ -295,6 +302,13 @@ mod tests {
             for name in ["", "a", "ab", "b", "\"", "\\", "\n", "é", "$x", "~", "no"] {
                 let value = object.get(name).map(|json| serde_json::from_str(json).unwrap());
                 prop_assert_eq!(value.as_ref(), map.get(name));
+                if escaped(name) == name {
+                    for near in 0..4 {
+                        let place = Cell::new(near);
+                        prop_assert_eq!(object.get_near(name, &place), object.get(name));
+                        prop_assert_eq!(object.get_near(name, &place), object.get(name));
+                    }
+                }
             }
         }
     }

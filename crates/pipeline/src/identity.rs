@@ -7,6 +7,7 @@
 mod edits;
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::normalise::{
-    Copied, Copies, Merge, Name, PersonChanges, PersonStep, is_illegal, is_noise,
+    COPIED, Copied, Copies, Merge, Name, PersonChanges, PersonStep, is_illegal, is_noise,
 };
 
 /// Serialised; an update past it is refused and the event kept.
@@ -53,6 +54,7 @@ pub struct Ledger {
     /// What the properties of its persons take, at most.
     bytes: usize,
     hasher: RandomState,
+    places: Places,
 }
 
 #[derive(Debug)]
@@ -91,6 +93,7 @@ impl Ledger {
             next_person,
             bytes: 0,
             hasher: RandomState::new(),
+            places: Places::default(),
         }
     }
 
@@ -301,7 +304,7 @@ impl Ledger {
         warnings: &mut Vec<WarningKind>,
     ) -> bool {
         let Some(slot) = self.persons.get_mut(&no) else { return false };
-        let (known, changes) = (&slot.row.properties, request.changes);
+        let (known, changes, places) = (&slot.row.properties, request.changes, &self.places);
         let always =
             matches!(request.event, "$identify" | "$create_alias" | "$merge_dangerously" | "$set");
         let routine = request.copies.routine(&self.hasher);
@@ -310,8 +313,8 @@ impl Ledger {
         let worth = always
             || says_news(changes, known)
             || match usual {
-                true => campaign_news(changes, request.copies, known),
-                false => copies_news(changes, request.copies, known),
+                true => copies_news(changes, request.copies.beside_routine(), known, places),
+                false => copies_news(changes, request.copies.all(), known, places),
             };
         if !worth {
             if changes.copies_are_apart() {
@@ -333,12 +336,12 @@ impl Ledger {
         let now = request.copies.all().filter(|copied| {
             (may_be_new(copied) || copied.name.is_noise())
                 && changes.is_now(copied)
-                && is_news(copied, known)
+                && places.is_news(copied, known)
         });
         changed.extend(now.map(|copied| (copied.name.text(), copied.canonical())));
         let first = request.copies.all().filter(may_be_new).filter_map(|copied| {
-            let name = changes.once(&copied).filter(|name| !known.contains(name))?;
-            Some((name, copied.canonical()))
+            let name = changes.once(&copied)?;
+            (!places.has_first(copied.name, known)).then(|| (name, copied.canonical()))
         });
         changed.extend(first);
         let mut removed = changes.unset.iter().filter(|name| known.contains(name)).peekable();
@@ -429,44 +432,51 @@ fn is(known: &str, value: &Value) -> bool {
 }
 
 /// The same of what is copied.
-fn copies_news(changes: &PersonChanges, copies: Copies<'_>, known: &Object) -> bool {
-    let held = Held::new(known);
-    copies.all().any(|copied| {
-        let (name, now) = (copied.name, changes.is_now(&copied));
-        let has_first = held.first & name.bit() != 0;
-        now && held.now & name.bit() == 0
-            || now && !name.is_noise() && is_news(&copied, known)
-            || !has_first && changes.once(&copied).is_some()
+fn copies_news<'e>(
+    changes: &PersonChanges,
+    mut copies: impl Iterator<Item = Copied<'e>>,
+    known: &Object,
+    places: &Places,
+) -> bool {
+    let is_new = |copied: &Copied<'_>| match places.value(copied.name, known) {
+        Some(known) => !copied.name.is_noise() && !copied.is(known),
+        None => true,
+    };
+    copies.any(|copied| {
+        changes.is_now(&copied) && is_new(&copied)
+            || changes.once(&copied).is_some() && !places.has_first(copied.name, known)
     })
 }
 
-/// The same of those beside the routine, of which there are few and none changes with every page.
-fn campaign_news(changes: &PersonChanges, copies: Copies<'_>, known: &Object) -> bool {
-    copies.beside_routine().any(|copied| {
-        changes.is_now(&copied) && is_news(&copied, known)
-            || changes.once(&copied).is_some_and(|initial| !known.contains(initial))
-    })
+/// Where the names that are copied stood in the person looked at before: mostly they stand there in
+/// the next one too.
+#[derive(Debug)]
+struct Places {
+    now: [Cell<usize>; COPIED],
+    first: [Cell<usize>; COPIED],
 }
 
-/// The names of a person's properties, and those whose first values are among them.
-struct Held {
-    now: u128,
-    first: u128,
-}
-
-impl Held {
-    fn new(known: &Object) -> Self {
-        let (mut now, mut first) = (0, 0);
-        for name in known.names() {
-            now |= Name::find(name).map_or(0, Name::bit);
-            first |= Name::find_initial(name).map_or(0, Name::bit);
-        }
-        Self { now, first }
+impl Default for Places {
+    fn default() -> Self {
+        let new = || std::array::from_fn(|_| Cell::default());
+        Self { now: new(), first: new() }
     }
 }
 
-fn is_news(copied: &Copied<'_>, known: &Object) -> bool {
-    known.get(copied.name.text()).is_none_or(|known| !copied.is(known))
+impl Places {
+    /// The JSON of a property that is copied.
+    fn value<'k>(&self, name: Name, known: &'k Object) -> Option<&'k str> {
+        known.get_near(name.text(), self.now.get(name.number())?)
+    }
+
+    fn has_first(&self, name: Name, known: &Object) -> bool {
+        let found = || known.get_near(name.initial()?, self.first.get(name.number())?);
+        found().is_some()
+    }
+
+    fn is_news(&self, copied: &Copied<'_>, known: &Object) -> bool {
+        self.value(copied.name, known).is_none_or(|known| !copied.is(known))
+    }
 }
 
 /// Of a member with its quotes, colon and comma.

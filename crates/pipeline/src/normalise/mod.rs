@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 pub use layout::Layout;
 pub use names::Name;
-pub(crate) use names::{groups as group_names, is_illegal, is_noise, name};
+pub(crate) use names::{COPIED, groups as group_names, is_illegal, is_noise, name};
 pub use person::{Copied, Copies, PersonChanges};
 pub use properties::Properties;
 pub use time::parse as parse_time;

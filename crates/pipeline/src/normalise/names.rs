@@ -151,7 +151,8 @@ const OTHERS: &[&str] = &[
 
 const CAMPAIGN_FIRST: usize = DEVICE.len();
 const PLACE_FIRST: usize = CAMPAIGN_FIRST + CAMPAIGN.len();
-const COPIED: usize = PLACE_FIRST + PLACE.len();
+/// How many are copied to persons: the first ones.
+pub(crate) const COPIED: usize = PLACE_FIRST + PLACE.len();
 const REMOVED_FIRST: usize = COPIED;
 const GROUPS_FIRST: usize = REMOVED_FIRST + REMOVED.len();
 const OTHERS_FIRST: usize = GROUPS_FIRST + GROUPS.len();
@@ -175,21 +176,6 @@ const ALL: [&str; NAMES] = {
     all
 };
 
-/// What the first values of those that are copied are kept under.
-const INITIALS: [&str; COPIED] = {
-    let mut all = [""; COPIED];
-    let mut at = 0;
-    while at < COPIED {
-        all[at] = match at {
-            0..CAMPAIGN_FIRST => DEVICE[at].1,
-            CAMPAIGN_FIRST..PLACE_FIRST => CAMPAIGN[at - CAMPAIGN_FIRST].1,
-            _ => PLACE[at - PLACE_FIRST].1,
-        };
-        at += 1;
-    }
-    all
-};
-
 /// Of the longest one.
 pub(super) const BYTES_MAX: usize = {
     let (mut most, mut at) = (0, 0);
@@ -206,18 +192,13 @@ pub(super) const BYTES_MAX: usize = {
 const TABLE: usize = 512;
 const EMPTY: u8 = u8::MAX;
 
-/// Numbers of texts by [`place_of`], each at the first free place from there.
-type Table = [u8; TABLE];
-
-static BY_TEXT: Table = table(&ALL);
-static BY_INITIAL: Table = table(&INITIALS);
-
-const fn table(texts: &[&str]) -> Table {
-    assert!(texts.len() < EMPTY as usize);
+/// Numbers of the names by [`place_of`], each at the first free place from there.
+static BY_TEXT: [u8; TABLE] = {
+    assert!(NAMES < EMPTY as usize);
     let mut table = [EMPTY; TABLE];
     let mut number = 0;
-    while number < texts.len() {
-        let mut at = place_of(texts[number].as_bytes());
+    while number < NAMES {
+        let mut at = place_of(ALL[number].as_bytes());
         while table[at] != EMPTY {
             at = (at + 1) % TABLE;
         }
@@ -225,18 +206,7 @@ const fn table(texts: &[&str]) -> Table {
         number += 1;
     }
     table
-}
-
-fn find_in(table: &Table, texts: &[&str], text: &str) -> Option<Name> {
-    let mut at = place_of(text.as_bytes());
-    loop {
-        match table[at] {
-            EMPTY => return None,
-            number if texts[usize::from(number)] == text => return Some(Name(number)),
-            _ => at = (at + 1) % TABLE,
-        }
-    }
-}
+};
 
 /// By its length and three of its bytes.
 const fn place_of(text: &[u8]) -> usize {
@@ -263,12 +233,14 @@ impl Name {
     }
 
     pub(crate) fn find(text: &str) -> Option<Self> {
-        find_in(&BY_TEXT, &ALL, text)
-    }
-
-    /// The name whose first value is kept under a text.
-    pub(crate) fn find_initial(text: &str) -> Option<Self> {
-        find_in(&BY_INITIAL, &INITIALS, text)
+        let mut at = place_of(text.as_bytes());
+        loop {
+            match BY_TEXT[at] {
+                EMPTY => return None,
+                number if ALL[usize::from(number)] == text => return Some(Self(number)),
+                _ => at = (at + 1) % TABLE,
+            }
+        }
     }
 
     /// The name of a [`Name::number`].
@@ -276,7 +248,7 @@ impl Name {
         Self(number as u8)
     }
 
-    pub(super) fn number(self) -> usize {
+    pub(crate) fn number(self) -> usize {
         usize::from(self.0)
     }
 
@@ -452,10 +424,6 @@ mod tests {
         assert_eq!(name!("_kx").initial(), Some("$initial__kx"));
         assert_eq!(name!("$geoip_city_name").initial(), Some("$initial_geoip_city_name"));
         assert_eq!(name!("$ip").initial(), None);
-        for name in Name::all_of(set_of(0, COPIED)) {
-            assert_eq!(name.initial().and_then(Name::find_initial), Some(name));
-        }
-        assert_eq!(Name::find_initial("$browser"), None);
     }
 
     #[test]
