@@ -2,8 +2,9 @@
 //! looked at as a whole.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::ops::Range;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 
 use serde_json::{Map, Value};
 
@@ -67,12 +68,13 @@ impl Object {
 
     /// The JSON of a member whose name has nothing to escape. It is looked for where `place` says
     /// first, and where it was found stays there.
-    pub fn get_near(&self, name: &str, place: &Cell<usize>) -> Option<&str> {
-        let near = place.get();
-        if near >= self.ends.len() || self.name_bytes(near) != name.as_bytes() {
-            place.set(self.find(0, name).ok()?);
+    pub fn get_near(&self, name: &str, place: &AtomicUsize) -> Option<&str> {
+        let mut at = place.load(Relaxed);
+        if at >= self.ends.len() || self.name_bytes(at) != name.as_bytes() {
+            at = self.find(0, name).ok()?;
+            place.store(at, Relaxed);
         }
-        Some(self.value(place.get()))
+        Some(self.value(at))
     }
 
     fn value(&self, at: usize) -> &str {
@@ -304,7 +306,7 @@ mod tests {
                 prop_assert_eq!(value.as_ref(), map.get(name));
                 if escaped(name) == name {
                     for near in 0..4 {
-                        let place = Cell::new(near);
+                        let place = AtomicUsize::new(near);
                         prop_assert_eq!(object.get_near(name, &place), object.get(name));
                         prop_assert_eq!(object.get_near(name, &place), object.get(name));
                     }

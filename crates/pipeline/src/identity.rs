@@ -7,9 +7,9 @@
 mod edits;
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use ahash::RandomState;
 use model::WarningKind;
@@ -452,13 +452,13 @@ fn copies_news<'e>(
 /// the next one too.
 #[derive(Debug)]
 struct Places {
-    now: [Cell<usize>; COPIED],
-    first: [Cell<usize>; COPIED],
+    now: [AtomicUsize; COPIED],
+    first: [AtomicUsize; COPIED],
 }
 
 impl Default for Places {
     fn default() -> Self {
-        let new = || std::array::from_fn(|_| Cell::default());
+        let new = || std::array::from_fn(|_| AtomicUsize::default());
         Self { now: new(), first: new() }
     }
 }
