@@ -1,6 +1,7 @@
 //! Both stores and their journal in this process, filled with the reference set.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use catalog::{Catalog, FirstStart, Location, Secret, Vault};
@@ -24,8 +25,26 @@ pub struct Stores {
     pub clock: Clock,
     pipeline: Pipeline,
     reader: Reader,
-    /// Kept open for its reader.
-    _journal: Journal,
+    journal: Journal,
+    events: PathBuf,
+}
+
+fn open_events(folder: &Path, journal: &Journal, clock: &Clock) -> Result<Warehouse> {
+    let settings = warehouse::Settings::default();
+    Ok(Warehouse::open(folder, journal.id().as_u128(), settings, clock.clone())?)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (own, copied) = (entry.path(), to.join(entry.file_name()));
+        match entry.file_type()?.is_dir() {
+            true => copy(&own, &copied)?,
+            false => drop(fs::copy(own, copied)?),
+        }
+    }
+    Ok(())
 }
 
 impl Stores {
@@ -45,12 +64,8 @@ impl Stores {
         let settings = journal::Settings { disk_bytes_max: 64 << 30, ..Default::default() };
         let journal = Journal::open(folder.join("journal"), settings).await?;
         fill(&journal, events).await?;
-        let warehouse = Warehouse::open(
-            &folder.join("events"),
-            journal.id().as_u128(),
-            warehouse::Settings::default(),
-            clock.clone(),
-        )?;
+        let events = folder.join("events");
+        let warehouse = open_events(&events, &journal, &clock)?;
         let parts = Parts {
             catalog: catalog.clone(),
             warehouse: warehouse.clone(),
@@ -59,7 +74,13 @@ impl Stores {
         };
         let pipeline = Pipeline::open(parts).await?;
         let reader = journal.reader(pipeline.start())?;
-        Ok(Self { catalog, warehouse, clock, pipeline, reader, _journal: journal })
+        Ok(Self { catalog, warehouse, clock, pipeline, reader, journal, events })
+    }
+
+    /// A second warehouse over copies of the files that the first one has by now.
+    pub fn copy_events(&self, to: &Path) -> Result<Warehouse> {
+        copy(&self.events, to)?;
+        open_events(to, &self.journal, &self.clock)
     }
 
     /// How many of the next records were applied.

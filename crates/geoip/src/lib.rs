@@ -124,7 +124,7 @@ impl Place {
         self.properties.iter().filter_map(|own| Some((own.name, own.value.as_ref()?)))
     }
 
-    /// The values of [`NAMES`] as JSON, none for what is not known.
+    /// The values of [`NAMES`] as JSON, none for what is not known, as far as they are a part of it.
     pub fn json(&self) -> impl Iterator<Item = Option<&str>> {
         self.properties.iter().map(|own| own.json.as_deref())
     }

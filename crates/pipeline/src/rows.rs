@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use model::person::DistinctNo;
-use warehouse::{GROUP_TYPES, NewRow, Properties, Property};
+use warehouse::{GROUP_TYPES, NewRow, Property, PropertySource};
 
 use crate::normalise::{GroupKey, Normalised, PersonStep, group_names};
 
@@ -54,12 +54,13 @@ impl Placed<'_, '_> {
     }
 }
 
-impl Properties for Placed<'_, '_> {
+impl PropertySource for Placed<'_, '_> {
     fn each(&self, show: &mut dyn FnMut(Property<'_>)) {
         self.event.properties.with_groups(&self.groups, show);
     }
 
-    fn bytes(&self) -> usize {
-        self.event.properties.bytes_max()
+    fn bytes_max(&self) -> usize {
+        let keys = self.groups.iter().map(|(_, key)| key.json.len());
+        self.event.properties.bytes_max() + keys.sum::<usize>()
     }
 }

@@ -75,7 +75,7 @@ impl Live {
         };
         let mut bytes = 0;
         let fits = |row: &&&NewRow<'_>| {
-            bytes += row.properties.bytes() + row.elements_chain.len();
+            bytes += row.properties_bytes() + row.elements_chain.len();
             bytes <= BATCH_BYTES_MAX
         };
         let taken = rows.iter().take(BATCH_EVENTS_MAX).take_while(fits).count();

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::dictionary::{ABSENT, Column};
 use crate::fields::{Field, Number, PROPERTY_COLUMNS_MAX};
 use crate::json::{self, ObjectWriter};
-use crate::open::{OPEN_BYTES, Open};
+use crate::open::Open;
 use crate::row::{EventRow, GROUP_TYPES, NewRow, Property};
 use crate::value::Value;
 
@@ -83,7 +83,7 @@ pub(crate) struct Builder {
     rest: Open,
     properties: Vec<(Box<str>, Open)>,
     by_name: HashMap<Box<str>, u32>,
-    /// The columns of the row before: the next row mostly has the same ones in the same order.
+    /// The columns of the rows before by member: the next row mostly has the same in the same order.
     expected: Vec<u32>,
     bytes: usize,
 }
@@ -149,7 +149,7 @@ impl Builder {
         row.properties.each(&mut |Property { name, json, plain }| {
             let here = member;
             member += 1;
-            // Most are those of the row before, and simple.
+            // Most stood here in the rows before, and are simple.
             if plain
                 && nulls.is_empty()
                 && let Some(value @ (Value::Text(_) | Value::Number(_))) = json::read_plain(json)
@@ -182,7 +182,7 @@ impl Builder {
         grown
     }
 
-    /// The column of the row's before at this member, if it is of this property.
+    /// The column that this member had in the rows before, if it is of this property.
     #[inline]
     fn expected(&self, name: &str, member: usize) -> Option<usize> {
         let index = *self.expected.get(member)? as usize;
@@ -201,7 +201,7 @@ impl Builder {
                 let index = self.properties.len() as u32;
                 self.properties.push((name.into(), Open::default()));
                 self.by_name.insert(name.into(), index);
-                self.bytes += OPEN_BYTES + 2 * name.len();
+                self.bytes += 256 + 2 * name.len();
                 index
             }
         };

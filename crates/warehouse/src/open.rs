@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::dictionary::{ABSENT, Column, Interner};
 use crate::value::{Tag, Value};
 
-/// What a column takes before it has a value, at least.
-pub(crate) const OPEN_BYTES: usize = 256 + size_of::<Recent>();
+/// A column with fewer rows does not remember what it met lately: most of a small project have few.
+const RECENT_FROM: usize = 32;
 
 #[derive(Debug, Default)]
 pub(crate) struct Open {
     codes: Vec<u32>,
     interner: Interner,
-    recent: Recent,
+    recent: Option<Box<Recent>>,
 }
 
 impl Open {
@@ -29,25 +29,25 @@ impl Open {
 
     /// Returns by how much memory grew.
     pub fn set(&mut self, row: usize, value: Value<'_>) -> usize {
-        let look = Look::new(value);
-        let seen = self.recent.seen(look);
         let mut grown = 4;
-        let is_it = seen.code != ABSENT
-            && seen.look == look
-            && (look.says_all() || self.interner.dictionary.is(seen.code, value));
-        if !is_it {
-            let entries = self.interner.dictionary.len();
-            *seen = Seen { look, code: self.interner.intern(value) };
-            if self.interner.dictionary.len() > entries {
-                grown += 24 + value.text().len();
-            }
-        }
         if self.codes.len() < row {
             grown += (row - self.codes.len()) * 4;
             self.codes.resize(row, ABSENT);
         }
         self.codes.truncate(row);
-        self.codes.push(seen.code);
+        if row >= RECENT_FROM && self.recent.is_none() {
+            self.recent = Some(Box::default());
+            grown += size_of::<Recent>();
+        }
+        let entries = self.interner.dictionary.len();
+        let code = match &mut self.recent {
+            Some(recent) => recent.intern(value, &mut self.interner),
+            None => self.interner.intern(value),
+        };
+        if self.interner.dictionary.len() > entries {
+            grown += 24 + value.text().len();
+        }
+        self.codes.push(code);
         grown
     }
 
@@ -79,6 +79,20 @@ impl Default for Recent {
 const SEEN: usize = 64;
 
 impl Recent {
+    /// The code of a value.
+    #[inline]
+    fn intern(&mut self, value: Value<'_>, interner: &mut Interner) -> u32 {
+        let look = Look::new(value);
+        let seen = self.seen(look);
+        let is_it = seen.code != ABSENT
+            && seen.look == look
+            && (look.says_all() || interner.dictionary.is(seen.code, value));
+        if !is_it {
+            *seen = Seen { look, code: interner.intern(value) };
+        }
+        seen.code
+    }
+
     /// Where a value of this look is, or will be.
     fn seen(&mut self, look: Look) -> &mut Seen {
         let mixed = (look.head ^ look.tail.rotate_left(29) ^ u64::from(look.kind))
@@ -152,25 +166,33 @@ mod tests {
     }
 
     proptest! {
+        /// Some rows have no value, and some are set once more.
         #[test]
-        fn every_row_keeps_its_value(
+        fn every_row_keeps_its_last_value(
             set in prop::collection::vec(
-                (prop::sample::select(vec![Tag::Number, Tag::Text, Tag::Json, Tag::True]), text()),
+                (
+                    prop::sample::select(vec![Tag::Number, Tag::Text, Tag::Json, Tag::True]),
+                    text(),
+                    0..3usize,
+                ),
                 0..200,
             )
         ) {
-            let mut open = Open::default();
-            for (row, (tag, text)) in set.iter().enumerate() {
-                open.set(2 * row, value(*tag, text));
+            let (mut open, mut rows, mut row) = (Open::default(), Vec::new(), 0);
+            for (tag, text, skipped) in &set {
+                row += skipped;
+                rows.resize(row, None);
+                rows.push(Some(value(*tag, text)));
+                open.set(row, value(*tag, text));
             }
-            let column = open.column(2 * set.len());
-            for (row, (tag, text)) in set.iter().enumerate() {
-                prop_assert_eq!(column.value(2 * row), Some(value(*tag, text)));
-                prop_assert_eq!(open.value(2 * row), Some(value(*tag, text)));
-                prop_assert_eq!(column.value(2 * row + 1), None);
+            let column = open.column(rows.len() + 1);
+            for (row, value) in rows.iter().enumerate() {
+                prop_assert_eq!(column.value(row), *value);
+                prop_assert_eq!(open.value(row), *value);
             }
+            prop_assert_eq!(column.value(rows.len()), None);
             let distinct: std::collections::HashSet<_> =
-                set.iter().map(|(tag, text)| value(*tag, text)).collect();
+                set.iter().map(|(tag, text, _)| value(*tag, text)).collect();
             prop_assert_eq!(column.dictionary.len(), distinct.len(), "equal values have one code");
         }
     }

@@ -37,12 +37,12 @@ pub struct EventRow {
 }
 
 /// The properties of a new row, wherever its owner has them.
-pub trait Properties: Debug {
+pub trait PropertySource: Debug {
     /// Shows them in their order. Of a repeated name the last one counts.
     fn each(&self, show: &mut dyn FnMut(Property<'_>));
 
-    /// About the length of their JSON.
-    fn bytes(&self) -> usize;
+    /// At most so long is about their JSON, found without looking at each.
+    fn bytes_max(&self) -> usize;
 }
 
 /// A property's name, and the JSON of its value, which is whole and valid.
@@ -55,14 +55,14 @@ pub struct Property<'a> {
 }
 
 /// A JSON object; of what is none, the members before the fault.
-impl Properties for String {
+impl PropertySource for String {
     fn each(&self, show: &mut dyn FnMut(Property<'_>)) {
         for (name, json) in Members::new(self).into_iter().flatten().flatten() {
-            show(Property { name: &name, json, plain: false });
+            show(Property { name: &name, json, plain: !json.as_bytes().contains(&b'\\') });
         }
     }
 
-    fn bytes(&self) -> usize {
+    fn bytes_max(&self) -> usize {
         self.len()
     }
 }
@@ -79,7 +79,7 @@ pub struct NewRow<'a> {
     pub created_at: Timestamp,
     pub elements_chain: &'a str,
     pub groups: [Option<Cow<'a, str>>; GROUP_TYPES],
-    pub properties: &'a dyn Properties,
+    pub properties: &'a dyn PropertySource,
     pub position: u64,
     pub historical: bool,
 }
@@ -133,10 +133,18 @@ impl EventRow {
 }
 
 impl NewRow<'_> {
-    pub(crate) fn bytes(&self) -> usize {
+    /// At most, about.
+    pub(crate) fn bytes_max(&self) -> usize {
         let groups: usize = self.groups.iter().flatten().map(|key| key.len()).sum();
         let texts = self.event.len() + self.distinct_id.len() + self.elements_chain.len();
-        size_of::<NewRow<'_>>() + texts + groups + self.properties.bytes()
+        size_of::<NewRow<'_>>() + texts + groups + self.properties.bytes_max()
+    }
+
+    /// About the length of the properties' JSON.
+    pub fn properties_bytes(&self) -> usize {
+        let mut bytes = 0;
+        self.properties.each(&mut |own| bytes += own.name.len() + own.json.len() + 4);
+        bytes
     }
 
     /// A copy that outlives what it was made from.
@@ -161,7 +169,7 @@ impl NewRow<'_> {
 }
 
 /// Properties by name, as JSON in our own spelling, the last one of each name.
-fn canonical(properties: &dyn Properties) -> BTreeMap<String, Option<String>> {
+fn canonical(properties: &dyn PropertySource) -> BTreeMap<String, Option<String>> {
     let mut all = BTreeMap::new();
     properties.each(&mut |own| {
         all.insert(own.name.to_owned(), with_value(own.json, |value| value.to_json()));

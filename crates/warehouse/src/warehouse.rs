@@ -318,7 +318,7 @@ pub(crate) fn files_of(manifest: &Manifest, dir: &Path, project: ProjectId) -> F
 fn part_rows(rows: &[NewRow<'_>]) -> usize {
     let mut bytes = 0;
     let fits = |row: &&NewRow<'_>| {
-        bytes += row.bytes();
+        bytes += row.bytes_max();
         bytes <= APPEND_BYTES_MAX
     };
     rows.iter().take(BLOCK_ROWS_MAX).take_while(fits).count().max(1)

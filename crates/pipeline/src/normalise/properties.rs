@@ -47,6 +47,14 @@ struct Member {
     plain: bool,
 }
 
+/// The value of a known name.
+struct Json {
+    text: Text,
+    plain: bool,
+    /// Whether definitions say what type it has.
+    typed: bool,
+}
+
 /// A piece of what was sent, from `at` on, or `len` is the number of something else.
 #[derive(Clone, Copy, Debug)]
 struct Text {
@@ -115,7 +123,7 @@ impl<'a> Properties<'a> {
             json = self.make(made);
         }
         match key {
-            Key::Known(name) => self.put(name, json, next.plain, typed),
+            Key::Known(name) => self.put(name, Json { text: json, plain: next.plain, typed }),
             Key::Other(hash) => {
                 let name = match unescaped {
                     None => Text::sent(&next.name),
@@ -186,7 +194,8 @@ impl<'a> Properties<'a> {
     pub(super) fn set_place(&mut self, place: Arc<Place>) {
         for (at, (name, json)) in names::of_place(&place).enumerate() {
             if json.is_some() {
-                self.put(name, Text { at: PLACE, len: at as u32 }, false, true);
+                let text = Text { at: PLACE, len: at as u32 };
+                self.put(name, Json { text, plain: false, typed: true });
             }
         }
         self.place = Some(place);
@@ -243,12 +252,13 @@ impl<'a> Properties<'a> {
     pub(super) fn set_value(&mut self, name: Name, value: &Value) {
         let json = value.to_string();
         let typed = !matches!(value, Value::Object(_) | Value::Array(_) | Value::Null);
-        let json = self.make(json);
-        self.put(name, json, false, typed);
+        let text = self.make(json);
+        self.put(name, Json { text, plain: false, typed });
     }
 
     #[inline]
-    fn put(&mut self, name: Name, json: Text, plain: bool, typed: bool) {
+    fn put(&mut self, name: Name, json: Json) {
+        let Json { text: json, plain, typed } = json;
         let bit = name.bit();
         self.present |= bit;
         self.untyped &= !bit;
@@ -269,7 +279,8 @@ impl<'a> Properties<'a> {
     pub(crate) fn bytes_max(&self) -> usize {
         let made = self.made.iter().map(|text| text.len() + names::BYTES_MAX + 4);
         let place = self.place.as_ref().map_or(0, |place| place.bytes());
-        self.sent.len() + made.sum::<usize>() + place
+        // One more, for the comma that the last member does not have.
+        self.sent.len() + 1 + made.sum::<usize>() + place
     }
 
     /// Whether the text of the whole object and `more` have at most so many bytes.

@@ -268,6 +268,20 @@ fn an_event_is_read_alike_whatever_came_before_it() {
     }
     let mut layout = Layout::default();
     read(texts[0], &mut layout);
+    for (at, (text, plain)) in [
+        (r#"{"$ip":"1.2\u002e3","a":2,"$os":"Y"}"#, [false, true, false]),
+        (r#"{"$ip":"1.2.3.4","a":"\n","$os":"Y","b":1}"#, [true, false, true]),
+        (r#"{"$ip":[1],"a":-1.5,"$os":"Y","b":1}"#, [false, true, true]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let properties = Properties::parse(text, &mut layout).unwrap();
+        let mut found = Vec::new();
+        properties.with_groups(&[], &mut |own| found.push(own.plain));
+        assert_eq!(found[..3], plain, "{at}");
+        read(texts[0], &mut layout);
+    }
     for broken in [r#"{"$ip":"1.2.3.4","a":}"#, r#"{"$ip":"#, r#"{"$ip":1 "a":2}"#, r#"{"$ip""#] {
         assert!(Properties::parse(broken, &mut layout).is_err(), "{broken}");
     }
@@ -305,4 +319,20 @@ fn groups_come_in_the_order_sent_and_numbers_stay_numbers() {
         .map(|(kind, key)| (kind.as_str(), key.text.as_str(), key.json.as_str()))
         .collect();
     assert_eq!(all, [("team", "t", r#""t""#), ("team2", "1.0", "1.0"), ("a", "8", "8")]);
+}
+
+#[test]
+fn what_is_too_large_is_told_to_the_byte() {
+    for (name, most) in [("e", EVENT_BYTES_MAX), ("$ai_trace", AI_EVENT_BYTES_MAX)] {
+        // `{"a":"…"}`, and a comma that counts as well.
+        let sent = |bytes: usize| format!(r#"{{"a":"{}"}}"#, "x".repeat(bytes - 9));
+        assert_eq!(sent(100).len(), 99);
+        assert_eq!(stored(&event(name, &sent(most))).properties.len(), 1);
+        assert_eq!(dropped(&event(name, &sent(most + 1))), [WarningKind::MessageSizeTooLarge]);
+    }
+    // What is taken out does not count, however long it is.
+    let removed = format!(r#"{{"$heatmap_data":"{}","a":1}}"#, "x".repeat(EVENT_BYTES_MAX));
+    assert_eq!(stored(&event("e", &removed)).properties.iter().count(), 1);
+    let blanks = format!(r#"{{"a":{}1}}"#, " ".repeat(EVENT_BYTES_MAX));
+    assert_eq!(stored(&event("e", &blanks)).properties.iter().count(), 1);
 }

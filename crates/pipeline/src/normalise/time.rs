@@ -247,20 +247,15 @@ mod tests {
         /// The quick way reads nothing that the long one reads otherwise.
         #[test]
         fn the_usual_spelling_is_read_as_any_other(
-            numbers in prop::array::uniform6(0..70u32),
-            year in 1900..2100u32,
-            fraction in "|[.,]|\\.[0-9]{1,11}",
-            zone in prop::sample::select(vec!["Z", "z", "", "+01", "ZZ"]),
-            between in prop::sample::select(vec!["T", "t", " "]),
+            (year, month, day) in (0..10_000u32, 0..14u32, 0..33u32),
+            (hour, minute, second) in (0..26u32, 0..62u32, 0..62u32),
+            fraction in prop_oneof!["", "\\.[0-9]{1,9}", "[.,][0-9]{0,11}"],
+            zone in prop_oneof![4 => Just("Z"), 1 => prop::sample::select(vec!["z", "", "+01", "ZZ"])],
+            between in prop_oneof![4 => Just("T"), 1 => prop::sample::select(vec!["t", " "])],
         ) {
-            let [month, day, hour, minute, second, _] = numbers;
             let text = format!(
-                "{year}-{:02}-{:02}{between}{:02}:{:02}:{second:02}{fraction}{zone}",
-                month % 14, day % 33, hour % 26, minute,
+                "{year:04}-{month:02}-{day:02}{between}{hour:02}:{minute:02}:{second:02}{fraction}{zone}"
             );
-            if let Some(read) = usual(text.as_bytes()) {
-                prop_assert_eq!(Some(read), any_spelling(&text), "{}", text);
-            }
             prop_assert_eq!(parse(&text), any_spelling(&text), "{}", text);
         }
     }
