@@ -112,7 +112,8 @@ impl Report {
         let mut rows = Vec::new();
         let mut text = format!(
             "# {name}\n\n{machine}; reference set of {events} events. Bounds on processor time are \
-             scaled by what a bare request cost beside them, against where they were set.\n"
+             scaled by what a bare request, or what their row names, cost beside them, against \
+             where they were set.\n"
         );
         for (section, own) in &self.sections {
             let _ = write!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::dictionary::{ABSENT, Column, Interner};
 use crate::value::{Tag, Value};
 
-/// A column with fewer rows does not remember what it met lately: most of a small project have few.
+/// Before this row of a block no column remembers what it met lately: small projects have few rows.
 const RECENT_FROM: usize = 32;
 
 #[derive(Debug, Default)]
@@ -161,10 +161,6 @@ mod tests {
             })
     }
 
-    fn value(tag: Tag, text: &str) -> Value<'_> {
-        Value::new(tag, text)
-    }
-
     proptest! {
         /// Some rows have no value, and some are set once more.
         #[test]
@@ -182,8 +178,8 @@ mod tests {
             for (tag, text, skipped) in &set {
                 row += skipped;
                 rows.resize(row, None);
-                rows.push(Some(value(*tag, text)));
-                open.set(row, value(*tag, text));
+                rows.push(Some(Value::new(*tag, text)));
+                open.set(row, Value::new(*tag, text));
             }
             let column = open.column(rows.len() + 1);
             for (row, value) in rows.iter().enumerate() {
@@ -192,7 +188,7 @@ mod tests {
             }
             prop_assert_eq!(column.value(rows.len()), None);
             let distinct: std::collections::HashSet<_> =
-                set.iter().map(|(tag, text, _)| value(*tag, text)).collect();
+                set.iter().map(|(tag, text, _)| Value::new(*tag, text)).collect();
             prop_assert_eq!(column.dictionary.len(), distinct.len(), "equal values have one code");
         }
     }
