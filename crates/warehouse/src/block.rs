@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 
@@ -143,8 +143,9 @@ impl Builder {
 
     /// Returns by how much memory grew.
     fn push_properties(&mut self, at: usize, row: &NewRow<'_>) -> usize {
-        let mut nulls: Vec<String> = Vec::new();
-        let mut rest: Vec<(String, String)> = Vec::new();
+        // By name: somebody may send very many.
+        let mut nulls: HashSet<String> = HashSet::new();
+        let mut rest: HashMap<String, String> = HashMap::new();
         let (mut grown, mut member) = (0, 0);
         row.properties.each(&mut |Property { name, json, plain }| {
             let here = member;
@@ -158,26 +159,29 @@ impl Builder {
                 grown += self.properties[index].1.set(at, value);
                 return;
             }
-            nulls.retain(|null| *null != name);
+            nulls.remove(name);
             json::with_value(json, |value| {
                 let index = self.property(name, here, value == Value::Null);
                 match index {
                     Some(index) => self.properties[index].1.clear(at),
-                    None => rest.retain(|(other, _)| *other != name),
+                    None => drop(rest.remove(name)),
                 }
                 match (index, value) {
-                    (_, Value::Null) => nulls.push(name.to_owned()),
+                    (_, Value::Null) => drop(nulls.insert(name.to_owned())),
                     (Some(index), value) => grown += self.properties[index].1.set(at, value),
-                    (None, value) => rest.push((name.to_owned(), value.to_json())),
+                    (None, value) => drop(rest.insert(name.to_owned(), value.to_json())),
                 }
             });
         });
         if !nulls.is_empty() {
+            let mut nulls: Vec<String> = nulls.into_iter().collect();
             nulls.sort_unstable();
             grown += self.nulls.set(at, Value::Json(&json::names_to_json(&nulls)));
         }
         if !rest.is_empty() {
-            grown += self.rest.set(at, Value::Json(&rest_json(&mut rest)));
+            grown += self
+                .rest
+                .set(at, Value::Json(&rest_json(&mut rest.into_iter().collect::<Vec<_>>())));
         }
         grown
     }

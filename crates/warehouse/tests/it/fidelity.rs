@@ -109,6 +109,19 @@ fn a_name_that_stands_twice_means_its_last_value() {
 }
 
 #[test]
+fn so_many_names_as_an_event_can_have_come_back() {
+    let store = Store::new();
+    for value in ["null", "1"] {
+        let all: Vec<String> = (0..50_000).map(|at| format!(r#""p{at}":{value}"#)).collect();
+        // The last of a name counts, also of those without a column.
+        let sent = format!(r#"{{"p49999":2,{},"p49998":3}}"#, all.join(","));
+        store.append(&mut [EventRow { properties: sent.clone(), ..row(value.len() as u128) }]);
+        let stored = store.all().into_iter().find(|row| row.uuid.as_u128() == value.len() as u128);
+        assert!(members(&stored.unwrap().properties) == members(&sent), "{value}");
+    }
+}
+
+#[test]
 fn six_hundred_properties_and_rare_ones_share_a_column_and_come_back() {
     let store = Store::with(warehouse::Settings {
         memory_rows_max: 10_000,
