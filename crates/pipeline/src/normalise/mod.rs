@@ -13,6 +13,7 @@ mod tests;
 mod time;
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -333,17 +334,19 @@ fn merge(event: &AcceptedEvent<'_>, properties: &Properties<'_>) -> Option<Merge
 
 /// Group types and keys as text; a type that is too long cannot be resolved.
 fn groups(properties: &Properties<'_>) -> Vec<(String, GroupKey)> {
-    let mut groups: Vec<(String, GroupKey)> = Vec::new();
     let sent = properties.json(name!("$groups")).map(Members::new);
-    for (kind, json) in sent.into_iter().flatten().flatten().flatten() {
-        // Of a type that stands twice the last key counts.
-        groups.retain(|(known, _)| *known != kind);
-        if let Some(key) = GroupKey::read(json)
+    let sent: Vec<_> = sent.into_iter().flatten().flatten().flatten().collect();
+    let (mut groups, mut seen) = (Vec::new(), HashSet::new());
+    // Of a type that stands twice the last key counts.
+    for (kind, json) in sent.into_iter().rev() {
+        if seen.insert(kind.clone())
+            && let Some(key) = GroupKey::read(json)
             && kind.chars().count() <= GROUP_KEY_CHARS_MAX
         {
             groups.push((kind.into_owned(), key));
         }
     }
+    groups.reverse();
     groups
 }
 
