@@ -218,6 +218,8 @@ async function visit(options) {
         posthog.capture("bought", { amount: 9.5 });
         return { id: posthog.get_distinct_id(), seen: posthog.get_property("seen") };
     });
+    // Clicks are reported once the server has said that they may be.
+    await visitor.quiet();
     await visitor.tab.getByRole("button", { name: "Buy now" }).click();
     await arrived("$autocapture");
     await visitor.open("/thanks");
