@@ -1,7 +1,7 @@
 //! Many rows in few statements.
 
 use crate::Result;
-use crate::db::{Db, Row, Side, Tx, Value};
+use crate::db::{Db, Row, Tx, Value};
 use crate::dialect::placeholders;
 
 /// Rows of one statement, largest first. A few fixed sizes, so that engines prepare a handful of
@@ -29,9 +29,17 @@ impl Rows {
 }
 
 impl Tx {
-    /// Runs `{head} VALUES (…), (…) {tail}` until all rows are written. Head and tail have no values.
+    /// Runs `{head} VALUES (…), (…) {tail}` until all rows are written. Head and tail have no values,
+    /// and no row depends on another.
     pub(crate) async fn write(&mut self, head: &str, rows: Rows, tail: &str) -> Result<()> {
         let Rows { width, values } = rows;
+        if values.is_empty() {
+            return Ok(());
+        }
+        let row = self.dialect().marks(1, width);
+        if let Some(here) = self.here().await? {
+            return here.run(&format!("{head} VALUES {row} {tail}"), values.chunks(width));
+        }
         let mut left = values.len() / width;
         let mut values = values.into_iter();
         for size in ROWS_PER_STATEMENT {
@@ -99,19 +107,9 @@ impl Db {
         fixed: Vec<Value>,
         wanted: &[Value],
     ) -> Result<Vec<Row>> {
-        self.all_in_of(Side::Readers, sql, fixed, wanted).await
-    }
-
-    pub(crate) async fn all_in_of(
-        &self,
-        side: Side,
-        sql: &str,
-        fixed: Vec<Value>,
-        wanted: &[Value],
-    ) -> Result<Vec<Row>> {
         let mut found = Vec::new();
         for (sql, values) in statements(sql, &fixed, wanted) {
-            found.extend(self.all_of(side, sql, values).await?);
+            found.extend(self.all(sql, values).await?);
         }
         Ok(found)
     }

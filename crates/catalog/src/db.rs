@@ -5,6 +5,7 @@
 //! every write runs in a [`Tx`].
 
 mod columns;
+mod here;
 
 use std::path::Path;
 use std::str::FromStr;
@@ -23,7 +24,9 @@ use tokio::sync::Mutex;
 
 use crate::changes::{Announcement, Changes};
 use crate::dialect::Dialect;
+use crate::error::Cause;
 use crate::{Error, Result};
+use here::Here;
 
 /// SQLite reads in parallel; more connections than this only cost memory on a small machine.
 const SQLITE_READERS_MAX: u32 = 4;
@@ -55,18 +58,11 @@ enum Engine {
     Postgres { pool: PgPool, options: Box<PgConnectOptions> },
 }
 
-/// Which of SQLite's connections are asked.
-#[derive(Clone, Copy)]
-pub(crate) enum Side {
-    Readers,
-    /// By who writes batch after batch: it still has the pages of the last ones, while those of
-    /// readers are void after each.
-    Writer,
-}
-
 /// A transaction that rolls back unless it is committed.
 pub struct Tx {
     inner: TxInner,
+    /// Whether many rows are written where the caller is.
+    here: bool,
     announcement: Announcement,
 }
 
@@ -85,7 +81,20 @@ pub(crate) enum Value {
 
 pub(crate) enum Row {
     Sqlite(SqliteRow),
+    Here(here::Found),
     Postgres(PgRow),
+}
+
+impl Value {
+    /// PostgreSQL cannot hold U+0000 in text; what one engine refuses both do.
+    fn check(&self) -> Result<()> {
+        match self {
+            Self::Text(Some(text)) if text.contains('\0') => {
+                Err(Error::refused(None, "Null characters are not allowed."))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 macro_rules! args {
@@ -165,7 +174,7 @@ impl Db {
     pub(crate) async fn own(&self) -> Result<()> {
         let Engine::Postgres { options, .. } = &self.engine else { return Ok(()) };
         let owned = tokio::time::timeout(ACQUIRE_WAIT, self.own_postgres(options)).await;
-        owned.unwrap_or(Err(Error::Unavailable(sqlx::Error::PoolTimedOut)))
+        owned.unwrap_or(Err(Error::Unavailable(Cause::Driver(sqlx::Error::PoolTimedOut))))
     }
 
     async fn own_postgres(&self, options: &PgConnectOptions) -> Result<()> {
@@ -201,23 +210,28 @@ impl Db {
     }
 
     pub(crate) async fn all(&self, sql: impl Into<String>, values: Vec<Value>) -> Result<Vec<Row>> {
-        self.all_of(Side::Readers, sql.into(), values).await
+        self.statements.fetch_add(1, Ordering::Relaxed);
+        match &self.engine {
+            Engine::Sqlite { readers, .. } => sqlite_rows(readers, sql.into(), values).await,
+            Engine::Postgres { pool, .. } => postgres_rows(pool, sql.into(), values).await,
+        }
     }
 
-    pub(crate) async fn all_of(
+    /// All rows of a query whose `{list}` is any of `wanted`, in no order, for who writes next. Of
+    /// SQLite the writer is asked, where the caller is: it still has the pages of the batches before,
+    /// while those of readers are void after each.
+    pub(crate) async fn all_in_here(
         &self,
-        side: Side,
-        sql: String,
-        values: Vec<Value>,
+        sql: &str,
+        fixed: Vec<Value>,
+        wanted: &[Value],
     ) -> Result<Vec<Row>> {
+        let Engine::Sqlite { writer, .. } = &self.engine else {
+            return self.all_in(sql, fixed, wanted).await;
+        };
         self.statements.fetch_add(1, Ordering::Relaxed);
-        match (&self.engine, side) {
-            (Engine::Sqlite { readers, .. }, Side::Readers) => {
-                sqlite_rows(readers, sql, values).await
-            }
-            (Engine::Sqlite { writer, .. }, Side::Writer) => sqlite_rows(writer, sql, values).await,
-            (Engine::Postgres { pool, .. }, _) => postgres_rows(pool, sql, values).await,
-        }
+        let mut writer = writer.acquire().await?;
+        Here::of(&mut writer).await?.find(&sql.replace("{list}", "(?)"), &fixed, wanted)
     }
 
     pub(crate) async fn optional(
@@ -240,7 +254,12 @@ impl Db {
             }
             Engine::Postgres { pool, .. } => TxInner::Postgres(pool.begin().await?),
         };
-        Ok(Tx { inner, announcement: Announcement::of(self.changes.clone()) })
+        Ok(Tx { inner, here: false, announcement: Announcement::of(self.changes.clone()) })
+    }
+
+    /// The same for a caller on a thread of its own: SQLite writes many rows on it.
+    pub(crate) async fn begin_here(&self) -> Result<Tx> {
+        Ok(Tx { here: true, ..self.begin().await? })
     }
 
     pub(crate) fn changes(&self) -> &Changes {
@@ -309,6 +328,14 @@ impl Tx {
         })
     }
 
+    /// SQLite's connection, if many rows are written where the caller is.
+    pub(crate) async fn here(&mut self) -> Result<Option<Here<'_>>> {
+        match &mut self.inner {
+            TxInner::Sqlite(tx) if self.here => Here::of(tx).await.map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// Runs several statements without arguments, as a migration needs.
     pub(crate) async fn script(&mut self, sql: String) -> Result<()> {
         match &mut self.inner {
@@ -369,11 +396,8 @@ where
 {
     let mut arguments = A::default();
     for value in values {
+        value.check()?;
         match value {
-            // PostgreSQL cannot hold U+0000 in text; what one engine refuses both do.
-            Value::Text(Some(text)) if text.contains('\0') => {
-                return Err(Error::refused(None, "Null characters are not allowed."));
-            }
             Value::Int(int) => arguments.add(int),
             Value::Text(text) => arguments.add(text),
             Value::Bool(bool) => arguments.add(bool),

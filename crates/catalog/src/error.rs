@@ -1,5 +1,6 @@
 //! What can go wrong, by what the caller can do about it.
 
+use rusqlite::ffi;
 use sqlx::error::DatabaseError;
 use sqlx::sqlite::SqliteError;
 
@@ -26,7 +27,7 @@ pub enum Error {
     Forbidden(&'static str),
     /// The database cannot be reached now; trying again may help.
     #[error("the catalog is unavailable")]
-    Unavailable(#[source] sqlx::Error),
+    Unavailable(#[source] Cause),
     /// A batch of the journal that does not continue where the catalog stands.
     #[error("the catalog has applied another part of the journal")]
     OutOfStep,
@@ -49,7 +50,16 @@ pub enum Error {
     #[error("{what} is not readable: {why}")]
     Corrupt { what: &'static str, why: String },
     #[error("the catalog failed")]
-    Backend(#[source] sqlx::Error),
+    Backend(#[source] Cause),
+}
+
+/// What failed below.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum Cause {
+    Driver(sqlx::Error),
+    /// Asked without the driver.
+    Sqlite(rusqlite::Error),
 }
 
 pub type Result<T> = std::result::Result<T, Error>;
@@ -64,16 +74,35 @@ impl From<sqlx::Error> for Error {
             | sqlx::Error::Io(_)
             // A connection that is cut while it is being made ends in one of these two.
             | sqlx::Error::Protocol(_)
-            | sqlx::Error::Tls(_) => Self::Unavailable(error),
+            | sqlx::Error::Tls(_) => Self::Unavailable(Cause::Driver(error)),
             sqlx::Error::Database(ref cause) if cause.is_unique_violation() => {
                 Self::Duplicate { rule: cause.constraint().unwrap_or(cause.message()).to_owned() }
             }
             sqlx::Error::Database(ref cause) if code(&**cause).is_passing() => {
-                Self::Unavailable(error)
+                Self::Unavailable(Cause::Driver(error))
             }
-            other => Self::Backend(other),
+            other => Self::Backend(Cause::Driver(other)),
         }
     }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        match &error {
+            rusqlite::Error::SqliteFailure(cause, message) if is_duplicate(cause) => {
+                Self::Duplicate { rule: message.clone().unwrap_or_else(|| cause.to_string()) }
+            }
+            rusqlite::Error::SqliteFailure(cause, _) if Code::of(cause).is_passing() => {
+                Self::Unavailable(Cause::Sqlite(error))
+            }
+            _ => Self::Backend(Cause::Sqlite(error)),
+        }
+    }
+}
+
+fn is_duplicate(cause: &ffi::Error) -> bool {
+    [ffi::SQLITE_CONSTRAINT_UNIQUE, ffi::SQLITE_CONSTRAINT_PRIMARYKEY]
+        .contains(&cause.extended_code)
 }
 
 /// How an engine names what went wrong.
@@ -84,15 +113,22 @@ enum Code {
     Postgres(String),
 }
 
+/// The bits of an extended result code that are the primary one.
+const PRIMARY: i32 = 0xff;
+
 fn code(cause: &dyn DatabaseError) -> Code {
     let code = cause.code().unwrap_or_default();
     match (cause.try_downcast_ref::<SqliteError>(), code.parse::<i32>()) {
-        (Some(_), Ok(extended)) => Code::Sqlite(extended & 0xff),
+        (Some(_), Ok(extended)) => Code::Sqlite(extended & PRIMARY),
         _ => Code::Postgres(code.into_owned()),
     }
 }
 
 impl Code {
+    fn of(cause: &ffi::Error) -> Self {
+        Self::Sqlite(cause.extended_code & PRIMARY)
+    }
+
     /// Whether it may work later, when something outside has changed.
     fn is_passing(&self) -> bool {
         match self {
@@ -120,6 +156,28 @@ impl Code {
     }
 }
 
+impl Cause {
+    fn blames_values(&self) -> bool {
+        match self {
+            Self::Driver(sqlx::Error::Database(cause)) => code(&**cause).blames_values(),
+            Self::Driver(cause) => matches!(
+                cause,
+                sqlx::Error::Encode(_) | sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }
+            ),
+            Self::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) => {
+                Code::of(cause).blames_values()
+            }
+            Self::Sqlite(cause) => matches!(
+                cause,
+                rusqlite::Error::FromSqlConversionFailure(..)
+                    | rusqlite::Error::InvalidColumnType(..)
+                    | rusqlite::Error::ToSqlConversionFailure(_)
+                    | rusqlite::Error::Utf8Error(..)
+            ),
+        }
+    }
+}
+
 impl Error {
     /// Whether the values that were read or written are to blame: others would have worked. Any
     /// other failure says something about the catalog, and may be gone when it is asked again.
@@ -133,11 +191,7 @@ impl Error {
             | Self::Taken { .. }
             | Self::Forbidden(_)
             | Self::Corrupt { .. } => true,
-            Self::Backend(sqlx::Error::Database(cause)) => code(&**cause).blames_values(),
-            Self::Backend(cause) => matches!(
-                cause,
-                sqlx::Error::Encode(_) | sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }
-            ),
+            Self::Backend(cause) => cause.blames_values(),
             Self::Unavailable(_)
             | Self::OutOfStep
             | Self::Owned

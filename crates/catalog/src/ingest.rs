@@ -96,10 +96,10 @@ impl Catalog {
         rules.collect()
     }
 
-    /// Writes a batch, or nothing of it.
+    /// Writes a batch, or nothing of it. Who asks waits for files where it is.
     pub async fn ingest(&self, batch: &IngestBatch) -> Result<()> {
         let now = self.clock.now();
-        let mut tx = self.db.begin().await?;
+        let mut tx = self.db.begin_here().await?;
         move_offset(&mut tx, batch, now).await?;
         for changes in &batch.projects {
             identity::write(&mut tx, changes.project, &changes.identity).await?;

@@ -86,7 +86,7 @@ pub use dashboards::{DashboardFilter, DashboardView};
 pub use db::{Db, Tx};
 pub use dead_letters::{DeadLetter, NewDeadLetter};
 pub use edit::Among;
-pub use error::{Error, Result};
+pub use error::{Cause, Error, Result};
 pub use event_definitions::{
     EventDefinitionChange, EventDefinitionFilter, EventDefinitionOrder, Origin, Sense,
 };

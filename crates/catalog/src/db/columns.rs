@@ -45,6 +45,7 @@ macro_rules! stored_as {
                 Ok(match row {
                     Row::Sqlite(row) => row.try_get(name)?,
                     Row::Postgres(row) => row.try_get(name)?,
+                    Row::Here(row) => row.get(name)?,
                 })
             }
         }

@@ -8,7 +8,7 @@ use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo};
 
 use super::keys;
 use crate::bulk::Rows;
-use crate::db::{Row, Side, Tx, Value, args};
+use crate::db::{Row, Tx, Value, args};
 use crate::flags::hash_keys;
 use crate::{Catalog, Error, Result, cohort_members};
 
@@ -132,7 +132,7 @@ impl Catalog {
         texts: &[&str],
     ) -> Result<(Vec<DistinctId>, Vec<Person<Object>>)> {
         let (sql, fixed) = (identities_sql(), args![project]);
-        let rows = self.db.all_in_of(Side::Writer, &sql, fixed, &keys(texts)).await?;
+        let rows = self.db.all_in_here(&sql, fixed, &keys(texts)).await?;
         read_identities(&rows, read_object)
     }
 }

@@ -1,5 +1,7 @@
 //! What a failure is to be blamed on.
 
+use std::mem::discriminant;
+
 use catalog::{Error, IngestBatch, NewDeadLetter};
 
 use crate::store::Place;
@@ -8,6 +10,7 @@ use crate::store::Place;
 const SQLITE: &[(&[&str], bool)] = &[
     (&["CREATE TABLE t (x INTEGER NOT NULL) STRICT", "INSERT INTO t VALUES ('text')"], true),
     (&["CREATE TABLE u (x INTEGER NOT NULL)", "INSERT INTO u VALUES (NULL)"], true),
+    (&["CREATE TABLE k (x INTEGER UNIQUE)", "INSERT INTO k VALUES (1), (1)"], true),
     (&["CREATE TABLE v (x TEXT)", "INSERT INTO v VALUES (zeroblob(2000000000))"], true),
     (&["INSERT INTO nowhere VALUES (1)"], false),
     (&["PRAGMA query_only = 1", "CREATE TABLE w (x TEXT)"], false),
@@ -37,7 +40,20 @@ pub async fn only_refused_values_are_blamed_on_them(place: Place) {
     for (statements, blamed) in if place.is_postgres() { POSTGRES } else { SQLITE } {
         let error = Error::from(place.failure(statements).await);
         assert_eq!(error.blames_values(), *blamed, "{statements:?}: {error:?}");
+        if !place.is_postgres() {
+            let direct = Error::from(direct_failure(statements));
+            assert_eq!(direct.blames_values(), *blamed, "{statements:?}: {direct:?}");
+            assert_eq!(discriminant(&direct), discriminant(&error), "{direct:?}: {error:?}");
+        }
     }
+}
+
+/// What the last statement fails with when SQLite is asked without the driver.
+fn direct_failure(statements: &[&str]) -> rusqlite::Error {
+    let connection = rusqlite::Connection::open_in_memory().unwrap();
+    let [before @ .., last] = statements else { panic!("no statements") };
+    before.iter().for_each(|sql| connection.execute_batch(sql).unwrap());
+    connection.execute_batch(last).unwrap_err()
 }
 
 pub async fn what_may_pass_is_no_failure_for_good(place: Place) {
