@@ -206,8 +206,9 @@ impl<T: Copy> Entries<T> {
         self.turn_to(&column.dictionary);
         let mut made = Vec::new();
         let known = |code: u32| self.known[code as usize].is_some();
-        column.dictionary.for_each_met(&column.codes, known, |code, value| {
-            made.push((code, make(value)));
+        let dictionary = &*column.dictionary;
+        dictionary.for_each_met(&column.codes, known, |code| {
+            made.push((code, make(dictionary.get(code))));
         });
         made.into_iter().for_each(|(code, made)| self.known[code as usize] = Some(made));
         self.rows(column, absent)
@@ -234,7 +235,8 @@ impl Entries<u32> {
         self.turn_to(&column.dictionary);
         let (mut met, mut without) = (Vec::new(), Vec::new());
         let known = |code: u32| self.known[code as usize].is_some();
-        column.dictionary.for_each_met(&column.codes, known, |code, value| match text(value) {
+        let dictionary = &*column.dictionary;
+        dictionary.for_each_met(&column.codes, known, |code| match text(dictionary.get(code)) {
             Some(text) => met.push((code, text)),
             None => without.push(code),
         });

@@ -62,17 +62,26 @@ impl Dictionary {
         (text, move |at| ends[at] as usize - start)
     }
 
+    /// Of some entries, whether they are texts, and not empty.
+    pub(crate) fn are_texts(&self, entries: Range<usize>) -> impl Iterator<Item = bool> {
+        let mut start = if entries.start == 0 { 0 } else { self.ends[entries.start - 1] };
+        self.tags[entries.clone()].iter().zip(&self.ends[entries]).map(move |(tag, end)| {
+            let begin = std::mem::replace(&mut start, *end);
+            *tag == Tag::Text && begin < *end
+        })
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = Value<'_>> {
         (0..self.len() as u32).map(|code| self.get(code))
     }
 
     /// Shows the entries that `codes` name and that are not known yet, each once and in the order
     /// they are stored: to look at them in the order of rows would be to wait for memory each time.
-    pub fn for_each_met<'d>(
-        &'d self,
+    pub fn for_each_met(
+        &self,
         codes: &[u32],
         is_known: impl Fn(u32) -> bool,
-        mut each: impl FnMut(u32, Value<'d>),
+        mut each: impl FnMut(u32),
     ) {
         let mut met = vec![0u64; self.len().div_ceil(64)];
         for code in codes.iter().copied().filter(|code| *code != ABSENT && !is_known(*code)) {
@@ -83,7 +92,7 @@ impl Dictionary {
             while word != 0 {
                 let code = at as u32 * 64 + word.trailing_zeros();
                 word &= word - 1;
-                each(code, self.get(code));
+                each(code);
             }
         }
     }

@@ -8,7 +8,6 @@ use memchr::memmem::Finder;
 
 use crate::dictionary::{ABSENT, Column, Dictionary};
 use crate::filter::Test;
-use crate::value::Value;
 
 /// Dictionaries whose entries are remembered: parts of one row group follow each other, so threads
 /// are mostly in the same or in two neighbouring ones.
@@ -61,7 +60,7 @@ impl Tested {
         let many = column.codes.len() * SEARCHED_OF >= dictionary.len();
         let search = self.search.as_ref().filter(|_| many);
         let (mut searched, mut lowered) = (0, Vec::new());
-        dictionary.for_each_met(&column.codes, is_known, |code, value| {
+        dictionary.for_each_met(&column.codes, is_known, |code| {
             let at = code as usize;
             if at >= searched
                 && let Some(search) = search
@@ -72,7 +71,7 @@ impl Tested {
             }
             // Another thread may have come before.
             if !is_known(code) {
-                let said = if (self.test)(Some(value)) { PASSES } else { FAILS };
+                let said = if (self.test)(Some(dictionary.get(code))) { PASSES } else { FAILS };
                 known[code as usize].store(said, Ordering::Relaxed);
             }
         });
@@ -127,10 +126,11 @@ impl Search {
                 from = if within { ends(entry) } else { place + 1 };
             }
         }
-        for (found, entry) in found.into_iter().zip(entries) {
-            if matches!(dictionary.get(entry as u32), Value::Text(text) if !text.is_empty()) {
+        let searched = known[entries.clone()].iter().zip(found);
+        for ((known, found), is_text) in searched.zip(dictionary.are_texts(entries)) {
+            if is_text {
                 let said = if found == self.found_passes { PASSES } else { FAILS };
-                known[entry].store(said, Ordering::Relaxed);
+                known.store(said, Ordering::Relaxed);
             }
         }
     }
@@ -143,6 +143,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::value::Value;
 
     fn dictionary(texts: &[&str]) -> Arc<Dictionary> {
         let mut dictionary = Dictionary::default();
