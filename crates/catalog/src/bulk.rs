@@ -55,6 +55,34 @@ impl Tx {
     }
 }
 
+impl Tx {
+    /// Gives `columns` of the rows that have these `keys` other values. A row has first its keys and
+    /// then its values.
+    pub(crate) async fn update(
+        &mut self,
+        table: &str,
+        keys: &[&str],
+        columns: &[&str],
+        rows: Rows,
+    ) -> Result<()> {
+        let each = |names: &[&str], separator: &str, one: &dyn Fn(usize, &str) -> String| {
+            let all: Vec<String> = names.iter().enumerate().map(|(at, own)| one(at, own)).collect();
+            all.join(separator)
+        };
+        if let Some(here) = self.here().await? {
+            let set = each(columns, ", ", &|at, own| format!("{own} = ?{}", keys.len() + at + 1));
+            let are = each(keys, " AND ", &|at, own| format!("{own} = ?{}", at + 1));
+            let sql = format!("UPDATE {table} SET {set} WHERE {are}");
+            return here.run(&sql, rows.values.chunks(rows.width));
+        }
+        let set = each(columns, ", ", &|_, own| format!("{own} = new.{own}"));
+        let are = each(keys, " AND ", &|_, own| format!("{table}.{own} = new.{own}"));
+        let head = format!("WITH new ({}, {}) AS (", keys.join(", "), columns.join(", "));
+        let tail = format!(") UPDATE {table} SET {set} FROM new WHERE {are}");
+        self.write(&head, rows, &tail).await
+    }
+}
+
 /// `sql` with `{list}` in place of an IN list, and its values, for every piece of `wanted` that fits
 /// into one. The list comes behind `fixed`.
 fn statements(

@@ -122,6 +122,9 @@ impl Db {
         let writer = SqlitePoolOptions::new()
             .max_connections(1)
             .acquire_timeout(SQLITE_BUSY_WAIT)
+            // Another one would begin without the pages of the batches before.
+            .max_lifetime(None)
+            .idle_timeout(None)
             // A full or failing disk ends a transaction behind the driver's back, which then takes
             // the connection to be in it for ever.
             .before_acquire(|writer, _| Box::pin(async move { Ok(!writer.is_in_transaction()) }))
@@ -217,7 +220,8 @@ impl Db {
         }
     }
 
-    /// All rows of a query whose `{list}` is any of `wanted`, in no order, for who writes next. Of
+    /// All rows of a query whose `{list}`, behind all other values, is any of `wanted`, each of which
+    /// is there once. They come in no order, for who writes next. Of
     /// SQLite the writer is asked, where the caller is: it still has the pages of the batches before,
     /// while those of readers are void after each.
     pub(crate) async fn all_in_here(

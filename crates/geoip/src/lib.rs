@@ -24,7 +24,9 @@ include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 /// A database of cities has some 70 MB.
 const FILE_BYTES_MAX: u64 = 1 << 30;
 /// Addresses whose place is remembered: those who are here send more events in a moment.
-const REMEMBERED_MAX: usize = 4_096;
+const REMEMBERED_MAX: usize = 16_384;
+/// Places that are remembered: many addresses share one.
+const PLACES_MAX: usize = 4_096;
 
 /// Cheap to clone; shared by capture's pipeline and flag evaluation.
 #[derive(Clone, Default)]
@@ -34,16 +36,36 @@ pub struct GeoIp(Arc<Shared>);
 struct Database {
     reader: Reader<Cow<'static, [u8]>>,
     found: Cache<IpAddr, Option<Arc<Place>>>,
+    /// By where their records stand.
+    places: Cache<usize, Option<Arc<Place>>>,
 }
 
 impl Database {
     fn new(bytes: Cow<'static, [u8]>) -> Result<Self, maxminddb::MaxMindDbError> {
-        Ok(Self { reader: Reader::from_source(bytes)?, found: Cache::new(REMEMBERED_MAX) })
+        let reader = Reader::from_source(bytes)?;
+        let (found, places) = (Cache::new(REMEMBERED_MAX), Cache::new(PLACES_MAX));
+        Ok(Self { reader, found, places })
     }
 
-    fn look_up(&self, ip: IpAddr) -> Option<Place> {
-        let record: Record = self.reader.lookup(ip).ok()?.decode().ok()??;
-        record.place()
+    fn look_up(&self, ip: IpAddr) -> Option<Arc<Place>> {
+        if let Some(known) = self.found.get(&ip) {
+            return known;
+        }
+        let place = self.read(ip);
+        self.found.insert(ip, place.clone());
+        place
+    }
+
+    fn read(&self, ip: IpAddr) -> Option<Arc<Place>> {
+        let found = self.reader.lookup(ip).ok()?;
+        let at = found.offset()?;
+        if let Some(known) = self.places.get(&at) {
+            return known;
+        }
+        let record: Option<Record> = found.decode().ok()?;
+        let place = record.and_then(Record::place).map(Arc::new);
+        self.places.insert(at, place.clone());
+        place
     }
 }
 
@@ -107,6 +129,7 @@ pub struct Place {
     /// In the order of [`NAMES`].
     properties: Vec<Property>,
     known: u32,
+    plain: bool,
     bytes: usize,
     fingerprint: u64,
 }
@@ -146,6 +169,11 @@ impl Place {
     /// Which of the standard names have a value, a bit for each in their order.
     pub fn known(&self) -> u32 {
         self.known
+    }
+
+    /// Whether nothing is escaped in any value.
+    pub fn is_plain(&self) -> bool {
+        self.plain
     }
 
     /// What they take in an object, with their names.
@@ -211,13 +239,7 @@ impl GeoIp {
             return None;
         }
         let database = self.0.database.read().unwrap_or_else(PoisonError::into_inner);
-        let database = database.as_ref()?;
-        if let Some(known) = database.found.get(&ip) {
-            return known;
-        }
-        let place = database.look_up(ip).map(Arc::new);
-        database.found.insert(ip, place.clone());
-        place
+        database.as_ref()?.look_up(ip)
     }
 }
 
@@ -351,7 +373,8 @@ impl Record {
         let known = properties.iter().map(|own| u32::from(own.json.is_some()));
         let known = known.rev().fold(0, |bits, bit| bits << 1 | bit);
         let said = properties.iter().filter_map(|own| Some((own.name, own.json.as_ref()?)));
+        let plain = said.clone().all(|(_, json)| !json.contains('\\'));
         let bytes = said.map(|(name, json)| name.len() + json.len() + 4).sum();
-        Some(Place { properties, known, bytes, fingerprint: hasher.finish() })
+        Some(Place { properties, known, plain, bytes, fingerprint: hasher.finish() })
     }
 }

@@ -215,20 +215,27 @@ pub fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
     }
 }
 
-/// Where a string without escapes or a whole number ends that starts at `start`, as most values do;
-/// anything else is not looked at.
+/// Where a string without escapes or a number without exponent ends that starts at `start`, as most
+/// values do; anything else is not looked at.
+#[inline]
 fn simple_end(bytes: &[u8], start: usize) -> usize {
+    let digits_end = |mut at: usize| {
+        while bytes.get(at).is_some_and(u8::is_ascii_digit) {
+            at += 1;
+        }
+        at
+    };
     match bytes.get(start) {
         Some(b'"') => {
             let end = plain_end(bytes, start + 1);
             end + usize::from(bytes.get(end) == Some(&b'"'))
         }
-        Some(b'1'..=b'9') => {
-            let mut end = start + 1;
-            while bytes.get(end).is_some_and(u8::is_ascii_digit) {
-                end += 1;
+        Some(first @ b'0'..=b'9') => {
+            let whole = if *first == b'0' { start + 1 } else { digits_end(start + 1) };
+            match bytes.get(whole..) {
+                Some([b'.', b'0'..=b'9', ..]) => digits_end(whole + 2),
+                _ => whole,
             }
-            end
         }
         _ => start,
     }

@@ -67,6 +67,8 @@ pub struct IdentityChanges {
     /// Those of `persons` that were there before and got another uuid or age: few, and what is found
     /// by these must be found anew.
     pub renewed: Vec<PersonNo>,
+    /// Those of `persons` with a smaller number were there before; zero if that is not known.
+    pub first_new_person: u32,
     pub next_distinct: u32,
     pub next_person: u32,
 }

@@ -51,6 +51,8 @@ pub struct Ledger {
     renewed: Vec<PersonNo>,
     next_distinct: u32,
     next_person: u32,
+    /// The next one when changes were asked last.
+    first_new_person: u32,
     /// What the properties of its persons take, at most.
     bytes: usize,
     hasher: RandomState,
@@ -91,6 +93,7 @@ impl Ledger {
             renewed: Vec::new(),
             next_distinct,
             next_person,
+            first_new_person: next_person,
             bytes: 0,
             hasher: RandomState::new(),
             places: Places::default(),
@@ -147,6 +150,7 @@ impl Ledger {
             moves: std::mem::take(&mut self.moves),
             deleted: std::mem::take(&mut self.deleted),
             renewed: std::mem::take(&mut self.renewed),
+            first_new_person: std::mem::replace(&mut self.first_new_person, self.next_person),
             next_distinct: self.next_distinct,
             next_person: self.next_person,
         };

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::Duration;
 
+use ahash::RandomState;
 use catalog::{Catalog, EventDeletion, IngestBatch, IngestRules};
 use geoip::GeoIp;
 use journal::{JournalId, Position, Records};
@@ -21,7 +22,7 @@ use crate::commit::{Decided, Failure, Ledgers, by_project, decide, ids_named};
 use crate::definitions::Definitions;
 use crate::groups::GroupLedger;
 use crate::normalise::{Layout, Rules};
-use crate::prepare::{Item, Meaning};
+use crate::prepare::{Item, Meaning, RulesOf};
 use crate::rows::{Placed, group_columns};
 use crate::{Counters, Error, Result, edit};
 
@@ -50,7 +51,7 @@ pub struct Pipeline {
     /// Where the catalog stands; asked again after a failure.
     stand: Option<u64>,
     /// None of a project that is not there.
-    rules: HashMap<ProjectId, Option<(Rules, bool)>>,
+    rules: HashMap<ProjectId, Option<(Rules, bool)>, RandomState>,
     rules_version: u64,
     ledgers: Ledgers,
     definitions: Definitions,
@@ -83,7 +84,7 @@ impl Pipeline {
             journal,
             geoip,
             stand: Some(stand),
-            rules: HashMap::new(),
+            rules: HashMap::default(),
             rules_version: 0,
             ledgers: Ledgers::new(),
             definitions: Definitions::default(),
@@ -134,7 +135,7 @@ impl Pipeline {
             }
         };
         self.refresh(records).await?;
-        let rules: HashMap<ProjectId, Option<Rules>> = self
+        let rules: RulesOf = self
             .rules
             .iter()
             .map(|(project, known)| (*project, known.as_ref().map(|(rules, _)| rules.clone())))

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use ahash::RandomState;
 use catalog::NewDeadLetter;
 use geoip::GeoIp;
 use journal::Record;
@@ -12,6 +13,9 @@ use model::{ProjectId, Timestamp, Warning, WarningDetails};
 use uuid::Uuid;
 
 use crate::normalise::{Finding, Layout, Normalised, Outcome, Rules, normalise};
+
+/// The rules of the projects of a batch; none of one that is not there.
+pub(crate) type RulesOf = HashMap<ProjectId, Option<Rules>, RandomState>;
 
 /// A record and what it means.
 pub(crate) struct Item<'a> {
@@ -32,12 +36,7 @@ pub(crate) enum Meaning<'a> {
 }
 
 impl<'a> Item<'a> {
-    pub fn read(
-        record: Record<'a>,
-        rules: &HashMap<ProjectId, Option<Rules>>,
-        geoip: &GeoIp,
-        layout: &mut Layout,
-    ) -> Self {
+    pub fn read(record: Record<'a>, rules: &RulesOf, geoip: &GeoIp, layout: &mut Layout) -> Self {
         // A record that makes the code panic must not stop the ones behind it.
         let meaning = catch_unwind(AssertUnwindSafe(|| read(record.bytes, rules, geoip, layout)));
         let meaning = meaning.unwrap_or_else(|_| dead("read", "reading it panicked"));
@@ -75,12 +74,7 @@ fn dead<'a>(step: &'static str, reason: impl ToString) -> Meaning<'a> {
     Meaning::Dead { step, reason: reason.to_string() }
 }
 
-fn read<'a>(
-    record: &'a [u8],
-    rules: &HashMap<ProjectId, Option<Rules>>,
-    geoip: &GeoIp,
-    layout: &mut Layout,
-) -> Meaning<'a> {
+fn read<'a>(record: &'a [u8], rules: &RulesOf, geoip: &GeoIp, layout: &mut Layout) -> Meaning<'a> {
     let rules = match project_of(record).map(|project| rules.get(&project)) {
         Some(Some(Some(rules))) => rules,
         Some(_) => return dead("read", "its project is not there"),

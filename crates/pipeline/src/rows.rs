@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use model::person::DistinctNo;
 use warehouse::{GROUP_TYPES, NewRow, Property, PropertySource};
 
-use crate::normalise::{GroupKey, Normalised, PersonStep, group_names};
+use crate::normalise::{ANY_GROUP, GroupKey, Normalised, PersonStep, group_names};
 
 /// The event's groups by the index of their types; those of unknown types are left out.
 pub(crate) fn group_columns<'e>(
@@ -29,7 +29,8 @@ impl Placed<'_, '_> {
     pub fn row(&self) -> NewRow<'_> {
         let Self { position, event, distinct_no, ref groups } = *self;
         let mut columns: [Option<Cow<'_, str>>; GROUP_TYPES] = Default::default();
-        if event.person != PersonStep::Personless {
+        let is_sent = event.properties.present() & ANY_GROUP != 0;
+        if is_sent && event.person != PersonStep::Personless {
             for (column, name) in columns.iter_mut().zip(group_names()) {
                 *column = event.properties.text(name);
             }

@@ -18,10 +18,17 @@ pub const BEHIND_NICENESS: i32 = 15;
 /// Of threads that tidy: a hundredth of what applying costs, so a tenth is plenty.
 pub const UPKEEP_NICENESS: i32 = 19;
 
-/// How long they go on once they have a processor. Linux, since 6.12, lets whoever takes shorter
-/// turns, as requests do, interrupt them at once; otherwise a request may wait for a millisecond.
+/// How long they go on once they have a processor, the longer the further back they stand. Linux,
+/// since 6.12, lets whoever takes shorter turns interrupt them at once, and requests take the
+/// shortest; otherwise a request may wait for a millisecond, and a question for a merge's whole turn.
 #[cfg(target_os = "linux")]
-const TURN_NANOS: u64 = 100_000_000;
+const fn turn_nanos(niceness: i32) -> u64 {
+    match niceness {
+        ..=QUESTIONS_NICENESS => 20_000_000,
+        ..=BEHIND_NICENESS => 50_000_000,
+        _ => 100_000_000,
+    }
+}
 
 /// On Linux this is a property of the thread, and of those that it starts. One that stands further
 /// back stays there. A system that does not allow it only shares its processors more evenly.
@@ -43,7 +50,7 @@ fn take_long_turns(niceness: i32) {
         sched_flags: 0,
         sched_nice: niceness,
         sched_priority: 0,
-        sched_runtime: TURN_NANOS,
+        sched_runtime: turn_nanos(niceness),
         sched_deadline: 0,
         sched_period: 0,
     };
@@ -150,18 +157,27 @@ mod tests {
 
     #[test]
     #[allow(unsafe_code, reason = "no library knows this call")]
-    fn who_stands_back_takes_long_turns() {
-        let (send, told) = mpsc::sync_channel(1);
-        let work = move || {
+    fn who_stands_further_back_takes_longer_turns() {
+        let kept = || {
             let mut kept: libc::sched_attr = unsafe { std::mem::zeroed() };
             let size = size_of_val(&kept);
             let done = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut kept, size, 0) };
-            send.send((done, kept.sched_nice, kept.sched_runtime)).unwrap();
+            assert_eq!(done, 0);
+            (kept.sched_nice, kept.sched_runtime)
         };
-        beside("question", 1 << 20, work).unwrap();
-        let (done, niceness, turn) = told.recv().unwrap();
-        assert_eq!((done, niceness >= QUESTIONS_NICENESS), (0, true));
-        // Nothing is told by systems that do not know turns.
-        assert!(matches!(turn, 0 | TURN_NANOS), "{turn}");
+        let (own, _) = kept();
+        let mut before = 0;
+        for niceness in [QUESTIONS_NICENESS, BEHIND_NICENESS, UPKEEP_NICENESS] {
+            let behind = std::thread::spawn(move || {
+                stand_back(niceness);
+                kept()
+            });
+            let (at, turn) = behind.join().unwrap();
+            assert_eq!(at, niceness.max(own));
+            // Nothing is told by systems that do not know turns.
+            assert!(turn == 0 || turn == turn_nanos(at), "{turn}");
+            assert!(turn_nanos(niceness) > before);
+            before = turn_nanos(niceness);
+        }
     }
 }

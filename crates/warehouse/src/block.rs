@@ -10,7 +10,7 @@ use crate::dictionary::{ABSENT, Column};
 use crate::fields::{Field, Number, PROPERTY_COLUMNS_MAX};
 use crate::json::{self, ObjectWriter};
 use crate::open::Open;
-use crate::row::{EventRow, GROUP_TYPES, NewRow, Property};
+use crate::row::{EventRow, GROUP_TYPES, Identity, NUMBERED_NAMES_MAX, NewRow, Property};
 use crate::value::Value;
 
 /// A full block is never changed again. Small enough that copying the open one for a reader costs
@@ -19,6 +19,9 @@ pub(crate) const BLOCK_ROWS_MAX: usize = 8_192;
 
 /// A block that holds this much takes no more rows, however few they are.
 pub(crate) const BLOCK_BYTES_MAX: usize = 32 << 20;
+
+/// In place of the index of a property's column.
+const NO_COLUMN: u32 = u32::MAX;
 
 /// What a row costs besides its dictionary entries and codes.
 const ROW_BYTES: usize = 16 + 3 * 8 + 4 + 1;
@@ -83,6 +86,8 @@ pub(crate) struct Builder {
     rest: Open,
     properties: Vec<(Box<str>, Open)>,
     by_name: HashMap<Box<str>, u32>,
+    /// The columns of names that have numbers.
+    by_number: [u32; NUMBERED_NAMES_MAX],
     /// The columns of the rows before by member: the next row mostly has the same in the same order.
     expected: Vec<u32>,
     bytes: usize,
@@ -101,6 +106,7 @@ impl Builder {
             rest: Open::default(),
             properties: Vec::new(),
             by_name: HashMap::new(),
+            by_number: [NO_COLUMN; NUMBERED_NAMES_MAX],
             expected: Vec::new(),
             bytes: 0,
         }
@@ -147,21 +153,23 @@ impl Builder {
         let mut nulls: HashSet<String> = HashSet::new();
         let mut rest: HashMap<String, String> = HashMap::new();
         let (mut grown, mut member) = (0, 0);
-        row.properties.each(&mut |Property { name, json, plain }| {
+        row.properties.each(&mut |own| {
             let here = member;
             member += 1;
             // Most stood here in the rows before, and are simple.
-            if plain
+            if own.plain
                 && nulls.is_empty()
-                && let Some(value @ (Value::Text(_) | Value::Number(_))) = json::read_plain(json)
-                && let Some(index) = self.expected(name, here)
+                && let Some(value @ (Value::Text(_) | Value::Number(_))) =
+                    json::read_plain(own.json)
+                && let Some(index) = self.expected(&own, here)
             {
                 grown += self.properties[index].1.set(at, value);
                 return;
             }
+            let name = own.name;
             nulls.remove(name);
-            json::with_value(json, |value| {
-                let index = self.property(name, here, value == Value::Null);
+            json::with_value(own.json, |value| {
+                let index = self.property(&own, here, value == Value::Null);
                 match index {
                     Some(index) => self.properties[index].1.clear(at),
                     None => drop(rest.remove(name)),
@@ -186,21 +194,27 @@ impl Builder {
         grown
     }
 
-    /// The column that this member had in the rows before, if it is of this property.
+    /// The column of a property by its number, or the one that this member had in the rows before if
+    /// it is of this property.
     #[inline]
-    fn expected(&self, name: &str, member: usize) -> Option<usize> {
+    fn expected(&self, own: &Property<'_>, member: usize) -> Option<usize> {
+        if let Some(number) = own.number {
+            let index = self.by_number[usize::from(number)];
+            return (index != NO_COLUMN).then_some(index as usize);
+        }
         let index = *self.expected.get(member)? as usize;
-        (*self.properties.get(index)?.0 == *name).then_some(index)
+        (*self.properties.get(index)?.0 == *own.name).then_some(index)
     }
 
     /// The column of a property. A null needs none; past the bound there are no new ones.
-    fn property(&mut self, name: &str, member: usize, null: bool) -> Option<usize> {
-        if let Some(index) = self.expected(name, member) {
+    fn property(&mut self, own: &Property<'_>, member: usize, null: bool) -> Option<usize> {
+        if let Some(index) = self.expected(own, member) {
             return Some(index);
         }
+        let name = own.name;
         let index = match self.by_name.get(name) {
             Some(&index) => index,
-            None if null || self.properties.len() >= PROPERTY_COLUMNS_MAX => u32::MAX,
+            None if null || self.properties.len() >= PROPERTY_COLUMNS_MAX => NO_COLUMN,
             None => {
                 let index = self.properties.len() as u32;
                 self.properties.push((name.into(), Open::default()));
@@ -209,11 +223,18 @@ impl Builder {
                 index
             }
         };
-        match self.expected.get_mut(member) {
-            Some(expected) => *expected = index,
-            None => self.expected.push(index),
+        let place = match own.number {
+            Some(number) => Some(&mut self.by_number[usize::from(number)]),
+            None => self.expected.get_mut(member),
+        };
+        match place {
+            Some(place) => *place = index,
+            None => {
+                self.expected.resize(member, NO_COLUMN);
+                self.expected.push(index);
+            }
         }
-        (index != u32::MAX).then_some(index as usize)
+        (index != NO_COLUMN).then_some(index as usize)
     }
 
     /// A copy for readers.
@@ -250,7 +271,30 @@ pub(crate) fn rest_json<N: AsRef<str> + Ord>(members: &mut [(N, String)]) -> Str
     writer.finish()
 }
 
+impl Plain {
+    /// Whether a row is an event, as far as these say.
+    fn is(&self, at: usize, identity: &Identity) -> bool {
+        self.uuids[at] == *identity.uuid.as_bytes() && self.distinct_nos[at] == identity.distinct_no
+    }
+}
+
 impl Block {
+    fn event(&self, at: usize) -> &str {
+        self.column(&Field::Event).and_then(|column| column.value(at)).map_or("", Value::text)
+    }
+
+    pub fn is(&self, at: usize, identity: &Identity) -> bool {
+        self.plain.is(at, identity) && *self.event(at) == *identity.event
+    }
+
+    pub fn identity(&self, at: usize) -> Identity {
+        Identity {
+            uuid: Uuid::from_bytes(self.plain.uuids[at]),
+            event: self.event(at).into(),
+            distinct_no: self.plain.distinct_nos[at],
+        }
+    }
+
     /// The row as it was appended.
     pub fn row(&self, at: usize) -> EventRow {
         let values = self
@@ -262,6 +306,11 @@ impl Block {
 }
 
 impl Builder {
+    pub fn is(&self, at: usize, identity: &Identity) -> bool {
+        let event = self.event.value(at).map_or("", Value::text);
+        self.plain.is(at, identity) && *event == *identity.event
+    }
+
     pub fn row(&self, at: usize) -> EventRow {
         let fixed = [
             (Field::Event, &self.event),
@@ -336,5 +385,84 @@ impl Members {
 
     pub fn finish(mut self) -> String {
         rest_json(&mut self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::row::PropertySource;
+
+    /// Names and values, of which some names have numbers.
+    #[derive(Debug)]
+    struct Shown(Vec<(usize, &'static str)>, bool);
+
+    const NAMES: [&str; 4] = ["$browser", "$os", "plan", "seats"];
+
+    impl PropertySource for Shown {
+        fn each(&self, show: &mut dyn FnMut(Property<'_>)) {
+            for (name, json) in &self.0 {
+                let number = (self.1 && *name < 2).then_some(*name as u8 * 127);
+                show(Property { name: NAMES[*name], json, plain: *json != r#""\n""#, number });
+            }
+        }
+
+        fn bytes_max(&self) -> usize {
+            0
+        }
+    }
+
+    fn built(rows: &[Vec<(usize, &'static str)>], numbered: bool) -> Vec<EventRow> {
+        let mut builder = Builder::new(ProjectId(1));
+        for (at, properties) in rows.iter().enumerate() {
+            let properties = Shown(properties.clone(), numbered);
+            builder.push(&NewRow {
+                project: ProjectId(1),
+                uuid: Uuid::from_u128(at as u128),
+                event: "e",
+                distinct_id: "d",
+                distinct_no: 1,
+                timestamp: Timestamp::from_micros(0),
+                created_at: Timestamp::from_micros(0),
+                elements_chain: "",
+                groups: Default::default(),
+                properties: &properties,
+                position: at as u64,
+                historical: false,
+            });
+        }
+        let block = builder.block();
+        let all: Vec<EventRow> = (0..rows.len()).map(|at| block.row(at)).collect();
+        assert_eq!(all, (0..rows.len()).map(|at| builder.row(at)).collect::<Vec<_>>());
+        all
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_of_names_change_nothing(
+            rows in prop::collection::vec(
+                prop::collection::vec(
+                    (
+                        0..NAMES.len(),
+                        prop::sample::select(vec!["1", "2.5", r#""a""#, r#""\n""#, "null", "[]"]),
+                    ),
+                    0..6,
+                ),
+                0..80,
+            )
+        ) {
+            let plain = built(&rows, false);
+            prop_assert_eq!(&plain, &built(&rows, true));
+            for (row, sent) in plain.iter().zip(&rows) {
+                let kept: serde_json::Map<String, serde_json::Value> =
+                    serde_json::from_str(&row.properties).unwrap();
+                let sent = sent.iter().map(|(name, json)| {
+                    (NAMES[*name].to_owned(), serde_json::from_str(json).unwrap())
+                });
+                prop_assert_eq!(kept, sent.collect());
+            }
+        }
     }
 }

@@ -74,6 +74,7 @@ mod merge;
 mod month;
 mod narrow;
 mod open;
+mod places;
 mod row;
 mod scan;
 mod segment;
@@ -99,7 +100,7 @@ pub use list::{Cursor, Listing, Order, Window};
 pub use manifest::Selection;
 /// A set of the numbers of distinct ids.
 pub use roaring::RoaringBitmap as Numbers;
-pub use row::{EventRow, GROUP_TYPES, NewRow, Property, PropertySource};
+pub use row::{EventRow, GROUP_TYPES, NUMBERED_NAMES_MAX, NewRow, Property, PropertySource};
 pub use scan::{Batch, Columns, Part, RowTest};
 pub use settings::{Retention, Settings};
 pub use snapshot::{Snapshot, Totals, ValueCount};

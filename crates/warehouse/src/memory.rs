@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use model::ProjectId;
 use roaring::RoaringBitmap;
 
 use crate::block::{BLOCK_ROWS_MAX, Block, Builder};
+use crate::places::Places;
 use crate::row::{EventRow, Identity, NewRow};
 use crate::slab::LiveBlock;
-
-/// What remembering a row's identity costs.
-const IDENTITY_BYTES: usize = 96;
 
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -23,8 +20,22 @@ pub(crate) struct Memory {
     open_dead: Arc<RoaringBitmap>,
     /// The open block as readers last saw it, until rows are added.
     copy: Option<Arc<Block>>,
-    /// Where the live copy of an event is: block times [`BLOCK_ROWS_MAX`] plus row.
-    rows: HashMap<Identity, u32>,
+    /// Where the live copy of an event is.
+    rows: Places,
+}
+
+/// The block and the row of a place: it is block times [`BLOCK_ROWS_MAX`] plus row.
+const fn parts(place: u32) -> (usize, usize) {
+    (place as usize / BLOCK_ROWS_MAX, place as usize % BLOCK_ROWS_MAX)
+}
+
+/// Whether an event is at a place among blocks, or else in the open one.
+fn is_at(full: &[LiveBlock], open: Option<&Builder>, place: u32, identity: &Identity) -> bool {
+    let (block, row) = parts(place);
+    match full.get(block) {
+        Some(full) => full.block.is(row, identity),
+        None => open.is_some_and(|open| open.is(row, identity)),
+    }
 }
 
 impl Memory {
@@ -37,7 +48,7 @@ impl Memory {
             open: Builder::new(project),
             open_dead: Arc::default(),
             copy: None,
-            rows: HashMap::new(),
+            rows: Places::default(),
         }
     }
 
@@ -46,13 +57,13 @@ impl Memory {
     }
 
     pub fn bytes(&self) -> usize {
-        self.full_bytes + self.open.bytes() + self.rows.len() * IDENTITY_BYTES
+        self.full_bytes + self.open.bytes() + self.rows.bytes()
     }
 
     /// The live copy of an event.
     pub fn get(&self, identity: &Identity) -> Option<EventRow> {
-        let place = *self.rows.get(identity)? as usize;
-        let (block, row) = (place / BLOCK_ROWS_MAX, place % BLOCK_ROWS_MAX);
+        let is_it = |place| is_at(&self.full, Some(&self.open), place, identity);
+        let (block, row) = parts(self.rows.find(identity, is_it)?);
         Some(match self.full.get(block) {
             Some(full) => full.block.row(row),
             None => self.open.row(row),
@@ -60,17 +71,23 @@ impl Memory {
     }
 
     pub fn forget(&mut self, identity: &Identity) {
-        if let Some(place) = self.rows.remove(identity) {
+        let (full, open) = (&self.full, &self.open);
+        if let Some(place) =
+            self.rows.take(identity, |place| is_at(full, Some(open), place, identity))
+        {
             self.bury(place);
         }
     }
 
     /// Adds a row, which becomes the live copy of its event.
-    pub fn push(&mut self, row: &NewRow<'_>, identity: Identity) {
+    pub fn push(&mut self, row: &NewRow<'_>, identity: &Identity) {
         self.open.push(row);
         self.copy = None;
-        let place = self.full.len() * BLOCK_ROWS_MAX + self.open.rows() - 1;
-        if let Some(replaced) = self.rows.insert(identity, place as u32) {
+        let place = (self.full.len() * BLOCK_ROWS_MAX + self.open.rows() - 1) as u32;
+        let (full, open) = (&self.full, &self.open);
+        let replaced =
+            self.rows.put(identity, place, |place| is_at(full, Some(open), place, identity));
+        if let Some(replaced) = replaced {
             self.bury(replaced);
         }
         if self.open.is_full() {
@@ -83,7 +100,7 @@ impl Memory {
     }
 
     fn bury(&mut self, place: u32) {
-        let (block, row) = (place as usize / BLOCK_ROWS_MAX, place as usize % BLOCK_ROWS_MAX);
+        let (block, row) = parts(place);
         let dead = self.full.get_mut(block).map_or(&mut self.open_dead, |full| &mut full.dead);
         Arc::make_mut(dead).insert(row as u32);
     }
@@ -94,8 +111,9 @@ impl Memory {
         for (at, live) in self.blocks().into_iter().enumerate() {
             for row in doomed(&live.block) {
                 if !live.dead.contains(row) {
-                    self.rows.remove(&live.block.row(row as usize).identity());
-                    self.bury((at * BLOCK_ROWS_MAX) as u32 + row);
+                    let place = (at * BLOCK_ROWS_MAX) as u32 + row;
+                    self.rows.take(&live.block.identity(row as usize), |own| own == place);
+                    self.bury(place);
                     removed += 1;
                 }
             }
@@ -127,19 +145,22 @@ pub(crate) struct Frozen {
     pub blocks: Vec<LiveBlock>,
     /// What was dead when the way began, by block.
     pub at_freeze: Vec<Arc<RoaringBitmap>>,
-    rows: HashMap<Identity, u32>,
+    rows: Places,
 }
 
 impl Frozen {
     pub fn get(&self, identity: &Identity) -> Option<EventRow> {
-        let place = *self.rows.get(identity)? as usize;
-        Some(self.blocks[place / BLOCK_ROWS_MAX].block.row(place % BLOCK_ROWS_MAX))
+        let is_it = |place| is_at(&self.blocks, None, place, identity);
+        let (block, row) = parts(self.rows.find(identity, is_it)?);
+        Some(self.blocks[block].block.row(row))
     }
 
     /// The event has a newer copy elsewhere.
     pub fn replace(&mut self, identity: &Identity) {
-        if let Some(place) = self.rows.remove(identity) {
-            self.bury(place as usize / BLOCK_ROWS_MAX, place % BLOCK_ROWS_MAX as u32);
+        let is_it = |place| is_at(&self.blocks, None, place, identity);
+        if let Some(place) = self.rows.take(identity, is_it) {
+            let (block, row) = parts(place);
+            self.bury(block, row as u32);
         }
     }
 
@@ -153,7 +174,8 @@ impl Frozen {
             let live = self.blocks[at].clone();
             for row in doomed(&live.block) {
                 if !live.dead.contains(row) {
-                    self.rows.remove(&live.block.row(row as usize).identity());
+                    let place = (at * BLOCK_ROWS_MAX) as u32 + row;
+                    self.rows.take(&live.block.identity(row as usize), |own| own == place);
                     self.bury(at, row);
                     removed += 1;
                 }
@@ -167,7 +189,7 @@ impl Frozen {
         let mut died = Vec::new();
         for (live, before) in self.blocks.iter().zip(&self.at_freeze) {
             let rows = &*live.dead - &**before;
-            died.extend(rows.iter().map(|row| live.block.row(row as usize).identity()));
+            died.extend(rows.iter().map(|row| live.block.identity(row as usize)));
         }
         died
     }

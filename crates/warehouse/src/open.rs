@@ -8,6 +8,9 @@ use crate::value::{Tag, Value};
 /// Before this row of a block no column remembers what it met lately: small projects have few rows.
 const RECENT_FROM: usize = 32;
 
+/// What a row takes in every column that it has.
+const CODE_BYTES: usize = size_of::<u32>();
+
 #[derive(Debug, Default)]
 pub(crate) struct Open {
     codes: Vec<u32>,
@@ -28,10 +31,25 @@ impl Open {
     }
 
     /// Returns by how much memory grew.
+    #[inline(always)]
     pub fn set(&mut self, row: usize, value: Value<'_>) -> usize {
-        let mut grown = 4;
+        let look = Look::new(value);
+        // Most were met a moment ago, and every row has them.
+        if self.codes.len() == row
+            && let Some(recent) = &self.recent
+            && let Some(code) = recent.code(look, value, &self.interner)
+        {
+            self.codes.push(code);
+            return CODE_BYTES;
+        }
+        self.set_new(row, value, look)
+    }
+
+    #[inline(never)]
+    fn set_new(&mut self, row: usize, value: Value<'_>, look: Look) -> usize {
+        let mut grown = CODE_BYTES;
         if self.codes.len() < row {
-            grown += (row - self.codes.len()) * 4;
+            grown += (row - self.codes.len()) * CODE_BYTES;
             self.codes.resize(row, ABSENT);
         }
         self.codes.truncate(row);
@@ -41,7 +59,7 @@ impl Open {
         }
         let entries = self.interner.dictionary.len();
         let code = match &mut self.recent {
-            Some(recent) => recent.intern(value, &mut self.interner),
+            Some(recent) => recent.intern(look, value, &mut self.interner),
             None => self.interner.intern(value),
         };
         if self.interner.dictionary.len() > entries {
@@ -79,25 +97,24 @@ impl Default for Recent {
 const SEEN: usize = 64;
 
 impl Recent {
-    /// The code of a value.
-    #[inline]
-    fn intern(&mut self, value: Value<'_>, interner: &mut Interner) -> u32 {
-        let look = Look::new(value);
-        let seen = self.seen(look);
+    /// The code of a value, if it was met lately.
+    #[inline(always)]
+    fn code(&self, look: Look, value: Value<'_>, interner: &Interner) -> Option<u32> {
+        let seen = &self.0[look.place()];
         let is_it = seen.code != ABSENT
             && seen.look == look
             && (look.says_all() || interner.dictionary.is(seen.code, value));
-        if !is_it {
-            *seen = Seen { look, code: interner.intern(value) };
-        }
-        seen.code
+        is_it.then_some(seen.code)
     }
 
-    /// Where a value of this look is, or will be.
-    fn seen(&mut self, look: Look) -> &mut Seen {
-        let mixed = (look.head ^ look.tail.rotate_left(29) ^ u64::from(look.kind))
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        &mut self.0[(mixed >> (u64::BITS - SEEN.ilog2())) as usize % SEEN]
+    /// The code of a value.
+    fn intern(&mut self, look: Look, value: Value<'_>, interner: &mut Interner) -> u32 {
+        let code = match self.code(look, value, interner) {
+            Some(code) => code,
+            None => interner.intern(value),
+        };
+        self.0[look.place()] = Seen { look, code };
+        code
     }
 }
 
@@ -124,6 +141,7 @@ struct Look {
 impl Look {
     const TAG_BITS: u32 = 3;
 
+    #[inline]
     fn new(value: Value<'_>) -> Self {
         const { assert!((Tag::Json as u32) < 1 << Self::TAG_BITS) };
         let bytes = value.text().as_bytes();
@@ -139,6 +157,14 @@ impl Look {
         let length = bytes.len().min(u32::MAX as usize >> Self::TAG_BITS) as u32;
         let kind = length << Self::TAG_BITS | value.tag() as u32;
         Self { head, tail, kind }
+    }
+
+    /// Where a value of this look is among those met lately, or will be.
+    #[inline]
+    const fn place(self) -> usize {
+        let mixed = (self.head ^ self.tail.rotate_left(29) ^ self.kind as u64)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> (u64::BITS - SEEN.ilog2())) as usize % SEEN
     }
 
     /// Whether no other value looks the same.

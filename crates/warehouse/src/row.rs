@@ -52,13 +52,20 @@ pub struct Property<'a> {
     pub json: &'a str,
     /// Whether it is known that nothing is escaped in the value.
     pub plain: bool,
+    /// Given to this name and to no other, below [`NUMBERED_NAMES_MAX`], if it is one that its
+    /// owner knows beforehand.
+    pub number: Option<u8>,
 }
+
+/// How many names may have a number.
+pub const NUMBERED_NAMES_MAX: usize = 128;
 
 /// A JSON object; of what is none, the members before the fault.
 impl PropertySource for String {
     fn each(&self, show: &mut dyn FnMut(Property<'_>)) {
         for (name, json) in Members::new(self).into_iter().flatten().flatten() {
-            show(Property { name: &name, json, plain: !json.as_bytes().contains(&b'\\') });
+            let plain = !json.as_bytes().contains(&b'\\');
+            show(Property { name: &name, json, plain, number: None });
         }
     }
 
@@ -94,10 +101,6 @@ pub(crate) struct Identity {
 }
 
 impl EventRow {
-    pub(crate) fn identity(&self) -> Identity {
-        Identity { uuid: self.uuid, event: self.event.clone(), distinct_no: self.distinct_no }
-    }
-
     /// The same row, to be stored. It fails when the properties are no JSON object.
     pub fn as_new(&self) -> Result<NewRow<'_>, Fault> {
         let mut members = Members::new(&self.properties)?;

@@ -256,7 +256,7 @@ impl Warehouse {
             }
             // A copy that was deleted since still replaces the ones before it.
             if !deleted {
-                state.project(project).memory.push(row, identity.clone());
+                state.project(project).memory.push(row, identity);
                 new.push(*row);
             }
             state.replace(project, identity, stored[at]);

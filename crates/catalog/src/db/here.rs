@@ -39,6 +39,14 @@ impl<'c> Here<'c> {
 
     /// The rows of a query for each of `wanted`, which comes behind `fixed`.
     pub(super) fn find(&self, sql: &str, fixed: &[Value], wanted: &[Value]) -> Result<Vec<Row>> {
+        // One look at the file for all of them: to begin and to end one costs as much as to find.
+        let look = self.connection.unchecked_transaction()?;
+        let found = self.find_each(sql, fixed, wanted)?;
+        look.finish()?;
+        Ok(found)
+    }
+
+    fn find_each(&self, sql: &str, fixed: &[Value], wanted: &[Value]) -> Result<Vec<Row>> {
         let mut statement = self.connection.prepare(sql)?;
         let names: Arc<[String]> =
             statement.column_names().into_iter().map(str::to_owned).collect();
@@ -90,7 +98,7 @@ impl Found {
     pub(super) fn get<T: FromSql>(&self, name: &str) -> Result<T> {
         let mut columns = self.names.iter().zip(&self.values);
         let Some((_, value)) = columns.find(|(own, _)| *own == name) else {
-            return Err(Error::corrupt("a row", format!("it has no column {name}")));
+            return Err(rusqlite::Error::InvalidColumnName(name.to_owned()).into());
         };
         let read = T::column_result(ValueRef::from(value));
         read.map_err(|why| Error::corrupt("a column", format!("{name}: {why}")))

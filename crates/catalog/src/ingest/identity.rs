@@ -216,29 +216,32 @@ async fn write_moves(
 }
 
 async fn write_persons(tx: &mut Tx, project: ProjectId, changes: &IdentityChanges) -> Result<()> {
-    let (mut same, mut renewed) = (Rows::new(7), Rows::new(7));
+    const KEYS: &[&str] = &["project_id", "no"];
+    const CHANGING: &[&str] = &["properties", "is_identified", "version"];
+    let (mut same, mut renewed, mut new) = (Rows::new(5), Rows::new(7), Rows::new(7));
     let is_renewed: HashSet<PersonNo> = changes.renewed.iter().copied().collect();
     for person in &changes.persons {
-        let rows = if is_renewed.contains(&person.no) { &mut renewed } else { &mut same };
-        rows.push(args![
-            project,
-            person.no,
-            person.uuid,
-            person.properties.text(),
-            person.is_identified,
-            person.version,
-            person.created_at,
-        ]);
+        let properties = person.properties.text();
+        let (identified, version) = (person.is_identified, person.version);
+        let mut row = args![project, person.no, properties, identified, version];
+        let renews = is_renewed.contains(&person.no);
+        if !renews && person.no.0 < changes.first_new_person {
+            same.push(row);
+        } else {
+            row.extend(args![person.uuid, person.created_at]);
+            if renews { &mut renewed } else { &mut new }.push(row);
+        }
     }
     let head = "INSERT INTO persons \
-                (project_id, no, uuid, properties, is_identified, version, created_at)";
+                (project_id, no, properties, is_identified, version, uuid, created_at)";
     // SQLite takes whatever an update names out of its indexes and puts it in again, changed or not.
     let tail = "ON CONFLICT (project_id, no) DO UPDATE SET properties = excluded.properties, \
                 is_identified = excluded.is_identified, version = excluded.version";
     // Before the others: somebody else may get the uuid that one of these had.
     let renewing = format!("{tail}, uuid = excluded.uuid, created_at = excluded.created_at");
     tx.write(head, renewed, &renewing).await?;
-    tx.write(head, same, tail).await
+    tx.update("persons", KEYS, CHANGING, same).await?;
+    tx.write(head, new, tail).await
 }
 
 async fn write_ids(tx: &mut Tx, project: ProjectId, ids: &[DistinctId]) -> Result<()> {

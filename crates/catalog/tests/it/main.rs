@@ -83,6 +83,7 @@ contract! {
         a_batch_is_applied_once_and_only_where_the_catalog_stands,
         ids_follow_their_person_through_several_merges,
         a_uuid_that_one_person_gives_up_another_may_have,
+        persons_that_are_known_are_changed_in_their_places,
         groups_are_found_by_type_and_key,
         definitions_keep_their_hour_and_their_first_type,
         volumes_are_summed_over_thirty_days_and_older_ones_go,

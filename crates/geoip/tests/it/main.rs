@@ -76,6 +76,19 @@ fn a_flat_database_of_countries_is_completed() {
 }
 
 #[test]
+fn addresses_of_one_record_share_a_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("countries.mmdb");
+    let of = |code: &str| json!({ "country_code": code });
+    let networks = [("8.8.8.0", 24, of("US")), ("9.9.9.0", 24, of("CH"))];
+    fs::write(&path, database(&networks)).unwrap();
+    let geoip = GeoIp::open(&path).unwrap();
+    let place = |ip: &str| geoip.look_up(ip.parse().unwrap()).unwrap();
+    assert!(Arc::ptr_eq(&place("8.8.8.8"), &place("8.8.8.9")));
+    assert_eq!(found(&geoip, "9.9.9.9").unwrap()["$geoip_country_code"], "CH");
+}
+
+#[test]
 fn a_replaced_file_is_read_and_a_broken_one_is_not_believed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("places.mmdb");

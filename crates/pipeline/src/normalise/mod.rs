@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 pub use layout::Layout;
 pub use names::Name;
-pub(crate) use names::{COPIED, groups as group_names, is_illegal, is_noise, name};
+pub(crate) use names::{ANY_GROUP, COPIED, groups as group_names, is_illegal, is_noise, name};
 pub use person::{Copied, Copies, PersonChanges};
 pub use properties::Properties;
 pub use time::parse as parse_time;
@@ -278,7 +278,9 @@ fn tidy(event: &AcceptedEvent<'_>, properties: &mut Properties<'_>) {
     if let Some(SentAt::Text(sent_at)) = &event.sent_at {
         properties.set_value(name!("$sent_at"), &Value::from(sent_at.as_ref()));
     }
-    let shouted = |json: &str| json.bytes().any(|byte| byte.is_ascii_uppercase());
+    // Of all bytes, whatever the first ones are: so many are looked at at once.
+    let shouted =
+        |json: &str| json.bytes().fold(false, |any, byte| any | byte.is_ascii_uppercase());
     if properties.json(name!("$session_id")).is_some_and(shouted)
         && let Some(session) = properties.text(name!("$session_id"))
         && Uuid::parse_str(&session).is_ok()

@@ -327,18 +327,29 @@ fn numbered(from: usize, to: usize) -> impl Iterator<Item = Name> {
     (from..to).map(|number| Name(number as u8))
 }
 
+/// By what [`geoip::NAMES`] has at the same place.
+const OF_PLACE: [Name; geoip::NAMES.len()] = {
+    let (mut all, mut at) = ([Name(0); geoip::NAMES.len()], 0);
+    while at < all.len() {
+        all[at] = Name::of(geoip::NAMES[at]);
+        at += 1;
+    }
+    all
+};
+
 /// What is said of a place, in the order that it has there; none for what is not known.
 pub(super) fn of_place(place: &Place) -> impl Iterator<Item = (Name, Option<&str>)> {
-    const OF_PLACE: [Name; geoip::NAMES.len()] = {
-        let (mut all, mut at) = ([Name(0); geoip::NAMES.len()], 0);
-        while at < all.len() {
-            all[at] = Name::of(geoip::NAMES[at]);
-            at += 1;
-        }
-        all
-    };
     OF_PLACE.into_iter().zip(place.json())
 }
+
+/// What is known of a place, and where it stands there.
+pub(super) fn known_of_place(place: &Place) -> impl Iterator<Item = (Name, usize)> {
+    let known = place.known();
+    OF_PLACE.into_iter().zip(0..).filter(move |(_, at)| known >> at & 1 == 1)
+}
+
+/// The set of the names of groups.
+pub(crate) const ANY_GROUP: u128 = set_of(GROUPS_FIRST, OTHERS_FIRST);
 
 pub(super) fn removed() -> impl Iterator<Item = Name> {
     numbered(REMOVED_FIRST, GROUPS_FIRST)

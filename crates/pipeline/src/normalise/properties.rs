@@ -8,7 +8,7 @@ use geoip::Place;
 use model::event::RecordError;
 use model::json::{Fault, Members, Next, compact, to_value};
 use serde_json::Value;
-use warehouse::Property;
+use warehouse::{NUMBERED_NAMES_MAX, Property};
 
 use super::GroupKey;
 use super::layout::{Key, Layout};
@@ -142,7 +142,7 @@ impl<'a> Properties<'a> {
         Text { at: MADE, len: self.made.len() as u32 - 1 }
     }
 
-    #[inline]
+    #[inline(always)]
     fn text_of(&self, text: Text) -> Option<&str> {
         let (at, number) = (text.at as usize, text.len as usize);
         match text.at {
@@ -166,10 +166,16 @@ impl<'a> Properties<'a> {
     }
 
     fn all(&self) -> impl DoubleEndedIterator<Item = Property<'_>> {
-        self.members.iter().filter_map(|Member { name, json, plain }| {
-            let json = self.text_of(*json)?;
-            Some(Property { name: self.text_of(*name)?, json, plain: *plain })
-        })
+        self.members.iter().filter_map(|member| self.property(*member))
+    }
+
+    /// None of what was taken out. Inlined, as it is too large to be returned but through memory.
+    #[inline(always)]
+    fn property(&self, member: Member) -> Option<Property<'_>> {
+        const { assert!(NAMES <= NUMBERED_NAMES_MAX) };
+        let Member { name, json, plain } = member;
+        let number = (name.at == KNOWN).then_some(name.len as u8);
+        Some(Property { json: self.text_of(json)?, name: self.text_of(name)?, plain, number })
     }
 
     /// Two of one shape have the same names, and values whose types are found or not alike.
@@ -192,11 +198,10 @@ impl<'a> Properties<'a> {
 
     /// Adds what is known of the place.
     pub(super) fn set_place(&mut self, place: Arc<Place>) {
-        for (at, (name, json)) in names::of_place(&place).enumerate() {
-            if json.is_some() {
-                let text = Text { at: PLACE, len: at as u32 };
-                self.put(name, Json { text, plain: false, typed: true });
-            }
+        let plain = place.is_plain();
+        for (name, at) in names::known_of_place(&place) {
+            let text = Text { at: PLACE, len: at as u32 };
+            self.put(name, Json { text, plain, typed: true });
         }
         self.place = Some(place);
     }
@@ -296,14 +301,16 @@ impl<'a> Properties<'a> {
         show: &mut dyn FnMut(Property<'_>),
     ) {
         let own = |name: &str| groups.iter().any(|(index, _)| group_name(*index) == Some(name));
-        for sent in self.all() {
-            if groups.is_empty() || !own(sent.name) {
+        for member in &self.members {
+            if let Some(sent) = self.property(*member)
+                && (groups.is_empty() || !own(sent.name))
+            {
                 show(sent);
             }
         }
         for (index, key) in groups {
             if let Some(name) = group_name(*index) {
-                show(Property { name, json: &key.json, plain: false });
+                show(Property { name, json: &key.json, plain: false, number: None });
             }
         }
     }

@@ -37,9 +37,13 @@ impl Kind {
             (Kind::Text, Value::Text(_)) | (Kind::Bool, Value::Bool(_)) => true,
             (Kind::Int, Value::Number(literal)) => is_int(literal),
             (Kind::Float, Value::Number(literal)) => {
-                is_int(literal) && literal.len() <= 15 || is_float(literal, plain_float)
+                is_simple(literal)
+                    || is_int(literal) && literal.len() <= EXACT_DIGITS
+                    || is_float(literal, plain_float)
             }
-            (Kind::Pointed, Value::Number(literal)) => is_float(literal, pointed_float),
+            (Kind::Pointed, Value::Number(literal)) => {
+                is_simple(literal) || is_float(literal, pointed_float)
+            }
             _ => false,
         }
     }
@@ -50,6 +54,29 @@ fn is_int(literal: &str) -> bool {
     let digits = literal.strip_prefix('-').unwrap_or(literal);
     let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     plain && literal != "-0" && literal.parse::<i64>().is_ok()
+}
+
+/// So many digits of a decimal come back from a double as they were.
+const EXACT_DIGITS: usize = 15;
+
+/// Whether it is a decimal as most are, which every way of printing its double gives back: few
+/// digits, no zero too many and none behind the point that would call for an exponent.
+fn is_simple(literal: &str) -> bool {
+    let Some((whole, part)) = literal.strip_prefix('-').unwrap_or(literal).split_once('.') else {
+        return false;
+    };
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let starts = match whole.as_bytes() {
+        [b'0'] => !part.starts_with('0'),
+        [first, ..] => *first != b'0',
+        [] => false,
+    };
+    starts
+        && whole.len() + part.len() <= EXACT_DIGITS
+        && !part.is_empty()
+        && !part.ends_with('0')
+        && digits(whole)
+        && digits(part)
 }
 
 fn is_float(literal: &str, print: fn(f64) -> String) -> bool {
@@ -69,6 +96,8 @@ pub(crate) fn pointed_float(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -95,6 +124,27 @@ mod tests {
                 dictionary.push(*value);
             });
             assert_eq!(Kind::of(&dictionary), expected, "{values:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_simple_is_printed_as_it_is(literal in "-?(0|[0-9]{1,9})\\.?[0-9]{0,9}") {
+            if is_simple(&literal) {
+                prop_assert!(is_float(&literal, plain_float), "{}", literal);
+                prop_assert!(is_float(&literal, pointed_float), "{}", literal);
+            }
+        }
+    }
+
+    #[test]
+    fn most_decimals_are_simple() {
+        for literal in ["0.5", "-1.25", "102.07", "123456789.012345"] {
+            assert!(is_simple(literal), "{literal}");
+        }
+        for literal in ["1", "0.05", "1.0", "01.5", ".5", "1.", "1e5", "1.5e3", "1234567890.123456"]
+        {
+            assert!(!is_simple(literal), "{literal}");
         }
     }
 }

@@ -110,6 +110,48 @@ pub async fn a_uuid_that_one_person_gives_up_another_may_have(place: Place) {
     assert_eq!(found, written);
 }
 
+/// Also of a batch whose last row is refused: nothing of those before it stays.
+pub async fn persons_that_are_known_are_changed_in_their_places(place: Place) {
+    let home = place.home().await;
+    let (project, at) = (home.project.id, home.project.created_at);
+    people(&home, 300).await;
+    let changed = |no: u32| {
+        let new = person(project, no, &format!("d{no}"), at);
+        let properties = new.properties.changed([("plan", "\"team\"".into())], []);
+        Person { properties, version: 7, is_identified: true, ..new }
+    };
+    let written: Vec<Person<Object>> = (1..=290).map(changed).chain([changed(301)]).collect();
+    let identity = |broken: Option<Person<Object>>| IdentityChanges {
+        persons: written.iter().cloned().chain(broken).map(Arc::new).collect(),
+        first_new_person: 301,
+        next_distinct: 301,
+        next_person: 302,
+        ..IdentityChanges::default()
+    };
+    let twice = Person { uuid: person_uuid(project, "d299"), ..changed(302) };
+    let projects = vec![changes(project, identity(Some(twice)))];
+    let refused = home.catalog.ingest(&IngestBatch { projects, ..batch(2, 3) }).await;
+    assert!(refused.is_err());
+    let all: Vec<PersonNo> = (1..=302).map(PersonNo).collect();
+    let found = home.catalog.persons_by_number(project, &all).await.unwrap();
+    assert_eq!(found.len(), 300);
+    assert!(found.iter().all(|person| person.version == 0));
+
+    let projects = vec![changes(project, identity(None))];
+    home.catalog.ingest(&IngestBatch { projects, ..batch(2, 3) }).await.unwrap();
+    let mut found = home.catalog.persons_by_number(project, &all).await.unwrap();
+    found.sort_by_key(|person| person.no);
+    let untouched = (291..=300).map(|no| person(project, no, &format!("d{no}"), at));
+    let mut expected: Vec<Person> = written
+        .iter()
+        .cloned()
+        .chain(untouched)
+        .map(|one| one.map(|properties| properties.to_map()))
+        .collect();
+    expected.sort_by_key(|person| person.no);
+    assert_eq!(found, expected);
+}
+
 pub async fn ids_follow_their_person_through_several_merges(place: Place) {
     let home = place.home().await;
     let project = home.project.id;
