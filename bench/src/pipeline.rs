@@ -24,38 +24,57 @@ const QUIET: Duration = Duration::from_secs(12);
 /// Bytes of events that one processor reads into values in a second where the bounds were set.
 const READ_BYTES_A_SECOND: f64 = 234e6;
 const READ_EVENTS: u64 = 20_000;
-const READ_TURNS: usize = 10;
+/// How often they are read, while the server stands still.
+const READ_EVERY: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(1_200);
 const PROBES: usize = 40;
 const ASKED: usize = 60;
 
-/// How much more processor time it takes now to read events than where the bounds were set. More like
+/// How much more processor time it takes to read events than where the bounds were set: more like
 /// what the pipeline does than requests are, and as sensitive to who else uses the machine's memory.
-fn reading_pace() -> Result<f64> {
-    let mut set = Reference::new(READ_EVENTS);
-    let (mut all, mut bytes) = (Vec::new(), 0);
-    while let Some(event) = set.next_event() {
-        let mut json = String::new();
-        set.json(&event, &mut json);
-        bytes += json.len() * READ_TURNS;
-        all.push(json);
+/// These machines are fast and slow by turns of some ten seconds, so it is asked all along.
+struct Reading {
+    events: Vec<String>,
+    bytes: usize,
+    seconds: f64,
+}
+
+impl Reading {
+    fn new() -> Self {
+        let mut set = Reference::new(READ_EVENTS);
+        let mut events = Vec::new();
+        while let Some(event) = set.next_event() {
+            let mut json = String::new();
+            set.json(&event, &mut json);
+            events.push(json);
+        }
+        Self { events, bytes: 0, seconds: 0.0 }
     }
-    let spent = || -> Result<f64> {
-        let stat = std::fs::read_to_string("/proc/thread-self/schedstat")?;
-        Ok(stat.split(' ').next().context("no time")?.parse::<f64>()? / 1e9)
-    };
-    let begun = spent()?;
-    for json in std::iter::repeat_n(&all, READ_TURNS).flatten() {
-        std::hint::black_box(serde_json::from_str::<Value>(json)?);
+
+    fn turn(&mut self) -> Result<()> {
+        let spent = || -> Result<f64> {
+            let stat = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+            Ok(stat.split(' ').next().context("no time")?.parse::<f64>()? / 1e9)
+        };
+        let begun = spent()?;
+        for json in &self.events {
+            std::hint::black_box(serde_json::from_str::<Value>(json)?);
+            self.bytes += json.len();
+        }
+        self.seconds += spent()? - begun;
+        Ok(())
     }
-    Ok((spent()? - begun) * READ_BYTES_A_SECOND / bytes as f64)
+
+    fn pace(&self) -> f64 {
+        self.seconds * READ_BYTES_A_SECOND / self.bytes as f64
+    }
 }
 
 /// Fills `data` with the reference set.
 pub async fn fill(data: &Path, events: u64) -> Result<()> {
     let server = Running::start(&mut hedgerow(data)?)?;
     send(&server, events).await?;
-    caught_up(&server, events).await?;
+    caught_up(&server, events, || Ok(())).await?;
     quiet(&server).await?;
     server.stop().map(drop)
 }
@@ -63,22 +82,23 @@ pub async fn fill(data: &Path, events: u64) -> Result<()> {
 /// The same, and says what that cost.
 pub async fn run(report: &mut Report, data: &Path, events: u64) -> Result<()> {
     report.begin("From capture to queryable");
-    let before = (pace().await?, reading_pace()?);
+    let (before, mut reading) = (pace().await?, Reading::new());
+    reading.turn()?;
     let server = Running::start(&mut hedgerow(data)?)?;
     let begun = Instant::now();
     send(&server, events).await?;
     let sent = begun.elapsed();
-    caught_up(&server, events).await?;
+    caught_up(&server, events, || server.while_still(|| reading.turn())).await?;
     let applied = begun.elapsed();
     quiet(&server).await?;
     let (threads, peak) = (server.cpu_by_thread()?, server.peak_megabytes()?);
     let total = server.stop()?;
-    let requests = f64::midpoint(before.0, pace().await?);
-    let reading = f64::midpoint(before.1, reading_pace()?);
+    let requests = f64::midpoint(before, pace().await?);
+    reading.turn()?;
     let millions = events as f64 / 1e6;
     for (name, pace) in [
         ("CPU a million events, compaction included, as it is", 1.0),
-        ("  by what reading JSON costs here", reading),
+        ("  by what reading JSON costs meanwhile", reading.pace()),
         ("  by what bare requests cost here", requests),
     ] {
         report.add(Row {
@@ -248,9 +268,14 @@ async fn send(server: &Running, events: u64) -> Result<()> {
     making.join().ok().context("the generator failed")
 }
 
-/// Waits until every event is in the warehouse.
-async fn caught_up(server: &Running, events: u64) -> Result<()> {
+/// Waits until every event is in the warehouse, and does something now and then.
+async fn caught_up(
+    server: &Running,
+    events: u64,
+    mut meanwhile: impl FnMut() -> Result<()>,
+) -> Result<()> {
     let begun = Instant::now();
+    let mut last = begun;
     let mut asker = Asker::new(server).await?;
     loop {
         let text = String::from_utf8(asker.get("/metrics").await?.to_vec())?;
@@ -262,6 +287,10 @@ async fn caught_up(server: &Running, events: u64) -> Result<()> {
             return Ok(());
         }
         ensure!(begun.elapsed() < PATIENCE, "the pipeline is stuck at {applied}");
+        if last.elapsed() >= READ_EVERY {
+            meanwhile()?;
+            last = Instant::now();
+        }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -72,10 +72,23 @@ impl Running {
     /// Ends it in order and answers the processor seconds of its whole life.
     pub fn stop(mut self) -> Result<f64> {
         let before = waited_for()?;
-        let asked = Command::new("kill").arg(self.process.id().to_string()).status()?;
-        ensure!(asked.success(), "it cannot be asked to stop");
+        self.signal("-TERM")?;
         self.process.wait()?;
         Ok(waited_for()? - before)
+    }
+
+    /// Does something while the server stands still.
+    pub fn while_still<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.signal("-STOP")?;
+        let done = work();
+        self.signal("-CONT")?;
+        done
+    }
+
+    fn signal(&self, name: &str) -> Result<()> {
+        let told = Command::new("kill").arg(name).arg(self.process.id().to_string()).status()?;
+        ensure!(told.success(), "it cannot be told {name}");
+        Ok(())
     }
 
     pub const fn address(&self) -> SocketAddr {

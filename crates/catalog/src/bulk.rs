@@ -1,8 +1,8 @@
 //! Many rows in few statements.
 
-use crate::Result;
 use crate::db::{Db, Row, Tx, Value};
 use crate::dialect::placeholders;
+use crate::{Error, Result};
 
 /// Rows of one statement, largest first. A few fixed sizes, so that engines prepare a handful of
 /// statements and not one for every length, and any number of rows takes few of them: to hand one
@@ -32,32 +32,37 @@ impl Tx {
     /// Runs `{head} VALUES (…), (…) {tail}` until all rows are written. Head and tail have no values,
     /// and no row depends on another.
     pub(crate) async fn write(&mut self, head: &str, rows: Rows, tail: &str) -> Result<()> {
+        self.write_counted(head, rows, tail).await.map(drop)
+    }
+
+    /// The same, and tells how many rows changed.
+    async fn write_counted(&mut self, head: &str, rows: Rows, tail: &str) -> Result<u64> {
         let Rows { width, values } = rows;
         if values.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let row = self.dialect().marks(1, width);
         if let Some(here) = self.here().await? {
             return here.run(&format!("{head} VALUES {row} {tail}"), values.chunks(width));
         }
-        let mut left = values.len() / width;
+        let (mut left, mut changed) = (values.len() / width, 0);
         let mut values = values.into_iter();
         for size in ROWS_PER_STATEMENT {
             while left >= size {
                 let marks: Vec<String> =
                     (0..size).map(|row| self.dialect().marks(row * width + 1, width)).collect();
                 let sql = format!("{head} VALUES {} {tail}", marks.join(", "));
-                self.run(sql, values.by_ref().take(size * width).collect()).await?;
+                changed += self.run(sql, values.by_ref().take(size * width).collect()).await?;
                 left -= size;
             }
         }
-        Ok(())
+        Ok(changed)
     }
 }
 
 impl Tx {
     /// Gives `columns` of the rows that have these `keys` other values. A row has first its keys and
-    /// then its values.
+    /// then its values. Whoever writes knows that they are there: one that is not is not made.
     pub(crate) async fn update(
         &mut self,
         table: &str,
@@ -69,17 +74,23 @@ impl Tx {
             let all: Vec<String> = names.iter().enumerate().map(|(at, own)| one(at, own)).collect();
             all.join(separator)
         };
-        if let Some(here) = self.here().await? {
+        if rows.values.is_empty() {
+            return Ok(());
+        }
+        let expected = (rows.values.len() / rows.width) as u64;
+        let changed = if let Some(here) = self.here().await? {
             let set = each(columns, ", ", &|at, own| format!("{own} = ?{}", keys.len() + at + 1));
             let are = each(keys, " AND ", &|at, own| format!("{own} = ?{}", at + 1));
             let sql = format!("UPDATE {table} SET {set} WHERE {are}");
-            return here.run(&sql, rows.values.chunks(rows.width));
-        }
-        let set = each(columns, ", ", &|_, own| format!("{own} = new.{own}"));
-        let are = each(keys, " AND ", &|_, own| format!("{table}.{own} = new.{own}"));
-        let head = format!("WITH new ({}, {}) AS (", keys.join(", "), columns.join(", "));
-        let tail = format!(") UPDATE {table} SET {set} FROM new WHERE {are}");
-        self.write(&head, rows, &tail).await
+            here.run(&sql, rows.values.chunks(rows.width))?
+        } else {
+            let set = each(columns, ", ", &|_, own| format!("{own} = new.{own}"));
+            let are = each(keys, " AND ", &|_, own| format!("{table}.{own} = new.{own}"));
+            let head = format!("WITH new ({}, {}) AS (", keys.join(", "), columns.join(", "));
+            let tail = format!(") UPDATE {table} SET {set} FROM new WHERE {are}");
+            self.write_counted(&head, rows, &tail).await?
+        };
+        if changed == expected { Ok(()) } else { Err(Error::OutOfStep) }
     }
 }
 

@@ -35,8 +35,9 @@ pub struct GeoIp(Arc<Shared>);
 /// A file's bytes, or those built in, and what was found in them lately.
 struct Database {
     reader: Reader<Cow<'static, [u8]>>,
-    found: Cache<IpAddr, Option<Arc<Place>>>,
-    /// By where their records stand.
+    /// Where the records of addresses stand.
+    found: Cache<IpAddr, Option<usize>>,
+    /// What records say.
     places: Cache<usize, Option<Arc<Place>>>,
 }
 
@@ -48,21 +49,18 @@ impl Database {
     }
 
     fn look_up(&self, ip: IpAddr) -> Option<Arc<Place>> {
-        if let Some(known) = self.found.get(&ip) {
-            return known;
-        }
-        let place = self.read(ip);
-        self.found.insert(ip, place.clone());
-        place
-    }
-
-    fn read(&self, ip: IpAddr) -> Option<Arc<Place>> {
-        let found = self.reader.lookup(ip).ok()?;
-        let at = found.offset()?;
+        let at = match self.found.get(&ip) {
+            Some(known) => known,
+            None => {
+                let at = self.reader.lookup(ip).ok().and_then(|found| found.offset());
+                self.found.insert(ip, at);
+                at
+            }
+        }?;
         if let Some(known) = self.places.get(&at) {
             return known;
         }
-        let record: Option<Record> = found.decode().ok()?;
+        let record: Option<Record> = self.reader.lookup(ip).ok()?.decode().ok()?;
         let place = record.and_then(Record::place).map(Arc::new);
         self.places.insert(at, place.clone());
         place
@@ -227,7 +225,9 @@ impl GeoIp {
             return Ok(false);
         }
         let (database, found) = read(&file.path).map_err(failed)?;
-        *self.0.database.write().unwrap_or_else(PoisonError::into_inner) = Some(database);
+        // It goes away when nobody waits for it any more.
+        let _before =
+            self.0.database.write().unwrap_or_else(PoisonError::into_inner).replace(database);
         *file.read.write().unwrap_or_else(PoisonError::into_inner) = found;
         Ok(true)
     }

@@ -23,10 +23,12 @@ pub const UPKEEP_NICENESS: i32 = 19;
 /// shortest; otherwise a request may wait for a millisecond, and a question for a merge's whole turn.
 #[cfg(target_os = "linux")]
 const fn turn_nanos(niceness: i32) -> u64 {
-    match niceness {
-        ..=QUESTIONS_NICENESS => 20_000_000,
-        ..=BEHIND_NICENESS => 50_000_000,
-        _ => 100_000_000,
+    if niceness <= QUESTIONS_NICENESS {
+        20_000_000
+    } else if niceness <= BEHIND_NICENESS {
+        50_000_000
+    } else {
+        100_000_000
     }
 }
 

@@ -194,3 +194,98 @@ impl Frozen {
         died
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+
+    const ROWS: u32 = 2 * BLOCK_ROWS_MAX as u32 + 100;
+
+    /// Of three events each two have the same uuid, and each two the same name.
+    fn identity(of: u32) -> Identity {
+        Identity {
+            uuid: Uuid::from_u128(u128::from(of / 2)),
+            event: if of.is_multiple_of(2) { "even" } else { "odd" }.into(),
+            distinct_no: of % 7,
+        }
+    }
+
+    fn push(memory: &mut Memory, of: u32, says: u32) {
+        let (identity, properties) = (identity(of), format!(r#"{{"n":{of},"says":{says}}}"#));
+        let row = NewRow {
+            project: ProjectId(1),
+            uuid: identity.uuid,
+            event: &identity.event,
+            distinct_id: "d",
+            distinct_no: identity.distinct_no,
+            timestamp: Timestamp::from_micros(0),
+            created_at: Timestamp::from_micros(0),
+            elements_chain: "",
+            groups: Default::default(),
+            properties: &properties,
+            position: 0,
+            historical: false,
+        };
+        memory.push(&row, &identity);
+    }
+
+    fn says(found: Option<EventRow>) -> Option<String> {
+        found.map(|row| row.properties)
+    }
+
+    /// Those that are alive, as readers see them.
+    fn alive(blocks: &[LiveBlock]) -> Vec<String> {
+        let rows = blocks.iter().flat_map(|live| {
+            let rows = (0..live.block.rows()).filter(|row| !live.dead.contains(*row as u32));
+            rows.map(|row| live.block.row(row).properties)
+        });
+        let mut all: Vec<String> = rows.collect();
+        all.sort();
+        all
+    }
+
+    #[test]
+    fn the_last_copy_of_an_event_is_the_one_that_lives() {
+        let mut memory = Memory::new(ProjectId(1));
+        (0..ROWS).for_each(|of| push(&mut memory, of, 1));
+        // Of every block, the open one with them.
+        let (replaced, forgotten) = ([5, 9_000, ROWS - 1], [6, 9_001, ROWS - 2]);
+        replaced.iter().for_each(|of| push(&mut memory, *of, 2));
+        forgotten.iter().for_each(|of| memory.forget(&identity(*of)));
+        let doomed = |block: &Block| {
+            let third = |row: &u32| block.row(*row as usize).properties.starts_with(r#"{"n":700"#);
+            (0..block.rows() as u32).filter(third).collect()
+        };
+        let said = |of: u32| match of {
+            _ if forgotten.contains(&of) || of.to_string().starts_with("700") => None,
+            _ => Some(format!(r#"{{"n":{of},"says":{}}}"#, 1 + u32::from(replaced.contains(&of)))),
+        };
+        let mut expected: Vec<String> = (0..ROWS).filter_map(said).collect();
+        expected.sort();
+        assert_eq!(memory.remove(doomed), u64::from(ROWS) - 3 - expected.len() as u64);
+        for of in 0..ROWS {
+            assert_eq!(says(memory.get(&identity(of))), said(of), "{of}");
+        }
+        assert_eq!(alive(&memory.blocks()), expected);
+
+        let mut frozen = memory.freeze();
+        for of in 0..ROWS {
+            assert_eq!(says(frozen.get(&identity(of))), said(of), "{of}");
+        }
+        let gone = [7, 9_000, ROWS - 1];
+        gone.iter().for_each(|of| frozen.replace(&identity(*of)));
+        let mut died = frozen.died_since();
+        died.sort_by_key(|one| one.uuid);
+        assert_eq!(died, gone.map(identity));
+        assert!(gone.iter().all(|of| frozen.get(&identity(*of)).is_none()));
+        assert_eq!(alive(&frozen.blocks).len(), expected.len() - gone.len());
+        assert_eq!(
+            frozen.remove(|block| (0..block.rows() as u32).collect()) as usize,
+            expected.len() - 3
+        );
+        assert!(frozen.get(&identity(8)).is_none() && alive(&frozen.blocks).is_empty());
+    }
+}

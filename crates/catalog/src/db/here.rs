@@ -27,14 +27,19 @@ impl<'c> Here<'c> {
         Ok(Self { connection, _held: held })
     }
 
-    /// Runs a statement once for each of `rows`.
-    pub(crate) fn run<'v>(&self, sql: &str, rows: impl Iterator<Item = &'v [Value]>) -> Result<()> {
+    /// Runs a statement once for each of `rows`, and tells how many it changed.
+    pub(crate) fn run<'v>(
+        &self,
+        sql: &str,
+        rows: impl Iterator<Item = &'v [Value]>,
+    ) -> Result<u64> {
         let mut statement = self.connection.prepare(sql)?;
+        let mut changed = 0;
         for row in rows {
             bind(&mut statement, 1, row)?;
-            statement.raw_execute()?;
+            changed += statement.raw_execute()? as u64;
         }
-        Ok(())
+        Ok(changed)
     }
 
     /// The rows of a query for each of `wanted`, which comes behind `fixed`.

@@ -5,6 +5,7 @@
 mod writer;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::{fs, path::Path};
 
 use geoip::GeoIp;

@@ -45,6 +45,10 @@ impl World {
         self.warnings = warnings;
         let changes = ledger.take_changes();
         self.next = (changes.next_distinct, changes.next_person);
+        for person in &changes.persons {
+            let is_known = self.persons.contains_key(&person.no);
+            assert_eq!(person.no.0 < changes.first_new_person, is_known, "{}", person.no.0);
+        }
         for (gone, _) in &changes.moves {
             self.persons.remove(gone);
         }

@@ -137,6 +137,11 @@ pub async fn persons_that_are_known_are_changed_in_their_places(place: Place) {
     assert_eq!(found.len(), 300);
     assert!(found.iter().all(|person| person.version == 0));
 
+    let gone = IdentityChanges { first_new_person: 302, ..identity(None) };
+    let projects = vec![changes(project, gone)];
+    let refused = home.catalog.ingest(&IngestBatch { projects, ..batch(2, 3) }).await;
+    assert!(matches!(refused, Err(Error::OutOfStep)), "301 is not there: {refused:?}");
+
     let projects = vec![changes(project, identity(None))];
     home.catalog.ingest(&IngestBatch { projects, ..batch(2, 3) }).await.unwrap();
     let mut found = home.catalog.persons_by_number(project, &all).await.unwrap();
