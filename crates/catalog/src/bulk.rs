@@ -58,9 +58,7 @@ impl Tx {
         }
         Ok(changed)
     }
-}
 
-impl Tx {
     /// Gives `columns` of the rows that have these `keys` other values. A row has first its keys and
     /// then its values. Whoever writes knows that they are there: one that is not is not made.
     pub(crate) async fn update(
@@ -70,13 +68,13 @@ impl Tx {
         columns: &[&str],
         rows: Rows,
     ) -> Result<()> {
+        if rows.values.is_empty() {
+            return Ok(());
+        }
         let each = |names: &[&str], separator: &str, one: &dyn Fn(usize, &str) -> String| {
             let all: Vec<String> = names.iter().enumerate().map(|(at, own)| one(at, own)).collect();
             all.join(separator)
         };
-        if rows.values.is_empty() {
-            return Ok(());
-        }
         let expected = (rows.values.len() / rows.width) as u64;
         let changed = if let Some(here) = self.here().await? {
             let set = each(columns, ", ", &|at, own| format!("{own} = ?{}", keys.len() + at + 1));

@@ -221,9 +221,9 @@ impl Db {
     }
 
     /// All rows of a query whose `{list}`, behind all other values, is any of `wanted`, each of which
-    /// is there once. They come in no order, for who writes next. Of
-    /// SQLite the writer is asked, where the caller is: it still has the pages of the batches before,
-    /// while those of readers are void after each.
+    /// is there once. They come in no order, for who writes next. Of SQLite the writer is asked, where
+    /// the caller is: it still has the pages of the batches before, while those of readers are void
+    /// after each.
     pub(crate) async fn all_in_here(
         &self,
         sql: &str,
@@ -235,7 +235,13 @@ impl Db {
         };
         self.statements.fetch_add(1, Ordering::Relaxed);
         let mut writer = writer.acquire().await?;
-        Here::of(&mut writer).await?.find(&sql.replace("{list}", "(?)"), &fixed, wanted)
+        let found =
+            Here::of(&mut writer).await?.find(&sql.replace("{list}", "(?)"), &fixed, wanted);
+        // Whether what failed could be ended is not known to the driver.
+        if found.is_err() {
+            writer.close_on_drop();
+        }
+        found
     }
 
     pub(crate) async fn optional(

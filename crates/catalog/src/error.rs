@@ -28,8 +28,9 @@ pub enum Error {
     /// The database cannot be reached now; trying again may help.
     #[error("the catalog is unavailable")]
     Unavailable(#[source] Cause),
-    /// A batch of the journal that does not continue where the catalog stands.
-    #[error("the catalog has applied another part of the journal")]
+    /// A batch of the journal that does not continue where the catalog stands, or changes what is not
+    /// there.
+    #[error("the catalog is not as the batches before left it")]
     OutOfStep,
     #[error("another server owns this catalog; stop it first, or give this one its own")]
     Owned,
