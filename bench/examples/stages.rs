@@ -36,7 +36,7 @@ fn main() {
     let number = |text: String| text.parse::<u64>().expect("arguments are numbers");
     let mut given = std::env::args().skip(1).map(number);
     let events = given.next().unwrap_or(400_000);
-    let batch_records = given.next().unwrap_or(2_000) as usize;
+    let batch_records = given.next().unwrap_or(8_000) as usize;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(run(events, batch_records));
 }

@@ -15,7 +15,7 @@ use warehouse::Warehouse;
 
 use crate::reference::{DAYS, Reference, START_MICROS};
 
-const BATCH_BYTES_MAX: usize = 8 << 20;
+const BATCH_BYTES_MAX: usize = 16 << 20;
 const DAY_MICROS: i64 = 86_400_000_000;
 const TIME_CHARS: usize = 27;
 
@@ -87,7 +87,9 @@ impl Stores {
     pub async fn apply(&mut self, records_max: usize) -> Result<u64> {
         let records = self.reader.next_batch(records_max, BATCH_BYTES_MAX).await?;
         self.pipeline.apply(&records).await?;
-        Ok(records.len() as u64)
+        let applied = records.len() as u64;
+        self.reader.reuse(records);
+        Ok(applied)
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use model::json::{DEPTH_MAX, plain_end, skip_blanks};
+use model::json::{container_end, plain_end, skip_blanks};
 
 use crate::{Error, Result};
 
@@ -88,7 +88,7 @@ pub(crate) fn walk_object(
 pub(crate) fn skip_value(bytes: &[u8], at: usize, depth: usize) -> Result<usize> {
     match bytes.get(at) {
         Some(b'"') => skip_string(bytes, at),
-        Some(b'{' | b'[') => skip_container(bytes, at, depth),
+        Some(b'{' | b'[') => Ok(container_end(bytes, at, depth)?),
         Some(b',' | b':' | b'}' | b']') | None => Err(Error::Json),
         Some(_) => {
             let scalar = bytes[at..].iter().position(|byte| {
@@ -97,34 +97,6 @@ pub(crate) fn skip_value(bytes: &[u8], at: usize, depth: usize) -> Result<usize>
             Ok(scalar.map_or(bytes.len(), |length| at + length))
         }
     }
-}
-
-fn skip_container(bytes: &[u8], start: usize, outer: usize) -> Result<usize> {
-    let mut depth = outer;
-    let mut at = start;
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'"' => {
-                at = skip_string(bytes, at)?;
-                continue;
-            }
-            b'{' | b'[' => {
-                depth += 1;
-                if depth > DEPTH_MAX {
-                    return Err(Error::TooDeep);
-                }
-            }
-            b'}' | b']' => {
-                depth -= 1;
-                if depth == outer {
-                    return Ok(at + 1);
-                }
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    Err(Error::Json)
 }
 
 /// Where the string whose quote stands at `at` ends.
@@ -143,6 +115,8 @@ pub(crate) fn skip_string(bytes: &[u8], at: usize) -> Result<usize> {
 
 #[cfg(test)]
 mod tests {
+    use model::json::DEPTH_MAX;
+
     use super::*;
 
     #[test]

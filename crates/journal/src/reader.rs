@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use crate::cursor::{Cursor, Fault, Step};
 use crate::journal::{Shared, blocking};
 use crate::recover::damage;
-use crate::scan::{WINDOW_BYTES, read_at};
+use crate::scan::{WINDOW_BYTES, read_to};
 use crate::segment::{Extent, Segment, lock};
 use crate::{Error, Position, Result};
 
@@ -17,6 +17,8 @@ pub struct Reader {
     extent: watch::Receiver<Extent>,
     next: Position,
     place: Option<Place>,
+    /// Of records that were read before.
+    spare: Vec<u8>,
 }
 
 /// Where reading goes on. Cloned into each read, so that a dropped future loses nothing.
@@ -29,6 +31,7 @@ struct Place {
 /// Records read together, in order.
 #[derive(Debug, Default)]
 pub struct Records {
+    /// More than was read, perhaps.
     bytes: Vec<u8>,
     index: Vec<(Position, Range<usize>)>,
 }
@@ -62,7 +65,7 @@ impl Reader {
         extent: watch::Receiver<Extent>,
         next: Position,
     ) -> Reader {
-        Reader { shared, extent, next, place: None }
+        Reader { shared, extent, next, place: None, spare: Vec::new() }
     }
 
     /// The position reading goes on from: what a consumer that applied everything so far keeps.
@@ -80,17 +83,27 @@ impl Reader {
     /// loses no record.
     pub async fn next_batch(&mut self, records_max: usize, bytes_max: usize) -> Result<Records> {
         let next = self.next;
+        if self.end() <= next {
+            self.spare = Vec::new();
+        }
         if self.extent.wait_for(|extent| extent.end > next).await.is_err() {
             return Err(Error::Closed);
         }
         let (shared, place) = (self.shared.clone(), self.place.clone());
         let bounds = Bounds { from: next, records_max: records_max.max(1), bytes_max };
-        let (place, records) = blocking(move || read(&shared, place, &bounds)).await?;
+        let spare = std::mem::take(&mut self.spare);
+        let (place, records) = blocking(move || read(&shared, place, spare, &bounds)).await?;
         self.place = Some(place);
         if let Some((last, _)) = records.index.last() {
             self.next = last.next();
         }
         Ok(records)
+    }
+
+    /// Takes the memory of records that nobody needs any more for the next ones: to ask the system
+    /// for it costs as much as to read them. Kept only until there is nothing to read.
+    pub fn reuse(&mut self, records: Records) {
+        self.spare = records.bytes;
     }
 }
 
@@ -101,15 +114,21 @@ struct Bounds {
 }
 
 /// Called only when a record at or after `bounds.from` is durable.
-fn read(shared: &Shared, place: Option<Place>, bounds: &Bounds) -> Result<(Place, Records)> {
+fn read(
+    shared: &Shared,
+    place: Option<Place>,
+    spare: Vec<u8>,
+    bounds: &Bounds,
+) -> Result<(Place, Records)> {
+    let mut records = Records { bytes: spare, index: Vec::new() };
     if let Some(mut place) = place {
-        let records = place.read(bounds)?;
+        place.read(bounds, &mut records)?;
         if !records.is_empty() {
             return Ok((place, records));
         }
     }
     let mut place = find(shared, bounds.from)?;
-    let records = place.read(bounds)?;
+    place.read(bounds, &mut records)?;
     Ok((place, records))
 }
 
@@ -131,31 +150,43 @@ fn find(shared: &Shared, from: Position) -> Result<Place> {
 }
 
 impl Place {
-    /// What the segment still holds, within bounds; nothing if it is exhausted.
-    fn read(&mut self, bounds: &Bounds) -> Result<Records> {
+    /// Adds what the segment still holds, within bounds; nothing if it is exhausted.
+    fn read(&mut self, bounds: &Bounds, found: &mut Records) -> Result<()> {
         let limit = self.segment.visible().offset;
-        let mut window_bytes = bounds.bytes_max.clamp(4096, WINDOW_BYTES);
+        let mut base = self.cursor.at().offset;
+        let (mut read, mut more) = (0, bounds.bytes_max.clamp(4096, WINDOW_BYTES));
         loop {
-            let at = self.cursor.at().offset;
-            let bytes = (limit - at).min(window_bytes as u64) as usize;
-            let window = read_at(&self.segment.file, at, bytes)?;
-            if window.len() < bytes {
+            let bytes = (limit - base - read as u64).min(more as u64) as usize;
+            if read_to(&self.segment.file, base, &mut found.bytes, read..read + bytes)? < bytes {
                 let fault = self.cursor.fault(format!("{bytes} bytes"), "the end of the file");
                 return Err(self.damaged(fault, limit));
             }
-            match self.decode(&window, limit, bounds)? {
-                Decoded { index, need } if index.is_empty() && need.is_some() => {
-                    window_bytes = need.unwrap_or(0).max(window_bytes);
-                }
-                Decoded { index, .. } => return Ok(Records { bytes: window, index }),
+            read += bytes;
+            let Some(wanted) = self.decode(base..base + read as u64, limit, bounds, found)? else {
+                return Ok(());
+            };
+            let at = self.cursor.at().offset;
+            // What was only passed on the way is not kept.
+            if found.is_empty() {
+                (base, read) = (at, 0);
             }
+            let unread = read - (at - base) as usize;
+            more = (wanted - unread).max(WINDOW_BYTES);
         }
     }
 
-    fn decode(&mut self, window: &[u8], limit: u64, bounds: &Bounds) -> Result<Decoded> {
-        let base = self.cursor.at().offset;
-        let mut index = Vec::new();
-        let mut bytes = 0;
+    /// Finds the records in what was read of the segment; answers how many bytes the next step takes
+    /// if they are not all there.
+    fn decode(
+        &mut self,
+        read: Range<u64>,
+        limit: u64,
+        bounds: &Bounds,
+        found: &mut Records,
+    ) -> Result<Option<usize>> {
+        let Records { bytes: window, index } = found;
+        let (base, window) = (read.start, &window[..(read.end - read.start) as usize]);
+        let mut bytes: usize = index.iter().map(|(_, range)| range.len()).sum();
         loop {
             let before = self.cursor.clone();
             let seen = (before.at().offset - base) as usize;
@@ -166,15 +197,16 @@ impl Place {
                     bytes += range.len();
                     if bytes > bounds.bytes_max && !index.is_empty() {
                         self.cursor = before;
-                        return Ok(Decoded { index, need: None });
+                        return Ok(None);
                     }
                     index.push((position, seen + range.start..seen + range.end));
                     if index.len() == bounds.records_max {
-                        return Ok(Decoded { index, need: None });
+                        return Ok(None);
                     }
                 }
-                Step::Need(bytes) => return Ok(Decoded { index, need: Some(bytes) }),
-                Step::End => return Ok(Decoded { index, need: None }),
+                Step::Need(_) if bytes >= bounds.bytes_max && !index.is_empty() => return Ok(None),
+                Step::Need(wanted) => return Ok(Some(wanted)),
+                Step::End => return Ok(None),
                 Step::Bad(fault) => return Err(self.damaged(fault, limit)),
             }
         }
@@ -183,10 +215,4 @@ impl Place {
     fn damaged(&self, fault: Fault, limit: u64) -> Error {
         damage(&self.segment, fault, limit, 0)
     }
-}
-
-struct Decoded {
-    index: Vec<(Position, Range<usize>)>,
-    /// The next frame needs a window of this size.
-    need: Option<usize>,
 }

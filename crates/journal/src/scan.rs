@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
@@ -69,16 +70,31 @@ impl Scan {
 
 /// Up to `bytes` bytes, fewer only where the file ends.
 pub(crate) fn read_at(file: &File, offset: u64, bytes: usize) -> Result<Vec<u8>> {
-    let mut buffer = vec![0; bytes];
-    let mut filled = 0;
-    while filled < bytes {
-        match file.read_at(&mut buffer[filled..], offset + filled as u64) {
+    let mut buffer = Vec::new();
+    let filled = read_to(file, offset, &mut buffer, 0..bytes)?;
+    buffer.truncate(filled);
+    Ok(buffer)
+}
+
+/// Fills a part of `buffer`, which is made longer if need be and whose first byte stands at `offset`;
+/// tells how many bytes there were, fewer only where the file ends.
+pub(crate) fn read_to(
+    file: &File,
+    offset: u64,
+    buffer: &mut Vec<u8>,
+    part: Range<usize>,
+) -> Result<usize> {
+    if buffer.len() < part.end {
+        buffer.resize(part.end, 0);
+    }
+    let mut filled = part.start;
+    while filled < part.end {
+        match file.read_at(&mut buffer[filled..part.end], offset + filled as u64) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(Error::io("read a journal segment")(error)),
         }
     }
-    buffer.truncate(filled);
-    Ok(buffer)
+    Ok(filled - part.start)
 }

@@ -4,6 +4,7 @@
 //! serde_json does the same with more care for where an error is, which costs twice the time, and
 //! little of what an event costs is as much as looking at all of its bytes.
 
+mod container;
 mod plain;
 mod value;
 
@@ -12,6 +13,7 @@ use std::ops::Range;
 
 use thiserror::Error;
 
+pub use container::container_end;
 pub use plain::plain_end;
 pub use value::{compact, to_value};
 
@@ -180,7 +182,11 @@ pub fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
                 } else {
                     depth += 1;
                     open = open << 1 | u128::from(first == b'{');
-                    at = if first == b'{' { key_end(bytes, inner)? } else { inner };
+                    at = if first == b'{' {
+                        key_end(bytes, simple_to(bytes, inner))?
+                    } else {
+                        inner
+                    };
                     continue;
                 }
             }
@@ -200,7 +206,7 @@ pub fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
                 Some(b',') => {
                     at = skip_blanks(bytes, at + 1);
                     if in_object {
-                        at = key_end(bytes, at)?;
+                        at = key_end(bytes, simple_to(bytes, at))?;
                     }
                     break;
                 }
@@ -238,6 +244,21 @@ fn simple_end(bytes: &[u8], start: usize) -> usize {
             }
         }
         _ => start,
+    }
+}
+
+/// From a key's quote past all members that are simple and have no blanks, as most are, to the quote
+/// of the next one.
+#[inline]
+fn simple_to(bytes: &[u8], mut at: usize) -> usize {
+    loop {
+        let key_end = simple_end(bytes, at);
+        let Some([b'"', b':', ..]) = bytes.get(key_end.saturating_sub(1)..) else { return at };
+        let end = simple_end(bytes, key_end + 1);
+        match bytes.get(end..) {
+            Some([b',', b'"', ..]) if end > key_end + 1 => at = end + 1,
+            _ => return at,
+        }
     }
 }
 
@@ -379,6 +400,20 @@ mod tests {
             let theirs = serde_json::from_str::<IgnoredAny>(&text).is_ok();
             let (start, end) = (skip_blanks(text.as_bytes(), 0), text.trim_ascii_end().len());
             prop_assert_eq!(value_end(text.as_bytes(), start) == Ok(end.max(start)), theirs, "{}", text);
+        }
+
+        /// Simple members are passed on a way of their own.
+        #[test]
+        fn it_agrees_about_members(
+            members in prop::collection::vec(prop::sample::select(vec![
+                r#""a":"b""#, r#""":"""#, r#""a":12"#, r#""a":0"#, r#""a":0.50"#, r#""a":01"#,
+                r#""a":1."#, r#""a":1.e"#, r#""a":-1"#, r#""a":1e5"#, r#""a":"\n""#, r#""\n":1"#,
+                r#""a": "b""#, r#" "a":1"#, r#""a":1 "#, r#""a" :1"#, r#""a":true"#, r#""a":{}"#,
+                r#""a":[1,"b"]"#, r#""a":"b"#, r#""a""#, r#""a":"#, "a:1", "1", "12:1", "",
+            ]), 0..6)
+        ) {
+            let text = format!("{{{}}}", members.join(","));
+            prop_assert_eq!(is_json(&text), serde_json::from_str::<IgnoredAny>(&text).is_ok(), "{}", text);
         }
 
         #[test]

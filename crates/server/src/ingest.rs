@@ -24,12 +24,14 @@ use warehouse::{Effort, Retention, Warehouse};
 use crate::runtimes::Behind;
 use crate::settings::Settings;
 
-/// Records of one batch: few enough that SQLite's writer is free again within 50 ms.
-const BATCH_RECORDS_MAX: usize = 2_000;
-const BATCH_BYTES_MAX: usize = 8 << 20;
-/// How soon another batch begins after one that was not full. Each costs a transaction, however small
-/// it is; events that come one by one, thousands in a second, share one.
+/// Records of one batch: so many that who is met several times is written once, and few enough that
+/// SQLite's writer is free again within 50 ms.
+const BATCH_RECORDS_MAX: usize = 8_000;
+const BATCH_BYTES_MAX: usize = 16 << 20;
+/// How soon another batch begins if fewer than so many records wait. Each costs a transaction, however
+/// small it is; events that come one by one, thousands in a second, share one.
 const BATCH_EVERY: Duration = Duration::from_millis(10);
+const WAITING_MIN: u64 = 2_000;
 /// The pause after a batch that could not be applied, doubled each time up to the longest.
 const PAUSE_SHORTEST: Duration = Duration::from_millis(100);
 const PAUSE_LONGEST: Duration = Duration::from_secs(10);
@@ -169,10 +171,11 @@ async fn apply(
         pause = PAUSE_SHORTEST;
         let came = reader.end().as_u64() - end.as_u64();
         let rest = burst.rest(begun.elapsed(), records.len() as u64, came);
-        let next = match records.len() {
-            BATCH_RECORDS_MAX.. => Instant::now() + rest,
+        let next = match reader.end().as_u64() - reader.position().as_u64() {
+            WAITING_MIN.. => Instant::now() + rest,
             _ => begun + BATCH_EVERY,
         };
+        reader.reuse(records);
         tokio::select! {
             biased;
             _ = stopped.wait_for(|stopped| *stopped) => return,

@@ -1,4 +1,4 @@
-use journal::{Error, Journal, Position};
+use journal::{Error, Journal, Position, Settings};
 
 use crate::{batch, tiny};
 
@@ -53,6 +53,26 @@ async fn a_batch_keeps_to_its_bounds_but_is_never_empty() {
         }
         assert_eq!(sizes, expected, "{records_max} records, {bytes_max} bytes");
     }
+}
+
+#[tokio::test]
+async fn records_that_do_not_fit_into_a_window_come_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Journal::open(folder.path(), Settings::default()).await.unwrap();
+    let long = |number: u32| [number.to_le_bytes().as_slice(), &[7; 3_000]].concat();
+    for first in (0..2_000).step_by(100) {
+        journal.append(batch((first..first + 100).map(long))).await.unwrap();
+    }
+    // Somewhere in the middle, so that windows are only passed at first.
+    let mut reader = journal.reader(Position::from_u64(801)).unwrap();
+    let mut found = Vec::new();
+    for expected in [1_000, 200] {
+        let records = reader.next_batch(1_000, 8 << 20).await.unwrap();
+        assert_eq!(records.len(), expected);
+        found.extend(records.iter().map(|one| one.bytes.to_vec()));
+        reader.reuse(records);
+    }
+    assert_eq!(found, (800..2_000).map(long).collect::<Vec<_>>());
 }
 
 #[tokio::test]

@@ -1,0 +1,225 @@
+//! Objects and arrays passed without looking at what stands in them, sixty-four bytes at once.
+
+use super::{DEPTH_MAX, Fault, Result};
+
+const BLOCK: usize = 64;
+
+/// Where some bytes of a block stand, a bit for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Masks {
+    quotes: u64,
+    backslashes: u64,
+    opening: u64,
+    closing: u64,
+}
+
+/// Where the object or array ends whose bracket stands at `start`, inside `outer` others. Only its
+/// quotes and brackets are looked at, and not whether one of a kind closes the other.
+pub fn container_end(bytes: &[u8], start: usize, outer: usize) -> Result<usize> {
+    let mut depth = outer;
+    // Of the block before: whether it ends in a string, and with a backslash that escapes.
+    let (mut in_string, mut escapes) = (0, 0);
+    let mut at = start;
+    while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+        let found = match rest.first_chunk::<BLOCK>() {
+            Some(block) => masks(block),
+            None => {
+                let mut block = [b' '; BLOCK];
+                block[..rest.len()].copy_from_slice(rest);
+                masks(&block)
+            }
+        };
+        let quotes = found.quotes & !escaped(found.backslashes, &mut escapes);
+        let strings = up_to_here(quotes) ^ in_string;
+        in_string = (strings.cast_signed() >> 63).cast_unsigned();
+        let mut outside = (found.opening | found.closing | found.backslashes) & !strings;
+        while outside != 0 {
+            let bit = outside & outside.wrapping_neg();
+            outside ^= bit;
+            if found.opening & bit != 0 {
+                depth += 1;
+                if depth > DEPTH_MAX {
+                    return Err(Fault::TooDeep);
+                }
+            } else if found.closing & bit != 0 {
+                depth -= 1;
+                if depth == outer {
+                    return Ok(at + bit.trailing_zeros() as usize + 1);
+                }
+            } else {
+                // A backslash is nothing outside of strings, and escapes no quote there.
+                return Err(Fault::Malformed);
+            }
+        }
+        at += BLOCK;
+    }
+    Err(Fault::Malformed)
+}
+
+/// The bytes behind a backslash that is not escaped itself.
+fn escaped(backslashes: u64, escapes: &mut u64) -> u64 {
+    if backslashes == 0 {
+        return std::mem::take(escapes);
+    }
+    const EVEN: u64 = u64::MAX / 3;
+    let backslashes = backslashes & !*escapes;
+    let behind = backslashes << 1 | *escapes;
+    // Adding runs from where backslashes in a row begin to where they end: of those that begin at an
+    // odd place, every other one is turned around.
+    let odd_starts = backslashes & !EVEN & !behind;
+    let (ends, overflow) = odd_starts.overflowing_add(backslashes);
+    *escapes = u64::from(overflow);
+    (EVEN ^ ends << 1) & behind
+}
+
+/// Each bit as often turned around as there are set ones up to it.
+const fn up_to_here(mut bits: u64) -> u64 {
+    let mut by = 1;
+    while by < u64::BITS {
+        bits ^= bits << by;
+        by *= 2;
+    }
+    bits
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn masks(block: &[u8; BLOCK]) -> Masks {
+    plainly(block)
+}
+
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn plainly(block: &[u8; BLOCK]) -> Masks {
+    let mut found = Masks::default();
+    for (at, byte) in block.iter().enumerate() {
+        let mask = match byte {
+            b'"' => &mut found.quotes,
+            b'\\' => &mut found.backslashes,
+            b'{' | b'[' => &mut found.opening,
+            b'}' | b']' => &mut found.closing,
+            _ => continue,
+        };
+        *mask |= 1 << at;
+    }
+    found
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code, reason = "the compiler does not know what every such processor has")]
+fn masks(block: &[u8; BLOCK]) -> Masks {
+    // SAFETY: SSE2 is a part of x86-64.
+    unsafe { sixteen::masks(block) }
+}
+
+/// SSE2, which every such processor has.
+#[cfg(target_arch = "x86_64")]
+mod sixteen {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi8, _mm_movemask_epi8, _mm_or_si128, _mm_set_epi64x, _mm_set1_epi8,
+    };
+
+    use super::{BLOCK, Masks};
+
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    pub(super) fn masks(block: &[u8; BLOCK]) -> Masks {
+        let mut found = Masks::default();
+        let (parts, _) = block.as_chunks::<16>();
+        for (part, at) in parts.iter().zip((0..).step_by(16)) {
+            let bytes = u128::from_le_bytes(*part);
+            let bytes = _mm_set_epi64x((bytes >> 64) as i64, bytes as i64);
+            // A square bracket becomes a curly one.
+            let curly = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
+            found.quotes |= equal(bytes, b'"') << at;
+            found.backslashes |= equal(bytes, b'\\') << at;
+            found.opening |= equal(curly, b'{') << at;
+            found.closing |= equal(curly, b'}') << at;
+        }
+        found
+    }
+
+    #[inline]
+    #[target_feature(enable = "sse2")]
+    fn equal(bytes: __m128i, byte: u8) -> u64 {
+        let equal = _mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte.cast_signed()));
+        u64::from(_mm_movemask_epi8(equal).cast_unsigned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The same, byte by byte.
+    fn end_of(bytes: &[u8], start: usize, outer: usize) -> Result<usize> {
+        let (mut depth, mut in_string, mut at) = (outer, false, start);
+        while let Some(byte) = bytes.get(at) {
+            match byte {
+                b'"' => in_string = !in_string,
+                b'\\' if in_string => at += 1,
+                b'\\' => return Err(Fault::Malformed),
+                b'{' | b'[' if !in_string => {
+                    depth += 1;
+                    if depth > DEPTH_MAX {
+                        return Err(Fault::TooDeep);
+                    }
+                }
+                b'}' | b']' if !in_string => {
+                    depth -= 1;
+                    if depth == outer {
+                        return Ok(at + 1);
+                    }
+                }
+                _ => {}
+            }
+            at += 1;
+        }
+        Err(Fault::Malformed)
+    }
+
+    fn scraps() -> impl Strategy<Value = String> {
+        let scrap = prop_oneof![
+            6 => r#""([a-z ]|\\\\|\\"|[\[\]{}]){0,20}""#,
+            4 => r"[a-z0-9:, ]{0,70}",
+            2 => r"[\[{]",
+            2 => r"[\]}]",
+            1 => r#"[\\"]"#,
+        ];
+        prop::collection::vec(scrap, 0..40).prop_map(|scraps| scraps.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn an_end_is_found_as_byte_by_byte(
+            before in "[a-z]{0,5}",
+            scraps in scraps(),
+            outer in 0..3usize,
+        ) {
+            let text = format!("{before}[{scraps}]}}]");
+            let (bytes, start) = (text.as_bytes(), before.len());
+            let expected = end_of(bytes, start, outer);
+            prop_assert_eq!(container_end(bytes, start, outer), expected, "{}", text);
+        }
+
+        #[test]
+        fn masks_are_those_of_each_byte(
+            mut block: [u8; BLOCK],
+            some in prop::collection::vec((0..BLOCK, r#"["\\{}\[\]]"#), 0..20),
+        ) {
+            some.iter().for_each(|(at, byte)| block[*at] = byte.as_bytes()[0]);
+            prop_assert_eq!(masks(&block), plainly(&block));
+        }
+    }
+
+    #[test]
+    fn escapes_go_on_in_the_next_block() {
+        for behind in 55..75 {
+            for backslashes in 0..70 {
+                let text = format!(r#"["{}{}"]"]"#, "a".repeat(behind), "\\".repeat(backslashes));
+                let (bytes, expected) = (text.as_bytes(), end_of(text.as_bytes(), 0, 0));
+                assert_eq!(container_end(bytes, 0, 0), expected, "{text}");
+            }
+        }
+    }
+}
