@@ -223,7 +223,7 @@ pub fn value_end(bytes: &[u8], start: usize) -> Result<usize> {
 
 /// Where a string without escapes or a number without exponent ends that starts at `start`, as most
 /// values do; anything else is not looked at.
-#[inline]
+#[inline(always)]
 fn simple_end(bytes: &[u8], start: usize) -> usize {
     let digits_end = |mut at: usize| {
         while bytes.get(at).is_some_and(u8::is_ascii_digit) {
@@ -249,14 +249,17 @@ fn simple_end(bytes: &[u8], start: usize) -> usize {
 
 /// From a key's quote past all members that are simple and have no blanks, as most are, to the quote
 /// of the next one.
-#[inline]
 fn simple_to(bytes: &[u8], mut at: usize) -> usize {
     loop {
-        let key_end = simple_end(bytes, at);
-        let Some([b'"', b':', ..]) = bytes.get(key_end.saturating_sub(1)..) else { return at };
-        let end = simple_end(bytes, key_end + 1);
+        if bytes.get(at) != Some(&b'"') {
+            return at;
+        }
+        let key_end = plain_end(bytes, at + 1);
+        let Some([b'"', b':', ..]) = bytes.get(key_end..) else { return at };
+        let start = key_end + 2;
+        let end = simple_end(bytes, start);
         match bytes.get(end..) {
-            Some([b',', b'"', ..]) if end > key_end + 1 => at = end + 1,
+            Some([b',', b'"', ..]) if end > start => at = end + 1,
             _ => return at,
         }
     }
