@@ -4,6 +4,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use crate::cursor::{Cursor, Fault, Step};
+use crate::format::FRAME_BYTES;
 use crate::journal::{Shared, blocking};
 use crate::recover::damage;
 use crate::scan::{WINDOW_BYTES, read_to};
@@ -101,9 +102,11 @@ impl Reader {
     }
 
     /// Takes the memory of records that nobody needs any more for the next ones: to ask the system
-    /// for it costs as much as to read them. Kept only until there is nothing to read.
+    /// for it costs as much as to read them. Kept only while there is much to read.
     pub fn reuse(&mut self, records: Records) {
-        self.spare = records.bytes;
+        if records.index.last().is_some_and(|(_, last)| last.end > WINDOW_BYTES) {
+            self.spare = records.bytes;
+        }
     }
 }
 
@@ -150,18 +153,24 @@ fn find(shared: &Shared, from: Position) -> Result<Place> {
 }
 
 impl Place {
-    /// Adds what the segment still holds, within bounds; nothing if it is exhausted.
+    /// Adds what the segment still holds, within bounds; nothing if it is exhausted. What is damaged
+    /// is told of when nothing stands before it.
     fn read(&mut self, bounds: &Bounds, found: &mut Records) -> Result<()> {
         let limit = self.segment.visible().offset;
         let mut base = self.cursor.at().offset;
         let (mut read, mut more) = (0, bounds.bytes_max.clamp(4096, WINDOW_BYTES));
         loop {
-            let bytes = (limit - base - read as u64).min(more as u64) as usize;
-            if read_to(&self.segment.file, base, &mut found.bytes, read..read + bytes)? < bytes {
-                let fault = self.cursor.fault(format!("{bytes} bytes"), "the end of the file");
-                return Err(self.damaged(fault, limit));
+            let part = read..read + (limit - base - read as u64).min(more as u64) as usize;
+            match read_to(&self.segment.file, base, &mut found.bytes, part.clone()) {
+                Ok(bytes) if bytes == part.len() => read = part.end,
+                _ if !found.is_empty() => return Ok(()),
+                Ok(_) => {
+                    let bytes = format!("{} bytes", part.len());
+                    let fault = self.cursor.fault(bytes, "the end of the file");
+                    return Err(self.damaged(fault, limit));
+                }
+                Err(error) => return Err(error),
             }
-            read += bytes;
             let Some(wanted) = self.decode(base..base + read as u64, limit, bounds, found)? else {
                 return Ok(());
             };
@@ -204,9 +213,16 @@ impl Place {
                         return Ok(None);
                     }
                 }
-                Step::Need(_) if bytes >= bounds.bytes_max && !index.is_empty() => return Ok(None),
-                Step::Need(wanted) => return Ok(Some(wanted)),
+                Step::Need(wanted) => {
+                    // Beside the record a frame has its header.
+                    let fits = bytes + wanted <= bounds.bytes_max + FRAME_BYTES;
+                    return Ok((fits || index.is_empty()).then_some(wanted));
+                }
                 Step::End => return Ok(None),
+                Step::Bad(_) if !index.is_empty() => {
+                    self.cursor = before;
+                    return Ok(None);
+                }
                 Step::Bad(fault) => return Err(self.damaged(fault, limit)),
             }
         }

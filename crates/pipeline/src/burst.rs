@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How many times as many records come in as are applied while it is a burst, and how many times as
 /// long as a batch took the pipeline then rests.
-const TIMES: u64 = 2;
+const TIMES: usize = 2;
 const RESTS: u32 = 9;
 /// What lasts longer is no burst any more.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -17,7 +17,7 @@ pub struct Burst {
 
 impl Burst {
     /// How long to rest after a batch of so many records, while which others came.
-    pub fn rest(&mut self, took: Duration, applied: u64, came: u64) -> Duration {
+    pub fn rest(&mut self, took: Duration, applied: usize, came: usize) -> Duration {
         if came < TIMES * applied {
             self.lasted = Duration::ZERO;
             return Duration::ZERO;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use catalog::Catalog;
 use geoip::GeoIp;
-use journal::Journal;
+use journal::{Journal, Position};
 use model::Clock;
 use pipeline::{Burst, Counters, Parts, Pipeline};
 use prometheus_client::collector::Collector;
@@ -24,14 +24,15 @@ use warehouse::{Effort, Retention, Warehouse};
 use crate::runtimes::Behind;
 use crate::settings::Settings;
 
-/// Records of one batch: so many that who is met several times is written once, and few enough that
-/// SQLite's writer is free again within 50 ms.
+/// Records of one batch: so many that a person who is met several times is written once, and few
+/// enough that others who write to SQLite wait for some tens of milliseconds.
 const BATCH_RECORDS_MAX: usize = 8_000;
 const BATCH_BYTES_MAX: usize = 16 << 20;
-/// How soon another batch begins if fewer than so many records wait. Each costs a transaction, however
-/// small it is; events that come one by one, thousands in a second, share one.
+/// From here on a batch is large, and as many that wait are not kept waiting.
+const BATCH_RECORDS_LARGE: usize = 2_000;
+/// How soon another batch begins if few records wait. Each costs a transaction, however small it is;
+/// events that come one by one, thousands in a second, share one.
 const BATCH_EVERY: Duration = Duration::from_millis(10);
-const WAITING_MIN: u64 = 2_000;
 /// The pause after a batch that could not be applied, doubled each time up to the longest.
 const PAUSE_SHORTEST: Duration = Duration::from_millis(100);
 const PAUSE_LONGEST: Duration = Duration::from_secs(10);
@@ -169,10 +170,14 @@ async fn apply(
             }
         }
         pause = PAUSE_SHORTEST;
-        let came = reader.end().as_u64() - end.as_u64();
-        let rest = burst.rest(begun.elapsed(), records.len() as u64, came);
-        let next = match reader.end().as_u64() - reader.position().as_u64() {
-            WAITING_MIN.. => Instant::now() + rest,
+        // The end may be told of a moment after what stands before it can be read.
+        let to_end = |from: Position| reader.end().as_u64().saturating_sub(from.as_u64()) as usize;
+        let rest = match records.len() {
+            BATCH_RECORDS_LARGE.. => burst.rest(begun.elapsed(), records.len(), to_end(end)),
+            _ => Duration::ZERO,
+        };
+        let next = match to_end(reader.position()) {
+            BATCH_RECORDS_LARGE.. => Instant::now() + rest,
             _ => begun + BATCH_EVERY,
         };
         reader.reuse(records);

@@ -1,3 +1,6 @@
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
 use journal::{Error, Journal, Position, Settings};
 
 use crate::{batch, tiny};
@@ -55,24 +58,62 @@ async fn a_batch_keeps_to_its_bounds_but_is_never_empty() {
     }
 }
 
+/// Ten times a hundred records of 3 kB, with one of 2 MB in their midst, in one segment.
+async fn long(folder: &Path) -> (Journal, Vec<Vec<u8>>) {
+    let journal = Journal::open(folder, Settings::default()).await.unwrap();
+    let long = |number: u32| {
+        let bytes = if number == 500 { 2 << 20 } else { 3_000 };
+        [number.to_le_bytes().as_slice(), &vec![7; bytes]].concat()
+    };
+    let records: Vec<Vec<u8>> = (0..1_000).map(long).collect();
+    for some in records.chunks(100) {
+        journal.append(batch(some.iter().cloned())).await.unwrap();
+    }
+    (journal, records)
+}
+
 #[tokio::test]
 async fn records_that_do_not_fit_into_a_window_come_together() {
     let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::open(folder.path(), Settings::default()).await.unwrap();
-    let long = |number: u32| [number.to_le_bytes().as_slice(), &[7; 3_000]].concat();
-    for first in (0..2_000).step_by(100) {
-        journal.append(batch((first..first + 100).map(long))).await.unwrap();
+    let (journal, records) = long(folder.path()).await;
+    for (records_max, bytes_max, expected) in [
+        (1_000, 8 << 20, vec![600]),
+        (450, 8 << 20, vec![450, 150]),
+        // The long one does not fit behind those before it, and then alone.
+        (1_000, 1_500_000, vec![100, 1, 499]),
+        (1_000, 2_500_000, vec![135, 465]),
+    ] {
+        // Somewhere in the middle, so that windows are only passed at first.
+        let mut reader = journal.reader(Position::from_u64(401)).unwrap();
+        let (mut found, mut sizes) = (Vec::new(), Vec::new());
+        while reader.position() < journal.stats().next {
+            let some = reader.next_batch(records_max, bytes_max).await.unwrap();
+            sizes.push(some.len());
+            found.extend(some.iter().map(|one| one.bytes.to_vec()));
+            reader.reuse(some);
+        }
+        assert_eq!(sizes, expected, "{records_max} records, {bytes_max} bytes");
+        assert!(found == records[400..], "{records_max} records, {bytes_max} bytes");
     }
-    // Somewhere in the middle, so that windows are only passed at first.
-    let mut reader = journal.reader(Position::from_u64(801)).unwrap();
-    let mut found = Vec::new();
-    for expected in [1_000, 200] {
-        let records = reader.next_batch(1_000, 8 << 20).await.unwrap();
-        assert_eq!(records.len(), expected);
-        found.extend(records.iter().map(|one| one.bytes.to_vec()));
-        reader.reuse(records);
-    }
-    assert_eq!(found, (800..2_000).map(long).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn what_stands_before_damage_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (journal, records) = long(folder.path()).await;
+    let mut reader = journal.reader(Position::START).unwrap();
+    let segment = std::fs::read_dir(folder.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|own| own == "segment"))
+        .unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(segment).unwrap();
+    file.write_all_at(&[9], 4_100_000).unwrap();
+    let found = reader.next_batch(1_000, 8 << 20).await.unwrap();
+    assert!((600..700).contains(&found.len()), "{} records", found.len());
+    assert!(found.iter().zip(&records).all(|(one, own)| one.bytes == own));
+    let refused = reader.next_batch(1_000, 8 << 20).await;
+    assert!(matches!(refused, Err(Error::Corrupt(_))), "{refused:?}");
 }
 
 #[tokio::test]
