@@ -1,5 +1,6 @@
-# run: build and start on an empty folder. test: everything that must hold. soak: the schema, for
-# SOAK_SECONDS. fuzz: what reads bytes from strangers, FUZZ_SECONDS each. bench: how fast.
+# run: build and start on an empty folder. test: everything that must hold. soak: attacks on the
+# release build, then the schema for SOAK_SECONDS. fuzz: what reads bytes from strangers,
+# FUZZ_SECONDS each. bench: how fast.
 .PHONY: run build assets test lint test-deps soak fuzz bench
 DATA_DIR ?= ./hedgerow-data
 SOAK_SECONDS ?= 1800
@@ -28,7 +29,11 @@ lint:
 test-deps:
 	@tools/install-test-deps
 
-soak: test-deps
+# Attacks may be named: make soak ATTACKS="tokens flags". The attackers need a descriptor for each
+# of some thousand connections.
+soak: assets test-deps
+	cargo build --release --locked -p server -p bench --bins
+	ulimit -n $$(ulimit -Hn) && cargo run --release --locked -p bench --bin attacks -- $(ATTACKS)
 	HEDGEROW_SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p server --test it schema::
 
 fuzz:

@@ -1,6 +1,7 @@
 //! What Hedgerow costs, beside references that are measured in the same run.
 
 pub mod asking;
+pub mod attacks;
 pub mod capture;
 pub mod flags;
 pub mod load;

@@ -1,0 +1,26 @@
+//! `make soak`: every attack, or those that are named. `ATTACK_PERSONS` are stored before,
+//! `ATTACK_PROGRAM` is another build to attack.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+
+const PERSONS: u64 = 1_000_000;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    let named: Vec<String> = std::env::args().skip(1).collect();
+    let persons = match std::env::var("ATTACK_PERSONS") {
+        Ok(persons) => persons.parse().context("ATTACK_PERSONS is not a number")?,
+        Err(_) => PERSONS,
+    };
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+    Ok(match bench::attacks::run(&named, persons, &results).await? {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
