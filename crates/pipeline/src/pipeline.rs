@@ -340,7 +340,15 @@ impl Pipeline {
             let EventDeletion { project, before, distinct_nos } = &deletion;
             let numbers = distinct_nos.iter().map(|number| number.0).collect();
             let doomed = Selection::DistinctNos(numbers);
-            let receipt = self.warehouse.delete(*project, &doomed, *before)?;
+            let receipt = match self.warehouse.delete(*project, &doomed, *before) {
+                // It stays due until the segment is restored or set aside. New events of all
+                // projects must not wait for that.
+                Err(error @ warehouse::Error::Corrupt { .. }) => {
+                    tracing::error!(project.id = %project, %error, "events are not deleted yet");
+                    continue;
+                }
+                other => other?,
+            };
             tracing::info!(project.id = %project, events = receipt.events, "deleted events");
             self.catalog.event_deletion_done(&deletion, receipt.events).await?;
         }

@@ -22,6 +22,7 @@ use tokio::time::{Instant, interval, sleep};
 use warehouse::{Effort, Retention, Warehouse};
 
 use crate::runtimes::Behind;
+use crate::scrub::Scrub;
 use crate::settings::Settings;
 
 /// Records of one batch: so many that a person who is met several times is written once, and few
@@ -57,6 +58,8 @@ pub(crate) struct Ingest {
     stop: watch::Sender<bool>,
     applying: JoinHandle<()>,
     upkeep: JoinHandle<()>,
+    scrub: Scrub,
+    scrubbing: JoinHandle<()>,
 }
 
 impl Ingest {
@@ -98,9 +101,22 @@ impl Ingest {
             journal: journal.clone(),
             geoip: geoip.clone(),
         };
-        let upkeep = behind.upkeep.spawn(chores.run(stopped));
+        let upkeep = behind.upkeep.spawn(chores.run(stopped.clone()));
+        let scrub = Scrub::of(&warehouse);
+        let scrubbing = behind.upkeep.spawn(scrub.clone().run(stopped));
         let journal = journal.clone();
-        Ok(Self { warehouse, journal, counters, clock, geoip, stop, applying, upkeep })
+        Ok(Self {
+            warehouse,
+            journal,
+            counters,
+            clock,
+            geoip,
+            stop,
+            applying,
+            upkeep,
+            scrub,
+            scrubbing,
+        })
     }
 
     pub(crate) fn warehouse(&self) -> Warehouse {
@@ -112,6 +128,7 @@ impl Ingest {
     }
 
     pub(crate) fn measure(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(self.scrub.clone()));
         registry.register_collector(Box::new(Measured {
             counters: self.counters.clone(),
             journal: self.journal.clone(),
@@ -122,7 +139,7 @@ impl Ingest {
     /// Ends after the batch at hand. What is left waits in the journal for the next start.
     pub(crate) async fn close(self) {
         self.stop.send_replace(true);
-        for task in [self.applying, self.upkeep] {
+        for task in [self.applying, self.upkeep, self.scrubbing] {
             if let Err(error) = task.await {
                 tracing::error!(%error, "a task of the pipeline failed");
             }

@@ -17,6 +17,7 @@ mod logs;
 mod memory;
 mod process;
 mod runtimes;
+mod scrub;
 mod serve;
 mod settings;
 mod values;

@@ -8,6 +8,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -34,6 +35,17 @@ impl Collector for Process {
             show("process_open_fds", "Files and connections open", &count)?;
         }
         Ok(())
+    }
+}
+
+/// Raises the soft limit of open files and connections to the hard one: the soft one is small for
+/// the sake of programs that still use `select`. Gives the limit before and now.
+pub(crate) fn raise_descriptor_limit() -> (Option<u64>, Option<u64>) {
+    let before = getrlimit(Resource::Nofile);
+    let wanted = Rlimit { current: before.maximum, maximum: before.maximum };
+    match setrlimit(Resource::Nofile, wanted) {
+        Ok(()) => (before.current, wanted.current),
+        Err(_) => (before.current, before.current),
     }
 }
 

@@ -18,7 +18,7 @@ use crate::folder::{self, Folder};
 use crate::http::Http;
 use crate::ingest::Ingest;
 use crate::intake::Intake;
-use crate::process::Process;
+use crate::process::{self, Process};
 use crate::runtimes::{Behind, Runtimes};
 use crate::settings::Settings;
 use crate::values::Switch;
@@ -38,6 +38,8 @@ pub(crate) fn run(effective: Effective) -> Result<()> {
     for name in &effective.unknown_variables {
         tracing::warn!(variable = name, "this environment variable is no setting");
     }
+    let (before, now) = process::raise_descriptor_limit();
+    tracing::info!(before, now, "open files and connections that the system allows");
     let runtimes = Runtimes::start()?;
     let outcome = runtimes.block_on(serve(&settings, runtimes.behind()));
     runtimes.abandon();

@@ -37,10 +37,7 @@ impl Archive {
         let cache = Arc::new(Cache::new(CACHE_BYTES_MAX));
         let mut segments: BTreeMap<ProjectId, Vec<LiveSegment>> = BTreeMap::new();
         for entry in &manifest.segments {
-            let dead = match &entry.dead {
-                Some(dead) => Arc::new(folder::read_dead(&dir.join(&dead.file))?),
-                None => Arc::default(),
-            };
+            let dead = Arc::new(folder::read_dead(dir, entry)?);
             let segment = Segment::new(entry.clone(), dir.join(&entry.file), cache.clone());
             let live = LiveSegment { segment: Arc::new(segment), dead };
             segments.entry(entry.project).or_default().push(live);

@@ -1,15 +1,19 @@
 //! Decoded columns, dictionaries, filters and pages, kept while they are used and while there is room.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use parquet::bloom_filter::Sbbf;
 use quick_cache::sync::{self, DefaultLifecycle};
-use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, UnitWeighter, Weighter};
 
-use crate::Result;
 use crate::dictionary::Dictionary;
 use crate::narrow::Narrow;
 use crate::segment::CachedPage;
+use crate::{Error, Result};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
@@ -57,6 +61,10 @@ pub(crate) struct Cache {
     kept: sync::Cache<Key, Cached, Bytes>,
     bytes_max: u64,
     lent: Mutex<u64>,
+    /// Open segments by their ids.
+    files: sync::Cache<u64, Arc<File>>,
+    /// Segments that were found damaged since the start, and how.
+    damaged: Mutex<BTreeMap<u64, String>>,
 }
 
 /// Room that the cache gives up for as long as somebody needs it for something else.
@@ -120,6 +128,9 @@ const ENTRIES: usize = 4_096;
 /// processors there are, the less: a part that is full throws out what there is room for elsewhere.
 const PARTS: usize = 1;
 
+/// Descriptors kept for segments. One that is needed beyond them is opened in place of another.
+pub(crate) const OPEN_FILES_MAX: usize = 128;
+
 impl Cache {
     pub fn new(bytes_max: u64) -> Cache {
         let mut options = OptionsBuilder::new();
@@ -127,7 +138,13 @@ impl Cache {
         let options = options.build().expect("what is needed is set");
         let (hashes, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
         let kept = sync::Cache::with_options(options, Bytes, hashes, lifecycle);
-        Cache { kept, bytes_max, lent: Mutex::default() }
+        let mut options = OptionsBuilder::new();
+        options.shards(PARTS).estimated_items_capacity(OPEN_FILES_MAX);
+        options.weight_capacity(OPEN_FILES_MAX as u64);
+        let options = options.build().expect("what is needed is set");
+        let (hashes, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
+        let files = sync::Cache::with_options(options, UnitWeighter, hashes, lifecycle);
+        Cache { kept, bytes_max, lent: Mutex::default(), files, damaged: Mutex::default() }
     }
 
     fn lend(&self, before: u64, now: u64) {
@@ -151,6 +168,45 @@ impl Cache {
         load: impl FnOnce() -> Result<Cached>,
     ) -> Result<Cached> {
         self.kept.get_or_insert_with(&(segment, group, part), load)
+    }
+
+    /// The open file of a segment.
+    pub fn file(&self, segment: u64, path: &Path) -> Result<Arc<File>> {
+        let open = || File::open(path).map(Arc::new);
+        self.files.get_or_insert_with(&segment, open).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::corrupt(path, "it is missing"),
+            _ => Error::io("open a segment")(error),
+        })
+    }
+
+    /// Whoever reads the segment again opens it again.
+    pub fn close_file(&self, segment: u64) {
+        self.files.remove(&segment);
+    }
+
+    /// Notes that a segment is damaged; says so once.
+    pub fn note_damage(&self, segment: u64, error: &Error) {
+        let Error::Corrupt { file, .. } = error else { return };
+        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        if damaged.insert(segment, error.to_string()).is_none() {
+            tracing::error!(file = %file.display(), %error, "a segment is damaged");
+        }
+    }
+
+    /// The segment was read from end to end.
+    pub fn mended(&self, segment: u64) {
+        self.damaged.lock().unwrap_or_else(PoisonError::into_inner).remove(&segment);
+    }
+
+    pub fn is_damaged(&self, segment: u64) -> bool {
+        self.damaged.lock().unwrap_or_else(PoisonError::into_inner).contains_key(&segment)
+    }
+
+    /// Of those that `live` names; others are gone.
+    pub fn damaged(&self, live: &BTreeSet<u64>) -> Vec<String> {
+        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        damaged.retain(|segment, _| live.contains(segment));
+        damaged.values().cloned().collect()
     }
 }
 

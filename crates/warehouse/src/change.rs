@@ -61,11 +61,11 @@ impl<'a> Change<'a> {
         let segment = &self.manifest.segments[at].file;
         let file = Folder::dead_file(segment, self.warehouse.take_id());
         self.fresh.add(&file);
-        self.warehouse.inner.folder.write_dead(&file, &all)?;
+        let crc = Some(self.warehouse.inner.folder.write_dead(&file, &all)?);
         self.touched.insert(self.manifest.segments[at].project);
         let entry = &mut self.manifest.segments[at];
         let since = entry.dead.as_ref().map_or(self.now, |dead| dead.since);
-        let old = entry.dead.replace(DeadEntry { file, rows: all.len(), since });
+        let old = entry.dead.replace(DeadEntry { file, rows: all.len(), since, crc });
         self.retire_file(old.map(|dead| dead.file));
         self.durable_dead.insert(id, Arc::new(all));
         Ok(())

@@ -9,10 +9,11 @@ use roaring::RoaringBitmap;
 use crate::Result;
 use crate::change::Change;
 use crate::dedup;
+use crate::failing::Failing;
 use crate::faults::Step;
 use crate::folder::Fresh;
 use crate::manifest::SegmentEntry;
-use crate::merge::{LEVEL_COMPACT, Merge};
+use crate::merge::{LEVEL_COMPACT, Merge, OUTPUTS_MAX};
 use crate::month::Month;
 use crate::slab::{LiveSegment, Slab};
 use crate::state::Writer;
@@ -45,19 +46,51 @@ const DEAD_AGE_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
 /// rewritten once a power, not with every neighbour that happens to be near.
 const TIER: u64 = 4;
 
+/// Segments with fewer rows are small: less than half of what one flush may bring.
+const SMALL_ROWS: u64 = 64 << 10;
+/// Small segments a project may have. Beyond them the smallest are merged, whatever their months:
+/// every segment costs a reader a look and the manifest a line, and events of any months are cheap
+/// to send.
+const SMALL_SEGMENTS_MAX: usize = 128;
+/// How many small ones are merged at once.
+const SMALL_MERGE_MAX: usize = 128;
+
+/// Whose turn it is.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// The project of the last merge; the next one looks behind it first.
+    last: Option<ProjectId>,
+    failing: Failing,
+}
+
 impl Warehouse {
-    /// Does one merge, if there is one to do. Readers and appends go on meanwhile.
+    /// Does one merge, if there is one to do. Readers and appends go on meanwhile. Projects take
+    /// turns; one whose merge fails pauses, and damaged segments are left alone.
     pub fn compact(&self, effort: Effort) -> Result<Option<Compacted>> {
-        let _one_at_a_time = lock(&self.inner.compacting);
-        let Some((project, inputs)) = self.choose(effort) else { return Ok(None) };
+        let mut turns = lock(&self.inner.compacting);
+        let Some((project, inputs)) = self.choose(effort, &turns) else { return Ok(None) };
+        turns.last = Some(project);
+        let done = self.compact_in(project, &inputs);
+        match &done {
+            Ok(_) => turns.failing.succeeded(project),
+            Err(error) => {
+                tracing::warn!(project.id = %project, %error, "segments cannot be merged");
+                turns.failing.failed(project, self.now().as_micros(), error);
+            }
+        }
+        done
+    }
+
+    fn compact_in(&self, project: ProjectId, inputs: &[LiveSegment]) -> Result<Option<Compacted>> {
         let merge = Merge {
             folder: &self.inner.folder,
             settings: &self.inner.settings,
             project,
             level: LEVEL_COMPACT,
+            now: self.now().as_micros(),
         };
         let mut slabs: Vec<Slab> = Vec::new();
-        for input in &inputs {
+        for input in inputs {
             slabs.extend(input.slabs()?);
         }
         let outputs = merge.run(&slabs, &mut || self.take_id())?;
@@ -70,22 +103,32 @@ impl Warehouse {
             rows_removed: inputs.iter().map(|input| input.dead.len()).sum(),
         };
         self.inner.folder.step(Step::CompactMerged)?;
-        match self.replace(project, &inputs, outputs, fresh)? {
+        match self.replace(project, inputs, outputs, fresh)? {
             true => Ok(Some(done)),
             false => Ok(None),
         }
     }
 
     /// Segments that are merged next, with the dead rows that are durably dead.
-    fn choose(&self, effort: Effort) -> Option<(ProjectId, Vec<LiveSegment>)> {
+    fn choose(&self, effort: Effort, turns: &Turns) -> Option<(ProjectId, Vec<LiveSegment>)> {
         let writer = lock(&self.inner.writer);
-        let mut months: BTreeMap<(ProjectId, Month), Vec<&SegmentEntry>> = BTreeMap::new();
+        let now = self.now().as_micros();
+        let mut projects: BTreeMap<ProjectId, Vec<&SegmentEntry>> = BTreeMap::new();
         for entry in &writer.manifest.segments {
-            months.entry((entry.project, entry.month)).or_default().push(entry);
+            if !self.inner.cache.is_damaged(entry.id) {
+                projects.entry(entry.project).or_default().push(entry);
+            }
         }
-        let chosen = months
+        let behind = |project: &ProjectId| turns.last.is_none_or(|last| *project > last);
+        let (first, then): (Vec<_>, Vec<_>) =
+            projects.into_iter().partition(|(project, _)| behind(project));
+        let chosen = first
             .into_iter()
-            .find_map(|((project, _), entries)| Some((project, self.choose_in(entries, effort)?)));
+            .chain(then)
+            .filter(|(project, _)| {
+                effort == Effort::Everything || turns.failing.waits(*project, now).is_none()
+            })
+            .find_map(|(project, own)| Some((project, self.choose_of(own, effort)?)));
         let (project, ids) = chosen?;
         let segments = lock(&self.inner.state).segments(project);
         let inputs = segments
@@ -96,22 +139,52 @@ impl Warehouse {
         Some((project, inputs))
     }
 
+    /// Of the segments of one project.
+    fn choose_of(&self, own: Vec<&SegmentEntry>, effort: Effort) -> Option<Vec<u64>> {
+        if let Some(crowded) = self.choose_small(&own) {
+            return Some(crowded);
+        }
+        let mut months: BTreeMap<Month, Vec<&SegmentEntry>> = BTreeMap::new();
+        for entry in own {
+            months.entry(entry.month).or_default().push(entry);
+        }
+        months.into_values().find_map(|entries| self.choose_in(entries, effort))
+    }
+
+    /// Too many small ones, of whatever months.
+    fn choose_small(&self, own: &[&SegmentEntry]) -> Option<Vec<u64>> {
+        let mut small: Vec<&SegmentEntry> =
+            own.iter().copied().filter(|entry| entry.rows < SMALL_ROWS).collect();
+        if small.len() <= SMALL_SEGMENTS_MAX {
+            return None;
+        }
+        small.sort_by_key(|entry| (entry.rows, entry.id));
+        small.truncate(SMALL_MERGE_MAX);
+        let most = (0..=small.len()).rev().find(|most| self.fits(&small[..*most]))?;
+        // Fewer could come out as as many again.
+        let worth = most >= 2 * OUTPUTS_MAX;
+        worth.then(|| small[..most].iter().map(|entry| entry.id).collect())
+    }
+
+    /// Whether a merge of all of them stays within its bounds.
+    fn fits(&self, entries: &[&SegmentEntry]) -> bool {
+        let rows: u64 = entries.iter().map(|entry| entry.rows).sum();
+        let bytes: u64 = entries.iter().map(|entry| entry.column_bytes_max).sum();
+        let settings = &self.inner.settings;
+        rows <= settings.segment_rows_max as u64 && bytes <= settings.merge_bytes_max
+    }
+
     fn choose_in(&self, mut entries: Vec<&SegmentEntry>, effort: Effort) -> Option<Vec<u64>> {
         let settings = &self.inner.settings;
         let now = self.now().as_micros();
         entries.sort_by_key(|entry| (entry.rows, entry.id));
-        let fits = |entries: &[&SegmentEntry]| {
-            let rows: u64 = entries.iter().map(|entry| entry.rows).sum();
-            let bytes: u64 = entries.iter().map(|entry| entry.column_bytes_max).sum();
-            rows <= settings.segment_rows_max as u64 && bytes <= settings.merge_bytes_max
-        };
         let least = if effort == Effort::Due { settings.merge_segments_min } else { 2 };
         let tier = |entry: &SegmentEntry| entry.rows.max(1).ilog(TIER);
         let similar = |a: &&SegmentEntry, b: &&SegmentEntry| {
             effort == Effort::Everything || tier(a) == tier(b)
         };
         for group in entries.chunk_by(similar) {
-            let most = (0..=group.len()).rev().find(|most| fits(&group[..*most])).unwrap_or(0);
+            let most = (0..=group.len()).rev().find(|most| self.fits(&group[..*most])).unwrap_or(0);
             if group.len() >= least && most >= 2 {
                 return Some(group[..most].iter().map(|entry| entry.id).collect());
             }
@@ -140,7 +213,7 @@ impl Warehouse {
         let mut writer = lock(&self.inner.writer);
         let (current, flushing) = {
             let state = lock(&self.inner.state);
-            (state.segments(project), state.flushing.is_some())
+            (state.segments(project), state.is_flushing(project))
         };
         let now = |input: &LiveSegment| {
             current.iter().find(|live| live.segment.entry.id == input.segment.entry.id)

@@ -10,6 +10,7 @@ use crate::Result;
 use crate::fields::Field;
 use crate::row::Identity;
 use crate::slab::LiveSegment;
+use crate::warehouse::unless_damaged;
 
 /// Where a live copy is: which of the segments, and which row of it.
 pub(crate) type Place = (usize, u32);
@@ -24,17 +25,30 @@ pub(crate) fn find(segments: &[LiveSegment], wanted: &[Identity]) -> Result<Vec<
         if candidates.is_empty() {
             continue;
         }
-        for group in 0..live.segment.groups()? {
-            let filter = live.segment.filter(group)?;
-            let hits = candidates.iter().copied();
-            let hits: Vec<usize> = hits
-                .filter(|index| filter.check(wanted[*index].uuid.as_bytes().as_slice()))
-                .collect();
-            if !hits.is_empty() {
-                for (index, row) in verify(live, group, wanted, &hits)? {
-                    found[index] = Some((at, row));
-                }
-            }
+        // An event whose first copy is in a damaged segment is stored once more: nobody can read
+        // that copy, and one flipped bit must not keep every project's events waiting.
+        for (index, row) in unless_damaged(find_in(live, wanted, &candidates))?.unwrap_or_default()
+        {
+            found[index] = Some((at, row));
+        }
+    }
+    Ok(found)
+}
+
+/// Which of the candidates the segment has, and where.
+fn find_in(
+    live: &LiveSegment,
+    wanted: &[Identity],
+    candidates: &[usize],
+) -> Result<Vec<(usize, u32)>> {
+    let mut found = Vec::new();
+    for group in 0..live.segment.groups()? {
+        let filter = live.segment.filter(group)?;
+        let hits = candidates.iter().copied();
+        let hits: Vec<usize> =
+            hits.filter(|index| filter.check(wanted[*index].uuid.as_bytes().as_slice())).collect();
+        if !hits.is_empty() {
+            found.extend(verify(live, group, wanted, &hits)?);
         }
     }
     Ok(found)

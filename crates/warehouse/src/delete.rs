@@ -6,7 +6,6 @@ use model::ProjectId;
 use roaring::RoaringBitmap;
 use uuid::Uuid;
 
-use crate::Result;
 use crate::block::Block;
 use crate::change::Change;
 use crate::fields::Number;
@@ -14,6 +13,7 @@ use crate::manifest::{Mask, Selection};
 use crate::row::NewRow;
 use crate::slab::{LiveSegment, Slab};
 use crate::warehouse::{Warehouse, lock};
+use crate::{Error, Result};
 
 /// What a delete did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -27,7 +27,8 @@ pub struct Receipt {
 impl Warehouse {
     /// Deletes the project's events that `selection` means and whose journal position is below
     /// `before`, also those that a replay of the journal brings again. When this returns they are
-    /// invisible to new snapshots and stay so after a crash.
+    /// invisible to new snapshots and stay so after a crash. A damaged segment is an error after
+    /// everything else is deleted, unless the manifest says that all of its events are meant.
     pub fn delete(
         &self,
         project: ProjectId,
@@ -39,8 +40,15 @@ impl Warehouse {
         let mut change = Change::begin(self, &writer);
         let mut receipt = Receipt::default();
         let mut doomed = Vec::new();
+        let mut damaged = None;
         for live in segments.iter() {
-            let rows = select_rows(live, selection, before, writer.manifest.position)?;
+            let rows = match select_rows(live, selection, before, writer.manifest.position) {
+                Err(error @ Error::Corrupt { .. }) => {
+                    damaged.get_or_insert(error);
+                    RoaringBitmap::new()
+                }
+                other => other?,
+            };
             receipt.events_on_disk += (&rows - &*live.dead).len();
             change.bury(live.segment.entry.id, &rows)?;
             doomed.push(rows);
@@ -67,7 +75,7 @@ impl Warehouse {
                 receipt.events += frozen.remove(in_block);
             }
         })?;
-        Ok(receipt)
+        damaged.map_or(Ok(receipt), Err)
     }
 }
 
@@ -111,6 +119,18 @@ pub(crate) fn select_rows(
     if let Selection::Time { from, to } = selection
         && (to.is_some_and(|to| to <= entry.from) || from.is_some_and(|from| from > entry.to))
     {
+        return Ok(rows);
+    }
+    let all = match selection {
+        Selection::Time { from, to } => {
+            from.is_none_or(|from| from <= entry.from) && to.is_none_or(|to| to > entry.to)
+        }
+        Selection::All => true,
+        Selection::DistinctNos(_) | Selection::Uuids(_) => false,
+    };
+    // The manifest knows enough, and a segment that is damaged can go in this way too.
+    if all && before >= reached {
+        rows.insert_range(0..entry.rows as u32);
         return Ok(rows);
     }
     for slab in live.slabs()? {

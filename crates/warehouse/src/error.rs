@@ -26,8 +26,20 @@ pub enum Error {
          their positions do not belong together"
     )]
     Journal { stored: u128, given: u128 },
-    #[error("{} is damaged: {what}", file.display())]
+    /// Every answer that needs the file is refused; others are as right as before.
+    #[error("{} is damaged: {what}; {}", file.display(), remedy(file))]
     Corrupt { file: PathBuf, what: String },
+    #[error(
+        "{} has no manifest, but {} is there, which nothing may take for its own; nothing was \
+         changed: restore the manifest from a backup, or run `hedgerow repair`",
+        folder.display(), found.display()
+    )]
+    NoManifest { folder: PathBuf, found: PathBuf },
+    #[error("the manifest in {} names no segment {file}", folder.display())]
+    NoSegment { folder: PathBuf, file: String },
+    /// Another attempt is made when its pause is over; other projects are stored meanwhile.
+    #[error("the events of project {project} cannot be stored: {why}")]
+    Project { project: model::ProjectId, why: String },
     /// The row can never be stored.
     #[error("the row at position {position} is refused: {why}")]
     Invalid { position: u64, why: &'static str },
@@ -57,10 +69,28 @@ impl Error {
     pub(crate) fn parquet(file: &Path) -> impl Fn(parquet::errors::ParquetError) -> Error {
         move |error| match error {
             parquet::errors::ParquetError::External(inner) => match inner.downcast::<io::Error>() {
-                Ok(source) => Error::io("write a segment")(*source),
+                Ok(source) => Error::io("read or write a segment")(*source),
                 Err(other) => Error::corrupt(file, other),
             },
             other => Error::corrupt(file, other),
         }
     }
+}
+
+/// What an operator can do about a damaged file.
+fn remedy(file: &Path) -> String {
+    let name =
+        |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
+    let Some(segment) = name(file.file_name()).filter(|_| is_of_segment(file)) else {
+        return "restore it from a backup, or run `hedgerow repair`".into();
+    };
+    let project = name(file.parent().and_then(Path::file_name)).unwrap_or_default();
+    format!(
+        "`hedgerow verify` lists all that is damaged; restore the file from a backup, or set its \
+         events aside with `hedgerow repair --drop-segment {project}/{segment}`"
+    )
+}
+
+fn is_of_segment(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ending == "parquet" || ending == "dead")
 }

@@ -1,50 +1,74 @@
 //! From memory into segments.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use model::ProjectId;
 use roaring::RoaringBitmap;
 
-use crate::Result;
 use crate::change::Change;
 use crate::dedup;
 use crate::delete::select_rows;
 use crate::faults::Step;
 use crate::folder::Fresh;
 use crate::manifest::{Manifest, SegmentEntry};
-use crate::memory::Frozen;
+use crate::memory;
 use crate::merge::{LEVEL_FLUSH, Merge};
 use crate::slab::{LiveBlock, LiveSegment, Slab};
 use crate::warehouse::{Warehouse, lock};
+use crate::{Error, Result};
+
+/// Which projects a flush tries that it could not write before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Retry {
+    All,
+    /// Those whose pause is over.
+    Due,
+}
 
 impl Warehouse {
-    /// Makes everything applied so far durable. When it fails, the rows stay in memory and
-    /// visible, and the next flush takes them up again.
+    /// Makes everything applied so far durable. When a project cannot be written, its rows stay in
+    /// memory and visible, the next flush takes them up again, and the others are stored; the error
+    /// is that of the first such project.
     pub fn flush(&self) -> Result<()> {
+        self.flush_with(Retry::All)
+    }
+
+    /// Makes room in memory. A project that cannot be written is tried again only now and then.
+    pub(crate) fn flush_for_room(&self) -> Result<()> {
+        self.flush_with(Retry::Due)
+    }
+
+    fn flush_with(&self, retry: Retry) -> Result<()> {
         let _one_at_a_time = lock(&self.inner.flushing);
-        let flushed = self.flush_all();
+        let flushed = self.flush_all(retry);
         if flushed.is_err() {
             self.inner.waiting_since.fetch_min(self.now().as_micros(), Ordering::Relaxed);
         }
         flushed
     }
 
-    fn flush_all(&self) -> Result<()> {
-        if lock(&self.inner.state).flushing.is_some() {
-            self.finish_flush()?;
+    fn flush_all(&self, retry: Retry) -> Result<()> {
+        if self.freeze()? == Frozen::Anew {
+            return self.finish_flush(retry);
         }
-        {
-            let writer = lock(&self.inner.writer);
-            let mut state = lock(&self.inner.state);
-            self.inner.waiting_since.store(i64::MAX, Ordering::Relaxed);
-            if state.applied <= writer.manifest.position && state.memory_size().0 == 0 {
-                return Ok(());
-            }
-            state.freeze();
+        // What came behind rows that were on their way already goes with the next.
+        self.finish_flush(retry)?;
+        self.freeze()?;
+        self.finish_flush(retry)
+    }
+
+    fn freeze(&self) -> Result<Frozen> {
+        let writer = lock(&self.inner.writer);
+        let mut state = lock(&self.inner.state);
+        self.inner.waiting_since.store(i64::MAX, Ordering::Relaxed);
+        let left = state.flushing.is_some();
+        if !left && state.applied <= writer.manifest.position && state.memory_size().0 == 0 {
+            return Ok(Frozen::Anew);
         }
-        self.finish_flush()
+        state.freeze();
+        Ok(if left { Frozen::WithLeft } else { Frozen::Anew })
     }
 
     /// Flushes when something has waited for [`crate::Settings::flush_age`]: rows, a position that
@@ -58,11 +82,11 @@ impl Warehouse {
         Ok(())
     }
 
-    fn finish_flush(&self) -> Result<()> {
+    fn finish_flush(&self, retry: Retry) -> Result<()> {
         let frozen: BTreeMap<ProjectId, Vec<LiveBlock>> = {
             let state = lock(&self.inner.state);
             let Some(flushing) = &state.flushing else { return Ok(()) };
-            let as_frozen = |frozen: &Frozen| {
+            let as_frozen = |frozen: &memory::Frozen| {
                 let blocks = frozen.blocks.iter().zip(&frozen.at_freeze);
                 blocks
                     .map(|(live, dead)| LiveBlock { dead: dead.clone(), ..live.clone() })
@@ -70,35 +94,71 @@ impl Warehouse {
             };
             flushing.projects.iter().map(|(id, frozen)| (*id, as_frozen(frozen))).collect()
         };
+        let all = frozen.len();
         let mut entries = Vec::new();
         let mut fresh = Fresh::new(&self.inner.folder);
+        let mut left = BTreeSet::new();
+        let mut failed = None;
         for (project, blocks) in frozen {
+            let now = self.now().as_micros();
+            if retry == Retry::Due
+                && let Some(why) = self.inner.failing.waits(project, now)
+            {
+                left.insert(project);
+                failed.get_or_insert(Error::Project { project, why });
+                continue;
+            }
             let merge = Merge {
                 folder: &self.inner.folder,
                 settings: &self.inner.settings,
                 project,
                 level: LEVEL_FLUSH,
+                now,
             };
             let slabs: Vec<Slab> = blocks.into_iter().map(Slab::Block).collect();
-            let new = merge.run(&slabs, &mut || self.take_id())?;
-            new.iter().for_each(|entry| fresh.add(&entry.file));
-            entries.extend(new);
+            match merge.run(&slabs, &mut || self.take_id()) {
+                Ok(new) => {
+                    self.inner.failing.succeeded(project);
+                    new.iter().for_each(|entry| fresh.add(&entry.file));
+                    entries.extend(new);
+                }
+                Err(error) => {
+                    tracing::warn!(project.id = %project, %error, "a project cannot be stored");
+                    self.inner.failing.failed(project, now, &error);
+                    left.insert(project);
+                    failed.get_or_insert(error);
+                }
+            }
         }
-        self.inner.folder.step(Step::FlushMerged)?;
-        self.commit_flush(entries, fresh)
+        if left.is_empty() || left.len() < all {
+            self.inner.folder.step(Step::FlushMerged)?;
+            self.commit_flush(entries, fresh, &left)?;
+        }
+        failed.map_or(Ok(()), Err)
     }
 
-    fn commit_flush(&self, entries: Vec<SegmentEntry>, fresh: Fresh<'_>) -> Result<()> {
+    /// Rows of the projects in `left` stay on their way.
+    fn commit_flush(
+        &self,
+        entries: Vec<SegmentEntry>,
+        fresh: Fresh<'_>,
+        left: &BTreeSet<ProjectId>,
+    ) -> Result<()> {
         let mut writer = lock(&self.inner.writer);
         let (position, replaced, died) = {
             let state = lock(&self.inner.state);
             let Some(flushing) = &state.flushing else { return Ok(()) };
+            let written = |project: &ProjectId| !left.contains(project);
             let died: Vec<_> = flushing
                 .projects
                 .iter()
+                .filter(|(project, _)| written(project))
                 .map(|(project, frozen)| (*project, frozen.died_since()))
                 .collect();
-            (flushing.position, flushing.dead.clone(), died)
+            let replaced = flushing.dead.iter().filter(|(project, _)| written(project));
+            let replaced: Vec<(u64, Arc<RoaringBitmap>)> =
+                replaced.flat_map(|(_, dead)| dead.clone()).collect();
+            (state.durable_without(left), replaced, died)
         };
         let mut new: Vec<LiveSegment> = entries
             .iter()
@@ -127,9 +187,23 @@ impl Warehouse {
             for live in new {
                 state.change_segments(live.segment.entry.project, |all| all.push(live));
             }
-            state.flushing = None;
+            if let Some(flushing) = &mut state.flushing {
+                flushing.projects.retain(|project, _| left.contains(project));
+                flushing.dead.retain(|project, _| left.contains(project));
+            }
+            if left.is_empty() {
+                state.flushing = None;
+            }
         })
     }
+}
+
+/// What a freeze found.
+#[derive(PartialEq, Eq)]
+enum Frozen {
+    Anew,
+    /// Rows were on their way that an earlier flush could not write.
+    WithLeft,
 }
 
 /// Rows that a delete meant, made while they were on their way.

@@ -4,18 +4,29 @@ use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use model::ProjectId;
 use roaring::RoaringBitmap;
 
 use crate::faults::{Faults, Step};
-use crate::manifest::{self, Manifest};
+use crate::manifest::{self, Manifest, SegmentEntry};
 use crate::month::Month;
 use crate::segment::write::discard;
-use crate::{Error, Result};
+use crate::{Error, Result, scrub};
 
 const LOCK: &str = "lock";
 const NEW_MANIFEST: &str = "manifest.new";
+
+/// Where whole files go that the manifest does not name.
+pub(crate) const UNLISTED: &str = "unlisted";
+/// How long they stay, for whoever put a wrong manifest there.
+const UNLISTED_KEEP: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How many of their bytes stay: a process that is killed again and again must not fill the disk.
+const UNLISTED_BYTES_MAX: u64 = 1 << 30;
+
+/// Digits of a file's id, at least.
+const ID_DIGITS: usize = 12;
 
 #[derive(Debug)]
 pub(crate) struct Folder {
@@ -103,44 +114,92 @@ impl Folder {
         self.step(Step::ManifestDurable)
     }
 
-    pub fn write_dead(&self, file: &str, dead: &RoaringBitmap) -> Result<()> {
+    /// Gives the checksum of what was written.
+    pub fn write_dead(&self, file: &str, dead: &RoaringBitmap) -> Result<u32> {
         let path = self.path(file);
         let mut bytes = Vec::with_capacity(dead.serialized_size());
         dead.serialize_into(&mut bytes).map_err(Error::io("list dead rows"))?;
         let mut out = File::create(&path).map_err(Error::io("create a list of dead rows"))?;
         out.write_all(&bytes).map_err(Error::io("write a list of dead rows"))?;
         out.sync_all().map_err(Error::io("sync a list of dead rows"))?;
-        self.step(Step::DeadWritten)
+        self.step(Step::DeadWritten)?;
+        Ok(crc32c::crc32c(&bytes))
     }
 
-    pub fn read_dead(&self, file: &str) -> Result<RoaringBitmap> {
-        read_dead(&self.path(file))
+    /// A folder with files but without a manifest is no new warehouse.
+    pub fn check_empty(&self) -> Result<()> {
+        let made = |name: &std::ffi::OsStr| {
+            [LOCK, NEW_MANIFEST, scrub::FILE].iter().any(|own| name == *own)
+        };
+        for entry in entries(&self.dir)? {
+            let below = if entry.path().is_dir() { entries(&entry.path())? } else { Vec::new() };
+            let file = (!entry.path().is_dir() && !made(&entry.file_name())).then_some(entry);
+            if let Some(found) = file.or(below.into_iter().next()) {
+                return Err(Error::NoManifest { folder: self.dir.clone(), found: found.path() });
+            }
+        }
+        Ok(())
     }
 
-    /// Removes whatever a crash left behind: files that no manifest names.
-    pub fn remove_orphans(&self, known: &HashSet<&str>) -> Result<u64> {
-        let read = |dir: &Path| fs::read_dir(dir).map_err(Error::io("list the warehouse's files"));
-        let mut removed = 0;
-        for project in read(&self.dir)? {
-            let project = project.map_err(Error::io("list the warehouse's files"))?;
-            if !project.path().is_dir() {
+    /// Takes away what a crash left behind: files by the names this code gives, which the manifest
+    /// does not name. Spilled columns go. Whole segments are set aside for a while, since an older
+    /// manifest that somebody put back does not name them either. Whatever else lies in the folder
+    /// is left alone.
+    pub fn set_orphans_aside(&self, known: &HashSet<&str>) -> Result<u64> {
+        let mut found = 0;
+        for project in entries(&self.dir)? {
+            let folder = project.file_name().to_string_lossy().into_owned();
+            if !is_number(&folder) || !project.path().is_dir() {
                 continue;
             }
-            for file in read(&project.path())? {
-                let file = file.map_err(Error::io("list the warehouse's files"))?;
-                let name = format!(
-                    "{}/{}",
-                    project.file_name().to_string_lossy(),
-                    file.file_name().to_string_lossy()
-                );
-                if !known.contains(name.as_str()) && is_ours(&name) {
-                    fs::remove_file(file.path()).map_err(Error::io("remove an orphan"))?;
-                    removed += 1;
+            for file in entries(&project.path())? {
+                let name = file.file_name().to_string_lossy().into_owned();
+                if known.contains(format!("{folder}/{name}").as_str()) {
+                    continue;
                 }
+                match made(&name) {
+                    Some(Made::Spill) => {
+                        fs::remove_file(file.path()).map_err(Error::io("remove a spill file"))?;
+                    }
+                    Some(Made::Segment | Made::Dead) => {
+                        let aside = format!("{folder}-{name}");
+                        move_into(&self.dir, UNLISTED, &file.path(), &aside)?;
+                    }
+                    None => continue,
+                }
+                found += 1;
             }
         }
         let _ = fs::remove_file(self.path(NEW_MANIFEST));
-        Ok(removed)
+        Ok(found)
+    }
+
+    /// Removes files that were set aside, the oldest first, until the rest is young and small enough.
+    pub fn sweep_unlisted(&self) -> Result<()> {
+        let dir = self.path(UNLISTED);
+        if !dir.is_dir() {
+            return Ok(());
+        }
+        let looking = || Error::io("look at a file that was set aside");
+        let mut files = Vec::new();
+        for entry in entries(&dir)? {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let own = name.split_once('-').filter(|(project, _)| is_number(project));
+            if own.and_then(|(_, name)| made(name)).is_some() {
+                let about = entry.metadata().map_err(looking())?;
+                let age = about.modified().map_err(looking())?.elapsed().unwrap_or_default();
+                files.push((age, about.len(), entry.path()));
+            }
+        }
+        files.sort();
+        let mut bytes = 0;
+        for (age, size, path) in files {
+            bytes += size;
+            if age > UNLISTED_KEEP || bytes > UNLISTED_BYTES_MAX {
+                fs::remove_file(path).map_err(Error::io("remove a file that was set aside"))?;
+            }
+        }
+        Ok(())
     }
 
     pub fn remove(&self, file: &str) -> Result<()> {
@@ -153,9 +212,37 @@ impl Folder {
     }
 }
 
-pub(crate) fn read_dead(path: &Path) -> Result<RoaringBitmap> {
-    let bytes = fs::read(path).map_err(Error::io("read a list of dead rows"))?;
-    RoaringBitmap::deserialize_from(&bytes[..]).map_err(|error| Error::corrupt(path, error))
+/// The rows that a segment's list of dead rows names.
+pub(crate) fn read_dead(dir: &Path, entry: &SegmentEntry) -> Result<RoaringBitmap> {
+    let Some(dead) = &entry.dead else { return Ok(RoaringBitmap::new()) };
+    let path = dir.join(&dead.file);
+    let bytes = fs::read(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::corrupt(&path, "it is missing"),
+        _ => Error::corrupt(&path, format!("it cannot be read: {error}")),
+    })?;
+    if dead.crc.is_some_and(|crc| crc != crc32c::crc32c(&bytes)) {
+        return Err(Error::corrupt(&path, "its checksum differs"));
+    }
+    let rows = RoaringBitmap::deserialize_from(&bytes[..])
+        .map_err(|error| Error::corrupt(&path, error))?;
+    if rows.len() != dead.rows || rows.max().is_some_and(|last| u64::from(last) >= entry.rows) {
+        return Err(Error::corrupt(&path, "it names other rows than were written"));
+    }
+    Ok(rows)
+}
+
+/// Moves a file into a folder beside those of the projects, durably.
+pub(crate) fn move_into(dir: &Path, folder: &str, file: &Path, name: &str) -> Result<()> {
+    let to = dir.join(folder);
+    fs::create_dir_all(&to).map_err(Error::io("create a folder"))?;
+    fs::rename(file, to.join(name)).map_err(Error::io("set a file aside"))?;
+    // Counted from now on: the file's own time is that of its last write.
+    if let Ok(moved) = File::open(to.join(name)) {
+        let _ = moved.set_modified(std::time::SystemTime::now());
+    }
+    sync_dir(&to)?;
+    file.parent().map_or(Ok(()), sync_dir)?;
+    sync_dir(dir)
 }
 
 /// Files that count for nothing before a manifest names them. Dropped before that, they go.
@@ -191,12 +278,42 @@ impl Drop for Fresh<'_> {
     }
 }
 
-/// What somebody else put into the folder is left alone.
-fn is_ours(name: &str) -> bool {
-    [".parquet", ".spill", ".dead"].iter().any(|ending| name.ends_with(ending))
+/// What this code makes in a project's folder.
+pub(crate) enum Made {
+    Segment,
+    Spill,
+    Dead,
 }
 
-fn sync_dir(dir: &Path) -> Result<()> {
+/// By the exact pattern: `<partition>-<id>` and, for lists of dead rows, `-<id>` once more.
+pub(crate) fn made(name: &str) -> Option<Made> {
+    let (stem, ending) = name.rsplit_once('.')?;
+    let is_id = |id: &str| id.len() >= ID_DIGITS && is_number(id);
+    let segment = |stem: &str| {
+        let (partition, id) = stem.rsplit_once('-')?;
+        (is_id(id) && Month::is_name(partition)).then_some(())
+    };
+    match ending {
+        "parquet" => segment(stem).map(|()| Made::Segment),
+        "spill" => segment(stem).map(|()| Made::Spill),
+        "dead" => {
+            let (stem, id) = stem.rsplit_once('-')?;
+            segment(stem).filter(|()| is_id(id)).map(|()| Made::Dead)
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn is_number(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+pub(crate) fn entries(dir: &Path) -> Result<Vec<fs::DirEntry>> {
+    let failed = Error::io("list the warehouse's files");
+    fs::read_dir(dir).map_err(&failed)?.map(|entry| entry.map_err(&failed)).collect()
+}
+
+pub(crate) fn sync_dir(dir: &Path) -> Result<()> {
     let open = File::open(dir).map_err(Error::io("open a folder"))?;
     open.sync_all().map_err(Error::io("sync a folder"))
 }

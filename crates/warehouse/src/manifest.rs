@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::month::Month;
+use crate::segment::checks::Checks;
 use crate::{Error, Result};
 
 pub(crate) const FILE: &str = "manifest";
@@ -48,6 +49,9 @@ pub(crate) struct SegmentEntry {
     pub events: Vec<EventSpan>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead: Option<DeadEntry>,
+    /// `None` for a segment of an older version, which the next merge replaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks: Option<Checks>,
 }
 
 /// More events than this are not listed in the manifest; such a segment is not pruned by event.
@@ -68,6 +72,9 @@ pub(crate) struct DeadEntry {
     pub rows: u64,
     /// When the first of them died, in microseconds.
     pub since: i64,
+    /// CRC32C of the file; older versions wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub crc: Option<u32>,
 }
 
 /// The smallest and largest uuids. Version 7 ones are apart, since they are in the order of time

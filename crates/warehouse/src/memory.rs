@@ -22,6 +22,8 @@ pub(crate) struct Memory {
     copy: Option<Arc<Block>>,
     /// Where the live copy of an event is.
     rows: Places,
+    /// The journal position of the first row.
+    first: Option<u64>,
 }
 
 /// The block and the row of a place: it is block times [`BLOCK_ROWS_MAX`] plus row.
@@ -49,11 +51,17 @@ impl Memory {
             open_dead: Arc::default(),
             copy: None,
             rows: Places::default(),
+            first: None,
         }
     }
 
     pub fn row_count(&self) -> usize {
         self.full_rows + self.open.rows()
+    }
+
+    /// Every row's journal position is this one or behind it; `None` without rows.
+    pub fn first(&self) -> Option<u64> {
+        self.first
     }
 
     pub fn bytes(&self) -> usize {
@@ -82,6 +90,7 @@ impl Memory {
     /// Adds a row, which becomes the live copy of its event.
     pub fn push(&mut self, row: &NewRow<'_>, identity: &Identity) {
         self.open.push(row);
+        self.first.get_or_insert(row.position);
         self.copy = None;
         let place = (self.full.len() * BLOCK_ROWS_MAX + self.open.rows() - 1) as u32;
         let (full, open) = (&self.full, &self.open);
@@ -135,7 +144,7 @@ impl Memory {
     pub fn freeze(mut self) -> Frozen {
         let blocks = self.blocks();
         let at_freeze = blocks.iter().map(|live| live.dead.clone()).collect();
-        Frozen { blocks, at_freeze, rows: self.rows }
+        Frozen { blocks, at_freeze, rows: self.rows, first: self.first }
     }
 }
 
@@ -146,6 +155,8 @@ pub(crate) struct Frozen {
     /// What was dead when the way began, by block.
     pub at_freeze: Vec<Arc<RoaringBitmap>>,
     rows: Places,
+    /// The journal position of the first row.
+    pub first: Option<u64>,
 }
 
 impl Frozen {

@@ -19,6 +19,7 @@ use crate::segment::write::{SegmentWriter, discard};
 use crate::slab::Slab;
 use crate::{Result, settings::Settings};
 
+pub(crate) use order::OUTPUTS_MAX;
 use order::Output;
 
 /// Compression of a segment that will be merged soon, and of one that stays.
@@ -30,6 +31,8 @@ pub(crate) struct Merge<'a> {
     pub settings: &'a Settings,
     pub project: ProjectId,
     pub level: i32,
+    /// In microseconds.
+    pub now: i64,
 }
 
 /// A column of all slabs one after the other.
@@ -39,13 +42,14 @@ struct United {
 }
 
 impl Merge<'_> {
-    /// Writes the live rows of all slabs, one segment a month. Ids are taken from `next_id`.
+    /// Writes the live rows of all slabs, one segment a partition and at most [`OUTPUTS_MAX`]. Ids
+    /// are taken from `next_id`.
     pub fn run(
         &self,
         slabs: &[Slab],
         next_id: &mut dyn FnMut() -> u64,
     ) -> Result<Vec<SegmentEntry>> {
-        let outputs = order::find(slabs, self.settings.row_group_rows)?;
+        let outputs = order::find(slabs, self.settings.row_group_rows, self.now)?;
         if outputs.is_empty() {
             return Ok(Vec::new());
         }
@@ -100,6 +104,7 @@ impl Merge<'_> {
                 uuids,
                 events: output.events,
                 dead: None,
+                checks: Some(written.checks),
             });
         }
         self.folder.sync_project(self.project)?;

@@ -1,4 +1,5 @@
-//! UTC months: a segment never spans two, so that old ones are dropped and compacted apart.
+//! Partitions: UTC months, so that old rows are dropped and compacted apart, and three others for
+//! rows that would make too many months of a few rows each.
 
 use std::fmt;
 
@@ -6,13 +7,50 @@ use serde::{Deserialize, Serialize};
 
 const MICROS_PER_DAY: i64 = 86_400_000_000;
 
-/// Months since year 0.
+/// 2000-01-01T00:00:00Z
+const EARLY_BEFORE: i64 = 946_684_800_000_000;
+/// A year and a day: whoever plans a year ahead is not far ahead.
+const LATE_AFTER: i64 = 366 * MICROS_PER_DAY;
+
+/// Months since year 0, or one of the partitions that are no month. Months of years before 0 do not
+/// come up: those rows are early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Month(i64);
 
 impl Month {
-    pub fn of(micros: i64) -> Month {
+    /// Everything before the year 2000.
+    pub const EARLY: Month = Month(-1);
+    /// Everything more than a year ahead of the moment it is written at.
+    pub const LATE: Month = Month(-2);
+    /// Rows of months that have few each.
+    pub const MIXED: Month = Month(-3);
+
+    /// The partition of a time, seen from `now`.
+    pub fn partition(micros: i64, now: i64) -> Month {
+        match micros {
+            ..EARLY_BEFORE => Month::EARLY,
+            _ if micros > now.saturating_add(LATE_AFTER) => Month::LATE,
+            _ => Month::of(micros),
+        }
+    }
+
+    /// A month, not one of the other partitions.
+    pub fn is_month(self) -> bool {
+        ![Month::EARLY, Month::LATE, Month::MIXED].contains(&self)
+    }
+
+    /// Whether a file's name may begin so.
+    pub fn is_name(name: &str) -> bool {
+        let is_month = || {
+            let (year, month) = name.trim_start_matches('-').split_once('-')?;
+            let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+            (year.len() >= 3 && month.len() == 2 && digits(year) && digits(month)).then_some(())
+        };
+        ["early", "late", "mixed"].contains(&name) || is_month().is_some()
+    }
+
+    fn of(micros: i64) -> Month {
         // Days are counted from 1 March of year 0 in eras of 400 years: leap days then come last.
         let days = micros.div_euclid(MICROS_PER_DAY) + 719_468;
         let era = days.div_euclid(146_097);
@@ -26,6 +64,12 @@ impl Month {
 
 impl fmt::Display for Month {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Month::EARLY => return f.write_str("early"),
+            Month::LATE => return f.write_str("late"),
+            Month::MIXED => return f.write_str("mixed"),
+            Month(_) => {}
+        }
         write!(f, "{:04}-{:02}", self.0.div_euclid(12), self.0.rem_euclid(12) + 1)
     }
 }
@@ -33,6 +77,30 @@ impl fmt::Display for Month {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn early_and_far_future_times_share_a_partition_each() {
+        let now = 1_773_100_800_000_000;
+        for (micros, expected) in [
+            (i64::MIN, "early"),
+            (EARLY_BEFORE - 1, "early"),
+            (EARLY_BEFORE, "2000-01"),
+            (now + LATE_AFTER, "2027-03"),
+            (now + LATE_AFTER + 1, "late"),
+            (i64::MAX, "late"),
+        ] {
+            let name = Month::partition(micros, now).to_string();
+            assert_eq!(name, expected);
+            assert!(Month::is_name(&name));
+        }
+        // Those that older versions made.
+        for name in ["1899-12", "-001-12", "12000-01", "mixed"] {
+            assert!(Month::is_name(name), "{name}");
+        }
+        for name in ["", "mine", "2026", "2026-3", "2026-03-x", "20x6-03"] {
+            assert!(!Month::is_name(name), "{name}");
+        }
+    }
 
     #[test]
     fn a_month_begins_and_ends_at_midnight_utc() {

@@ -1,6 +1,6 @@
 //! What readers see and what a writer changes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Weak};
 
 use model::ProjectId;
@@ -31,11 +31,13 @@ pub(crate) struct Project {
 /// The memory of all projects at one moment, on its way into segments.
 #[derive(Debug)]
 pub(crate) struct Flushing {
+    /// Rows before it are in `projects`, in segments, or in the memory of those that are in
+    /// `projects` since an earlier moment.
     pub position: u64,
     pub projects: BTreeMap<ProjectId, Frozen>,
     /// Rows of segments that were dead at that moment: what the rows on their way replace, they
     /// replace in the same change of the manifest.
-    pub dead: HashMap<u64, Arc<RoaringBitmap>>,
+    pub dead: BTreeMap<ProjectId, HashMap<u64, Arc<RoaringBitmap>>>,
 }
 
 /// What changes files. Only one at a time.
@@ -104,20 +106,54 @@ impl State {
         })
     }
 
-    /// Moves the memory out of the way of further appends.
+    /// Moves the memory out of the way of further appends. A project that is still on its way from
+    /// before, since it could not be written, keeps its newer rows in memory.
     pub fn freeze(&mut self) {
-        let mut projects = BTreeMap::new();
-        let mut dead = HashMap::new();
+        let left = self.flushing.take();
+        let (mut projects, mut dead) =
+            left.map(|left| (left.projects, left.dead)).unwrap_or_default();
         for (project, known) in &mut self.projects {
-            for live in known.segments.iter().filter(|live| !live.dead.is_empty()) {
-                dead.insert(live.segment.entry.id, live.dead.clone());
+            if projects.contains_key(project) {
+                continue;
             }
+            let own: HashMap<u64, Arc<RoaringBitmap>> = known
+                .segments
+                .iter()
+                .filter(|live| !live.dead.is_empty())
+                .map(|live| (live.segment.entry.id, live.dead.clone()))
+                .collect();
+            dead.insert(*project, own);
             if known.memory.row_count() > 0 {
                 let memory = std::mem::replace(&mut known.memory, Memory::new(*project));
                 projects.insert(*project, memory.freeze());
             }
         }
         self.flushing = Some(Flushing { position: self.applied, projects, dead });
+    }
+
+    /// Whether a flush on its way remembers segments of the project.
+    pub fn is_flushing(&self, project: ProjectId) -> bool {
+        self.flushing.as_ref().is_some_and(|flushing| {
+            flushing.projects.contains_key(&project)
+                || flushing.dead.get(&project).is_some_and(|dead| !dead.is_empty())
+        })
+    }
+
+    /// The first position that is not durable once all rows on their way are in segments, but for
+    /// those of `left`.
+    pub fn durable_without(&self, left: &BTreeSet<ProjectId>) -> u64 {
+        let Some(flushing) = &self.flushing else { return self.applied };
+        let waiting = left.iter().flat_map(|project| {
+            let frozen = flushing.projects.get(project).and_then(|frozen| frozen.first);
+            frozen.into_iter().chain(self.first_in_memory(*project))
+        });
+        // One that was left before and is written now may have newer rows.
+        let newer = flushing.projects.keys().filter_map(|project| self.first_in_memory(*project));
+        waiting.chain(newer).fold(flushing.position, u64::min)
+    }
+
+    fn first_in_memory(&self, project: ProjectId) -> Option<u64> {
+        self.projects.get(&project)?.memory.first()
     }
 
     /// Changes the segments of a project; snapshots keep the list they have.

@@ -12,6 +12,7 @@ impl Warehouse {
     /// Removes files that were replaced long enough ago and that no snapshot reads any more.
     /// Returns how many.
     pub fn sweep(&self) -> Result<u64> {
+        self.inner.folder.sweep_unlisted()?;
         let mut writer = lock(&self.inner.writer);
         writer.pinned.retain(|(_, segment)| segment.strong_count() > 0);
         let keep = self.inner.settings.retired_keep.as_micros() as i64;
@@ -37,21 +38,27 @@ impl Warehouse {
     /// Drops events by the rules of [`crate::Retention`]; does nothing without rules.
     pub fn retain(&self) -> Result<Receipt> {
         let mut receipt = Receipt::default();
+        let mut failed = None;
         let retention = &self.inner.settings.retention;
         if let Some(age_max) = retention.age_max {
             let to = self.now().as_micros().saturating_sub(age_max.as_micros() as i64);
             let before = self.applied_position();
             for project in self.projects() {
                 let too_old = Selection::Time { from: None, to: Some(to) };
-                let done = self.delete(project, &too_old, before)?;
-                receipt.events += done.events;
-                receipt.events_on_disk += done.events_on_disk;
+                match self.delete(project, &too_old, before) {
+                    Ok(done) => {
+                        receipt.events += done.events;
+                        receipt.events_on_disk += done.events_on_disk;
+                    }
+                    // One that cannot be read keeps its events; the others' go.
+                    Err(error) => drop(failed.get_or_insert(error)),
+                }
             }
         }
         if let Some(bytes_max) = retention.disk_bytes_max {
             receipt.events += self.shrink(bytes_max)?;
         }
-        Ok(receipt)
+        failed.map_or(Ok(receipt), Err)
     }
 
     /// All projects that have events or had some.

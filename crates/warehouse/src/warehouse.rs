@@ -10,8 +10,10 @@ use model::{Clock, ProjectId, Timestamp};
 
 use crate::block::BLOCK_ROWS_MAX;
 use crate::cache::Cache;
+use crate::compact::Turns;
 use crate::delete::matches_row;
-use crate::folder::Folder;
+use crate::failing::Failing;
+use crate::folder::{self, Folder};
 use crate::manifest::{FILE, Manifest, Mask};
 use crate::row::{Identity, NewRow};
 use crate::segment::Segment;
@@ -19,7 +21,7 @@ use crate::settings::Settings;
 use crate::slab::{LiveSegment, Slab};
 use crate::snapshot::Snapshot;
 use crate::state::{State, Writer};
-use crate::{Error, Result, dedup};
+use crate::{Error, Result, dedup, scrub};
 
 /// Copies of stored events in one batch that are compared with what is stored. Beyond that a copy
 /// simply replaces the stored one, which says the same thing later.
@@ -61,8 +63,12 @@ pub(crate) struct Inner {
     pub next_id: AtomicU64,
     /// Since when something waits for a flush, in microseconds; `i64::MAX` when nothing does.
     pub waiting_since: AtomicI64,
-    pub compacting: Mutex<()>,
+    pub compacting: Mutex<Turns>,
     pub flushing: Mutex<()>,
+    /// Projects whose rows a flush could not write.
+    pub failing: Failing,
+    /// When segments were last read from end to end, in microseconds.
+    pub scrubbed: Mutex<Arc<BTreeMap<u64, i64>>>,
     pub writer: Mutex<Writer>,
     pub state: Mutex<State>,
 }
@@ -105,16 +111,19 @@ impl Warehouse {
                 manifest
             }
             None => {
+                folder.check_empty()?;
                 let manifest = Manifest::new(journal);
                 folder.prepare_manifest(&manifest)?;
                 folder.install_manifest()?;
                 manifest
             }
         };
-        let orphans = folder.remove_orphans(&known_files(&manifest))?;
+        let orphans = folder.set_orphans_aside(&known_files(&manifest))?;
         if orphans > 0 {
-            tracing::info!(files = orphans, "removed files of unfinished changes");
+            tracing::info!(files = orphans, "set files of unfinished changes aside");
         }
+        folder.sweep_unlisted()?;
+        let scrubbed = scrub::read(&folder.path(scrub::FILE));
         let cache = Arc::new(Cache::new(settings.cache_bytes_max));
         let mut state = State { applied: manifest.position, ..State::default() };
         let mut durable_dead = HashMap::new();
@@ -123,10 +132,7 @@ impl Warehouse {
             if !path.is_file() {
                 return Err(Error::corrupt(&path, "the manifest names it, but it is missing"));
             }
-            let dead = match &entry.dead {
-                Some(dead) => Arc::new(folder.read_dead(&dead.file)?),
-                None => Arc::default(),
-            };
+            let dead = Arc::new(folder::read_dead(dir, entry)?);
             durable_dead.insert(entry.id, Arc::clone(&dead));
             let segment = Arc::new(Segment::new(entry.clone(), path, cache.clone()));
             state.change_segments(entry.project, |all| all.push(LiveSegment { segment, dead }));
@@ -142,6 +148,8 @@ impl Warehouse {
                 waiting_since: AtomicI64::new(i64::MAX),
                 compacting: Mutex::default(),
                 flushing: Mutex::default(),
+                failing: Failing::default(),
+                scrubbed: Mutex::new(Arc::new(scrubbed)),
                 writer: Mutex::new(Writer {
                     manifest,
                     durable_dead,
@@ -204,7 +212,13 @@ impl Warehouse {
         let (rows, bytes) = lock(&self.inner.state).memory_size();
         let settings = &self.inner.settings;
         if rows >= settings.memory_rows_max || bytes >= settings.memory_bytes_max {
-            self.flush()?;
+            let flushed = self.flush_for_room();
+            // The rows of a project that cannot be written stay. They are in nobody's way until
+            // they alone are too many.
+            let (rows, bytes) = lock(&self.inner.state).memory_size();
+            if rows >= settings.memory_rows_max || bytes >= settings.memory_bytes_max {
+                return flushed;
+            }
         }
         Ok(())
     }
@@ -335,6 +349,14 @@ fn identities(rows: &[&NewRow<'_>]) -> Vec<Identity> {
     all
 }
 
+/// `None` when it is a segment that is damaged: new events are stored whatever became of old ones.
+pub(crate) fn unless_damaged<T>(read: Result<T>) -> Result<Option<T>> {
+    match read {
+        Err(Error::Corrupt { .. }) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
 /// Which rows say the same as their stored copies.
 fn equal_copies(
     segments: &[LiveSegment],
@@ -358,7 +380,8 @@ fn equal_copies(
         let range = live.segment.group_rows(group)?;
         let slab = Slab::Group { live, group, rows: range };
         let places: Vec<usize> = found.iter().map(|(row, _)| *row).collect();
-        for (stored, (_, at)) in slab.event_rows(&places)?.iter().zip(&found) {
+        let Some(copies) = unless_damaged(slab.event_rows(&places))? else { continue };
+        for (stored, (_, at)) in copies.iter().zip(&found) {
             if stored.says_the_same(rows[*at]) {
                 equal.insert(*at);
             }
@@ -367,7 +390,7 @@ fn equal_copies(
     Ok(equal)
 }
 
-fn known_files(manifest: &Manifest) -> HashSet<&str> {
+pub(crate) fn known_files(manifest: &Manifest) -> HashSet<&str> {
     let segments = manifest.segments.iter().map(|entry| entry.file.as_str());
     let dead =
         manifest.segments.iter().filter_map(|entry| Some(entry.dead.as_ref()?.file.as_str()));

@@ -1,4 +1,4 @@
-//! Which rows go where: by month, then by event and time.
+//! Which rows go where: by partition, then by event and time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,6 +12,18 @@ use crate::slab::Slab;
 /// More events than this in a row group are not listed in its footer; readers then look for
 /// themselves.
 const RUNS_MAX: usize = 4_096;
+
+/// Months that rows of one merge are parted into. Each is a segment that is written beside the
+/// others, with a descriptor and buffers of its own, and that later merges read.
+pub(crate) const MONTHS_MAX: usize = 12;
+/// Partitions that are no month.
+const OTHERS: usize = 3;
+/// So many segments a merge makes at most.
+pub(crate) const OUTPUTS_MAX: usize = MONTHS_MAX + OTHERS;
+/// Of more months, one has a segment of its own with so many rows, or with one row in
+/// [`MONTH_SHARE`].
+const MONTH_ROWS_MIN: usize = 8 << 10;
+const MONTH_SHARE: usize = 16;
 
 /// One segment to be written.
 pub(super) struct Output {
@@ -47,7 +59,8 @@ impl Key {
     }
 }
 
-pub(super) fn find(slabs: &[Slab], row_group_rows: usize) -> Result<Vec<Output>> {
+/// Partitions are as they look at `now`: what was far ahead may have become a month since.
+pub(super) fn find(slabs: &[Slab], row_group_rows: usize, now: i64) -> Result<Vec<Output>> {
     let mut ranks = Ranks::default();
     let mut codes = Vec::with_capacity(slabs.len());
     for slab in slabs {
@@ -71,7 +84,7 @@ pub(super) fn find(slabs: &[Slab], row_group_rows: usize) -> Result<Vec<Output>>
             let day = time.div_euclid(86_400_000_000);
             let month = match near {
                 Some((month, known)) if known == day => month,
-                _ => Month::of(*time),
+                _ => Month::partition(*time, now),
             };
             if near.is_some_and(|(last, _)| last != month) {
                 let (last, _) = near.expect("just seen");
@@ -86,12 +99,41 @@ pub(super) fn find(slabs: &[Slab], row_group_rows: usize) -> Result<Vec<Output>>
         }
         first += slab.rows() as u32;
     }
+    mix(&mut months);
     let output = |(month, mut keys): (Month, Vec<Key>)| {
         // Segments are sorted already; a stable sort only merges their runs.
         keys.sort();
         make(month, &keys, &names, row_group_rows)
     };
     Ok(months.into_iter().map(output).collect())
+}
+
+/// Brings months together that would be too many segments. Which rows go where is no matter of
+/// truth: readers go by the times that the manifest notes of every segment.
+fn mix(months: &mut BTreeMap<Month, Vec<Key>>) {
+    let mut sizes: Vec<(usize, Month)> = months
+        .iter()
+        .filter(|(month, _)| month.is_month())
+        .map(|(month, keys)| (keys.len(), *month))
+        .collect();
+    if sizes.len() <= MONTHS_MAX {
+        return;
+    }
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    let rows: usize = sizes.iter().map(|(rows, _)| rows).sum();
+    let few = |rows_of: usize| rows_of < MONTH_ROWS_MIN && rows_of * MONTH_SHARE < rows;
+    let mut mixed = Vec::new();
+    for (_, month) in sizes
+        .iter()
+        .enumerate()
+        .filter(|(at, (own, _))| *at >= MONTHS_MAX || few(*own))
+        .map(|(_, of)| of)
+    {
+        mixed.append(&mut months.remove(month).unwrap_or_default());
+    }
+    if !mixed.is_empty() {
+        months.insert(Month::MIXED, mixed);
+    }
 }
 
 fn make(month: Month, keys: &[Key], names: &[Box<str>], row_group_rows: usize) -> Output {

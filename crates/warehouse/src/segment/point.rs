@@ -8,6 +8,7 @@ use bytes::Bytes;
 use parquet::basic::Encoding;
 use parquet::column::page::{Page, PageReader};
 
+use crate::Result;
 use crate::cache::{Cached, Part};
 use crate::dictionary::{ABSENT, Column, Dictionary};
 use crate::fields::{Field, Number};
@@ -16,7 +17,6 @@ use crate::segment::chunk::PAGE_ROWS;
 use crate::segment::decode;
 use crate::segment::kind::Kind;
 use crate::segment::read::{Segment, skip_dictionary};
-use crate::{Error, Result};
 
 /// A decompressed page.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl Segment {
                 skip_dictionary(&mut pages)?;
                 pages.get_next_page()
             };
-            match next().map_err(Error::parquet(&self.path))? {
+            match next().map_err(|error| self.refused(error))? {
                 Some(Page::DataPage { buf, encoding, .. }) => {
                     Ok(Cached::Page(Arc::new(CachedPage { bytes: buf, first_row, encoding })))
                 }

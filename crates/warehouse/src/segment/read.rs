@@ -3,20 +3,17 @@
 mod columns;
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Read};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parquet::bloom_filter::Sbbf;
 use parquet::column::page::{Page, PageReader};
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::page_index::offset_index::PageLocation;
-use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use crate::cache::{Cache, Cached, Part};
@@ -26,60 +23,9 @@ use crate::manifest::SegmentEntry;
 use crate::segment::decode::{self, DataPage};
 use crate::segment::footer::{FOOTER_KEY, Footer, Run};
 use crate::segment::kind::Kind;
+use crate::segment::source::Source;
 use crate::value::Value;
 use crate::{Error, Result};
-
-/// A file that is read by offset, so that readers share it without sharing a cursor.
-#[derive(Clone, Debug)]
-pub(crate) struct ReadAt {
-    file: Arc<File>,
-    length: u64,
-}
-
-impl ReadAt {
-    pub fn open(path: &Path) -> Result<ReadAt> {
-        let file = File::open(path).map_err(Error::io("open a segment"))?;
-        let length = file.metadata().map_err(Error::io("look at a segment"))?.len();
-        Ok(ReadAt { file: Arc::new(file), length })
-    }
-}
-
-pub(crate) struct From {
-    file: Arc<File>,
-    offset: u64,
-}
-
-impl Read for From {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(buffer, self.offset)?;
-        self.offset += read as u64;
-        Ok(read)
-    }
-}
-
-impl Length for ReadAt {
-    fn len(&self) -> u64 {
-        self.length
-    }
-}
-
-impl ChunkReader for ReadAt {
-    type T = io::BufReader<From>;
-
-    fn get_read(&self, offset: u64) -> parquet::errors::Result<Self::T> {
-        let from = From { file: self.file.clone(), offset };
-        Ok(io::BufReader::with_capacity(1 << 16, from))
-    }
-
-    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
-        if start.checked_add(length as u64).is_none_or(|end| end > self.length) {
-            return Err(parquet::errors::ParquetError::EOF("behind the end of the file".into()));
-        }
-        let mut bytes = vec![0; length];
-        self.file.read_exact_at(&mut bytes, start)?;
-        Ok(bytes.into())
-    }
-}
 
 /// A live segment: what the manifest says of it, and its file, opened when first needed.
 #[derive(Debug)]
@@ -92,13 +38,19 @@ pub(crate) struct Segment {
 
 #[derive(Debug)]
 struct Opened {
-    file: Arc<ReadAt>,
+    file: Arc<Source>,
     metadata: ParquetMetaData,
     /// Column number and kind by the column's name.
     columns: HashMap<String, (usize, Kind)>,
     runs: Vec<Vec<Run>>,
     /// First row of every row group, and the number of rows behind the last.
     starts: Vec<usize>,
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.cache.close_file(self.entry.id);
+    }
 }
 
 impl Segment {
@@ -110,7 +62,8 @@ impl Segment {
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
         }
-        let opened = Opened::open(&self.path)?;
+        let opened = Opened::open(&self.entry, &self.path, &self.cache)
+            .inspect_err(|error| self.cache.note_damage(self.entry.id, error))?;
         Ok(self.opened.get_or_init(|| opened))
     }
 
@@ -202,7 +155,7 @@ impl Segment {
                 Ok((buf, num_values as usize))
             }
             Ok(_) => Err(self.broken()),
-            Err(error) => Err(Error::parquet(&self.path)(error)),
+            Err(error) => Err(self.refused(error)),
         }
     }
 
@@ -248,7 +201,7 @@ impl Segment {
             let column = opened.plain_column("uuid").ok_or_else(|| self.broken())?;
             let chunk = opened.chunk(group, column);
             let filter = Sbbf::read_from_column_chunk(chunk, &*opened.file)
-                .map_err(Error::parquet(&self.path))?;
+                .map_err(|error| self.refused(error))?;
             Ok(Cached::Filter(Arc::new(filter.ok_or_else(|| self.broken())?)))
         };
         match self.cached(group, Part::Filter, load)? {
@@ -277,7 +230,7 @@ impl Segment {
             }
             Ok(true)
         };
-        match read().map_err(Error::parquet(&self.path))? {
+        match read().map_err(|error| self.refused(error))? {
             true => Ok(first),
             false => Err(self.broken()),
         }
@@ -288,21 +241,57 @@ impl Segment {
         group: usize,
         column: usize,
         locations: Vec<PageLocation>,
-    ) -> Result<SerializedPageReader<ReadAt>> {
+    ) -> Result<SerializedPageReader<Source>> {
         let opened = self.opened()?;
         let (chunk, rows) = (opened.chunk(group, column), opened.group_size(group));
         SerializedPageReader::new(opened.file.clone(), chunk, rows, Some(locations))
-            .map_err(Error::parquet(&self.path))
+            .map_err(|error| self.refused(error))
+    }
+
+    /// The bytes of the file.
+    pub fn source(&self) -> Result<&Source> {
+        Ok(&self.opened()?.file)
+    }
+
+    /// Which column and row group bytes belong to, as far as they belong to one.
+    pub fn column_over(&self, bytes: Range<u64>) -> Result<String> {
+        let opened = self.opened()?;
+        for (at, group) in opened.metadata.row_groups().iter().enumerate() {
+            for chunk in group.columns() {
+                let (start, length) = chunk.byte_range();
+                if start < bytes.end && bytes.start < start + length {
+                    return Ok(format!(
+                        "column {} of row group {at}",
+                        chunk.column_path().string()
+                    ));
+                }
+            }
+        }
+        Ok("no column".into())
+    }
+
+    /// Notes that the segment is damaged.
+    pub fn damaged(&self, what: impl ToString) -> Error {
+        let error = Error::corrupt(&self.path, what);
+        self.cache.note_damage(self.entry.id, &error);
+        error
+    }
+
+    /// For what Parquet's reader refuses.
+    pub fn refused(&self, error: ParquetError) -> Error {
+        let error = Error::parquet(&self.path)(error);
+        self.cache.note_damage(self.entry.id, &error);
+        error
     }
 
     pub fn broken(&self) -> Error {
-        Error::corrupt(&self.path, "a column does not decode")
+        self.damaged("a column does not decode")
     }
 }
 
 /// The page reader takes everything before the first wanted page for a dictionary.
 pub(crate) fn skip_dictionary(
-    pages: &mut SerializedPageReader<ReadAt>,
+    pages: &mut SerializedPageReader<Source>,
 ) -> parquet::errors::Result<()> {
     if pages.peek_next_page()?.is_some_and(|page| page.is_dict) {
         pages.skip_next_page()?;
@@ -323,12 +312,8 @@ fn both_bools() -> Dictionary {
 }
 
 impl Opened {
-    fn open(path: &Path) -> Result<Opened> {
-        let file = ReadAt::open(path)?;
-        let metadata = ParquetMetaDataReader::new()
-            .with_page_index_policy(PageIndexPolicy::Optional)
-            .parse_and_finish(&file)
-            .map_err(Error::parquet(path))?;
+    fn open(entry: &SegmentEntry, path: &Path, cache: &Arc<Cache>) -> Result<Opened> {
+        let (file, metadata) = Source::open(entry, path, cache)?;
         let notes = metadata.file_metadata().key_value_metadata();
         let note = notes.and_then(|notes| notes.iter().find(|note| note.key == FOOTER_KEY));
         let note = note.and_then(|note| note.value.as_deref());
@@ -345,7 +330,10 @@ impl Opened {
         let columns = schema.columns().iter().enumerate().map(column).collect();
         let mut starts = vec![0];
         for group in metadata.row_groups() {
-            starts.push(starts[starts.len() - 1] + group.num_rows() as usize);
+            starts.push(starts[starts.len() - 1] + group.num_rows().max(0) as usize);
+        }
+        if starts[starts.len() - 1] as u64 != entry.rows {
+            return Err(Error::corrupt(path, "its row groups have other rows than were written"));
         }
         if footer.runs.len() != metadata.num_row_groups() || metadata.offset_index().is_none() {
             return Err(Error::corrupt(path, "the footer misses row groups"));

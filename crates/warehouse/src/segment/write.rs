@@ -22,10 +22,11 @@ use crate::dictionary::Dictionary;
 use crate::faults::Step;
 use crate::fields::{Field, Number};
 use crate::folder::Folder;
+use crate::segment::checks::{Checks, Summed};
 use crate::segment::chunk::{self, ChunkWriter, PAGE_ROWS};
 use crate::segment::footer::{ColumnNote, FOOTER_KEY, Footer, Run};
 use crate::segment::kind::Kind;
-use crate::segment::read::ReadAt;
+use crate::segment::source::Spill;
 use crate::{Error, Result};
 
 /// Bits of the filter over a row's uuid. About one false hit in 30,000 look-ups, because a false
@@ -55,6 +56,7 @@ pub(crate) struct Written {
     pub bytes: u64,
     /// The largest column's size before compression: what a merge must be ready to hold.
     pub column_bytes_max: u64,
+    pub checks: Checks,
 }
 
 impl SegmentWriter {
@@ -222,10 +224,10 @@ impl SegmentWriter {
             .build();
         let file = File::create(&self.path).map_err(Error::io("create a segment"))?;
         let schema = chunk::schema(std::mem::take(&mut self.leaves));
-        let out = BufWriter::with_capacity(1 << 20, file);
+        let out = Summed::new(BufWriter::with_capacity(1 << 20, file));
         let mut writer =
             SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(&corrupt)?;
-        let spill = ReadAt::open(&self.spill_path)?;
+        let spill = Spill::open(&self.spill_path)?;
         for columns in std::mem::take(&mut self.chunks) {
             let mut group = writer.next_row_group().map_err(&corrupt)?;
             for column in columns {
@@ -233,7 +235,12 @@ impl SegmentWriter {
             }
             group.close().map_err(&corrupt)?;
         }
-        let out = writer.into_inner().map_err(&corrupt)?;
+        // Before the tail begins, all that stands before it must have been summed.
+        writer.flush().map_err(Error::io("write a segment"))?;
+        let tail_at = writer.bytes_written() as u64;
+        let sums = writer.inner_mut().begin_tail();
+        writer.write_all(&sums).map_err(Error::io("write a segment"))?;
+        let (tail_crc, out) = writer.into_inner().map_err(&corrupt)?.finish();
         let file =
             out.into_inner().map_err(|error| Error::io("write a segment")(error.into_error()))?;
         folder.step(Step::SegmentWritten)?;
@@ -241,7 +248,8 @@ impl SegmentWriter {
         let bytes = file.metadata().map_err(Error::io("look at a segment"))?.len();
         let _ = fs::remove_file(&self.spill_path);
         folder.step(Step::SegmentSynced)?;
-        Ok(Written { bytes, column_bytes_max: self.column_bytes_max })
+        let checks = Checks { tail_at, tail_crc };
+        Ok(Written { bytes, column_bytes_max: self.column_bytes_max, checks })
     }
 }
 

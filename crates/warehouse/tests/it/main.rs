@@ -1,9 +1,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
 mod crash;
+mod damage;
 mod deletes;
 mod fidelity;
+mod isolation;
 mod lifecycle;
 mod model;
+mod months;
 mod paging;
 mod support;

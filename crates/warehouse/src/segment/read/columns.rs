@@ -124,7 +124,7 @@ impl Segment {
         let (locations, first) = opened.locations_of(group, column, &rows);
         let count = opened.rows_of(&locations, group, column);
         let mut pages = self.page_reader(group, column, locations)?;
-        skip_dictionary(&mut pages).map_err(Error::parquet(&self.path))?;
+        skip_dictionary(&mut pages).map_err(|error| self.refused(error))?;
         let descriptor = opened.chunk(group, column).column_descr_ptr();
         let reader = get_column_reader(descriptor, Box::new(pages));
         let mut reader = get_typed_column_reader::<Int64Type>(reader);
@@ -133,7 +133,7 @@ impl Segment {
             let left = count - values.len();
             let (read, ..) = reader
                 .read_records(left, None, None, &mut values)
-                .map_err(Error::parquet(&self.path))?;
+                .map_err(|error| self.refused(error))?;
             if read == 0 {
                 return Err(self.broken());
             }

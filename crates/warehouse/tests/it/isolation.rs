@@ -1,0 +1,108 @@
+//! One project that cannot be stored does not keep the others waiting.
+
+use std::fs;
+
+use ::model::ProjectId;
+use warehouse::{Effort, EventRow, Settings};
+
+use crate::support::{PROJECT, Store, all, at, small, uuids};
+
+const BROKEN: ProjectId = ProjectId(2);
+
+fn both(number: u128) -> Vec<EventRow> {
+    vec![at(number, 0), EventRow { project: BROKEN, ..at(number, 0) }]
+}
+
+fn numbers(store: &Store, project: ProjectId) -> Vec<u128> {
+    uuids(&all(&store.warehouse.snapshot(project)))
+}
+
+#[test]
+fn a_project_that_cannot_be_written_does_not_stall_another() {
+    let store = Store::with(Settings { memory_rows_max: 1_000, ..small() });
+    // Its folder cannot be made.
+    fs::write(store.dir.path().join("2"), "in the way").unwrap();
+    for number in 0..10 {
+        store.append(&mut both(number));
+        assert!(store.warehouse.flush().is_err());
+        assert_eq!(store.warehouse.files(PROJECT).files.len(), number as usize + 1);
+        // What is not stored stands in the journal from here on, and is visible.
+        assert!(store.warehouse.durable_position() <= 1);
+        let seen: Vec<u128> = (0..=number).collect();
+        assert_eq!((numbers(&store, PROJECT), numbers(&store, BROKEN)), (seen.clone(), seen));
+    }
+    let failing = store.warehouse.health().failing;
+    assert_eq!(failing.len(), 1);
+    assert_eq!(failing[0].0, BROKEN);
+    // The other is merged meanwhile.
+    while store.warehouse.compact(Effort::Due).unwrap().is_some() {}
+    assert!(store.warehouse.files(PROJECT).files.len() < 6);
+    fs::remove_file(store.dir.path().join("2")).unwrap();
+    store.warehouse.flush().unwrap();
+    assert_eq!(store.warehouse.durable_position(), 20);
+    assert!(store.warehouse.health().failing.is_empty());
+    let store = store.reopen();
+    let expected: Vec<u128> = (0..10).collect();
+    assert_eq!((numbers(&store, PROJECT), numbers(&store, BROKEN)), (expected.clone(), expected));
+}
+
+#[test]
+fn a_crash_while_a_project_cannot_be_written_loses_and_doubles_nothing() {
+    let store = Store::with(Settings { memory_rows_max: 1_000, ..small() });
+    fs::write(store.dir.path().join("2"), "in the way").unwrap();
+    let mut journal: Vec<EventRow> = (0..10).flat_map(both).collect();
+    // Copies that say something else, of events that are stored by then.
+    journal.extend((3..6).flat_map(both).map(|row| EventRow { properties: "{}".into(), ..row }));
+    for (position, row) in journal.iter_mut().enumerate() {
+        row.position = position as u64;
+    }
+    for part in journal.chunks(4) {
+        store.take(part, part[part.len() - 1].position + 1);
+        assert!(store.warehouse.flush().is_err());
+    }
+    let store = store.reopen();
+    let from = store.warehouse.durable_position();
+    assert_eq!(from, 1, "the first row of the broken project");
+    assert_eq!(numbers(&store, PROJECT).len(), 10);
+    fs::remove_file(store.dir.path().join("2")).unwrap();
+    let replayed: Vec<EventRow> =
+        journal.iter().filter(|row| row.position >= from).cloned().collect();
+    store.take(&replayed, journal.len() as u64);
+    store.warehouse.flush().unwrap();
+    let store = store.reopen();
+    assert_eq!(store.warehouse.durable_position(), journal.len() as u64);
+    for project in [PROJECT, BROKEN] {
+        let stored = all(&store.warehouse.snapshot(project));
+        assert_eq!(uuids(&stored), (0..10).collect::<Vec<_>>());
+        let changed =
+            stored.iter().filter(|row| row.properties == "{}").map(|row| row.uuid.as_u128());
+        assert_eq!(changed.collect::<Vec<_>>(), [3, 4, 5]);
+    }
+}
+
+#[test]
+fn a_full_memory_lets_the_others_go_on_until_the_broken_project_alone_fills_it() {
+    let store = Store::with(Settings { memory_rows_max: 16, ..small() });
+    fs::write(store.dir.path().join("2"), "in the way").unwrap();
+    let mut stored = 0u128;
+    for _ in 0..100 {
+        // One of the broken project among many others.
+        let mut rows: Vec<EventRow> = (0..8).map(|n| at(stored * 10 + n, 0)).collect();
+        rows.push(EventRow { project: BROKEN, ..at(stored * 10 + 9, 0) });
+        let first = store.warehouse.applied_position();
+        rows.iter_mut().enumerate().for_each(|(at, row)| row.position = first + at as u64);
+        let reach = first + rows.len() as u64;
+        if store.warehouse.append(&crate::support::new(&rows), reach).is_err() {
+            break;
+        }
+        stored += 1;
+    }
+    assert!(stored >= 16, "{stored} batches");
+    let waiting = store.warehouse.snapshot(BROKEN).totals().events_in_memory;
+    assert!(waiting <= 2 * 16 + 8, "{waiting} rows wait in memory");
+    assert_eq!(store.warehouse.snapshot(PROJECT).totals().events as u128, stored * 8);
+    fs::remove_file(store.dir.path().join("2")).unwrap();
+    store.clock.advance_seconds(600);
+    store.warehouse.flush().unwrap();
+    assert_eq!(store.warehouse.snapshot(BROKEN).totals().events_in_memory, 0);
+}
