@@ -256,7 +256,13 @@ pub(crate) fn sweep(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder).map_err(&failed)? {
         let entry = entry.map_err(&failed)?;
         let name = entry.file_name();
-        if name == FRESH || name.as_encoded_bytes().ends_with(SPARE_SUFFIX.as_bytes()) {
+        let number = name.to_str().and_then(|name| name.strip_suffix(SPARE_SUFFIX));
+        let number = number.and_then(|number| number.parse().ok());
+        // Only by the very name that a segment's spare has: others' files are left alone.
+        let is_spare = number.is_some_and(|number| {
+            path(folder, number).with_extension(&SPARE_SUFFIX[1..]).ends_with(&name)
+        });
+        if name == FRESH || is_spare {
             fs::remove_file(entry.path()).map_err(&failed)?;
         }
     }

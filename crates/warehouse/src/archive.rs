@@ -8,10 +8,11 @@ use model::ProjectId;
 
 use crate::cache::Cache;
 use crate::folder;
-use crate::manifest::{FILE, Manifest};
+use crate::manifest::{FILE, Manifest, SegmentEntry};
 use crate::segment::Segment;
 use crate::slab::LiveSegment;
 use crate::snapshot::Snapshot;
+use crate::verify::damaged_places;
 use crate::warehouse::{Files, files_of};
 use crate::{Error, Result};
 
@@ -55,7 +56,8 @@ impl Archive {
         self.manifest.position
     }
 
-    /// Makes a store with the same events in an empty folder.
+    /// Makes a store with the same events in an empty folder. The copies are compared with their
+    /// checksums: a backup must not take the place of one that is whole.
     pub fn copy_to(&self, dir: &Path) -> Result<()> {
         let failed = Error::io("copy the warehouse");
         for entry in &self.manifest.segments {
@@ -68,10 +70,22 @@ impl Archive {
                 std::fs::copy(self.dir.join(file), &to).map_err(&failed)?;
                 std::fs::File::open(&to).and_then(|file| file.sync_all()).map_err(&failed)?;
             }
+            self.check_copy(entry, dir)?;
         }
         std::fs::create_dir_all(dir).map_err(&failed)?;
         std::fs::write(dir.join(FILE), &self.bytes).map_err(&failed)?;
         std::fs::File::open(dir.join(FILE)).and_then(|file| file.sync_all()).map_err(&failed)
+    }
+
+    fn check_copy(&self, entry: &SegmentEntry, dir: &Path) -> Result<()> {
+        let cache = Arc::new(Cache::new(CACHE_BYTES_MAX));
+        let copy = Segment::new(entry.clone(), dir.join(&entry.file), cache);
+        let what = match damaged_places(&copy, &mut |_| true) {
+            Ok(places) => places.into_iter().next(),
+            Err(Error::Corrupt { what, .. }) => Some(what),
+            Err(other) => return Err(other),
+        };
+        what.map_or(Ok(()), |what| Err(Error::corrupt(&self.dir.join(&entry.file), what)))
     }
 
     pub fn files(&self, project: ProjectId) -> Files {

@@ -210,7 +210,8 @@ async fn a_folder_that_is_not_whole_is_refused_with_a_sentence() {
     }
 }
 
-const LEFT: [&str; 3] = ["fresh.tmp", "00000000000000000001.spare", "unrelated"];
+const LEFT: [&str; 5] =
+    ["fresh.tmp", "00000000000000000001.spare", "unrelated", "mine.spare", "1.spare"];
 
 #[tokio::test]
 async fn what_a_crash_leaves_while_segments_change_is_cleared() {
@@ -221,7 +222,7 @@ async fn what_a_crash_leaves_while_segments_change_is_cleared() {
     }
     open_and_go_on(folder, &crashed.history).await;
     let left: Vec<bool> = LEFT.map(|name| folder.join(name).exists()).into();
-    assert_eq!(left, [false, false, true]);
+    assert_eq!(left, [false, false, true, true, true]);
 
     let empty = tempfile::tempdir().unwrap();
     fs::write(empty.path().join("fresh.tmp"), [0; 100]).unwrap();

@@ -26,6 +26,7 @@ mod dashboard_tiles;
 mod dashboards;
 mod dead_letters;
 mod definitions;
+mod event_files;
 mod event_forms;
 mod events;
 mod failing_disk;

@@ -315,3 +315,20 @@ fn a_scrub_reads_each_segment_once_and_finds_what_is_damaged() {
     assert_eq!((again, warehouse.health().damaged.len()), (3, 0));
     assert_eq!(uuids(&all(&warehouse.snapshot(PROJECT))).len(), 111);
 }
+
+#[test]
+fn a_copy_of_a_damaged_segment_is_refused() {
+    let store = filled();
+    let to = tempfile::tempdir().unwrap();
+    Archive::open(store.dir.path()).unwrap().copy_to(&to.path().join("sound")).unwrap();
+    assert_eq!(answers(&to.path().join("sound")).unwrap(), answers(store.dir.path()).unwrap());
+    let damaged = store.warehouse.files(PROJECT).files[2].path.clone();
+    let bits = fs::read(&damaged).unwrap().len() * 8;
+    for (at, bit) in [8 * 20, bits / 2, bits - 9].into_iter().enumerate() {
+        flip(&damaged, bit);
+        let archive = Archive::open(store.dir.path()).unwrap();
+        let error = archive.copy_to(&to.path().join(at.to_string())).unwrap_err().to_string();
+        assert!(error.contains(&damaged.display().to_string()), "{error}");
+        flip(&damaged, bit);
+    }
+}

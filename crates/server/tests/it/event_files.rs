@@ -1,0 +1,86 @@
+//! Files of the warehouse that are missing, damaged or many, as an operator meets them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Server, Store};
+
+const COUNT: &str = "select count() from events";
+
+fn event(number: usize) -> Value {
+    json!({ "event": "counted", "distinct_id": "d", "properties": { "number": number } })
+}
+
+fn segments(folder: &Path) -> Vec<PathBuf> {
+    let Ok(files) = fs::read_dir(folder.join("warehouse/1")) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "parquet"));
+    files.sort();
+    files
+}
+
+fn count(server: &Server) -> crate::harness::Answer {
+    let query = json!({ "kind": "HogQLQuery", "query": COUNT });
+    let body = json!({ "query": query, "refresh": "force_blocking" });
+    server.post("/api/projects/1/query/", body)
+}
+
+#[test]
+fn a_server_without_its_manifest_does_not_start_and_deletes_nothing() {
+    let server = Server::start(Store::Sqlite);
+    server.ingest(&(0..20).map(event).collect::<Vec<_>>());
+    let (_, _, place) = server.stop();
+    let manifest = place.folder.path().join("warehouse/manifest");
+    let kept = fs::read(&manifest).unwrap();
+    fs::remove_file(&manifest).unwrap();
+    let before = segments(place.folder.path());
+    assert!(!before.is_empty());
+    let (started, _, complained) = place.run(&["serve"]);
+    assert!(!started && complained.contains("has no manifest"), "{complained}");
+    assert!(complained.contains("hedgerow repair"), "{complained}");
+    assert_eq!(segments(place.folder.path()), before);
+    fs::write(&manifest, kept).unwrap();
+    let server = place.serve();
+    assert_eq!(count(&server).expect(200).json()["results"], json!([[20]]));
+}
+
+#[test]
+fn a_damaged_file_is_an_error_that_the_log_names_and_new_events_are_stored() {
+    let server = Server::start(Store::Sqlite);
+    server.ingest(&(0..20).map(event).collect::<Vec<_>>());
+    let (_, _, place) = server.stop();
+    let file = segments(place.folder.path()).remove(0);
+    let mut bytes = fs::read(&file).unwrap();
+    let middle = bytes.len() / 3;
+    bytes[middle] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let server = place.serve();
+    let list = "/api/projects/1/events/?limit=100";
+    let answer = server.get(list);
+    assert!(answer.status >= 500, "{}", answer.text());
+    let name = file.file_name().unwrap().to_string_lossy().into_owned();
+    let logged = server.process().logged();
+    assert!(logged.contains(&format!("hedgerow repair --drop-segment 1/{name}")), "{logged}");
+    let metrics = server.call("GET", "/metrics").no_key().send().expect(200).text();
+    assert!(metrics.contains("hedgerow_warehouse_damaged_segments 1"), "{metrics}");
+    server.ingest(&[event(21)]);
+    server.call("GET", "/_livez").no_key().send().expect(200);
+}
+
+#[test]
+fn events_of_1100_months_are_stored_in_few_files() {
+    let server = Server::start(Store::Sqlite);
+    let dated = |month: usize| {
+        let (year, month) = (1934 + month / 12, month % 12 + 1);
+        json!({ "event": "dated", "distinct_id": "d", "timestamp": format!("{year}-{month:02}-10T12:00:00Z") })
+    };
+    server.ingest(&(0..1_100).map(dated).collect::<Vec<_>>());
+    let (_, _, place) = server.stop();
+    let files = segments(place.folder.path()).len();
+    assert!(files <= 15, "{files} files");
+    let server = place.serve();
+    assert_eq!(count(&server).expect(200).json()["results"], json!([[1_100]]));
+    assert!(server.output().contains("open files and connections that the system allows"));
+}
