@@ -125,6 +125,8 @@ impl Warehouse {
         let chosen = first
             .into_iter()
             .chain(then)
+            // Segments stay as they are while a flush on its way remembers rows of them.
+            .filter(|(project, _)| !self.inner.failing.has(*project))
             .filter(|(project, _)| {
                 effort == Effort::Everything || turns.failing.waits(*project, now).is_none()
             })

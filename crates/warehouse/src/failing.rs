@@ -35,6 +35,10 @@ impl Failing {
         lock(&self.0).remove(&project);
     }
 
+    pub fn has(&self, project: ProjectId) -> bool {
+        lock(&self.0).contains_key(&project)
+    }
+
     /// Why the project is left alone for now.
     pub fn waits(&self, project: ProjectId, now: i64) -> Option<String> {
         let all = lock(&self.0);

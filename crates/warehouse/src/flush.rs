@@ -50,25 +50,25 @@ impl Warehouse {
     }
 
     fn flush_all(&self, retry: Retry) -> Result<()> {
-        if self.freeze()? == Frozen::Anew {
+        if self.freeze() == Frozen::Anew {
             return self.finish_flush(retry);
         }
         // What came behind rows that were on their way already goes with the next.
         self.finish_flush(retry)?;
-        self.freeze()?;
+        self.freeze();
         self.finish_flush(retry)
     }
 
-    fn freeze(&self) -> Result<Frozen> {
+    fn freeze(&self) -> Frozen {
         let writer = lock(&self.inner.writer);
         let mut state = lock(&self.inner.state);
         self.inner.waiting_since.store(i64::MAX, Ordering::Relaxed);
         let left = state.flushing.is_some();
         if !left && state.applied <= writer.manifest.position && state.memory_size().0 == 0 {
-            return Ok(Frozen::Anew);
+            return Frozen::Anew;
         }
         state.freeze();
-        Ok(if left { Frozen::WithLeft } else { Frozen::Anew })
+        if left { Frozen::WithLeft } else { Frozen::Anew }
     }
 
     /// Flushes when something has waited for [`crate::Settings::flush_age`]: rows, a position that

@@ -20,6 +20,7 @@ const NEW_MANIFEST: &str = "manifest.new";
 
 /// Where whole files go that the manifest does not name.
 pub(crate) const UNLISTED: &str = "unlisted";
+const KEPT: &str = ".kept";
 /// How long they stay, for whoever put a wrong manifest there.
 const UNLISTED_KEEP: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// How many of their bytes stay: a process that is killed again and again must not fill the disk.
@@ -184,7 +185,8 @@ impl Folder {
         let mut files = Vec::new();
         for entry in entries(&dir)? {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let own = name.split_once('-').filter(|(project, _)| is_number(project));
+            let own = name.strip_suffix(KEPT).and_then(|name| name.split_once('-'));
+            let own = own.filter(|(project, _)| is_number(project));
             if own.and_then(|(_, name)| made(name)).is_some() {
                 let about = entry.metadata().map_err(looking())?;
                 let age = about.modified().map_err(looking())?.elapsed().unwrap_or_default();
@@ -231,13 +233,20 @@ pub(crate) fn read_dead(dir: &Path, entry: &SegmentEntry) -> Result<RoaringBitma
     Ok(rows)
 }
 
+/// Where [`move_into`] puts a file. Earlier versions removed what ended in `.parquet` or `.dead` from
+/// every folder, and somebody may go back to one.
+pub(crate) fn kept_as(dir: &Path, folder: &str, name: &str) -> PathBuf {
+    dir.join(folder).join(format!("{name}{KEPT}"))
+}
+
 /// Moves a file into a folder beside those of the projects, durably.
 pub(crate) fn move_into(dir: &Path, folder: &str, file: &Path, name: &str) -> Result<()> {
     let to = dir.join(folder);
+    let kept = kept_as(dir, folder, name);
     fs::create_dir_all(&to).map_err(Error::io("create a folder"))?;
-    fs::rename(file, to.join(name)).map_err(Error::io("set a file aside"))?;
+    fs::rename(file, &kept).map_err(Error::io("set a file aside"))?;
     // Counted from now on: the file's own time is that of its last write.
-    if let Ok(moved) = File::open(to.join(name)) {
+    if let Ok(moved) = File::open(&kept) {
         let _ = moved.set_modified(std::time::SystemTime::now());
     }
     sync_dir(&to)?;

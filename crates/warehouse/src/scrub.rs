@@ -1,7 +1,7 @@
 //! Reads segments again that nobody asked for in a while, so that damage is found while a backup or
 //! another copy still has what was lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,7 +121,7 @@ impl Warehouse {
     }
 
     fn note_read(&self, id: u64, at: i64) {
-        let live: Vec<u64> = {
+        let live: HashSet<u64> = {
             let writer = lock(&self.inner.writer);
             writer.manifest.segments.iter().map(|entry| entry.id).collect()
         };

@@ -262,7 +262,7 @@ pub fn set_aside(dir: &Path, file: &str) -> Result<SetAside> {
         if path.is_file() {
             folder::move_into(dir, DAMAGED, &path, &name)?;
         }
-        let kept_as = dir.join(DAMAGED).join(name);
+        let kept_as = folder::kept_as(dir, DAMAGED, &name);
         if kept_as.is_file() {
             kept.push(kept_as);
         }

@@ -259,10 +259,10 @@ fn what_the_store_did_not_make_stays_and_unlisted_segments_are_set_aside() {
     assert_eq!(store.all().len(), 111);
     foreign.iter().for_each(|name| assert!(dir.join(name).is_file(), "{name}"));
     assert!(!dir.join("1/mixed-000000000098.spill").exists());
-    let aside = dir.join("unlisted/1-2026-03-000000000099.parquet");
+    let aside = dir.join("unlisted/1-2026-03-000000000099.parquet.kept");
     assert_eq!(fs::read(&aside).unwrap(), fs::read(&segment).unwrap());
     let report = verify(&dir, &mut |_| ()).unwrap();
-    assert!(report.unlisted.contains(&"unlisted/1-2026-03-000000000099.parquet".into()));
+    assert!(report.unlisted.contains(&"unlisted/1-2026-03-000000000099.parquet.kept".into()));
     // For a week, and then it goes.
     store.warehouse.sweep().unwrap();
     assert!(aside.is_file());
