@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
-use model::ProjectId;
+use model::{ProjectId, Timestamp};
 use roaring::RoaringBitmap;
 
 use crate::faults::{Faults, Step};
@@ -146,7 +146,7 @@ impl Folder {
     /// does not name. Spilled columns go. Whole segments are set aside for a while, since an older
     /// manifest that somebody put back does not name them either. Whatever else lies in the folder
     /// is left alone.
-    pub fn set_orphans_aside(&self, known: &HashSet<&str>) -> Result<u64> {
+    pub fn set_orphans_aside(&self, known: &HashSet<&str>, now: Timestamp) -> Result<u64> {
         let mut found = 0;
         for project in entries(&self.dir)? {
             let folder = project.file_name().to_string_lossy().into_owned();
@@ -164,6 +164,11 @@ impl Folder {
                     }
                     Some(Made::Segment | Made::Dead) => {
                         let aside = format!("{folder}-{name}");
+                        // Its age counts from now on, not from its last write.
+                        let now = UNIX_EPOCH + Duration::from_micros(now.as_micros().max(0) as u64);
+                        if let Ok(found) = File::open(file.path()) {
+                            let _ = found.set_modified(now);
+                        }
                         move_into(&self.dir, UNLISTED, &file.path(), &aside)?;
                     }
                     None => continue,
@@ -176,7 +181,8 @@ impl Folder {
     }
 
     /// Removes files that were set aside, the oldest first, until the rest is young and small enough.
-    pub fn sweep_unlisted(&self) -> Result<()> {
+    pub fn sweep_unlisted(&self, now: Timestamp) -> Result<()> {
+        let now = UNIX_EPOCH + Duration::from_micros(now.as_micros().max(0) as u64);
         let dir = self.path(UNLISTED);
         if !dir.is_dir() {
             return Ok(());
@@ -189,7 +195,8 @@ impl Folder {
             let own = own.filter(|(project, _)| is_number(project));
             if own.and_then(|(_, name)| made(name)).is_some() {
                 let about = entry.metadata().map_err(looking())?;
-                let age = about.modified().map_err(looking())?.elapsed().unwrap_or_default();
+                let since = about.modified().map_err(looking())?;
+                let age = now.duration_since(since).unwrap_or_default();
                 files.push((age, about.len(), entry.path()));
             }
         }
@@ -245,10 +252,6 @@ pub(crate) fn move_into(dir: &Path, folder: &str, file: &Path, name: &str) -> Re
     let kept = kept_as(dir, folder, name);
     fs::create_dir_all(&to).map_err(Error::io("create a folder"))?;
     fs::rename(file, &kept).map_err(Error::io("set a file aside"))?;
-    // Counted from now on: the file's own time is that of its last write.
-    if let Ok(moved) = File::open(&kept) {
-        let _ = moved.set_modified(std::time::SystemTime::now());
-    }
     sync_dir(&to)?;
     file.parent().map_or(Ok(()), sync_dir)?;
     sync_dir(dir)

@@ -12,7 +12,7 @@ impl Warehouse {
     /// Removes files that were replaced long enough ago and that no snapshot reads any more.
     /// Returns how many.
     pub fn sweep(&self) -> Result<u64> {
-        self.inner.folder.sweep_unlisted()?;
+        self.inner.folder.sweep_unlisted(self.now())?;
         let mut writer = lock(&self.inner.writer);
         writer.pinned.retain(|(_, segment)| segment.strong_count() > 0);
         let keep = self.inner.settings.retired_keep.as_micros() as i64;

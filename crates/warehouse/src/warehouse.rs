@@ -118,11 +118,11 @@ impl Warehouse {
                 manifest
             }
         };
-        let orphans = folder.set_orphans_aside(&known_files(&manifest))?;
+        let orphans = folder.set_orphans_aside(&known_files(&manifest), clock.now())?;
         if orphans > 0 {
             tracing::info!(files = orphans, "set files of unfinished changes aside");
         }
-        folder.sweep_unlisted()?;
+        folder.sweep_unlisted(clock.now())?;
         let scrubbed = scrub::read(&folder.path(scrub::FILE));
         let cache = Arc::new(Cache::new(settings.cache_bytes_max));
         let mut state = State { applied: manifest.position, ..State::default() };
