@@ -18,7 +18,7 @@ fn filled() -> Store {
     let store = Store::with(Settings { merge_segments_min: 100, ..small() });
     for flush in 0..3u128 {
         let row = |n: u128| EventRow {
-            event: if n % 3 == 0 { "$pageview" } else { "signed up" }.into(),
+            event: if n.is_multiple_of(3) { "$pageview" } else { "signed up" }.into(),
             distinct_no: (n % 5) as u32,
             properties: format!(r#"{{"n":{n},"plan":"p{}","nested":{{"a":[{n}]}}}}"#, n % 4),
             ..at(flush * 100 + n, (n * 1_000) as i64)
