@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use memchr::memmem::Finder;
 use model::Timestamp;
-use model::property::{Dialect, Operator, PropertyFilter};
+use model::property::{Dialect, Operator, PatternBill, PropertyFilter};
 use regex::{Regex, RegexBuilder};
 use serde_json::Value as Json;
 use warehouse::{Search, Value};
@@ -21,6 +21,8 @@ use crate::{Error, Result};
 const VALUES_MAX: usize = 1_000;
 /// Bytes that a compiled pattern may take.
 const REGEX_BYTES_MAX: usize = 1 << 20;
+/// Of one filter; each may take as much.
+const PATTERNS_MAX: usize = 100;
 const REGEX_CHARS_MAX: usize = 10_000;
 /// Texts up to here are put into lower case on the stack.
 const SHORT_BYTES_MAX: usize = 256;
@@ -226,6 +228,9 @@ impl Test {
             }
             O::StartsWith | O::NotStartsWith => Self::Starts(one()?),
             O::EndsWith | O::NotEndsWith => Self::Ends(one()?),
+            O::Regex | O::NotRegex if all.len() > PATTERNS_MAX => {
+                return Err(need(&format!("at most {PATTERNS_MAX} patterns")));
+            }
             O::Regex | O::NotRegex => Self::Regex(all.iter().map(regex).collect::<Result<_>>()?),
             O::Gt => compare(Comparison::Greater)?,
             O::Gte => compare(Comparison::GreaterOrEqual)?,
@@ -243,7 +248,7 @@ impl Test {
             }
             O::FlagEvaluatesTo => return Err(need("a flag, which events have none of")),
             _ => {
-                model::property::check(operator, value)
+                model::property::check(operator, value, &mut PatternBill::default())
                     .map_err(|why| Error::Refused(why.to_string()))?;
                 let filter = PropertyFilter::compile("", operator, value, &Dialect::default());
                 Self::Version(Box::new(filter))

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::property::{self, DEPTH_MAX, Dialect, FilterError, Node, Operator};
+use crate::property::{self, DEPTH_MAX, Dialect, FilterError, Node, Operator, PatternBill};
 use crate::{CohortId, ProjectId, Timestamp, User};
 
 /// A cohort as the API shows it.
@@ -48,14 +48,24 @@ const CONDITIONS_MAX: usize = 500;
 /// Conditions on what people did: each is a look through the events.
 const BEHAVIOURS_MAX: usize = 20;
 
-/// The tree of conditions that filters hold, compiled; or why they hold none.
+/// The tree of conditions that filters hold, compiled; or why they cannot be stored.
 pub fn cohort_tree(filters: &Map<String, Value>) -> Result<Node, FilterError> {
+    compiled(filters, PatternBill::default())
+}
+
+/// The same of filters that are stored: their patterns were judged when they were written, maybe by
+/// a release that let more of them pass.
+pub fn stored_cohort_tree(filters: &Map<String, Value>) -> Result<Node, FilterError> {
+    compiled(filters, PatternBill::unlimited())
+}
+
+fn compiled(filters: &Map<String, Value>, patterns: PatternBill) -> Result<Node, FilterError> {
     let shape = FilterError::Shape;
     let tree = filters.get("properties").filter(|tree| tree.is_object());
     let tree = tree.ok_or(shape("Filters need an object of properties."))?;
-    let mut conditions = 0;
-    check(tree, 0, &mut conditions)?;
-    match conditions {
+    let mut seen = Seen { conditions: 0, patterns };
+    check(tree, 0, &mut seen)?;
+    match seen.conditions {
         0 => Err(shape("A cohort needs at least one condition.")),
         count if count > CONDITIONS_MAX => Err(shape("A cohort has too many conditions.")),
         _ => {
@@ -87,8 +97,14 @@ fn asks_behaviour(tree: &Value) -> bool {
         || below.is_some_and(|below| below.iter().any(asks_behaviour))
 }
 
+/// What a tree came to so far.
+struct Seen {
+    conditions: usize,
+    patterns: PatternBill,
+}
+
 /// Looks at every leaf: stored filters must be worth evaluating.
-fn check(tree: &Value, depth: usize, conditions: &mut usize) -> Result<(), FilterError> {
+fn check(tree: &Value, depth: usize, seen: &mut Seen) -> Result<(), FilterError> {
     if depth > DEPTH_MAX {
         return Err(FilterError::Shape("Conditions are nested too deeply."));
     }
@@ -103,15 +119,15 @@ fn check(tree: &Value, depth: usize, conditions: &mut usize) -> Result<(), Filte
         "AND" | "OR" => {
             let values = tree.get("values").and_then(Value::as_array);
             let values = values.ok_or(FilterError::Shape("AND and OR need a list of values."))?;
-            values.iter().try_for_each(|value| check(value, depth + 1, conditions))
+            values.iter().try_for_each(|value| check(value, depth + 1, seen))
         }
         // Its own operators compare numbers of events.
         "behavioral" => {
-            *conditions += 1;
+            seen.conditions += 1;
             Ok(())
         }
         "person" | "cohort" | "precalculated-cohort" | "static-cohort" => {
-            *conditions += 1;
+            seen.conditions += 1;
             if !matches!(fields.get("negation"), None | Some(Value::Null | Value::Bool(_))) {
                 return shape("The negation of a condition is true or false.");
             }
@@ -124,7 +140,7 @@ fn check(tree: &Value, depth: usize, conditions: &mut usize) -> Result<(), Filte
                 Some(word) => Operator::parse(word)?,
                 None => Operator::Exact,
             };
-            property::check(operator, value)
+            property::check(operator, value, &mut seen.patterns)
         }
         _ if fields.contains_key("values") => shape("Groups of conditions are AND or OR."),
         _ => shape("Conditions are of type person, cohort or behavioral."),

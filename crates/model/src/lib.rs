@@ -33,7 +33,9 @@ pub use account::{
 };
 pub use action::{Action, ActionStep, StringMatching};
 pub use annotation::{Annotation, AnnotationScope, CreationType};
-pub use cohort::{Cohort, CohortType, cohort_tree, cohort_type, filters_of_groups};
+pub use cohort::{
+    Cohort, CohortType, cohort_tree, cohort_type, filters_of_groups, stored_cohort_tree,
+};
 pub use dashboard::{
     Button, ButtonPlacement, ButtonStyle, CreationMode, Dashboard, DashboardHead, DashboardLook,
     Guard, Note, Privilege, Restriction, Rights, Shows, Tile, TileLook, TilePlace,

@@ -13,7 +13,6 @@ mod tree;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use fancy_regex::Regex;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
 
@@ -21,7 +20,8 @@ use crate::Timestamp;
 pub use behaviour::{Behaviour, Deed, Often, Than, event_cohorts};
 use date::Moment;
 pub use operator::Operator;
-pub use patterns::{Patterns, REGEX_CHARS_MAX};
+use patterns::Pattern;
+pub use patterns::{PatternBill, Patterns, REGEX_CHARS_MAX};
 use semver::Range;
 pub use tree::{DEPTH_MAX, Elsewhere, Needs, Node};
 
@@ -73,6 +73,12 @@ pub enum FilterError {
     Shape(&'static str),
 }
 
+/// Lists up to this length are compared text by text, which takes no memory; longer ones are
+/// searched, so that a list of thousands costs each person little.
+const SHORT_LIST: usize = 8;
+/// Texts that one value is looked through for, one after the other.
+const PARTS_MAX: usize = 1_000;
+
 /// One comparison, compiled.
 #[derive(Clone, Debug)]
 pub struct PropertyFilter {
@@ -90,13 +96,13 @@ enum Test {
     /// It has no value at all: not even a missing property fits.
     Absent,
     Truthy(bool),
-    /// Lower case.
+    /// Lower case, sorted, each once.
     Texts(Vec<String>),
     /// ASCII lower case.
     Contains(Vec<String>),
     Starts(String),
     Ends(String),
-    Regex(Arc<Regex>),
+    Regex(Arc<Pattern>),
     Number(f64),
     Between(f64, f64),
     Set,
@@ -180,10 +186,12 @@ impl Test {
     }
 
     fn exact(value: &Value, booleans: Booleans) -> Self {
-        let texts = match value {
+        let mut texts: Vec<String> = match value {
             Value::Array(all) => all.iter().map(lower).collect(),
             one => vec![lower(one)],
         };
+        texts.sort_unstable();
+        texts.dedup();
         match booleans {
             Booleans::Truthiness if is_boolean(value) => Self::Truthy(is_truthy(value)),
             // An empty list has no text to compare.
@@ -198,6 +206,9 @@ impl Test {
             Self::Set => Some(true),
             Self::Truthy(wanted) => Some(is_truthy(value) == *wanted),
             Self::Texts(wanted) => {
+                if wanted.len() > SHORT_LIST {
+                    return Some(wanted.binary_search(&lower(value)).is_ok());
+                }
                 let text = text(value);
                 Some(wanted.iter().any(|wanted| equal_lowered(wanted, &text)))
             }
@@ -239,8 +250,12 @@ impl Test {
     }
 }
 
-/// Whether a filter's value suits its operator.
-pub fn check(operator: Operator, value: &Value) -> Result<(), FilterError> {
+/// Whether a filter's value suits its operator. Patterns are added to what those before came to.
+pub fn check(
+    operator: Operator,
+    value: &Value,
+    patterns: &mut PatternBill,
+) -> Result<(), FilterError> {
     use Operator as O;
     let need = |fits: bool, what: &'static str| match fits {
         true => Ok(()),
@@ -251,7 +266,10 @@ pub fn check(operator: Operator, value: &Value) -> Result<(), FilterError> {
         O::Exact | O::IsNot | O::In | O::NotIn | O::FlagEvaluatesTo => {
             need(!value.is_null(), "a value")
         }
-        O::IContainsMulti | O::NotIContainsMulti => need(value.is_array(), "a list"),
+        O::IContainsMulti | O::NotIContainsMulti => {
+            let parts = value.as_array().map(Vec::len);
+            need(parts.is_some_and(|parts| parts <= PARTS_MAX), "a list of at most 1000 texts")
+        }
         O::Between | O::NotBetween => {
             let ends = value.as_array().map(Vec::as_slice);
             let fits = matches!(ends, Some([low, high]) if number(low) <= number(high) && number(low).is_some());
@@ -266,7 +284,7 @@ pub fn check(operator: Operator, value: &Value) -> Result<(), FilterError> {
             need(fits, "a date, or a time before now such as -7d")
         }
         O::Regex | O::NotRegex => match value.as_str() {
-            Some(pattern) => patterns::regex(pattern).map(drop),
+            Some(pattern) => patterns.add(pattern),
             None => need(false, "text"),
         },
         O::IContains

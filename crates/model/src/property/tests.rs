@@ -199,8 +199,12 @@ fn a_filter_is_refused_when_its_value_cannot_suit_its_operator() {
         ("semver_wildcard", json!("1.*"), json!("1.2.3")),
     ] {
         let operator = Operator::parse(operator).unwrap();
-        assert_eq!(check(operator, &good), Ok(()), "{operator:?} {good}");
-        assert!(check(operator, &bad).is_err(), "{operator:?} {bad}");
+        assert_eq!(
+            check(operator, &good, &mut PatternBill::default()),
+            Ok(()),
+            "{operator:?} {good}"
+        );
+        assert!(check(operator, &bad, &mut PatternBill::default()).is_err(), "{operator:?} {bad}");
     }
     assert_eq!(Operator::parse("min"), Ok(Operator::Gte));
     assert!(Operator::parse("foo").is_err());

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Fields, Refused, Result, flag_id, percentage, properties};
 use crate::CohortId;
 use crate::group::GROUP_TYPES_MAX;
-use crate::property::{self, Operator};
+use crate::property::{self, Operator, PatternBill};
 
 const AGGREGATION: &str = "aggregation_group_type_index";
 
@@ -17,6 +17,7 @@ pub(super) fn patterns(stored: &Fields) -> HashSet<&str> {
 }
 
 pub(super) fn prepare(filters: &mut Fields, known: &HashSet<&str>) -> Result<()> {
+    let mut bill = PatternBill::default();
     let of_flag = aggregation(filters.get(AGGREGATION))?;
     let groups = match filters.entry("groups").or_insert_with(|| json!([])) {
         Value::Array(groups) => groups,
@@ -37,8 +38,9 @@ pub(super) fn prepare(filters: &mut Fields, known: &HashSet<&str>) -> Result<()>
         };
         group.insert(AGGREGATION.into(), json!(of_group));
         aggregations.push(of_group);
-        prepare_group(group, of_group, known)?;
+        prepare_group(group, of_group, known, &mut bill)?;
     }
+    bill.check().map_err(|why| Refused::because(why.to_string()))?;
     if let Some(first) = aggregations.first().copied() {
         let common = aggregations.iter().all(|other| *other == first).then_some(first).flatten();
         filters.insert(AGGREGATION.into(), json!(common));
@@ -61,7 +63,12 @@ fn aggregation(value: Option<&Value>) -> Result<Option<u8>> {
     }
 }
 
-fn prepare_group(group: &mut Fields, of: Option<u8>, known: &HashSet<&str>) -> Result<()> {
+fn prepare_group(
+    group: &mut Fields,
+    of: Option<u8>,
+    known: &HashSet<&str>,
+    bill: &mut PatternBill,
+) -> Result<()> {
     if let Some(share) = group.get("rollout_percentage").filter(|share| !share.is_null()) {
         percentage("rollout_percentage", Some(share))?;
     }
@@ -74,7 +81,7 @@ fn prepare_group(group: &mut Fields, of: Option<u8>, known: &HashSet<&str>) -> R
                 let property = property
                     .as_object_mut()
                     .ok_or_else(|| Refused::because("A property is an object."))?;
-                prepare_property(property, of, known)?;
+                prepare_property(property, of, known, bill)?;
             }
         }
         Some(_) => return Err(Refused::because("properties is a list.")),
@@ -85,7 +92,12 @@ fn prepare_group(group: &mut Fields, of: Option<u8>, known: &HashSet<&str>) -> R
     }
 }
 
-fn prepare_property(property: &mut Fields, of: Option<u8>, known: &HashSet<&str>) -> Result<()> {
+fn prepare_property(
+    property: &mut Fields,
+    of: Option<u8>,
+    known: &HashSet<&str>,
+    bill: &mut PatternBill,
+) -> Result<()> {
     let key = match property.get("key") {
         Some(Value::String(key)) if !key.is_empty() => key.clone(),
         Some(Value::Number(number)) => number.to_string(),
@@ -116,7 +128,7 @@ fn prepare_property(property: &mut Fields, of: Option<u8>, known: &HashSet<&str>
         {
             Err(Refused::because("A group property's group_type_index is that of its condition."))
         }
-        _ => check_value(operator, value, known),
+        _ => check_value(operator, value, known, bill),
     }
 }
 
@@ -157,16 +169,22 @@ fn check_flag(property: &Fields, operator: Operator, value: &Value) -> Result<()
     }
 }
 
-fn check_value(operator: Operator, value: &Value, known: &HashSet<&str>) -> Result<()> {
+fn check_value(
+    operator: Operator,
+    value: &Value,
+    known: &HashSet<&str>,
+    bill: &mut PatternBill,
+) -> Result<()> {
     if matches!(operator, Operator::In | Operator::NotIn | Operator::FlagEvaluatesTo) {
         let detail = format!("Operator '{}' compares no property.", operator.as_str());
         return Err(Refused::because(detail));
     }
     let is_pattern = matches!(operator, Operator::Regex | Operator::NotRegex);
-    if is_pattern && value.as_str().is_some_and(|pattern| known.contains(pattern)) {
+    if is_pattern && let Some(pattern) = value.as_str().filter(|text| known.contains(text)) {
+        bill.add_stored(pattern);
         return Ok(());
     }
-    property::check(operator, value).map_err(|why| Refused::because(why.to_string()))
+    property::check(operator, value, bill).map_err(|why| Refused::because(why.to_string()))
 }
 
 pub(super) fn check_overrides(filters: &Fields, variants: &[String]) -> Result<()> {
