@@ -4,12 +4,13 @@
 //! and then makes it the one that counts: readers see either, and no transaction is long. What
 //! people did is told by whoever knows events.
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::convert::Infallible;
 
 use model::person::PersonNo;
 use model::property::{Behaviour, DEPTH_MAX, Elsewhere, Node};
-use model::{CohortId, ProjectId, Timestamp, cohort_tree};
+use model::{CohortId, ProjectId, Timestamp, stored_cohort_tree};
 use serde_json::{Map, Value as Json};
 
 use crate::cohort_members::{LISTED, PERSONS_AT_ONCE, write_members};
@@ -48,6 +49,10 @@ impl DueCohort {
             return listed.contains(&person.no);
         }
         let Some(tree) = self.trees.get(&id).filter(|_| depth <= DEPTH_MAX) else { return false };
+        // Cohorts may ask for one another many times over, on every level.
+        if let Some(known) = person.known.borrow().get(&id) {
+            return *known;
+        }
         let mut ask = |asked: Elsewhere<'_>| -> std::result::Result<bool, Infallible> {
             Ok(match asked {
                 Elsewhere::Cohort(other) => self.holds(other, person, depth + 1),
@@ -55,6 +60,7 @@ impl DueCohort {
             })
         };
         let Ok(holds) = tree.matches(person.properties, person.now, &mut ask);
+        person.known.borrow_mut().insert(id, holds);
         holds
     }
 }
@@ -65,6 +71,19 @@ struct Looked<'p> {
     properties: &'p Map<String, Json>,
     now: Timestamp,
     did: &'p Did<'p>,
+    /// What is known of the cohorts that were asked for.
+    known: RefCell<HashMap<CohortId, bool>>,
+}
+
+impl<'p> Looked<'p> {
+    fn new(
+        no: PersonNo,
+        properties: &'p Map<String, Json>,
+        now: Timestamp,
+        did: &'p Did<'p>,
+    ) -> Self {
+        Self { no, properties, now, did, known: RefCell::default() }
+    }
 }
 
 impl Catalog {
@@ -173,7 +192,7 @@ impl Catalog {
             let now = self.clock.now();
             let mut found: Vec<PersonNo> = Vec::new();
             for (no, properties) in &persons {
-                if due.holds(id, &Looked { no: *no, properties, now, did }, 0) {
+                if due.holds(id, &Looked::new(*no, properties, now, did), 0) {
                     found.push(*no);
                 }
             }
@@ -210,7 +229,7 @@ impl Catalog {
                     continue;
                 }
                 let filters: Option<Map<String, Json>> = row.optional_json("filters")?;
-                let tree = cohort_tree(&filters.unwrap_or_default())
+                let tree = stored_cohort_tree(&filters.unwrap_or_default())
                     .map_err(|why| Error::refused(Some("filters"), why.to_string()))?;
                 tree.cohorts(&mut wanted);
                 due.trees.insert(id, tree);
@@ -264,5 +283,52 @@ impl Catalog {
         )
         .await?;
         tx.commit().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// How often a person's events are looked at when each of `levels` cohorts asks three times for
+    /// the one below.
+    fn looks(levels: i64) -> usize {
+        let cohort = |id: i64| json!({ "type": "cohort", "key": "id", "value": id });
+        let behaviour = json!({
+            "type": "behavioral", "key": "$pageview", "event_type": "events",
+            "value": "performed_event", "time_value": 30, "time_interval": "day",
+        });
+        let tree = |level: i64| {
+            let below = match level {
+                0 => vec![behaviour.clone()],
+                level => vec![cohort(level - 1); 3],
+            };
+            let filters = json!({ "properties": { "type": "AND", "values": below } });
+            stored_cohort_tree(filters.as_object().unwrap()).unwrap()
+        };
+        let due = DueCohort {
+            id: CohortId(levels),
+            project: ProjectId(1),
+            next: 1,
+            trees: (0..=levels).map(|level| (CohortId(level), tree(level))).collect(),
+            listed: HashMap::new(),
+        };
+        let looks = AtomicUsize::new(0);
+        let did = |_: &Behaviour, _: PersonNo| {
+            looks.fetch_add(1, Ordering::Relaxed);
+            true
+        };
+        let (properties, now) = (Map::new(), Timestamp::from_micros(0));
+        assert!(due.holds(due.id, &Looked::new(PersonNo(1), &properties, now, &did), 0));
+        looks.into_inner()
+    }
+
+    #[test]
+    fn cohorts_that_ask_for_one_another_are_looked_at_once() {
+        assert_eq!((looks(1), looks(15)), (1, 1));
     }
 }

@@ -1,11 +1,11 @@
 //! What cohorts ask for, and what asks for them: other cohorts, actions and flags.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use model::property::{Behaviour, DEPTH_MAX, Deed, Node, event_cohorts};
 use model::{
     ActionId, ActionStep, CohortId, FlagId, ObjectKind, ProjectId, Sight, Sights, UserId,
-    cohort_tree,
+    stored_cohort_tree,
 };
 use serde_json::{Map, Value};
 
@@ -197,7 +197,7 @@ async fn check_actions(
 }
 
 fn tree(filters: &Map<String, Value>) -> Result<Node> {
-    cohort_tree(filters).map_err(|why| Error::refused(Some("filters"), why.to_string()))
+    stored_cohort_tree(filters).map_err(|why| Error::refused(Some("filters"), why.to_string()))
 }
 
 /// Whether all of these cohorts are live ones of the project.
@@ -239,14 +239,16 @@ async fn reaching(tx: &mut Tx, project: ProjectId, id: CohortId) -> Result<Vec<c
             }
         }
     }
-    let mut reaching = vec![id];
+    let mut asking: HashMap<CohortId, Vec<CohortId>> = HashMap::new();
+    for (other, named) in &others {
+        named.iter().for_each(|named| asking.entry(*named).or_default().push(*other));
+    }
+    let (mut reaching, mut seen) = (vec![id], HashSet::from([id]));
     let mut at = 0;
     while let Some(reached) = reaching.get(at).copied() {
         at += 1;
-        let (found, rest): (Vec<_>, Vec<_>) =
-            others.into_iter().partition(|(_, named)| named.contains(&reached));
-        others = rest;
-        reaching.extend(found.into_iter().map(|(id, _)| id).filter(|found| *found != id));
+        let found = asking.remove(&reached).unwrap_or_default();
+        reaching.extend(found.into_iter().filter(|found| seen.insert(*found)));
     }
     Ok(reaching.iter().map(|id| (*id).into()).collect())
 }

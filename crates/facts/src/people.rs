@@ -196,9 +196,10 @@ impl People {
     pub fn change(&mut self, changes: &IdentityChanges) {
         if !changes.moves.is_empty() {
             let mut ends: HashMap<u32, u32> = HashMap::with_capacity(changes.moves.len());
-            for (from, to) in &changes.moves {
-                ends.values_mut().filter(|end| **end == from.0).for_each(|end| *end = to.0);
-                ends.insert(from.0, to.0);
+            // From the last one on: whoever a move leads to has moved for good by then.
+            for (from, to) in changes.moves.iter().rev() {
+                let end = ends.get(&to.0).copied().unwrap_or(to.0);
+                ends.insert(from.0, end);
             }
             for owner in &mut self.owners {
                 if let Some(to) = ends.get(owner) {

@@ -1,5 +1,8 @@
 //! The decision itself, in the one order that every SDK follows.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use model::CohortId;
 use model::property::{DEPTH_MAX, Elsewhere, Node, Properties, PropertyFilter};
 use serde_json::Value;
@@ -89,7 +92,8 @@ impl FlagSet {
         if self.standing[at] != Standing::Sound {
             return off(flag, Reason::new(ReasonCode::MissingDependency, None));
         }
-        let mut run = Run { set: self, at, flag, rules, context, given, trace };
+        let members = RefCell::default();
+        let mut run = Run { set: self, at, flag, rules, context, given, trace, members };
         // What an earlier flag missed is not this one's failure.
         run.missed();
         match run.decide() {
@@ -118,6 +122,8 @@ struct Run<'r, 's, T> {
     context: &'r Context<'r>,
     given: Given<'r, 's>,
     trace: &'r mut T,
+    /// Cohorts that were looked at: they may ask for one another many times over.
+    members: RefCell<HashMap<CohortId, bool>>,
 }
 
 impl<'r, 's, T: Trace> Run<'r, 's, T> {
@@ -303,7 +309,14 @@ impl<'r, 's, T: Trace> Run<'r, 's, T> {
                 Membership::None => Ok(false),
                 Membership::Unavailable => Err(Failure::DatabaseError),
             },
-            Some(Cohort::Dynamic(tree)) => self.fits_tree(tree, depth),
+            Some(Cohort::Dynamic(tree)) => {
+                if let Some(known) = self.members.borrow().get(&id) {
+                    return Ok(*known);
+                }
+                let fits = self.fits_tree(tree, depth)?;
+                self.members.borrow_mut().insert(id, fits);
+                Ok(fits)
+            }
         }
     }
 

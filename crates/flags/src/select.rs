@@ -1,5 +1,7 @@
 //! Which flags a request asks for.
 
+use std::collections::HashSet;
+
 use model::flag::EvaluationRuntime;
 
 use crate::flag::Flag;
@@ -11,7 +13,7 @@ const SURVEY_PREFIX: &str = "survey-targeting-";
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     pub keys: Option<Vec<String>>,
-    pub contexts: Vec<String>,
+    pub contexts: HashSet<String>,
     pub runtime: RequestRuntime,
     pub only_surveys: bool,
 }

@@ -5,6 +5,7 @@
 //! that safe.
 
 mod edits;
+mod merges;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,6 +20,7 @@ use model::{ProjectId, Timestamp};
 use serde_json::Value;
 use uuid::Uuid;
 
+use self::merges::Merges;
 use crate::normalise::{
     COPIED, Copied, Copies, Merge, Name, PersonChanges, PersonStep, is_illegal, is_noise,
 };
@@ -47,6 +49,8 @@ pub struct Ledger {
     persons: HashMap<PersonNo, Slot<Arc<Person<Object>>>, RandomState>,
     /// In order: every id of the first now belongs to the second.
     moves: Vec<(PersonNo, PersonNo)>,
+    /// Those that ids were not told of yet.
+    merges: Merges,
     deleted: Vec<PersonNo>,
     renewed: Vec<PersonNo>,
     next_distinct: u32,
@@ -89,6 +93,7 @@ impl Ledger {
             ids: HashMap::default(),
             persons: HashMap::default(),
             moves: Vec::new(),
+            merges: Merges::default(),
             deleted: Vec::new(),
             renewed: Vec::new(),
             next_distinct,
@@ -118,8 +123,9 @@ impl Ledger {
     /// Applies one event; answers the number of its distinct id and what to warn about.
     pub fn apply(&mut self, request: &Request<'_>) -> (DistinctNo, Vec<WarningKind>) {
         let mut warnings = Vec::new();
-        let (own, known, person) = match self.ids.get(request.distinct_id) {
-            Some(Slot { row, .. }) => (row.no, true, row.person),
+        let found = self.ids.get(request.distinct_id).map(|slot| (slot.row.no, slot.row.person));
+        let (own, known, person) = match found {
+            Some((no, person)) => (no, true, person.map(|person| self.merges.survivor(person).0)),
             None => (self.id(request.distinct_id), false, None),
         };
         let full = match request.person {
@@ -135,6 +141,7 @@ impl Ledger {
 
     /// Everything that changed since it was asked last. From here on that counts as written.
     pub fn take_changes(&mut self) -> IdentityChanges {
+        self.settle();
         let (mut ids, mut persons) = (Vec::new(), Vec::new());
         for slot in self.ids.values_mut().filter(|slot| slot.dirty) {
             slot.dirty = false;
@@ -253,12 +260,8 @@ impl Ledger {
                 self.renewed.push(into);
             }
         }
-        for slot in self.ids.values_mut().filter(|slot| slot.row.person == Some(gone)) {
-            slot.row.person = Some(into);
-            slot.row.version += 1;
-            slot.dirty = true;
-        }
         self.moves.push((gone, into));
+        self.merges.add(gone, into);
         other.version
     }
 
@@ -381,14 +384,17 @@ impl Ledger {
         self.persons.get(&no).is_some_and(|slot| slot.row.is_identified)
     }
 
-    fn person_of(&self, id: &str) -> Option<PersonNo> {
-        self.ids.get(id)?.row.person
+    fn person_of(&mut self, id: &str) -> Option<PersonNo> {
+        let person = self.ids.get(id)?.row.person?;
+        Some(self.merges.survivor(person).0)
     }
 
     fn attach(&mut self, id: &str, no: PersonNo) {
+        let held = self.ids.get(id).and_then(|slot| slot.row.person);
+        let merges = held.map_or(0, |person| self.merges.survivor(person).1);
         if let Some(slot) = self.ids.get_mut(id) {
             // An id that changes hands tells readers so by its version.
-            slot.row.version += i64::from(slot.row.person.is_some());
+            slot.row.version += merges + i64::from(slot.row.person.is_some());
             slot.row.person = Some(no);
             slot.dirty = true;
         }

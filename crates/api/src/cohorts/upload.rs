@@ -17,6 +17,8 @@ use crate::{AppState, Body, Error, Result};
 
 /// Fields of a form; more are not read by anybody.
 const PARTS_MAX: usize = 100;
+/// The bound of RFC 2046. Every place of the body is compared with all of it.
+const BOUNDARY_BYTES_MAX: usize = 70;
 const FILE: &str = "csv";
 
 pub(super) struct Upload<T> {
@@ -72,6 +74,9 @@ struct Part<'b> {
 
 /// Every part; none when it is no such form.
 fn parts<'b>(bytes: &'b [u8], boundary: &str) -> Option<Vec<Part<'b>>> {
+    if boundary.len() > BOUNDARY_BYTES_MAX {
+        return None;
+    }
     let marker = format!("--{boundary}");
     let mut rest = &bytes[find(bytes, marker.as_bytes())? + marker.len()..];
     let mut found = Vec::new();

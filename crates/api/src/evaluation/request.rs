@@ -66,7 +66,7 @@ impl Asking {
     pub(super) fn selection(&self, head: &Parts, body: &FlagsBody) -> Selection {
         Selection {
             keys: body.flag_keys.clone(),
-            contexts: body.evaluation_contexts.clone(),
+            contexts: body.evaluation_contexts.iter().cloned().collect(),
             runtime: match body.evaluation_runtime.as_deref() {
                 Some("client") => RequestRuntime::Client,
                 Some("server") => RequestRuntime::Server,

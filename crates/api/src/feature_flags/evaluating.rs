@@ -156,10 +156,9 @@ async fn evaluation_reasons(
     });
     shown.extend(evaluated.await.map_err(unavailable)?);
     if let Some(seen) = within_sight(&app, &caller).await? {
-        let is_seen = |key: &str| {
-            flags.definitions().iter().any(|flag| flag.key == key && seen.contains(&flag.id))
-        };
-        shown.retain(|key, _| is_seen(key));
+        let visible = flags.definitions().iter().filter(|flag| seen.contains(&flag.id));
+        let visible: HashSet<&str> = visible.map(|flag| flag.key.as_str()).collect();
+        shown.retain(|key, _| visible.contains(key.as_str()));
     }
     Ok(Found(shown))
 }

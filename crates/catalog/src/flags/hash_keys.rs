@@ -1,5 +1,7 @@
 //! What evaluation reads of persons, and which identifier buckets them.
 
+use std::collections::HashMap;
+
 use model::person::PersonNo;
 use model::{ProjectId, Timestamp};
 use serde_json::{Map, Value as Json};
@@ -96,14 +98,16 @@ pub(crate) async fn follow(
     if found.is_empty() {
         return Ok(());
     }
+    // From the last one on: whoever a move leads to has moved for good by then.
+    let mut ends: HashMap<PersonNo, PersonNo> = HashMap::with_capacity(moves.len());
+    for (from, into) in moves.iter().rev() {
+        let end = ends.get(into).copied().unwrap_or(*into);
+        ends.insert(*from, end);
+    }
     let mut rows = Rows::new(4);
     for row in &found {
-        let mut person: PersonNo = row.get("person_no")?;
-        for (from, into) in moves {
-            if *from == person {
-                person = *into;
-            }
-        }
+        let person: PersonNo = row.get("person_no")?;
+        let person = ends.get(&person).copied().unwrap_or(person);
         let (flag, hash): (String, String) = (row.get("flag_key")?, row.get("hash_key")?);
         rows.push(args![project, person, flag, hash]);
     }

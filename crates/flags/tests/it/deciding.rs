@@ -290,7 +290,8 @@ fn requests_choose_flags_by_key_context_and_runtime() {
     definitions[5].active = false;
     let set = compile(&definitions);
     let runtime = |runtime| Selection { runtime, ..Selection::default() };
-    let contexts = |name: &str| Selection { contexts: vec![name.into()], ..Selection::default() };
+    let contexts =
+        |name: &str| Selection { contexts: [name.into()].into(), ..Selection::default() };
     let keys = |keys: &[&str]| Selection {
         keys: Some(keys.iter().map(|key| (*key).to_owned()).collect()),
         ..Selection::default()

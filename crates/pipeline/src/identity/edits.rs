@@ -1,6 +1,7 @@
 //! What people do to persons by hand. Such a change is applied alone, with every id of its persons
 //! loaded.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use model::Timestamp;
@@ -19,15 +20,19 @@ impl Ledger {
     /// Takes persons away. Their ids stay without a person. Those that are gone already are left
     /// out.
     pub fn delete(&mut self, persons: &[PersonNo]) {
+        self.settle();
+        let mut floors: HashMap<PersonNo, i64> = HashMap::with_capacity(persons.len());
         for no in persons {
             let Some(gone) = self.persons.remove(no) else { continue };
-            let floor = gone.row.version + DELETED_VERSIONS;
-            for slot in self.ids.values_mut().filter(|slot| slot.row.person == Some(*no)) {
-                slot.row.person = None;
-                slot.row.version_floor = slot.row.version_floor.max(floor);
-                slot.dirty = true;
-            }
+            floors.insert(*no, gone.row.version + DELETED_VERSIONS);
             self.deleted.push(*no);
+        }
+        for slot in self.ids.values_mut() {
+            let floor = slot.row.person.and_then(|person| floors.get(&person));
+            let Some(floor) = floor else { continue };
+            slot.row.person = None;
+            slot.row.version_floor = slot.row.version_floor.max(*floor);
+            slot.dirty = true;
         }
     }
 
@@ -37,6 +42,7 @@ impl Ledger {
     /// it and the rest gets the uuid of its oldest id: otherwise the id's next person would have
     /// the uuid of somebody else.
     pub fn split(&mut self, person: PersonNo, leaving: &Leaving, at: Timestamp) {
+        self.settle();
         let mut ids: Vec<(DistinctNo, String)> = self
             .ids
             .values()
@@ -44,9 +50,13 @@ impl Ledger {
             .map(|slot| (slot.row.no, slot.row.text.clone()))
             .collect();
         ids.sort();
+        let named: HashSet<&str> = match leaving {
+            Leaving::AllBut(kept) => HashSet::from([kept.as_str()]),
+            Leaving::These(texts) => texts.iter().map(String::as_str).collect(),
+        };
         let leaves = |text: &String| match leaving {
-            Leaving::AllBut(kept) => text != kept,
-            Leaving::These(texts) => texts.contains(text),
+            Leaving::AllBut(_) => !named.contains(text.as_str()),
+            Leaving::These(_) => named.contains(text.as_str()),
         };
         let (leaving, staying): (Vec<_>, Vec<_>) =
             ids.into_iter().map(|(_, text)| text).partition(leaves);
@@ -94,6 +104,7 @@ impl Ledger {
 
     /// The numbers of these persons' ids.
     pub fn numbers_of(&self, persons: &[PersonNo]) -> Vec<DistinctNo> {
+        let persons: HashSet<PersonNo> = persons.iter().copied().collect();
         let theirs = |person: Option<PersonNo>| person.is_some_and(|no| persons.contains(&no));
         let slots = self.ids.values().filter(|slot| theirs(slot.row.person));
         let mut numbers: Vec<DistinctNo> = slots.map(|slot| slot.row.no).collect();

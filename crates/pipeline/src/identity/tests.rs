@@ -286,3 +286,41 @@ fn a_name_that_is_set_and_set_once_counts_once() {
     assert_eq!(world.warnings, [WarningKind::PersonPropertiesSizeViolation]);
     assert_eq!(world.facts("v"), json!({}));
 }
+
+#[test]
+fn a_chain_of_merges_in_one_batch_moves_every_id_to_its_end() {
+    let mut world = World::default();
+    for nth in 0..50 {
+        world.send("e", &format!("u{nth}"), json!({}));
+    }
+    let (mut one_by_one, mut at_once) = (world.ledger(), world.ledger());
+    let mut moves = Vec::new();
+    for nth in 1..50 {
+        for ledger in [&mut one_by_one, &mut at_once] {
+            let (into, other) = (format!("u{nth}"), format!("u{}", nth - 1));
+            let merge = Merge { other, dangerously: true };
+            ledger.apply(&Request {
+                event: "$merge_dangerously",
+                event_uuid: Uuid::from_u128(7),
+                distinct_id: &into,
+                time: Timestamp::from_micros(1),
+                person: PersonStep::Full,
+                merge: Some(&merge),
+                changes: &PersonChanges::default(),
+                copies: Copies::default(),
+            });
+        }
+        moves.extend(one_by_one.take_changes().moves);
+    }
+    let all = at_once.take_changes();
+    assert_eq!(all.moves, moves);
+    let ids = |ledger: &Ledger| {
+        let mut ids: Vec<DistinctId> = ledger.ids.values().map(|slot| slot.row.clone()).collect();
+        ids.sort_by_key(|id| id.no);
+        ids
+    };
+    assert_eq!(ids(&at_once), ids(&one_by_one));
+    let owners: HashSet<_> = all.ids.iter().map(|id| id.person).collect();
+    assert_eq!((all.ids.len(), owners.len()), (50, 1));
+    assert_eq!(ids(&at_once)[0].version, 49, "each merge is news to readers");
+}
