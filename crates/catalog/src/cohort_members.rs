@@ -52,13 +52,8 @@ impl Catalog {
         for row in &rows {
             members.push(PersonWithIds { person: read_person(row)?, distinct_ids: Vec::new() });
         }
-        let nos: Vec<Value> = members.iter().map(|member| member.person.no.into()).collect();
-        let sql = "SELECT person_no, distinct_id FROM distinct_ids \
-                   WHERE project_id = $1 AND person_no IN {list} ORDER BY no";
-        let mut ids: HashMap<PersonNo, Vec<String>> = HashMap::new();
-        for row in self.db.all_in(sql, args![cohort.team_id], &nos).await? {
-            ids.entry(row.get("person_no")?).or_default().push(row.get("distinct_id")?);
-        }
+        let nos: Vec<PersonNo> = members.iter().map(|member| member.person.no).collect();
+        let mut ids = self.shown_ids(cohort.team_id, &nos).await?;
         for member in &mut members {
             member.distinct_ids = ids.remove(&member.person.no).unwrap_or_default();
         }

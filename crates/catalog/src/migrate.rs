@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0008_tiles.sql"),
     include_str!("migrations/0009_tokens.sql"),
     include_str!("migrations/0010_expired_tokens.sql"),
+    include_str!("migrations/0011_people.sql"),
 ];
 const KNOWN: i64 = MIGRATIONS.len() as i64;
 
@@ -67,4 +68,11 @@ async fn apply(tx: &mut Tx, clock: &Clock, version: i64, script: &str) -> Result
 
 async fn version(db: &Db) -> Result<i64> {
     db.one(VERSION, args![]).await?.get("version")
+}
+
+/// The whole schema in a file of SQLite, for tests that count what a statement takes.
+#[cfg(test)]
+pub(crate) fn apply_all(file: &rusqlite::Connection) -> rusqlite::Result<()> {
+    let scripts = MIGRATIONS.iter().map(|script| crate::dialect::Dialect::Sqlite.expand(script));
+    scripts.into_iter().try_for_each(|script| file.execute_batch(&script))
 }

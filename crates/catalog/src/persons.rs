@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use model::object::Object;
-use model::person::{DistinctId, Person, PersonNo};
+use model::person::{Person, PersonNo};
 use model::property::{Elsewhere, Node};
 use model::{CohortId, ProjectId, Timestamp, Window};
 use serde::Serialize;
@@ -363,12 +363,11 @@ impl Catalog {
         persons: Vec<Person>,
     ) -> Result<Vec<PersonWithIds>> {
         let numbers: Vec<PersonNo> = persons.iter().map(|person| person.no).collect();
-        let ids = self.distinct_ids_of(project, &numbers).await?;
-        let own = |no: PersonNo| {
-            let own = ids.iter().filter(move |id: &&DistinctId| id.person == Some(no));
-            own.map(|id| id.text.clone()).collect()
+        let mut ids = self.shown_ids(project, &numbers).await?;
+        let with = |person: Person| {
+            let distinct_ids = ids.remove(&person.no).unwrap_or_default();
+            PersonWithIds { distinct_ids, person }
         };
-        let with = |person: Person| PersonWithIds { distinct_ids: own(person.no), person };
         Ok(persons.into_iter().map(with).collect())
     }
 }

@@ -3,10 +3,17 @@
 use model::UserId;
 
 use crate::db::args;
-use crate::{Catalog, Result, Secret, UserRow, users};
+use crate::{Catalog, Result, Secret, UserRow, sha256_mark, users};
 
 /// Logging in once more ends the oldest; nobody has so many browsers.
 const SESSIONS_PER_USER_MAX: i64 = 100;
+/// Past it the one that was used longest ago is forgotten.
+const NETWORKS_PER_USER_MAX: i64 = 20;
+
+/// Where people live is nobody's business who reads the catalog.
+fn network_hash(network: &str) -> String {
+    sha256_mark(&format!("login-network:{network}"))
+}
 
 impl Catalog {
     pub async fn create_session(&self, user: UserId, seconds: i64) -> Result<Secret> {
@@ -28,6 +35,34 @@ impl Catalog {
         tx.run("UPDATE users SET last_login = $2 WHERE id = $1", args![user, now]).await?;
         tx.commit().await?;
         Ok(value)
+    }
+
+    /// Whether the account of an address was entered from this network before. One statement,
+    /// whether there is such an account or not.
+    pub async fn knows_network(&self, email: &str, network: &str) -> Result<bool> {
+        let sql = "SELECT 1 AS known FROM login_networks n JOIN users u ON u.id = n.user_id \
+                   WHERE u.email_lower = $1 AND n.network_hash = $2";
+        let values = args![email.to_lowercase(), network_hash(network)];
+        Ok(self.db.optional(sql, values).await?.is_some())
+    }
+
+    /// Notes that the account was entered from this network.
+    pub async fn remember_network(&self, user: UserId, network: &str) -> Result<()> {
+        let mut tx = self.db.begin().await?;
+        tx.run(
+            "INSERT INTO login_networks (user_id, network_hash, last_at) VALUES ($1, $2, $3) \
+             ON CONFLICT (user_id, network_hash) DO UPDATE SET last_at = EXCLUDED.last_at",
+            args![user, network_hash(network), self.clock.now()],
+        )
+        .await?;
+        tx.run(
+            "DELETE FROM login_networks WHERE user_id = $1 AND network_hash NOT IN \
+             (SELECT network_hash FROM login_networks WHERE user_id = $1 \
+             ORDER BY last_at DESC, network_hash = $2 DESC LIMIT $3)",
+            args![user, network_hash(network), NETWORKS_PER_USER_MAX],
+        )
+        .await?;
+        tx.commit().await
     }
 
     /// Whose session this is; none when it ended or its user was deactivated.

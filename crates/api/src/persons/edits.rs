@@ -1,6 +1,8 @@
 //! Changes of persons by hand. They go through the journal like events, so they are answered 202
 //! and happen in the order they were asked for.
 
+use std::collections::HashSet;
+
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use catalog::{PersonActivity, PersonWithIds};
@@ -20,6 +22,10 @@ use crate::{App, AppState, Body, Created, Error, Query, Result, Routes, TextId, 
 
 /// Upstream's bound of one bulk delete.
 const BULK_MAX: usize = 1_000;
+/// Distinct ids that one split gives persons of their own, in one transaction of the pipeline.
+const SPLIT_MAX: usize = 50_000;
+/// Distinct ids that the log of one split names.
+const LOGGED_MAX: usize = 1_000;
 
 pub(super) fn routes(routes: Routes) -> Routes {
     routes
@@ -143,40 +149,80 @@ async fn split(
     body: Body<Split>,
 ) -> Result<Created<Success>> {
     let found = person(&app, caller.project.id, &id).await?;
-    let known = |attr: &str, id: &String| match found.distinct_ids.contains(id) {
-        true => Ok(()),
-        false => {
-            let detail = format!("The person has no distinct id \"{id}\".");
-            Err(Error::invalid(attr, "invalid_input", detail))
-        }
-    };
+    let project = caller.project.id;
+    let total = app.catalog.count_distinct_ids(project, found.person.no).await?;
     let Split { main_distinct_id, distinct_ids_to_split } = body.read()?;
-    let leaving = match (main_distinct_id, distinct_ids_to_split) {
-        (_, Some(leaving)) => {
-            leaving.iter().try_for_each(|id| known("distinct_ids_to_split", id))?;
-            if found.distinct_ids.iter().all(|id| leaving.contains(id)) {
-                let detail = "One distinct id has to stay.";
-                return Err(Error::invalid("distinct_ids_to_split", "invalid_input", detail));
+    let (leaving, count) = match (main_distinct_id, distinct_ids_to_split) {
+        (_, Some(mut leaving)) => {
+            const ATTR: &str = "distinct_ids_to_split";
+            if leaving.len() > SPLIT_MAX {
+                let detail = format!("Ensure this field has no more than {SPLIT_MAX} elements.");
+                return Err(Error::invalid(ATTR, "max_length", detail));
             }
-            Leaving::These(leaving)
+            let mut seen = HashSet::new();
+            leaving.retain(|id| seen.insert(id.clone()));
+            check_own(&app, project, &found, ATTR, &leaving).await?;
+            if leaving.len() as i64 >= total {
+                let detail = "One distinct id has to stay.";
+                return Err(Error::invalid(ATTR, "invalid_input", detail));
+            }
+            let count = leaving.len() as i64;
+            (Leaving::These(leaving), count)
         }
         (Some(main), None) => {
-            known("main_distinct_id", &main)?;
-            Leaving::AllBut(main)
+            check_own(&app, project, &found, "main_distinct_id", std::slice::from_ref(&main))
+                .await?;
+            (Leaving::AllBut(main), total - 1)
         }
         // Upstream keeps the first id then.
-        (None, None) => Leaving::AllBut(found.distinct_ids.first().cloned().unwrap_or_default()),
+        (None, None) => {
+            let first = found.distinct_ids.first().cloned().unwrap_or_default();
+            (Leaving::AllBut(first), total - 1)
+        }
     };
+    if count > SPLIT_MAX as i64 {
+        let detail = format!(
+            "The person has {total} distinct ids. Name at most {SPLIT_MAX} of them in \
+             `distinct_ids_to_split`, and repeat the call."
+        );
+        return Err(Error::refused(detail));
+    }
+    // The log names some; who they became is stored with the persons.
     let left: Vec<String> = match &leaving {
-        Leaving::These(leaving) => leaving.clone(),
+        Leaving::These(leaving) => leaving.iter().take(LOGGED_MAX).cloned().collect(),
         Leaving::AllBut(main) => {
-            found.distinct_ids.iter().filter(|id| *id != main).cloned().collect()
+            let shown = found.distinct_ids.iter().filter(|id| *id != main);
+            shown.take(LOGGED_MAX).cloned().collect()
         }
     };
     let edit = Edit::SplitPerson { person: found.person.no, leaving };
-    change(&app, caller.project.id, edit).await?;
+    change(&app, project, edit).await?;
     log(&app, &caller, &found, PersonActivity::Split(left)).await?;
     Ok(Created(Success { success: true }))
+}
+
+/// Refuses ids that the person has not. They are looked up, since a person may have many more.
+async fn check_own(
+    app: &AppState,
+    project: ProjectId,
+    found: &PersonWithIds,
+    attr: &str,
+    ids: &[String],
+) -> Result<()> {
+    let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let stored = app.catalog.distinct_ids(project, &texts).await?;
+    let own: HashSet<&str> = stored
+        .iter()
+        .filter(|id| id.person == Some(found.person.no))
+        .map(|id| id.text.as_str())
+        .collect();
+    match ids.iter().find(|id| !own.contains(id.as_str())) {
+        None => Ok(()),
+        Some(id) => {
+            let detail = format!("The person has no distinct id \"{id}\".");
+            Err(Error::invalid(attr, "invalid_input", detail))
+        }
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]

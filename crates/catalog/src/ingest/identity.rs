@@ -14,6 +14,8 @@ use crate::{Catalog, Error, Result, cohort_members};
 
 /// Numbers begin here, so that zero may mean nobody.
 const FIRST_NUMBER: u32 = 1;
+/// Ids of one person that are shown; PostHog shows as many.
+const IDS_SHOWN_MAX: i64 = 2_500;
 
 const ID_COLUMNS: &str = "no, distinct_id, person_no, version, version_floor";
 pub(crate) const PERSON_COLUMNS: &str =
@@ -99,6 +101,32 @@ impl Catalog {
         );
         let rows = self.db.all_in(&sql, args![project], &keys(persons)).await?;
         rows.iter().map(read_id).collect()
+    }
+
+    /// The oldest ids of these persons, as many of each as are shown: strangers may give a person
+    /// any number of them.
+    pub(crate) async fn shown_ids(
+        &self,
+        project: ProjectId,
+        persons: &[PersonNo],
+    ) -> Result<HashMap<PersonNo, Vec<String>>> {
+        let sql = format!(
+            "SELECT person_no, distinct_id FROM (SELECT person_no, distinct_id, no, \
+             ROW_NUMBER() OVER (PARTITION BY person_no ORDER BY no) AS nth FROM distinct_ids \
+             WHERE project_id = $1 AND person_no IN {{list}}) ranked \
+             WHERE nth <= {IDS_SHOWN_MAX} ORDER BY no"
+        );
+        let mut shown: HashMap<PersonNo, Vec<String>> = HashMap::with_capacity(persons.len());
+        for row in self.db.all_in(&sql, args![project], &keys(persons)).await? {
+            shown.entry(row.get("person_no")?).or_default().push(row.get("distinct_id")?);
+        }
+        Ok(shown)
+    }
+
+    pub async fn count_distinct_ids(&self, project: ProjectId, person: PersonNo) -> Result<i64> {
+        let sql = "SELECT COUNT(*) AS total FROM distinct_ids \
+                   WHERE project_id = $1 AND person_no = $2";
+        self.db.one(sql, args![project, person]).await?.get("total")
     }
 
     /// Those of the persons that are there.
