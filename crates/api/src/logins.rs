@@ -1,79 +1,244 @@
-//! Guessing passwords is slow: few tries an address, few checks at once.
+//! Guessing passwords is slow: few tries, and few checks at once.
+//!
+//! A failed try counts against three keys, each of which has a limit for a quarter of an hour: the
+//! address together with the network it was tried from, the address over all networks, and the
+//! network over all addresses. Whoever logs in from a network that their account was entered from
+//! before is held to the first alone, so that strangers cannot lock an owner out.
+//!
+//! Counters are of fixed size (`sketch`), so that no flood of addresses makes room by eviction.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
+mod sketch;
 
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::request::Parts;
 use catalog::{hash_password, verify_password};
 use model::Timestamp;
+use schemars::SchemaGenerator;
 use tokio::sync::Semaphore;
 
 use crate::body::{max_chars, not_blank};
-use crate::{Error, Result};
+use crate::doc::{Describe, Operation};
+use crate::networks::client_address;
+use crate::{AppState, Error, Result};
+use sketch::Sketch;
 
+/// Failures of one address from one network.
 const FAILURES_MAX: u32 = 5;
+/// Failures of one address from all networks that it was never entered from: a guesser with many
+/// addresses gets no more, and one with a single address locks nobody else out.
+const STRANGERS_FAILURES_MAX: u32 = 20;
+/// Failures of one network over all addresses; an office shares an address.
+const NETWORK_FAILURES_MAX: u32 = 100;
 const FORGET_SECONDS: i64 = 15 * 60;
-/// Addresses remembered at once; past it those with the fewest failures are forgotten first.
-const ADDRESSES_MAX: usize = 10_000;
-/// Longer addresses cannot receive mail (RFC 5321), and the throttle remembers them.
+/// Longer addresses cannot receive mail (RFC 5321).
 pub(crate) const EMAIL_CHARS_MAX: usize = 254;
 const PASSWORD_CHARS_MIN: usize = 8;
 /// Ours: far above any passphrase, far below what makes hashing slow.
 pub(crate) const PASSWORD_CHARS_MAX: usize = 1_000;
 /// Each check takes 19 MiB and a core for a while.
 const CHECKS_AT_ONCE: usize = 2;
+/// Beside them one for networks that are known, which strangers cannot keep busy.
+const KNOWN_CHECKS_AT_ONCE: usize = 1;
+/// Requests that wait for a check; past it they are refused at once, since each holds one of the
+/// places for management requests.
+const CHECKS_WAITING_MAX: usize = 16;
 
 pub(crate) struct Logins {
-    failures: Mutex<HashMap<String, (u32, Timestamp)>>,
-    checks: Semaphore,
+    failures: Mutex<Failures>,
+    strangers: Lane,
+    known: Lane,
+}
+
+struct Failures {
+    /// By address and network.
+    pairs: Sketch,
+    addresses: Sketch,
+    networks: Sketch,
+}
+
+/// Password checks that share a bound.
+struct Lane {
+    checks: Arc<Semaphore>,
+    waiting: AtomicUsize,
+}
+
+/// Where a try comes from, and whether the account was entered from there before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub network: Network,
+    pub is_known: bool,
+}
+
+/// A client's address, as far as one client cannot choose it: IPv6 hands out 64 bits at once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Network(IpAddr);
+
+impl Network {
+    pub(crate) fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V6(address) => Self(prefix(address, 64).into()),
+            address => Self(address),
+        }
+    }
+
+    /// Who has one network of IPv6 often has thousands, of which spraying could use each.
+    fn site(self) -> Self {
+        match self.0 {
+            IpAddr::V6(address) => Self(prefix(address, 48).into()),
+            address => Self(address),
+        }
+    }
+}
+
+impl std::fmt::Display for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+fn prefix(address: Ipv6Addr, bits: u32) -> Ipv6Addr {
+    Ipv6Addr::from_bits(address.to_bits() & !(u128::MAX >> bits))
+}
+
+/// The other end of the connection, or what a trusted proxy says about it. What others claim in
+/// `X-Forwarded-For` is not believed: each try would come from elsewhere.
+impl FromRequestParts<AppState> for Network {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        let peer = parts.extensions.get::<ConnectInfo<std::net::SocketAddr>>();
+        let peer = peer.map_or(Ipv6Addr::UNSPECIFIED.into(), |ConnectInfo(peer)| peer.ip());
+        let trusted = &app.settings.trusted_proxies;
+        Ok(Self::of(match trusted.contains(peer) {
+            true => client_address(&parts.headers, peer, trusted),
+            false => peer,
+        }))
+    }
+}
+
+impl Describe for Network {
+    fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
 }
 
 impl Logins {
     pub(crate) fn new() -> Self {
-        Self { failures: Mutex::default(), checks: Semaphore::new(CHECKS_AT_ONCE) }
+        let failures = Failures {
+            pairs: Sketch::new(FAILURES_MAX, FORGET_SECONDS),
+            addresses: Sketch::new(STRANGERS_FAILURES_MAX, FORGET_SECONDS),
+            networks: Sketch::new(NETWORK_FAILURES_MAX, FORGET_SECONDS),
+        };
+        Self {
+            failures: Mutex::new(failures),
+            strangers: Lane::new(CHECKS_AT_ONCE),
+            known: Lane::new(KNOWN_CHECKS_AT_ONCE),
+        }
     }
 
     /// Counts a try as failed until it succeeds, so that tries side by side are counted too.
-    pub(crate) fn attempt(&self, email: &str, now: Timestamp) -> Result<()> {
-        let mut failures = self.locked();
+    pub(crate) fn attempt(&self, email: &str, from: Origin, now: Timestamp) -> Result<()> {
+        let second = now.as_micros().div_euclid(1_000_000);
         let email = email.to_lowercase();
-        if !failures.contains_key(&email) {
-            make_room(&mut failures, now);
-        }
-        let (count, last) = failures.entry(email).or_insert((0, now));
-        let wait = FORGET_SECONDS - now.seconds_since(*last);
-        if wait <= 0 {
-            *count = 0;
-        }
-        if *count >= FAILURES_MAX {
+        let mut failures = self.locked();
+        let Failures { pairs, addresses, networks } = &mut *failures;
+        let pair = (email.as_str(), from.network);
+        let wait = match from.is_known {
+            true => pairs.wait(&pair, second),
+            false => pairs
+                .wait(&pair, second)
+                .max(addresses.wait(&email, second))
+                .max(networks.wait(&from.network.site(), second)),
+        };
+        if wait > 0 {
             return Err(Error::throttled(wait.unsigned_abs()));
         }
-        (*count, *last) = (*count + 1, now);
+        pairs.add(&pair, second);
+        if !from.is_known {
+            addresses.add(&email, second);
+            networks.add(&from.network.site(), second);
+        }
         Ok(())
     }
 
-    pub(crate) fn succeeded(&self, email: &str) {
-        self.locked().remove(&email.to_lowercase());
+    /// Forgets the failures of the address from this network. Of those from elsewhere only the try
+    /// itself is taken back: they may be somebody else's.
+    pub(crate) fn succeeded(&self, email: &str, from: Origin) {
+        let email = email.to_lowercase();
+        let mut failures = self.locked();
+        failures.pairs.forget(&(email.as_str(), from.network));
+        if !from.is_known {
+            failures.addresses.take_back(&email);
+            failures.networks.take_back(&from.network.site());
+        }
     }
 
-    pub(crate) async fn verify(&self, password: String, hash: String) -> Result<bool> {
-        self.off_thread(move || verify_password(&password, &hash)).await
+    pub(crate) async fn verify(
+        &self,
+        password: String,
+        hash: String,
+        from: Origin,
+    ) -> Result<bool> {
+        let lane = if from.is_known { &self.known } else { &self.strangers };
+        lane.off_thread(move || verify_password(&password, &hash)).await
     }
 
     pub(crate) async fn hash(&self, password: String) -> Result<String> {
-        Ok(self.off_thread(move || hash_password(&password)).await??)
+        Ok(self.known.off_thread(move || hash_password(&password)).await??)
     }
 
+    fn locked(&self) -> std::sync::MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl AppState {
+    /// Where a try to enter an account comes from.
+    pub(crate) async fn origin_of(&self, network: Network, email: &str) -> Result<Origin> {
+        let is_known = self.catalog.knows_network(email, &network.to_string()).await?;
+        Ok(Origin { network, is_known })
+    }
+}
+
+impl Lane {
+    fn new(at_once: usize) -> Self {
+        Self { checks: Arc::new(Semaphore::new(at_once)), waiting: AtomicUsize::new(0) }
+    }
+
+    /// The permit stays with the work, which goes on when its request was given up.
     async fn off_thread<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        let busy = || Error::unavailable("Too many log ins at once.");
-        let _permit = self.checks.acquire().await.map_err(|_| busy())?;
+        let busy = || Error::unavailable("Too many log ins at once. Try again in a moment.");
+        let permit = {
+            let _waiting = Waiting::enter(&self.waiting).ok_or_else(busy)?;
+            self.checks.clone().acquire_owned().await.map_err(|_| busy())?
+        };
+        let work = move || {
+            let _permit = permit;
+            work()
+        };
         tokio::task::spawn_blocking(work).await.map_err(|_| busy())
     }
+}
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, (u32, Timestamp)>> {
-        self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+/// Counts one that waits until it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn enter(count: &'a AtomicUsize) -> Option<Self> {
+        let one = Self(count);
+        // Dropping it takes the count back.
+        (count.fetch_add(1, Ordering::Relaxed) < CHECKS_WAITING_MAX).then_some(one)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -100,59 +265,5 @@ pub(crate) fn check_password(attr: &str, password: &str) -> Result<()> {
     max_chars(attr, password, PASSWORD_CHARS_MAX)
 }
 
-/// Few failures go before many: naming other addresses must not clear a guessed one.
-fn make_room(failures: &mut HashMap<String, (u32, Timestamp)>, now: Timestamp) {
-    if failures.len() < ADDRESSES_MAX {
-        return;
-    }
-    failures.retain(|_, (_, last)| now.seconds_since(*last) < FORGET_SECONDS);
-    let least = failures.iter().min_by_key(|(_, failed)| **failed).map(|(email, _)| email.clone());
-    if let Some(least) = least
-        && failures.len() >= ADDRESSES_MAX
-    {
-        failures.remove(&least);
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn tries(logins: &Logins, email: &str, at: i64) -> bool {
-        logins.attempt(email, Timestamp::from_micros(at * 1_000_000)).is_ok()
-    }
-
-    #[test]
-    fn the_sixth_try_waits_a_quarter_of_an_hour_after_the_fifth() {
-        let logins = Logins::new();
-        for second in 0..5 {
-            assert!(tries(&logins, "a@example.com", second));
-        }
-        assert!(!tries(&logins, "A@example.com", 5));
-        assert!(tries(&logins, "b@example.com", 5));
-        assert!(!tries(&logins, "a@example.com", 4 + FORGET_SECONDS - 1));
-        assert!(tries(&logins, "a@example.com", 4 + FORGET_SECONDS));
-    }
-
-    #[test]
-    fn success_forgets_the_failures_before_it() {
-        let logins = Logins::new();
-        for _ in 0..20 {
-            assert!(tries(&logins, "a@example.com", 0));
-            logins.succeeded("a@example.com");
-        }
-    }
-
-    #[test]
-    fn a_flood_of_addresses_keeps_the_one_that_is_guessed() {
-        let logins = Logins::new();
-        for _ in 0..FAILURES_MAX {
-            assert!(tries(&logins, "guessed@example.com", 0));
-        }
-        for number in 0..ADDRESSES_MAX + 10 {
-            assert!(tries(&logins, &format!("{number}@example.com"), 1));
-        }
-        assert!(logins.locked().len() <= ADDRESSES_MAX);
-        assert!(!tries(&logins, "guessed@example.com", 2));
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! Members of an organization.
 
-use catalog::{Member, NewUser};
+use catalog::{Claim, Member, NewUser};
 use model::Level;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -40,7 +40,7 @@ struct CreateMember {
     email: String,
     #[serde(default)]
     first_name: String,
-    /// Of a new user; whoever has an account keeps theirs.
+    /// Of a new account; an account that exists keeps its own, and a password for it is refused.
     #[serde(default, deserialize_with = "present")]
     password: Option<String>,
     #[serde(default, deserialize_with = "present")]
@@ -57,16 +57,22 @@ async fn create(
     let email = check_email(&body.email)?;
     let first_name = body.first_name.trim().to_owned();
     max_chars("first_name", &first_name, FIRST_NAME_CHARS_MAX)?;
-    let password_hash = match body.password {
-        Some(password) => {
-            check_password("password", &password)?;
-            Some(app.logins.hash(password).await?)
-        }
-        None if app.catalog.user_by_email(&email).await?.is_some() => None,
-        None => return Err(Error::required("password")),
-    };
-    let new = NewUser { email, first_name, password_hash };
+    if let Some(password) = &body.password {
+        check_password("password", password)?;
+    }
     let level = body.level.unwrap_or(Level::Member);
+    // An account that is there is found before a password is hashed, which costs memory and time.
+    if app.catalog.user_by_email(&email).await?.is_some() {
+        let claim = match body.password {
+            Some(_) => Claim::WithPassword,
+            None => Claim::AsItIs,
+        };
+        let member = app.catalog.add_account(&caller.actor(), &email, level, claim).await?;
+        return Ok(Created(member));
+    }
+    let password = body.password.ok_or_else(|| Error::required("password"))?;
+    let password_hash = Some(app.logins.hash(password).await?);
+    let new = NewUser { email, first_name, password_hash };
     Ok(Created(app.catalog.add_member(&caller.actor(), new, level).await?))
 }
 

@@ -113,6 +113,11 @@ async fn create(
             "API keys with scoped organizations cannot create organizations.",
         ));
     }
+    // Whoever makes an organization administers it, and administrators make accounts for any
+    // address: a member could claim the address of somebody who has none yet.
+    if !caller.user.is_staff {
+        return Err(Error::forbidden("Only staff of this instance can create organizations."));
+    }
     let change = change(&body)?;
     if change.name.is_none() {
         return Err(Error::required("name"));

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::body::Received;
 use crate::doc::{Answer, Describe, Operation};
-use crate::logins::{EMAIL_CHARS_MAX, PASSWORD_CHARS_MAX};
+use crate::logins::{EMAIL_CHARS_MAX, Network, PASSWORD_CHARS_MAX};
 use crate::{App, AppState, Body, Error, Result, Routes, body};
 
 pub(crate) const COOKIE: &str = "hedgerow_session";
@@ -38,20 +38,27 @@ struct LoggedIn {
     success: bool,
 }
 
-async fn log_in(app: App, client: Client, body: Body<LogIn>) -> Result<WithCookies<LoggedIn>> {
+async fn log_in(
+    app: App,
+    client: Client,
+    network: Network,
+    body: Body<LogIn>,
+) -> Result<WithCookies<LoggedIn>> {
     client.check_log_in()?;
     let LogIn { email, password } = body.read()?;
     body::max_chars("email", &email, EMAIL_CHARS_MAX)?;
     body::max_chars("password", &password, PASSWORD_CHARS_MAX)?;
-    app.logins.attempt(&email, app.catalog.clock().now())?;
+    let from = app.origin_of(network, &email).await?;
+    app.logins.attempt(&email, from, app.catalog.clock().now())?;
     let found = app.catalog.user_by_email(&email).await?.filter(|user| user.is_active);
     let hash = found.as_ref().and_then(|user| user.password_hash.clone());
     let hash = hash.unwrap_or_else(|| NOBODYS_HASH.into());
-    let verified = app.logins.verify(password, hash).await?;
+    let verified = app.logins.verify(password, hash, from).await?;
     let Some(user) = found.filter(|_| verified) else {
         return Err(Error::refused("Invalid email or password."));
     };
-    app.logins.succeeded(&email);
+    app.logins.succeeded(&email, from);
+    app.catalog.remember_network(user.user.id, &network.to_string()).await?;
     let session = app.catalog.create_session(user.user.id, SESSION_SECONDS).await?;
     Ok(WithCookies { body: LoggedIn { success: true }, cookies: client.cookies(&session) })
 }

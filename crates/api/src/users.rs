@@ -1,6 +1,6 @@
 //! The caller's own user. Nobody sees or changes another's here.
 
-use catalog::{NewPassword, UserChange, UserRow};
+use catalog::{NewEmail, NewPassword, PersonalKey, UserChange, UserRow};
 use model::{
     LIMIT_MAX, Level, OfUser, OrganizationId, ProjectId, Timestamp, UserId, UserSettings, Window,
 };
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::body::{WithSettings, max_chars, present};
 use crate::caller::OnAccount;
-use crate::logins::{check_email, check_password};
+use crate::logins::{Network, PASSWORD_CHARS_MAX, check_email, check_password};
 use crate::organizations::{self, Organization};
 use crate::projects::ProjectItem;
 use crate::{
@@ -165,10 +165,12 @@ async fn update(
     caller: AccountWriter<Users>,
     whole: Whole,
     id: TextId,
+    network: Network,
     app: App,
     body: Body<WithSettings<UserFields, OfUser>>,
 ) -> Result<Found<Me>> {
     caller.check_self(&id)?;
+    caller.check_unlimited()?;
     let WithSettings { fields, settings } = body.read_with_settings()?;
     if whole.0 && fields.first_name.is_none() {
         return Err(Error::required("first_name"));
@@ -180,10 +182,17 @@ async fn update(
         name.as_deref().map(|name| max_chars(attr, name, NAME_CHARS_MAX)).transpose()?;
     }
     let email = fields.email.as_deref().map(check_email).transpose()?;
+    let email = email.filter(|email| *email != caller.user.user.email);
     let workplace = caller.workplace(&app, &fields).await?;
+    if email.is_some() {
+        caller.prove(&app, network, &fields, "your email address").await?;
+    } else if fields.password.is_some() {
+        caller.prove(&app, network, &fields, "your password").await?;
+    }
     let password = caller.new_password(&app, &fields).await?;
     let change = UserChange {
-        email,
+        // Nobody confirmed it, since there is no mail server; staff are believed.
+        email: email.map(|address| NewEmail { address, is_verified: caller.user.is_staff }),
         first_name: fields.first_name,
         last_name: fields.last_name,
         password,
@@ -235,26 +244,54 @@ impl<M> OnAccount<Users, M> {
         Ok(Some((organization, Some(id))))
     }
 
-    /// Whoever changes a password knows the one before, and guesses no faster than at log in.
+    /// Who holds a key that was limited to some projects or organizations is not the account.
+    fn check_unlimited(&self) -> Result<()> {
+        let limited =
+            |key: &PersonalKey| key.scoped_teams.is_some() || key.scoped_organizations.is_some();
+        if self.key.as_ref().is_some_and(limited) {
+            return Err(Error::forbidden(
+                "API keys with scoped projects or organizations cannot change the account.",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whoever changes how the account is entered knows its password, whatever they came with, and
+    /// guesses no faster than at log in.
+    async fn prove(
+        &self,
+        app: &AppState,
+        network: Network,
+        fields: &UserFields,
+        what: &str,
+    ) -> Result<()> {
+        let Some(hash) = self.user.password_hash.clone() else {
+            let detail = "This account has no password. The operator sets one with `hedgerow \
+                          admin reset-password`.";
+            return Err(Error::forbidden(detail));
+        };
+        let Some(current) = fields.current_password.clone() else {
+            let detail = format!("This field is required when updating {what}.");
+            return Err(Error::invalid("current_password", "required", detail));
+        };
+        max_chars("current_password", &current, PASSWORD_CHARS_MAX)?;
+        let email = &self.user.user.email;
+        let from = app.origin_of(network, email).await?;
+        app.logins.attempt(email, from, app.catalog.clock().now())?;
+        if !app.logins.verify(current, hash, from).await? {
+            let detail = "Your current password is incorrect.";
+            return Err(Error::invalid("current_password", "incorrect_password", detail));
+        }
+        app.logins.succeeded(email, from);
+        Ok(())
+    }
+
     async fn new_password(
         &self,
         app: &AppState,
         fields: &UserFields,
     ) -> Result<Option<NewPassword>> {
         let Some(password) = fields.password.clone() else { return Ok(None) };
-        if let Some(hash) = self.user.password_hash.clone() {
-            let Some(current) = fields.current_password.clone() else {
-                let detail = "This field is required when updating your password.";
-                return Err(Error::invalid("current_password", "required", detail));
-            };
-            let email = &self.user.user.email;
-            app.logins.attempt(email, app.catalog.clock().now())?;
-            if !app.logins.verify(current, hash).await? {
-                let detail = "Your current password is incorrect.";
-                return Err(Error::invalid("current_password", "incorrect_password", detail));
-            }
-            app.logins.succeeded(email);
-        }
         check_password("password", &password)?;
         let hash = app.logins.hash(password).await?;
         Ok(Some(NewPassword { hash, keep: self.session.clone() }))

@@ -101,7 +101,7 @@ pub use insight_making::{Copies, Source};
 pub use insights::{INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
 pub use keys::{KeyChange, KeyKeeper, NewKey, PersonalKey};
 pub use looked::{CANNOT_SHOW, Looked};
-pub use members::{Member, Standing};
+pub use members::{Claim, Member, Standing};
 pub use organizations::{OrganizationChange, OrganizationRow};
 pub use persons::{PersonActivity, PersonFilter, PersonKey, PersonWithIds};
 pub use projects::{NewProject, ProjectChange, ProjectRow};
@@ -115,7 +115,7 @@ pub use tags::{TAG_CHARS_MAX, TAGS_MAX, normalise_tags};
 pub use tile_changes::{ContentChange, NewContent, NewTile, TileChange, TileCopy};
 pub use tiles::TILES_MAX;
 pub use tokens::TokenOwner;
-pub use users::{NewPassword, NewUser, UserChange, UserRow};
+pub use users::{NewEmail, NewPassword, NewUser, UserChange, UserRow};
 pub use vault::Vault;
 pub use warnings::WarningRow;
 

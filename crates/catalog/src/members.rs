@@ -104,28 +104,31 @@ impl Catalog {
     }
 
     /// Makes a user and the membership at once: self-hosters have no mail server for invites.
-    /// Somebody who has an account keeps it as it is, and belongs to one organization more.
     pub async fn add_member(&self, actor: &Actor, new: NewUser, level: Level) -> Result<Member> {
         let mut tx = self.db.begin().await?;
-        organizations::locked(&mut tx, actor.organization).await?;
+        check_adds(&mut tx, actor, level).await?;
         let now = self.clock.now();
-        let own = own_level(&mut tx, actor).await?;
-        if own < Level::Admin {
-            return Err(Error::Forbidden(NOT_ADMIN));
-        }
-        if level > own {
-            return Err(Error::Forbidden(ABOVE_ONESELF));
-        }
-        let user = match known(&mut tx, actor.organization, &new.email).await? {
-            Some(user) => user,
-            None => newcomer(&mut tx, actor.organization, &new, now).await?,
-        };
-        let membership = insert(&mut tx, actor.organization, user, level, now).await?;
-        roles::give_default(&mut tx, actor.organization, membership, now).await?;
-        let member = find(&mut tx, actor.organization, "u.id = $2", args![user]).await?;
-        tx.log_created(actor, &member, now).await?;
-        tx.commit().await?;
-        Ok(member)
+        let user = newcomer(&mut tx, actor.organization, &new, now).await?;
+        join(tx, actor, user, level, now).await
+    }
+
+    /// An account that exists belongs to one organization more, with the password it has.
+    ///
+    /// Nobody proved that the address is theirs, since there is no mail server: an administrator
+    /// elsewhere may have made the account for an address they do not own. So accounts of others
+    /// are added by staff, who know all organizations, or by who administers one they are in.
+    pub async fn add_account(
+        &self,
+        actor: &Actor,
+        email: &str,
+        level: Level,
+        claim: Claim,
+    ) -> Result<Member> {
+        let mut tx = self.db.begin().await?;
+        check_adds(&mut tx, actor, level).await?;
+        let now = self.clock.now();
+        let user = known(&mut tx, actor, email, claim).await?;
+        join(tx, actor, user, level, now).await
     }
 
     /// Nobody raises anybody above themselves, or touches those who stand higher.
@@ -188,6 +191,15 @@ impl Catalog {
     }
 }
 
+/// What an administrator says of an account that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It joins with the password that it has.
+    AsItIs,
+    /// A password came with it, which is refused: it would be ignored, or somebody else's.
+    WithPassword,
+}
+
 const NOT_ADMIN: &str = "Your organization access level is insufficient.";
 const ABOVE_ONESELF: &str = "You cannot give an access level higher than your own.";
 const OUTRANKED: &str = "You cannot change a member whose access level is higher than yours.";
@@ -224,22 +236,76 @@ async fn keep_an_owner(tx: &mut Tx, of: OrganizationId, leaving: &Member) -> Res
     Ok(())
 }
 
-/// Somebody with an account who may join.
-async fn known(tx: &mut Tx, to: OrganizationId, email: &str) -> Result<Option<UserId>> {
-    let sql = "SELECT u.id, u.is_active, m.id IS NOT NULL AS is_member FROM users u \
+const HAS_PASSWORD: &str = "There is already an account with this email address. It keeps its \
+     password: leave `password` out to add the account to the organization.";
+const UNCONFIRMED: &str = "The owner of this account changed its email address, which nobody has \
+     confirmed. The operator confirms it with `hedgerow admin confirm-email`.";
+const FOREIGN: &str = "This account belongs to another organization. Staff of this instance add \
+     it, or somebody who administers an organization that it belongs to.";
+
+/// Refuses whoever adds nobody, or nobody so high; locks the organization.
+async fn check_adds(tx: &mut Tx, actor: &Actor, level: Level) -> Result<()> {
+    organizations::locked(tx, actor.organization).await?;
+    let own = own_level(tx, actor).await?;
+    if own < Level::Admin {
+        return Err(Error::Forbidden(NOT_ADMIN));
+    }
+    if level > own {
+        return Err(Error::Forbidden(ABOVE_ONESELF));
+    }
+    Ok(())
+}
+
+async fn join(
+    mut tx: Tx,
+    actor: &Actor,
+    user: UserId,
+    level: Level,
+    now: Timestamp,
+) -> Result<Member> {
+    let membership = insert(&mut tx, actor.organization, user, level, now).await?;
+    roles::give_default(&mut tx, actor.organization, membership, now).await?;
+    let member = find(&mut tx, actor.organization, "u.id = $2", args![user]).await?;
+    tx.log_created(actor, &member, now).await?;
+    tx.commit().await?;
+    Ok(member)
+}
+
+/// An account that may join.
+async fn known(tx: &mut Tx, actor: &Actor, email: &str, claim: Claim) -> Result<UserId> {
+    let sql = "SELECT u.id, u.is_active, u.is_email_verified, m.id IS NOT NULL AS is_member \
+               FROM users u \
                LEFT JOIN memberships m ON m.user_id = u.id AND m.organization_id = $2 \
                WHERE u.email_lower = $1";
-    let Some(row) = tx.optional(sql, args![email.to_lowercase(), to]).await? else {
-        return Ok(None);
-    };
+    let row = tx.one(sql, args![email.to_lowercase(), actor.organization]).await?;
     if row.get("is_member")? {
         let detail = "This user is already a member of the organization.".into();
         return Err(Error::Taken { field: "email", detail });
     }
-    if !row.get("is_active")? {
+    if claim == Claim::WithPassword {
+        return Err(Error::refused(Some("password"), HAS_PASSWORD));
+    }
+    let user = row.get("id")?;
+    if !vouches(tx, actor, user).await? {
+        return Err(Error::Forbidden(FOREIGN));
+    }
+    if !row.get::<bool>("is_active")? {
         return Err(Error::refused(Some("email"), "This account is deactivated."));
     }
-    row.get("id").map(Some)
+    if !row.get::<bool>("is_email_verified")? {
+        return Err(Error::refused(Some("email"), UNCONFIRMED));
+    }
+    Ok(user)
+}
+
+/// Whether the actor can know whose account this is.
+async fn vouches(tx: &mut Tx, actor: &Actor, account: UserId) -> Result<bool> {
+    let Some(user) = actor.user else { return Ok(true) };
+    let sql = "SELECT 1 AS vouches FROM users s WHERE s.id = $1 AND (s.is_staff OR EXISTS \
+               (SELECT 1 FROM memberships own JOIN memberships theirs \
+               ON theirs.organization_id = own.organization_id AND theirs.user_id = $2 \
+               WHERE own.user_id = s.id AND own.level >= $3))";
+    Ok(tx.optional(sql, args![user, account, i64::from(Level::Admin)]).await?.is_some())
 }
 
 /// A new user, who works in the oldest of the organization's projects that is open to everybody.

@@ -47,13 +47,19 @@ pub struct NewUser {
 /// What a user may change; absent fields stay.
 #[derive(Default)]
 pub struct UserChange {
-    pub email: Option<String>,
+    pub email: Option<NewEmail>,
     pub first_name: Option<String>,
     pub last_name: Option<String>,
     pub password: Option<NewPassword>,
     /// Where the user works from now on; without a project, in the organization's oldest.
     pub workplace: Option<(OrganizationId, Option<ProjectId>)>,
     pub settings: UserSettingsChange,
+}
+
+pub struct NewEmail {
+    pub address: String,
+    /// Whether somebody other than the account's owner vouches for it.
+    pub is_verified: bool,
 }
 
 /// Ends every session but the one it was changed in.
@@ -145,7 +151,9 @@ impl Catalog {
         let sql = format!("SELECT {NESTED}, {OWN} FROM users u WHERE u.id = $1{lock}");
         let mut row = UserRow::read(&tx.one(sql, args![id]).await?)?;
         let user = &mut row.user;
-        user.email = change.email.unwrap_or(std::mem::take(&mut user.email));
+        if let Some(NewEmail { address, is_verified }) = change.email {
+            (user.email, user.is_email_verified) = (address, is_verified);
+        }
         user.first_name = change.first_name.unwrap_or(std::mem::take(&mut user.first_name));
         user.last_name = change.last_name.unwrap_or(std::mem::take(&mut user.last_name));
         if let Some(NewPassword { hash, keep }) = change.password {
@@ -162,7 +170,7 @@ impl Catalog {
         tx.run(
             "UPDATE users SET email = $2, email_lower = $3, first_name = $4, last_name = $5, \
              password_hash = $6, current_organization_id = $7, current_project_id = $8, \
-             settings = $9 WHERE id = $1",
+             settings = $9, is_email_verified = $10 WHERE id = $1",
             args![
                 id,
                 row.user.email.as_str(),
@@ -173,6 +181,7 @@ impl Catalog {
                 row.current_organization,
                 row.current_project,
                 Value::Object(row.settings.changed().clone()),
+                row.user.is_email_verified,
             ],
         )
         .await
@@ -192,6 +201,26 @@ impl Catalog {
         }
         if !active {
             tx.run("DELETE FROM sessions WHERE user_id = $1", args![id]).await?;
+        }
+        tx.commit().await
+    }
+}
+
+impl Catalog {
+    /// The operator says that the account's address is its owner's.
+    pub async fn confirm_email(&self, id: UserId) -> Result<()> {
+        self.set_flag("UPDATE users SET is_email_verified = $2 WHERE id = $1", id, true).await
+    }
+
+    /// Staff make organizations, and add accounts of one to another.
+    pub async fn set_staff(&self, id: UserId, staff: bool) -> Result<()> {
+        self.set_flag("UPDATE users SET is_staff = $2 WHERE id = $1", id, staff).await
+    }
+
+    async fn set_flag(&self, sql: &'static str, id: UserId, value: bool) -> Result<()> {
+        let mut tx = self.db.begin().await?;
+        if tx.run(sql, args![id, value]).await? == 0 {
+            return Err(Error::NotFound);
         }
         tx.commit().await
     }

@@ -35,6 +35,9 @@ pub(crate) async fn run(name: &str, given: &ArgMatches, settings: &Settings) -> 
         "reset-password" => reset_password(&catalog, given).await,
         "deactivate-user" => set_active(&catalog, given, false).await,
         "activate-user" => set_active(&catalog, given, true).await,
+        "confirm-email" => confirm_email(&catalog, given).await,
+        "grant-staff" => set_staff(&catalog, given, true).await,
+        "revoke-staff" => set_staff(&catalog, given, false).await,
         "create-key" => create_key(&catalog, given).await,
         "list-dead-letters" => list_dead_letters(&catalog).await,
         "replay-dead-letters" => replay_dead_letters(&catalog, given).await,
@@ -83,6 +86,19 @@ async fn set_active(catalog: &Catalog, given: &ArgMatches, active: bool) -> Resu
     catalog.set_active(user.user.id, active).await?;
     let state = if active { "active" } else { "deactivated" };
     say(&format!("user      {}\nstate     {state}\n", user.user.email))
+}
+
+async fn confirm_email(catalog: &Catalog, given: &ArgMatches) -> Result<()> {
+    let user = user(catalog, given).await?;
+    catalog.confirm_email(user.user.id).await?;
+    say(&format!("user      {}\naddress   confirmed\n", user.user.email))
+}
+
+async fn set_staff(catalog: &Catalog, given: &ArgMatches, staff: bool) -> Result<()> {
+    let user = user(catalog, given).await?;
+    catalog.set_staff(user.user.id, staff).await?;
+    let state = if staff { "yes" } else { "no" };
+    say(&format!("user      {}\nstaff     {state}\n", user.user.email))
 }
 
 async fn create_key(catalog: &Catalog, given: &ArgMatches) -> Result<()> {

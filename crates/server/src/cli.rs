@@ -138,6 +138,15 @@ fn administration() -> Command {
         Command::new("activate-user")
             .about("Lets a deactivated user in again")
             .arg(email.clone().required(true)),
+        Command::new("confirm-email")
+            .about("Confirms the e-mail address that a user changed, so that others may add them")
+            .arg(email.clone().required(true)),
+        Command::new("grant-staff")
+            .about("Lets a user create organizations and add accounts of one to another")
+            .arg(email.clone().required(true)),
+        Command::new("revoke-staff")
+            .about("Takes that right away")
+            .arg(email.clone().required(true)),
         Command::new("create-key")
             .about("Makes a personal API key and prints it")
             .arg(email.clone().required(true))

@@ -1,0 +1,161 @@
+use super::*;
+
+const HOME: &str = "192.0.2.1";
+
+fn tries(logins: &Logins, email: &str, at: i64) -> bool {
+    tries_from(logins, email, stranger(HOME), at)
+}
+
+fn tries_from(logins: &Logins, email: &str, from: Origin, at: i64) -> bool {
+    logins.attempt(email, from, Timestamp::from_micros(at * 1_000_000)).is_ok()
+}
+
+fn stranger(address: &str) -> Origin {
+    Origin { network: Network::of(address.parse().unwrap()), is_known: false }
+}
+
+fn owner(address: &str) -> Origin {
+    Origin { is_known: true, ..stranger(address) }
+}
+
+/// A network of its own for each number.
+fn nth(number: u32) -> Origin {
+    Origin { network: Network::of(std::net::Ipv4Addr::from_bits(number).into()), is_known: false }
+}
+
+#[test]
+fn the_sixth_try_waits_a_quarter_of_an_hour_after_the_fifth() {
+    let logins = Logins::new();
+    for second in 0..5 {
+        assert!(tries(&logins, "a@example.com", second));
+    }
+    assert!(!tries(&logins, "A@example.com", 5));
+    assert!(tries(&logins, "b@example.com", 5));
+    assert!(!tries(&logins, "a@example.com", 4 + FORGET_SECONDS - 1));
+    assert!(tries(&logins, "a@example.com", 4 + FORGET_SECONDS));
+}
+
+#[test]
+fn success_forgets_the_failures_before_it() {
+    let logins = Logins::new();
+    for _ in 0..20 {
+        assert!(tries(&logins, "a@example.com", 0));
+        logins.succeeded("a@example.com", stranger(HOME));
+    }
+    for _ in 0..2 {
+        for _ in 0..FAILURES_MAX {
+            assert!(tries(&logins, "a@example.com", 0));
+        }
+        logins.succeeded("a@example.com", stranger(HOME));
+    }
+}
+
+#[test]
+fn a_flood_of_addresses_keeps_the_one_that_is_guessed() {
+    let logins = Logins::new();
+    for _ in 0..FAILURES_MAX {
+        assert!(tries(&logins, "guessed@example.com", 0));
+    }
+    let refused = (0..60_000)
+        .filter(|number| {
+            !tries_from(&logins, &format!("{number}@example.com"), nth(*number + 1), 1)
+        })
+        .count();
+    assert!(refused < 60, "{refused} of 60000 share their cells with others");
+    assert!(!tries(&logins, "guessed@example.com", 2));
+}
+
+#[test]
+fn strangers_do_not_lock_an_owner_out_of_a_network_that_is_known() {
+    let logins = Logins::new();
+    for number in 0..1_000 {
+        tries_from(&logins, "a@example.com", nth(number), 0);
+        // Somebody in the owner's own network guesses, too.
+        tries_from(&logins, &format!("{number}@example.com"), stranger(HOME), 0);
+    }
+    assert!(!tries_from(&logins, "a@example.com", stranger("198.51.100.7"), 1));
+    assert!(!tries_from(&logins, "a@example.com", stranger(HOME), 1));
+    for _ in 0..FAILURES_MAX {
+        assert!(tries_from(&logins, "a@example.com", owner(HOME), 1));
+    }
+    assert!(!tries_from(&logins, "a@example.com", owner(HOME), 1), "known, and still counted");
+}
+
+#[test]
+fn one_guesser_leaves_a_fresh_network_its_tries_and_many_do_not() {
+    let logins = Logins::new();
+    for _ in 0..1_000 {
+        tries(&logins, "a@example.com", 0);
+    }
+    let fresh = stranger("198.51.100.7");
+    assert!(tries_from(&logins, "a@example.com", fresh, 1));
+    logins.succeeded("a@example.com", fresh);
+    let guesses = (0..1_000).filter(|number| tries_from(&logins, "a@example.com", nth(*number), 1));
+    assert_eq!(guesses.count() as u32, STRANGERS_FAILURES_MAX - FAILURES_MAX);
+    assert!(!tries_from(&logins, "a@example.com", fresh, 1));
+}
+
+#[test]
+fn one_network_tries_few_addresses() {
+    let logins = Logins::new();
+    let sprayed = (0..1_000).filter(|number| tries(&logins, &format!("{number}@example.com"), 0));
+    assert_eq!(sprayed.count() as u32, NETWORK_FAILURES_MAX);
+    let logins = Logins::new();
+    let sprayed = (0..1_000).filter(|number| {
+        // Another /64 of one site each time, and another address in it.
+        let from = stranger(&format!("2001:db8:1:{number:x}::{number:x}"));
+        tries_from(&logins, &format!("{number}@example.com"), from, 0)
+    });
+    assert_eq!(sprayed.count() as u32, NETWORK_FAILURES_MAX);
+}
+
+#[test]
+fn a_client_of_ipv6_has_one_network() {
+    let network = |text: &str| Network::of(text.parse().unwrap());
+    assert_eq!(network("2001:db8:1:2::1"), network("2001:db8:1:2:ffff::9"));
+    assert_ne!(network("2001:db8:1:2::1"), network("2001:db8:1:3::1"));
+    assert_eq!(network("::ffff:192.0.2.1"), network("192.0.2.1"));
+    assert_ne!(network("192.0.2.1"), network("192.0.2.2"));
+}
+
+#[tokio::test]
+async fn checks_are_bounded_also_when_their_requests_are_given_up() {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::mpsc;
+
+    static RUNNING: AtomicUsize = AtomicUsize::new(0);
+    let lane = Arc::new(Lane::new(CHECKS_AT_ONCE));
+    let (started, starts) = mpsc::channel();
+    let mut ends = Vec::new();
+    let mut tasks = Vec::new();
+    for _ in 0..CHECKS_AT_ONCE + CHECKS_WAITING_MAX {
+        let (end, ended) = mpsc::channel::<()>();
+        ends.push(end);
+        let (lane, started) = (lane.clone(), started.clone());
+        tasks.push(tokio::spawn(async move {
+            let work = move || {
+                RUNNING.fetch_add(1, Ordering::SeqCst);
+                started.send(()).unwrap();
+                let _ = ended.recv();
+                RUNNING.fetch_sub(1, Ordering::SeqCst);
+            };
+            lane.off_thread(work).await.is_ok()
+        }));
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..CHECKS_AT_ONCE {
+        starts.recv().unwrap();
+    }
+    assert_eq!(lane.waiting.load(Ordering::Relaxed), CHECKS_WAITING_MAX);
+    assert!(lane.off_thread(|| ()).await.is_err(), "nobody else waits");
+    // Whoever gives up leaves the work behind, which still has its permit.
+    for task in tasks {
+        task.abort();
+        let _ = task.await;
+    }
+    assert_eq!(lane.checks.available_permits(), 0);
+    assert_eq!(RUNNING.load(Ordering::SeqCst), CHECKS_AT_ONCE);
+    drop(ends);
+    let _all = lane.checks.clone().acquire_many_owned(CHECKS_AT_ONCE as u32).await.unwrap();
+    assert_eq!(RUNNING.load(Ordering::SeqCst), 0);
+}
