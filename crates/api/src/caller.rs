@@ -18,7 +18,7 @@ use uuid::Uuid;
 
 use crate::auth::{self, Credentials};
 use crate::doc::{Describe, Operation};
-use crate::{AppState, Error, Result};
+use crate::{AppState, Error, Result, carried_hogql};
 
 const NO_PROJECT: &str = "Project not found.";
 
@@ -169,7 +169,11 @@ impl<R: Resource, M: Mode> InProject<R, M> {
     ) -> Result<Self> {
         let credentials = auth::authenticate(parts, app).await?;
         let project = project(parts, app, &credentials, token).await?;
-        Self::permitted(app, credentials, project).await
+        let caller = Self::permitted(app, credentials, project).await?;
+        if caller.may_read("query").is_err() && carried_hogql::is_in(parts) {
+            caller.may_read("query")?;
+        }
+        Ok(caller)
     }
 
     /// The same caller in another project, who may do there what they may do here.

@@ -17,7 +17,7 @@ use crate::body::{lenient_bool, max_bytes, max_chars, present};
 use crate::path::{given, search};
 use crate::{
     App, AppState, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Query, Reader,
-    Resource, Result, Routes, Whole, Writer,
+    Resource, Result, Routes, Whole, Writer, carried_hogql,
 };
 use upload::Upload;
 
@@ -166,9 +166,17 @@ async fn named(
     fields: &CohortFields,
     is_static: bool,
 ) -> Result<Vec<Uuid>> {
+    // Forms carry it past the check of callers.
+    let filters = fields.filters.clone().given().map(Value::Object);
+    let groups = fields.groups.clone().given().map(Value::Array);
+    if filters.iter().chain(&groups).any(carried_hogql::is_within) {
+        caller.may_read("query")?;
+    }
     let mut persons = fields.person_ids.clone().given().unwrap_or_default();
     check_persons("_create_static_person_ids", &persons)?;
     if let Some(query) = fields.query.clone().given() {
+        // It reads whatever a query reads, and its answer is kept as the cohort's members.
+        caller.may_read("query")?;
         if !is_static {
             let detail = "Only static cohorts are made of a query.";
             return Err(Error::invalid("query", "invalid_input", detail));

@@ -12,6 +12,7 @@ mod auth;
 mod body;
 mod caller;
 mod capture;
+mod carried_hogql;
 mod cohorts;
 mod collaborators;
 mod csv;

@@ -1,7 +1,8 @@
 //! The side of the house that faces the world: paths that SDKs call, without credentials.
 //!
-//! A page of any site may call them and read the answer: they take a token from the request and
-//! never look at cookies, so letting a browser send those (as the SDK does) opens nothing.
+//! A page of any site may call them and read the answer: they take a token from the request, and
+//! cookies are removed before a handler sees it, so letting a browser send those (as the SDK does)
+//! opens nothing.
 //! Little happens around a request here, since most requests of an instance are events.
 
 use std::any::Any;
@@ -15,7 +16,7 @@ use axum::extract::Request;
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
-    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, ORIGIN, VARY,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, COOKIE, ORIGIN, VARY,
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -93,7 +94,10 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request) -> Self::Future {
+    fn call(&mut self, mut request: Request) -> Self::Future {
+        // Any page may read the answer, with credentials: what its visitor is logged in to must
+        // not decide it.
+        request.headers_mut().remove(COOKIE);
         let origin = request.headers().get(ORIGIN).cloned();
         let (method, answers) = (request.method().clone(), self.answers.clone());
         Opening { inner: self.inner.call(request), origin, method, answers }
@@ -129,11 +133,19 @@ where
         };
         if let Some(origin) = this.origin.take() {
             open_to(origin, response.headers_mut());
+            if response.extensions().get::<Keyed>().is_some() {
+                response.headers_mut().remove(ACCESS_CONTROL_ALLOW_CREDENTIALS);
+            }
         }
         this.answers.count(this.method, response.status().as_u16());
         Poll::Ready(Ok(response))
     }
 }
+
+/// Marks an answer that only the holder of a key gets. Pages that sent the key read it; what a
+/// browser adds by itself opens nothing, and is not let pass either.
+#[derive(Clone, Copy)]
+pub(crate) struct Keyed;
 
 /// Lets a page of that origin read the answer.
 pub(crate) fn open_to(origin: HeaderValue, headers: &mut HeaderMap) {

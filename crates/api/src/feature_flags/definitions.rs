@@ -16,6 +16,7 @@ use super::Flags;
 use crate::access::require;
 use crate::auth::query_parameter;
 use crate::doc::{Answer, Describe, Operation};
+use crate::public::Keyed;
 use crate::{App, AppState, Error, Found, Reader, Result, Routes, TextId};
 
 const REVALIDATE: HeaderValue = HeaderValue::from_static("private, must-revalidate");
@@ -205,6 +206,7 @@ impl IntoResponse for Definitions {
         if let Ok(tag) = HeaderValue::try_from(tag) {
             response.headers_mut().insert(header::ETAG, tag);
         }
+        response.extensions_mut().insert(Keyed);
         response
     }
 }

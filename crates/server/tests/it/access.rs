@@ -352,8 +352,7 @@ fn rules_end_at_their_project_and_organization(store: Store) {
     );
     // Somebody else's organization: its people and roles cannot be named here, nor its rules read.
     let other = people::log_in(server, "m@example.com", people::PASSWORD);
-    let foreign = other.write("POST", "/api/organizations/", json!({ "name": "F" })).expect(201);
-    let foreign = foreign.json();
+    let foreign = people::organization_of(server, "m@example.com", "F");
     let (organization, project) =
         (foreign["id"].as_str().unwrap(), foreign["teams"][0]["id"].as_i64().unwrap());
     let roles = format!("/api/organizations/{organization}/roles/");

@@ -241,7 +241,8 @@ fn collaborators_edit_what_others_only_see(store: Store) {
     let members = format!("/api/organizations/@current/members/{}/", world.member);
     world.server.delete(&members).expect(204);
     assert_eq!(world.server.get(&at).expect(200).json(), json!([]));
-    people::add(&world.server, "member@example.com", 1);
+    let again = json!({ "email": "member@example.com", "level": 1 });
+    world.server.post(people::MEMBERS, again).expect(201);
     assert_eq!(named(), 403);
 }
 

@@ -42,6 +42,7 @@ mod groups;
 mod harness;
 mod hostile;
 mod insights;
+mod intruding;
 mod keys;
 mod kill;
 mod members;

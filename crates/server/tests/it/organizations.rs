@@ -247,7 +247,7 @@ fn strangers_find_no_organization(store: Store) {
     people::add(&server, "guest@example.com", 8);
     let key = people::key_of(&server, "guest@example.com", &["*"]);
     let guest = |method: &str, path: &str| server.call(method, path).key(&key);
-    guest("POST", ALL).json(json!({ "name": "Elsewhere" })).send().expect(201);
+    people::organization_of(&server, "guest@example.com", "Elsewhere");
     guest("GET", &format!("{ALL}{first}")).send().expect(200);
     guest("DELETE", &format!("{ALL}{first}/members/@me/")).send().expect(204);
 

@@ -59,6 +59,17 @@ pub fn set_active(server: &Server, email: &str, active: bool) {
     });
 }
 
+/// An organization of somebody with an account, to which the administrator who made it does not
+/// belong any more.
+#[track_caller]
+pub fn organization_of(server: &Server, email: &str, name: &str) -> Value {
+    let made = server.post("/api/organizations/", json!({ "name": name })).expect(201).json();
+    let members = format!("/api/organizations/{}/members/", made["id"].as_str().unwrap());
+    server.post(&members, json!({ "email": email, "level": 15 })).expect(201);
+    server.delete(&format!("{members}@me")).expect(204);
+    made
+}
+
 /// A key of somebody who was added with [`add`].
 #[track_caller]
 pub fn key_of(server: &Server, email: &str, scopes: &[&str]) -> String {

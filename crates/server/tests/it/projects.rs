@@ -441,9 +441,7 @@ fn a_project_of_another_organization_is_out_of_reach(store: Store) {
     let server = Server::start(store);
     people::add(&server, "m@example.com", 1);
     let key = people::key_of(&server, "m@example.com", &["*"]);
-    let body = json!({ "name": "Theirs" });
-    let theirs = server.call("POST", "/api/organizations").key(&key).json(body).send().expect(201);
-    let theirs = theirs.json();
+    let theirs = people::organization_of(&server, "m@example.com", "Theirs");
     let organization = theirs["id"].as_str().unwrap();
     let (id, token) =
         (&theirs["teams"][0]["id"], theirs["teams"][0]["api_token"].as_str().unwrap());

@@ -81,7 +81,9 @@ fn what_i_set_reads_back(store: Store) {
         "hedgehog_config": { "color": "green" }, "role_at_organization": "engineering",
     });
     let mut before = server.get(ME).expect(200).json();
-    let changed = server.patch(ME, changes.clone()).expect(200).json();
+    let mut sent = changes.clone();
+    sent["current_password"] = json!(ADMIN_PASSWORD);
+    let changed = server.patch(ME, sent).expect(200).json();
     for (name, value) in changes.as_object().unwrap() {
         before[name] = value.clone();
     }
@@ -112,7 +114,10 @@ fn a_bad_value_is_named_and_changes_nothing(store: Store) {
         ("set_current_team", json!(99), "does_not_exist set_current_team"),
         ("password", json!("long enough for me"), "required current_password"),
     ] {
-        let body = json!({ "hedgehog_config": { "a": 1 }, name: value });
+        let mut body = json!({ "hedgehog_config": { "a": 1 }, name: value });
+        if name == "email" {
+            body["current_password"] = json!(ADMIN_PASSWORD);
+        }
         let refused = server.patch(ME, body).expect(400);
         assert_eq!(refused.error(), format!("validation_error {error}"));
     }
@@ -188,8 +193,8 @@ fn without_an_organization_i_am_still_myself(store: Store) {
     get("/api/projects/1").expect(403);
     server.call("POST", "/api/projects").key(&key).json(json!({})).send().expect(404);
     let body = json!({ "name": "Mine" });
-    server.call("POST", "/api/organizations").key(&key).json(body).send().expect(201);
-    assert_eq!(get(ME).expect(200).json()["team"]["id"], 2);
+    server.call("POST", "/api/organizations").key(&key).json(body).send().expect(403);
+    assert_eq!(get(ME).expect(200).json()["team"], Value::Null);
 }
 
 fn a_new_password_ends_every_other_session(store: Store) {
