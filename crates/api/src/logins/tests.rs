@@ -125,11 +125,11 @@ async fn checks_are_bounded_also_when_their_requests_are_given_up() {
 
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
     let lane = Arc::new(Lane::new(CHECKS_AT_ONCE));
-    let (started, starts) = mpsc::channel();
+    let (started, starts) = mpsc::sync_channel(64);
     let mut ends = Vec::new();
     let mut tasks = Vec::new();
     for _ in 0..CHECKS_AT_ONCE + CHECKS_WAITING_MAX {
-        let (end, ended) = mpsc::channel::<()>();
+        let (end, ended) = mpsc::sync_channel::<()>(1);
         ends.push(end);
         let (lane, started) = (lane.clone(), started.clone());
         tasks.push(tokio::spawn(async move {
