@@ -95,6 +95,17 @@ impl Place {
         }
     }
 
+    /// What version 11 made, taken back: for tests of what older builds left.
+    pub async fn undo_version_11(&self) {
+        for statement in [
+            "DROP TABLE login_networks",
+            "CREATE INDEX distinct_ids_by_person ON distinct_ids (project_id, person_no)",
+            "DROP INDEX distinct_ids_by_person_no",
+        ] {
+            self.sql(statement).await;
+        }
+    }
+
     /// The first column of a statement that goes around the catalog, as text.
     pub async fn sql(&self, sql: &str) -> Vec<String> {
         let sql = AssertSqlSafe(sql.to_owned());

@@ -43,6 +43,7 @@ pub async fn what_an_older_build_deleted_keeps_its_tiles(place: Place) {
     catalog.close().await;
     place.sql("DELETE FROM schema_migrations WHERE version >= 8").await;
     place.sql("DROP TABLE sharing_tokens").await;
+    place.undo_version_11().await;
     for (id, is_deleted) in [(1, "FALSE"), (2, "TRUE")] {
         place
             .sql(&format!(

@@ -117,6 +117,7 @@ pub async fn a_token_that_an_older_build_renewed_keeps_its_grace(place: Place) {
     ] {
         place.sql(statement).await;
     }
+    place.undo_version_11().await;
     let home = Home { catalog: place.open().await.unwrap(), ..home };
     assert_eq!(home.opened(&old).await, Some(Shareable::Dashboard(one)));
     place.clock.advance_seconds(GRACE_SECONDS);
