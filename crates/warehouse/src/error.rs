@@ -31,7 +31,7 @@ pub enum Error {
     Corrupt { file: PathBuf, what: String },
     #[error(
         "{} has no manifest, but {} is there, which nothing may take for its own; nothing was \
-         changed: restore the manifest from a backup, or run `hedgerow repair`",
+         changed: restore the manifest from a backup (`hedgerow restore`)",
         folder.display(), found.display()
     )]
     NoManifest { folder: PathBuf, found: PathBuf },
@@ -82,7 +82,7 @@ fn remedy(file: &Path) -> String {
     let name =
         |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
     let Some(segment) = name(file.file_name()).filter(|_| is_of_segment(file)) else {
-        return "restore it from a backup, or run `hedgerow repair`".into();
+        return "restore it from a backup (`hedgerow restore`)".into();
     };
     let project = name(file.parent().and_then(Path::file_name)).unwrap_or_default();
     format!(

@@ -238,7 +238,7 @@ fn a_folder_without_its_manifest_is_refused_and_left_as_it_is() {
     let error = open().unwrap_err();
     assert!(matches!(error, Error::NoManifest { .. }));
     let said = error.to_string();
-    assert!(said.contains("hedgerow repair") && said.contains(".parquet"), "{said}");
+    assert!(said.contains("hedgerow restore") && said.contains(".parquet"), "{said}");
     assert_eq!(files_below(dir.path()), before);
     fs::write(dir.path().join("manifest"), manifest).unwrap();
     assert_eq!(all(&open().unwrap().snapshot(PROJECT)).len(), 111);
