@@ -194,7 +194,7 @@ impl Cache {
     }
 
     /// The segment was read from end to end.
-    pub fn mended(&self, segment: u64) {
+    pub fn clear_damage(&self, segment: u64) {
         self.damaged.lock().unwrap_or_else(PoisonError::into_inner).remove(&segment);
     }
 

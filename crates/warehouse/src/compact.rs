@@ -55,9 +55,9 @@ const SMALL_SEGMENTS_MAX: usize = 128;
 /// How many small ones are merged at once.
 const SMALL_MERGE_MAX: usize = 128;
 
-/// Whose turn it is.
+/// Round-robin over projects.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct Rotation {
     /// The project of the last merge; the next one looks behind it first.
     last: Option<ProjectId>,
     failing: Failing,
@@ -67,15 +67,15 @@ impl Warehouse {
     /// Does one merge, if there is one to do. Readers and appends go on meanwhile. Projects take
     /// turns; one whose merge fails pauses, and damaged segments are left alone.
     pub fn compact(&self, effort: Effort) -> Result<Option<Compacted>> {
-        let mut turns = lock(&self.inner.compacting);
-        let Some((project, inputs)) = self.choose(effort, &turns) else { return Ok(None) };
-        turns.last = Some(project);
+        let mut rotation = lock(&self.inner.compacting);
+        let Some((project, inputs)) = self.choose(effort, &rotation) else { return Ok(None) };
+        rotation.last = Some(project);
         let done = self.compact_in(project, &inputs);
         match &done {
-            Ok(_) => turns.failing.succeeded(project),
+            Ok(_) => rotation.failing.succeeded(project),
             Err(error) => {
                 tracing::warn!(project.id = %project, %error, "segments cannot be merged");
-                turns.failing.failed(project, self.now().as_micros(), error);
+                rotation.failing.failed(project, self.now().as_micros(), error);
             }
         }
         done
@@ -110,7 +110,7 @@ impl Warehouse {
     }
 
     /// Segments that are merged next, with the dead rows that are durably dead.
-    fn choose(&self, effort: Effort, turns: &Turns) -> Option<(ProjectId, Vec<LiveSegment>)> {
+    fn choose(&self, effort: Effort, rotation: &Rotation) -> Option<(ProjectId, Vec<LiveSegment>)> {
         let writer = lock(&self.inner.writer);
         let now = self.now().as_micros();
         let mut projects: BTreeMap<ProjectId, Vec<&SegmentEntry>> = BTreeMap::new();
@@ -119,7 +119,7 @@ impl Warehouse {
                 projects.entry(entry.project).or_default().push(entry);
             }
         }
-        let behind = |project: &ProjectId| turns.last.is_none_or(|last| *project > last);
+        let behind = |project: &ProjectId| rotation.last.is_none_or(|last| *project > last);
         let (first, then): (Vec<_>, Vec<_>) =
             projects.into_iter().partition(|(project, _)| behind(project));
         let chosen = first
@@ -128,7 +128,7 @@ impl Warehouse {
             // Segments stay as they are while a flush on its way remembers rows of them.
             .filter(|(project, _)| !self.inner.failing.has(*project))
             .filter(|(project, _)| {
-                effort == Effort::Everything || turns.failing.waits(*project, now).is_none()
+                effort == Effort::Everything || rotation.failing.waits(*project, now).is_none()
             })
             .find_map(|(project, own)| Some((project, self.choose_of(own, effort)?)));
         let (project, ids) = chosen?;

@@ -30,8 +30,8 @@ pub enum Error {
     #[error("{} is damaged: {what}; {}", file.display(), remedy(file))]
     Corrupt { file: PathBuf, what: String },
     #[error(
-        "{} has no manifest, but {} is there, which nothing may take for its own; nothing was \
-         changed: restore the manifest from a backup (`hedgerow restore`)",
+        "{} has no manifest but holds {}; nothing was changed: restore the manifest from a backup \
+         (`hedgerow restore`)",
         folder.display(), found.display()
     )]
     NoManifest { folder: PathBuf, found: PathBuf },

@@ -90,7 +90,7 @@ impl Warehouse {
             return Ok(None);
         }
         if !damaged {
-            self.inner.cache.mended(id);
+            self.inner.cache.clear_damage(id);
         }
         self.note_read(id, now);
         let (file, bytes) = (segment.entry.file.clone(), segment.entry.bytes);

@@ -79,7 +79,7 @@ pub fn verify(dir: &Path, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
         let mut found = Vec::new();
         match read_whole(dir, entry, &mut found) {
             Ok(()) => report.rows += entry.rows,
-            Err(error) => found.push(told(dir, entry, &error)),
+            Err(error) => found.push(damage_of(dir, entry, &error)),
         }
         // What was merged or dropped meanwhile need not be there any more.
         if !found.is_empty() && still_named(dir, entry)? {
@@ -107,7 +107,7 @@ fn still_named(dir: &Path, entry: &SegmentEntry) -> Result<bool> {
     Ok(now.segments.iter().any(same))
 }
 
-fn told(dir: &Path, entry: &SegmentEntry, error: &Error) -> Damage {
+fn damage_of(dir: &Path, entry: &SegmentEntry, error: &Error) -> Damage {
     let (file, what) = match error {
         Error::Corrupt { file, what } => (file.clone(), what.clone()),
         other => (dir.join(&entry.file), other.to_string()),
@@ -123,7 +123,7 @@ fn damage(entry: &SegmentEntry, file: PathBuf, what: String) -> Damage {
 /// Reads a segment, its list of dead rows and every value of it.
 fn read_whole(dir: &Path, entry: &SegmentEntry, found: &mut Vec<Damage>) -> Result<()> {
     if let Err(error) = folder::read_dead(dir, entry) {
-        found.push(told(dir, entry, &error));
+        found.push(damage_of(dir, entry, &error));
     }
     let path = dir.join(&entry.file);
     let segment = Segment::new(entry.clone(), path.clone(), Arc::new(Cache::new(CACHE_BYTES_MAX)));

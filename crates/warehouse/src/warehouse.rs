@@ -10,7 +10,7 @@ use model::{Clock, ProjectId, Timestamp};
 
 use crate::block::BLOCK_ROWS_MAX;
 use crate::cache::Cache;
-use crate::compact::Turns;
+use crate::compact::Rotation;
 use crate::delete::matches_row;
 use crate::failing::Failing;
 use crate::folder::{self, Folder};
@@ -63,7 +63,7 @@ pub(crate) struct Inner {
     pub next_id: AtomicU64,
     /// Since when something waits for a flush, in microseconds; `i64::MAX` when nothing does.
     pub waiting_since: AtomicI64,
-    pub compacting: Mutex<Turns>,
+    pub compacting: Mutex<Rotation>,
     pub flushing: Mutex<()>,
     /// Projects whose rows a flush could not write.
     pub failing: Failing,
