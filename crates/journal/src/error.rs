@@ -38,6 +38,12 @@ pub enum Error {
     Missing { file: PathBuf },
     #[error("{0}")]
     Corrupt(Box<Damage>),
+    /// No crash does this: a segment has its whole length before it has its name.
+    #[error(
+        "{} ends at byte {bytes}, in or right behind the last record before position {position}, \
+         shorter than it was made: acknowledged records may be missing behind it", file.display()
+    )]
+    CutShort { file: PathBuf, bytes: u64, position: Position },
     #[error("journal setting {name} {why}")]
     Setting { name: &'static str, why: &'static str },
     #[error("a journal id is 32 hexadecimal digits")]
@@ -89,6 +95,11 @@ impl fmt::Display for Damage {
 }
 
 impl Error {
+    /// Whether the files themselves are to blame, so that trying again does not help.
+    pub const fn is_damage(&self) -> bool {
+        matches!(self, Error::Corrupt(_) | Error::Missing { .. } | Error::CutShort { .. })
+    }
+
     pub(crate) fn io(doing: &'static str) -> impl Fn(io::Error) -> Error {
         move |source| match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full(Room::Disk),

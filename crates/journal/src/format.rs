@@ -14,7 +14,8 @@
 //!  48  previous segment's
 //!      end: offset        u64
 //!  56  and position       u64
-//!  64  zeros
+//!  64  allocated bytes    u64
+//!  72  zeros
 //! 4092 checksum           u32
 //! ```
 //!
@@ -26,6 +27,10 @@
 //! write and one sync made durable. `synced to` is how far the segment was known to be on disk when
 //! the group was written; that tells a torn tail from damage (see `recover`). A group without
 //! records marks a clean close.
+//!
+//! `allocated bytes` is the file's length from before its header is durable until a clean close, so
+//! a last segment that is shorter was cut by something else than a crash. Journals from before this
+//! field have zeros there: not known.
 
 use crate::{Durability, JournalId, Position};
 
@@ -56,6 +61,8 @@ pub(crate) struct SegmentHeader {
     /// Where the segment before this one ends, whatever else its file holds.
     pub previous: End,
     pub durability: Durability,
+    /// How long the file is made; zero if an older release made it.
+    pub allocated: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +86,7 @@ impl SegmentHeader {
         block[40..48].copy_from_slice(&self.first.as_u64().to_le_bytes());
         block[48..56].copy_from_slice(&self.previous.offset.to_le_bytes());
         block[56..64].copy_from_slice(&self.previous.position.as_u64().to_le_bytes());
+        block[64..72].copy_from_slice(&self.allocated.to_le_bytes());
         let checksum = crc32c::crc32c(&block[..HEADER_CHECKSUM]);
         block[HEADER_CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
         block
@@ -123,6 +131,7 @@ impl SegmentHeader {
                 position: Position::from_u64(u64_at(block, 56)),
             },
             durability,
+            allocated: u64_at(block, 64),
         };
         header.plausible().map_err(|(expected, actual)| damaged(expected, actual.to_string()))?;
         Ok(header)
@@ -144,8 +153,7 @@ impl SegmentHeader {
     }
 
     pub(crate) fn salt(&self) -> Salt {
-        let id = crc32c::crc32c(&self.journal.as_u128().to_le_bytes());
-        Salt(crc32c::crc32c_append(id, &self.number.to_le_bytes()))
+        Salt::of(self.journal, self.number)
     }
 
     pub(crate) fn start(&self) -> End {
@@ -158,6 +166,11 @@ impl SegmentHeader {
 pub(crate) struct Salt(u32);
 
 impl Salt {
+    pub(crate) fn of(journal: JournalId, segment: u64) -> Salt {
+        let id = crc32c::crc32c(&journal.as_u128().to_le_bytes());
+        Salt(crc32c::crc32c_append(id, &segment.to_le_bytes()))
+    }
+
     /// The stored checksum of a frame from the plain one of its record.
     pub(crate) fn frame_checksum(self, record_checksum: u32, len: u32, position: Position) -> u32 {
         let mut tail = [0; 16];

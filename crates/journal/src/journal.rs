@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub queue: Queue,
     pub segments: Mutex<Segments>,
     pub counters: Counters,
+    /// Why the last group was not written; none when it was.
+    pub refusal: Mutex<Option<Error>>,
     room: Arc<Semaphore>,
     /// Held while files are released, which happens in order.
     releasing: Mutex<()>,
@@ -66,6 +68,7 @@ impl Journal {
             folder: folder.to_owned(),
             queue: Queue::default(),
             counters: Counters::default(),
+            refusal: Mutex::default(),
             room: Arc::new(Semaphore::new(settings.queue_bytes_max as usize)),
             releasing: Mutex::new(()),
             segments: Mutex::new(segments),
@@ -81,6 +84,7 @@ impl Journal {
             paved_to: 0,
             suspect: false,
             failing: false,
+            refused_bytes: 0,
             extent: sender,
             _owned: owned,
         };
@@ -114,6 +118,27 @@ impl Journal {
         let (done, answer) = oneshot::channel();
         shared.queue.push(Request { batch, done, room })?;
         answer.await.unwrap_or(Err(Error::Closed))
+    }
+
+    /// Why the journal refuses appends, if the last one or the last [`Journal::probe`] failed.
+    pub fn refusal(&self) -> Option<Error> {
+        lock(&self.handle.shared.refusal).clone()
+    }
+
+    /// Sees whether an append would succeed, without one: makes the segment that the next append
+    /// needs, if there is none to append to. A journal that failed is healed by it when the disk is.
+    pub async fn probe(&self) -> Result<()> {
+        let shared = &self.handle.shared;
+        let room = shared.room(REQUEST_BYTES).await?;
+        let (done, answer) = oneshot::channel();
+        shared.queue.push(Request { batch: Batch::new(), done, room })?;
+        answer.await.unwrap_or(Err(Error::Closed)).map(drop)
+    }
+
+    /// The position that the next record gets at the earliest. Behind [`Stats::next`] where
+    /// positions were skipped.
+    pub fn next_position(&self) -> Position {
+        self.handle.extent.borrow().next
     }
 
     /// Reads from the record at `from` on, waiting for those still to come.
@@ -250,6 +275,7 @@ fn start(folder: &Path, settings: &Settings, storage: &dyn Storage) -> Result<Re
         first: Position::START,
         previous: End { offset: 0, position: Position::START },
         durability: settings.durability,
+        allocated: HEADER_BYTES,
     };
     let (file, _) = segment::prepare(storage, folder, &header, HEADER_BYTES, None)?;
     let segment = segment::publish(storage, folder, header, file, HEADER_BYTES)?;

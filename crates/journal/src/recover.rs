@@ -6,6 +6,9 @@
 //! if any later group is found whose `synced to` lies beyond the bad one, the bad one had been on
 //! disk, possibly acknowledged, and opening is refused.
 //!
+//! A last segment that is shorter than it was allocated, and ends in or right behind a group, was cut
+//! by something else than a crash: that is refused as well.
+//!
 //! What is kept of the last segment is written again from the last `synced to` on, and synced,
 //! before anyone sees it: a sync that failed may have left pages which only look clean in memory.
 
@@ -166,7 +169,25 @@ pub(crate) fn read_tail(segment: &Arc<Segment>) -> Result<Tail> {
     let (synced_to, clean) = whole.map_or((HEADER_BYTES, false), |(start, header)| {
         (header.synced_to.clamp(HEADER_BYTES, start.offset), header.records == 0)
     });
+    if !clean && is_cut_short(segment, end, limit)? {
+        let (file, position) = (segment.path.clone(), end.position);
+        return Err(Error::CutShort { file, bytes: limit, position });
+    }
     Ok(Tail { end, synced_to, clean })
+}
+
+/// Whether the file ends before what was written to it. A torn write leaves the file's length alone,
+/// and where nothing was written behind the last group, something else than a group stands there.
+pub(crate) fn is_cut_short(segment: &Segment, end: End, limit: u64) -> Result<bool> {
+    let block = read_at(&segment.file, end.offset, GROUP_BYTES)?;
+    let Some(block) = block.first_chunk::<GROUP_BYTES>() else {
+        return Ok(limit < segment.header.allocated);
+    };
+    let next = GroupHeader::decode(block, segment.header.salt(), end.offset);
+    Ok(next.is_ok_and(|next| {
+        let next_end = end.offset + GROUP_BYTES as u64 + u64::from(next.bytes);
+        next.first == end.position && next_end > limit
+    }))
 }
 
 /// The end of a later group which proves that the bytes at `cut` had been synced.

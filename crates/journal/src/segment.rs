@@ -115,6 +115,14 @@ pub(crate) fn path(folder: &Path, number: u64) -> PathBuf {
 
 /// Numbers of the segments in a folder, ascending and without a gap.
 pub(crate) fn numbers(folder: &Path) -> Result<Vec<u64>> {
+    let numbers = all_numbers(folder)?;
+    match numbers.windows(2).find(|pair| pair[1] - pair[0] != 1) {
+        Some(pair) => Err(Error::Missing { file: path(folder, pair[0] + 1) }),
+        None => Ok(numbers),
+    }
+}
+
+pub(crate) fn all_numbers(folder: &Path) -> Result<Vec<u64>> {
     let failed = Error::io("list the journal's folder");
     let mut numbers = Vec::new();
     for entry in fs::read_dir(folder).map_err(&failed)? {
@@ -125,10 +133,7 @@ pub(crate) fn numbers(folder: &Path) -> Result<Vec<u64>> {
         numbers.extend(number.filter(|number| path(folder, *number).ends_with(&name)));
     }
     numbers.sort_unstable();
-    match numbers.windows(2).find(|pair| pair[1] - pair[0] != 1) {
-        Some(pair) => Err(Error::Missing { file: path(folder, pair[0] + 1) }),
-        None => Ok(numbers),
-    }
+    Ok(numbers)
 }
 
 /// Opens a segment and reads its header.

@@ -59,6 +59,8 @@ pub(crate) struct Writer {
     pub suspect: bool,
     /// Whether the last group failed; the log tells only when that changes.
     pub failing: bool,
+    /// Of the group that failed last, until one succeeds: what a probe must find room for.
+    pub refused_bytes: u64,
     /// Held for as long as the thread runs. Before `extent`, whose end tells that all is done.
     pub _owned: Owned,
     pub extent: watch::Sender<Extent>,
@@ -76,7 +78,12 @@ impl Writer {
             }
             before = Some(Before { requests: group.len(), began: Instant::now() });
             let first = self.extent.borrow().next;
-            let written = self.write(first, &mut group);
+            // Probes carry no records; in a group with others they share its fate.
+            let probe = group.iter().all(|request| request.batch.is_empty());
+            let written = if probe { self.be_usable(first) } else { self.write(first, &mut group) };
+            if !probe {
+                self.count(&written);
+            }
             self.answer(first, written, &mut group);
         }
         self.close();
@@ -90,6 +97,7 @@ impl Writer {
 
     fn write(&mut self, first: Position, group: &mut [Request]) -> Result<()> {
         let bytes: u64 = group.iter().map(|request| request.batch.bytes() as u64).sum();
+        self.refused_bytes = bytes;
         if !self.usable || bytes > self.room() {
             self.roll(first, bytes + GROUP_BYTES as u64)?;
         }
@@ -116,8 +124,20 @@ impl Writer {
         let zeros = self.zeros_behind(start, end);
         slices.push(IoSlice::new(&zeros));
         self.commit(&mut slices, start, end).inspect_err(|_| self.usable = false)?;
+        self.refused_bytes = 0;
         self.shared.counters.records.fetch_add(records, Relaxed);
         self.shared.counters.record_bytes.fetch_add(bytes, Relaxed);
+        Ok(())
+    }
+
+    /// Starts a segment unless one can be appended to, as the append that failed last would.
+    fn be_usable(&mut self, first: Position) -> Result<()> {
+        let bytes = self.refused_bytes;
+        if self.usable && bytes <= self.room() {
+            return Ok(());
+        }
+        self.roll(first, bytes + GROUP_BYTES as u64)?;
+        self.refused_bytes = 0;
         Ok(())
     }
 
@@ -152,14 +172,20 @@ impl Writer {
         Ok(())
     }
 
-    fn answer(&mut self, first: Position, written: Result<()>, group: &mut Vec<Request>) {
+    fn count(&self, written: &Result<()>) {
         let counters = &self.shared.counters;
         let count = if written.is_ok() { &counters.groups } else { &counters.groups_failed };
         count.fetch_add(1, Relaxed);
+    }
+
+    fn answer(&mut self, first: Position, written: Result<()>, group: &mut Vec<Request>) {
         match &written {
             Err(error) if !self.failing => tracing::error!(%error, "journal refuses appends"),
             Ok(()) if self.failing => tracing::info!("journal accepts appends again"),
             _ => {}
+        }
+        if self.failing || written.is_err() {
+            *lock(&self.shared.refusal) = written.as_ref().err().cloned();
         }
         self.failing = written.is_err();
         let mut behind = first.as_u64();
@@ -189,7 +215,14 @@ impl Writer {
             false => (old.header.number + 1, old.visible()),
         };
         let durability = shared.settings.durability;
-        let header = SegmentHeader { journal: shared.id, number, first, previous, durability };
+        let header = SegmentHeader {
+            journal: shared.id,
+            number,
+            first,
+            previous,
+            durability,
+            allocated: capacity,
+        };
         let (storage, folder) = (&*shared.storage, &shared.folder);
         let (file, paved_to) = segment::prepare(storage, folder, &header, capacity, spare)?;
         self.usable = false;

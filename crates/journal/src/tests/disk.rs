@@ -25,6 +25,8 @@ pub enum Fault {
     SyncLost,
     /// The data arrived although the sync says it did not.
     SyncArrived,
+    /// The data is lost although the sync says that it arrived.
+    SyncLies,
     FolderSync,
 }
 
@@ -165,17 +167,18 @@ impl Storage for FaultyDisk {
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {
-        let fault = self.fault(|fault| matches!(fault, Fault::SyncLost | Fault::SyncArrived))?;
+        let syncing = [Fault::SyncLost, Fault::SyncArrived, Fault::SyncLies];
+        let fault = self.fault(|fault| syncing.contains(&fault))?;
         let ino = file.metadata()?.ino();
         let mut state = lock(&self.state);
         let image = state.files.entry(ino).or_default();
         let dirty = std::mem::take(&mut image.dirty);
-        if fault != Some(Fault::SyncLost) {
+        if !matches!(fault, Some(Fault::SyncLost | Fault::SyncLies)) {
             dirty.into_iter().for_each(|range| image.copy(file, range));
         }
         match fault {
+            None | Some(Fault::SyncLies) => Ok(()),
             Some(_) => Err(io::Error::other("sync failed")),
-            None => Ok(()),
         }
     }
 

@@ -137,3 +137,88 @@ async fn a_full_queue_makes_appends_wait_and_then_refuses_them() {
     journal.append(batch([[0; 10_000]])).await.unwrap();
     assert_eq!(read_all(&journal).await.len(), 7);
 }
+
+/// A server that nobody sends anything to must notice that its disk has room again.
+#[tokio::test]
+async fn a_journal_that_failed_says_why_and_a_probe_heals_it_without_an_append() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::default();
+    let journal = Journal::open_on(folder.path(), tiny(), Box::new(disk.clone())).unwrap();
+    journal.probe().await.unwrap();
+    let mut acknowledged = Vec::new();
+    append(&journal, 3, &mut acknowledged).await;
+    assert!(journal.refusal().is_none());
+    disk.fail(Fault::SyncLost);
+    assert_eq!(append(&journal, 1, &mut acknowledged).await, 1);
+    assert!(matches!(journal.refusal(), Some(Error::Io { .. })));
+    disk.fail(Fault::NoSpace);
+    assert!(matches!(journal.probe().await, Err(Error::Full(Room::Disk))));
+    assert!(matches!(journal.refusal(), Some(Error::Full(Room::Disk))));
+    journal.probe().await.unwrap();
+    assert!(journal.refusal().is_none());
+    let groups = journal.stats().groups;
+    journal.probe().await.unwrap();
+    assert_eq!(journal.stats().groups, groups, "a probe is no append");
+    append(&journal, 3, &mut acknowledged).await;
+    assert_eq!(read_all(&journal).await, acknowledged);
+    drop(journal);
+    let journal = Journal::open_on(folder.path(), tiny(), Box::new(Disk)).unwrap();
+    assert_eq!(read_all(&journal).await, acknowledged);
+}
+
+#[tokio::test]
+async fn a_journal_at_its_bound_is_healed_by_a_release() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { disk_bytes_max: 3 * (64 << 10), ..tiny() };
+    let journal = Journal::open_on(folder.path(), settings, Box::new(Disk)).unwrap();
+    let mut acknowledged = Vec::new();
+    while append(&journal, 1, &mut acknowledged).await == 0 {}
+    assert!(matches!(journal.refusal(), Some(Error::Full(Room::Bound))));
+    assert!(journal.probe().await.is_err());
+    journal.release(acknowledged[acknowledged.len() - 1].0).await.unwrap();
+    journal.probe().await.unwrap();
+    assert!(journal.refusal().is_none());
+    assert_eq!(append(&journal, 1, &mut acknowledged).await, 0);
+}
+
+/// What no journal can make up for. It must not make anything else of it either.
+#[tokio::test]
+async fn a_disk_that_lies_about_syncs_loses_the_end_or_is_refused_but_never_changes_a_record() {
+    for lies in 1..6 {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = FaultyDisk::default();
+        let open = || Journal::open_on(folder.path(), tiny(), Box::new(disk.clone()));
+        let journal = open().unwrap();
+        let mut acknowledged = Vec::new();
+        append(&journal, 5, &mut acknowledged).await;
+        (0..lies).for_each(|_| disk.fail(Fault::SyncLies));
+        append(&journal, lies, &mut acknowledged).await;
+        assert_eq!((acknowledged.len() as u32, disk.pending()), (5 + lies, 0));
+        drop_without_power(journal, &disk, folder.path());
+        let journal = open().unwrap();
+        let found = read_all(&journal).await;
+        assert!(found.len() < acknowledged.len() && acknowledged.starts_with(&found), "{lies}");
+    }
+}
+
+#[tokio::test]
+async fn a_lost_group_is_noticed_if_a_later_one_reached_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::default();
+    let open = || Journal::open_on(folder.path(), tiny(), Box::new(disk.clone()));
+    let journal = open().unwrap();
+    let mut acknowledged = Vec::new();
+    append(&journal, 3, &mut acknowledged).await;
+    disk.fail(Fault::SyncLies);
+    append(&journal, 3, &mut acknowledged).await;
+    drop_without_power(journal, &disk, folder.path());
+    let refused = open().err().unwrap();
+    assert!(refused.is_damage(), "{refused}");
+}
+
+fn drop_without_power(journal: Journal, disk: &FaultyDisk, folder: &std::path::Path) {
+    disk.turn_off();
+    drop(journal);
+    disk.lose_power(folder, || false);
+    disk.turn_on();
+}

@@ -7,6 +7,7 @@ mod killing;
 mod reading;
 mod recovery;
 mod releasing;
+mod salvaging;
 
 use journal::{Batch, Inspection, Journal, Position, Settings};
 

@@ -104,16 +104,51 @@ proptest! {
             let whole = cut == crashed.group.end;
             let expected = if whole { &crashed.with_group_history } else { &crashed.history };
             let torn = [&crashed.with_group[..cut], &old[cut..]].concat();
-            for bytes in [&torn[..], &torn[..cut]] {
-                fs::write(&crashed.last, bytes).unwrap();
-                prop_assert_eq!(&inspect(crashed.folder.path()), expected);
-                if cut % 10 == 0 || whole {
-                    let folder = copy(crashed.folder.path());
-                    runtime.block_on(open_and_go_on(folder.path(), expected));
-                }
+            fs::write(&crashed.last, &torn).unwrap();
+            prop_assert_eq!(&inspect(crashed.folder.path()), expected);
+            if cut % 10 == 0 || whole {
+                let folder = copy(crashed.folder.path());
+                runtime.block_on(open_and_go_on(folder.path(), expected));
             }
         }
     }
+}
+
+/// A file is allocated before it is written to, so a crash tears a write but cuts no file.
+#[tokio::test]
+async fn a_file_that_is_cut_in_or_right_behind_its_last_group_is_refused() {
+    let crashed = crash(&[(vec![30, 30], false), (vec![40], false)], &[50, 60]).await;
+    let folder = crashed.folder.path();
+    let end = crashed.group.end;
+    for cut in (crashed.group.start..=end).step_by(7).chain([end, end + 1, end + 31]) {
+        fs::write(&crashed.last, &crashed.with_group[..cut]).unwrap();
+        let refused = Journal::open(folder, tiny()).await.err().unwrap();
+        assert!(
+            matches!(refused, Error::CutShort { .. }) && refused.is_damage(),
+            "{cut}: {refused}"
+        );
+        let inspected = Inspection::open(folder).err().unwrap();
+        assert_eq!(inspected.to_string(), refused.to_string());
+        assert!(
+            refused.to_string().contains(&format!("1.segment ends at byte {cut}")),
+            "{refused}"
+        );
+    }
+    // Behind a whole header of unused space, nothing can have stood.
+    fs::write(&crashed.last, &crashed.with_group[..end + 32]).unwrap();
+    open_and_go_on(folder, &crashed.with_group_history).await;
+}
+
+/// Journals from before the allocated length was written down.
+#[tokio::test]
+async fn an_older_journal_without_its_allocated_length_opens_as_before() {
+    let crashed = crash(&[(vec![30, 30], false)], &[50]).await;
+    let mut bytes = crashed.with_group[..crashed.group.end].to_vec();
+    bytes[64..72].fill(0);
+    let checksum = crc32c::crc32c(&bytes[..4092]);
+    bytes[4092..4096].copy_from_slice(&checksum.to_le_bytes());
+    fs::write(&crashed.last, bytes).unwrap();
+    open_and_go_on(crashed.folder.path(), &crashed.with_group_history).await;
 }
 
 #[tokio::test]

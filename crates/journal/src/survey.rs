@@ -1,0 +1,394 @@
+//! Reads everything that can be read of a journal's folder, whatever happened to it: for tools that
+//! say what is damaged, and for those that save the rest.
+//!
+//! Where recovery stops at the first damage, a survey goes on at the next group that checks. Every
+//! record's checksum covers its position, so what it finds is what was appended there. It takes no
+//! lock and changes nothing. Of a journal in use, files may vanish and the last one change while it
+//! is read; whoever finds damage beside a running server looks again.
+
+use std::fs::{self, File, OpenOptions};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::format::{
+    End, FRAME_BYTES, GROUP_BYTES, GROUP_MAGIC, GroupHeader, HEADER_BYTES, HeaderFault, Salt,
+    SegmentHeader, VERSION, u32_at,
+};
+use crate::recover::is_cut_short;
+use crate::scan::{WINDOW_BYTES, read_at};
+use crate::segment::{self, Segment, damaged_header};
+use crate::{Damage, Durability, Error, JournalId, Position, Result};
+
+/// Kept of a journal that is damaged all over.
+const FAULTS_MAX: usize = 1_000;
+
+/// What a folder holds.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    /// None for a folder without a journal, or without any header that can be read.
+    pub id: Option<JournalId>,
+    pub segments: usize,
+    pub records: u64,
+    pub record_bytes: u64,
+    /// Nothing is missing from here on, but for what `lost` says.
+    pub oldest: Position,
+    /// Behind the last record.
+    pub end: Position,
+    /// What the next record would get.
+    pub next: Position,
+    /// Positions whose records cannot be read.
+    pub lost: Vec<Range<u64>>,
+    /// One for each damaged place, the first [`FAULTS_MAX`] of them.
+    pub faults: Vec<Error>,
+}
+
+/// A segment file, and as much of its header as is known.
+struct Found {
+    number: u64,
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    header: Option<SegmentHeader>,
+    salt: Salt,
+    first: Option<Position>,
+}
+
+/// Whether a folder holds segments of a journal.
+pub fn is_present(folder: &Path) -> Result<bool> {
+    Ok(folder.is_dir() && !segment::all_numbers(folder)?.is_empty())
+}
+
+/// Fails with [`Error::Version`] if a newer release wrote any segment. Changes nothing.
+pub fn check_version(folder: &Path) -> Result<()> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    for number in segment::all_numbers(folder)? {
+        match segment::open(folder, number, OpenOptions::new().read(true)) {
+            Err(error @ Error::Version { .. }) => return Err(error),
+            // Whoever opens the journal says what else is wrong with it.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Calls `each` for every record that can be read, in the order of their positions. `id` is taken
+/// for the journal's if no header says it.
+pub fn survey(
+    folder: &Path,
+    id: Option<JournalId>,
+    mut each: impl FnMut(Position, &[u8]) -> Result<()>,
+) -> Result<Survey> {
+    let mut survey = Survey {
+        id: None,
+        segments: 0,
+        records: 0,
+        record_bytes: 0,
+        oldest: Position::START,
+        end: Position::START,
+        next: Position::START,
+        lost: Vec::new(),
+        faults: Vec::new(),
+    };
+    if !folder.is_dir() {
+        return Ok(survey);
+    }
+    let found = open_all(folder, id, &mut survey)?;
+    survey.segments = found.len();
+    let Some(front) = found.first() else { return Ok(survey) };
+    let front = front.header.map(|header| header.previous.position).or(front.first);
+    survey.oldest = front.unwrap_or(Position::START);
+    (survey.end, survey.next) = (survey.oldest, survey.oldest);
+    for (index, one) in found.iter().enumerate() {
+        let next = found.get(index + 1).filter(|next| next.number == one.number + 1);
+        let later = &found[index + 1..];
+        // A group that failed may stand where a later segment begins: the later one counts.
+        let ceiling = later.iter().filter_map(|one| one.first).min();
+        let walk = Walk {
+            segment: one,
+            until: next.and_then(|next| next.header).map(|header| header.previous),
+            ceiling: ceiling.map_or(u64::MAX, Position::as_u64),
+            is_last: later.is_empty(),
+        };
+        walk.run(&mut survey, &mut each)?;
+    }
+    Ok(survey)
+}
+
+impl Survey {
+    fn fault(&mut self, error: Error) {
+        if self.faults.len() < FAULTS_MAX {
+            self.faults.push(error);
+        }
+    }
+
+    fn lose(&mut self, from: u64, to: u64) {
+        match self.lost.last_mut() {
+            _ if from >= to => {}
+            Some(last) if last.end == from => last.end = to,
+            _ => self.lost.push(from..to),
+        }
+    }
+}
+
+fn open_all(folder: &Path, id: Option<JournalId>, survey: &mut Survey) -> Result<Vec<Found>> {
+    let mut opened = Vec::new();
+    let mut before = None;
+    for number in segment::all_numbers(folder)? {
+        if let Some(before) = before.filter(|before| before + 1 != number) {
+            survey.fault(Error::Missing { file: segment::path(folder, before + 1) });
+        }
+        before = Some(number);
+        let path = segment::path(folder, number);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            // Released since the folder was listed; of a journal that nobody has open it cannot be.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(Error::io("open a journal segment")(error)),
+        };
+        let bytes = file.metadata().map_err(Error::io("open a journal segment"))?.len();
+        let block = read_at(&file, 0, HEADER_BYTES as usize)?;
+        let header = match SegmentHeader::decode(&block) {
+            Ok(header) if header.number == number => Some(header),
+            Ok(header) => {
+                let (expected, actual) = (format!("segment number {number}"), header.number);
+                survey.fault(damaged_header(path.clone(), bytes, expected, actual.to_string()));
+                None
+            }
+            Err(HeaderFault::Damaged { expected, actual }) => {
+                survey.fault(damaged_header(path.clone(), bytes, expected, actual));
+                None
+            }
+            Err(HeaderFault::Version(found)) => {
+                return Err(Error::Version { file: path, found, known: VERSION });
+            }
+        };
+        opened.push((number, path, file, bytes, header));
+    }
+    survey.id = opened.iter().find_map(|(.., header)| header.map(|header| header.journal)).or(id);
+    // Without an id no checksum can be told right from wrong.
+    let Some(id) = survey.id else { return Ok(Vec::new()) };
+    let mut found = Vec::with_capacity(opened.len());
+    for (number, path, file, bytes, header) in opened {
+        if let Some(other) = header.filter(|header| header.journal != id) {
+            survey.fault(damaged_header(path, bytes, id.to_string(), other.journal.to_string()));
+            continue;
+        }
+        let salt = Salt::of(id, number);
+        let mut one = Found { number, path, file, bytes, header, salt, first: None };
+        one.first = match header {
+            Some(header) => Some(header.first),
+            None => {
+                next_group(&one, HEADER_BYTES, bytes, |_, _| true)?.map(|(_, group)| group.first)
+            }
+        };
+        found.push(one);
+    }
+    Ok(found)
+}
+
+/// The first group header that checks, from `at` on and before `limit`.
+fn next_group(
+    segment: &Found,
+    mut at: u64,
+    limit: u64,
+    fits: impl Fn(u64, &GroupHeader) -> bool,
+) -> Result<Option<(u64, GroupHeader)>> {
+    while at + GROUP_BYTES as u64 <= limit {
+        let bytes = (limit - at).min(WINDOW_BYTES as u64) as usize;
+        let window = read_at(&segment.file, at, bytes)?;
+        for (index, block) in window.windows(GROUP_BYTES).enumerate() {
+            let Some(block) = block.first_chunk().filter(|block| block.starts_with(GROUP_MAGIC))
+            else {
+                continue;
+            };
+            let offset = at + index as u64;
+            if let Ok(header) = GroupHeader::decode(block, segment.salt, offset)
+                && fits(offset, &header)
+            {
+                return Ok(Some((offset, header)));
+            }
+        }
+        if window.len() < GROUP_BYTES {
+            break;
+        }
+        at += (window.len() - GROUP_BYTES + 1) as u64;
+    }
+    Ok(None)
+}
+
+/// Through one segment.
+struct Walk<'a> {
+    segment: &'a Found,
+    /// Where it ends, as its successor says.
+    until: Option<End>,
+    ceiling: u64,
+    is_last: bool,
+}
+
+/// What can be read of a group.
+struct Content {
+    frames: Vec<u8>,
+    records: Vec<(Position, Range<usize>)>,
+    lost: Vec<Range<u64>>,
+    faults: Vec<Error>,
+}
+
+impl Walk<'_> {
+    fn run(
+        &self,
+        survey: &mut Survey,
+        each: &mut impl FnMut(Position, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let one = self.segment;
+        let Some(first) = one.first else { return Ok(()) };
+        // Positions between two segments never held a record, unless the one before is not whole.
+        let before = one.header.map_or(first, |header| header.previous.position);
+        survey.lose(survey.end.as_u64(), before.as_u64());
+        survey.end = survey.end.max(before);
+
+        let limit = self.until.map_or(one.bytes, |until| until.offset.min(one.bytes));
+        let mut at = End { offset: HEADER_BYTES, position: first };
+        let mut clean = false;
+        while let Some((start, group)) = self.group(at, limit)? {
+            let from = at.position.as_u64();
+            let begins = group.first.as_u64();
+            if begins >= self.ceiling {
+                break;
+            }
+            if start > at.offset || begins > from {
+                let actual = format!("position {begins} at byte {start}");
+                let behind = start - at.offset;
+                survey.fault(self.damage(at.offset, from, "a group", actual, behind));
+                survey.lose(from, begins);
+            }
+            let after = End {
+                offset: start + GROUP_BYTES as u64 + u64::from(group.bytes),
+                position: group.first.plus(u64::from(group.records)),
+            };
+            let content = self.read(start, &group)?;
+            let is_final = self.is_last && self.group(after, limit)?.is_none();
+            let is_cut = after.offset > limit;
+            // What fails in the very last group is a torn write, which nobody was told of.
+            if is_final && !is_cut && !content.faults.is_empty() {
+                at = End { offset: start, position: group.first };
+                break;
+            }
+            for (position, range) in &content.records {
+                each(*position, &content.frames[range.clone()])?;
+                survey.records += 1;
+                survey.record_bytes += range.len() as u64;
+            }
+            content.lost.iter().for_each(|lost| survey.lose(lost.start, lost.end));
+            let reached = Position::from_u64(after.position.as_u64().min(self.ceiling));
+            survey.end = survey.end.max(reached);
+            if is_final && is_cut {
+                // The file's end says it once for all of them.
+                at = End { offset: start, position: group.first };
+                break;
+            }
+            content.faults.into_iter().for_each(|fault| survey.fault(fault));
+            clean = group.records == 0;
+            at = after;
+        }
+        if let Some(until) = self.until
+            && at.position < until.position
+        {
+            let expected = format!("position {} at byte {}", until.position, until.offset);
+            let (from, behind) = (at.position.as_u64(), until.offset.saturating_sub(at.offset));
+            let actual = format!("position {from}");
+            survey.fault(self.damage(at.offset, from, &expected, actual, behind));
+            survey.lose(from, until.position.as_u64());
+            survey.end = survey.end.max(until.position);
+        }
+        survey.next = survey.next.max(survey.end).max(first);
+        if self.is_last { self.tail(at, clean, survey) } else { Ok(()) }
+    }
+
+    /// The group that begins at `at`, or the next one that is there in spite of what is damaged. Of
+    /// the last segment only one that proves that what stands before it had been synced: see
+    /// `recover`.
+    fn group(&self, at: End, limit: u64) -> Result<Option<(u64, GroupHeader)>> {
+        next_group(self.segment, at.offset, limit, |start, group| {
+            let proven = start == at.offset || !self.is_last || group.synced_to > at.offset;
+            proven && group.first >= at.position
+        })
+    }
+
+    fn read(&self, start: u64, group: &GroupHeader) -> Result<Content> {
+        let body = start + GROUP_BYTES as u64;
+        let there = self.segment.bytes.saturating_sub(body).min(u64::from(group.bytes));
+        let frames = read_at(&self.segment.file, body, there as usize)?;
+        let (mut records, mut lost, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut at, first) = (0, group.first.as_u64());
+        let end = (first + u64::from(group.records)).min(self.ceiling);
+        for position in first..end {
+            let offset = body + at as u64;
+            let rest = &frames[at..];
+            let length = rest.get(..FRAME_BYTES).map(|frame| u32_at(frame, 0));
+            let frame = length.map(|length| FRAME_BYTES + length as usize);
+            let Some(frame) = frame.filter(|frame| *frame <= rest.len()) else {
+                let actual = format!("length {}", length.unwrap_or_default());
+                let behind = rest.len() as u64;
+                faults.push(self.damage(offset, position, "a record", actual, behind));
+                lost.push(position..end);
+                break;
+            };
+            let (range, place) = (at + FRAME_BYTES..at + frame, Position::from_u64(position));
+            let plain = crc32c::crc32c(&frames[range.clone()]);
+            let expected = self.segment.salt.frame_checksum(plain, range.len() as u32, place);
+            let actual = u32_at(rest, 4);
+            at += frame;
+            if expected == actual {
+                records.push((place, range));
+            } else {
+                let (expected, actual) =
+                    (format!("record checksum {expected:08x}"), format!("{actual:08x}"));
+                faults.push(self.damage(offset, position, &expected, actual, frame as u64));
+                lost.push(position..position + 1);
+            }
+        }
+        Ok(Content { frames, records, lost, faults })
+    }
+
+    /// What stands behind the last group of the last segment.
+    fn tail(&self, end: End, clean: bool, survey: &mut Survey) -> Result<()> {
+        let one = self.segment;
+        let Some(header) = one.header else { return Ok(()) };
+        let file = one.file.try_clone().map_err(Error::io("read a journal segment"))?;
+        let segment = Segment::new(header, file, one.path.clone(), one.bytes);
+        if !clean && is_cut_short(&segment, end, one.bytes)? {
+            let (file, bytes) = (one.path.clone(), one.bytes);
+            survey.fault(Error::CutShort { file, bytes, position: end.position });
+        }
+        if header.durability == Durability::Os && !clean {
+            survey.next = survey.next.max(end.position.plus(one.bytes));
+        }
+        Ok(())
+    }
+
+    fn damage(
+        &self,
+        offset: u64,
+        position: u64,
+        expected: &str,
+        actual: String,
+        bytes_behind: u64,
+    ) -> Error {
+        Error::Corrupt(Box::new(Damage {
+            file: self.segment.path.clone(),
+            offset,
+            position: Position::from_u64(position),
+            expected: expected.to_owned(),
+            actual,
+            bytes_behind,
+        }))
+    }
+}
+
+/// Bytes of all files of a journal's folder.
+pub fn disk_bytes(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.metadata().ok()).map(|found| found.len()).sum()
+}

@@ -1,0 +1,198 @@
+//! What can be saved of a damaged journal, and that nothing else is made of it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use journal::{Error, Journal, JournalId, Position, Survey, Wanted, salvage, survey};
+use tempfile::TempDir;
+
+use crate::{batch, read_all, tiny};
+
+type History = BTreeMap<u64, Vec<u8>>;
+
+const RECORDS: u64 = 60;
+
+/// A journal of several segments that was killed, and its id.
+async fn killed() -> (TempDir, JournalId, History) {
+    let running = tempfile::tempdir().unwrap();
+    let journal = Journal::open(running.path(), tiny()).await.unwrap();
+    let mut history = History::new();
+    for number in 0..RECORDS / 3 {
+        let records: Vec<Vec<u8>> =
+            (0..3).map(|part| vec![(number * 3 + part) as u8 + 1; 600]).collect();
+        let last = journal.append(batch(&records)).await.unwrap().as_u64();
+        history.extend((last - 2..).zip(records));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(running.path()).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+    }
+    (folder, journal.id(), history)
+}
+
+fn segments(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> =
+        entries.filter(|path| path.extension().is_some_and(|end| end == "segment")).collect();
+    paths.sort();
+    paths
+}
+
+fn look(folder: &Path, id: JournalId) -> (Survey, History) {
+    let mut found = History::new();
+    let survey = survey(folder, Some(id), |position, record| {
+        assert_eq!(found.insert(position.as_u64(), record.to_vec()), None);
+        Ok(())
+    });
+    (survey.unwrap(), found)
+}
+
+/// Everything that was appended is found as it was, or said to be lost.
+fn accounted_for(survey: &Survey, found: &History, history: &History) {
+    for (position, record) in history {
+        let lost = survey.lost.iter().any(|range| range.contains(position));
+        match found.get(position) {
+            Some(read) => assert!(read == record && !lost, "position {position}"),
+            // Where even the first header is damaged, the journal begins later.
+            None => {
+                let before = *position < survey.oldest.as_u64();
+                assert!(lost || before, "position {position} is neither there nor lost");
+            }
+        }
+    }
+    assert!(found.keys().all(|position| history.contains_key(position)));
+}
+
+/// What is salvaged is a journal that opens, and goes on behind everything.
+async fn opens(folder: &Path, wanted: Wanted, expected: &History) {
+    let to = tempfile::tempdir().unwrap();
+    let to = to.path().join("new");
+    let made = salvage(folder, &to, wanted).unwrap();
+    assert_eq!(made.records, expected.len() as u64);
+    let (again, found) = look(&to, wanted.id);
+    assert!(again.faults.is_empty() && &found == expected, "{:?}", again.faults);
+    let journal = Journal::open(&to, tiny()).await.unwrap();
+    assert_eq!(journal.id(), wanted.id);
+    assert_eq!(journal.stats().oldest, wanted.oldest);
+    let read = read_all(&journal, wanted.oldest).await;
+    let read: History = read.into_iter().map(|(at, record)| (at.as_u64(), record)).collect();
+    assert_eq!(&read, expected);
+    let next = journal.append(batch(["goes on"])).await.unwrap();
+    assert!(next >= wanted.next && next == made.next, "{next:?} {made:?}");
+    journal.close().await;
+    let journal = Journal::open(&to, tiny()).await.unwrap();
+    assert_eq!(read_all(&journal, wanted.oldest).await.len(), expected.len() + 1);
+}
+
+fn all(id: JournalId) -> Wanted {
+    Wanted { id, oldest: Position::START, next: Position::START }
+}
+
+#[tokio::test]
+async fn a_survey_of_a_whole_journal_finds_every_record_and_no_fault() {
+    let (folder, id, history) = killed().await;
+    assert!(segments(folder.path()).len() > 2);
+    let (survey, found) = look(folder.path(), id);
+    assert_eq!((found, survey.faults.len(), survey.lost.len()), (history.clone(), 0, 0));
+    assert_eq!((survey.oldest, survey.end.as_u64()), (Position::START, RECORDS + 1));
+    opens(folder.path(), all(id), &history).await;
+    // From the middle on, and further than it reaches.
+    let next = Position::from_u64(RECORDS + 500);
+    let wanted = Wanted { id, oldest: Position::from_u64(20), next };
+    opens(folder.path(), wanted, &history.clone().split_off(&20)).await;
+    // Of nothing at all.
+    let nowhere = folder.path().join("nowhere");
+    opens(&nowhere, Wanted { id, oldest: next, next }, &History::new()).await;
+}
+
+#[tokio::test]
+async fn a_damaged_record_costs_only_itself() {
+    let (folder, id, mut history) = killed().await;
+    let path = &segments(folder.path())[1];
+    let mut bytes = fs::read(path).unwrap();
+    bytes[4096 + 32 + 8 + 300] ^= 1;
+    fs::write(path, bytes).unwrap();
+    let refused = Journal::open(folder.path(), tiny()).await.err().unwrap();
+    assert!(refused.is_damage(), "{refused}");
+    let (survey, found) = look(folder.path(), id);
+    accounted_for(&survey, &found, &history);
+    let [Error::Corrupt(damage)] = &survey.faults[..] else { panic!("{:?}", survey.faults) };
+    let position = damage.position.as_u64();
+    assert_eq!((damage.offset, &survey.lost), (4096 + 32, &vec![position..position + 1]));
+    history.remove(&position);
+    opens(folder.path(), all(id), &history).await;
+}
+
+#[tokio::test]
+async fn a_damaged_header_costs_nothing_and_a_missing_file_what_it_held() {
+    let (folder, id, history) = killed().await;
+    let paths = segments(folder.path());
+    let file = fs::File::options().write(true).open(&paths[1]).unwrap();
+    file.write_all_at(&[0; 64], 0).unwrap();
+    let (survey, found) = look(folder.path(), id);
+    assert_eq!((survey.faults.len(), &survey.lost, &found), (1, &Vec::new(), &history));
+    opens(folder.path(), all(id), &history).await;
+
+    fs::remove_file(&paths[1]).unwrap();
+    let (survey, found) = look(folder.path(), id);
+    accounted_for(&survey, &found, &history);
+    assert!(matches!(survey.faults[..], [Error::Missing { .. }]), "{:?}", survey.faults);
+    assert_eq!(survey.lost.len(), 1);
+    opens(folder.path(), all(id), &found).await;
+}
+
+#[tokio::test]
+async fn records_before_the_cut_of_a_file_are_saved() {
+    let (folder, id, history) = killed().await;
+    let last = segments(folder.path()).pop().unwrap();
+    let bytes = fs::read(&last).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    // In the third record of the last group.
+    fs::write(&last, &bytes[..end - 100]).unwrap();
+    assert!(matches!(
+        Journal::open(folder.path(), tiny()).await.err(),
+        Some(Error::CutShort { .. })
+    ));
+    let (survey, found) = look(folder.path(), id);
+    accounted_for(&survey, &found, &history);
+    assert_eq!(survey.lost, vec![RECORDS..RECORDS + 1]);
+    assert!(matches!(survey.faults[..], [Error::CutShort { .. }]), "{:?}", survey.faults);
+    opens(folder.path(), all(id), &found).await;
+}
+
+/// Whatever bytes change, a position never gets another record than the one that was appended.
+#[tokio::test]
+async fn whatever_is_damaged_each_record_is_found_as_it_was_or_named_as_lost() {
+    let (folder, id, history) = killed().await;
+    let paths = segments(folder.path());
+    let originals: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).unwrap()).collect();
+    let mut seed = 24_u64;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (seed >> 33) as usize % below
+    };
+    for _ in 0..300 {
+        let which = random(paths.len() - 1);
+        let mut bytes = originals[which].clone();
+        for _ in 0..=random(3) {
+            let (at, length) = (random(bytes.len()), 1 + random(200));
+            bytes.iter_mut().skip(at).take(length).for_each(|byte| *byte ^= 0x55);
+        }
+        fs::write(&paths[which], &bytes).unwrap();
+        let (survey, found) = look(folder.path(), id);
+        accounted_for(&survey, &found, &history);
+        fs::write(&paths[which], &originals[which]).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_newer_format_is_neither_surveyed_nor_salvaged() {
+    let (folder, id, _) = killed().await;
+    let file = fs::File::options().write(true).open(&segments(folder.path())[0]).unwrap();
+    file.write_all_at(&9u32.to_le_bytes(), 8).unwrap();
+    assert!(matches!(survey(folder.path(), Some(id), |_, _| Ok(())), Err(Error::Version { .. })));
+    assert!(matches!(journal::check_version(folder.path()), Err(Error::Version { .. })));
+}
