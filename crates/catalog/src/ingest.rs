@@ -24,7 +24,7 @@ use crate::dead_letters::{self, NewDeadLetter};
 use crate::{Catalog, Error, Result, warnings};
 
 /// Whose row of `journal_offsets` it is.
-const CONSUMER: &str = "pipeline";
+pub(crate) const CONSUMER: &str = "pipeline";
 const WARNINGS_SOURCE: &str = "pipeline";
 
 /// Everything that the records from `from` up to `reach` changed.

@@ -35,6 +35,7 @@ mod insight_lists;
 mod insight_making;
 mod insights;
 mod instance;
+mod integrity;
 mod keys;
 mod looked;
 mod members;
@@ -99,6 +100,7 @@ pub use ingest::{EventDeletion, IngestBatch, IngestRules, NextNumbers, ProjectCh
 pub use insight_lists::{InsightFilter, InsightOrder};
 pub use insight_making::{Copies, Source};
 pub use insights::{INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
+pub use integrity::{Checked, check_file};
 pub use keys::{KeyChange, KeyKeeper, NewKey, PersonalKey};
 pub use looked::{CANNOT_SHOW, Looked};
 pub use members::{Claim, Member, Standing};

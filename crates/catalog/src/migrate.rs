@@ -21,11 +21,12 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0010_expired_tokens.sql"),
     include_str!("migrations/0011_people.sql"),
 ];
-const KNOWN: i64 = MIGRATIONS.len() as i64;
+pub(crate) const KNOWN: i64 = MIGRATIONS.len() as i64;
 
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations \
                      (version BIGINT PRIMARY KEY, applied_at BIGINT NOT NULL)";
-const VERSION: &str = "SELECT COALESCE(MAX(version), 0) AS version FROM schema_migrations";
+pub(crate) const VERSION: &str =
+    "SELECT COALESCE(MAX(version), 0) AS version FROM schema_migrations";
 
 /// Brings the schema up to this program's, in one transaction: all steps or none.
 pub(crate) async fn run(db: &Db, clock: &Clock) -> Result<()> {
@@ -66,7 +67,7 @@ async fn apply(tx: &mut Tx, clock: &Clock, version: i64, script: &str) -> Result
     .map(drop)
 }
 
-async fn version(db: &Db) -> Result<i64> {
+pub(crate) async fn version(db: &Db) -> Result<i64> {
     db.one(VERSION, args![]).await?.get("version")
 }
 
