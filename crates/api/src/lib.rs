@@ -61,8 +61,8 @@ mod users;
 mod warnings;
 
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use ::capture::Capture;
@@ -147,7 +147,11 @@ pub struct Shared {
     /// One permit for each request that may be worked on at once.
     turns: Semaphore,
     draining: AtomicBool,
+    replay_left: OnceLock<ReplayLeft>,
 }
+
+/// Says how many records a start still has to replay.
+type ReplayLeft = Box<dyn Fn() -> u64 + Send + Sync>;
 
 impl AppState {
     /// `metrics` holds what the other parts count; the HTTP side adds its own and shows them all.
@@ -167,6 +171,7 @@ impl AppState {
             turns: Semaphore::new(settings.requests_at_once_max),
             queries: events.queries(settings.queries),
             draining: AtomicBool::new(false),
+            replay_left: OnceLock::new(),
             catalog,
             tokens,
             flags,

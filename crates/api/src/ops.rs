@@ -6,10 +6,11 @@ use std::time::Duration;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use schemars::{JsonSchema, SchemaGenerator};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::doc::{Answer, Operation};
-use crate::{App, AppState, Found, Routes};
+
+use crate::{App, AppState, Found, Query, Routes};
 
 /// A catalog that takes longer to say yes is as good as away.
 const PING_WAIT: Duration = Duration::from_secs(2);
@@ -39,9 +40,33 @@ struct Live {
 #[derive(Serialize, JsonSchema)]
 struct Health {
     status: Status,
-    catalog: Status,
+    /// Left out where nothing that is asked for needs it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catalog: Option<Status>,
+    /// Whether events are taken.
+    capture: Status,
+    /// Whether reads see every event that was acknowledged before the start.
+    query: Status,
     draining: bool,
+    /// What is wrong with each part that is not ok.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reasons: Vec<String>,
     version: &'static str,
+}
+
+/// What a load balancer sends here.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Part {
+    Capture,
+    Query,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Asked {
+    /// Only what this needs has to be ready; everything unless given.
+    #[serde(rename = "for")]
+    part: Option<Part>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
@@ -55,14 +80,43 @@ async fn live() -> Found<Live> {
     Found(Live { status: Status::Ok })
 }
 
-async fn ready(app: App) -> Health {
-    let catalog = match tokio::time::timeout(PING_WAIT, app.catalog.ping()).await {
-        Ok(Ok(())) => Status::Ok,
-        Ok(Err(_)) | Err(_) => Status::Unavailable,
+/// A backlog that arises later does not count: only what a start has to replay makes reads stale
+/// that were not before.
+async fn ready(app: App, asked: Query<Asked>) -> Health {
+    let mut reasons = Vec::new();
+    let mut part = |name: &str, why: Option<String>| match why {
+        None => Status::Ok,
+        Some(why) => {
+            reasons.push(format!("{name}: {why}"));
+            Status::Unavailable
+        }
+    };
+    // Who captured before is remembered while the catalog is away.
+    let catalog = if asked.part == Some(Part::Capture) {
+        None
+    } else {
+        let pinged = tokio::time::timeout(PING_WAIT, app.catalog.ping()).await;
+        let away = (!matches!(pinged, Ok(Ok(())))).then(|| "it does not answer".to_owned());
+        Some(part("catalog", away))
+    };
+    let capture = part("capture", app.capture.refusal().map(|why| why.to_string()));
+    let left = app.replay_left.get().map_or(0, |left| left());
+    let replay = (left > 0).then(|| {
+        format!("{left} records that the journal had at the start are still being replayed")
+    });
+    let mut query = part("query", replay);
+    if catalog == Some(Status::Unavailable) {
+        query = Status::Unavailable;
+    }
+    let needed = match asked.part {
+        Some(Part::Capture) => capture == Status::Ok,
+        Some(Part::Query) => query == Status::Ok,
+        None => capture == Status::Ok && query == Status::Ok,
     };
     let draining = app.draining.load(Ordering::Relaxed);
-    let status = if draining { Status::Unavailable } else { catalog };
-    Health { status, catalog, draining, version: env!("CARGO_PKG_VERSION") }
+    let status = if needed && !draining { Status::Ok } else { Status::Unavailable };
+    let version = env!("CARGO_PKG_VERSION");
+    Health { status, catalog, capture, query, draining, reasons, version }
 }
 
 impl IntoResponse for Health {
@@ -103,6 +157,12 @@ impl Answer for Text {
 }
 
 impl AppState {
+    /// `left` says how many records of the start's backlog are still to be applied.
+    pub fn watch_replay(&self, left: impl Fn() -> u64 + Send + Sync + 'static) {
+        // There is one pipeline; a second one to watch would be none of this server's.
+        let _ = self.replay_left.set(Box::new(left));
+    }
+
     /// From now on the server says that it is not ready, so that nobody sends it more.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);

@@ -72,6 +72,11 @@ impl Capture {
         &self.in_flight
     }
 
+    /// Why the journal takes no events now; none when it does.
+    pub fn refusal(&self) -> Option<journal::Error> {
+        self.journal.refusal()
+    }
+
     pub fn counters(&self) -> CountersSnapshot {
         self.counters.snapshot()
     }
