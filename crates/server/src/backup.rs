@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail, ensure};
 use catalog::{Catalog, Location};
 use clap::ArgMatches;
-use journal::Inspection;
 use model::Clock;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -58,13 +57,15 @@ pub(crate) async fn backup(given: &ArgMatches, settings: &Settings) -> Result<()
     }
     empty(&to)?;
     let own = Folder::join(settings)?;
-    let vault = own.vault(settings)?;
+    // A copy without the key that opens it is none.
+    own.vault(settings)?;
     let file = own.catalog_file();
     let location = folder::location(settings, &file);
-    let catalog = Catalog::join(location, vault, Clock::system()).await?;
+    // Also of an older schema: a copy before an upgrade is made by whichever release is there.
+    let catalog = Catalog::inspect(location, Clock::system()).await?;
     let mut last = None;
     for _ in 0..ATTEMPTS {
-        match copy_all(&own, &catalog, settings, &to).await {
+        match copy_all(&own, &catalog, &to).await {
             Ok(position) => {
                 catalog.close().await;
                 say(&format!("copied everything before position {position} of the journal\n"))?;
@@ -78,7 +79,7 @@ pub(crate) async fn backup(given: &ArgMatches, settings: &Settings) -> Result<()
     Err(last.unwrap_or_else(|| anyhow::anyhow!("nothing was tried")))
 }
 
-async fn copy_all(own: &Folder, catalog: &Catalog, settings: &Settings, to: &Path) -> Result<u64> {
+async fn copy_all(own: &Folder, catalog: &Catalog, to: &Path) -> Result<u64> {
     let copy = Folder::at(to);
     let warehouse = own.warehouse();
     let mut from = None;
@@ -94,8 +95,8 @@ async fn copy_all(own: &Folder, catalog: &Catalog, settings: &Settings, to: &Pat
         }
     }
     copy_flat(&own.imports(), &copy.imports())?;
-    copy_flat(&own.journal(), &copy.journal())?;
-    let position = agree(&copy, settings, from).await?;
+    copy_journal(&own.journal(), &copy.journal())?;
+    let position = agree(&copy, from).await?;
     let mut files = Vec::new();
     list(to, to, &mut files)?;
     let about =
@@ -108,10 +109,9 @@ async fn copy_all(own: &Folder, catalog: &Catalog, settings: &Settings, to: &Pat
 }
 
 /// Whether the copies belong together. Gives the place they reach.
-async fn agree(copy: &Folder, settings: &Settings, warehouse: Option<u64>) -> Result<u64> {
+async fn agree(copy: &Folder, warehouse: Option<u64>) -> Result<u64> {
     let file = copy.catalog_file();
-    let catalog =
-        Catalog::join(Location::Sqlite(&file), copy.vault(settings)?, Clock::system()).await?;
+    let catalog = Catalog::inspect(Location::Sqlite(&file), Clock::system()).await?;
     let applied = catalog.ingest_offset().await?.map_or(1, |(_, position)| position);
     catalog.close().await;
     // Opening it left helpers of SQLite beside it.
@@ -123,15 +123,14 @@ async fn agree(copy: &Folder, settings: &Settings, warehouse: Option<u64>) -> Re
     }
     // An empty warehouse stands before the first record.
     let wanted = warehouse.unwrap_or(1).max(1);
-    let (mut first, mut next) = (None, wanted);
-    for record in Inspection::open(copy.journal())? {
-        let (position, _) = record?;
-        first.get_or_insert(position.as_u64());
-        next = position.next().as_u64();
+    let found = journal::survey(&copy.journal(), None, |_, _| Ok(()))?;
+    if let Some(fault) = found.faults.into_iter().next() {
+        return Err(fault.into());
     }
-    let begins = first.is_none_or(|first| first <= wanted) || wanted >= applied;
+    let begins = found.oldest.as_u64() <= wanted || wanted >= applied;
+    let next = found.next.as_u64();
     ensure!(begins && next >= applied, "the journal moved on while it was copied; try again");
-    Ok(next.max(applied))
+    Ok(found.end.as_u64().max(applied))
 }
 
 pub(crate) fn restore(given: &ArgMatches, settings: &Settings) -> Result<()> {
@@ -184,8 +183,32 @@ fn clear(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The files of a folder in the order of their names: of the journal's, only the last may still
-/// be written to.
+/// Only the last file of a journal may still be written to. One that was completed while it was
+/// copied is copied again, so that the copy's last file is one that was the last.
+fn copy_journal(from: &Path, to: &Path) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        let before = last_name(from)?;
+        copy_flat(from, to)?;
+        if last_name(from)? == before {
+            return Ok(());
+        }
+        clear(to)?;
+    }
+    bail!("the journal moved on while it was copied; try again")
+}
+
+fn last_name(folder: &Path) -> Result<Option<std::ffi::OsString>> {
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
+    let names: Vec<_> = names.collect::<io::Result<_>>()?;
+    let segments =
+        names.into_iter().filter(|name| Path::new(name).extension() == Some("segment".as_ref()));
+    Ok(segments.max())
+}
+
+/// The files of a folder in the order of their names.
 fn copy_flat(from: &Path, to: &Path) -> Result<()> {
     if !from.is_dir() {
         return Ok(());

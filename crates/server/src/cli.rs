@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::config::{self, Effective};
 use crate::settings::{Setting, TABLE};
-use crate::{admin, backup, export, health, import, serve};
+use crate::{admin, backup, export, health, import, repair, serve, verify};
 
 /// What finds and opens the catalog.
 const CATALOG: [&str; 3] = ["data_dir", "catalog_url", "secret_key"];
@@ -39,7 +39,12 @@ pub(crate) fn command() -> Command {
                 ),
         )
         .subcommand(with(
-            Command::new("health").about("Asks a running server whether it is ready"),
+            Command::new("health").about("Asks a running server whether it is ready").arg(
+                Arg::new("for")
+                    .long("for")
+                    .value_parser(["capture", "query"])
+                    .help("Only what this needs has to be ready; everything unless given"),
+            ),
             |setting| setting.key == "listen",
         ))
         .subcommand(administration())
@@ -48,8 +53,9 @@ pub(crate) fn command() -> Command {
 }
 
 /// Commands about everything that is kept.
-fn copies() -> [Command; 2] {
+fn copies() -> [Command; 4] {
     let folder = |name: &'static str| Arg::new(name).long(name).value_name("FOLDER").required(true);
+    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     [
         Command::new("backup")
             .about("Copies everything that is kept, beside a running server")
@@ -57,6 +63,20 @@ fn copies() -> [Command; 2] {
         Command::new("restore")
             .about("Puts a backup into an empty data folder")
             .arg(folder("from").help("A folder that backup made")),
+        Command::new("verify")
+            .about(
+                "Reads everything that is kept, beside a running server or without one, and says \
+                 what is damaged",
+            )
+            .after_help("Exit codes: 0 everything is whole, 1 something is damaged.")
+            .arg(flag("json").help("As JSON")),
+        Command::new("repair")
+            .about(
+                "Makes a damaged journal readable and stores agree with it; the server must not \
+                 run meanwhile",
+            )
+            .arg(flag("yes").help("Do it; without this it only says what it would do"))
+            .arg(flag("dry-run").id("dry_run").help("Only say what it would do")),
     ]
 }
 
@@ -196,7 +216,7 @@ pub(crate) fn run(given: &ArgMatches) -> Result<()> {
     let gather = |flags| Effective::gather(flags, env::vars_os());
     match given.subcommand() {
         Some(("serve", flags)) => serve::run(gather(flags)?),
-        Some(("health", flags)) => health::run(&gather(flags)?.settings()?),
+        Some(("health", flags)) => health::run(flags, &gather(flags)?.settings()?),
         Some(("config", what)) => match what.subcommand() {
             Some(("show", flags)) => {
                 let effective = gather(flags)?;
@@ -214,6 +234,8 @@ pub(crate) fn run(given: &ArgMatches) -> Result<()> {
         },
         Some(("backup", flags)) => backup::backup(flags, &gather(flags)?.settings()?),
         Some(("restore", flags)) => backup::restore(flags, &gather(flags)?.settings()?),
+        Some(("verify", flags)) => verify::run(flags, &gather(flags)?.settings()?),
+        Some(("repair", flags)) => repair::run(flags, &gather(flags)?.settings()?),
         Some(("files", flags)) => export::files(flags, &gather(flags)?.settings()?),
         Some(("export", flags)) => export::export(flags, &gather(flags)?.settings()?),
         Some(("import", flags)) => import::run(flags, &gather(flags)?.settings()?),

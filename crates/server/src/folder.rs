@@ -18,6 +18,10 @@ const WAREHOUSE: &str = "warehouse";
 const IMPORTS: &str = "imports";
 /// There while a backup is put in: half of one must not be taken for the whole.
 const RESTORING: &str = "restoring";
+/// There while `hedgerow repair` changes things; names the folder with what it set aside.
+const REPAIRING: &str = "repairing";
+/// Which release used the folder last.
+const RELEASE: &str = "release";
 const FOLDER_MODE: u32 = 0o700;
 const SECRET_MODE: u32 = 0o600;
 /// Nothing that the process makes is for others, whatever the folder's own mode.
@@ -33,12 +37,25 @@ impl Folder {
     /// Makes the folder if need be and takes it for this process.
     pub(crate) fn own(path: &Path) -> Result<Self> {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(HIDE_FROM_OTHERS));
-        let shown = path.display();
         DirBuilder::new()
             .recursive(true)
             .mode(FOLDER_MODE)
             .create(path)
-            .with_context(|| format!("cannot make the data folder {shown}"))?;
+            .with_context(|| format!("cannot make the data folder {}", path.display()))?;
+        let own = Self::own_for_repair(path)?;
+        if path.join(REPAIRING).exists() {
+            bail!(
+                "a repair of {} was cut short; run `hedgerow repair --yes` again",
+                path.display()
+            );
+        }
+        Ok(own)
+    }
+
+    /// Takes a folder that is there already, whatever state it is in.
+    pub(crate) fn own_for_repair(path: &Path) -> Result<Self> {
+        rustix::process::umask(rustix::fs::Mode::from_raw_mode(HIDE_FROM_OTHERS));
+        let shown = path.display();
         let mut lock = OpenOptions::new()
             .read(true)
             .write(true)
@@ -83,7 +100,16 @@ impl Folder {
     pub(crate) fn vault(&self, settings: &Settings) -> Result<Vault> {
         let key = match (&settings.secret_key, &self._lock) {
             (Some(given), _) => given.clone(),
-            (None, Some(_)) => self.kept_key()?.map_or_else(|| self.make_key(), Ok)?,
+            (None, Some(_)) => match self.kept_key()? {
+                Some(kept) => kept,
+                // A new key opens nothing of what another one sealed.
+                None if self.catalog_file().exists() => bail!(
+                    "there is no {SECRET_KEY} in {}, but a catalog that was made with one; restore \
+                     {SECRET_KEY} from a backup, or set secret_key to what it was made with",
+                    self.shown()
+                ),
+                None => self.make_key()?,
+            },
             (None, None) => self.kept_key()?.with_context(|| {
                 format!("there is no {SECRET_KEY} in {}, and no secret_key is set", self.shown())
             })?,
@@ -134,6 +160,43 @@ impl Folder {
 
     pub(crate) fn restoring(&self) -> PathBuf {
         self.path.join(RESTORING)
+    }
+
+    pub(crate) fn repairing(&self) -> PathBuf {
+        self.path.join(REPAIRING)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Notes that this release has opened the folder. Only for the words of a later refusal, so it
+    /// may fail.
+    pub(crate) fn note_release(&self) {
+        let (aside, file) = (self.path.join("release.new"), self.path.join(RELEASE));
+        let now = env!("BUILT_VERSION");
+        if fs::read_to_string(&file).is_ok_and(|kept| kept.trim() == now) {
+            return;
+        }
+        let written = fs::write(&aside, format!("{now}\n")).and_then(|()| fs::rename(&aside, file));
+        if let Err(error) = written {
+            tracing::warn!(%error, "cannot note which release uses the data folder");
+        }
+    }
+
+    /// For a folder whose format this release does not know.
+    pub(crate) fn newer(&self, why: &str) -> String {
+        let last = fs::read_to_string(self.path.join(RELEASE)).unwrap_or_default();
+        let (last, own) = (last.trim(), env!("BUILT_VERSION"));
+        let wanted = match last {
+            "" => "a newer release".to_owned(),
+            last => format!("hedgerow {last}, which used it last, or a newer release"),
+        };
+        format!(
+            "hedgerow {own} cannot read {}: {why}; start {wanted}, or restore a backup that was \
+             made before the upgrade",
+            self.shown()
+        )
     }
 
     pub(crate) fn secret_key(&self) -> PathBuf {

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
+use clap::ArgMatches;
+
 use crate::cli::say;
 use crate::settings::Settings;
 
@@ -13,9 +15,11 @@ use crate::settings::Settings;
 const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
-pub(crate) fn run(settings: &Settings) -> Result<()> {
+pub(crate) fn run(given: &ArgMatches, settings: &Settings) -> Result<()> {
     let address = reachable(settings.listen);
-    let answer = ask(address).with_context(|| format!("nothing answers at {address}"))?;
+    let part = given.get_one::<String>("for");
+    let path = part.map_or("/_readyz".to_owned(), |part| format!("/_readyz?for={part}"));
+    let answer = ask(address, &path).with_context(|| format!("nothing answers at {address}"))?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     match head.split(' ').nth(1) {
         Some("200") => say("ready\n"),
@@ -24,11 +28,11 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     }
 }
 
-fn ask(address: SocketAddr) -> std::io::Result<String> {
+fn ask(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    write!(stream, "GET /_readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
     let mut answer = Vec::new();
     stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())

@@ -14,16 +14,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use capture::{Endpoint, Refused, Request};
-use catalog::Catalog;
 use clap::ArgMatches;
 use model::{Clock, ProjectId};
 
-use crate::folder::{self, Folder};
+use crate::folder::Folder;
 use crate::ingest::Ingest;
 use crate::intake::Intake;
-use crate::logs;
 use crate::runtimes::{Behind, Runtimes};
 use crate::settings::Settings;
+use crate::{logs, stores};
 use report::{Progress, Report};
 use source::{Next, Source};
 
@@ -53,14 +52,12 @@ async fn import(given: &ArgMatches, settings: &Settings, behind: Behind) -> Resu
     drop(Folder::join(settings)?);
     let folder = Folder::own(&settings.data_dir)?;
     let vault = folder.vault(settings)?;
-    let database = folder.catalog_file();
-    let catalog = Catalog::open(folder::location(settings, &database), vault, Clock::system())
-        .await
-        .context("cannot open the catalog")?;
+    stores::check_versions(&folder)?;
+    let catalog = stores::open_catalog(&folder, settings, vault, Clock::system()).await?;
     let row =
         catalog.project(project).await.with_context(|| format!("there is no project {project}"))?;
     let token = row.api_token;
-    let intake = Intake::open(&folder.journal(), &catalog, settings).await?;
+    let intake = Intake::open(&folder, &catalog, settings).await?;
     let ingest =
         Ingest::open(&folder.warehouse(), &catalog, intake.journal(), settings, behind).await?;
     let import = Import { intake, ingest, project, token, clock: Clock::system() };

@@ -60,6 +60,8 @@ pub(crate) struct Ingest {
     upkeep: JoinHandle<()>,
     scrub: Scrub,
     scrubbing: JoinHandle<()>,
+    /// Where the journal ended when this server started.
+    replayed_at: u64,
 }
 
 impl Ingest {
@@ -93,6 +95,7 @@ impl Ingest {
         let pipeline = Pipeline::open(parts).await.context("the stores do not fit together")?;
         let counters = pipeline.counters();
         let reader = journal.reader(pipeline.start()).context("the journal lacks events")?;
+        let replayed_at = journal.stats().next.as_u64();
         let (stop, stopped) = watch::channel(false);
         let applying = behind.pipeline.spawn(apply(pipeline, reader, stopped.clone()));
         let chores = Chores {
@@ -116,6 +119,7 @@ impl Ingest {
             upkeep,
             scrub,
             scrubbing,
+            replayed_at,
         })
     }
 
@@ -125,6 +129,13 @@ impl Ingest {
 
     pub(crate) fn counters(&self) -> pipeline::Snapshot {
         self.counters.snapshot()
+    }
+
+    /// Says how many records that the journal had at the start are still to be applied: until there
+    /// are none, reads lack events that were there before the restart.
+    pub(crate) fn replay_left(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
+        let (counters, end) = (self.counters.clone(), self.replayed_at);
+        move || end.saturating_sub(counters.snapshot().applied)
     }
 
     pub(crate) fn measure(&self, registry: &mut Registry) {

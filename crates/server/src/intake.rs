@@ -2,11 +2,10 @@
 //! capture warns about.
 
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use api::Tokens;
 use capture::{Capture, Limits};
 use catalog::Catalog;
@@ -22,7 +21,9 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::folder::Folder;
 use crate::settings::Settings;
+use crate::stores;
 use crate::values::Durability;
 
 /// Warnings on their way to the catalog; when more wait, capture drops and counts them.
@@ -31,6 +32,8 @@ const WARNINGS_WAITING_MAX: usize = 4_096;
 const WARNINGS_AT_ONCE_MAX: usize = 512;
 /// While the catalog is away, it is asked again this often.
 const CATALOG_PAUSE: Duration = Duration::from_secs(1);
+/// How soon a journal that failed is tried again.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// The smallest events grow most on their way into the journal, to less than this many times.
 const RECORDS_PER_BODY_BYTE: usize = 3;
 /// What may wait in the journal's queue beside the largest request.
@@ -41,15 +44,17 @@ pub(crate) struct Intake {
     pub tokens: Tokens,
     journal: Journal,
     warnings: JoinHandle<()>,
+    probing: JoinHandle<()>,
     stop: oneshot::Sender<()>,
 }
 
 impl Intake {
     pub(crate) async fn open(
-        folder: &Path,
+        folder: &Folder,
         catalog: &Catalog,
         settings: &Settings,
     ) -> Result<Self> {
+        stores::check_journal_is_here(folder, catalog).await?;
         let body_bytes_max = settings.capture_body_bytes_max.0 as usize;
         let limits = Limits {
             body_bytes_max,
@@ -72,13 +77,15 @@ impl Intake {
             ..journal::Settings::default()
         };
         let journal =
-            Journal::open(folder, settings).await.context("cannot open the journal of events")?;
+            Journal::open(folder.journal(), settings).await.map_err(stores::with_remedy)?;
+        stores::check(folder, catalog, &journal).await?;
         let tokens = Tokens::new(catalog.clone());
         let (sender, waiting) = channel(WARNINGS_WAITING_MAX);
         let capture = Capture::new(journal.clone(), Arc::new(tokens.clone()), sender, limits);
         let (stop, stopped) = oneshot::channel();
         let warnings = tokio::spawn(keep_warnings(catalog.clone(), waiting, stopped));
-        Ok(Self { capture: Arc::new(capture), tokens, journal, warnings, stop })
+        let probing = tokio::spawn(probe(journal.clone()));
+        Ok(Self { capture: Arc::new(capture), tokens, journal, warnings, probing, stop })
     }
 
     pub(crate) const fn journal(&self) -> &Journal {
@@ -92,10 +99,27 @@ impl Intake {
 
     /// Call it when no more requests come.
     pub(crate) async fn close(self) {
+        self.probing.abort();
         self.journal.close().await;
         let _ = self.stop.send(());
         if let Err(error) = self.warnings.await {
             tracing::error!(%error, "keeping warnings failed");
+        }
+    }
+}
+
+/// Finds out whether the journal takes events before anybody sends one, and again for as long as it
+/// does not: a server that a load balancer sends nothing to must notice that its disk has room.
+async fn probe(journal: Journal) {
+    loop {
+        if matches!(journal.probe().await, Err(journal::Error::Closed)) {
+            return;
+        }
+        loop {
+            tokio::time::sleep(PROBE_EVERY).await;
+            if journal.refusal().is_some() {
+                break;
+            }
         }
     }
 }

@@ -16,11 +16,14 @@ mod intake;
 mod logs;
 mod memory;
 mod process;
+mod repair;
 mod runtimes;
 mod scrub;
 mod serve;
 mod settings;
+mod stores;
 mod values;
+mod verify;
 
 use std::process::ExitCode;
 

@@ -14,7 +14,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::say;
 use crate::config::Effective;
-use crate::folder::{self, Folder};
+use crate::folder::Folder;
 use crate::http::Http;
 use crate::ingest::Ingest;
 use crate::intake::Intake;
@@ -22,7 +22,7 @@ use crate::process::{self, Process};
 use crate::runtimes::{Behind, Runtimes};
 use crate::settings::Settings;
 use crate::values::Switch;
-use crate::{logs, memory};
+use crate::{logs, memory, stores};
 
 /// How long two servers may believe that they own one PostgreSQL, after a connection broke.
 const OWNERSHIP_CHECK: Duration = Duration::from_secs(5);
@@ -50,16 +50,18 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
     let clock = Clock::system();
     let mut signals = Signals::new()?;
     let folder = Folder::own(&settings.data_dir)?;
+    stores::check_versions(&folder)?;
     let listener = TcpListener::bind(settings.listen)
         .await
         .with_context(|| format!("cannot listen on {}; --listen takes another", settings.listen))?;
     let vault = folder.vault(settings)?;
     let file = folder.catalog_file();
     let is_new = settings.catalog_url.is_none() && !file.exists();
+    if is_new {
+        stores::check_catalog_may_be_new(&folder)?;
+    }
     let prepared = is_new.then(|| first_start(settings).prepare());
-    let catalog = Catalog::open(folder::location(settings, &file), vault, clock.clone())
-        .await
-        .context("cannot open the catalog")?;
+    let catalog = stores::open_catalog(&folder, settings, vault, clock.clone()).await?;
     let made = match prepared {
         Some(prepared) => catalog.bootstrap_prepared(prepared).await?,
         None => catalog.bootstrap(first_start(settings)).await?,
@@ -73,9 +75,10 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
         }
         (None, _) => {}
     }
-    let intake = Intake::open(&folder.journal(), &catalog, settings).await?;
+    let intake = Intake::open(&folder, &catalog, settings).await?;
     let ingest =
         Ingest::open(&folder.warehouse(), &catalog, intake.journal(), settings, behind).await?;
+    folder.note_release();
     let mut metrics = Registry::default();
     metrics.register_collector(Box::new(Process { started: clock.now() }));
     intake.measure(&mut metrics);
@@ -94,6 +97,7 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
         http_settings,
         metrics,
     );
+    app.watch_replay(ingest.replay_left());
     let mut http = Http::new(api::Service::new(app.clone()), settings);
     let chores = tokio::spawn(tend_cohorts(catalog.clone(), flags.clone(), app.queries().clone()));
     let tidying = tokio::spawn(memory::tend());

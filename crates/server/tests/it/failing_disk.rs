@@ -31,14 +31,14 @@ fn a_disk_that_fails_to_sync_costs_no_acknowledged_event(store: Store) {
 }
 
 /// The disk of one place.
-struct Disk {
+pub struct Disk {
     control: PathBuf,
     how: &'static str,
 }
 
 impl Disk {
     /// Puts it under a server that is yet to start.
-    fn under(place: &mut Place, how: &'static str) -> Self {
+    pub fn under(place: &mut Place, how: &'static str) -> Self {
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/files/disk.c");
         let folder = place.folder.path();
         let (library, control) = (folder.join("disk.so"), folder.join("disk.fails"));
@@ -50,13 +50,13 @@ impl Disk {
     }
 
     /// From now on, where paths have this part.
-    fn breaks(&self, part: &str) {
+    pub fn breaks(&self, part: &str) {
         let aside = self.control.with_extension("new");
         fs::write(&aside, format!("{} {part}", self.how)).unwrap();
         fs::rename(aside, &self.control).unwrap();
     }
 
-    fn mends(&self) {
+    pub fn mends(&self) {
         fs::remove_file(&self.control).unwrap();
     }
 }

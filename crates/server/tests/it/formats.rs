@@ -130,6 +130,43 @@ fn every_kept_folder_is_opened_and_answers_as_it_did() {
     }
 }
 
+/// The way back from an upgrade: a copy from before it, put into an empty folder, still has the
+/// formats of the release that made it.
+#[test]
+fn a_copy_made_before_an_upgrade_is_put_back_with_its_old_formats() {
+    let oldest = kept_numbers()[0].to_string();
+    let folder = kept().join(oldest);
+    let expected = fs::read(folder.join("answers.json")).unwrap();
+    let expected: Value = serde_json::from_slice(&expected).unwrap();
+    let schema = |place: &Place| {
+        catalog::check_file(&place.folder.path().join("catalog.sqlite")).unwrap().schema
+    };
+
+    let place = Place::new(Store::Sqlite);
+    tar(&["-xzf"], &folder.join("data.tar.gz"), place.folder.path());
+    let old = schema(&place);
+    // This release copies what it has not migrated yet.
+    let copies = tempfile::tempdir().unwrap();
+    let copy = copies.path().join("copy").display().to_string();
+    let (made, said, complained) = place.run(&["backup", "--to", &copy]);
+    assert!(made, "{said}{complained}");
+    assert_eq!(schema(&place), old, "a backup migrates nothing");
+    let (status, output, place) = place.serve().stop();
+    assert!(status.success(), "{output}");
+    assert!(schema(&place) > old, "the fixture is no older release's");
+
+    let back = Place::new(Store::Sqlite);
+    let (restored, said, complained) = back.run(&["restore", "--from", &copy]);
+    assert!(restored, "{said}{complained}");
+    assert_eq!(schema(&back), old);
+    let (whole, said, complained) = back.run(&["verify"]);
+    assert!(whole, "{said}{complained}");
+    let answers = answers(&back.serve());
+    for (name, expected) in expected.as_object().unwrap() {
+        assert_eq!(&answers[name], expected, "{name}");
+    }
+}
+
 fn event(name: &str, who: &str, when: &str, properties: Value) -> Value {
     json!({ "event": name, "distinct_id": who, "timestamp": format!("2024-{when}:00Z"), "properties": properties })
 }

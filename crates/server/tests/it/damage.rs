@@ -1,0 +1,332 @@
+//! Stores that were damaged, or put back from copies of different times: a server refuses to start on
+//! them, `verify` says what is wrong, and `repair` makes them agree again without losing what is
+//! still to be had.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Place, Server, Store, both};
+
+both! {
+    a_store_ahead_of_its_journal_refuses_to_start_and_a_repair_loses_no_new_event,
+    a_journal_that_is_gone_or_another_servers_refuses_to_start_until_it_is_repaired,
+    a_catalog_older_than_its_warehouse_is_refused_and_not_repaired,
+}
+
+const EVENTS: &str = "/api/projects/1/events/?limit=1000";
+
+fn event(number: u64) -> Value {
+    json!({
+        "event": "counted", "distinct_id": format!("d{}", number % 7),
+        "timestamp": "2024-05-01T10:00:00Z",
+        "properties": { "number": number, "$set": { "last": number } },
+    })
+}
+
+fn ingest(server: &Server, numbers: std::ops::Range<u64>) {
+    // Several groups of the journal.
+    for from in numbers.clone().step_by(10) {
+        let to = (from + 10).min(numbers.end);
+        server.ingest(&(from..to).map(event).collect::<Vec<_>>());
+    }
+}
+
+fn numbers(server: &Server) -> Vec<u64> {
+    server.settle();
+    let listing = server.get(EVENTS).expect(200).json();
+    let events = listing["results"].as_array().unwrap();
+    let mut numbers: Vec<u64> =
+        events.iter().map(|event| event["properties"]["number"].as_u64().unwrap()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+fn stop(server: Server) -> Place {
+    let (status, output, place) = server.stop();
+    assert!(status.success(), "{output}");
+    place
+}
+
+fn copy_dir(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy_dir(&entry.path(), &to);
+        } else {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}
+
+/// Every file and what it holds, but for locks and what SQLite keeps beside its file.
+fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            found.extend(contents(&path));
+        } else if name != "lock" && !name.starts_with("catalog.sqlite-") {
+            found.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+#[track_caller]
+fn refused(place: &Place, arguments: &[&str], words: &[&str]) {
+    let (ok, said, complained) = place.run(arguments);
+    assert!(!ok, "{said}");
+    for words in words {
+        let told = complained.contains(words) || said.contains(words);
+        assert!(told, "{words} is not in\n{said}\n{complained}");
+    }
+}
+
+#[track_caller]
+fn done(place: &Place, arguments: &[&str], words: &[&str]) {
+    let (ok, said, complained) = place.run(arguments);
+    assert!(ok, "{said}{complained}");
+    for words in words {
+        assert!(said.contains(words), "{words} is not in\n{said}");
+    }
+}
+
+fn kept(place: &Place) -> Vec<PathBuf> {
+    let entries = fs::read_dir(place.folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let named = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with("repair-");
+    entries.filter(named).collect()
+}
+
+/// A place with 200 events whose journal is that of the first 50.
+fn with_an_older_journal(store: Store) -> Place {
+    let server = Server::start(store);
+    ingest(&server, 0..50);
+    let place = stop(server);
+    let (journal, older) = (place.folder.path().join("journal"), place.folder.path().join("older"));
+    copy_dir(&journal, &older);
+    let server = place.serve();
+    ingest(&server, 50..200);
+    let place = stop(server);
+    fs::remove_dir_all(&journal).unwrap();
+    fs::rename(older, journal).unwrap();
+    place
+}
+
+fn a_store_ahead_of_its_journal_refuses_to_start_and_a_repair_loses_no_new_event(store: Store) {
+    let place = with_an_older_journal(store);
+    let before = contents(place.folder.path());
+    let both = ["up to position 201", "ends at position 51", "hedgerow repair"];
+    refused(&place, &["serve"], &both);
+    refused(&place, &["verify"], &both);
+    for arguments in [&["repair"][..], &["repair", "--dry-run", "--yes"]] {
+        done(
+            &place,
+            arguments,
+            &["what is wrong", "goes on at position 201", "nothing was changed"],
+        );
+    }
+    assert_eq!(contents(place.folder.path()), before);
+    done(&place, &["repair", "--yes"], &["goes on at position 201", "done"]);
+    let [kept] = &kept(&place)[..] else { panic!("nothing was kept") };
+    assert!(fs::read_dir(kept.join("journal")).unwrap().next().is_some());
+
+    done(&place, &["verify"], &["is whole"]);
+    done(&place, &["repair"], &["nothing is to be repaired"]);
+    if store == Store::Sqlite {
+        let to = place.folder.path().join("copy").display().to_string();
+        done(&place, &["backup", "--to", &to], &["copied everything"]);
+    }
+    let server = place.serve();
+    assert_eq!(numbers(&server), (0..200).collect::<Vec<_>>());
+    ingest(&server, 200..400);
+    assert_eq!(numbers(&server), (0..400).collect::<Vec<_>>());
+    let server = server.restart();
+    assert_eq!(numbers(&server), (0..400).collect::<Vec<_>>());
+    let persons = server.get("/api/projects/1/persons/").expect(200).json();
+    assert_eq!(persons["results"].as_array().unwrap().len(), 7);
+}
+
+fn a_journal_that_is_gone_or_another_servers_refuses_to_start_until_it_is_repaired(store: Store) {
+    let server = Server::start(store);
+    ingest(&server, 0..30);
+    let place = stop(server);
+    let journal = place.folder.path().join("journal");
+    fs::remove_dir_all(&journal).unwrap();
+    refused(&place, &["serve"], &["position 31", "there is no journal here", "hedgerow repair"]);
+    assert!(!journal.exists(), "a new journal was made");
+    refused(&place, &["verify"], &["there is no journal here", "hedgerow repair"]);
+    done(&place, &["repair", "--yes"], &["goes on at position 31"]);
+    let server = place.serve();
+    ingest(&server, 30..60);
+    assert_eq!(numbers(&server), (0..60).collect::<Vec<_>>());
+    let place = stop(server);
+
+    let other = Server::start(Store::Sqlite);
+    ingest(&other, 500..520);
+    let other = stop(other);
+    fs::remove_dir_all(&journal).unwrap();
+    copy_dir(&other.folder.path().join("journal"), &journal);
+    refused(&place, &["serve"], &["was filled from journal", "hedgerow repair"]);
+    done(&place, &["repair", "--yes"], &["goes on at position 61", "the 20 records of journal"]);
+    assert_eq!(kept(&place).len(), 2);
+    let server = place.serve();
+    ingest(&server, 60..90);
+    assert_eq!(numbers(&server), (0..90).collect::<Vec<_>>());
+}
+
+fn a_catalog_older_than_its_warehouse_is_refused_and_not_repaired(store: Store) {
+    let server = Server::start(store);
+    ingest(&server, 0..20);
+    let place = stop(server);
+    place.write("UPDATE journal_offsets SET position = 11");
+    let why = ["up to position 11", "up to 21", "from one backup"];
+    refused(&place, &["serve"], &why);
+    refused(&place, &["verify"], &why);
+    refused(&place, &["repair", "--yes"], &[&why[..], &["cannot be repaired"]].concat());
+    assert!(kept(&place).is_empty());
+}
+
+#[test]
+fn a_catalog_or_a_key_that_is_gone_is_not_made_anew() {
+    let server = Server::start(Store::Sqlite);
+    ingest(&server, 0..20);
+    let place = stop(server);
+    let file = |name: &str| place.folder.path().join(name);
+    fs::rename(file("secret.key"), file("away")).unwrap();
+    refused(&place, &["serve"], &["there is no secret.key", "restore"]);
+    assert!(!file("secret.key").exists());
+    fs::rename(file("away"), file("secret.key")).unwrap();
+
+    fs::rename(file("catalog.sqlite"), file("away")).unwrap();
+    refused(&place, &["serve"], &["there is no", "catalog.sqlite", "up to position 21", "restore"]);
+    refused(&place, &["verify"], &["catalog.sqlite is missing", "hedgerow restore"]);
+    refused(&place, &["repair", "--yes"], &["there is no", "catalog.sqlite"]);
+    assert!(!file("catalog.sqlite").exists());
+    fs::rename(file("away"), file("catalog.sqlite")).unwrap();
+
+    // Rows that were deleted would come back with the journal.
+    fs::rename(file("warehouse"), file("away")).unwrap();
+    let why = ["up to position 21", "there is no warehouse here", "from one backup"];
+    for arguments in [&["serve"][..], &["verify"], &["repair", "--yes"]] {
+        refused(&place, arguments, &why);
+    }
+    assert!(!file("warehouse").exists());
+    fs::rename(file("away"), file("warehouse")).unwrap();
+    assert_eq!(numbers(&place.serve()), (0..20).collect::<Vec<_>>());
+}
+
+/// The last file of the journal, what it holds, and where a text stands in it.
+fn find(place: &Place, text: &str) -> (PathBuf, Vec<u8>, usize) {
+    let files = fs::read_dir(place.folder.path().join("journal")).unwrap();
+    for path in files.map(|entry| entry.unwrap().path()) {
+        let bytes = fs::read(&path).unwrap();
+        let found = bytes.windows(text.len()).position(|window| window == text.as_bytes());
+        if let Some(at) = found {
+            return (path, bytes, at);
+        }
+    }
+    panic!("the journal has no {text}");
+}
+
+#[test]
+fn a_damaged_record_of_the_journal_costs_that_event_alone() {
+    let server = Server::start(Store::Sqlite);
+    ingest(&server, 0..10);
+    // With the warehouse behind it, as after a clean stop.
+    let server = server.restart();
+    ingest(&server, 10..20);
+    server.ingest(&[json!({ "event": "needle", "distinct_id": "d1" })]);
+    ingest(&server, 20..40);
+    let place = server.kill();
+    let (path, mut bytes, at) = find(&place, "needle");
+    bytes[at] = b'N';
+    fs::write(&path, &bytes).unwrap();
+    let shown = path.display().to_string();
+    refused(&place, &["serve"], &[shown.as_str(), "is damaged", "hedgerow repair"]);
+    refused(&place, &["verify"], &[shown.as_str(), "record checksum", "hedgerow repair"]);
+    let lost = "position 21: persons, groups and definitions have them";
+    done(&place, &["repair"], &[lost, "takes over 30 records", "nothing was changed"]);
+    done(&place, &["repair", "--yes"], &["holds 30 records and goes on at position 42"]);
+    done(&place, &["verify"], &["is whole"]);
+    assert_eq!(
+        fs::read(kept(&place)[0].join("journal").join(path.file_name().unwrap())).unwrap(),
+        bytes
+    );
+    let server = place.serve();
+    ingest(&server, 40..50);
+    assert_eq!(numbers(&server), (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_journal_file_that_the_disk_cut_is_noticed_and_repaired() {
+    let server = Server::start(Store::Sqlite);
+    ingest(&server, 0..20);
+    server.ingest(&[json!({ "event": "needle", "distinct_id": "d1" })]);
+    let place = server.kill();
+    let (path, bytes, at) = find(&place, "needle");
+    fs::write(&path, &bytes[..at]).unwrap();
+    refused(&place, &["serve"], &["shorter than it was made", "hedgerow repair"]);
+    refused(&place, &["verify"], &["shorter than it was made", "hedgerow repair"]);
+    done(&place, &["repair", "--yes"], &["position 21: persons", "goes on at position 22"]);
+    let server = place.serve();
+    ingest(&server, 20..30);
+    assert_eq!(numbers(&server), (0..30).collect::<Vec<_>>());
+}
+
+#[test]
+fn verify_reads_everything_beside_a_running_server_and_without_one() {
+    let server = Server::start(Store::Sqlite);
+    ingest(&server, 0..30);
+    let place = server.place();
+    done(place, &["verify"], &["30 records", "position 31", "is whole"]);
+    refused(place, &["repair"], &["another server", "is using the folder"]);
+    let place = stop(server);
+    let before = contents(place.folder.path());
+    let (ok, said, _) = place.run(&["verify", "--json"]);
+    let report: Value = serde_json::from_str(&said).unwrap();
+    assert!(ok && report["healthy"] == true && report["problems"] == json!([]), "{said}");
+    assert_eq!(
+        (&report["journal"]["records"], &report["catalog"]["position"]),
+        (&json!(30), &json!(31))
+    );
+    assert_eq!(contents(place.folder.path()), before);
+
+    let file = place.folder.path().join("catalog.sqlite");
+    let mut bytes = fs::read(&file).unwrap();
+    let pages = bytes.len() / 4096;
+    for page in pages / 2..pages / 2 + 8 {
+        bytes[page * 4096..page * 4096 + 64].fill(0xff);
+    }
+    fs::write(&file, bytes).unwrap();
+    let (ok, said, _) = place.run(&["verify", "--json"]);
+    let report: Value = serde_json::from_str(&said).unwrap();
+    assert!(!ok && report["healthy"] == false, "{said}");
+    let problem = &report["problems"][0];
+    assert_eq!(problem["store"], "catalog", "{said}");
+    assert!(problem["remedy"].as_str().unwrap().contains("hedgerow restore"), "{said}");
+    refused(&place, &["repair", "--yes"], &["restore a backup"]);
+}
+
+#[test]
+fn a_repair_that_was_cut_short_is_begun_again() {
+    let place = with_an_older_journal(Store::Sqlite);
+    let folder = place.folder.path();
+    let kept_folder = folder.join("repair-before");
+    fs::create_dir(&kept_folder).unwrap();
+    fs::rename(folder.join("journal"), kept_folder.join("journal")).unwrap();
+    fs::create_dir(folder.join("journal.repaired")).unwrap();
+    fs::write(folder.join("repairing"), kept_folder.display().to_string()).unwrap();
+    refused(&place, &["serve"], &["a repair", "was cut short", "hedgerow repair --yes"]);
+    refused(&place, &["repair"], &["a repair was cut short"]);
+    refused(&place, &["verify"], &["a repair was cut short", "hedgerow repair --yes"]);
+    done(&place, &["repair", "--yes"], &["goes on at position 201", "done"]);
+    let server = place.serve();
+    ingest(&server, 200..210);
+    assert_eq!(numbers(&server), (0..210).collect::<Vec<_>>());
+}

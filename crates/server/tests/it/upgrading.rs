@@ -1,0 +1,84 @@
+//! A data folder of a newer release is refused with a sentence and left as it is; a copy made before
+//! an upgrade is the way back.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::harness::{Place, Server, Store, both};
+
+both! { a_folder_that_a_newer_release_wrote_is_refused_with_a_sentence_and_left_as_it_is }
+
+fn contents(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        if path.is_dir() {
+            found.extend(contents(&path));
+        } else if name != "lock" && !name.starts_with("catalog.sqlite") {
+            found.insert(path.clone(), fs::read(&path).unwrap());
+        }
+    }
+    found
+}
+
+fn newer_journal(place: &Place) {
+    let files = fs::read_dir(place.folder.path().join("journal")).unwrap();
+    let mut files: Vec<PathBuf> = files.map(|file| file.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|end| end == "segment"));
+    let file = files.iter().max().unwrap();
+    let mut bytes = fs::read(file).unwrap();
+    bytes[8..12].copy_from_slice(&1_000_u32.to_le_bytes());
+    fs::write(file, bytes).unwrap();
+}
+
+fn newer_warehouse(place: &Place) {
+    let file = place.folder.path().join("warehouse/manifest");
+    let text = fs::read_to_string(&file).unwrap();
+    let rest = text.strip_prefix("hedgerow warehouse ").unwrap().split_once(' ').unwrap().1;
+    fs::write(&file, format!("hedgerow warehouse 1000 {rest}")).unwrap();
+}
+
+fn newer_catalog(place: &Place) {
+    place.write("INSERT INTO schema_migrations (version, applied_at) VALUES (1000, 0)");
+}
+
+fn a_folder_that_a_newer_release_wrote_is_refused_with_a_sentence_and_left_as_it_is(store: Store) {
+    let cases: [(&str, fn(&Place)); 3] = [
+        ("journal format 1000", newer_journal),
+        ("warehouse format 1000", newer_warehouse),
+        ("schema 1000", newer_catalog),
+    ];
+    for (format, make_newer) in cases {
+        let server = Server::start(store);
+        server.ingest(&[json!({ "event": "e", "distinct_id": "d" })]);
+        let (_, _, place) = server.stop();
+        make_newer(&place);
+        // As that release leaves it.
+        fs::write(place.folder.path().join("release"), "9.9.9\n").unwrap();
+        let before = contents(place.folder.path());
+        let (started, _, complained) = place.run(&["serve"]);
+        assert!(!started, "{format}");
+        let folder = place.folder.path().display().to_string();
+        for words in [format, &folder, "newer", "hedgerow 9.9.9", "restore a backup"] {
+            assert!(complained.contains(words), "{words} is not in {complained}");
+        }
+        assert_eq!(complained.lines().count(), 1, "{complained}");
+        for arguments in [&["verify"][..], &["repair", "--yes"]] {
+            let (done, said, complained) = place.run(arguments);
+            assert!(!done && (said + &complained).contains(format), "{arguments:?} {complained}");
+        }
+        assert_eq!(contents(place.folder.path()), before, "{format}");
+    }
+}
+
+#[test]
+fn a_start_notes_which_release_uses_the_folder() {
+    let server = Server::start(Store::Sqlite);
+    let noted = fs::read_to_string(server.file("release")).unwrap();
+    let (_, version, _) = server.place().run(&["--version"]);
+    assert_eq!(format!("hedgerow {}", noted.trim()), version.trim());
+}
