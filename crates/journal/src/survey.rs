@@ -64,10 +64,10 @@ pub fn check_version(folder: &Path) -> Result<()> {
         return Ok(());
     }
     for number in segment::all_numbers(folder)? {
-        match segment::open(folder, number, OpenOptions::new().read(true)) {
-            Err(error @ Error::Version { .. }) => return Err(error),
-            // Whoever opens the journal says what else is wrong with it.
-            Ok(_) | Err(_) => {}
+        // Whoever opens the journal says what else is wrong with it.
+        let opened = segment::open(folder, number, OpenOptions::new().read(true));
+        if let Err(error @ Error::Version { .. }) = opened {
+            return Err(error);
         }
     }
     Ok(())
