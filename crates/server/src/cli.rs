@@ -76,7 +76,21 @@ fn copies() -> [Command; 4] {
                  run meanwhile",
             )
             .arg(flag("yes").help("Do it; without this it only says what it would do"))
-            .arg(flag("dry-run").id("dry_run").help("Only say what it would do")),
+            .arg(flag("dry-run").id("dry_run").help("Only say what it would do"))
+            .arg(
+                Arg::new("drop_segment")
+                    .long("drop-segment")
+                    .value_name("FILE")
+                    .action(ArgAction::Append)
+                    .help(
+                        "Give up the events of this segment, named as verify does; may be repeated",
+                    ),
+            )
+            .arg(
+                flag("drop-damaged")
+                    .id("drop_damaged")
+                    .help("Give up the events of every segment that verify finds damaged"),
+            ),
     ]
 }
 

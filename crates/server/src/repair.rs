@@ -6,6 +6,7 @@
 //! lost. The catalog and the rows of the warehouse stay as they are, since rows refer to numbers that
 //! only the catalog knows. What it replaces is moved aside, never deleted.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,8 @@ pub(crate) async fn run(given: &ArgMatches, settings: &Settings) -> Result<()> {
     // On PostgreSQL a server may run elsewhere.
     catalog.keep().await.context("cannot own the catalog")?;
     let offset = catalog.ingest_offset().await.context("cannot read the catalog")?;
-    let plan = plan(&folder, offset)?;
+    let mut plan = plan(&folder, offset)?;
+    plan.segments = segments(&folder, given)?;
     say(&plan.told())?;
     if !plan.is_empty() {
         if act {
@@ -79,6 +81,19 @@ struct Plan {
     /// Up to where both stores, and the catalog alone, have the journal.
     stored: (u64, u64),
     imports: bool,
+    /// Files of the warehouse that are given up.
+    segments: BTreeSet<String>,
+}
+
+/// Those that were named, and all that are damaged if that was asked for.
+fn segments(folder: &Folder, given: &ArgMatches) -> Result<BTreeSet<String>> {
+    let named = given.get_many::<String>("drop_segment").into_iter().flatten();
+    let mut segments: BTreeSet<String> = named.cloned().collect();
+    if given.get_flag("drop_damaged") {
+        let found = warehouse::verify(&folder.warehouse(), &mut |_| {})?;
+        segments.extend(found.damage.into_iter().map(|damage| damage.segment));
+    }
+    Ok(segments)
 }
 
 fn plan(folder: &Folder, catalog: Option<(u128, u64)>) -> Result<Plan> {
@@ -111,6 +126,7 @@ fn plan(folder: &Folder, catalog: Option<(u128, u64)>) -> Result<Plan> {
         wanted: None,
         kept,
         stored: (oldest, applied),
+        segments: BTreeSet::new(),
     };
     if !plan.reasons.is_empty() {
         let id = known.or(plan.survey.id);
@@ -129,7 +145,7 @@ fn plan(folder: &Folder, catalog: Option<(u128, u64)>) -> Result<Plan> {
 
 impl Plan {
     fn is_empty(&self) -> bool {
-        self.wanted.is_none()
+        self.wanted.is_none() && self.segments.is_empty()
     }
 
     fn is_of_another_journal(&self, id: JournalId) -> bool {
@@ -154,11 +170,21 @@ impl Plan {
     }
 
     fn told(&self) -> String {
+        let dropped: String = self
+            .segments
+            .iter()
+            .map(|file| {
+                format!("the segment {file} is given up: its files move to warehouse/damaged\n")
+            })
+            .collect();
         let Some(wanted) = self.wanted else {
+            if !dropped.is_empty() {
+                return dropped;
+            }
             return "nothing is to be repaired: the journal is whole, and the stores agree\n"
                 .to_owned();
         };
-        let mut text = String::from("what is wrong:\n");
+        let mut text = dropped + "what is wrong:\n";
         for reason in &self.reasons {
             text += &format!("  {reason}\n");
         }
@@ -204,6 +230,22 @@ impl Plan {
 
 /// What is moved aside first, so that a repair which is cut short can begin again.
 fn do_it(folder: &Folder, plan: &Plan) -> Result<String> {
+    let mut text = String::new();
+    for file in &plan.segments {
+        let aside = warehouse::set_aside(&folder.warehouse(), file)
+            .with_context(|| format!("cannot give up {file}"))?;
+        let kept: Vec<String> = aside.kept.iter().map(|file| file.display().to_string()).collect();
+        text += &format!(
+            "done: {} events of project {} were given up; their files are {}\n",
+            aside.events,
+            aside.project,
+            kept.join(" and ")
+        );
+    }
+    Ok(text + &repair_journal(folder, plan)?)
+}
+
+fn repair_journal(folder: &Folder, plan: &Plan) -> Result<String> {
     let Some(wanted) = plan.wanted else { return Ok(String::new()) };
     let dir = folder.path();
     let kept = new_folder(dir)?;

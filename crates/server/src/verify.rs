@@ -56,7 +56,10 @@ struct CatalogReport {
 
 #[derive(Default, Serialize)]
 struct WarehouseReport {
-    files: u64,
+    files: usize,
+    /// Of an older release: they were only decoded.
+    files_without_checksums: usize,
+    events: u64,
     position: Option<u64>,
 }
 
@@ -97,8 +100,10 @@ fn told(report: &Report, folder: &Folder) -> String {
     text +=
         &format!("catalog    schema {}, position {}\n", catalog.schema, position(catalog.position));
     text += &format!(
-        "warehouse  {} files, position {}\n",
+        "warehouse  {} events in {} files ({} without checksums), position {}\n",
+        warehouse.events,
         warehouse.files,
+        warehouse.files_without_checksums,
         position(warehouse.position)
     );
     for Problem { store, what, remedy } in problems {
@@ -188,16 +193,19 @@ fn look_at_warehouse(
     };
     report.position = stand.map(|stand| stand.position);
     if stand.is_some() {
-        match warehouse::Archive::open(dir) {
-            Ok(archive) => {
-                let projects = archive.projects();
-                let files = projects.iter().flat_map(|project| archive.files(*project).files);
-                for file in files {
-                    report.files += 1;
-                    if !file.path.is_file() {
-                        let what = format!("{} is missing", file.path.display());
-                        problem(what, RESTORE);
-                    }
+        match warehouse::verify(dir, &mut |_| {}) {
+            Ok(found) => {
+                report.files = found.segments;
+                report.files_without_checksums = found.segments_unchecked;
+                report.events = found.rows;
+                for one in found.damage {
+                    let what = format!("{}: {}", one.file.display(), one.what);
+                    let drop = format!(
+                        "restore it from a backup, or give up its {} events with `hedgerow repair \
+                         --drop-segment {}`",
+                        one.events, one.segment
+                    );
+                    problem(what, &drop);
                 }
             }
             Err(error) => problem(error.to_string(), RESTORE),

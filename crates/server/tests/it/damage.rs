@@ -314,6 +314,41 @@ fn verify_reads_everything_beside_a_running_server_and_without_one() {
 }
 
 #[test]
+fn a_damaged_segment_is_named_by_verify_and_given_up_by_repair() {
+    let server = Server::start(Store::Sqlite);
+    ingest(&server, 0..30);
+    let server = server.restart();
+    server.ingest(&[
+        json!({ "event": "other", "distinct_id": "d", "timestamp": "2024-07-01T10:00:00Z" }),
+    ]);
+    let place = stop(server);
+    let (_, said, _) = place.run(&["files", "--json"]);
+    let listed: Value = serde_json::from_str(&said).unwrap();
+    let files = listed["files"].as_array().unwrap();
+    let file = files.iter().find(|file| file["rows"] == 30).unwrap()["path"].as_str().unwrap();
+    let mut bytes = fs::read(file).unwrap();
+    let middle = bytes.len() / 3;
+    bytes[middle] ^= 0x10;
+    fs::write(file, &bytes).unwrap();
+    let name = Path::new(file).file_name().unwrap().to_str().unwrap();
+    let drop = format!("1/{name}");
+    let remedy = format!("hedgerow repair --drop-segment {drop}");
+    refused(&place, &["verify"], &[file, "30 events", &remedy]);
+    done(&place, &["repair"], &["nothing is to be repaired"]);
+    let told = format!("the segment {drop} is given up");
+    done(&place, &["repair", "--drop-damaged"], &[&told, "nothing was changed"]);
+    refused(&place, &["repair", "--yes", "--drop-segment", "1/none.parquet"], &["1/none.parquet"]);
+    assert_eq!(fs::read(file).unwrap(), bytes);
+    done(&place, &["repair", "--yes", "--drop-segment", &drop], &["30 events of project 1"]);
+    let kept = fs::read_dir(place.folder.path().join("warehouse/damaged")).unwrap();
+    assert!(kept.map(|file| fs::read(file.unwrap().path()).unwrap()).any(|kept| kept == bytes));
+    done(&place, &["verify"], &["is whole"]);
+    let server = place.serve();
+    let left = server.get(EVENTS).expect(200).json();
+    assert_eq!(left["results"].as_array().unwrap().len(), 1, "{left}");
+}
+
+#[test]
 fn a_repair_that_was_cut_short_is_begun_again() {
     let place = with_an_older_journal(Store::Sqlite);
     let folder = place.folder.path();
