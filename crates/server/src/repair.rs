@@ -49,7 +49,7 @@ pub(crate) async fn run(given: &ArgMatches, settings: &Settings) -> Result<()> {
         if act {
             say(&do_it(&folder, &plan)?)?;
         } else {
-            say("nothing was changed; `hedgerow repair --yes` does it\n")?;
+            say("nothing was changed; the same command with `--yes` does it\n")?;
         }
     }
     catalog.close().await;
