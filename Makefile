@@ -42,4 +42,5 @@ fuzz:
 # Sections may be named: make bench SECTIONS="start flags". BENCH_EVENTS=10000000 is the full set.
 bench: assets test-deps
 	cargo build --release --locked -p server
+	cargo build --release --locked -p bench --bins
 	cargo run --release --locked -p bench -- $(SECTIONS)

@@ -1,5 +1,6 @@
 //! Checks that no compiler makes: `cargo run -p xtask -- tidy`.
 
+mod makefile;
 mod tidy;
 
 use anyhow::{Result, bail};

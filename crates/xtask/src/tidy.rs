@@ -1,7 +1,7 @@
-//! The house rules: who may use whom, how long a file may be, where a route may be added, and
-//! which licences and sources dependencies may have.
+//! The house rules: who may use whom, how long a file may be, where a route may be added, which
+//! licences and sources dependencies may have, and what the Makefile may name.
 //!
-//! The last is what `cargo deny` is for; building that takes longer than building Hedgerow.
+//! Licences are what `cargo deny` is for; building that takes longer than building Hedgerow.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,6 +10,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
+
+use crate::makefile;
 
 const LINES_MAX: usize = 500;
 
@@ -94,6 +96,7 @@ pub(crate) fn run() -> Result<()> {
     let mut complaints = Vec::new();
     arrows(&metadata, &mut complaints)?;
     dependencies(&metadata, &mut complaints)?;
+    makefile::check(&root, &metadata, &mut complaints)?;
     for file in sources(&root)? {
         let text = fs::read_to_string(&file)?;
         let name = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
@@ -113,7 +116,7 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-fn metadata() -> Result<Value> {
+pub(crate) fn metadata() -> Result<Value> {
     let output = Command::new("cargo")
         .args(["metadata", "--format-version", "1", "--locked"])
         .output()
