@@ -6,7 +6,7 @@ use std::time::Duration;
 use model::scope::Scopes;
 use model::{OrganizationId, ProjectId, Timestamp, UserId};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -33,8 +33,21 @@ pub struct PersonalKey {
     pub last_rolled_at: Option<Timestamp>,
     pub user_id: UserId,
     pub scopes: Scopes,
+    /// None for every project of the owner, which is shown as an empty list: PostHog's own clients
+    /// take the length of it.
+    #[serde(serialize_with = "none_as_empty")]
+    #[schemars(with = "Vec<ProjectId>")]
     pub scoped_teams: Option<Vec<ProjectId>>,
+    #[serde(serialize_with = "none_as_empty")]
+    #[schemars(with = "Vec<OrganizationId>")]
     pub scoped_organizations: Option<Vec<OrganizationId>>,
+}
+
+fn none_as_empty<T: Serialize, S: Serializer>(
+    list: &Option<Vec<T>>,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    list.as_deref().unwrap_or_default().serialize(serializer)
 }
 
 pub struct NewKey {

@@ -5,7 +5,7 @@
 //! columns. An answer is a pure function of the question and a [`facts::World`]: no HTTP, no
 //! catalog, nothing to wait for. Counts of people are exact.
 //!
-//! - `spec`: questions as they are sent, read strictly.
+//! - `spec`: questions as they are sent, read strictly; `inert`: the keys that change nothing.
 //! - `calendar`, `range`: dates, in the project's zone, become moments and buckets.
 //! - `question`: which events a node means; `scan`: one pass over them, by threads that each fill a
 //!   state of their own; `breakdown`: numbers for values.
@@ -26,6 +26,7 @@ mod firsts;
 mod formula;
 mod funnels;
 mod hogql;
+mod inert;
 mod journeys;
 mod lifecycle;
 mod masks;
@@ -50,6 +51,7 @@ pub use deeds::{deed_needs, doers};
 pub use error::{Error, Result};
 pub use funnels::FunnelsQuery;
 pub use hogql::Hogql;
+pub use inert::drop_inert;
 pub use lifecycle::LifecycleQuery;
 pub use outcome::Outcome;
 pub use paths::PathsQuery;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value as Json};
 use warehouse::GROUP_TYPES;
 
+use crate::inert::drop_inert;
 use crate::{Error, Interval, Result};
 
 /// Keys that every query may have beside those of its kind.
@@ -18,82 +19,6 @@ const BASE: &[&str] = &[
     "filterTestAccounts",
     "samplingFactor",
     "aggregation_group_type_index",
-];
-
-/// Keys of nodes that mean something to lists of events only.
-const NODE_ONLY: &[&str] = &["response", "version", "limit", "orderBy", "uuid", "order"];
-
-/// How an answer is drawn changes no number.
-const SHOWN: &[(&str, &[&str])] = &[
-    (
-        "trendsFilter",
-        &[
-            "aggregationAxisFormat",
-            "aggregationAxisPostfix",
-            "aggregationAxisPrefix",
-            "confidenceLevel",
-            "decimalPlaces",
-            "detailedResultsAggregationType",
-            "excludeBoxPlotOutliers",
-            "goalLines",
-            "hiddenLegendIndexes",
-            "hideWeekends",
-            "minDecimalPlaces",
-            "movingAverageIntervals",
-            "resultCustomizationBy",
-            "resultCustomizations",
-            "showAlertThresholdLines",
-            "showAnnotations",
-            "showConfidenceIntervals",
-            "showLabelsOnSeries",
-            "showLegend",
-            "showMovingAverage",
-            "showMultipleYAxes",
-            "showPercentStackView",
-            "showTrendLines",
-            "showValuesOnSeries",
-            "yAxisScaleType",
-        ],
-    ),
-    (
-        "funnelsFilter",
-        &[
-            "funnelStepReference",
-            "goalLines",
-            "hiddenLegendBreakdowns",
-            "layout",
-            "resultCustomizations",
-            "showTrendLines",
-            "showValuesOnSeries",
-        ],
-    ),
-    (
-        "retentionFilter",
-        &[
-            "dashboardDisplay",
-            "display",
-            "goalLines",
-            "meanRetentionCalculation",
-            "retentionReference",
-            "selectedInterval",
-            "showMean",
-            "showTrendLines",
-        ],
-    ),
-    ("lifecycleFilter", &["showLegend", "showValuesOnSeries", "stacked", "toggledLifecycles"]),
-    (
-        "stickinessFilter",
-        &[
-            "display",
-            "hiddenLegendIndexes",
-            "resultCustomizationBy",
-            "resultCustomizations",
-            "showLegend",
-            "showMultipleYAxes",
-            "showValuesOnSeries",
-        ],
-    ),
-    ("pathsFilter", &["showSidebar"]),
 ];
 
 /// What all kinds of insight have in common.
@@ -335,15 +260,9 @@ pub(crate) fn read<T: DeserializeOwned>(json: &Json) -> Result<(Base, T)> {
         return Err(Error::Parse("A query is an object.".into()));
     };
     let mut query = query.clone();
-    query.retain(|key, value| !ALWAYS.contains(&key.as_str()) && !value.is_null());
-    for (key, value) in &mut query {
-        let shown = SHOWN.iter().find(|(name, _)| name == key).map_or(&[][..], |(_, keys)| *keys);
-        match value {
-            Json::Object(fields) if key != "properties" => tidy(fields, shown),
-            Json::Array(nodes) if key == "series" => tidy_nodes(nodes),
-            _ => {}
-        }
-    }
+    query.retain(|key, _| key == "kind" || !ALWAYS.contains(&key.as_str()));
+    let kind = query.remove("kind");
+    drop_inert(kind.as_ref().and_then(Json::as_str).unwrap_or_default(), &mut query);
     let mut base = Map::new();
     for key in BASE {
         if let Some(value) = query.remove(*key) {
@@ -368,33 +287,6 @@ pub(crate) fn check_group(index: Option<usize>) -> Result<()> {
             Err(Error::Parse(format!("There is no group type with the index {index}.")))
         }
         _ => Ok(()),
-    }
-}
-
-/// Null is the same as nothing, and what is only shown is left out.
-fn tidy(fields: &mut Map<String, Json>, shown: &[&str]) {
-    fields.retain(|key, value| !shown.contains(&key.as_str()) && !value.is_null());
-    for (key, value) in fields {
-        match value {
-            Json::Object(node) if matches!(key.as_str(), "targetEntity" | "returningEntity") => {
-                tidy(node, NODE_ONLY);
-            }
-            Json::Array(nodes) if matches!(key.as_str(), "exclusions" | "breakdowns") => {
-                tidy_nodes(nodes);
-            }
-            _ => {}
-        }
-    }
-}
-
-fn tidy_nodes(nodes: &mut [Json]) {
-    for node in nodes {
-        if let Json::Object(fields) = node {
-            tidy(fields, NODE_ONLY);
-            if let Some(Json::Array(inner)) = fields.get_mut("nodes") {
-                tidy_nodes(inner);
-            }
-        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::conditions::{
     Conditions, Rows, all, binary, call, check, field, in_cohort, literal, logic,
 };
 use crate::events_query::{aliased, object, read_order, written};
-use crate::question::{ALWAYS_ALLOWED, Overrides};
+use crate::question::{ALWAYS_ALLOWED, Overrides, strict_part};
 use crate::{Error, Result};
 
 const LIMIT_DEFAULT: u64 = 100;
@@ -81,9 +81,7 @@ pub(crate) struct ActorsPlan {
 
 impl ActorsQuery {
     pub fn read(query: &Map<String, Json>) -> Result<Self> {
-        let mut query = query.clone();
-        ALWAYS_ALLOWED.iter().for_each(|name| drop(query.remove(*name)));
-        let mut own: Own = serde_json::from_value(Json::Object(query))
+        let mut own: Own = serde_json::from_value(Json::Object(strict_part(query)))
             .map_err(|why| Error::Parse(why.to_string()))?;
         let behind = own.source.take().map(source).transpose()?;
         Ok(Self { own, behind })

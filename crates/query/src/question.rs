@@ -244,11 +244,57 @@ impl Question {
 }
 
 fn read<T: DeserializeOwned>(query: &Map<String, Json>) -> Result<Box<T>> {
+    read_strictly(&Json::Object(strict_part(query))).map(Box::new)
+}
+
+/// A query without the keys that change nothing.
+pub(crate) fn strict_part(query: &Map<String, Json>) -> Map<String, Json> {
     let mut query = query.clone();
     ALWAYS_ALLOWED.iter().for_each(|name| drop(query.remove(*name)));
-    read_strictly(&Json::Object(query)).map(Box::new)
+    let kind = query.get("kind").and_then(Json::as_str).unwrap_or_default().to_owned();
+    insights::drop_inert(&kind, &mut query);
+    query
 }
 
 pub(crate) fn read_strictly<T: DeserializeOwned>(sent: &Json) -> Result<T> {
     model::read(sent).map_err(|why| Error::Parse(why.in_query()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(kind: &str, key: &str, value: &Json) -> Result<Question> {
+        let mut query = match kind {
+            "HogQLQuery" => json!({ "kind": kind, "query": "select 1" }),
+            _ => json!({ "kind": kind, "select": ["event"] }),
+        };
+        query[key] = value.clone();
+        Question::parse(query.as_object().unwrap())
+    }
+
+    #[test]
+    fn queries_take_null_and_defaults_and_refuse_what_would_change_the_answer() {
+        for kind in ["HogQLQuery", "EventsQuery", "ActorsQuery"] {
+            for key in ["connectionId", "source", "frobnicate", "filters", "limit"] {
+                assert!(read(kind, key, &Json::Null).is_ok(), "{kind} {key}");
+            }
+            for value in [json!("x"), json!(false), json!([]), json!({})] {
+                assert!(read(kind, "frobnicate", &value).is_err(), "{kind} {value}");
+            }
+        }
+        for (kind, key, default, others) in [
+            ("HogQLQuery", "sendRawQuery", json!(false), vec![json!(true), json!("x")]),
+            ("HogQLQuery", "connectionId", Json::Null, vec![json!("an id"), json!("")]),
+            ("EventsQuery", "actionSteps", json!([]), vec![json!([{ "event": "a" }])]),
+            ("EventsQuery", "source", Json::Null, vec![json!({ "kind": "InsightActorsQuery" })]),
+        ] {
+            assert!(read(kind, key, &default).is_ok(), "{kind} {key}");
+            for other in others {
+                assert!(read(kind, key, &other).is_err(), "{kind} {key} {other}");
+            }
+        }
+    }
 }

@@ -44,8 +44,8 @@ fn a_key_is_shown_once_and_masked_after(store: Store) {
         "last_rolled_at": null,
         "user_id": made["user_id"].as_i64().unwrap(),
         "scopes": ["dashboard:read"],
-        "scoped_teams": null,
-        "scoped_organizations": null,
+        "scoped_teams": [],
+        "scoped_organizations": [],
     });
     assert_eq!(made, expected);
     let mut hidden = made.clone();
@@ -123,7 +123,7 @@ fn a_key_is_changed_rolled_and_deleted(store: Store) {
     assert_eq!(changed["scoped_organizations"], json!([organization]));
     assert_eq!(changed["user_id"], made["user_id"]);
     let emptied = server.patch(&path(&made), json!({ "scoped_teams": [] })).expect(200).json();
-    assert_eq!(emptied["scoped_teams"], Value::Null, "no list means everywhere");
+    assert_eq!(emptied["scoped_teams"], json!([]), "an empty list means everywhere");
     assert_eq!(emptied["scoped_organizations"], json!([organization]));
     server.call("GET", "/api/organizations/@current/").key(value(&made)).send().expect(200);
 

@@ -1,0 +1,258 @@
+//! Keys of a query that change no number. They are dropped before a query is read strictly, so
+//! that what is left and still unknown would have changed the answer, and is refused.
+//!
+//! PostHog's clients send whole objects: keys that are null, keys at the default that PostHog's
+//! query schema documents (`frontend/src/queries/schema/schema-general.ts`), and keys that only say
+//! how an answer is drawn.
+
+use serde_json::{Map, Value as Json};
+
+/// The name that tables below have for nodes of a series, entities of a retention and the like.
+const NODE: &str = "node";
+const ENTITIES: &[&str] = &["targetEntity", "returningEntity"];
+const NODE_LISTS: &[&str] = &["series", "nodes", "exclusions", "breakdowns"];
+
+/// What users put in here is theirs: null may be a value.
+const OPAQUE: &[&str] = &["properties", "fixedProperties", "values", "variables"];
+
+/// How an answer is drawn.
+const DISPLAY_ONLY: &[(&str, &[&str])] = &[
+    (NODE, &["response", "version", "limit", "orderBy", "uuid", "order"]),
+    (
+        "trendsFilter",
+        &[
+            "aggregationAxisFormat",
+            "aggregationAxisPostfix",
+            "aggregationAxisPrefix",
+            "confidenceLevel",
+            "decimalPlaces",
+            "detailedResultsAggregationType",
+            "excludeBoxPlotOutliers",
+            "goalLines",
+            "hiddenLegendIndexes",
+            "hidden_legend_indexes",
+            "hideWeekends",
+            "legendPosition",
+            "metricChangeDecreaseColor",
+            "metricChangeIncreaseColor",
+            "metricColorByDirection",
+            "metricLineDecreaseColor",
+            "metricLineIncreaseColor",
+            "metricShowChange",
+            "metricSummary",
+            "minDecimalPlaces",
+            "movingAverageIntervals",
+            "resultCustomizationBy",
+            "resultCustomizations",
+            "showAlertThresholdLines",
+            "showAnnotations",
+            "showConfidenceIntervals",
+            "showLabelsOnSeries",
+            "showLegend",
+            "showMovingAverage",
+            "showMultipleYAxes",
+            "showPercentStackView",
+            "showTrendLines",
+            "showValuesOnSeries",
+            "stackBreakdownValues",
+            "xAxisLabel",
+            "yAxisLabel",
+            "yAxisScaleType",
+        ],
+    ),
+    (
+        "funnelsFilter",
+        &[
+            "breakdownSorting",
+            "funnelStepReference",
+            "goalLines",
+            "hiddenLegendBreakdowns",
+            "layout",
+            "legendPosition",
+            "resultCustomizations",
+            "showAnnotations",
+            "showLegend",
+            "showTrendLines",
+            "showValuesOnSeries",
+            // How PostHog computes it, not what.
+            "useUdf",
+        ],
+    ),
+    (
+        "retentionFilter",
+        &[
+            "cohortLabelStartIndex",
+            "dashboardDisplay",
+            "display",
+            "goalLines",
+            "meanRetentionCalculation",
+            "retentionReference",
+            "selectedInterval",
+            "showMean",
+            "showTrendLines",
+        ],
+    ),
+    (
+        "lifecycleFilter",
+        &[
+            "legendPosition",
+            "showLegend",
+            "showPercentagesOnSeries",
+            "showValuesOnSeries",
+            "stacked",
+            "toggledLifecycles",
+        ],
+    ),
+    (
+        "stickinessFilter",
+        &[
+            "display",
+            "hiddenLegendIndexes",
+            "legendPosition",
+            "resultCustomizationBy",
+            "resultCustomizations",
+            "showLegend",
+            "showMultipleYAxes",
+            "showValuesOnSeries",
+        ],
+    ),
+    ("pathsFilter", &["showSidebar"]),
+];
+
+/// Keys that are not read here, by the object that has them, and the value with which PostHog
+/// answers as if they were absent. An object is compared after its own keys were dropped.
+pub(crate) const DEFAULTS: &[(&str, &str, &str)] = &[
+    ("HogQLQuery", "sendRawQuery", "false"),
+    ("EventsQuery", "actionSteps", "[]"),
+    ("TrendsQuery", "calendarHeatmapFilter", "{}"),
+    ("calendarHeatmapFilter", "bucketBySessionStart", "false"),
+    ("trendsFilter", "compare", "false"),
+    ("FunnelsQuery", "compareFilter", "{}"),
+    ("LifecycleQuery", "customAggregationTarget", "false"),
+    ("StickinessQuery", "intervalCount", "1"),
+    ("stickinessFilter", "compare", "false"),
+    ("compareFilter", "compare", "false"),
+    ("funnelsFilter", "customAggregationTarget", "false"),
+    ("funnelsFilter", "hideIncompleteConversionWindowPeriods", "false"),
+    ("retentionFilter", "aggregationPropertyType", "\"event\""),
+    ("retentionFilter", "aggregationType", "\"count\""),
+    ("retentionFilter", "customAggregationTarget", "false"),
+    ("retentionFilter", "retentionCustomBrackets", "[]"),
+];
+
+/// Drops what changes nothing from a query of a kind, and from the objects in it.
+pub fn drop_inert(kind: &str, query: &mut Map<String, Json>) {
+    for (key, value) in query.iter_mut().filter(|(key, _)| !OPAQUE.contains(&key.as_str())) {
+        match value {
+            Json::Object(fields) if ENTITIES.contains(&key.as_str()) => drop_inert(NODE, fields),
+            Json::Object(fields) => drop_inert(key, fields),
+            Json::Array(nodes) if NODE_LISTS.contains(&key.as_str()) => {
+                nodes.iter_mut().filter_map(Json::as_object_mut).for_each(|fields| {
+                    drop_inert(NODE, fields);
+                });
+            }
+            _ => {}
+        }
+    }
+    query.retain(|key, value| !is_inert(kind, key, value));
+}
+
+fn is_inert(object: &str, key: &str, value: &Json) -> bool {
+    let of = |name: &&(&str, &[&str])| name.0 == object;
+    value.is_null()
+        || DISPLAY_ONLY.iter().find(of).is_some_and(|(_, keys)| keys.contains(&key))
+        || DEFAULTS.iter().any(|(name, own, default)| {
+            *name == object && *own == key && is_default(value, default)
+        })
+}
+
+/// A number may be written as 1 or as 1.0.
+fn is_default(value: &Json, default: &str) -> bool {
+    let Ok(default) = serde_json::from_str::<Json>(default) else { return false };
+    value == &default || value.as_f64().zip(default.as_f64()).is_some_and(|(a, b)| a == b)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Insight;
+
+    /// The plainest query that has the object.
+    fn plain(object: &str) -> Json {
+        let kind = match object {
+            "trendsFilter" | "calendarHeatmapFilter" => "TrendsQuery",
+            "funnelsFilter" | "compareFilter" => "FunnelsQuery",
+            "retentionFilter" => "RetentionQuery",
+            "stickinessFilter" => "StickinessQuery",
+            "lifecycleFilter" => "LifecycleQuery",
+            "pathsFilter" => "PathsQuery",
+            NODE => "TrendsQuery",
+            kind => kind,
+        };
+        let mut query = json!({ "kind": kind });
+        if !matches!(kind, "RetentionQuery" | "PathsQuery") {
+            query["series"] = json!([{ "kind": "EventsNode" }, { "kind": "EventsNode" }]);
+        }
+        query
+    }
+
+    fn read(object: &str, key: &str, value: Json) -> crate::Result<Insight> {
+        let mut query = plain(object);
+        match object {
+            NODE => query["series"][0][key] = value,
+            kind if kind.ends_with("Query") => query[key] = value,
+            filter => query[filter] = json!({ key: value }),
+        }
+        let kind = query["kind"].as_str().unwrap().to_owned();
+        Insight::parse(&kind, &query).unwrap()
+    }
+
+    #[test]
+    fn insights_take_keys_at_their_defaults_and_refuse_them_at_other_values() {
+        let own = |object: &str| !["HogQLQuery", "EventsQuery"].contains(&object);
+        for (object, key, default) in DEFAULTS.iter().filter(|entry| own(entry.0)) {
+            let default: Json = serde_json::from_str(default).unwrap();
+            for value in [default, Json::Null] {
+                let taken = read(object, key, value.clone());
+                assert!(taken.is_ok(), "{object}.{key} {value}: {taken:?}");
+            }
+            for other in [json!("frobnicate"), json!([7]), json!({ "frobnicate": 7 })] {
+                let refused = read(object, key, other.clone());
+                assert!(refused.is_err(), "{object}.{key} {other} changes the answer");
+            }
+        }
+        assert!(read("calendarHeatmapFilter", "bucketBySessionStart", json!(true)).is_err());
+        assert!(read("compareFilter", "compare", json!(true)).is_err(), "funnels compare nothing");
+        assert!(read("retentionFilter", "aggregationType", json!("sum")).is_err());
+        assert!(read("StickinessQuery", "intervalCount", json!(1.0)).is_ok());
+        assert!(read("StickinessQuery", "intervalCount", json!(2)).is_err());
+    }
+
+    #[test]
+    fn insights_take_any_value_of_what_is_only_drawn_and_null_for_every_name() {
+        for (object, keys) in DISPLAY_ONLY {
+            for key in *keys {
+                let taken = read(object, key, json!("anything"));
+                assert!(taken.is_ok(), "{object}.{key}: {taken:?}");
+            }
+            assert!(read(object, "frobnicate", Json::Null).is_ok(), "{object}");
+            assert!(read(object, "frobnicate", json!(false)).is_err(), "{object}");
+        }
+    }
+
+    #[test]
+    fn what_users_put_into_a_query_keeps_its_nulls() {
+        let mut query = json!({
+            "values": { "name": null }, "variables": { "a": null }, "connectionId": null,
+            "filters": { "properties": [{ "value": null }], "dateRange": null },
+        });
+        drop_inert("HogQLQuery", query.as_object_mut().unwrap());
+        let kept = json!({
+            "values": { "name": null }, "variables": { "a": null },
+            "filters": { "properties": [{ "value": null }] },
+        });
+        assert_eq!(query, kept);
+    }
+}
