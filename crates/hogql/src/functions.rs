@@ -138,10 +138,11 @@ pub enum Nulls {
     OrNull,
     /// The function has its own idea of null; the result's type says whether it may be null.
     Own,
-    /// Skips nulls; never null (0, or an empty array, of no rows).
+    /// Skips nulls; never null: a count of no rows is 0.
     SkipToZero,
-    /// Skips nulls; null of no rows.
-    SkipToNull,
+    /// Skips nulls. Of no rows it is null if an argument may be null, and the default of its type
+    /// otherwise, as in ClickHouse with `aggregate_functions_null_for_empty = 0`.
+    Skip,
 }
 
 const fn function(name: &'static str, args: &'static [Arg], returns: Returns) -> Function {
@@ -219,7 +220,7 @@ impl Function {
                 result.or_null(any_null || unread)
             }
             Nulls::SkipToZero => not_null(result),
-            Nulls::SkipToNull => result.or_null(true),
+            Nulls::Skip => not_null(result).or_null(any_null),
         })
     }
 }
@@ -307,7 +308,7 @@ mod tests {
             assert!(function.optional <= function.args.len(), "{}", function.name);
             assert!(!function.repeats || !function.args.is_empty(), "{}", function.name);
             assert!(function.parameters.0 <= function.parameters.1, "{}", function.name);
-            let skips = matches!(function.nulls, Nulls::SkipToZero | Nulls::SkipToNull);
+            let skips = matches!(function.nulls, Nulls::SkipToZero | Nulls::Skip);
             assert_eq!(skips, function.role == Role::Aggregate, "{}", function.name);
             assert!(function_named(function.name).is_some_and(|f| std::ptr::eq(f, function)));
         }

@@ -30,6 +30,9 @@ pub struct Page {
     pub offset: u64,
     /// False if the statement had no limit: the answer then says whether there is more.
     pub limited: bool,
+    /// Whether the statement may have more rows than an answer: the answer then says if any were
+    /// left out, though it has a limit.
+    pub cut: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -71,13 +71,26 @@ pub fn resolve(
     Ok(Plan { project: project.id, zone, ctes: resolver.ctes, root, page })
 }
 
-/// The outermost limit is the answer's, with a default and a bound of its own.
+/// The outermost limit is the answer's, with a default and a bound of its own. A limit at the end
+/// of a set binds to its last select, in PostHog's grammar as in ClickHouse's, and stays there; the
+/// default is for statements that say nothing.
 fn take_page(root: &mut Relation) -> Page {
+    let limited = ends_with_limit(root);
     let (limit, offset) = match &mut root.body {
         Body::Select(select) => (select.limit.take(), std::mem::take(&mut select.offset)),
-        Body::Set { .. } => (None, 0),
+        Body::Set { .. } => (limited.then_some(u64::MAX), 0),
     };
-    Page { limit: limit.unwrap_or(ROWS_DEFAULT).min(ROWS_MAX), offset, limited: limit.is_some() }
+    let cut = limit.is_some_and(|limit| limit > ROWS_MAX);
+    Page { limit: limit.unwrap_or(ROWS_DEFAULT).min(ROWS_MAX), offset, limited, cut }
+}
+
+fn ends_with_limit(mut relation: &Relation) -> bool {
+    loop {
+        relation = match &relation.body {
+            Body::Select(select) => return select.limit.is_some(),
+            Body::Set { first, rest } => rest.last().map_or(&**first, |(_, last)| last),
+        };
+    }
 }
 
 struct Resolver<'a> {

@@ -154,8 +154,8 @@ impl EventsQuery {
             having: (!having.is_empty()).then(|| all(having)),
             group,
             order,
-            // One more shows whether there are more; the largest page cannot look ahead.
-            limit: Some(int((limit + 1).min(hogql::limits::ROWS_MAX))),
+            // One more shows whether there are more. Of the largest page the answer itself says so.
+            limit: Some(int(limit + 1)),
             offset: Some(int(offset)),
             ..Select::default()
         };

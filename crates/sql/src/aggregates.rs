@@ -2,7 +2,8 @@
 //!
 //! What the engine computes alike is left to it, and may be computed in parts. The others are
 //! functions of all rows of a group ([`whole::Whole`]), or keep little of them ([`uniq`],
-//! [`pick`]). A row with a null among the arguments does not count, for any of them.
+//! [`pick`]). A row with a null among the arguments does not count, for any of them. Whatever
+//! computes it gives null for no rows, and [`Fold::finish`] puts in its place what ClickHouse says.
 
 pub(crate) mod buffer;
 pub(crate) mod collect;
@@ -16,7 +17,7 @@ pub(crate) mod whole;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::array::{Array, ArrayRef, BooleanArray, StructArray};
 use arrow::compute::{and, filter, is_not_null};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion_common::ScalarValue;
@@ -25,7 +26,9 @@ use datafusion_functions_aggregate as builtin;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion_physical_expr::expressions::Column;
+use eval::data_type;
 use hogql::plan::{self, Value};
+use hogql::types::Type;
 
 use crate::apply::Apply;
 use crate::error::{Error, Result, UNEXPECTED};
@@ -55,9 +58,10 @@ pub(crate) enum How {
 const MOMENT: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
 impl Fold {
-    /// `args` are the arguments' types and `ty` is the result's.
-    pub(crate) fn new(call: &plan::Aggregate, args: &[DataType], ty: DataType) -> Result<Self> {
+    /// `args` are the arguments' types and `result` is the result's.
+    pub(crate) fn new(call: &plan::Aggregate, args: &[DataType], result: &Type) -> Result<Self> {
         let name = call.function.0.name;
+        let ty = data_type(result);
         let null = || ScalarValue::try_from(&ty);
         let floats = || vec![DataType::Float64; args.len()];
         let same = || args.to_vec();
@@ -80,16 +84,15 @@ impl Fold {
             let how = How::Whole(Arc::new(pick) as Arc<dyn Whole>);
             Ok::<_, Error>(Self { function, args: same(), how, empty: null()?, ty: ty.clone() })
         };
-        let zero = || ScalarValue::new_zero(&ty);
         let fold = match name {
             "count" if args.is_empty() => {
                 let one = vec![DataType::Int64];
-                Self { empty: zero()?, ..engine(builtin::count::count_udaf(), one)? }
+                engine(builtin::count::count_udaf(), one)?
             }
             "uniq" | "uniqExact" => Self::uniq(name, same(), &ty),
             "count" if call.distinct => Self::uniq(name, same(), &ty),
-            "count" => Self { empty: zero()?, ..engine(builtin::count::count_udaf(), same())? },
-            "sum" => Self { empty: zero()?, ..engine(builtin::sum::sum_udaf(), vec![ty.clone()])? },
+            "count" => engine(builtin::count::count_udaf(), same())?,
+            "sum" => engine(builtin::sum::sum_udaf(), vec![ty.clone()])?,
             "avg" => engine(builtin::average::avg_udaf(), floats())?,
             "min" => engine(builtin::min_max::min_udaf(), same())?,
             "max" => engine(builtin::min_max::max_udaf(), same())?,
@@ -124,18 +127,12 @@ impl Fold {
             "varPop" => engine(builtin::variance::var_pop_udaf(), floats())?,
             "varSamp" => engine(builtin::variance::var_samp_udaf(), floats())?,
             "corr" => engine(builtin::correlation::corr_udaf(), floats())?,
-            "groupBitOr" => {
-                let or = builtin::bit_and_or_xor::bit_or_udaf();
-                Self { empty: zero()?, ..engine(or, vec![ty.clone()])? }
-            }
+            "groupBitOr" => engine(builtin::bit_and_or_xor::bit_or_udaf(), vec![ty.clone()])?,
             "groupBitAnd" => {
                 let and = builtin::bit_and_or_xor::bit_and_udaf();
                 Self { empty: all_bits(&ty)?, ..engine(and, vec![ty.clone()])? }
             }
-            "groupBitXor" => {
-                let xor = builtin::bit_and_or_xor::bit_xor_udaf();
-                Self { empty: zero()?, ..engine(xor, vec![ty.clone()])? }
-            }
+            "groupBitXor" => engine(builtin::bit_and_or_xor::bit_xor_udaf(), vec![ty.clone()])?,
             "sumMap" => whole(same(), Arc::new(sum_map::SumMap { ty: ty.clone() }))?,
             "windowFunnel" => {
                 let mut args = vec![DataType::Boolean; args.len()];
@@ -148,6 +145,7 @@ impl Fold {
                 return Err(Error::engine(UNEXPECTED, message));
             }
         };
+        let fold = Self { empty: of_nothing(name, fold.empty, result)?, ..fold };
         let repeats_matter = !matches!(
             name,
             "count"
@@ -213,6 +211,38 @@ impl Fold {
             Ok(finished(&arrays[0], &ty, &empty)?)
         })
     }
+}
+
+/// What an aggregate of no rows is. `found` is what it says itself.
+fn of_nothing(name: &str, found: ScalarValue, result: &Type) -> Result<ScalarValue> {
+    let divides = matches!(
+        name,
+        "avg" | "median" | "quantile" | "stddevPop" | "stddevSamp" | "varPop" | "varSamp" | "corr"
+    );
+    match (found.is_null() || result.nullable, divides && !result.nullable) {
+        (true, true) => Ok(ScalarValue::Float64(Some(f64::NAN))),
+        (true, false) => default_of(&data_type(result), result.nullable),
+        (false, _) => Ok(found),
+    }
+}
+
+/// ClickHouse's default of a type, for what is not there; null if it may be null.
+pub(crate) fn default_of(ty: &DataType, nullable: bool) -> Result<ScalarValue> {
+    Ok(match ty {
+        _ if nullable => ScalarValue::try_from(ty)?,
+        DataType::FixedSizeBinary(size) => {
+            ScalarValue::FixedSizeBinary(*size, Some(vec![0; *size as usize]))
+        }
+        DataType::Struct(fields) => {
+            let members = fields.iter().map(|field| {
+                default_of(field.data_type(), field.is_nullable())?.to_array().map_err(Into::into)
+            });
+            let members = members.collect::<Result<Vec<ArrayRef>>>()?;
+            let one = StructArray::try_new_with_length(fields.clone(), members, None, 1)?;
+            ScalarValue::Struct(Arc::new(one))
+        }
+        ty => ScalarValue::new_default(ty)?,
+    })
 }
 
 /// In its type, with what stands for nothing.

@@ -147,7 +147,7 @@ async fn answer(
         types: plan.root.columns.iter().map(|column| column.ty.clone()).collect(),
         zone: context.zone.clone(),
         skip: plan.page.offset,
-        left: plan.page.limit.saturating_add(u64::from(!plan.page.limited)),
+        left: plan.page.limit.saturating_add(u64::from(!plan.page.limited || plan.page.cut)),
         rows: Vec::new(),
         reservation: MemoryConsumer::new("answer").register(task.memory_pool()),
     };

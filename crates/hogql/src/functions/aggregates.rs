@@ -9,8 +9,8 @@ const fn to_zero(name: &'static str, args: &'static [Arg], returns: Returns) -> 
     function(name, args, returns).role(Role::Aggregate).nulls(Nulls::SkipToZero)
 }
 
-const fn to_null(name: &'static str, args: &'static [Arg], returns: Returns) -> Function {
-    function(name, args, returns).role(Role::Aggregate).nulls(Nulls::SkipToNull)
+const fn skip(name: &'static str, args: &'static [Arg], returns: Returns) -> Function {
+    function(name, args, returns).role(Role::Aggregate).nulls(Nulls::Skip)
 }
 
 const fn window(name: &'static str, args: &'static [Arg], returns: Returns) -> Function {
@@ -24,33 +24,33 @@ const ARRAY: Returns = Returns::By(|types| Some(Type::array(not_null(types.first
 
 pub(super) const AGGREGATES: &[Function] = &[
     to_zero("count", &[Any], COUNT).optional(1).repeats(),
-    to_zero("sum", &[Number], Returns::By(widest)),
-    to_null("avg", &[Number], FLOAT),
-    to_null("min", &[Any], Returns::Arg(0)),
-    to_null("max", &[Any], Returns::Arg(0)),
-    to_null("any", &[Any], Returns::Arg(0)),
-    to_null("anyLast", &[Any], Returns::Arg(0)),
+    skip("sum", &[Number], Returns::By(widest)),
+    skip("avg", &[Number], FLOAT),
+    skip("min", &[Any], Returns::Arg(0)),
+    skip("max", &[Any], Returns::Arg(0)),
+    skip("any", &[Any], Returns::Arg(0)),
+    skip("anyLast", &[Any], Returns::Arg(0)),
     to_zero("uniq", &[Any], COUNT).repeats(),
     to_zero("uniqExact", &[Any], COUNT).repeats().also(&["countDistinct"]),
-    to_null("argMin", &[Any, Any], Returns::Arg(0)),
-    to_null("argMax", &[Any, Any], Returns::Arg(0)),
-    to_zero("groupArray", &[Any], ARRAY).parameters(0, 1).also(&["array_agg"]),
-    to_zero("groupUniqArray", &[Any], ARRAY).parameters(0, 1),
-    to_null("median", &[Number], FLOAT),
-    to_null("quantile", &[Number], FLOAT).parameters(1, 1),
-    to_zero("quantiles", &[Number], Returns::Kind(Fixed::Floats)).parameters(1, 64),
-    to_null("stddevPop", &[Number], FLOAT),
-    to_null("stddevSamp", &[Number], FLOAT),
-    to_null("varPop", &[Number], FLOAT),
-    to_null("varSamp", &[Number], FLOAT),
-    to_null("corr", &[Number, Number], FLOAT),
-    to_zero("topK", &[Any], ARRAY).parameters(1, 1),
-    to_zero("sumMap", &[Any], Returns::By(sum_map)),
-    to_zero("groupBitOr", &[Int], Returns::Arg(0)),
-    to_zero("groupBitAnd", &[Int], Returns::Arg(0)),
-    to_zero("groupBitXor", &[Int], Returns::Arg(0)),
-    to_null("string_agg", &[Any, ConstText], Returns::Kind(Fixed::Text)),
-    to_zero("windowFunnel", &[Time, Condition], Returns::Kind(Fixed::UInt8))
+    skip("argMin", &[Any, Any], Returns::Arg(0)),
+    skip("argMax", &[Any, Any], Returns::Arg(0)),
+    skip("groupArray", &[Any], ARRAY).parameters(0, 1).also(&["array_agg"]),
+    skip("groupUniqArray", &[Any], ARRAY).parameters(0, 1),
+    skip("median", &[Number], FLOAT),
+    skip("quantile", &[Number], FLOAT).parameters(1, 1),
+    skip("quantiles", &[Number], Returns::Kind(Fixed::Floats)).parameters(1, 64),
+    skip("stddevPop", &[Number], FLOAT),
+    skip("stddevSamp", &[Number], FLOAT),
+    skip("varPop", &[Number], FLOAT),
+    skip("varSamp", &[Number], FLOAT),
+    skip("corr", &[Number, Number], FLOAT),
+    skip("topK", &[Any], ARRAY).parameters(1, 1),
+    skip("sumMap", &[Any], Returns::By(sum_map)),
+    skip("groupBitOr", &[Int], Returns::Arg(0)),
+    skip("groupBitAnd", &[Int], Returns::Arg(0)),
+    skip("groupBitXor", &[Int], Returns::Arg(0)),
+    skip("string_agg", &[Any, ConstText], Returns::Kind(Fixed::Text)),
+    skip("windowFunnel", &[Time, Condition], Returns::Kind(Fixed::UInt8))
         .parameters(1, 1)
         .repeats(),
 ];
@@ -59,13 +59,13 @@ pub(super) const WINDOWS: &[Function] = &[
     window("row_number", &[], COUNT),
     window("rank", &[], COUNT),
     window("dense_rank", &[], COUNT),
-    window("lag", &[Any, ConstInt, Any], Returns::By(neighbour)).optional(2).also(&["lagInFrame"]),
-    window("lead", &[Any, ConstInt, Any], Returns::By(neighbour))
-        .optional(2)
-        .also(&["leadInFrame"]),
-    window("first_value", &[Any], Returns::By(maybe)),
-    window("last_value", &[Any], Returns::By(maybe)),
-    window("nth_value", &[Any, ConstInt], Returns::By(maybe)),
+    window("lag", &[Any, ConstInt, Any], Returns::By(neighbour)).optional(2),
+    window("lead", &[Any, ConstInt, Any], Returns::By(neighbour)).optional(2),
+    window("lagInFrame", &[Any, ConstInt, Any], Returns::By(in_frame)).optional(2),
+    window("leadInFrame", &[Any, ConstInt, Any], Returns::By(in_frame)).optional(2),
+    window("first_value", &[Any], Returns::Arg(0)),
+    window("last_value", &[Any], Returns::Arg(0)),
+    window("nth_value", &[Any, ConstInt], Returns::Arg(0)),
 ];
 
 fn sum_map(types: &[Type]) -> Option<Type> {
@@ -86,7 +86,8 @@ fn sum_map(types: &[Type]) -> Option<Type> {
     }
 }
 
-/// Null beyond the first and the last row, unless a default is given.
+/// Null beyond the first and the last row, unless a default is given: PostHog makes the value
+/// nullable.
 fn neighbour(types: &[Type]) -> Option<Type> {
     match types {
         [one, _, default] => one.common(default),
@@ -95,6 +96,11 @@ fn neighbour(types: &[Type]) -> Option<Type> {
     }
 }
 
-fn maybe(types: &[Type]) -> Option<Type> {
-    Some(types.first()?.clone().or_null(true))
+/// The type's default outside of the frame, unless one is given.
+fn in_frame(types: &[Type]) -> Option<Type> {
+    match types {
+        [one, _, default] => one.common(default),
+        [one, ..] => Some(one.clone()),
+        [] => None,
+    }
 }

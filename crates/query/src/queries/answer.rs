@@ -71,7 +71,8 @@ impl Answer {
         answer.types = Some(types.into());
         answer.hogql =
             Some(hogql::parse(text).map_or_else(|_| text.to_owned(), |own| own.to_string()));
-        if !plan.page.limited {
+        // Who asked for more rows than an answer has must not take it for all of them.
+        if !plan.page.limited || found.has_more {
             answer.has_more = Some(found.has_more);
             answer.more.insert("limit".into(), plan.page.limit.into());
             answer.more.insert("offset".into(), plan.page.offset.into());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Float64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion_common::ScalarValue;
 
@@ -15,7 +15,9 @@ pub(crate) struct Quantile(pub f64);
 
 impl Whole for Quantile {
     fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
-        Ok(ScalarValue::Float64(at(&mut numbers(args), self.0)))
+        // Rows without a number among them are rows.
+        let none = (!args[0].is_empty()).then_some(f64::NAN);
+        Ok(ScalarValue::Float64(at(&mut numbers(args), self.0).or(none)))
     }
 }
 

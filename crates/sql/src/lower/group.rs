@@ -109,11 +109,11 @@ impl Lower {
             && (call.distinct || call.function.0.name != "count")
             && let Some(coded) = self.coded(arg, stage)
         {
-            let fold = Fold::new(call, &[DataType::UInt32], data_type(&ty))?;
+            let fold = Fold::new(call, &[DataType::UInt32], &ty)?;
             return Ok((fold, vec![self.numbers().of(coded)]));
         }
         let found: Vec<DataType> = types.iter().map(data_type).collect();
-        let fold = Fold::new(call, &found, data_type(&ty))?;
+        let fold = Fold::new(call, &found, &ty)?;
         let mut args: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
         for (arg, wanted) in call.args.iter().zip(&fold.args) {
             let mut value = self.value(arg, stage)?;
@@ -125,8 +125,12 @@ impl Lower {
                     wanted => Apply::cast(value, wanted.clone()),
                 };
             }
-            if matches!(call.function.0.name, "min" | "max") && *wanted == DataType::Float64 {
-                value = numbers_only(value);
+            if *wanted == DataType::Float64 {
+                value = match call.function.0.name {
+                    "min" => numbers_or(value, f64::INFINITY),
+                    "max" => numbers_or(value, f64::NEG_INFINITY),
+                    _ => value,
+                };
             }
             args.push(value);
         }
@@ -137,14 +141,16 @@ impl Lower {
     }
 }
 
-/// What is no number is neither the least nor the greatest.
-fn numbers_only(value: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
-    Apply::expr("number", vec![value], DataType::Float64, |arrays, _| {
+/// What is no number is neither the least nor the greatest, but it is no missing row either: of
+/// nothing else the answer is infinite, which is shown as NaN is.
+fn numbers_or(value: Arc<dyn PhysicalExpr>, instead: f64) -> Arc<dyn PhysicalExpr> {
+    Apply::expr("number", vec![value], DataType::Float64, move |arrays, _| {
         let numbers = arrays[0].as_primitive::<Float64Type>();
         if !numbers.values().iter().any(|number| number.is_nan()) {
             return Ok(arrays[0].clone());
         }
-        let numbers = numbers.iter().map(|number| number.filter(|number| !number.is_nan()));
+        let number = |number: f64| if number.is_nan() { instead } else { number };
+        let numbers = numbers.iter().map(|found| found.map(number));
         Ok(Arc::new(numbers.collect::<Float64Array>()))
     })
 }

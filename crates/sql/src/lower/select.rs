@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, UInt8Array};
 use arrow::datatypes::DataType;
-use datafusion_common::ScalarValue;
 use datafusion_physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion_physical_plan::sorts::sort::SortExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
@@ -14,6 +13,7 @@ use hogql::plan::{Expr, Order, Select, Source, Unnest};
 use super::express::sortable;
 use super::leaves::{Field, Layout, Leaf, conjuncts, exprs, leaves, sources};
 use super::{Lower, Stage, column, distinct, input, inputs, limit, one, project, schema_of};
+use crate::aggregates::default_of;
 use crate::error::Result;
 use crate::steps::explode::Explode;
 use crate::steps::filter::filter;
@@ -143,7 +143,7 @@ impl Lower {
             exprs.push(self.value(array, &stage)?);
             let element = array.ty.element().map_or(DataType::Null, data_type);
             let nullable = array.ty.element().is_none_or(|element| element.nullable);
-            defaults.push(default(&element, nullable)?);
+            defaults.push(default_of(&element, nullable)?);
             types.push(element);
         }
         let partitions = stage.plan.output_partitioning().partition_count();
@@ -237,17 +237,6 @@ fn nothing() -> Result<Stage> {
     let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(UInt8Array::from(vec![0]))])?;
     let plan = rows::held(schema, Arc::new(vec![batch]));
     Ok(Stage { plan, layout: Layout::default(), outer: false })
-}
-
-/// What stands for an element that is not there.
-fn default(ty: &DataType, nullable: bool) -> Result<ScalarValue> {
-    Ok(match ty {
-        _ if nullable => ScalarValue::try_from(ty)?,
-        DataType::FixedSizeBinary(size) => {
-            ScalarValue::FixedSizeBinary(*size, Some(vec![0; *size as usize]))
-        }
-        ty => ScalarValue::new_default(ty)?,
-    })
 }
 
 fn without_dictionaries(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {

@@ -15,6 +15,7 @@ use hogql::types::Type;
 use super::express::sortable;
 use super::leaves::Leaf;
 use super::{Lower, Stage, column, inputs, one, project, schema_of};
+use crate::aggregates::default_of;
 use crate::error::{Error, Result, UNEXPECTED};
 use crate::steps::StepExec;
 use crate::steps::window::{Call, Frame, Function, Window};
@@ -122,7 +123,8 @@ impl Lower {
             Some(filter) => Some(add(self.condition(filter, stage)?, DataType::Boolean)),
             None => None,
         };
-        Ok(Call { function, args, filter, frame: frame(window), ty })
+        let empty = default_of(&ty, result.nullable)?;
+        Ok(Call { function, args, filter, frame: frame(window), ty, empty })
     }
 
     fn function(&self, window: &WindowCall) -> Result<Function> {
@@ -139,6 +141,8 @@ impl Lower {
             "dense_rank" => Function::DenseRank,
             "lag" => Function::Neighbour(number),
             "lead" => Function::Neighbour(number.saturating_neg()),
+            "lagInFrame" => Function::InFrame(number),
+            "leadInFrame" => Function::InFrame(number.saturating_neg()),
             "first_value" => Function::First,
             "last_value" => Function::Last,
             "nth_value" => Function::Nth(u64::try_from(number).unwrap_or(0)),

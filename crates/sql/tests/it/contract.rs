@@ -46,7 +46,14 @@ fn a_page_is_a_hundred_rows_unless_asked_for_more() {
     let answer = store.ask("select uuid from events limit 60000").unwrap();
     assert_eq!((answer.rows.len(), answer.has_more), (150, false));
     let answer = store.ask("select number from numbers(100000) limit 60000").unwrap();
-    assert_eq!((answer.rows.len(), answer.has_more), (50_000, false));
+    assert_eq!((answer.rows.len(), answer.has_more), (50_000, true), "the bound cut it");
+    let answer = store.ask("select number from numbers(100000) limit 50000").unwrap();
+    assert_eq!((answer.rows.len(), answer.has_more), (50_000, false), "as many as asked for");
+    let answer = store.ask(
+        "select number from numbers(9) union all select number from numbers(60000) limit 60000",
+    );
+    let answer = answer.unwrap();
+    assert_eq!((answer.rows.len(), answer.has_more), (50_000, true), "the bound cut it");
     let answer = store.ask("select number from numbers(1000) limit 3 offset 10").unwrap();
     assert_eq!(json!(answer.rows), json!([[10], [11], [12]]));
 }
@@ -415,14 +422,43 @@ fn elements_are_taken_out_of_their_chain() {
 }
 
 #[test]
-fn aggregates_of_nothing_are_zero_or_null() {
-    f1().check(
+fn aggregates_of_nothing_are_null_where_an_argument_may_be_null_and_a_default_elsewhere() {
+    let store = f1();
+    store.check(
         "select count(), uniq(event), sum(properties.amount), avg(properties.amount), \
-         min(event), max(timestamp), any(event), argMin(event, timestamp), groupArray(event), \
-         median(properties.amount), stddevPop(properties.amount), topK(3)(event) \
+         min(event), toUnixTimestamp(max(timestamp)), any(event), argMin(event, timestamp), \
+         groupArray(event), median(properties.amount), stddevPop(properties.amount), topK(3)(event) \
          from events where event = 'none'",
-        json!([[0, 0, 0.0, null, null, null, null, null, [], null, null, []]]),
+        json!([[0, 0, null, null, "", 0, "", "", [], null, null, []]]),
     );
+    store.check(
+        "select sum(1), max(1), sum(properties.amount) is null, max(properties.amount) is null, \
+         isNull(avg(1)), isNaN(avg(1)), isNull(avg(properties.amount)) from events where event = 'none'",
+        json!([[0, 0, 1, 1, 0, 1, 1]]),
+    );
+    store.check(
+        "select maxIf(1, event = 'x') + maxIf(1, event = 'y') + maxIf(1, event != 'x') from events",
+        json!([[1]]),
+    );
+    store.check(
+        "select lagInFrame(number) over (order by number), lag(number) over (order by number) \
+         from numbers(2) order by number",
+        json!([[0, null], [0, 0]]),
+    );
+}
+
+#[test]
+fn a_limit_behind_a_union_is_the_last_selects_and_the_default_is_for_statements_without_one() {
+    let store = f1();
+    let rows = |text: &str| {
+        let answer = store.ask(text).unwrap();
+        (answer.rows.len(), answer.has_more)
+    };
+    let two = "select number from numbers(200) union all select number from numbers(400)";
+    assert_eq!(rows(two), (100, true));
+    assert_eq!(rows(&format!("{two} limit 300")), (500, false));
+    assert_eq!(rows(&format!("select * from ({two}) limit 300")), (300, false));
+    assert_eq!(rows("(select 1 as a limit 1) union all select number from numbers(200)").0, 100);
 }
 
 // contract: query 110

@@ -1,7 +1,7 @@
 //! Statements made up by seed, in the words that HogQL and ClickHouse share.
 //!
 //! What the two mean differently on purpose is left out: comparisons with nulls outside of a
-//! filter, sums of nothing, the order in which rows happen to be met.
+//! filter, the order in which rows happen to be met.
 
 /// Numbers that follow from a seed (splitmix64).
 pub struct Made(u64);
@@ -134,6 +134,14 @@ pub const WRITTEN: &[&str] = &[
      from numbers(5) order by number",
     "select number, leadInFrame(number, 1, 7) over (order by number rows between unbounded preceding and unbounded following) as n \
      from numbers(5) order by number",
+    "select maxIf(1, event = 'x') + maxIf(1, event = 'y') + maxIf(1, event = 'view') from events",
+    "select event, maxIf(1, toHour(timestamp) = 25) + maxIf(1, event = 'pay') + minIf(1, event = 'pay') from events \
+     group by event order by event",
+    "select number, lagInFrame(number) over (order by number), leadInFrame(number) over (order by number), \
+     lagInFrame(toString(number), 2) over (order by number rows between 1 preceding and current row) \
+     from numbers(5) order by number",
+    "select number from numbers(3) union all select number from numbers(400) limit 300",
+    "select number from numbers(250) union all select number from numbers(4) limit 3",
     "select count() from events e left join persons p on e.person_id = p.id and p.properties.age > 30 where p.id is null",
     "select distinct_id, windowFunnel(3600)(toDateTime(timestamp), event = 'click', event = 'pay') as w \
      from events group by distinct_id order by distinct_id",
@@ -237,8 +245,10 @@ fn group(made: &mut Made) -> String {
         0 if !keys.is_empty() => " having count() > 20",
         _ => "",
     };
-    // Of no rows, an aggregate is null here and some default there.
-    let filter = if keys.is_empty() { String::new() } else { filter(made) };
+    let filter = match made.below(6) {
+        0 => " where event = 'nothing'".to_owned(),
+        _ => filter(made),
+    };
     let order = ordered(columns.len());
     format!("select {} from events{filter}{by}{having}{order}{}", columns.join(", "), limit(made))
 }
@@ -340,8 +350,7 @@ fn window(made: &mut Made) -> String {
         2 => format!("dense_rank() over ({partition}order by toHour(timestamp))"),
         3 => format!("sum({number}) {over}"),
         4 => format!("count() {over}"),
-        // An empty frame has no greatest value here, and 0 there.
-        5 if !frame.ends_with("1 preceding") => format!("max({number}) {over}"),
+        5 => format!("max({number}) {over}"),
         6 => format!("round(avg({number}) {over}, 6)"),
         7 => format!("first_value({number}) over ({partition}order by timestamp)"),
         8 => format!("last_value(event) over ({partition}order by timestamp)"),

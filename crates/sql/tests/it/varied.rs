@@ -2,8 +2,9 @@
 //! projects in all sorts of time zones.
 //!
 //! What is meant differently on purpose is left out, as in `made`: nulls compared outside of a
-//! filter, sums of nothing, functions that count bytes there and characters here.
+//! filter, functions that count bytes there and characters here.
 
+mod empty;
 mod expressions;
 
 use crate::made::Made;
@@ -297,12 +298,13 @@ fn sets(made: &mut Made) -> String {
 }
 
 pub fn statement(made: &mut Made) -> String {
-    match made.below(16) {
+    match made.below(20) {
         0..=4 => rows(made),
         5..=8 => grouped(made),
         9 | 10 => windowed(made),
         11 | 12 => joined(made),
         13 | 14 => nested(made),
-        _ => sets(made),
+        15 => sets(made),
+        _ => empty::statement(made),
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct Call {
     pub filter: Option<usize>,
     pub frame: Frame,
     pub ty: DataType,
+    /// What stands for a row outside of the frame.
+    pub empty: ScalarValue,
 }
 
 #[derive(Clone, Debug)]
@@ -38,6 +40,8 @@ pub(crate) enum Function {
     DenseRank,
     /// So many rows before, or with a sign behind; the second argument stands for none.
     Neighbour(i64),
+    /// The same, if that row is in the frame.
+    InFrame(i64),
     First,
     Last,
     Nth(u64),
@@ -110,12 +114,14 @@ impl Call {
                 });
                 Arc::new(UInt64Array::from_iter_values(ranks))
             }
-            Function::Neighbour(offset) => {
+            Function::Neighbour(offset) | Function::InFrame(offset) => {
+                let framed = matches!(self.function, Function::InFrame(_));
                 let rows: UInt64Array = each()
                     .map(|(own, row)| {
                         let at = (row as i64).checked_sub(*offset)?;
                         let at = usize::try_from(at).ok()?;
-                        own.contains(&at).then_some(at as u64)
+                        let seen = if framed { &ranges[row] } else { own };
+                        seen.contains(&at).then_some(at as u64)
                     })
                     .collect();
                 let found = bounds.take(&args[0], &rows)?;
@@ -157,10 +163,7 @@ impl Call {
                 return self.fold(fold, &args, filter, ranges, bounds);
             }
         };
-        if *result.data_type() == self.ty {
-            return Ok(result);
-        }
-        Ok(arrow::compute::cast(&result, &self.ty)?)
+        finished(&result, &self.ty, &self.empty)
     }
 
     fn fold(
