@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::FromRequestParts;
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
@@ -30,6 +30,22 @@ pub enum Format {
 pub enum Shown<T> {
     Json(T),
     Csv(String),
+    /// A part of a table, and where the next one is.
+    CsvPage(String, Link),
+}
+
+pub const CONTENT_TYPE: &str = "text/csv; charset=utf-8";
+
+/// The address of the next page, which has no place in a table: `Link: <…>; rel="next"` (RFC 8288).
+pub struct Link(pub Option<String>);
+
+impl Link {
+    pub fn put(&self, headers: &mut HeaderMap) {
+        let link = self.0.as_ref().map(|next| format!("<{next}>; rel=\"next\""));
+        if let Some(link) = link.and_then(|link| HeaderValue::try_from(link).ok()) {
+            headers.insert(header::LINK, link);
+        }
+    }
 }
 
 /// One row of a table: cells by column.
@@ -61,8 +77,11 @@ impl<T: Serialize> IntoResponse for Shown<T> {
     fn into_response(self) -> Response {
         match self {
             Self::Json(body) => axum::Json(body).into_response(),
-            Self::Csv(table) => {
-                ([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], table).into_response()
+            Self::Csv(table) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], table).into_response(),
+            Self::CsvPage(table, link) => {
+                let mut response = Shown::<()>::Csv(table).into_response();
+                link.put(response.headers_mut());
+                response
             }
         }
     }
@@ -121,10 +140,7 @@ pub fn lines(rows: &[Vec<String>]) -> String {
 pub fn table(rows: &[Cells]) -> Result<String> {
     let columns: BTreeSet<&str> =
         rows.iter().flat_map(|row| row.keys().map(String::as_str)).collect();
-    if columns.len() > COLUMNS_MAX {
-        let detail = format!("This table has more than {COLUMNS_MAX} columns. Ask for JSON.");
-        return Err(Error::invalid("format", "invalid_input", detail));
-    }
+    check_columns(columns.len())?;
     let mut out = String::new();
     line(&mut out, columns.iter().copied());
     for row in rows {
@@ -133,8 +149,16 @@ pub fn table(rows: &[Cells]) -> Result<String> {
     Ok(out)
 }
 
+pub fn check_columns(columns: usize) -> Result<()> {
+    if columns > COLUMNS_MAX {
+        let detail = format!("This table has more than {COLUMNS_MAX} columns. Ask for JSON.");
+        return Err(Error::invalid("format", "invalid_input", detail));
+    }
+    Ok(())
+}
+
 /// RFC 4180.
-fn line<'a>(out: &mut String, cells: impl Iterator<Item = &'a str>) {
+pub fn line<'a>(out: &mut String, cells: impl Iterator<Item = &'a str>) {
     for (at, cell) in cells.enumerate() {
         if at > 0 {
             out.push(',');

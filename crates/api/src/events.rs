@@ -2,12 +2,13 @@
 
 mod live;
 mod selected;
+mod streamed;
 mod values;
 
 use model::{AccessLevel, ActionId, Timestamp};
 use query::{
-    ActionTest, Event, EventPage, Filters, Mark, Order, People, Slice, Wanted, Zone, event_time,
-    offset_max, parse_moment,
+    ActionTest, Event, Filters, Mark, Order, People, Slice, Wanted, Zone, event_time, offset_max,
+    parse_moment,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,9 +17,13 @@ use uuid::Uuid;
 use crate::csv::{self, Cells, Format, Shown};
 use crate::path::given;
 use crate::{App, Base, Error, Query, Reader, Resource, Result, Routes, TextId};
+use streamed::Listed;
 
 const LIMIT_DEFAULT: usize = 100;
-const LIMIT_MAX: usize = 1_000;
+const LIMIT_DEFAULT_CSV: usize = 1_000;
+/// Airbyte's source asks for 10,000 and takes a short page for the end, so that a lower bound would
+/// lose events without a word.
+const LIMIT_MAX: usize = 50_000;
 /// A client's clock may be ahead by so much.
 const AHEAD_SECONDS: i64 = 5;
 
@@ -65,15 +70,17 @@ struct ListQuery {
 
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
+#[expect(dead_code, reason = "describes answers that are written as they are read")]
 enum Answered {
-    Listed(EventListing),
+    Listed(EventListing<Vec<Event>>),
     Selected(selected::Selected),
 }
 
 #[derive(Serialize, JsonSchema)]
-struct EventListing {
+#[schemars(rename = "EventListing")]
+struct EventListing<T> {
     next: Option<String>,
-    results: Vec<Event>,
+    results: T,
 }
 
 async fn list(
@@ -82,12 +89,9 @@ async fn list(
     query: Query<ListQuery>,
     format: Format,
     app: App,
-) -> Result<Shown<Answered>> {
-    if let Some(selected) = selected::list(&caller, &query, format, &app).await? {
-        return Ok(match selected {
-            Shown::Json(selected) => Shown::Json(Answered::Selected(selected)),
-            Shown::Csv(table) => Shown::Csv(table),
-        });
+) -> Result<Listed> {
+    if let Some(selected) = selected::list(&caller, &base, &query, format, &app).await? {
+        return Ok(Listed::Selected(selected));
     }
     let zone = Zone::named(&caller.project.timezone);
     let now = app.events.now();
@@ -97,13 +101,11 @@ async fn list(
         wanted.action = Some(action(&app, &caller, id, now, &zone).await?);
     }
     let people = query.people();
-    let (mark, order) = (slice.mark.clone(), slice.order);
-    query.resume(&mut wanted, mark.as_ref(), order);
-    let page = app.events.list(&caller.project, &wanted, slice, people).await?;
-    Ok(match format {
-        Format::Json => Shown::Json(Answered::Listed(listing(&base, page, order))),
-        Format::Csv => Shown::Csv(table(&page.events)?),
-    })
+    let order = slice.order;
+    query.resume(&mut wanted, slice.mark.as_ref(), order);
+    let found = app.events.list(&caller.project, &wanted, slice, people).await?;
+    let next = found.next().map(|mark| behind(&base, mark, order));
+    streamed::answer(found, format, next).await.map(Listed::Events)
 }
 
 /// Actions that are unknown or hidden mean nothing, as those without steps.
@@ -127,13 +129,9 @@ async fn action(
 }
 
 /// The next page begins behind the last event: its time, and its place among those of that time.
-fn listing(base: &Base, page: EventPage, order: Order) -> EventListing {
-    let next = page.next.map(|mark| {
-        let time = event_time(mark.timestamp());
-        let bound = bound_of(order);
-        base.link(&[(bound, Some(&time)), ("cursor", Some(&mark.to_string())), ("offset", None)])
-    });
-    EventListing { next, results: page.events }
+fn behind(base: &Base, mark: &Mark, order: Order) -> String {
+    let (bound, time) = (bound_of(order), event_time(mark.timestamp()));
+    base.link(&[(bound, Some(&time)), ("cursor", Some(&mark.to_string())), ("offset", None)])
 }
 
 const fn bound_of(order: Order) -> &'static str {
@@ -148,7 +146,7 @@ impl ListQuery {
         let number = |text: &Option<String>| text.as_deref()?.parse::<i64>().ok();
         let default = match format {
             Format::Json => LIMIT_DEFAULT,
-            Format::Csv => LIMIT_MAX,
+            Format::Csv => LIMIT_DEFAULT_CSV,
         };
         let limit = number(&self.limit).and_then(|limit| usize::try_from(limit).ok());
         let limit = limit.filter(|limit| *limit > 0).unwrap_or(default).min(LIMIT_MAX);
@@ -214,9 +212,14 @@ impl ListQuery {
             Order::NewestFirst => &mut wanted.before,
             Order::OldestFirst => &mut wanted.after,
         };
-        if mark.is_some_and(|mark| *bound == Some(mark.timestamp())) {
-            *bound = None;
+        let Some(mark) = mark.filter(|mark| *bound == Some(mark.timestamp())) else { return };
+        // Those of the same time are in, and none that lies before it is looked at again.
+        let micros = mark.timestamp().as_micros();
+        *bound = match order {
+            Order::NewestFirst => micros.checked_add(1),
+            Order::OldestFirst => micros.checked_sub(1),
         }
+        .map(Timestamp::from_micros);
     }
 
     fn people(&self) -> People {
@@ -257,27 +260,6 @@ async fn read(
 }
 
 fn table(events: &[Event]) -> Result<String> {
-    let rows: Vec<Cells> = events.iter().map(cells).collect();
+    let rows: Vec<Cells> = events.iter().map(streamed::cells).collect();
     csv::table(&rows)
-}
-
-fn cells(event: &Event) -> Cells {
-    let mut cells = Cells::from([
-        ("id".into(), event.id.to_string()),
-        ("distinct_id".into(), event.distinct_id.clone()),
-        ("event".into(), event.event.clone()),
-        ("timestamp".into(), event.timestamp.clone()),
-        ("elements_chain".into(), event.elements_chain.clone()),
-    ]);
-    for (name, value) in &event.properties {
-        csv::spread_raw(&format!("properties.{name}"), value, &mut cells);
-    }
-    let mut nested = |name: &str, value: serde_json::Result<serde_json::Value>| {
-        if let Ok(value) = value {
-            csv::spread(name, &value, &mut cells);
-        }
-    };
-    nested("person", serde_json::to_value(&event.person));
-    nested("elements", serde_json::to_value(&event.elements));
-    cells
 }

@@ -162,7 +162,7 @@ impl ActorsQuery {
         let (first, count) = match by_events {
             // Put into order, and cut, when the rows are there.
             Some(_) => (0, hogql::limits::ROWS_MAX),
-            None => (offset, (limit + 1).min(hogql::limits::ROWS_MAX)),
+            None => (offset, limit + 1),
         };
         let table = if group.is_some() { "groups" } else { "persons" };
         let table = SourceKind::Table(Name::new(table, Span::default()));

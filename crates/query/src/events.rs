@@ -1,5 +1,6 @@
 //! Lists of events, single events, and the values of their properties.
 
+mod listed;
 mod values;
 
 use std::collections::HashMap;
@@ -10,7 +11,7 @@ use model::person::{Person, PersonNo};
 use model::{Clock, ProjectId, Timestamp};
 use uuid::Uuid;
 pub use warehouse::{Cursor as Mark, Order};
-use warehouse::{EventRow, Filter, Numbers, Predicate, Snapshot, Warehouse, Window};
+use warehouse::{EventRow, Filter, Numbers, Predicate, Warehouse};
 
 use crate::Result;
 use crate::live::{Live, Watch, Watched};
@@ -18,12 +19,10 @@ use crate::queries::{Limits, Queries};
 use crate::reads::Reads;
 use crate::shape::Event;
 use crate::worlds::Worlds;
+pub use listed::EventBatches;
+use listed::OpenLists;
 pub use values::{ValuesKey, ValuesOf};
 
-/// Events that are read in one go; a page is made of several.
-const ROWS_AT_ONCE: usize = 200;
-/// A page ends early when its events are this large together; the next one goes on behind it.
-const PAGE_BYTES_MAX: usize = 32 << 20;
 /// Upstream's bound on skipping; each skipped event is read.
 pub const fn offset_max() -> usize {
     50_000
@@ -38,6 +37,7 @@ pub struct Events {
     clock: Clock,
     live: Live,
     worlds: Worlds,
+    lists: OpenLists,
 }
 
 /// Which events; all that is given must hold.
@@ -72,20 +72,14 @@ pub enum People {
     Hidden,
 }
 
-#[derive(Debug)]
-pub struct EventPage {
-    pub events: Vec<Event>,
-    /// Where it ended, when there is more behind it.
-    pub next: Option<Mark>,
-}
-
 impl Events {
     pub fn new(catalog: Catalog, warehouse: Warehouse, clock: Clock) -> Self {
         let live = Live::new();
         let publisher = live.clone();
         warehouse.on_append(move |rows| publisher.publish(rows));
         let worlds = Worlds::new(catalog.clone(), warehouse.clone());
-        Self { catalog, warehouse, reads: Reads::new(), clock, live, worlds }
+        let (reads, lists) = (Reads::new(), OpenLists::new());
+        Self { catalog, warehouse, reads, clock, live, worlds, lists }
     }
 
     /// Events that come from now on.
@@ -105,23 +99,6 @@ impl Events {
 
     pub fn now(&self) -> Timestamp {
         self.clock.now()
-    }
-
-    pub async fn list(
-        &self,
-        project: &ProjectRow,
-        wanted: &Wanted,
-        slice: Slice,
-        people: People,
-    ) -> Result<EventPage> {
-        let Some(filter) = self.filter(project, wanted).await? else {
-            return Ok(EventPage { events: Vec::new(), next: None });
-        };
-        let project = project.id;
-        let warehouse = self.warehouse.clone();
-        let read = move || page(&warehouse.snapshot(project), &filter, slice);
-        let (rows, next) = self.reads.run(read).await?;
-        Ok(EventPage { events: self.shown(project, rows, people).await?, next })
     }
 
     pub async fn get(
@@ -228,26 +205,5 @@ impl Events {
             persons.into_iter().map(|person| (person.no, person)).collect();
         let own = |no: Option<PersonNo>| persons.get(&no?).cloned();
         Ok(ids.into_iter().filter_map(|id| Some((id.text, own(id.person)?))).collect())
-    }
-}
-
-fn page(
-    snapshot: &Snapshot,
-    filter: &Filter,
-    slice: Slice,
-) -> Result<(Vec<EventRow>, Option<Mark>)> {
-    let Slice { order, limit, mut offset, mark: mut resume } = slice;
-    let (mut rows, mut bytes) = (Vec::new(), 0);
-    loop {
-        let part = (limit - rows.len()).min(ROWS_AT_ONCE);
-        let listing = snapshot.list(filter, &Window { order, limit: part, offset, resume })?;
-        offset = 0;
-        let size = |row: &EventRow| row.properties.len() + row.elements_chain.len();
-        bytes += listing.events.iter().map(size).sum::<usize>();
-        rows.extend(listing.events);
-        resume = listing.next;
-        if resume.is_none() || rows.len() >= limit || bytes >= PAGE_BYTES_MAX {
-            return Ok((rows, resume));
-        }
     }
 }

@@ -19,7 +19,7 @@ mod worlds;
 
 pub use error::{Error, Result};
 pub use events::{
-    EventPage, Events, Mark, Order, People, Slice, ValuesKey, ValuesOf, Wanted, offset_max,
+    EventBatches, Events, Mark, Order, People, Slice, ValuesKey, ValuesOf, Wanted, offset_max,
 };
 pub use facts::{ActionTest, Element, Filters, Selector, Zone, check_pattern, parse_moment};
 pub use hogql_query::check_variables;

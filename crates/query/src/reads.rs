@@ -37,6 +37,20 @@ impl Reads {
         turn.ok().and_then(std::result::Result::ok).ok_or(Error::Busy)
     }
 
+    /// For an answer that has begun: it waits for its turn however long that takes, since to give
+    /// up would waste what was sent.
+    pub async fn go_on<T: Send + 'static>(
+        &self,
+        read: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let turn = self.turns.clone().acquire_owned().await.map_err(|_| Error::Busy)?;
+        tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            read()
+        })
+        .await?
+    }
+
     /// A caller that goes away leaves its read running; the turn ends with the read.
     pub async fn run<T: Send + 'static>(
         &self,

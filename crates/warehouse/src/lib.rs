@@ -125,7 +125,7 @@ pub use error::{Error, Result};
 pub use faults::{Faults, Step};
 pub use filter::{Filter, Key, Predicate, Test};
 pub use json::{members, with_value};
-pub use list::{Cursor, Listing, Order, Window};
+pub use list::{Cursor, EventSelection, Listing, Order, Window};
 pub use manifest::Selection;
 /// A set of the numbers of distinct ids.
 pub use roaring::RoaringBitmap as Numbers;

@@ -61,6 +61,36 @@ pub struct Listing {
     pub next: Option<Cursor>,
 }
 
+/// The events of a list, found but not read: a few bytes for each.
+#[derive(Debug)]
+pub struct EventSelection {
+    slabs: Vec<Slab>,
+    /// Slab and row.
+    rows: Vec<(usize, usize)>,
+    next: Option<Cursor>,
+}
+
+impl EventSelection {
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The place of the last event, when there are more behind it.
+    pub fn next(&self) -> Option<&Cursor> {
+        self.next.as_ref()
+    }
+
+    /// Some of the events, in their order; those past the end are none.
+    pub fn read(&self, events: Range<usize>) -> Result<Vec<EventRow>> {
+        let end = events.end.min(self.rows.len());
+        fetch(&self.slabs, &self.rows[events.start.min(end)..end])
+    }
+}
+
 impl Cursor {
     pub fn of(row: &EventRow) -> Cursor {
         Cursor {
@@ -171,6 +201,12 @@ impl Best {
 impl Snapshot {
     /// A page of the wanted events.
     pub fn list(&self, filter: &Filter, window: &Window) -> Result<Listing> {
+        let found = self.select(filter, window)?;
+        Ok(Listing { events: found.read(0..found.len())?, next: found.next })
+    }
+
+    /// Finds a page of the wanted events, to be read in parts.
+    pub fn select(&self, filter: &Filter, window: &Window) -> Result<EventSelection> {
         let slabs = self.slabs(filter)?;
         // One more tells whether there is another page.
         let wanted = window.offset.saturating_add(window.limit).min(LIST_EVENTS_MAX) + 1;
@@ -205,7 +241,8 @@ impl Snapshot {
         chosen.truncate(wanted - 1);
         chosen.drain(..window.offset.min(chosen.len()));
         let next = chosen.last().filter(|_| more).map(|last| last.place.clone());
-        Ok(Listing { events: fetch(&slabs, &chosen)?, next })
+        let rows = chosen.into_iter().map(|chosen| (chosen.slab, chosen.row)).collect();
+        Ok(EventSelection { slabs, rows, next })
     }
 }
 
@@ -322,14 +359,14 @@ impl<'a> Places<'a> {
     }
 }
 
-fn fetch(slabs: &[Slab], chosen: &[Candidate]) -> Result<Vec<EventRow>> {
+fn fetch(slabs: &[Slab], chosen: &[(usize, usize)]) -> Result<Vec<EventRow>> {
     let mut by_slab: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    for (at, candidate) in chosen.iter().enumerate() {
-        by_slab.entry(candidate.slab).or_default().push(at);
+    for (at, (slab, _)) in chosen.iter().enumerate() {
+        by_slab.entry(*slab).or_default().push(at);
     }
     let mut found: Vec<Option<EventRow>> = vec![None; chosen.len()];
     for (slab, places) in by_slab {
-        let rows: Vec<usize> = places.iter().map(|at| chosen[*at].row).collect();
+        let rows: Vec<usize> = places.iter().map(|at| chosen[*at].1).collect();
         for (at, row) in places.into_iter().zip(slabs[slab].event_rows(&rows)?) {
             found[at] = Some(row);
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Cohorts, check_persons, live, texts};
-use crate::csv::{Format, Shown};
+use crate::csv::{Format, Link, Shown};
 use crate::path::search;
 use crate::persons::{Item, display_names, table};
 use crate::{App, Body, Found, Id, Page, Query, Reader, Result, Routes, Writer};
@@ -45,10 +45,10 @@ async fn persons(
     let found = app.catalog.cohort_members(&cohort, wanted.as_deref(), page.window).await?;
     let display = display_names(&caller);
     let shown: Vec<Item> = found.0.into_iter().map(|found| Item::of(found, &display)).collect();
-    if format == Format::Csv {
-        return table(&shown).map(Shown::Csv);
-    }
     let listing = page.listing(shown, found.1);
+    if format == Format::Csv {
+        return Ok(Shown::CsvPage(table(&listing.results)?, Link(listing.next)));
+    }
     let (next, previous) = (listing.next, listing.previous);
     Ok(Shown::Json(Members { results: listing.results, next, previous }))
 }

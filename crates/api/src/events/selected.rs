@@ -6,9 +6,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{Events, ListQuery};
-use crate::csv::{self, Format, Shown};
+use crate::csv::{self, Format, Link, Shown};
 use crate::path::given;
-use crate::{App, Error, Reader, Result};
+use crate::{App, Base, Error, Reader, Result};
 
 /// Expressions of one request.
 const EXPRESSIONS_MAX: usize = 100;
@@ -78,19 +78,27 @@ impl ListQuery {
             let own = json!([{ "key": "distinct_id", "type": "event_metadata", "value": id }]);
             query.insert("fixedProperties".into(), own);
         }
-        let number = |text: &Option<String>| text.as_deref()?.parse::<u64>().ok();
-        query.insert(
-            "limit".into(),
-            json!(number(&self.limit).map(|most| most.min(super::LIMIT_MAX as u64))),
-        );
+        // The query has the same bound.
+        query.insert("limit".into(), json!(number(&self.limit)));
         query.insert("offset".into(), json!(number(&self.offset)));
         Ok(Some(Value::Object(query)))
     }
+
+    /// The rows behind these.
+    fn next(&self, base: &Base, rows: usize) -> String {
+        let offset = number(&self.offset).unwrap_or(0).saturating_add(rows as u64);
+        base.link(&[("offset", Some(&offset.to_string()))])
+    }
+}
+
+fn number(text: &Option<String>) -> Option<u64> {
+    text.as_deref()?.parse().ok()
 }
 
 /// None when no columns are asked for.
 pub(super) async fn list(
     caller: &Reader<Events>,
+    base: &Base,
     query: &ListQuery,
     format: Format,
     app: &App,
@@ -102,17 +110,17 @@ pub(super) async fn list(
         return Ok(None);
     };
     let list = |value: &Option<Value>| value.clone().unwrap_or_else(|| json!([]));
+    let has_more = answer.has_more == Some(true);
+    let next = has_more.then(|| query.next(base, answer.results.as_array().map_or(0, Vec::len)));
     if format == Format::Csv {
-        return Ok(Some(Shown::Csv(csv::lines(&crate::insights::answer::rows(
-            &list(&answer.columns),
-            &answer.results,
-        )))));
+        let rows = crate::insights::answer::rows(&list(&answer.columns), &answer.results);
+        return Ok(Some(Shown::CsvPage(csv::lines(&rows), Link(next))));
     }
     Ok(Some(Shown::Json(Selected {
         columns: list(&answer.columns),
         types: list(&answer.types),
         results: answer.results.clone(),
-        has_more: answer.has_more == Some(true),
-        next: None,
+        has_more,
+        next,
     })))
 }

@@ -19,7 +19,6 @@ use crate::{App, AppState, Error, Found, Query, Reader, Result, Routes};
 const SECONDS: i64 = 90 * 86_400;
 /// The newest events that are looked at, and how many at once.
 const EVENTS_MAX: usize = 10_000;
-const EVENTS_AT_ONCE: usize = 1_000;
 /// Persons and groups shown.
 const SHOWN_MAX: usize = 100;
 
@@ -124,16 +123,11 @@ async fn related(
 }
 
 async fn named(app: &AppState, project: &ProjectRow, wanted: &Wanted) -> Result<Named> {
-    let (mut named, mut mark, mut seen) = (Named::default(), None, 0);
-    while seen < EVENTS_MAX {
-        let slice = Slice { order: Order::NewestFirst, limit: EVENTS_AT_ONCE, offset: 0, mark };
-        let page = app.events.list(project, wanted, slice, People::Hidden).await?;
-        seen += page.events.len();
-        page.events.iter().for_each(|event| named.add(event));
-        mark = page.next;
-        if mark.is_none() {
-            break;
-        }
+    let mut named = Named::default();
+    let slice = Slice { order: Order::NewestFirst, limit: EVENTS_MAX, offset: 0, mark: None };
+    let mut found = app.events.list(project, wanted, slice, People::Hidden).await?;
+    while let Some(events) = found.batch().await? {
+        events.iter().for_each(|event| named.add(event));
     }
     Ok(named)
 }

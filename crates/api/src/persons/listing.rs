@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Item, Persons, display_names};
-use crate::csv::{self, Cells, Format, Shown};
+use crate::csv::{self, Cells, Format, Link, Shown};
 use crate::path::{given, search};
 use crate::{App, Base, Error, Page, Query, Reader, Result};
 
@@ -68,19 +68,20 @@ pub(super) async fn list(
     found.truncate(usize::try_from(window.limit).unwrap_or(0));
     let display = display_names(&caller);
     let results: Vec<Item> = found.into_iter().map(|found| Item::of(found, &display)).collect();
+    let link = |offset: i64| {
+        let (limit, offset) = (window.limit.to_string(), offset.to_string());
+        base.link(&[("limit", Some(&limit)), ("offset", Some(&offset))])
+    };
+    let next = more.then(|| link(window.offset + window.limit));
     if format == Format::Csv {
-        return table(&results).map(Shown::Csv);
+        return Ok(Shown::CsvPage(table(&results)?, Link(next)));
     }
     let count = match query.include_total {
         Some(_) => Some(app.catalog.persons_count(project, &filter).await?),
         None => None,
     };
-    let link = |offset: i64| {
-        let (limit, offset) = (window.limit.to_string(), offset.to_string());
-        base.link(&[("limit", Some(&limit)), ("offset", Some(&offset))])
-    };
     Ok(Shown::Json(PersonListing {
-        next: more.then(|| link(window.offset + window.limit)),
+        next,
         previous: (window.offset >= window.limit).then(|| link(window.offset - window.limit)),
         results,
         count,

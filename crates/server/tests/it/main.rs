@@ -46,6 +46,7 @@ mod insights;
 mod intruding;
 mod keys;
 mod kill;
+mod long_lists;
 mod members;
 mod misusing;
 mod moving;

@@ -1,0 +1,246 @@
+//! A list of events as it is read: short ones in one piece, long ones in chunks.
+//!
+//! Whatever can fail before the first byte has a status. An answer that fails later ends without
+//! its end, and the connection with it, so that nobody takes it for a whole one.
+
+use std::collections::BTreeSet;
+
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use futures_util::{Stream, StreamExt, stream};
+use query::{Event, EventBatches};
+use schemars::SchemaGenerator;
+
+use super::{Answered, EventListing, selected::Selected};
+use crate::csv::{self, Cells, Format, Link, Shown};
+use crate::doc::{Answer, Operation};
+use crate::{Error, Result};
+
+/// An answer up to this size has a length; a longer one is sent as it is read.
+const WHOLE_BYTES_MAX: usize = 1 << 20;
+
+pub(super) enum Listed {
+    Events(Response),
+    Selected(Shown<Selected>),
+}
+
+impl IntoResponse for Listed {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Events(response) => response,
+            Self::Selected(shown) => shown.into_response(),
+        }
+    }
+}
+
+impl Answer for Listed {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        <Shown<Answered> as Answer>::answer(operation, schemas);
+    }
+}
+
+/// How events are written one after the other.
+enum Writer {
+    Json { first: bool },
+    Csv { columns: BTreeSet<String> },
+}
+
+impl Writer {
+    fn event(&mut self, event: &Event, out: &mut Vec<u8>) -> Result<()> {
+        match self {
+            Self::Json { first } => {
+                if !std::mem::take(first) {
+                    out.push(b',');
+                }
+                serde_json::to_writer(out, event).map_err(|_| unwritable())
+            }
+            Self::Csv { columns } => {
+                let cells = cells(event);
+                let row = columns.iter().map(|name| cells.get(name).map_or("", String::as_str));
+                let mut line = String::new();
+                csv::line(&mut line, row);
+                out.extend_from_slice(line.as_bytes());
+                Ok(())
+            }
+        }
+    }
+
+    const fn end(&self) -> &'static [u8] {
+        match self {
+            Self::Json { .. } => b"]}",
+            Self::Csv { .. } => b"",
+        }
+    }
+}
+
+fn unwritable() -> Error {
+    query::Error::Failed("an event cannot be written".into()).into()
+}
+
+/// A list on its way to the client.
+struct Sending {
+    batches: EventBatches,
+    writer: Writer,
+}
+
+impl Sending {
+    /// The next events, or the end of the answer, and what is left to send after it.
+    async fn step(mut self) -> Result<(Vec<u8>, Option<Self>)> {
+        let Some(events) = self.batches.batch().await? else {
+            return Ok((self.writer.end().to_vec(), None));
+        };
+        let mut out = Vec::new();
+        events.iter().try_for_each(|event| self.writer.event(event, &mut out))?;
+        Ok((out, Some(self)))
+    }
+}
+
+/// `next` is the address of the page behind this one.
+pub(super) async fn answer(
+    batches: EventBatches,
+    format: Format,
+    next: Option<String>,
+) -> Result<Response> {
+    let (batches, writer, mut out) = match format {
+        Format::Json => {
+            // The envelope without its events, up to the place where they go.
+            let none = EventListing::<[Event; 0]> { next: next.clone(), results: [] };
+            let envelope = serde_json::to_string(&none).map_err(|_| unwritable())?;
+            let head = envelope.strip_suffix("]}").ok_or_else(unwritable)?;
+            (batches, Writer::Json { first: true }, head.as_bytes().to_vec())
+        }
+        Format::Csv => {
+            let (batches, columns) = columns(batches).await?;
+            let mut head = String::new();
+            csv::line(&mut head, columns.iter().map(String::as_str));
+            (batches, Writer::Csv { columns }, head.into_bytes())
+        }
+    };
+    let mut left = Some(Sending { batches, writer });
+    while let Some(sending) = left.take_if(|_| out.len() < WHOLE_BYTES_MAX) {
+        let (more, rest) = sending.step().await?;
+        out.extend(more);
+        left = rest;
+    }
+    let body = match left {
+        None => Body::from(out),
+        Some(sending) => Body::from_stream(chunks(out, sending, Sending::step)),
+    };
+    let mut response = body.into_response();
+    let kind = match format {
+        Format::Json => "application/json",
+        Format::Csv => csv::CONTENT_TYPE,
+    };
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
+    if format == Format::Csv {
+        Link(next).put(response.headers_mut());
+    }
+    Ok(response)
+}
+
+/// What is written already, then step by step what is left. A step that fails is the last.
+fn chunks<S, F>(
+    first: Vec<u8>,
+    left: S,
+    step: impl Fn(S) -> F + Clone,
+) -> impl Stream<Item = std::result::Result<Bytes, Cut>>
+where
+    F: Future<Output = Result<(Vec<u8>, Option<S>)>>,
+{
+    let rest = stream::unfold(Some(left), move |left| {
+        let step = step.clone();
+        async move {
+            match step(left?).await {
+                Ok((chunk, left)) => Some((Ok(Bytes::from(chunk)), left)),
+                Err(error) => {
+                    let status = error.into_response().status().as_u16();
+                    tracing::warn!(http.status = status, "a list of events was cut off");
+                    Some((Err(Cut), None))
+                }
+            }
+        }
+    });
+    stream::once(async { Ok(Bytes::from(first)) }).chain(rest)
+}
+
+/// Why a connection ends before its answer does.
+#[derive(Debug, thiserror::Error)]
+#[error("the list could not be read to its end")]
+struct Cut;
+
+/// The columns of the table of all events, which takes a pass of its own.
+async fn columns(mut batches: EventBatches) -> Result<(EventBatches, BTreeSet<String>)> {
+    let mut columns = BTreeSet::new();
+    while let Some(events) = batches.batch().await? {
+        for event in &events {
+            for name in cells(event).into_keys() {
+                if !columns.contains(&name) {
+                    columns.insert(name);
+                }
+            }
+            csv::check_columns(columns.len())?;
+        }
+    }
+    batches.rewind();
+    Ok((batches, columns))
+}
+
+pub(super) fn cells(event: &Event) -> Cells {
+    let mut cells = Cells::from([
+        ("id".into(), event.id.to_string()),
+        ("distinct_id".into(), event.distinct_id.clone()),
+        ("event".into(), event.event.clone()),
+        ("timestamp".into(), event.timestamp.clone()),
+        ("elements_chain".into(), event.elements_chain.clone()),
+    ]);
+    for (name, value) in &event.properties {
+        csv::spread_raw(&format!("properties.{name}"), value, &mut cells);
+    }
+    let mut nested = |name: &str, value: serde_json::Result<serde_json::Value>| {
+        if let Ok(value) = value {
+            csv::spread(name, &value, &mut cells);
+        }
+    };
+    nested("person", serde_json::to_value(&event.person));
+    nested("elements", serde_json::to_value(&event.elements));
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three steps, of which one may fail.
+    async fn sent(fails_at: Option<u8>) -> (Vec<u8>, bool) {
+        let step = |number: u8| async move {
+            match number {
+                _ if fails_at == Some(number) => Err(Error::unavailable("gone")),
+                3 => Ok((b"]}".to_vec(), None)),
+                number => Ok((format!(",{number}").into_bytes(), Some(number + 1))),
+            }
+        };
+        let stream = chunks(b"{\"results\":[0".to_vec(), 1, step);
+        let (mut body, mut whole) = (Vec::new(), true);
+        for item in stream.collect::<Vec<_>>().await {
+            assert!(whole, "nothing follows a failure");
+            match item {
+                Ok(bytes) => body.extend(bytes),
+                Err(Cut) => whole = false,
+            }
+        }
+        (body, whole)
+    }
+
+    #[tokio::test]
+    async fn a_list_that_fails_half_way_is_cut_off_and_never_valid_json() {
+        let (body, whole) = sent(None).await;
+        let read: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!((read, whole), (serde_json::json!({ "results": [0, 1, 2] }), true));
+        for at in 1..=3 {
+            let (body, whole) = sent(Some(at)).await;
+            assert!(!whole, "the connection is aborted");
+            assert!(serde_json::from_slice::<serde_json::Value>(&body).is_err());
+        }
+    }
+}
