@@ -117,40 +117,57 @@ fn faults(root: &Path, lines: &str, packages: &[Package]) -> impl Iterator<Item 
             }
             continue;
         }
-        let Some(name) = value_of(options, "-p") else { continue };
-        let Some(package) = packages.iter().find(|package| package.name == name) else {
-            faults.push(format!("there is no package {name}"));
-            continue;
-        };
-        let release = options.contains(&"--release");
-        let bin = value_of(options, "--bin");
-        if let Some(bin) = bin.filter(|bin| !package.bins.contains(*bin)) {
-            faults.push(format!("{name} has no program {bin}"));
-        }
-        if let Some(test) = value_of(options, "--test") {
-            faults.extend(no_such_test(package, test, options));
-        }
-        match *verb {
-            "build" => {
-                let some = |one: &String| bin.is_none_or(|bin| bin == one);
-                let made = package.bins.iter().filter(|one| some(one));
-                built.extend(made.map(|made| (release, made.clone())));
-            }
-            "run" => {
-                let only = package.bins.iter().next().filter(|_| package.bins.len() == 1);
-                match bin.or(package.default_run.as_deref()).or(only.map(String::as_str)) {
-                    Some(run) => built.extend([(release, run.to_owned())]),
-                    None => faults.push(format!("{name} has several programs; name one")),
-                }
-                let missing = |one: &&String| !built.contains(&(release, (*one).clone()));
-                faults.extend(package.starts.iter().filter(missing).map(|program| {
-                    format!("{name} starts {program}, which nothing before it builds")
-                }));
-            }
-            _ => {}
+        let names = options.windows(2).filter(|pair| pair[0] == "-p").map(|pair| pair[1]);
+        for name in names {
+            let Some(package) = packages.iter().find(|package| package.name == name) else {
+                faults.push(format!("there is no package {name}"));
+                continue;
+            };
+            faults.extend(package_faults(package, verb, options, &mut built));
         }
     }
     faults.into_iter()
+}
+
+/// What is wrong with what a command wants of a package; notes the programs that it builds.
+fn package_faults(
+    package: &Package,
+    verb: &str,
+    options: &[&str],
+    built: &mut BTreeSet<(bool, String)>,
+) -> Vec<String> {
+    let (name, mut faults) = (&package.name, Vec::new());
+    let release = options.contains(&"--release");
+    let bin = value_of(options, "--bin");
+    if let Some(bin) = bin.filter(|bin| !package.bins.contains(*bin)) {
+        faults.push(format!("{name} has no program {bin}"));
+    }
+    if let Some(test) = value_of(options, "--test") {
+        faults.extend(no_such_test(package, test, options));
+    }
+    match verb {
+        "build" => {
+            let some = |one: &String| bin.is_none_or(|bin| bin == one);
+            let made = package.bins.iter().filter(|one| some(one));
+            built.extend(made.map(|made| (release, made.clone())));
+        }
+        "run" => {
+            let only = package.bins.iter().next().filter(|_| package.bins.len() == 1);
+            match bin.or(package.default_run.as_deref()).or(only.map(String::as_str)) {
+                Some(run) => built.extend([(release, run.to_owned())]),
+                None => faults.push(format!("{name} has several programs; name one")),
+            }
+            let missing = |one: &&String| !built.contains(&(release, (*one).clone()));
+            let missing: Vec<&String> = package.starts.iter().filter(missing).collect();
+            faults.extend(
+                missing.into_iter().map(|program| {
+                    format!("{name} starts {program}, which nothing before it builds")
+                }),
+            );
+        }
+        _ => {}
+    }
+    faults
 }
 
 fn value_of<'a>(options: &[&'a str], name: &str) -> Option<&'a str> {
@@ -224,6 +241,8 @@ mod tests {
         );
         let all = "cargo build --release -p bench --bins\n";
         assert_eq!(faults(&format!("{server}{all}{run}")), [] as [String; 0]);
+        let both = "cargo build --release -p server -p bench --bins\n";
+        assert_eq!(faults(&format!("{both}{run}")), [] as [String; 0]);
         let debug = "cargo build -p bench --bins\n";
         assert_eq!(faults(&format!("{server}{debug}{run}")).len(), 1, "another profile");
         for (line, fault) in [
