@@ -65,8 +65,10 @@ fn answers(server: &Server) -> Value {
             json!([tile["text"]["body"], tile["insight"]["name"], tile["insight"]["query"]])
         })
         .collect();
-    let grouped = "select event, count(), count(distinct person_id), sum(properties.amount), \
-                   max(person.properties.plan) from events group by event order by event";
+    // Kept answers have 0 for sums of nothing, which are null since.
+    let grouped = "select event, count(), count(distinct person_id), \
+                   ifNull(sum(properties.amount), 0), max(person.properties.plan) from events \
+                   group by event order by event";
     json!({
         "events": some(&events["results"], &["id", "event", "distinct_id", "timestamp", "properties", "elements_chain"]),
         "persons": some(&get("persons/")["results"], &["uuid", "distinct_ids", "properties"]),

@@ -162,7 +162,10 @@ fn every_list_leads_to_all_that_it_has_whatever_the_limit(store: Store) {
             ("annotations", json!({ "content": format!("{number}") })),
             ("dashboards", json!({ "name": format!("{number}") })),
             ("insights", json!({ "name": format!("{number}"), "saved": true })),
-            ("feature_flags", json!({ "key": format!("f{number}"), "filters": {} })),
+            (
+                "feature_flags",
+                json!({ "key": format!("f{number}"), "filters": { "groups": [{}] } }),
+            ),
             ("actions", json!({ "name": format!("{number}") })),
             ("cohorts", json!({ "name": format!("{number}"), "is_static": true })),
         ] {
