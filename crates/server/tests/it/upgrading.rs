@@ -47,7 +47,8 @@ fn newer_catalog(place: &Place) {
 }
 
 fn a_folder_that_a_newer_release_wrote_is_refused_with_a_sentence_and_left_as_it_is(store: Store) {
-    let cases: [(&str, fn(&Place)); 3] = [
+    type MakeNewer = fn(&Place);
+    let cases: [(&str, MakeNewer); 3] = [
         ("journal format 1000", newer_journal),
         ("warehouse format 1000", newer_warehouse),
         ("schema 1000", newer_catalog),
