@@ -1,13 +1,18 @@
 //! Credentials: a personal key in the header, body or query, or a browser session.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::sync::Arc;
 
 use axum::http::header;
 use axum::http::request::Parts;
+use capture::Sender;
 use catalog::{PersonalKey, ProjectRow, Secret, UserRow};
 use model::OrganizationId;
 use model::scope::Access;
-use serde_json::Value;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use crate::body::{Received, received};
 use crate::{AppState, Error, Result, session};
@@ -82,6 +87,16 @@ fn invalid_key(place: Place) -> Error {
 }
 
 fn find_key(parts: &Parts) -> Result<Option<(String, Place)>> {
+    if let Some(value) = find_header_key(parts)? {
+        return Ok(Some((value, Place::Header)));
+    }
+    if let Some(value) = body_key(parts) {
+        return Ok(Some((value, Place::Body)));
+    }
+    Ok(query_parameter(parts, "personal_api_key").map(|value| (value, Place::Query)))
+}
+
+fn find_header_key(parts: &Parts) -> Result<Option<String>> {
     if let Some(given) = parts.headers.get(header::AUTHORIZATION) {
         let text = given.to_str().map_err(|_| invalid_key(Place::Header))?;
         if let Some((scheme, value)) = text.split_once(' ')
@@ -92,25 +107,73 @@ fn find_key(parts: &Parts) -> Result<Option<(String, Place)>> {
             if value.starts_with("pha_") || value.starts_with("phs_") {
                 return Err(Error::unauthenticated());
             }
-            return Ok(Some((value.to_owned(), Place::Header)));
+            return Ok(Some(value.to_owned()));
         }
     }
-    if let Some(value) = body_key(parts) {
-        return Ok(Some((value, Place::Body)));
-    }
-    Ok(query_parameter(parts, "personal_api_key").map(|value| (value, Place::Query)))
+    Ok(None)
 }
 
-/// The key of a JSON body. A quick look spares parsing bodies that cannot hold one.
+/// Who sends a body, as far as the head of its request tells before it is read.
+pub(crate) async fn sender(parts: &mut Parts, app: &AppState) -> Sender {
+    let known = match parts.headers.contains_key(header::AUTHORIZATION) {
+        // What is found is kept for the route, which would ask the same.
+        true => {
+            matches!(find_header_key(parts), Ok(Some(_))) && authenticate(parts, app).await.is_ok()
+        }
+        false => session::is_known(parts, app).await,
+    };
+    if known { Sender::Member } else { Sender::Stranger }
+}
+
+const BODY_FIELD: &[u8] = b"\"personal_api_key\"";
+
+/// A quick look spares parsing bodies that cannot hold a key.
+pub(crate) fn may_hold_key(bytes: &[u8]) -> bool {
+    memchr::memmem::find(bytes, BODY_FIELD).is_some()
+}
+
+/// The key of a JSON body, read without building the values beside it: it was sent by anybody.
 fn body_key(parts: &Parts) -> Option<String> {
-    const FIELD: &[u8] = b"\"personal_api_key\"";
     let received = received(parts);
     let Received::Whole(bytes) = &*received else { return None };
-    if !bytes.windows(FIELD.len()).any(|window| window == FIELD) {
+    if !may_hold_key(bytes) {
         return None;
     }
-    let value: Value = serde_json::from_slice(bytes).ok()?;
-    value.get("personal_api_key")?.as_str().map(str::to_owned)
+    let BodyKey(key) = serde_json::from_slice(bytes).ok()?;
+    key
+}
+
+/// Of an object; the last of several counts.
+struct BodyKey(Option<String>);
+
+impl<'de> Deserialize<'de> for BodyKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_map(BodyKeyVisitor)
+    }
+}
+
+struct BodyKeyVisitor;
+
+impl<'de> Visitor<'de> for BodyKeyVisitor {
+    type Value = BodyKey;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<BodyKey, A::Error> {
+        let mut key = None;
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            match &*name {
+                "personal_api_key" => {
+                    let raw: &RawValue = map.next_value()?;
+                    key = serde_json::from_str(raw.get()).ok();
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(BodyKey(key))
+    }
 }
 
 pub(crate) fn query_parameter(parts: &Parts, name: &str) -> Option<String> {

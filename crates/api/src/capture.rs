@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use ::capture::{Accepted, Endpoint, Refused, V1Accepted, V1Refused, V1Request};
+use ::capture::{Accepted, Endpoint, Refused, Sender, V1Accepted, V1Refused, V1Request};
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::doc::{Answer, Describe, Operation};
-use crate::intake::{Arrived, Missed, receive};
+use crate::intake::{Arrived, Missed, discard, receive};
 use crate::refusal::{Refusal, RefusalBody, V1Refusal, V1RefusalBody};
 use crate::{App, AppState, Routes};
 
@@ -63,7 +63,8 @@ pub(crate) async fn take<B: HttpBody<Data = Bytes> + Unpin>(
 ) -> Result<Captured, Refusal> {
     let received_at = app.catalog.clock().now();
     let bytes_max = app.capture.limits().body_bytes_max;
-    let body = receive(app, &mut sent, bytes_max).await?;
+    let (headers, body) = (&sent.head.headers, &mut sent.body);
+    let body = receive(app, headers, body, Sender::Public, bytes_max).await?;
     let request = capture::Request {
         endpoint,
         query: sent.query(),
@@ -81,13 +82,12 @@ pub(crate) async fn take<B: HttpBody<Data = Bytes> + Unpin>(
 
 pub(crate) async fn take_v1<B: HttpBody<Data = Bytes> + Unpin>(
     app: &AppState,
-    mut sent: Arrived<B>,
+    sent: Arrived<B>,
 ) -> Result<CapturedV1, V1Refusal> {
     let received_at = app.catalog.clock().now();
     let bytes_max = app.capture.limits().v1_body_bytes_max;
-    let body = receive(app, &mut sent, bytes_max).await?;
     let client_ip = sent.client_ip(app);
-    let head = sent.head;
+    let Arrived { head, mut body, .. } = sent;
     let text = |name: HeaderName| head.headers.get(name)?.to_str().ok();
     let named = |name: &'static str| text(HeaderName::from_static(name));
     let request = V1Request {
@@ -99,11 +99,16 @@ pub(crate) async fn take_v1<B: HttpBody<Data = Bytes> + Unpin>(
         attempt: named("posthog-attempt"),
         request_id: named("posthog-request-id"),
         request_timestamp: named("posthog-request-timestamp"),
-        body: &body.bytes,
+        body: &[],
         client_ip,
         received_at,
     };
-    Ok(CapturedV1(app.capture.v1(request).await?))
+    if let Err(refused) = app.capture.v1_head(&request).await {
+        discard(app, &head.headers, &mut body).await;
+        return Err(refused.into());
+    }
+    let body = receive(app, &head.headers, &mut body, Sender::Public, bytes_max).await?;
+    Ok(CapturedV1(app.capture.v1(V1Request { body: &body.bytes, ..request }).await?))
 }
 
 impl From<Missed> for Refusal {

@@ -186,6 +186,11 @@ impl Error {
             .with(header::RETRY_AFTER, HeaderValue::from_static("1"))
     }
 
+    /// 503: everything that is set aside for requests is taken.
+    pub fn busy() -> Self {
+        Self::unavailable("The server is busy. Try again in a moment.")
+    }
+
     /// Whether the caller is at fault, rather than this server.
     pub fn is_refusal(&self) -> bool {
         self.status.is_client_error()

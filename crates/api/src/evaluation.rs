@@ -5,14 +5,17 @@ mod request;
 
 use std::convert::Infallible;
 
-use ::capture::Refused;
+use ::capture::{Refused, Reservation, Sender, decode_within};
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use catalog::ProjectRow;
-use decode::{FlagsBody, Parts, Strictness, decode_text, parse_flags};
+use decode::{
+    FlagsBody, Parts, Strictness, Text, check_grammar, decode_text_within, decoded_bytes_hint,
+    flags_token, parse_flags, tree_bytes,
+};
 use flags::Asked;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -28,6 +31,10 @@ pub(crate) use request::Endpoint;
 
 /// Requests hold a person's properties, never events.
 const BODY_BYTES_MAX: usize = 2 << 20;
+/// What they become in memory: room for a hundred thousand properties.
+const VALUES_BYTES_MAX: usize = 16 << 20;
+/// What most of them become, taken in one go with their text.
+const USUAL_VALUES_BYTES: usize = 4 << 10;
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     routes
@@ -61,21 +68,30 @@ pub(crate) async fn answer<B: HttpBody<Data = Bytes> + Unpin>(
 ) -> Result<Evaluated, Refusal> {
     let asking = Asking::read(&sent.head, endpoint);
     request::check_content_type(&sent.head)?;
-    let body = receive(app, &mut sent, BODY_BYTES_MAX).await?;
+    let (headers, body) = (&sent.head.headers, &mut sent.body);
+    let body = receive(app, headers, body, Sender::Public, BODY_BYTES_MAX).await?;
     let parts = Parts {
         query: sent.query(),
         content_type: sent.text(header::CONTENT_TYPE),
         content_encoding: sent.text(header::CONTENT_ENCODING),
         body: &body.bytes,
     };
-    let decoded = decode_text(&parts, Strictness::Lenient, BODY_BYTES_MAX)
-        .and_then(|text| parse_flags(&text))
-        .map_err(|error| Refusal::from(Refused::from(error)))?;
-    let project = match app.tokens.owner(decoded.token.as_deref().unwrap_or("").trim()).await {
+    let expected = decoded_bytes_hint(&parts, BODY_BYTES_MAX) + USUAL_VALUES_BYTES;
+    let text = decode_within(app.capture.budget(), expected, BODY_BYTES_MAX, |memory| {
+        decode_text_within(&parts, Strictness::Lenient, memory)
+    });
+    let (text, room) = text.await.map_err(Refused::from)?;
+    let token = flags_token(&text).map_err(Refused::from)?;
+    let project = match app.tokens.owner(token.as_deref().unwrap_or("").trim()).await {
         Owner::Known(project) => project,
-        Owner::Unknown => return Err(Refusal::invalid_token()),
+        Owner::Unknown => {
+            check_grammar(&text).map_err(Refused::from)?;
+            return Err(Refusal::invalid_token());
+        }
         Owner::Unavailable => return Err(Refused::LookupUnavailable.into()),
     };
+    let (decoded, _room) = parse(app, &text, room).await?;
+    drop(text);
     let envelope = Envelope::new(asking.shape, asking.request_id, app.catalog.clock().now());
     let config = match asking.config {
         true => Some(Box::pin(config(app, &project, endpoint)).await),
@@ -92,6 +108,26 @@ pub(crate) async fn answer<B: HttpBody<Data = Bytes> + Unpin>(
         Ok(body) => Ok(Evaluated(body)),
         Err(flags::Unavailable) => Err(Refused::LookupUnavailable.into()),
     }
+}
+
+/// Builds values, once there is room for them.
+async fn parse<'a>(
+    app: &'a AppState,
+    text: &Text<'_>,
+    mut room: Reservation<'a>,
+) -> Result<(FlagsBody, Reservation<'a>), Refusal> {
+    let values = tree_bytes(text.as_str().as_bytes());
+    if values > VALUES_BYTES_MAX {
+        return Err(Refused::TooLarge.into());
+    }
+    let bytes = text.owned_bytes() + values;
+    if room.grow(bytes).is_err() {
+        // Its text is still held while it waits, within what the largest of these may take.
+        let larger = app.capture.budget().decode_large(bytes).await;
+        room = larger.map_err(Refused::from)?;
+    }
+    let decoded = parse_flags(text).map_err(Refused::from)?;
+    Ok((decoded, room))
 }
 
 fn asked<B>(

@@ -19,7 +19,7 @@ use tower::ServiceExt as _;
 
 use crate::intake::Arrived;
 use crate::metrics::Answers;
-use crate::{AppState, capture, evaluation, public, router};
+use crate::{AppState, answers, capture, evaluation, prepare, public, router};
 
 /// The whole HTTP side; cheap to clone.
 #[derive(Clone)]
@@ -76,8 +76,12 @@ impl Service {
             return straight.answer(&inner.app, sent).await;
         }
         request.extensions_mut().insert(ConnectInfo(peer));
+        let of = match prepare::is_management(request.uri().path()) {
+            true => answers::To::Member,
+            false => answers::To::Anybody,
+        };
         let Ok(response) = Box::pin(inner.router.clone().oneshot(request.map(Body::new))).await;
-        response
+        answers::hold(&inner.app, response, of).await
     }
 }
 
@@ -97,7 +101,11 @@ impl Straight {
     {
         let origin = sent.head.headers.get(ORIGIN).cloned();
         let answered = AssertUnwindSafe(self.to.answer(app, sent)).catch_unwind().await;
-        let mut response = answered.unwrap_or_else(public::panicked);
+        let response = answered.unwrap_or_else(public::panicked);
+        let mut response = match answers::is_small(&response) {
+            true => response,
+            false => Box::pin(answers::hold(app, response, answers::To::Anybody)).await,
+        };
         if let Some(origin) = origin {
             public::open_to(origin, response.headers_mut());
         }

@@ -1,5 +1,5 @@
-//! Bodies of public requests, read as they arrive: bounded in size, in time, and in what all of
-//! them hold together.
+//! Bodies of requests, read as they arrive: bounded in size, in time, and in what all of them hold
+//! together.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -10,7 +10,7 @@ use axum::extract::{ConnectInfo, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use bytes::Bytes;
-use capture::{Arriving, Buffer};
+use capture::{Arriving, Buffer, Sender};
 use http_body_util::BodyExt as _;
 use tokio::time::{Instant, timeout_at};
 
@@ -19,6 +19,11 @@ use crate::{AppState, client_address};
 /// More of a body that is not taken is read and forgotten: a sender that is still sending does
 /// not read the answer, and one that is told 413 sends less next time, one told 503 later.
 const DISCARDED_BYTES_MAX: usize = 64 << 20;
+
+/// While most of the room that a body is taken from is taken, it may pause for this long,
+const PRESSED_PAUSE: Duration = Duration::from_secs(1);
+/// and must keep up this pace from its second second on: a modem's.
+const PRESSED_BYTES_PER_SECOND: usize = 4 << 10;
 
 /// How patient we are with senders.
 #[derive(Clone, Copy, Debug)]
@@ -67,10 +72,10 @@ impl<B> Arrived<B> {
     }
 }
 
-/// A body that is here. Its bytes count as in flight until it is dropped.
+/// A body that is here. Its bytes count as held until it is dropped.
 pub(crate) struct Received<'a> {
     pub bytes: Gathered,
-    _counted: Arriving<'a>,
+    pub counted: Arriving<'a>,
 }
 
 pub(crate) enum Missed {
@@ -85,29 +90,26 @@ pub(crate) enum Missed {
 
 pub(crate) async fn receive<'a, B: HttpBody<Data = Bytes> + Unpin>(
     app: &'a AppState,
-    sent: &mut Arrived<B>,
+    headers: &HeaderMap,
+    body: &mut B,
+    sender: Sender,
     bytes_max: usize,
 ) -> Result<Received<'a>, Missed> {
-    let patience = app.settings.patience;
-    let mut counted = app.capture.in_flight().arriving();
+    let mut counted = app.capture.budget().arriving(sender);
     let mut gathered = Gathered::Nothing;
-    let declared = declared_bytes(&sent.head.headers);
-    let asks_first = sent.head.headers.contains_key(header::EXPECT);
+    let declared = declared_bytes(headers);
+    let asks_first = headers.contains_key(header::EXPECT);
     if declared > bytes_max && (asks_first || declared > bytes_max + DISCARDED_BYTES_MAX) {
         return Err(Missed::TooLarge);
     }
-    let deadline = Instant::now() + patience.whole;
+    let pace = Pace::new(app.settings.patience);
     let mut bytes = 0;
     let mut missed = None;
     loop {
-        let patient_until = deadline.min(Instant::now() + patience.stall);
-        let frame = match timeout_at(patient_until, sent.body.frame()).await {
-            Ok(Some(Ok(frame))) => frame,
-            Ok(Some(Err(_))) => return Err(Missed::CutShort),
-            Ok(None) => break,
-            Err(_) => return Err(Missed::Stalled),
-        };
-        let Ok(data) = frame.into_data() else { continue };
+        let Some(data) = next_data(body, &pace, &counted, bytes).await? else { break };
+        if data.is_empty() {
+            continue;
+        }
         bytes += data.len();
         if bytes > bytes_max {
             missed = Some(Missed::TooLarge);
@@ -129,7 +131,61 @@ pub(crate) async fn receive<'a, B: HttpBody<Data = Bytes> + Unpin>(
     }
     match missed {
         Some(missed) => Err(missed),
-        None => Ok(Received { bytes: gathered, _counted: counted }),
+        None => Ok(Received { bytes: gathered, counted }),
+    }
+}
+
+/// Reads a body whose head was refused already, and keeps nothing of it.
+pub(crate) async fn discard<B: HttpBody<Data = Bytes> + Unpin>(
+    app: &AppState,
+    headers: &HeaderMap,
+    body: &mut B,
+) {
+    let _ = receive(app, headers, body, Sender::Public, 0).await;
+}
+
+/// How fast a body arrives.
+struct Pace {
+    patience: Patience,
+    began: Instant,
+}
+
+impl Pace {
+    fn new(patience: Patience) -> Self {
+        Self { patience, began: Instant::now() }
+    }
+
+    /// Whether a body that others wait for has been too slow so far.
+    fn is_slow(&self, now: Instant, bytes: usize) -> bool {
+        let seconds = now.duration_since(self.began).as_secs() as usize;
+        seconds > 1 && bytes < seconds * PRESSED_BYTES_PER_SECOND
+    }
+}
+
+/// The next part of a body; none at its end. A stranger may hold room for as long as nobody else
+/// needs it: under pressure whoever pauses is given up first.
+async fn next_data<B: HttpBody<Data = Bytes> + Unpin>(
+    body: &mut B,
+    pace: &Pace,
+    counted: &Arriving<'_>,
+    bytes: usize,
+) -> Result<Option<Bytes>, Missed> {
+    let mut now = if bytes == 0 { pace.began } else { Instant::now() };
+    let patient_until = (pace.began + pace.patience.whole).min(now + pace.patience.stall);
+    let mut next = body.frame();
+    loop {
+        let look_at = patient_until.min(now + PRESSED_PAUSE);
+        match timeout_at(look_at, &mut next).await {
+            Ok(Some(Ok(_))) if counted.is_pressed() && pace.is_slow(Instant::now(), bytes) => {
+                return Err(Missed::Busy);
+            }
+            Ok(Some(Ok(frame))) => return Ok(Some(frame.into_data().unwrap_or_default())),
+            Ok(Some(Err(_))) => return Err(Missed::CutShort),
+            Ok(None) => return Ok(None),
+            Err(_) if look_at >= patient_until => return Err(Missed::Stalled),
+            Err(_) if counted.is_pressed() => return Err(Missed::Busy),
+            Err(_) => now = look_at,
+        }
     }
 }
 
@@ -139,6 +195,10 @@ fn declared_bytes(headers: &HeaderMap) -> usize {
     length.and_then(|length| length.parse().ok()).unwrap_or(0)
 }
 
+/// Room for a body's whole length is taken at once from here on: it is only touched, and so only
+/// held, as it is filled. Smaller room may have been somebody's before, and is held as a whole.
+const ROOM_AT_ONCE_BYTES: usize = 64 << 10;
+
 /// Most bodies are one piece and are never copied.
 pub(crate) enum Gathered {
     Nothing,
@@ -147,18 +207,51 @@ pub(crate) enum Gathered {
 }
 
 impl Gathered {
+    /// A piece is a part of the connection's read buffer, and keeps all of it: whoever waits for
+    /// more copies what is there.
     fn add(&mut self, data: Bytes, declared: usize) {
         match self {
-            Self::Nothing => *self = Self::One(data),
+            Self::Nothing if data.len() == declared => *self = Self::One(data),
+            Self::Nothing => {
+                let room = match declared > ROOM_AT_ONCE_BYTES && data.len() > ROOM_AT_ONCE_BYTES {
+                    true => declared,
+                    false => data.len(),
+                };
+                let mut all = Buffer::with_capacity(room);
+                all.extend_from_slice(&data);
+                *self = Self::Many(all);
+            }
             Self::One(first) => {
-                // Room for all of it is only touched, and so only taken, as it is filled.
-                let mut all = Buffer::with_capacity(declared.max(first.len() + data.len()));
+                let mut all = Buffer::with_capacity(first.len() + data.len());
                 all.extend_from_slice(first);
                 all.extend_from_slice(&data);
                 *self = Self::Many(all);
             }
-            Self::Many(all) => all.extend_from_slice(&data),
+            Self::Many(all) => {
+                let whole = all.len() + data.len();
+                if whole > all.capacity() && whole > ROOM_AT_ONCE_BYTES && declared > whole {
+                    let more = declared - all.len();
+                    all.reserve_exact(more);
+                }
+                all.extend_from_slice(&data);
+            }
         }
+    }
+
+    pub(crate) fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Nothing => Bytes::new(),
+            Self::One(data) => data,
+            Self::Many(all) => Bytes::from_owner(Owner(all)),
+        }
+    }
+}
+
+struct Owner(Buffer);
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
     }
 }
 

@@ -8,6 +8,7 @@ mod access_controls;
 mod actions;
 mod activity;
 mod annotations;
+mod answers;
 mod auth;
 mod body;
 mod caller;
@@ -99,7 +100,7 @@ pub struct Settings {
     pub sharing_grace_seconds: i64,
     /// Whose word about a client's address is taken.
     pub trusted_proxies: Networks,
-    /// With the bodies of public requests.
+    /// With the bodies of requests.
     pub patience: Patience,
     /// What one question may take.
     pub queries: query::Limits,

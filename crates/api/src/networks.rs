@@ -74,19 +74,18 @@ impl FromStr for Network {
 /// from the right that is not one of them.
 pub fn client_address(headers: &HeaderMap, peer: IpAddr, trusted: &Networks) -> IpAddr {
     let peer = peer.to_canonical();
-    let entries: Vec<&str> = headers
+    let mut entries = headers
         .get_all("x-forwarded-for")
         .iter()
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(','))
         .map(str::trim)
-        .filter(|entry| !entry.is_empty())
-        .collect();
+        .filter(|entry| !entry.is_empty());
     if trusted.is_empty() {
-        return entries.first().and_then(|entry| address(entry)).unwrap_or(peer);
+        return entries.next().and_then(address).unwrap_or(peer);
     }
     let mut last = peer;
-    for entry in entries.iter().rev().take(FORWARDED_MAX) {
+    for entry in entries.rev().take(FORWARDED_MAX) {
         if !trusted.contains(last) {
             break;
         }

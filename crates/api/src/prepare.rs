@@ -3,20 +3,17 @@
 
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::Request;
 use axum::http::{Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use bytes::BytesMut;
-use http_body_util::BodyExt;
+use capture::{Arriving, Reservation, Sender};
+use decode::tree_bytes;
 
-use crate::Error;
 use crate::body::{Received, is_json};
-
-/// A client that sends too much is heard out up to this many times the limit: one whose
-/// connection breaks while it sends never reads why.
-const DISCARDED_LIMITS_MAX: usize = 16;
+use crate::intake::{Missed, receive};
+use crate::{AppState, Error, Result, auth};
 
 /// The address exactly as the client sent it; links keep it.
 #[derive(Clone)]
@@ -108,31 +105,54 @@ fn plural(path: &str) -> Option<String> {
     Some(format!("/api/projects/{project}/{}/{id}/access_controls", LEGACY[index].1))
 }
 
-/// Reads the body of a management request into its extensions. One that is too large is
-/// remembered as such: who may not call here must not learn its limits first.
-pub(crate) async fn read_body(request: Request, limit_bytes: usize) -> Request {
-    let (mut parts, body) = request.into_parts();
-    parts.extensions.insert(Arc::new(receive(body, limit_bytes).await));
-    Request::from_parts(parts, Body::empty())
+/// The longest body of a log-in; whoever sends it has shown nothing yet.
+const LOG_IN_BYTES_MAX: usize = 16 << 10;
+const LOG_IN: [&str; 2] = ["/api/login", "/api/logout"];
+/// Bodies whose values are held without being counted: as many as requests are worked on at once.
+const UNCOUNTED_VALUES_BYTES: usize = 16 << 10;
+
+/// Room that a management request holds until it is answered.
+#[derive(Default)]
+pub(crate) struct Room<'a> {
+    _body: Option<Arriving<'a>>,
+    _values: Option<Reservation<'a>>,
 }
 
-async fn receive(mut body: Body, limit_bytes: usize) -> Received {
-    let mut whole = BytesMut::new();
-    let mut received_bytes = 0_usize;
-    while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return Received::Broken };
-        let Ok(data) = frame.into_data() else { continue };
-        received_bytes = received_bytes.saturating_add(data.len());
-        if received_bytes <= limit_bytes {
-            whole.extend_from_slice(&data);
-        } else if received_bytes > limit_bytes.saturating_mul(DISCARDED_LIMITS_MAX) {
-            break;
+/// Reads the body of a management request into its extensions. One that is too large is
+/// remembered as such: who may not call here must not learn its limits first.
+///
+/// Who calls is found out first where the head says it: strangers share little room.
+pub(crate) async fn read_body(app: &AppState, request: Request) -> Result<(Request, Room<'_>)> {
+    if request.body().is_end_stream() {
+        return Ok((request, Room::default()));
+    }
+    let (mut parts, mut body) = request.into_parts();
+    let sender = auth::sender(&mut parts, app).await;
+    let limit_bytes = match LOG_IN.contains(&parts.uri.path()) {
+        true => LOG_IN_BYTES_MAX.min(app.settings.body_bytes_max),
+        false => app.settings.body_bytes_max,
+    };
+    let mut room = Room::default();
+    let received = match receive(app, &parts.headers, &mut body, sender, limit_bytes).await {
+        Ok(received) => {
+            room._body = Some(received.counted);
+            Received::Whole(received.bytes.into_bytes())
+        }
+        Err(Missed::TooLarge) => Received::TooLarge { limit_bytes },
+        Err(Missed::CutShort) => Received::Broken,
+        Err(Missed::Stalled) => return Err(Error::too_slow()),
+        Err(Missed::Busy) => return Err(Error::busy()),
+    };
+    if let Received::Whole(bytes) = &received {
+        let values = tree_bytes(bytes);
+        let parsed = sender == Sender::Member || auth::may_hold_key(bytes);
+        if parsed && values > UNCOUNTED_VALUES_BYTES {
+            let values = app.capture.budget().values(values).await;
+            room._values = Some(values.map_err(|_| Error::busy())?);
         }
     }
-    if received_bytes > limit_bytes {
-        return Received::TooLarge { limit_bytes };
-    }
-    Received::Whole(whole.freeze())
+    parts.extensions.insert(Arc::new(received));
+    Ok((Request::from_parts(parts, Body::empty()), room))
 }
 
 /// Answers 406 to whoever will not take JSON, the one form that answers have here; only events

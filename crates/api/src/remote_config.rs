@@ -6,11 +6,14 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use capture::Refused;
 use catalog::ProjectRow;
+use futures_util::stream;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use crate::auth::query_parameter;
@@ -127,13 +130,12 @@ async fn config(project: ByPath, app: App) -> ConfigJson {
 }
 
 async fn config_script(project: ByPath, app: App) -> JavaScript {
-    JavaScript(RemoteConfig::of(&app, &project.0).await.script().into())
+    JavaScript { own: RemoteConfig::of(&app, &project.0).await.script(), sdk: b"" }
 }
 
 async fn sdk_with_config(project: ByPath, app: App) -> Result<JavaScript, Refusal> {
-    let mut script = RemoteConfig::of(&app, &project.0).await.script().into_bytes();
-    script.extend_from_slice(sdk()?);
-    Ok(JavaScript(script))
+    let sdk = sdk()?;
+    Ok(JavaScript { own: RemoteConfig::of(&app, &project.0).await.script(), sdk })
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -236,12 +238,23 @@ impl Answer for ConfigJson {
     }
 }
 
-struct JavaScript(Vec<u8>);
+/// A project's own lines, and the SDK behind them, which is there once for all who ask.
+struct JavaScript {
+    own: String,
+    sdk: &'static [u8],
+}
 
 impl IntoResponse for JavaScript {
     fn into_response(self) -> Response {
-        let headers = [(header::CONTENT_TYPE, JAVASCRIPT), (header::CACHE_CONTROL, SOON_STALE)];
-        (headers, Body::from(self.0)).into_response()
+        let bytes = self.own.len() + self.sdk.len();
+        let parts = [Bytes::from(self.own), Bytes::from_static(self.sdk)];
+        let parts = parts.into_iter().filter(|part| !part.is_empty()).map(Ok::<_, Infallible>);
+        let headers = [
+            (header::CONTENT_TYPE, JAVASCRIPT),
+            (header::CACHE_CONTROL, SOON_STALE),
+            (header::CONTENT_LENGTH, HeaderValue::from(bytes)),
+        ];
+        (headers, Body::from_stream(stream::iter(parts))).into_response()
     }
 }
 

@@ -4,14 +4,20 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
+use axum::http::{HeaderValue, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use schemars::SchemaGenerator;
 use serde_json::Value;
 use tokio::time::{Instant, timeout, timeout_at};
 use tower::ServiceExt as _;
 use tower_http::catch_panic::CatchPanicLayer;
 
+use crate::answers::Shared;
+use crate::doc::{Answer, Operation};
 use crate::routes::Served;
 use crate::{AppState, Error, Found, Result, Routes, observe, ops, prepare, public};
 
@@ -82,8 +88,29 @@ fn routes() -> Routes {
     routes.public(|routes| PUBLIC.iter().fold(routes, |routes, add| add(routes)))
 }
 
-async fn read_schema() -> Result<Found<Value>> {
-    Ok(Found(schema().clone()))
+/// Written once: whoever asks for it holds nothing of ours but a reference.
+async fn read_schema() -> Schema {
+    Schema
+}
+
+struct Schema;
+
+impl IntoResponse for Schema {
+    fn into_response(self) -> Response {
+        static JSON: OnceLock<Bytes> = OnceLock::new();
+        let json = JSON.get_or_init(|| schema().to_string().into());
+        let mut response = Response::new(Body::from(json.clone()));
+        let media = HeaderValue::from_static("application/json");
+        response.headers_mut().insert(header::CONTENT_TYPE, media);
+        response.extensions_mut().insert(Shared);
+        response
+    }
+}
+
+impl Answer for Schema {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        <Result<Found<Value>> as Answer>::answer(operation, schemas);
+    }
 }
 
 async fn nowhere() -> Error {
@@ -97,9 +124,10 @@ const TURN_WAIT: Duration = Duration::from_secs(1);
 /// so that slow senders hold up nobody but themselves.
 async fn within_bounds(State(app): State<AppState>, request: Request, next: Next) -> Response {
     let deadline = Instant::now() + app.settings.request_time();
-    let read = prepare::read_body(request, app.settings.body_bytes_max);
-    let Ok(request) = timeout_at(deadline, read).await else {
-        return Error::too_slow().into_response();
+    let (request, _room) = match timeout_at(deadline, prepare::read_body(&app, request)).await {
+        Ok(Ok(read)) => read,
+        Ok(Err(refused)) => return refused.into_response(),
+        Err(_) => return Error::too_slow().into_response(),
     };
     // A full server must not be restarted for being full, so probes need no turn.
     let turn = match ops::is_probe(request.uri().path()) {
@@ -108,7 +136,7 @@ async fn within_bounds(State(app): State<AppState>, request: Request, next: Next
     };
     let Ok(_turn) = turn else {
         app.metrics.refused();
-        return Error::unavailable("The server is busy. Try again in a moment.").into_response();
+        return Error::busy().into_response();
     };
     match timeout_at(deadline, next.run(request)).await {
         Ok(response) => response,
@@ -119,8 +147,6 @@ async fn within_bounds(State(app): State<AppState>, request: Request, next: Next
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-
-    use axum::body::Body;
 
     use super::*;
 

@@ -81,6 +81,12 @@ pub(crate) async fn user(parts: &Parts, app: &AppState) -> Result<Option<(Secret
     Ok(Some((session.clone(), user)))
 }
 
+/// Whether a request carries the cookie of a session that is there. That opens nothing yet.
+pub(crate) async fn is_known(parts: &Parts, app: &AppState) -> bool {
+    let Some(session) = cookie(&parts.headers, COOKIE).map(Secret::given) else { return false };
+    matches!(app.catalog.session_user(&session).await, Ok(Some(_)))
+}
+
 /// What a browser says about itself and its session.
 struct Client {
     session: Option<Secret>,

@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use schemars::SchemaGenerator;
 
+use crate::answers::Shared;
 use crate::doc::{Answer, Describe, Operation};
 use crate::refusal::Refusal;
 use crate::{AppState, Routes};
@@ -126,6 +127,7 @@ impl Served {
         };
         let mut response = Response::new(Body::from(Bytes::from_static(bytes)));
         response.headers_mut().insert(header::CONTENT_TYPE, JAVASCRIPT);
+        response.extensions_mut().insert(Shared);
         if let Some(encoding) = encoding {
             let encoding = HeaderValue::from_static(encoding);
             response.headers_mut().insert(header::CONTENT_ENCODING, encoding);

@@ -14,8 +14,11 @@ use model::ProjectId;
 
 /// About 2 kB each. An instance with more projects asks the catalog more often.
 const KNOWN_MAX: usize = 10_000;
-/// Forgotten all at once when full: whoever tries tokens must not fill the memory.
+/// Forgotten all at once when full: whoever tries tokens must not fill the memory. With the bound
+/// below, 3 MB at most.
 const UNKNOWN_MAX: usize = 10_000;
+/// No token is longer, so what is longer is neither looked up nor remembered.
+const TOKEN_BYTES_MAX: usize = 200;
 /// How long an answer is trusted before the catalog is asked again, in the background.
 const FRESH: Duration = Duration::from_secs(60);
 /// Tokens made behind our back must work soon.
@@ -68,6 +71,9 @@ impl Tokens {
 
     pub(crate) async fn owner(&self, token: &str) -> Owner {
         let inner = &self.0;
+        if !may_be_token(token) {
+            return Owner::Unknown;
+        }
         if let Some(known) = inner.known(token) {
             if inner.claims_refresh(&known) {
                 let (tokens, token) = (self.clone(), token.to_owned());
@@ -105,6 +111,11 @@ impl Tokens {
                 .is_some_and(|standing| standing.may_use_keys);
         Ok(if enters { KeyOwner::Known(id) } else { KeyOwner::UnknownProject })
     }
+}
+
+/// Whether the catalog can be asked for it: PostgreSQL takes no U+0000.
+fn may_be_token(text: &str) -> bool {
+    (1..=TOKEN_BYTES_MAX).contains(&text.len()) && !text.contains('\0')
 }
 
 impl TokenLookup for Tokens {
@@ -222,5 +233,34 @@ impl Inner {
             None if was_away => tracing::info!("tokens can be looked up again"),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_can_be_no_token_is_neither_looked_up_nor_remembered() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("catalog.sqlite");
+        let vault = catalog::Vault::new(&catalog::Secret::given("key"));
+        let location = catalog::Location::Sqlite(&file);
+        let catalog = Catalog::open(location, vault, model::Clock::system()).await.unwrap();
+        let tokens = Tokens::new(catalog.clone());
+        let longest = "t".repeat(TOKEN_BYTES_MAX);
+        let before = catalog.statements();
+        for token in ["", "a\0b", &format!("{longest}t"), &"t".repeat(1 << 20)] {
+            assert!(matches!(tokens.owner(token).await, Owner::Unknown));
+        }
+        assert_eq!(catalog.statements(), before);
+        assert!(tokens.0.unknown().is_empty());
+
+        for number in 0..UNKNOWN_MAX + 10 {
+            tokens.0.remember_unknown(&format!("{longest}{number}"), catalog.projects_version());
+        }
+        assert!(tokens.0.unknown().len() <= UNKNOWN_MAX);
+        assert!(matches!(tokens.owner(&longest).await, Owner::Unknown));
+        assert!(tokens.0.unknown().contains_key(&*longest));
     }
 }

@@ -8,6 +8,7 @@ use journal::Batch;
 use model::event::{AcceptedEvent, EventUuid, RawEvent, RawProperties, RawUuid};
 use model::{ProjectId, Timestamp, WarningDetails, WarningKind};
 
+use crate::budget::Busy;
 use crate::counters::{DropReason, Drops};
 use crate::limits::{DISTINCT_ID_CHARS_MAX, NAME_CHARS_MAX, event_bytes_max};
 use crate::outcome::Refused;
@@ -59,13 +60,40 @@ fn details(event: &RawEvent<'_>) -> WarningDetails {
     }
 }
 
+/// What a record has beside the text of its event, at most: its frame, ids, times and lengths.
+const RECORD_EXTRA_BYTES: usize = 512;
+
+/// Room for records, taken before they are made.
+pub(crate) struct RecordRoom<H> {
+    hold: H,
+    bytes: usize,
+}
+
+impl<H: FnMut(usize) -> Result<(), Busy>> RecordRoom<H> {
+    pub(crate) fn new(bytes: usize, hold: H) -> Self {
+        Self { hold, bytes }
+    }
+
+    /// Before one more event becomes a record. A batch that grows is copied into twice its room.
+    pub(crate) fn before(&mut self, batch: &Batch, event_bytes: usize) -> Result<(), Busy> {
+        let needed = batch.bytes() + event_bytes + RECORD_EXTRA_BYTES;
+        if needed > self.bytes {
+            self.bytes = 2 * needed;
+            (self.hold)(self.bytes)?;
+        }
+        Ok(())
+    }
+}
+
 /// Records of the events that are fit to keep, in their order.
 pub(crate) fn accept(
     payload: &Payload<'_>,
     arrival: Arrival,
     text_bytes: usize,
     records_bytes_max: usize,
+    hold: impl FnMut(usize) -> Result<(), Busy>,
 ) -> Result<(Batch, Notes), Refused> {
+    let mut room = RecordRoom::new(text_bytes + RECORD_EXTRA_BYTES, hold);
     let mut batch = Batch::with_capacity(1, text_bytes.min(records_bytes_max));
     let mut notes = Notes::default();
     for element in payload.elements() {
@@ -77,7 +105,10 @@ pub(crate) fn accept(
             }
         };
         match check(&event, payload, arrival) {
-            Ok(accepted) => batch.push_with(|out| accepted.encode(out)),
+            Ok(accepted) => {
+                room.before(&batch, event.bytes)?;
+                batch.push_with(|out| accepted.encode(out));
+            }
             Err(reason) => {
                 notes.drop(reason, Some(&event));
                 continue;

@@ -1,22 +1,24 @@
 use std::sync::Arc;
 
-use decode::{Strictness, Text, decode_text, decoded_bytes_hint, parse_events};
+use decode::{Memory, Strictness, Text, decode_text_within, decoded_bytes_hint, parse_events};
 use journal::{Batch, Journal};
 use model::Warning;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::mpsc::Sender;
 
 use crate::accept::{Arrival, Notes, accept};
+use crate::budget::{Budget, Busy, Reservation};
 use crate::counters::Counters;
-use crate::in_flight::Reservation;
 use crate::outcome::{Accepted, Refused};
 use crate::request::{Endpoint, Request};
 use crate::tokens::{TokenLookup, authenticate};
 use crate::warnings::Warnings;
-use crate::{CountersSnapshot, InFlight, Limits};
+use crate::{CountersSnapshot, Limits};
 
 /// Work on more bytes than this takes milliseconds, which other requests should not wait for.
 const HEAVY_BYTES: usize = 1_024 * 1_024;
+/// A text, and as much again for the buffers it came through and the records it becomes.
+const LARGEST_HELD_TIMES: usize = 2;
 
 /// A request that was read, whose events are to be kept.
 pub struct Ready<'c> {
@@ -36,7 +38,7 @@ pub struct Capture {
     pub(crate) journal: Journal,
     pub(crate) tokens: Arc<dyn TokenLookup>,
     pub(crate) limits: Limits,
-    pub(crate) in_flight: InFlight,
+    pub(crate) budget: Budget,
     counters: Counters,
     warnings: Warnings,
 }
@@ -53,7 +55,7 @@ impl Capture {
             journal,
             tokens,
             limits,
-            in_flight: InFlight::new(
+            budget: Budget::new(
                 limits.in_flight_bytes_max,
                 limits.body_bytes_max,
                 limits.in_flight_wait_max,
@@ -67,9 +69,9 @@ impl Capture {
         &self.limits
     }
 
-    /// The budget that a body's bytes are taken from as they arrive.
-    pub fn in_flight(&self) -> &InFlight {
-        &self.in_flight
+    /// What all requests take their memory from.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// Why the journal takes no events now; none when it does.
@@ -93,12 +95,13 @@ impl Capture {
             return Err(Refused::TooLarge);
         }
         let parts = request.parts();
-        let expected = decoded_bytes_hint(&parts, self.limits.text_bytes_max);
+        let text_bytes_max = self.limits.text_bytes_max;
+        let expected = decoded_bytes_hint(&parts, text_bytes_max);
         // Records, and the text they are made of unless it is the body itself.
-        let mut room = self.in_flight.decode(2 * expected).await?;
-        let text = heavy(expected, || {
-            decode_text(&parts, Strictness::Strict, self.limits.text_bytes_max)
-        })?;
+        let decoded = decode_within(&self.budget, 2 * expected, text_bytes_max, |memory| {
+            decode_text_within(&parts, Strictness::Strict, memory)
+        });
+        let (text, mut room) = decoded.await?;
         room.grow(held_bytes(&text))?;
         room.shrink(held_bytes(&text));
 
@@ -113,7 +116,8 @@ impl Capture {
         let arrival =
             Arrival { project, received_at: request.received_at, client_ip: request.client_ip };
         let (batch, notes) = heavy(text.as_str().len(), || {
-            accept(&payload, arrival, text.as_str().len(), self.limits.records_bytes_max)
+            let hold = |records: usize| room.grow(text.owned_bytes() + records);
+            accept(&payload, arrival, text.as_str().len(), self.limits.records_bytes_max, hold)
         })?;
         drop(payload);
         drop(text);
@@ -153,6 +157,53 @@ impl Capture {
         self.warnings.tell(arrival.project, arrival.received_at, notes.warnings, &self.counters);
         Ok(())
     }
+}
+
+/// Why nothing was decoded.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Undecoded {
+    Busy,
+    Invalid(decode::Error),
+}
+
+impl From<Busy> for Undecoded {
+    fn from(_: Busy) -> Self {
+        Self::Busy
+    }
+}
+
+impl From<decode::Error> for Undecoded {
+    fn from(error: decode::Error) -> Self {
+        match error {
+            decode::Error::NoRoom => Self::Busy,
+            error => Self::Invalid(error),
+        }
+    }
+}
+
+/// Runs `decode` on memory of the budget, which grows as its output does. What outgrows the room
+/// that it was expected to need is decoded again, once there is room for the largest text: whoever
+/// waits holds nothing, and what looks small never fills the room of what is.
+pub async fn decode_within<'b, T>(
+    budget: &'b Budget,
+    expected: usize,
+    text_bytes_max: usize,
+    mut decode: impl FnMut(&mut Memory<'_>) -> decode::Result<T>,
+) -> Result<(T, Reservation<'b>), Undecoded> {
+    let mut room = budget.decode(expected).await?;
+    let mut attempt = |room: &mut Reservation<'_>, bytes: usize| {
+        let mut hold = |bytes: usize| room.grow(bytes).is_ok();
+        heavy(bytes, || decode(&mut Memory::new(text_bytes_max, &mut hold)))
+    };
+    match attempt(&mut room, expected) {
+        Err(decode::Error::NoRoom) => {}
+        decoded => return Ok((decoded?, room)),
+    }
+    drop(room);
+    let bytes = text_bytes_max.saturating_mul(LARGEST_HELD_TIMES);
+    let mut room = budget.decode_large(bytes).await?;
+    let decoded = attempt(&mut room, bytes)?;
+    Ok((decoded, room))
 }
 
 /// Memory that a request takes beside its body: records are about as long as their text.

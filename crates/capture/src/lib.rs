@@ -6,9 +6,9 @@
 //! [`TokenLookup`].
 
 mod accept;
+mod budget;
 mod capture;
 mod counters;
-mod in_flight;
 mod limits;
 mod outcome;
 mod request;
@@ -16,9 +16,9 @@ mod tokens;
 mod v1;
 mod warnings;
 
-pub use capture::{Capture, Ready};
+pub use budget::{Arriving, Budget, Busy, Held, Pool, Reservation, Sender, Use};
+pub use capture::{Capture, Ready, Undecoded, decode_within};
 pub use counters::{CountersSnapshot, DropReason};
-pub use in_flight::{Arriving, Busy, InFlight};
 pub use journal::Buffer;
 pub use limits::Limits;
 pub use outcome::{Accepted, Refused, V1Accepted, V1Refused, V1Result};

@@ -1,8 +1,8 @@
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::Busy;
 use crate::counters::DropReason;
+use crate::{Busy, Undecoded};
 
 /// The journal has what was fit to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,7 @@ impl From<decode::Error> for Refused {
     fn from(error: decode::Error) -> Self {
         match error {
             decode::Error::TooLarge => Self::TooLarge,
+            decode::Error::NoRoom => Self::Busy,
             error => Self::InvalidPayload(error),
         }
     }
@@ -72,6 +73,24 @@ impl From<journal::Error> for Refused {
             // SDKs halve their batch and send again.
             journal::Error::TooLarge { .. } => Self::TooLarge,
             error => Self::JournalUnavailable(error),
+        }
+    }
+}
+
+impl From<Undecoded> for Refused {
+    fn from(undecoded: Undecoded) -> Self {
+        match undecoded {
+            Undecoded::Busy => Self::Busy,
+            Undecoded::Invalid(error) => error.into(),
+        }
+    }
+}
+
+impl From<Undecoded> for V1Refused {
+    fn from(undecoded: Undecoded) -> Self {
+        match undecoded {
+            Undecoded::Busy => Self::Unavailable(None),
+            Undecoded::Invalid(error) => error.into(),
         }
     }
 }
@@ -184,6 +203,7 @@ impl From<decode::Error> for V1Refused {
             Error::Empty => Self::EmptyBody,
             Error::EmptyBatch => Self::EmptyBatch,
             Error::TooLarge => Self::TooLarge,
+            Error::NoRoom => Self::Unavailable(None),
             Error::Encoding(_) | Error::Form | Error::Utf8 => Self::Undecodable(error),
             Error::Json | Error::TooDeep | Error::Shape => Self::Unparsable(error),
         }

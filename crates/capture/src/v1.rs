@@ -1,16 +1,17 @@
 //! Capture v1: everything in its place, and a result for every event.
 
 use decode::{
-    V1Element, V1Encoding, V1Event, V1OptionsField, decode_v1_text, decoded_bytes_hint, is_rfc3339,
-    parse_v1,
+    V1Element, V1Encoding, V1Event, V1OptionsField, decode_v1_text_within, decoded_bytes_hint,
+    is_rfc3339, parse_v1,
 };
 use journal::Batch;
 use model::ProjectId;
 use model::event::{AcceptedEvent, EventUuid, SentAt, V1Extras};
 use uuid::Uuid;
 
-use crate::accept::{Arrival, Notes, properties};
-use crate::capture::{Capture, heavy, held_bytes};
+use crate::accept::{Arrival, Notes, RecordRoom, properties};
+use crate::budget::Busy;
+use crate::capture::{Capture, decode_within, heavy, held_bytes};
 use crate::counters::DropReason;
 use crate::limits::{DISTINCT_ID_CHARS_MAX, NAME_CHARS_MAX, SDK_INFO_BYTES_MAX, event_bytes_max};
 use crate::outcome::{V1Accepted, V1Refused, V1Result};
@@ -102,14 +103,24 @@ impl<'a> Headers<'a> {
 }
 
 impl Capture {
+    /// Whether the head of a v1 request is in order and its token known: what it says decides
+    /// before its body costs anything.
+    pub async fn v1_head(&self, request: &V1Request<'_>) -> Result<(), V1Refused> {
+        self.v1_project(&Headers::check(request)?).await.map(drop)
+    }
+
+    async fn v1_project(&self, headers: &Headers<'_>) -> Result<ProjectId, V1Refused> {
+        match self.tokens.project_of(headers.token).await {
+            TokenOwner::Known(project) => Ok(project),
+            TokenOwner::Unknown => Err(V1Refused::InvalidApiToken),
+            TokenOwner::Unavailable => Err(V1Refused::Unavailable(None)),
+        }
+    }
+
     /// `/i/v1/analytics/events`. Returns when the journal has the events.
     pub async fn v1(&self, request: V1Request<'_>) -> Result<V1Accepted, V1Refused> {
         let headers = Headers::check(&request)?;
-        let project = match self.tokens.project_of(headers.token).await {
-            TokenOwner::Known(project) => project,
-            TokenOwner::Unknown => return Err(V1Refused::InvalidApiToken),
-            TokenOwner::Unavailable => return Err(V1Refused::Unavailable(None)),
-        };
+        let project = self.v1_project(&headers).await?;
         if request.body.len() > self.limits.v1_body_bytes_max {
             return Err(V1Refused::TooLarge);
         }
@@ -120,15 +131,18 @@ impl Capture {
             ..decode::Parts::default()
         };
         let expected = decoded_bytes_hint(&parts, text_bytes_max);
-        let mut room = self.in_flight.decode(2 * expected).await?;
-        let text =
-            heavy(expected, || decode_v1_text(request.body, headers.encoding, text_bytes_max))?;
+        let decoded = decode_within(&self.budget, 2 * expected, text_bytes_max, |memory| {
+            decode_v1_text_within(request.body, headers.encoding, memory)
+        });
+        let (text, mut room) = decoded.await?;
         room.grow(held_bytes(&text))?;
         room.shrink(held_bytes(&text));
 
         let arrival = self.arrival(&request, project);
+        let owned = text.owned_bytes();
         let taken = heavy(text.as_str().len(), || {
-            Intake::read(text, &headers, arrival, self.limits.records_bytes_max)
+            let hold = |records: usize| room.grow(owned + records);
+            Intake::read(text, &headers, arrival, self.limits.records_bytes_max, hold)
         })?;
         room.grow(taken.batch.bytes())?;
         room.shrink(taken.batch.bytes());
@@ -153,7 +167,9 @@ impl Intake {
         headers: &Headers<'_>,
         arrival: Arrival,
         records_bytes_max: usize,
+        hold: impl FnMut(usize) -> Result<(), Busy>,
     ) -> Result<Self, V1Refused> {
+        let mut room = RecordRoom::new(text.as_str().len(), hold);
         let list = parse_v1(&text)?;
         if list.created_at.is_none() {
             return Err(V1Refused::InvalidBatch);
@@ -172,6 +188,7 @@ impl Intake {
             };
             let result = match check(&event, headers, arrival, list.historical_migration) {
                 Ok(accepted) => {
+                    room.before(&taken.batch, event.raw.bytes)?;
                     taken.batch.push_with(|out| accepted.encode(out));
                     match accepted.v1 {
                         Some(V1Extras { person_processing_disabled: true, .. }) => {

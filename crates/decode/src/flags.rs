@@ -1,8 +1,12 @@
 //! What an SDK asks of `/flags` and `/decide`.
 
+use std::borrow::Cow;
+
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-use crate::{Error, Result, Text};
+use crate::outline::walk_object;
+use crate::{Error, Result, Text, value};
 
 /// Upstream's length of a distinct id; longer ones are cut.
 pub const DISTINCT_ID_CHARS_MAX: usize = 200;
@@ -23,6 +27,33 @@ pub struct FlagsBody {
     pub flag_keys: Option<Vec<String>>,
     pub evaluation_contexts: Vec<String>,
     pub evaluation_runtime: Option<String>,
+}
+
+/// The token of a request for flags, found without building values: whose request it is decides
+/// whether it is worth their memory. What [`parse_flags`] would refuse is refused here, too.
+pub fn flags_token<'t>(text: &'t Text<'_>) -> Result<Option<Cow<'t, str>>> {
+    const NAMES: [&str; 3] = ["token", "api_key", "$token"];
+    let json = text.as_str();
+    let start = json.find(|letter: char| !letter.is_ascii_whitespace()).unwrap_or_default();
+    if !json[start..].starts_with('{') {
+        return match serde_json::from_str::<IgnoredAny>(json) {
+            Ok(_) => Err(Error::Shape),
+            Err(_) => Err(Error::Json),
+        };
+    }
+    let mut found = [None; NAMES.len()];
+    walk_object(json, start, |key, place| {
+        if let Some(index) = NAMES.iter().position(|name| *name == key) {
+            found[index] = Some(&json[place]);
+        }
+    })?;
+    let raw = found.into_iter().flatten().find(|raw| *raw != "null");
+    Ok(raw.and_then(value::string))
+}
+
+/// Whether the text keeps to JSON's grammar, at no cost of memory.
+pub fn check_grammar(text: &Text<'_>) -> Result<()> {
+    serde_json::from_str::<IgnoredAny>(text.as_str()).map(drop).map_err(|_| Error::Json)
 }
 
 pub fn parse_flags(text: &Text<'_>) -> Result<FlagsBody> {
@@ -125,6 +156,31 @@ mod tests {
         assert_eq!((body.device_id, body.flag_keys), (None, Some(vec!["f".to_owned()])));
         assert_eq!(body.evaluation_contexts, ["web"]);
         assert!(body.geoip_disable && !body.disable_flags);
+    }
+
+    #[test]
+    fn the_token_is_found_where_the_whole_request_has_it() {
+        for body in [
+            r#"{"token": "t", "api_key": "u"}"#,
+            r#"{"api_key": "u", "token": null}"#,
+            r#"{"token": "a", "token": "b"}"#,
+            r#"{"person_properties": {"token": "x"}, "$token": "t\u0041"}"#,
+            r#"{"token": 5, "api_key": "u"}"#,
+            r#" {"distinct_id": "d"} "#,
+            "{}",
+            "[]",
+            r#"[{"token": "t"}]"#,
+            "[",
+            r#"{"a" 1}"#,
+        ] {
+            let parts = Parts { body: body.as_bytes(), ..Parts::default() };
+            let text = decode_text(&parts, Strictness::Lenient, 1 << 20);
+            let found = text
+                .as_ref()
+                .map_err(Clone::clone)
+                .and_then(|text| Ok(flags_token(text)?.map(Cow::into_owned)));
+            assert_eq!(found, parsed(body).map(|body| body.token), "{body}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use brotli_decompressor::BrotliDecoderParameter::BROTLI_DECODER_PARAM_LARGE_WIND
 use libdeflater::{DecompressionError, Decompressor};
 use memchr::memmem;
 
+use crate::memory::Memory;
 use crate::{Error, Result};
 
 const GZIP_MAGIC: &[u8] = b"\x1f\x8b\x08";
@@ -17,8 +18,13 @@ const DEFLATE_RATIO_MAX: usize = 1_032;
 const RATIO_GUESS: usize = 8;
 const BUFFER_BYTES_MIN: usize = 4 * 1_024;
 const GROWTH: usize = 4;
-/// 16 MiB: zstd allocates the window that a frame asks for.
-const ZSTD_WINDOW_LOG_MAX: u32 = 24;
+/// zstd allocates the window that a frame asks for. 8 MiB is what RFC 9659 allows a content coding.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+/// A stream that stays below this keeps a decoder only for the moment in which one thread reads
+/// it; from here on its window counts as well.
+const SMALL_OUTPUT_BYTES: usize = 256 * 1_024;
+/// Output counts in these steps once it is no longer small.
+const OUTPUT_STEP_BYTES: usize = 256 * 1_024;
 
 pub(crate) fn is_gzip(bytes: &[u8]) -> bool {
     bytes.starts_with(GZIP_MAGIC)
@@ -33,74 +39,213 @@ pub(crate) fn gzip_bytes_hint(bytes: &[u8], bytes_max: usize) -> usize {
     claimed.min(bytes.len().saturating_mul(DEFLATE_RATIO_MAX)).min(bytes_max)
 }
 
-pub(crate) fn gunzip(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
+pub(crate) fn gunzip(bytes: &[u8], memory: &mut Memory<'_>) -> Result<Vec<u8>> {
     let after_header = bytes.get(GZIP_FRAME_BYTES..).unwrap_or_default();
     if memmem::find(after_header, GZIP_MAGIC).is_some() {
         // Perhaps a second member, which libdeflate would pass over in silence.
         let reader = flate2::bufread::MultiGzDecoder::new(bytes);
-        return read_bounded(reader, bytes_max, "gzip");
+        return read_bounded(reader, 0, "gzip", memory);
     }
-    let hint = gzip_bytes_hint(bytes, bytes_max);
-    one_shot(hint, bytes_max, "gzip", |out| Decompressor::new().gzip_decompress(bytes, out))
+    let hint = gzip_bytes_hint(bytes, memory.bytes_max);
+    one_shot(hint, "gzip", memory, |out| Decompressor::new().gzip_decompress(bytes, out))
 }
 
 /// With the zlib wrapper, as the standard says, or without it, as some senders do.
-pub(crate) fn inflate(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
+pub(crate) fn inflate(bytes: &[u8], memory: &mut Memory<'_>) -> Result<Vec<u8>> {
     let guess = bytes.len().saturating_mul(RATIO_GUESS);
-    let wrapped = one_shot(guess, bytes_max, "deflate", |out| {
-        Decompressor::new().zlib_decompress(bytes, out)
-    });
+    let wrapped =
+        one_shot(guess, "deflate", memory, |out| Decompressor::new().zlib_decompress(bytes, out));
     match wrapped {
-        Err(Error::Encoding(_)) => one_shot(guess, bytes_max, "deflate", |out| {
+        Err(Error::Encoding(_)) => one_shot(guess, "deflate", memory, |out| {
             Decompressor::new().deflate_decompress(bytes, out)
         }),
         result => result,
     }
 }
 
-pub(crate) fn unbrotli(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
+pub(crate) fn unbrotli(bytes: &[u8], memory: &mut Memory<'_>) -> Result<Vec<u8>> {
     let mut reader = brotli_decompressor::Decompressor::new(bytes, BUFFER_BYTES_MIN);
     // Large windows are no part of the `br` coding, and reach 1 GiB.
     reader.set_parameter(BROTLI_DECODER_PARAM_LARGE_WINDOW, 0);
-    read_bounded(reader, bytes_max, "brotli")
+    read_bounded(reader, brotli_window_bytes(bytes), "brotli", memory)
 }
 
-pub(crate) fn unzstd(bytes: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
+/// What the first bits of a stream say (RFC 7932, 9.1).
+fn brotli_window_bytes(bytes: &[u8]) -> usize {
+    let first = bytes.first().copied().unwrap_or_default();
+    let bits = match (first & 1, first >> 1 & 7, first >> 4 & 7) {
+        (0, _, _) => 16,
+        (_, 0, 0) => 17,
+        (_, 0, bits) => 8 + bits,
+        (_, bits, _) => 17 + bits,
+    };
+    1 << bits
+}
+
+pub(crate) fn unzstd(bytes: &[u8], memory: &mut Memory<'_>) -> Result<Vec<u8>> {
     let open = || {
         let mut reader = zstd::stream::read::Decoder::with_buffer(bytes)?;
         reader.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
         Ok::<_, std::io::Error>(reader)
     };
     let reader = open().map_err(|_| Error::Encoding("zstd"))?;
-    read_bounded(reader, bytes_max, "zstd")
+    read_bounded(reader, 1 << ZSTD_WINDOW_LOG_MAX, "zstd", memory)
 }
 
 fn one_shot(
     hint: usize,
-    bytes_max: usize,
     what: &'static str,
+    memory: &mut Memory<'_>,
     mut decompress: impl FnMut(&mut [u8]) -> Result<usize, DecompressionError>,
 ) -> Result<Vec<u8>> {
+    let bytes_max = memory.bytes_max;
     let mut size = hint.max(BUFFER_BYTES_MIN).min(bytes_max);
     loop {
+        memory.take(size)?;
         let mut out = vec![0; size];
-        match decompress(&mut out) {
+        let failed = match decompress(&mut out) {
             Ok(written) => {
                 out.truncate(written);
                 return Ok(out);
             }
-            Err(DecompressionError::InsufficientSpace) if size < bytes_max => {
+            Err(failed) => failed,
+        };
+        drop(out);
+        memory.release(size);
+        match failed {
+            DecompressionError::InsufficientSpace if size < bytes_max => {
                 size = size.saturating_mul(GROWTH).min(bytes_max);
             }
-            Err(DecompressionError::InsufficientSpace) => return Err(Error::TooLarge),
-            Err(DecompressionError::BadData) => return Err(Error::Encoding(what)),
+            DecompressionError::InsufficientSpace => return Err(Error::TooLarge),
+            DecompressionError::BadData => return Err(Error::Encoding(what)),
         }
     }
 }
 
-fn read_bounded(reader: impl Read, bytes_max: usize, what: &'static str) -> Result<Vec<u8>> {
+/// Reads a stream whose size nobody knows, telling `memory` of each step before it is taken.
+/// `window_bytes` is what the decoder keeps of its output; it cannot keep more than there is.
+fn read_bounded(
+    mut reader: impl Read,
+    window_bytes: usize,
+    what: &'static str,
+    memory: &mut Memory<'_>,
+) -> Result<Vec<u8>> {
+    let limit = memory.bytes_max.saturating_add(1);
     let mut out = Vec::new();
-    let limit = bytes_max as u64 + 1;
-    reader.take(limit).read_to_end(&mut out).map_err(|_| Error::Encoding(what))?;
-    if out.len() > bytes_max { Err(Error::TooLarge) } else { Ok(out) }
+    while out.len() < limit {
+        let small = out.len() < SMALL_OUTPUT_BYTES;
+        let step = match small {
+            true => out.len().max(BUFFER_BYTES_MIN),
+            false => {
+                OUTPUT_STEP_BYTES + window_bytes.saturating_sub(out.len()).min(OUTPUT_STEP_BYTES)
+            }
+        };
+        memory.take(step)?;
+        let wanted = match small {
+            true => step,
+            false => OUTPUT_STEP_BYTES,
+        };
+        let wanted = wanted.min(limit - out.len());
+        if out.capacity() - out.len() < wanted {
+            // What is larger is copied once, into room that is only touched as it is filled.
+            let room = if small { wanted } else { limit - out.len() };
+            out.reserve_exact(room);
+        }
+        let read = (&mut reader).take(wanted as u64).read_to_end(&mut out);
+        if read.map_err(|_| Error::Encoding(what))? < wanted {
+            break;
+        }
+    }
+    if out.len() > memory.bytes_max { Err(Error::TooLarge) } else { Ok(out) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    /// The most that was asked for while `decompress` ran.
+    fn peak(
+        bytes_max: usize,
+        decompress: impl FnOnce(&mut Memory<'_>) -> Result<Vec<u8>>,
+    ) -> (usize, Result<usize>) {
+        let mut peak = 0;
+        let mut hold = |bytes: usize| {
+            peak = peak.max(bytes);
+            true
+        };
+        let decoded = decompress(&mut Memory::new(bytes_max, &mut hold));
+        (peak, decoded.map(|out| out.len()))
+    }
+
+    fn zstd_of(bytes: &[u8]) -> Vec<u8> {
+        zstd::encode_all(bytes, 3).unwrap()
+    }
+
+    fn brotli_of(bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let parameters = brotli::enc::BrotliEncoderParams::default();
+        brotli::BrotliCompress(&mut &bytes[..], &mut out, &parameters).unwrap();
+        out
+    }
+
+    #[test]
+    fn a_bomb_is_stopped_where_its_memory_is_refused() {
+        let zeros = vec![b' '; 20 * MIB];
+        let (zstd, brotli) = (zstd_of(&zeros), brotli_of(&zeros));
+        for refuse_from in [64 << 10, MIB, 5 * MIB] {
+            for (name, stopped) in [
+                ("zstd", {
+                    let mut hold = |bytes: usize| bytes < refuse_from;
+                    unzstd(&zstd, &mut Memory::new(20 * MIB, &mut hold))
+                }),
+                ("brotli", {
+                    let mut hold = |bytes: usize| bytes < refuse_from;
+                    unbrotli(&brotli, &mut Memory::new(20 * MIB, &mut hold))
+                }),
+            ] {
+                assert_eq!(stopped, Err(Error::NoRoom), "{name} at {refuse_from}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_covers_the_output_and_the_window() {
+        let zeros = vec![b' '; 20 * MIB];
+        for (name, window, (asked, decoded)) in [
+            ("zstd", 8 * MIB, peak(20 * MIB, |memory| unzstd(&zstd_of(&zeros), memory))),
+            ("brotli", 4 * MIB, peak(20 * MIB, |memory| unbrotli(&brotli_of(&zeros), memory))),
+        ] {
+            assert_eq!(decoded, Ok(20 * MIB), "{name}");
+            assert!(asked >= 20 * MIB + window / 2, "{name}: {asked}");
+            assert!(asked <= 20 * MIB + window + MIB, "{name}: {asked}");
+        }
+        // One byte more is too large, and is found out without holding more.
+        let (asked, decoded) = peak(20 * MIB - 1, |memory| unzstd(&zstd_of(&zeros), memory));
+        assert_eq!(decoded, Err(Error::TooLarge));
+        assert!(asked <= 29 * MIB, "{asked}");
+    }
+
+    #[test]
+    fn a_small_body_asks_for_little() {
+        let text = br#"{"api_key":"phc_x","event":"e","distinct_id":"d"}"#.repeat(20);
+        for (name, (asked, decoded)) in [
+            ("zstd", peak(20 * MIB, |memory| unzstd(&zstd_of(&text), memory))),
+            ("brotli", peak(20 * MIB, |memory| unbrotli(&brotli_of(&text), memory))),
+        ] {
+            assert_eq!(decoded, Ok(text.len()), "{name}");
+            assert!(asked <= 8 << 10, "{name}: {asked}");
+        }
+    }
+
+    #[test]
+    fn the_window_of_a_brotli_stream_is_read_from_its_head() {
+        for bits in 16..=24 {
+            let parameters = brotli::enc::BrotliEncoderParams { lgwin: bits, ..Default::default() };
+            let mut out = Vec::new();
+            brotli::BrotliCompress(&mut &vec![7_u8; 1 << 20][..], &mut out, &parameters).unwrap();
+            assert_eq!(brotli_window_bytes(&out), 1 << bits, "{bits}");
+        }
+    }
 }

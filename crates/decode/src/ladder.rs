@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
+use crate::memory::Memory;
 use crate::outline::{Outline, outline};
 use crate::{Error, Result, form, inflate, lzstring, repair, value};
 
@@ -14,6 +15,8 @@ const LOOK_AHEAD_BYTES: usize = 128;
 /// Send times in a query string are milliseconds; what lies outside of these years is not.
 const SENT_AT_MS_MIN: i64 = 1_609_459_200_000; // 2021-01-01
 const SENT_AT_MS_MAX: i64 = 253_402_300_799_999; // 9999-12-31
+/// A byte that is no UTF-8 becomes U+FFFD.
+const REPLACEMENT_BYTES: usize = 3;
 const UTF8_BOM: &[u8] = b"\xef\xbb\xbf";
 
 const PADDING: GeneralPurposeConfig =
@@ -65,11 +68,11 @@ impl Text<'_> {
         &self.json
     }
 
-    /// Memory the text holds beyond the request's own body.
+    /// Memory the text holds beyond the request's own body. Room behind its end was never touched.
     pub fn owned_bytes(&self) -> usize {
         match &self.json {
             Cow::Borrowed(_) => 0,
-            Cow::Owned(text) => text.capacity(),
+            Cow::Owned(text) => text.len(),
         }
     }
 
@@ -90,6 +93,15 @@ pub fn decode_text<'a>(
     strictness: Strictness,
     bytes_max: usize,
 ) -> Result<Text<'a>> {
+    decode_text_within(parts, strictness, &mut Memory::new(bytes_max, &mut |_| true))
+}
+
+/// The same, where `memory` may refuse.
+pub fn decode_text_within<'a>(
+    parts: &Parts<'a>,
+    strictness: Strictness,
+    memory: &mut Memory<'_>,
+) -> Result<Text<'a>> {
     let query = Query::read(parts.query);
     let mut around = Around {
         sent_at_ms: query.sent_at_ms,
@@ -98,31 +110,32 @@ pub fn decode_text<'a>(
         ..Around::default()
     };
     let payload = match query.data {
-        Some(data) => step_through(restore_plus(data), query.hint, None, &mut around, bytes_max)?,
+        Some(data) => step_through(restore_plus(data), query.hint, None, &mut around, memory)?,
         None => {
             let hint = query.hint.or_else(|| Hint::named(parts.content_encoding?.as_bytes()));
-            let body = content_decoded(parts.body, parts.content_encoding, bytes_max)?;
-            step_through(body, hint, parts.content_type, &mut around, bytes_max)?
+            let body = content_decoded(parts.body, parts.content_encoding, memory)?;
+            step_through(body, hint, parts.content_type, &mut around, memory)?
         }
     };
-    let mut text = finish(payload, strictness, around, bytes_max)?;
+    let mut text = finish(payload, strictness, around, memory)?;
     if !matches!(text.outline, Outline::Object { wrapper: true, .. }) {
         return Ok(text);
     }
+    memory.take(text.json.len())?;
     let (data, hint) = unwrapped(&text.json, &mut text.around)?;
     let hint = hint.or(query.hint);
-    let payload = step_through(Cow::Owned(data), hint, None, &mut text.around, bytes_max)?;
-    finish(payload, strictness, text.around, bytes_max)
+    let payload = step_through(Cow::Owned(data), hint, None, &mut text.around, memory)?;
+    finish(payload, strictness, text.around, memory)
 }
 
 /// Step 7, and a look at the frame of what came out.
-pub(crate) fn finish(
-    payload: Cow<'_, [u8]>,
+pub(crate) fn finish<'a>(
+    payload: Cow<'a, [u8]>,
     strictness: Strictness,
     around: Around,
-    bytes_max: usize,
-) -> Result<Text<'_>> {
-    let json = to_json(payload, strictness, bytes_max)?;
+    memory: &mut Memory<'_>,
+) -> Result<Text<'a>> {
+    let json = to_json(payload, strictness, memory)?;
     let outline = outline(&json)?;
     Ok(Text { json, outline, around })
 }
@@ -199,7 +212,7 @@ fn millis(value: &[u8]) -> Option<i64> {
 fn content_decoded<'a>(
     body: &'a [u8],
     encoding: Option<&str>,
-    bytes_max: usize,
+    memory: &mut Memory<'_>,
 ) -> Result<Cow<'a, [u8]>> {
     if body.is_empty() {
         return Err(Error::Empty);
@@ -207,11 +220,11 @@ fn content_decoded<'a>(
     let encoding = encoding.unwrap_or_default().trim().to_ascii_lowercase();
     Ok(match encoding.as_str() {
         "gzip" | "gzip-js" | "x-gzip" if inflate::is_gzip(body) => {
-            Cow::Owned(inflate::gunzip(body, bytes_max)?)
+            Cow::Owned(inflate::gunzip(body, memory)?)
         }
-        "deflate" => Cow::Owned(inflate::inflate(body, bytes_max)?),
-        "br" => Cow::Owned(inflate::unbrotli(body, bytes_max)?),
-        "zstd" => Cow::Owned(inflate::unzstd(body, bytes_max)?),
+        "deflate" => Cow::Owned(inflate::inflate(body, memory)?),
+        "br" => Cow::Owned(inflate::unbrotli(body, memory)?),
+        "zstd" => Cow::Owned(inflate::unzstd(body, memory)?),
         _ => Cow::Borrowed(body),
     })
 }
@@ -222,33 +235,35 @@ fn step_through<'a>(
     mut hint: Option<Hint>,
     content_type: Option<&str>,
     around: &mut Around,
-    bytes_max: usize,
+    memory: &mut Memory<'_>,
 ) -> Result<Cow<'a, [u8]>> {
     let known = |payload: &[u8]| is_json(payload) || inflate::is_gzip(payload);
     if !known(&payload)
         && (content_type.is_some_and(is_form_type) || form::looks_like_form(&payload))
     {
+        memory.take(payload.len())?;
         let form = Form::read(&payload)?;
         hint = hint.or(form.hint);
         around.form_token = form.token.or(around.form_token.take());
         payload = Cow::Owned(restore_plus(Cow::Owned(form.data)).into_owned());
     }
     if inflate::is_gzip(&payload) {
-        return inflate::gunzip(&payload, bytes_max).map(Cow::Owned);
+        return inflate::gunzip(&payload, memory).map(Cow::Owned);
     }
     if is_json(&payload) {
         return Ok(payload);
     }
     let digits = payload.trim_ascii();
     if hint == Some(Hint::LzString) {
-        return lzstring::decompress(digits, bytes_max).map(Cow::Owned);
+        return lzstring::decompress(digits, memory).map(Cow::Owned);
     }
     if !looks_like_base64(digits) {
         return Ok(payload);
     }
+    memory.take(digits.len())?;
     let decoded = base64_decoded(digits)?;
     if inflate::is_gzip(&decoded) {
-        return inflate::gunzip(&decoded, bytes_max).map(Cow::Owned);
+        return inflate::gunzip(&decoded, memory).map(Cow::Owned);
     }
     Ok(Cow::Owned(decoded))
 }
@@ -315,12 +330,12 @@ fn base64_decoded(digits: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// UTF-8, byte order mark, escapes.
-fn to_json(
-    payload: Cow<'_, [u8]>,
+fn to_json<'a>(
+    payload: Cow<'a, [u8]>,
     strictness: Strictness,
-    bytes_max: usize,
-) -> Result<Cow<'_, str>> {
-    if payload.len() > bytes_max {
+    memory: &mut Memory<'_>,
+) -> Result<Cow<'a, str>> {
+    if payload.len() > memory.bytes_max {
         return Err(Error::TooLarge);
     }
     let text = match payload {
@@ -329,7 +344,10 @@ fn to_json(
             match (simdutf8::basic::from_utf8(bytes), strictness) {
                 (Ok(text), _) => Cow::Borrowed(text),
                 (Err(_), Strictness::Strict) => return Err(Error::Utf8),
-                (Err(_), Strictness::Lenient) => String::from_utf8_lossy(bytes),
+                (Err(_), Strictness::Lenient) => {
+                    memory.take(REPLACEMENT_BYTES * bytes.len())?;
+                    String::from_utf8_lossy(bytes)
+                }
             }
         }
         Cow::Owned(mut bytes) => {
@@ -340,6 +358,7 @@ fn to_json(
                 (Ok(text), _) => text,
                 (Err(_), Strictness::Strict) => return Err(Error::Utf8),
                 (Err(error), Strictness::Lenient) => {
+                    memory.take(REPLACEMENT_BYTES * error.as_bytes().len())?;
                     String::from_utf8_lossy(error.as_bytes()).into_owned()
                 }
             })
@@ -347,9 +366,9 @@ fn to_json(
     };
     let text = match strictness {
         Strictness::Strict => text,
-        Strictness::Lenient => repair::null_for_numbers_that_are_none(text),
+        Strictness::Lenient => repair::null_for_numbers_that_are_none(text, memory)?,
     };
-    Ok(repair::replace_escapes(text))
+    repair::replace_escapes(text, memory)
 }
 
 /// The payload that a JSON object holds as a string.

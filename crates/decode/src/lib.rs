@@ -12,6 +12,7 @@ mod form;
 mod inflate;
 mod ladder;
 mod lzstring;
+mod memory;
 mod outline;
 mod repair;
 mod v1;
@@ -20,13 +21,15 @@ mod value;
 use thiserror::Error;
 
 pub use events::{Element, Elements, Payload, ProjectField, Unnamed, parse_events};
-pub use flags::{DISTINCT_ID_CHARS_MAX, FlagsBody, parse_flags};
-pub use ladder::{Parts, Strictness, Text, decode_text, decoded_bytes_hint};
+pub use flags::{DISTINCT_ID_CHARS_MAX, FlagsBody, check_grammar, flags_token, parse_flags};
+pub use ladder::{Parts, Strictness, Text, decode_text, decode_text_within, decoded_bytes_hint};
+pub use memory::Memory;
 pub use model::json::DEPTH_MAX;
 pub use v1::{
-    V1Batch, V1Element, V1Encoding, V1Event, V1Events, V1OptionsField, decode_v1_text, is_rfc3339,
-    parse_v1,
+    V1Batch, V1Element, V1Encoding, V1Event, V1Events, V1OptionsField, decode_v1_text,
+    decode_v1_text_within, is_rfc3339, parse_v1,
 };
+pub use value::tree_bytes;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -50,6 +53,9 @@ pub enum Error {
     EmptyBatch,
     #[error("The payload is too large.")]
     TooLarge,
+    /// [`Memory`] refused: nothing is wrong with the payload.
+    #[error("There is no memory for the payload now.")]
+    NoRoom,
 }
 
 impl From<model::json::Fault> for Error {

@@ -3,6 +3,7 @@
 //! An LZ78 code over UTF-16 units: 2 and 3 bit prefixes at first, one bit more each time the
 //! dictionary doubles. Code 0 brings a new 8 bit unit, 1 a new 16 bit unit, 2 ends the stream.
 
+use crate::memory::Memory;
 use crate::{Error, Result};
 
 const BITS_PER_DIGIT: u32 = 6;
@@ -11,9 +12,12 @@ const NEW_UNIT: u32 = 1;
 const END: u32 = 2;
 /// Codes that mean an entry start here.
 const FIRST_ENTRY: usize = 3;
+const ENTRIES_PER_CODE: usize = 2;
 
-/// Decompresses to at most `bytes_max` bytes of UTF-8.
-pub(crate) fn decompress(base64: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
+/// Decompresses to at most as many bytes of UTF-8 as `memory` allows. The dictionary can be
+/// larger than both the input and the output, and counts as well.
+pub(crate) fn decompress(base64: &[u8], memory: &mut Memory<'_>) -> Result<Vec<u8>> {
+    let bytes_max = memory.bytes_max;
     let mut bits = Bits { digits: base64, used: 0 };
     let mut out: Vec<u16> = Vec::new();
     // Every entry is a stretch of the output: the one before it and the unit that followed.
@@ -33,6 +37,8 @@ pub(crate) fn decompress(base64: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
             return Err(Error::TooLarge);
         }
         let start = out.len();
+        memory.reserve(&mut entries, ENTRIES_PER_CODE)?;
+        memory.reserve(&mut out, last.1 + 1)?;
         let code = bits.read(width)?;
         match code {
             NEW_BYTE | NEW_UNIT => {
@@ -41,9 +47,12 @@ pub(crate) fn decompress(base64: &[u8], bytes_max: usize) -> Result<Vec<u8>> {
                 until_wider -= 1;
                 widen(&mut width, &mut until_wider)?;
             }
-            END => return to_utf8(&out, bytes_max),
+            END => return to_utf8(&out, memory),
             _ => match entries.get(code as usize - FIRST_ENTRY) {
-                Some(&(from, length)) => out.extend_from_within(from..from + length),
+                Some(&(from, length)) => {
+                    memory.reserve(&mut out, length)?;
+                    out.extend_from_within(from..from + length);
+                }
                 None if code as usize - FIRST_ENTRY == entries.len() => {
                     out.extend_from_within(last.0..last.0 + last.1);
                     out.push(out[last.0]);
@@ -70,11 +79,19 @@ fn widen(width: &mut u32, until_wider: &mut usize) -> Result<()> {
     Ok(())
 }
 
-fn to_utf8(units: &[u16], bytes_max: usize) -> Result<Vec<u8>> {
-    let text: String = char::decode_utf16(units.iter().copied())
-        .map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
-        .collect();
-    if text.len() > bytes_max { Err(Error::TooLarge) } else { Ok(text.into_bytes()) }
+fn to_utf8(units: &[u16], memory: &mut Memory<'_>) -> Result<Vec<u8>> {
+    let letters = || {
+        let units = char::decode_utf16(units.iter().copied());
+        units.map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
+    };
+    let bytes = letters().map(char::len_utf8).sum();
+    if bytes > memory.bytes_max {
+        return Err(Error::TooLarge);
+    }
+    memory.take(bytes)?;
+    let mut text = String::with_capacity(bytes);
+    text.extend(letters());
+    Ok(text.into_bytes())
 }
 
 struct Bits<'a> {
@@ -123,7 +140,9 @@ mod tests {
             ("Q===", Ok(Vec::new())),
             ("{}", bad),
         ] {
-            assert_eq!(decompress(digits.as_bytes(), 100), expected, "{digits}");
+            let mut hold = |_| true;
+            let memory = &mut Memory::new(100, &mut hold);
+            assert_eq!(decompress(digits.as_bytes(), memory), expected, "{digits}");
         }
     }
 }

@@ -4,48 +4,58 @@ use std::borrow::Cow;
 
 use memchr::{memchr, memmem};
 
+use crate::Result;
+use crate::memory::Memory;
 use crate::outline::skip_string;
 
 /// Escapes that no UTF-8 text can hold (lone surrogates) or that stores cannot keep (U+0000)
 /// become U+FFFD. All are six bytes long, so the text never moves, and it is copied only when
 /// something must change.
-pub(crate) fn replace_escapes(text: Cow<'_, str>) -> Cow<'_, str> {
+pub(crate) fn replace_escapes<'a>(
+    text: Cow<'a, str>,
+    memory: &mut Memory<'_>,
+) -> Result<Cow<'a, str>> {
     if memmem::find(text.as_bytes(), b"\\u").is_none() {
-        return text;
+        return Ok(text);
     }
-    let places = unwanted_escapes(text.as_bytes());
-    if places.is_empty() {
-        return text;
+    let Some((mut at, mut resume)) = next_unwanted(text.as_bytes(), 0) else { return Ok(text) };
+    if let Cow::Borrowed(text) = text {
+        memory.take(text.len())?;
     }
     let mut bytes = text.into_owned().into_bytes();
-    for at in places {
-        bytes[at..at + 6].copy_from_slice(b"\\ufffd");
+    loop {
+        bytes[at..at + ESCAPE_BYTES].copy_from_slice(b"\\ufffd");
+        match next_unwanted(&bytes, resume) {
+            Some(next) => (at, resume) = next,
+            None => break,
+        }
     }
-    Cow::Owned(String::from_utf8(bytes).expect("ASCII was replaced by ASCII"))
+    Ok(Cow::Owned(String::from_utf8(bytes).expect("ASCII was replaced by ASCII")))
 }
 
-/// Where the escapes to be replaced stand. A backslash outside of a string is no JSON, so
-/// stepping from one backslash to the next keeps escapes apart without looking at quotes.
-fn unwanted_escapes(bytes: &[u8]) -> Vec<usize> {
-    let mut places = Vec::new();
-    let mut at = 0;
+const ESCAPE_BYTES: usize = 6;
+
+/// Where the next escape to be replaced stands at or after `at`, and where to look on. A backslash
+/// outside of a string is no JSON, so stepping from one backslash to the next keeps escapes apart
+/// without looking at quotes.
+fn next_unwanted(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     while let Some(found) = bytes.get(at..).and_then(|rest| memchr(b'\\', rest)) {
         at += found;
         let Some(unit) = escape_at(bytes, at) else {
             at += 2;
             continue;
         };
-        at += 6;
+        at += ESCAPE_BYTES;
         match unit {
             0xD800..=0xDBFF => match escape_at(bytes, at) {
-                Some(0xDC00..=0xDFFF) => at += 6,
-                _ => places.push(at - 6),
+                Some(0xDC00..=0xDFFF) => at += ESCAPE_BYTES,
+                _ => return Some((at - ESCAPE_BYTES, at)),
             },
-            0 | 0xDC00..=0xDFFF => places.push(at - 6),
+            0 | 0xDC00..=0xDFFF => return Some((at - ESCAPE_BYTES, at)),
             _ => {}
         }
     }
-    places
+    None
 }
 
 fn escape_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -57,13 +67,19 @@ fn escape_at(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// `NaN`, `Infinity` and `-Infinity` where a value may stand become `null`.
-pub(crate) fn null_for_numbers_that_are_none(text: Cow<'_, str>) -> Cow<'_, str> {
+pub(crate) fn null_for_numbers_that_are_none<'a>(
+    text: Cow<'a, str>,
+    memory: &mut Memory<'_>,
+) -> Result<Cow<'a, str>> {
     const SPELLINGS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
     let bytes = text.as_bytes();
     if memmem::find(bytes, b"NaN").is_none() && memmem::find(bytes, b"Infinity").is_none() {
-        return text;
+        return Ok(text);
     }
-    let mut out = String::with_capacity(text.len());
+    // `NaN` becomes one letter longer.
+    let bytes_max = text.len() + text.len() / 3 + 1;
+    memory.take(bytes_max)?;
+    let mut out = String::with_capacity(bytes_max);
     let mut at = 0;
     while at < bytes.len() {
         if let Some(spelling) = SPELLINGS.iter().find(|word| text[at..].starts_with(**word)) {
@@ -82,7 +98,7 @@ pub(crate) fn null_for_numbers_that_are_none(text: Cow<'_, str>) -> Cow<'_, str>
         out.push_str(&text[at..end]);
         at = end;
     }
-    Cow::Owned(out)
+    Ok(Cow::Owned(out))
 }
 
 #[cfg(test)]
@@ -104,7 +120,8 @@ mod tests {
             (r#""\ud8"#, r#""\ud8"#),
             (r#""\u"#, r#""\u"#),
         ] {
-            let repaired = replace_escapes(Cow::Borrowed(text));
+            let repaired =
+                replace_escapes(Cow::Borrowed(text), &mut Memory::new(100, &mut |_| true)).unwrap();
             assert_eq!(repaired, expected);
             assert_eq!(matches!(repaired, Cow::Borrowed(_)), text == expected);
         }
@@ -120,7 +137,9 @@ mod tests {
             (r#"{"NaN":"\"Infinity","é":NaN}"#, r#"{"NaN":"\"Infinity","é":null}"#),
             (r#"{"a":"NaN"#, r#"{"a":"NaN"#),
         ] {
-            assert_eq!(null_for_numbers_that_are_none(Cow::Borrowed(text)), expected);
+            let memory = &mut Memory::new(100, &mut |_| true);
+            let nulled = null_for_numbers_that_are_none(Cow::Borrowed(text), memory);
+            assert_eq!(nulled.unwrap(), expected);
         }
     }
 }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::events::{InnerToken, next_fields, non_empty, raw_event};
 use crate::fields::Fields;
 use crate::ladder::{Around, Text};
+use crate::memory::Memory;
 use crate::outline::Outline;
 use crate::{Error, Result, inflate, ladder, value};
 
@@ -37,17 +38,26 @@ impl V1Encoding {
 
 /// No ladder here: the header says what the body is.
 pub fn decode_v1_text(body: &[u8], encoding: V1Encoding, bytes_max: usize) -> Result<Text<'_>> {
+    decode_v1_text_within(body, encoding, &mut Memory::new(bytes_max, &mut |_| true))
+}
+
+/// The same, where `memory` may refuse.
+pub fn decode_v1_text_within<'a>(
+    body: &'a [u8],
+    encoding: V1Encoding,
+    memory: &mut Memory<'_>,
+) -> Result<Text<'a>> {
     if body.is_empty() {
         return Err(Error::Empty);
     }
     let payload = match encoding {
         V1Encoding::Identity => Cow::Borrowed(body),
-        V1Encoding::Gzip => Cow::Owned(inflate::gunzip(body, bytes_max)?),
-        V1Encoding::Deflate => Cow::Owned(inflate::inflate(body, bytes_max)?),
-        V1Encoding::Brotli => Cow::Owned(inflate::unbrotli(body, bytes_max)?),
-        V1Encoding::Zstd => Cow::Owned(inflate::unzstd(body, bytes_max)?),
+        V1Encoding::Gzip => Cow::Owned(inflate::gunzip(body, memory)?),
+        V1Encoding::Deflate => Cow::Owned(inflate::inflate(body, memory)?),
+        V1Encoding::Brotli => Cow::Owned(inflate::unbrotli(body, memory)?),
+        V1Encoding::Zstd => Cow::Owned(inflate::unzstd(body, memory)?),
     };
-    ladder::finish(payload, ladder::Strictness::Strict, Around::default(), bytes_max)
+    ladder::finish(payload, ladder::Strictness::Strict, Around::default(), memory)
 }
 
 /// The frame of a v1 body.

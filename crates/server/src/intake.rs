@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use api::Tokens;
-use capture::{Capture, Limits};
+use capture::{Capture, Limits, Use};
 use catalog::Catalog;
 use journal::{Journal, SYNC_BUCKETS_US};
 use model::Warning;
@@ -175,7 +175,8 @@ impl fmt::Debug for Measured {
 impl Collector for Measured {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let (captured, kept) = (self.capture.counters(), self.journal.stats());
-        let in_flight = self.capture.in_flight().bytes() as u64;
+        let budget = self.capture.budget();
+        let in_flight = budget.bytes() as u64;
         for (name, help, value) in [
             ("capture_events", "Events accepted", captured.accepted),
             (
@@ -193,7 +194,7 @@ impl Collector for Measured {
             value.encode(encoder.encode_descriptor(&name, help, None, MetricType::Counter)?)?;
         }
         for (name, help, value) in [
-            ("capture_in_flight_bytes", "Bytes of requests being taken in", in_flight),
+            ("capture_in_flight_bytes", "Bytes set aside for requests and answers", in_flight),
             ("journal_queue_bytes", "Bytes handed over and not yet durable", kept.queue_bytes),
             ("journal_disk_bytes", "Bytes of the journal's files", kept.disk_bytes),
             ("journal_oldest_position", "The oldest record that is kept", kept.oldest.as_u64()),
@@ -202,6 +203,18 @@ impl Collector for Measured {
             let value = ConstGauge::new(value as i64);
             let name = format!("hedgerow_{name}");
             value.encode(encoder.encode_descriptor(&name, help, None, MetricType::Gauge)?)?;
+        }
+        let (name, help) = ("hedgerow_budget_bytes", "Bytes set aside for requests, by use");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for of in Use::ALL {
+            ConstGauge::new(budget.pool(of).bytes() as i64)
+                .encode(family.encode_family(&[("use", of.as_str())])?)?;
+        }
+        let (name, help) = ("hedgerow_budget_refused", "How often there was no room, by use");
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for of in Use::ALL {
+            ConstCounter::new(budget.pool(of).refused())
+                .encode(family.encode_family(&[("use", of.as_str())])?)?;
         }
         let name = "hedgerow_capture_dropped";
         let help = "Events left out of accepted requests, by reason";

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::{AppState, Patience};
+use capture::Use;
 use catalog::{Bootstrapped, Catalog, FirstStart};
 use flags::Flags;
 use model::Clock;
@@ -15,7 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::cli::say;
 use crate::config::Effective;
 use crate::folder::Folder;
-use crate::http::Http;
+use crate::http::{self, Http};
 use crate::ingest::Ingest;
 use crate::intake::Intake;
 use crate::process::{self, Process};
@@ -83,7 +84,10 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
     metrics.register_collector(Box::new(Process { started: clock.now() }));
     intake.measure(&mut metrics);
     ingest.measure(&mut metrics);
+    let connections = http::Counts::default();
+    connections.register(&mut metrics);
     let (tokens, capture) = (intake.tokens.clone(), intake.capture.clone());
+    let connection_room = capture.budget().pool(Use::Connections).clone();
     let flags = Flags::new(catalog.clone(), ingest.geoip.clone());
     let events = query::Events::new(catalog.clone(), ingest.warehouse(), clock.clone());
     let http_settings =
@@ -98,7 +102,8 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
         metrics,
     );
     app.watch_replay(ingest.replay_left());
-    let mut http = Http::new(api::Service::new(app.clone()), settings);
+    let mut http =
+        Http::new(api::Service::new(app.clone()), settings, connection_room, connections);
     let chores = tokio::spawn(tend_cohorts(catalog.clone(), flags.clone(), app.queries().clone()));
     let tidying = tokio::spawn(memory::tend());
     // Nobody has to listen to this; the log says it too.

@@ -113,7 +113,11 @@ settings! {
         requests_at_once_max: Whole<1, 1_000_000> = Some("512"),
             "Management requests worked on at once; more wait a second, then get 503";
         connections_max: Whole<1, 1_000_000> = Some("4096"),
-            "Connections held at once; more wait to be accepted";
+            "Connections held at once; a new one takes the place of that which has waited longest for its client";
+        connections_per_address_max: Whole<1, 1_000_000> = Some("1024"),
+            "The same for one address (for IPv6: one /64); does not count for loopback and trusted_proxies";
+        write_seconds_max: Whole<1, 3_600> = Some("30"),
+            "How long a client may leave an answer unread before its connection is closed";
         drain_delay_seconds: Whole<0, 3_600> = Some("0"),
             "How long to say \"not ready\" before refusing connections, so that load balancers notice";
         drain_seconds_max: Whole<0, 3_600> = Some("30"),
@@ -133,11 +137,11 @@ settings! {
         capture_body_bytes_max: Size<1_024, { 256 << 20 }> = Some("20 MiB"),
             "Largest body of a capture request, before and after decompression";
         capture_in_flight_bytes_max: Size<{ 1 << 20 }, { 1 << 40 }> = Some("128 MiB"),
-            "Bytes of capture requests held at once; more wait, then get 503";
+            "Memory for everything that strangers make the server hold (bodies, what is decoded of them, answers that wait for readers); what finds no room waits, then gets 503";
         capture_stall_seconds_max: Whole<1, 3_600> = Some("15"),
-            "How long the body of a capture request may pause before it is given up with 408";
+            "How long the body of a request may pause before it is given up with 408; a second while its room is short, and then with 503";
         capture_body_seconds_max: Whole<1, 3_600> = Some("120"),
-            "How long the body of a capture request may take altogether";
+            "How long the body of a request may take altogether";
         journal_segment_bytes: Size<8_192, { 1 << 30 }> = Some("64 MiB"),
             "Size of a journal file";
         journal_disk_bytes_max: Size<{ 1 << 20 }, { 1 << 50 }> = Some("16 GiB"),

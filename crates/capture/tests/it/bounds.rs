@@ -1,4 +1,6 @@
-use capture::{Limits, Request};
+use std::time::Duration;
+
+use capture::{Limits, Request, Use};
 use libdeflater::{CompressionLvl, Compressor};
 
 use crate::{Door, code, request};
@@ -34,7 +36,7 @@ async fn bodies_beyond_twenty_mebibytes_are_too_large() {
         assert_eq!(code(&outcome), expected, "{} bytes", body.len());
     }
     assert_eq!(door.stored().await.len(), 2);
-    assert_eq!(door.capture.in_flight().bytes(), 0);
+    assert_eq!(door.capture.budget().bytes(), 0);
 }
 
 #[tokio::test]
@@ -66,9 +68,32 @@ async fn a_request_larger_than_the_budget_passes_alone_and_gives_it_back() {
     let two = [gzip(&text[..59_900]), gzip(&text[59_900..])].concat();
     for body in [text, two] {
         assert_eq!(code(&door.capture.events(request(&body)).await), "ok");
-        assert_eq!(door.capture.in_flight().bytes(), 0);
+        assert_eq!(door.capture.budget().bytes(), 0);
     }
     assert_eq!(door.stored().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_body_that_is_larger_than_it_looks_leaves_the_room_of_small_ones() {
+    let door = Door::open().await;
+    let text = padded(4 << 20);
+    // The size field is the last member's: what looks like a hundred bytes is four megabytes.
+    let bomb = [gzip(&text[..text.len() - 100]), gzip(&text[text.len() - 100..])].concat();
+    assert!(bomb.len() < 10_000);
+    let (small, large) = (Use::SmallDecoded, Use::LargeDecoded);
+    let refused = |of| door.capture.budget().pool(of).refused();
+    assert_eq!(code(&door.capture.events(request(&bomb)).await), "ok");
+    assert_eq!((refused(small), refused(large)), (1, 0));
+    assert_eq!(door.capture.budget().bytes(), 0);
+
+    // Without room for the largest text it is refused, and small ones are not.
+    let limits = Limits { in_flight_wait_max: Duration::ZERO, ..Limits::default() };
+    let other = Door::with(limits).await;
+    let full = other.capture.budget().decode_large(usize::MAX).await.unwrap();
+    assert_eq!(code(&other.capture.events(request(&bomb)).await), "fetch_team_fail");
+    assert_eq!(code(&other.post(r#"{"api_key":"T","event":"e","distinct_id":"d"}"#).await), "ok");
+    drop(full);
+    assert_eq!(other.capture.budget().bytes(), 0);
 }
 
 // contract: ingestion 25

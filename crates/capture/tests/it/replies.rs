@@ -51,7 +51,7 @@ async fn what_is_wrong_is_refused_and_nothing_stored() {
     }
     assert_eq!(door.stored().await, []);
     assert_eq!(door.capture.counters().accepted, 0);
-    assert_eq!(door.capture.in_flight().bytes(), 0);
+    assert_eq!(door.capture.budget().bytes(), 0);
 }
 
 // contract: ingestion 12, 16-19

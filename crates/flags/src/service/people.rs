@@ -6,18 +6,57 @@ use std::sync::{Arc, PoisonError, RwLock};
 use catalog::{Catalog, FlagPerson, HashKey};
 use model::person::PersonNo;
 use model::{CohortId, ProjectId};
+use serde_json::Value;
 
 use super::{Asked, ByFlag};
 use crate::FlagSet;
 
-/// A few kilobytes each. All are forgotten when there are more.
+/// All are forgotten when there are more,
 const REMEMBERED_MAX: usize = 10_000;
-
-type Remembered = HashMap<(ProjectId, Box<str>), Option<Arc<FlagPerson>>>;
+/// or when they take more: anybody may send events that give a person half a megabyte.
+const REMEMBERED_BYTES_MAX: usize = 16 << 20;
+/// What an id, an entry and a value take beside their texts.
+const ENTRY_BYTES: usize = 128;
 
 /// Persons by distinct id, as they were at one position of the journal.
 #[derive(Default)]
-pub(super) struct People(RwLock<(u64, Remembered)>);
+pub(super) struct People(RwLock<Remembered>);
+
+#[derive(Default)]
+struct Remembered {
+    position: u64,
+    bytes: usize,
+    persons: HashMap<(ProjectId, Box<str>), Option<Arc<FlagPerson>>>,
+}
+
+impl Remembered {
+    fn keep(&mut self, position: u64, key: (ProjectId, Box<str>), found: Option<Arc<FlagPerson>>) {
+        let properties = found.iter().flat_map(|person| &person.properties);
+        let properties = properties.map(|(name, value)| name.len() + value_bytes(value));
+        let bytes = ENTRY_BYTES + 2 * key.1.len() + properties.sum::<usize>();
+        let full = self.persons.len() >= REMEMBERED_MAX
+            || self.bytes.saturating_add(bytes) > REMEMBERED_BYTES_MAX;
+        if self.position != position || full {
+            *self = Self { position, ..Self::default() };
+        }
+        if bytes <= REMEMBERED_BYTES_MAX && self.persons.insert(key, found).is_none() {
+            self.bytes += bytes;
+        }
+    }
+}
+
+/// About what a value takes. It was parsed from a text of bounded depth.
+fn value_bytes(value: &Value) -> usize {
+    ENTRY_BYTES
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(values) => values.iter().map(value_bytes).sum(),
+            Value::Object(fields) => {
+                fields.iter().map(|(name, value)| name.len() + value_bytes(value)).sum()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        }
+}
 
 /// What an answer may use.
 #[derive(Default)]
@@ -72,8 +111,8 @@ impl People {
         let key = (project, Box::from(distinct_id));
         {
             let remembered = self.0.read().unwrap_or_else(PoisonError::into_inner);
-            if remembered.0 == position
-                && let Some(known) = remembered.1.get(&key)
+            if remembered.position == position
+                && let Some(known) = remembered.persons.get(&key)
             {
                 return Ok(known.clone());
             }
@@ -81,10 +120,7 @@ impl People {
         let found = Box::pin(catalog.flag_persons(project, &[distinct_id])).await?;
         let found = found.into_iter().next().map(Arc::new);
         let mut remembered = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if remembered.0 != position || remembered.1.len() >= REMEMBERED_MAX {
-            *remembered = (position, HashMap::new());
-        }
-        remembered.1.insert(key, found.clone());
+        remembered.keep(position, key, found.clone());
         Ok(found)
     }
 }
@@ -123,4 +159,35 @@ async fn hash_keys(
     let own = persons[0].map(|person| person.no);
     stored.sort_by_key(|key| Some(key.person) == own);
     Ok(stored.into_iter().map(|key| (key.flag_key, key.hash_key)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn remembered_persons_are_bounded_by_their_bytes() {
+        let mut remembered = Remembered::default();
+        for number in 0..200 {
+            let large =
+                json!({ "a": vec!["x".repeat(100); 1_000], "b": { "c": "y".repeat(100_000) } });
+            let Value::Object(properties) = large else { panic!("an object") };
+            let person = FlagPerson {
+                distinct_id: "d".into(),
+                no: PersonNo(number),
+                properties,
+                created_at: Timestamp::from_micros(0),
+            };
+            let key = (ProjectId(1), number.to_string().into());
+            remembered.keep(7, key, Some(Arc::new(person)));
+            assert!(remembered.bytes <= REMEMBERED_BYTES_MAX);
+            assert!(remembered.bytes >= 200_000 * remembered.persons.len());
+        }
+        assert!((1..=80).contains(&remembered.persons.len()), "{}", remembered.persons.len());
+        remembered.keep(8, (ProjectId(1), "d".into()), None);
+        assert_eq!((remembered.persons.len(), remembered.position), (1, 8));
+    }
 }

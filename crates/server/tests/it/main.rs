@@ -74,6 +74,7 @@ mod static_files;
 mod stopping;
 mod stored;
 mod story;
+mod strangers;
 mod transport;
 mod upgrading;
 mod users;

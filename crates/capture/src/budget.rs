@@ -1,0 +1,399 @@
+//! One budget of bytes for everything that strangers make the server hold: bodies on their way,
+//! what is decoded of them, what is parsed, large heads, read buffers and answers that nobody
+//! reads. Bytes are taken before they are held.
+//!
+//! It is divided into pools, so that whoever fills one holds up nobody who needs another. Small
+//! requests and large ones have lanes of their own, so that uploads never hold up an event; callers
+//! with a key and callers without one have pools of their own, so that strangers never hold up a
+//! member. A lane has two pools, one for bodies and one for what is made of them. A request waits
+//! for the second while it holds the first, and for nothing while it holds the second.
+//!
+//! The bytes of a body count when they arrive: to announce a large one costs its sender nothing,
+//! so it must cost others nothing. Bodies that have arrived in part could then wait for each
+//! other; so one that finds no room may always finish, in room that is set aside.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+
+/// The unit of the budget: small enough for small requests, large enough for 32 bits.
+const UNIT_BYTES: usize = 1_024;
+/// The largest body of the small lane: what a browser's beacon may carry.
+const SMALL_BYTES: usize = 64 * 1_024;
+/// What may be made of a small body, before it has to move to the large lane.
+const SMALL_DECODED_BYTES_MAX: usize = 8 * SMALL_BYTES;
+/// Large bodies take room in these steps, as frames would be too many.
+const STEP_BYTES: usize = 256 * 1_024;
+
+/// Requests that wait for one pool. More are told at once: a connection that waits cannot be closed
+/// for another, so strangers must not make all of them wait.
+const WAITING_MAX: u32 = 256;
+
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("too many bytes are on their way")]
+pub struct Busy;
+
+/// Who sends a body, which decides what it is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sender {
+    /// An SDK: events and questions about flags.
+    Public,
+    /// A management request whose key or session is good.
+    Member,
+    /// A management request that has shown no credentials yet.
+    Stranger,
+}
+
+/// What bytes are held for, in the words of the metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    SmallBodies,
+    LargeBodies,
+    SmallDecoded,
+    LargeDecoded,
+    MemberBodies,
+    StrangerBodies,
+    MemberValues,
+    Connections,
+    PublicAnswers,
+    MemberAnswers,
+}
+
+impl Use {
+    pub const ALL: [Self; 10] = [
+        Self::SmallBodies,
+        Self::LargeBodies,
+        Self::SmallDecoded,
+        Self::LargeDecoded,
+        Self::MemberBodies,
+        Self::StrangerBodies,
+        Self::MemberValues,
+        Self::Connections,
+        Self::PublicAnswers,
+        Self::MemberAnswers,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::SmallBodies => "small_bodies",
+            Self::LargeBodies => "large_bodies",
+            Self::SmallDecoded => "small_decoded",
+            Self::LargeDecoded => "large_decoded",
+            Self::MemberBodies => "member_bodies",
+            Self::StrangerBodies => "stranger_bodies",
+            Self::MemberValues => "member_values",
+            Self::Connections => "connections",
+            Self::PublicAnswers => "public_answers",
+            Self::MemberAnswers => "member_answers",
+        }
+    }
+
+    /// Its share of the budget, in 32nds; large bodies have the rest. Answers to members come on
+    /// top, since what a key may ask for has bounds of its own.
+    const fn share(self) -> usize {
+        match self {
+            Self::LargeBodies => 0,
+            Self::MemberBodies | Self::StrangerBodies => 1,
+            Self::SmallBodies
+            | Self::SmallDecoded
+            | Self::MemberValues
+            | Self::Connections
+            | Self::PublicAnswers => 2,
+            Self::MemberAnswers => 8,
+            Self::LargeDecoded => 10,
+        }
+    }
+}
+
+const SHARES: usize = 32;
+
+#[derive(Debug)]
+pub struct Budget {
+    pools: [Pool; Use::ALL.len()],
+    /// One large body at a time that found no room.
+    finishing: Semaphore,
+    finishing_bytes: usize,
+    wait_max: Duration,
+}
+
+/// A part of the budget; clones share it.
+#[derive(Clone, Debug)]
+pub struct Pool(Arc<Share>);
+
+#[derive(Debug)]
+struct Share {
+    room: Arc<Semaphore>,
+    units: u32,
+    waiting: AtomicU32,
+    refused: AtomicU64,
+}
+
+/// One of those that wait.
+struct Waiting<'a>(&'a AtomicU32);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Bytes set aside until it is dropped.
+#[derive(Debug)]
+pub struct Reservation<'a> {
+    permit: SemaphorePermit<'a>,
+    pool: &'a Pool,
+    /// More is not for this pool.
+    bytes_max: usize,
+}
+
+/// Bytes set aside until it is dropped, by whoever outlives the borrow of the budget.
+#[derive(Debug)]
+pub struct Held {
+    permit: OwnedSemaphorePermit,
+}
+
+/// A body on its way in. Its bytes are given back when it is dropped, which is when they are.
+#[derive(Debug)]
+pub struct Arriving<'a> {
+    budget: &'a Budget,
+    sender: Sender,
+    bytes: usize,
+    held: Option<Reservation<'a>>,
+    finishing: Option<SemaphorePermit<'a>>,
+}
+
+impl Budget {
+    /// At most `bytes_max` are held. No body has more than `body_bytes_max`.
+    pub fn new(bytes_max: usize, body_bytes_max: usize, wait_max: Duration) -> Self {
+        let share = |one: Use| bytes_max / SHARES * one.share();
+        let others: usize =
+            Use::ALL.into_iter().filter(|one| *one != Use::MemberAnswers).map(share).sum();
+        let rest = bytes_max.saturating_sub(others + body_bytes_max);
+        Self {
+            pools: Use::ALL.map(|one| match one {
+                Use::LargeBodies => Pool::new(rest),
+                _ => Pool::new(share(one)),
+            }),
+            finishing: Semaphore::new(1),
+            finishing_bytes: body_bytes_max,
+            wait_max,
+        }
+    }
+
+    pub fn pool(&self, of: Use) -> &Pool {
+        &self.pools[of as usize]
+    }
+
+    /// A body of which nothing has arrived yet.
+    pub fn arriving(&self, sender: Sender) -> Arriving<'_> {
+        Arriving { budget: self, sender, bytes: 0, held: None, finishing: None }
+    }
+
+    /// Room for texts, records and values. Waits for it, so nothing else may be waited for while
+    /// it is held.
+    pub async fn decode(&self, bytes: usize) -> Result<Reservation<'_>, Busy> {
+        if bytes > 2 * SMALL_BYTES {
+            return self.decode_large(bytes).await;
+        }
+        let small = self.pool(Use::SmallDecoded);
+        let mut reservation = small.reserve(bytes, self.wait_max).await?;
+        reservation.bytes_max = SMALL_DECODED_BYTES_MAX;
+        Ok(reservation)
+    }
+
+    /// Room for what turned out to be larger than it looked.
+    pub async fn decode_large(&self, bytes: usize) -> Result<Reservation<'_>, Busy> {
+        self.pool(Use::LargeDecoded).reserve(bytes, self.wait_max).await
+    }
+
+    /// Room for what is parsed of a management body.
+    pub async fn values(&self, bytes: usize) -> Result<Reservation<'_>, Busy> {
+        self.pool(Use::MemberValues).reserve(bytes, self.wait_max).await
+    }
+
+    /// Room for an answer to a member.
+    pub async fn answer(&self, bytes: usize) -> Result<Held, Busy> {
+        let pool = self.pool(Use::MemberAnswers);
+        let room = pool.0.room.clone().acquire_many_owned(pool.units(bytes));
+        Ok(Held { permit: pool.wait(self.wait_max, room).await? })
+    }
+
+    /// Bytes set aside for requests and answers now; what connections hold stays with them.
+    pub fn bytes(&self) -> usize {
+        let finishing =
+            if self.finishing.available_permits() == 0 { self.finishing_bytes } else { 0 };
+        let requests = Use::ALL.into_iter().filter(|one| *one != Use::Connections);
+        requests.map(|one| self.pool(one).bytes()).sum::<usize>() + finishing
+    }
+}
+
+impl Pool {
+    pub fn new(bytes: usize) -> Self {
+        let units = u32::try_from(bytes / UNIT_BYTES).unwrap_or(u32::MAX).max(1);
+        let room = Arc::new(Semaphore::new(units as usize));
+        Self(Arc::new(Share {
+            room,
+            units,
+            waiting: AtomicU32::new(0),
+            refused: AtomicU64::new(0),
+        }))
+    }
+
+    /// Bytes set aside now.
+    pub fn bytes(&self) -> usize {
+        (self.0.units as usize - self.0.room.available_permits()) * UNIT_BYTES
+    }
+
+    /// How often there was no room, since the start.
+    pub fn refused(&self) -> u64 {
+        self.0.refused.load(Ordering::Relaxed)
+    }
+
+    /// Takes without waiting.
+    pub fn try_take(&self, bytes: usize) -> Result<Held, Busy> {
+        let room = self.0.room.clone().try_acquire_many_owned(self.units(bytes));
+        room.map(|permit| Held { permit }).map_err(|_| self.refuse())
+    }
+
+    /// More than half of it is taken.
+    fn is_pressed(&self) -> bool {
+        self.0.room.available_permits() < self.0.units as usize / 2
+    }
+
+    async fn wait<T, E>(
+        &self,
+        wait_max: Duration,
+        room: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, Busy> {
+        let before = self.0.waiting.fetch_add(1, Ordering::Relaxed);
+        let _waiting = Waiting(&self.0.waiting);
+        if before >= WAITING_MAX {
+            return Err(self.refuse());
+        }
+        match timeout(wait_max, room).await {
+            Ok(Ok(room)) => Ok(room),
+            _ => Err(self.refuse()),
+        }
+    }
+
+    fn refuse(&self) -> Busy {
+        self.0.refused.fetch_add(1, Ordering::Relaxed);
+        Busy
+    }
+
+    /// What is larger than the whole pool gets all of it: it passes, but alone.
+    fn units(&self, bytes: usize) -> u32 {
+        u32::try_from(bytes.div_ceil(UNIT_BYTES)).unwrap_or(u32::MAX).clamp(1, self.0.units)
+    }
+
+    async fn reserve(&self, bytes: usize, wait_max: Duration) -> Result<Reservation<'_>, Busy> {
+        let units = self.units(bytes);
+        let permit = match self.0.room.try_acquire_many(units) {
+            Ok(permit) => permit,
+            Err(_) => self.wait(wait_max, self.0.room.acquire_many(units)).await?,
+        };
+        Ok(Reservation { permit, pool: self, bytes_max: usize::MAX })
+    }
+}
+
+impl Held {
+    /// Adds what was taken from the same pool.
+    pub fn merge(&mut self, other: Self) {
+        self.permit.merge(other.permit);
+    }
+}
+
+impl Reservation<'_> {
+    /// Gives back what is not needed.
+    pub fn shrink(&mut self, bytes: usize) {
+        let surplus = self.permit.num_permits().saturating_sub(self.pool.units(bytes) as usize);
+        drop(self.permit.split(surplus));
+    }
+
+    /// Takes more without waiting: it holds something already.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), Busy> {
+        let missing = self.missing(bytes);
+        if bytes > self.bytes_max {
+            return Err(self.pool.refuse());
+        }
+        if missing > 0 {
+            let more = self.pool.0.room.try_acquire_many(missing);
+            self.permit.merge(more.map_err(|_| self.pool.refuse())?);
+        }
+        Ok(())
+    }
+
+    fn missing(&self, bytes: usize) -> u32 {
+        self.pool.units(bytes).saturating_sub(self.permit.num_permits() as u32)
+    }
+}
+
+impl<'a> Arriving<'a> {
+    /// Counts `bytes` more. Waits for their room, so that the sender has to.
+    pub async fn add(&mut self, bytes: usize) -> Result<(), Busy> {
+        self.bytes += bytes;
+        if self.finishing.is_some() {
+            return Ok(());
+        }
+        let budget = self.budget;
+        let (of, wanted) = match (self.sender, self.bytes <= SMALL_BYTES) {
+            (Sender::Public, true) => (Use::SmallBodies, self.bytes),
+            (Sender::Public, false) => (Use::LargeBodies, self.bytes.next_multiple_of(STEP_BYTES)),
+            (Sender::Member, _) => (Use::MemberBodies, self.bytes),
+            (Sender::Stranger, _) => (Use::StrangerBodies, self.bytes),
+        };
+        let pool = budget.pool(of);
+        // On its way from the small lane to the large one it holds room in both.
+        let here = self.held.take_if(|held| std::ptr::eq(held.pool, pool));
+        let missing = here.as_ref().map_or(pool.units(wanted), |held| held.missing(wanted));
+        let more = match pool.0.room.try_acquire_many(missing) {
+            Ok(more) => Some(more),
+            Err(_) => self.wait(of, missing).await?,
+        };
+        let Some(more) = more else {
+            self.held = here;
+            return Ok(());
+        };
+        self.held = Some(match here {
+            Some(mut held) => {
+                held.permit.merge(more);
+                held
+            }
+            None => Reservation { permit: more, pool, bytes_max: usize::MAX },
+        });
+        Ok(())
+    }
+
+    /// Whether others may need its room soon, so that it must not be slow.
+    pub fn is_pressed(&self) -> bool {
+        self.finishing.is_some() || self.held.as_ref().is_some_and(|held| held.pool.is_pressed())
+    }
+
+    /// Gives all of it back: the body is not kept.
+    pub fn forget(&mut self) {
+        (self.held, self.finishing) = (None, None);
+    }
+
+    /// None when it may go on without room of its own.
+    async fn wait(&mut self, of: Use, missing: u32) -> Result<Option<SemaphorePermit<'a>>, Busy> {
+        let (budget, large) = (self.budget, of == Use::LargeBodies);
+        let pool = budget.pool(of);
+        let room = async {
+            tokio::select! {
+                room = pool.0.room.acquire_many(missing) => room.map(Some),
+                turn = budget.finishing.acquire(), if large => {
+                    self.finishing = Some(turn?);
+                    Ok(None)
+                }
+            }
+        };
+        pool.wait(budget.wait_max, room).await
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,140 @@
+use super::*;
+
+const KIB: usize = 1_024;
+const MIB: usize = 1_024 * KIB;
+
+#[tokio::test]
+async fn room_is_given_back_and_a_full_budget_is_busy() {
+    let budget = Budget::new(64 * KIB, MIB, Duration::ZERO);
+    let mut first = budget.arriving(Sender::Public);
+    first.add(3 * KIB).await.unwrap();
+    first.add(1).await.unwrap();
+    assert_eq!(budget.bytes(), 4 * KIB);
+    assert_eq!(budget.arriving(Sender::Public).add(1).await, Err(Busy));
+
+    let mut text = budget.decode(1).await.unwrap();
+    text.grow(2 * KIB).unwrap();
+    assert_eq!(budget.bytes(), 6 * KIB);
+    let other = budget.decode(2 * KIB).await.unwrap();
+    assert_eq!(text.grow(3 * KIB), Err(Busy));
+    drop(other);
+    text.grow(4 * KIB).unwrap();
+    text.shrink(KIB);
+    assert_eq!(budget.bytes(), 5 * KIB);
+    drop((text, first));
+    assert_eq!(budget.bytes(), 0);
+    budget.arriving(Sender::Public).add(1).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_exceeds_a_pool_passes_alone() {
+    let budget = Budget::new(64 * KIB, MIB, Duration::ZERO);
+    let large = budget.decode(usize::MAX / 2).await.unwrap();
+    assert_eq!(budget.bytes(), 20 * KIB);
+    assert_eq!(budget.decode(200 * KIB).await.err(), Some(Busy));
+    drop(large);
+    budget.decode(200 * KIB).await.unwrap();
+}
+
+#[tokio::test]
+async fn uploads_never_hold_up_events() {
+    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::ZERO);
+    let mut uploads: Vec<Arriving<'_>> = Vec::new();
+    loop {
+        let mut upload = budget.arriving(Sender::Public);
+        if upload.add(MIB).await.is_err() {
+            break;
+        }
+        uploads.push(upload);
+    }
+    assert!(uploads.len() > 1);
+    budget.arriving(Sender::Public).add(SMALL_BYTES).await.unwrap();
+}
+
+#[tokio::test]
+async fn of_bodies_that_fill_the_budget_one_after_the_other_finishes() {
+    const BODY: usize = 4 * MIB;
+    let budget = Budget::new(16 * MIB, BODY, Duration::from_secs(60));
+    let upload = || async {
+        let mut body = budget.arriving(Sender::Public);
+        for _ in 0..BODY / STEP_BYTES {
+            body.add(STEP_BYTES).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        assert!(budget.bytes() <= 16 * MIB);
+    };
+    let all = async {
+        tokio::join!(upload(), upload(), upload(), upload(), upload(), upload(), upload())
+    };
+    timeout(Duration::from_secs(30), all).await.expect("uploads block each other");
+    assert_eq!(budget.bytes(), 0);
+}
+
+#[tokio::test]
+async fn strangers_never_hold_up_members_nor_events() {
+    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::ZERO);
+    let mut strangers = Vec::new();
+    loop {
+        let mut body = budget.arriving(Sender::Stranger);
+        if body.add(64 * KIB).await.is_err() {
+            break;
+        }
+        strangers.push(body);
+    }
+    assert_eq!(strangers.len(), 8, "a 32nd of the budget");
+    assert!(strangers[0].is_pressed());
+    assert_eq!(budget.pool(Use::StrangerBodies).refused(), 1);
+    let mut member = budget.arriving(Sender::Member);
+    member.add(64 * KIB).await.unwrap();
+    assert!(!member.is_pressed());
+    budget.arriving(Sender::Public).add(SMALL_BYTES).await.unwrap();
+}
+
+#[test]
+fn the_pools_of_strangers_are_no_more_than_the_budget() {
+    for bytes_max in [MIB, 16 * MIB, 128 * MIB] {
+        let body_bytes_max = bytes_max / 8;
+        let budget = Budget::new(bytes_max, body_bytes_max, Duration::ZERO);
+        let strangers = Use::ALL.into_iter().filter(|one| *one != Use::MemberAnswers);
+        let all: usize = strangers.map(|one| budget.pool(one).0.units as usize * UNIT_BYTES).sum();
+        assert!(all + body_bytes_max <= bytes_max + UNIT_BYTES, "{all} of {bytes_max}");
+    }
+}
+
+#[tokio::test]
+async fn what_outgrows_the_small_lane_leaves_it() {
+    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::ZERO);
+    let mut small = budget.decode(KIB).await.unwrap();
+    small.grow(SMALL_DECODED_BYTES_MAX).unwrap();
+    assert_eq!(small.grow(SMALL_DECODED_BYTES_MAX + 1), Err(Busy));
+    budget.decode(KIB).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_held_goes_back_when_it_is_dropped() {
+    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::ZERO);
+    let pool = budget.pool(Use::Connections).clone();
+    let mut held = pool.try_take(512 * KIB).unwrap();
+    held.merge(pool.try_take(512 * KIB).unwrap());
+    assert_eq!((pool.try_take(1).err(), pool.refused()), (Some(Busy), 1));
+    assert_eq!(pool.bytes(), MIB);
+    drop(held);
+    assert_eq!(budget.bytes(), 0);
+}
+
+#[tokio::test]
+async fn of_those_that_wait_only_some_are_kept_waiting() {
+    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::from_secs(3_600));
+    let all = budget.decode_large(usize::MAX).await.unwrap();
+    let mut waiting: Vec<_> =
+        (0..WAITING_MAX).map(|_| Box::pin(budget.decode_large(KIB))).collect();
+    for one in &mut waiting {
+        assert!(timeout(Duration::ZERO, one.as_mut()).await.is_err());
+    }
+    assert_eq!(budget.decode_large(KIB).await.err(), Some(Busy));
+    drop(all);
+    for one in waiting {
+        one.await.unwrap();
+    }
+    budget.decode_large(KIB).await.unwrap();
+}
