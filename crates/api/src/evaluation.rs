@@ -80,7 +80,7 @@ pub(crate) async fn answer<B: HttpBody<Data = Bytes> + Unpin>(
     let text = decode_within(app.capture.budget(), expected, BODY_BYTES_MAX, |memory| {
         decode_text_within(&parts, Strictness::Lenient, memory)
     });
-    let (text, room) = text.await.map_err(Refused::from)?;
+    let (room, text) = text.await.map_err(Refused::from)?;
     let token = flags_token(&text).map_err(Refused::from)?;
     let project = match app.tokens.owner(token.as_deref().unwrap_or("").trim()).await {
         Owner::Known(project) => project,
@@ -90,7 +90,7 @@ pub(crate) async fn answer<B: HttpBody<Data = Bytes> + Unpin>(
         }
         Owner::Unavailable => return Err(Refused::LookupUnavailable.into()),
     };
-    let (decoded, _room) = parse(app, &text, room).await?;
+    let (_room, decoded) = parse(app, &text, room).await?;
     drop(text);
     let envelope = Envelope::new(asking.shape, asking.request_id, app.catalog.clock().now());
     let config = match asking.config {
@@ -115,7 +115,7 @@ async fn parse<'a>(
     app: &'a AppState,
     text: &Text<'_>,
     mut room: Reservation<'a>,
-) -> Result<(FlagsBody, Reservation<'a>), Refusal> {
+) -> Result<(Reservation<'a>, FlagsBody), Refusal> {
     let values = tree_bytes(text.as_str().as_bytes());
     if values > VALUES_BYTES_MAX {
         return Err(Refused::TooLarge.into());
@@ -127,7 +127,7 @@ async fn parse<'a>(
         room = larger.map_err(Refused::from)?;
     }
     let decoded = parse_flags(text).map_err(Refused::from)?;
-    Ok((decoded, room))
+    Ok((room, decoded))
 }
 
 fn asked<B>(

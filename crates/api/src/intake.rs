@@ -95,9 +95,9 @@ pub(crate) async fn receive<'a, B: HttpBody<Data = Bytes> + Unpin>(
     sender: Sender,
     bytes_max: usize,
 ) -> Result<Received<'a>, Missed> {
-    let mut counted = app.capture.budget().arriving(sender);
-    let mut gathered = Gathered::Nothing;
     let declared = declared_bytes(headers);
+    let mut counted = app.capture.budget().arriving(sender, declared);
+    let mut gathered = Gathered::Nothing;
     let asks_first = headers.contains_key(header::EXPECT);
     if declared > bytes_max && (asks_first || declared > bytes_max + DISCARDED_BYTES_MAX) {
         return Err(Missed::TooLarge);

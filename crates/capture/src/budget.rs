@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use journal::Buffer;
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
@@ -148,6 +149,15 @@ pub struct Reservation<'a> {
     pool: &'a Pool,
     /// More is not for this pool.
     bytes_max: usize,
+    /// The most that was set aside.
+    peak_bytes: usize,
+}
+
+/// What was decoded is freed before its room is, and returns to the system if it was large.
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        Buffer::freed_elsewhere(self.peak_bytes);
+    }
 }
 
 /// Bytes set aside until it is dropped, by whoever outlives the borrow of the budget.
@@ -161,6 +171,8 @@ pub struct Held {
 pub struct Arriving<'a> {
     budget: &'a Budget,
     sender: Sender,
+    /// It says itself that it is.
+    is_large: bool,
     bytes: usize,
     held: Option<Reservation<'a>>,
     finishing: Option<SemaphorePermit<'a>>,
@@ -188,9 +200,10 @@ impl Budget {
         &self.pools[of as usize]
     }
 
-    /// A body of which nothing has arrived yet.
-    pub fn arriving(&self, sender: Sender) -> Arriving<'_> {
-        Arriving { budget: self, sender, bytes: 0, held: None, finishing: None }
+    /// A body of which nothing has arrived yet, and of which its head announces `declared` bytes.
+    pub fn arriving(&self, sender: Sender, declared: usize) -> Arriving<'_> {
+        let is_large = declared > SMALL_BYTES;
+        Arriving { budget: self, sender, is_large, bytes: 0, held: None, finishing: None }
     }
 
     /// Room for texts, records and values. Waits for it, so nothing else may be waited for while
@@ -296,7 +309,7 @@ impl Pool {
             Ok(permit) => permit,
             Err(_) => self.wait(wait_max, self.0.room.acquire_many(units)).await?,
         };
-        Ok(Reservation { permit, pool: self, bytes_max: usize::MAX })
+        Ok(Reservation { permit, pool: self, bytes_max: usize::MAX, peak_bytes: bytes })
     }
 }
 
@@ -324,6 +337,7 @@ impl Reservation<'_> {
             let more = self.pool.0.room.try_acquire_many(missing);
             self.permit.merge(more.map_err(|_| self.pool.refuse())?);
         }
+        self.peak_bytes = self.peak_bytes.max(bytes);
         Ok(())
     }
 
@@ -340,14 +354,16 @@ impl<'a> Arriving<'a> {
             return Ok(());
         }
         let budget = self.budget;
-        let (of, wanted) = match (self.sender, self.bytes <= SMALL_BYTES) {
-            (Sender::Public, true) => (Use::SmallBodies, self.bytes),
-            (Sender::Public, false) => (Use::LargeBodies, self.bytes.next_multiple_of(STEP_BYTES)),
-            (Sender::Member, _) => (Use::MemberBodies, self.bytes),
-            (Sender::Stranger, _) => (Use::StrangerBodies, self.bytes),
+        let small = self.bytes <= SMALL_BYTES;
+        let wanted = if small { self.bytes } else { self.bytes.next_multiple_of(STEP_BYTES) };
+        let (of, wanted) = match self.sender {
+            Sender::Public if small && !self.is_large => (Use::SmallBodies, wanted),
+            Sender::Public => (Use::LargeBodies, wanted),
+            Sender::Member => (Use::MemberBodies, self.bytes),
+            Sender::Stranger => (Use::StrangerBodies, self.bytes),
         };
         let pool = budget.pool(of);
-        // On its way from the small lane to the large one it holds room in both.
+        // On its way from the small lane to the large one it holds room in both, and does not wait.
         let here = self.held.take_if(|held| std::ptr::eq(held.pool, pool));
         let missing = here.as_ref().map_or(pool.units(wanted), |held| held.missing(wanted));
         let more = match pool.0.room.try_acquire_many(missing) {
@@ -363,7 +379,8 @@ impl<'a> Arriving<'a> {
                 held.permit.merge(more);
                 held
             }
-            None => Reservation { permit: more, pool, bytes_max: usize::MAX },
+            // Bodies are buffers, which tell of themselves.
+            None => Reservation { permit: more, pool, bytes_max: usize::MAX, peak_bytes: 0 },
         });
         Ok(())
     }
@@ -382,6 +399,11 @@ impl<'a> Arriving<'a> {
     async fn wait(&mut self, of: Use, missing: u32) -> Result<Option<SemaphorePermit<'a>>, Busy> {
         let (budget, large) = (self.budget, of == Use::LargeBodies);
         let pool = budget.pool(of);
+        if self.held.is_some() && large {
+            // What it holds belongs to small bodies, so it must not wait with it.
+            self.finishing = Some(budget.finishing.try_acquire().map_err(|_| pool.refuse())?);
+            return Ok(None);
+        }
         let room = async {
             tokio::select! {
                 room = pool.0.room.acquire_many(missing) => room.map(Some),

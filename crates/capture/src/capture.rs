@@ -101,7 +101,7 @@ impl Capture {
         let decoded = decode_within(&self.budget, 2 * expected, text_bytes_max, |memory| {
             decode_text_within(&parts, Strictness::Strict, memory)
         });
-        let (text, mut room) = decoded.await?;
+        let (mut room, text) = decoded.await?;
         room.grow(held_bytes(&text))?;
         room.shrink(held_bytes(&text));
 
@@ -189,7 +189,7 @@ pub async fn decode_within<'b, T>(
     expected: usize,
     text_bytes_max: usize,
     mut decode: impl FnMut(&mut Memory<'_>) -> decode::Result<T>,
-) -> Result<(T, Reservation<'b>), Undecoded> {
+) -> Result<(Reservation<'b>, T), Undecoded> {
     let mut room = budget.decode(expected).await?;
     let mut attempt = |room: &mut Reservation<'_>, bytes: usize| {
         let mut hold = |bytes: usize| room.grow(bytes).is_ok();
@@ -197,13 +197,16 @@ pub async fn decode_within<'b, T>(
     };
     match attempt(&mut room, expected) {
         Err(decode::Error::NoRoom) => {}
-        decoded => return Ok((decoded?, room)),
+        decoded => {
+            let decoded = decoded?;
+            return Ok((room, decoded));
+        }
     }
     drop(room);
     let bytes = text_bytes_max.saturating_mul(LARGEST_HELD_TIMES);
     let mut room = budget.decode_large(bytes).await?;
     let decoded = attempt(&mut room, bytes)?;
-    Ok((decoded, room))
+    Ok((room, decoded))
 }
 
 /// Memory that a request takes beside its body: records are about as long as their text.

@@ -134,7 +134,7 @@ impl Capture {
         let decoded = decode_within(&self.budget, 2 * expected, text_bytes_max, |memory| {
             decode_v1_text_within(request.body, headers.encoding, memory)
         });
-        let (text, mut room) = decoded.await?;
+        let (mut room, text) = decoded.await?;
         room.grow(held_bytes(&text))?;
         room.shrink(held_bytes(&text));
 

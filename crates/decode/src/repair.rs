@@ -137,7 +137,8 @@ mod tests {
             (r#"{"NaN":"\"Infinity","é":NaN}"#, r#"{"NaN":"\"Infinity","é":null}"#),
             (r#"{"a":"NaN"#, r#"{"a":"NaN"#),
         ] {
-            let memory = &mut Memory::new(100, &mut |_| true);
+            let mut hold = |_| true;
+            let memory = &mut Memory::new(100, &mut hold);
             let nulled = null_for_numbers_that_are_none(Cow::Borrowed(text), memory);
             assert_eq!(nulled.unwrap(), expected);
         }

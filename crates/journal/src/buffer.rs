@@ -41,6 +41,13 @@ impl Buffer {
     pub fn when_large_is_freed(call: fn()) {
         let _ = WHEN_LARGE_IS_FREED.set(call);
     }
+
+    /// The same for memory that was no buffer.
+    pub fn freed_elsewhere(bytes: usize) {
+        if bytes >= LARGE_BYTES {
+            WHEN_LARGE_IS_FREED.get().inspect(|call| call());
+        }
+    }
 }
 
 impl Drop for Buffer {

@@ -6,11 +6,11 @@ const MIB: usize = 1_024 * KIB;
 #[tokio::test]
 async fn room_is_given_back_and_a_full_budget_is_busy() {
     let budget = Budget::new(64 * KIB, MIB, Duration::ZERO);
-    let mut first = budget.arriving(Sender::Public);
+    let mut first = budget.arriving(Sender::Public, 0);
     first.add(3 * KIB).await.unwrap();
     first.add(1).await.unwrap();
     assert_eq!(budget.bytes(), 4 * KIB);
-    assert_eq!(budget.arriving(Sender::Public).add(1).await, Err(Busy));
+    assert_eq!(budget.arriving(Sender::Public, 0).add(1).await, Err(Busy));
 
     let mut text = budget.decode(1).await.unwrap();
     text.grow(2 * KIB).unwrap();
@@ -23,7 +23,7 @@ async fn room_is_given_back_and_a_full_budget_is_busy() {
     assert_eq!(budget.bytes(), 5 * KIB);
     drop((text, first));
     assert_eq!(budget.bytes(), 0);
-    budget.arriving(Sender::Public).add(1).await.unwrap();
+    budget.arriving(Sender::Public, 0).add(1).await.unwrap();
 }
 
 #[tokio::test]
@@ -41,14 +41,14 @@ async fn uploads_never_hold_up_events() {
     let budget = Budget::new(16 * MIB, 4 * MIB, Duration::ZERO);
     let mut uploads: Vec<Arriving<'_>> = Vec::new();
     loop {
-        let mut upload = budget.arriving(Sender::Public);
+        let mut upload = budget.arriving(Sender::Public, 0);
         if upload.add(MIB).await.is_err() {
             break;
         }
         uploads.push(upload);
     }
     assert!(uploads.len() > 1);
-    budget.arriving(Sender::Public).add(SMALL_BYTES).await.unwrap();
+    budget.arriving(Sender::Public, 0).add(SMALL_BYTES).await.unwrap();
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn of_bodies_that_fill_the_budget_one_after_the_other_finishes() {
     const BODY: usize = 4 * MIB;
     let budget = Budget::new(16 * MIB, BODY, Duration::from_secs(60));
     let upload = || async {
-        let mut body = budget.arriving(Sender::Public);
+        let mut body = budget.arriving(Sender::Public, BODY);
         for _ in 0..BODY / STEP_BYTES {
             body.add(STEP_BYTES).await.unwrap();
             tokio::task::yield_now().await;
@@ -75,7 +75,7 @@ async fn strangers_never_hold_up_members_nor_events() {
     let budget = Budget::new(16 * MIB, 4 * MIB, Duration::ZERO);
     let mut strangers = Vec::new();
     loop {
-        let mut body = budget.arriving(Sender::Stranger);
+        let mut body = budget.arriving(Sender::Stranger, 0);
         if body.add(64 * KIB).await.is_err() {
             break;
         }
@@ -84,10 +84,10 @@ async fn strangers_never_hold_up_members_nor_events() {
     assert_eq!(strangers.len(), 8, "a 32nd of the budget");
     assert!(strangers[0].is_pressed());
     assert_eq!(budget.pool(Use::StrangerBodies).refused(), 1);
-    let mut member = budget.arriving(Sender::Member);
+    let mut member = budget.arriving(Sender::Member, 0);
     member.add(64 * KIB).await.unwrap();
     assert!(!member.is_pressed());
-    budget.arriving(Sender::Public).add(SMALL_BYTES).await.unwrap();
+    budget.arriving(Sender::Public, 0).add(SMALL_BYTES).await.unwrap();
 }
 
 #[test]
@@ -137,4 +137,24 @@ async fn of_those_that_wait_only_some_are_kept_waiting() {
         one.await.unwrap();
     }
     budget.decode_large(KIB).await.unwrap();
+}
+
+#[tokio::test]
+async fn large_bodies_that_wait_hold_nothing_of_the_small_ones() {
+    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::from_secs(3_600));
+    let mut first = budget.arriving(Sender::Public, MIB);
+    first.add(MIB).await.unwrap();
+    let mut second = budget.arriving(Sender::Public, MIB);
+    second.add(MIB).await.unwrap();
+    assert!(second.is_pressed(), "it finishes in the room that is set aside");
+    // One that says how large it is waits in its own lane.
+    let mut announced = budget.arriving(Sender::Public, MIB);
+    assert!(timeout(Duration::ZERO, announced.add(KIB)).await.is_err());
+    assert_eq!(budget.pool(Use::SmallBodies).bytes(), 0);
+    // One that does not is told at once.
+    let mut silent = budget.arriving(Sender::Public, 0);
+    silent.add(SMALL_BYTES).await.unwrap();
+    assert_eq!(silent.add(1).await, Err(Busy));
+    drop(silent);
+    budget.arriving(Sender::Public, KIB).add(KIB).await.unwrap();
 }
