@@ -30,6 +30,9 @@ const SMALL_DECODED_BYTES_MAX: usize = 8 * SMALL_BYTES;
 /// Large bodies take room in these steps, as frames would be too many.
 const STEP_BYTES: usize = 256 * 1_024;
 
+/// How long a small request waits at most: the queue in front of a full pool must be gone before
+/// its sender tries again.
+const SMALL_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Requests that wait for one pool. More are told at once: a connection that waits cannot be closed
 /// for another, so strangers must not make all of them wait.
 const WAITING_MAX: u32 = 256;
@@ -213,7 +216,7 @@ impl Budget {
             return self.decode_large(bytes).await;
         }
         let small = self.pool(Use::SmallDecoded);
-        let mut reservation = small.reserve(bytes, self.wait_max).await?;
+        let mut reservation = small.reserve(bytes, self.wait_max.min(SMALL_WAIT_MAX)).await?;
         reservation.bytes_max = SMALL_DECODED_BYTES_MAX;
         Ok(reservation)
     }
@@ -413,7 +416,11 @@ impl<'a> Arriving<'a> {
                 }
             }
         };
-        pool.wait(budget.wait_max, room).await
+        let wait_max = match of {
+            Use::SmallBodies => budget.wait_max.min(SMALL_WAIT_MAX),
+            _ => budget.wait_max,
+        };
+        pool.wait(wait_max, room).await
     }
 }
 
