@@ -49,7 +49,6 @@ struct Health {
     query: Status,
     draining: bool,
     /// What is wrong with each part that is not ok.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     reasons: Vec<String>,
     version: &'static str,
 }
