@@ -285,6 +285,9 @@ impl From<query::Error> for Error {
                 Self::new(status, "server_error", "error", error.to_string(), None)
             }
             Cause::Throttled => Self::throttled(QUERY_AGAIN_SECONDS),
+            Cause::Crowded => Self::unavailable(
+                "Other queries hold the memory that this one needs. Try again in a moment.",
+            ),
             Cause::Busy => Self::unavailable("Too many are reading events. Try again in a moment."),
             Cause::Catalog(error) => error.into(),
             Cause::Failed(_) | Cause::Warehouse(_) | Cause::Broken(_) => Self::internal(&error),

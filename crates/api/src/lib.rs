@@ -165,12 +165,13 @@ impl AppState {
         settings: Settings,
         metrics: Registry,
     ) -> Self {
+        let queries = events.queries(settings.queries);
         Self(Arc::new(Shared {
             rate_limits: rate_limits::RateLimits::new(settings.rate_limits),
             logins: logins::Logins::new(),
-            metrics: metrics::Metrics::new(metrics, &catalog),
+            metrics: metrics::Metrics::new(metrics, &catalog, &queries),
             turns: Semaphore::new(settings.requests_at_once_max),
-            queries: events.queries(settings.queries),
+            queries,
             draining: AtomicBool::new(false),
             replay_left: OnceLock::new(),
             catalog,

@@ -10,7 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, text};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
@@ -44,7 +44,7 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Adds the HTTP side's own metrics to those the other parts have registered.
-    pub(crate) fn new(mut registry: Registry, catalog: &Catalog) -> Self {
+    pub(crate) fn new(mut registry: Registry, catalog: &Catalog, queries: &query::Queries) -> Self {
         let requests = Family::default();
         let seconds = Family::new_with_constructor(histogram as fn() -> Histogram);
         let (in_flight, refused) = (Gauge::default(), Counter::default());
@@ -70,6 +70,7 @@ impl Metrics {
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
         registry.register_collector(Box::new(Statements(catalog.clone())));
+        registry.register_collector(Box::new(Held(queries.clone())));
         Self { registry, requests, seconds, in_flight, refused }
     }
 
@@ -166,6 +167,34 @@ impl Collector for Statements {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let count = ConstCounter::new(self.0.statements());
         let (name, help) = ("hedgerow_catalog_statements", "Reads the catalog has been asked for");
+        count.encode(encoder.encode_descriptor(name, help, None, count.metric_type())?)?;
+        let count = ConstCounter::new(self.0.definitions_left_out());
+        let name = "hedgerow_definitions_left_out";
+        let help = "Names of events and properties that are stored and not defined";
         count.encode(encoder.encode_descriptor(name, help, None, count.metric_type())?)
+    }
+}
+
+/// What queries hold.
+struct Held(query::Queries);
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Held")
+    }
+}
+
+impl Collector for Held {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let (queries, people) = self.0.memory_bytes();
+        for (name, help, bytes) in [
+            ("memory", "Memory that running queries hold", queries),
+            ("people", "Memory of persons and groups, kept for the next query", people),
+        ] {
+            let (name, bytes) = (format!("hedgerow_query_{name}_bytes"), bytes as i64);
+            let gauge = ConstGauge::new(bytes);
+            gauge.encode(encoder.encode_descriptor(&name, help, None, gauge.metric_type())?)?;
+        }
+        Ok(())
     }
 }

@@ -145,7 +145,7 @@ struct Told(StatusCode, Value);
 impl From<Reply> for Told {
     fn from(reply: Reply) -> Self {
         match reply {
-            Reply::Answer { answer, is_cached, running } => {
+            Reply::Answer { answer, is_cached, running, .. } => {
                 let status = running.map(|running| status_of(&running));
                 Self(StatusCode::OK, Value::Object(answer.envelope(is_cached, status)))
             }

@@ -36,7 +36,12 @@ impl Tx {
     }
 
     /// The same, and tells how many rows changed.
-    async fn write_counted(&mut self, head: &str, rows: Rows, tail: &str) -> Result<u64> {
+    pub(crate) async fn write_counted(
+        &mut self,
+        head: &str,
+        rows: Rows,
+        tail: &str,
+    ) -> Result<u64> {
         let Rows { width, values } = rows;
         if values.is_empty() {
             return Ok(0);

@@ -15,7 +15,7 @@ pub(crate) use identity::{PERSON_COLUMNS, read_object, read_person};
 use model::definition::Sightings;
 use model::group::Group;
 use model::person::{DistinctNo, IdentityChanges};
-use model::{ProjectId, ProjectSettings, Timestamp, Warning};
+use model::{ProjectId, ProjectSettings, Timestamp, Warning, WarningDetails, WarningKind};
 
 use crate::bulk::Rows;
 use crate::changes::Ingested;
@@ -114,7 +114,9 @@ impl Catalog {
                 tx.changes_project(changes.project);
             }
         }
-        definitions::write(&mut tx, &batch.sightings, now).await?;
+        let room = &self.definitions;
+        let left_out = definitions::write(&mut tx, &batch.sightings, room, now).await?;
+        warn_of_definitions(&mut tx, &left_out, now).await?;
         flags::write(&mut tx, &batch.sightings.flags).await?;
         warnings::record(&mut tx, WARNINGS_SOURCE, &batch.warnings).await?;
         dead_letters::insert(&mut tx, &batch.dead_letters, now).await?;
@@ -123,6 +125,7 @@ impl Catalog {
             self.tell_ingested(Ingested::Unsure);
             return Err(error);
         }
+        room.count_left_out(left_out.values().sum());
         self.tell_ingested(Ingested::Changes(&batch.projects));
         self.applied.send_replace(batch.reach);
         Ok(())
@@ -188,6 +191,31 @@ async fn move_offset(tx: &mut Tx, batch: &IngestBatch, now: Timestamp) -> Result
         )
         .await?;
     if moved == 0 { Err(Error::OutOfStep) } else { Ok(()) }
+}
+
+/// Once an hour.
+async fn warn_of_definitions(
+    tx: &mut Tx,
+    left_out: &definitions::LeftOut,
+    now: Timestamp,
+) -> Result<()> {
+    let kind = WarningKind::TooManyDefinitions;
+    for (project, names) in left_out {
+        let sql = "SELECT id FROM ingestion_warnings WHERE project_id = $1 AND created_at > $2 \
+                   AND type = $3 LIMIT 1";
+        let hour_ago = now.plus_seconds(-3_600);
+        if !tx.all(sql, args![*project, hour_ago, kind.as_str()]).await?.is_empty() {
+            continue;
+        }
+        let message = format!(
+            "{names} names of events or properties are stored but not defined: the project has \
+             event_definitions_max or property_definitions_max of them"
+        );
+        let details = WarningDetails { message: Some(message), ..WarningDetails::default() };
+        let warning = Warning { project: *project, kind, timestamp: now, details };
+        warnings::record(tx, WARNINGS_SOURCE, &[warning]).await?;
+    }
+    Ok(())
 }
 
 async fn note_deletions(tx: &mut Tx, deletions: &[EventDeletion], now: Timestamp) -> Result<()> {

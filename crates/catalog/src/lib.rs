@@ -23,6 +23,7 @@ mod collaborators;
 mod dashboards;
 mod db;
 mod dead_letters;
+mod definition_room;
 mod definitions;
 mod dialect;
 mod edit;
@@ -63,6 +64,7 @@ mod vault;
 mod warnings;
 
 use db::args;
+use definition_room::DefinitionRoom;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -86,6 +88,7 @@ pub use collaborators::Collaborator;
 pub use dashboards::{DashboardFilter, DashboardView};
 pub use db::{Db, Tx};
 pub use dead_letters::{DeadLetter, NewDeadLetter};
+pub use definition_room::DefinitionLimits;
 pub use edit::Among;
 pub use error::{Cause, Error, Result};
 pub use event_definitions::{
@@ -131,6 +134,7 @@ pub struct Catalog {
     applied: Arc<watch::Sender<u64>>,
     /// Told when a cohort is to be calculated.
     cohorts_wanted: Arc<Notify>,
+    definitions: Arc<DefinitionRoom>,
 }
 
 /// Where the catalog lives.
@@ -167,7 +171,8 @@ impl Catalog {
         };
         let applied = Arc::new(watch::Sender::new(0));
         let (db, vault, cohorts_wanted) = (Arc::new(db), Arc::new(vault), Arc::default());
-        Ok(Self { db, clock, vault, applied, cohorts_wanted })
+        let definitions = Arc::default();
+        Ok(Self { db, clock, vault, applied, cohorts_wanted, definitions })
     }
 
     /// Sees that no other server has taken the catalog since its connection broke, and takes it

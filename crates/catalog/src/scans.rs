@@ -9,7 +9,7 @@ use model::{CohortId, ProjectId, Timestamp};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::db::{Row, args};
+use crate::db::{Row, Value as Arg, args};
 use crate::groups::COLUMNS as GROUP_COLUMNS;
 use crate::ingest::{PERSON_COLUMNS, read_group};
 use crate::{Catalog, Result};
@@ -117,26 +117,36 @@ impl Catalog {
         rows.iter().map(cohort).collect()
     }
 
-    /// Properties that are more than text.
+    /// Which of these properties are more than text; of groups only if there are any.
     pub async fn typed_properties(
         &self,
         project: ProjectId,
+        names: impl IntoIterator<Item = &str>,
+        with_groups: bool,
     ) -> Result<HashMap<(PropertyOwner, String), PropertyType>> {
-        let sql = "SELECT owner, type_index, name, property_type FROM property_definitions \
-                   WHERE project_id = $1 AND property_type IS NOT NULL AND property_type <> $2";
-        let text = PropertyType::String.as_str();
-        let mut typed = HashMap::new();
-        for row in self.db.all(sql, args![project, text]).await? {
-            let owner: String = row.get("owner")?;
-            let index: i64 = row.get("type_index")?;
-            let owner = match owner.as_str() {
-                "event" => PropertyOwner::Event,
-                "person" => PropertyOwner::Person,
-                _ => PropertyOwner::Group(index as u8),
-            };
-            let kind: String = row.get("property_type")?;
-            if let Some(kind) = PropertyType::parse(&kind) {
-                typed.insert((owner, row.get("name")?), kind);
+        let names: Vec<Arg> = names.into_iter().map(Into::into).collect();
+        let (text, mut typed) = (PropertyType::String.as_str(), HashMap::new());
+        // Each is a look-up in the index, whose columns these are.
+        let of_events = "owner IN ('event', 'person') AND type_index = -1";
+        let of_groups = "owner = 'group' AND type_index IN (0, 1, 2, 3, 4)";
+        for of in [Some(of_events), with_groups.then_some(of_groups)].into_iter().flatten() {
+            let sql = format!(
+                "SELECT owner, type_index, name, property_type FROM property_definitions \
+                 WHERE project_id = $1 AND property_type IS NOT NULL AND property_type <> $2 \
+                 AND {of} AND name IN {{list}}"
+            );
+            for row in self.db.all_in(&sql, args![project, text], &names).await? {
+                let owner: String = row.get("owner")?;
+                let index: i64 = row.get("type_index")?;
+                let owner = match owner.as_str() {
+                    "event" => PropertyOwner::Event,
+                    "person" => PropertyOwner::Person,
+                    _ => PropertyOwner::Group(index as u8),
+                };
+                let kind: String = row.get("property_type")?;
+                if let Some(kind) = PropertyType::parse(&kind) {
+                    typed.insert((owner, row.get("name")?), kind);
+                }
             }
         }
         Ok(typed)

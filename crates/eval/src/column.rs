@@ -16,6 +16,7 @@ use hogql::types::Type;
 
 use crate::error::{Error, Result};
 use crate::gather::take;
+use crate::meter::{self, Growing};
 use crate::types::wide_list;
 use crate::{ELEMENTS_MAX, TEXT_BYTES_MAX};
 
@@ -263,7 +264,7 @@ impl<'a> Args<'a> {
         span: Span,
         mut f: impl FnMut(usize, &mut Vec<u32>) -> Result<()>,
     ) -> Result<ArrayRef> {
-        let mut indices = Vec::new();
+        let (mut indices, mut room) = (Vec::new(), Growing::default());
         let mut offsets = Vec::with_capacity(self.rows + 1);
         offsets.push(0);
         for row in 0..self.rows {
@@ -271,6 +272,7 @@ impl<'a> Args<'a> {
                 f(row, &mut indices)?;
             }
             offsets.push(check_elements(indices.len(), span)?);
+            room.to(indices.len() * size_of::<u32>())?;
         }
         let values = take(values, &UInt32Array::from(indices))?;
         wide_list(element, offsets, values)
@@ -308,7 +310,7 @@ pub(crate) fn check_room(out: &str, more: usize, span: Span) -> Result<()> {
     if out.len().saturating_add(more) > TEXT_BYTES_MAX {
         return Err(Error::TooLarge { what: "bytes of text", max: TEXT_BYTES_MAX, span });
     }
-    Ok(())
+    meter::room_for(more)
 }
 
 pub(crate) fn uuid_array(values: &[Option<uuid::Uuid>]) -> Result<ArrayRef> {
@@ -325,13 +327,18 @@ pub(crate) struct TextWriter {
     offsets: Vec<i32>,
     valid: Vec<bool>,
     span: Span,
+    room: Growing,
 }
+
+/// Of an offset and whether there is a text.
+const TEXT_BYTES: usize = size_of::<i32>() + size_of::<bool>();
 
 impl TextWriter {
     pub fn new(rows: usize, span: Span) -> Self {
         let mut offsets = Vec::with_capacity(rows + 1);
         offsets.push(0);
-        Self { bytes: String::new(), offsets, valid: Vec::with_capacity(rows), span }
+        let (bytes, room) = (String::new(), Growing::default());
+        Self { bytes, offsets, valid: Vec::with_capacity(rows), span, room }
     }
 
     /// Where the next text is written.
@@ -349,10 +356,12 @@ impl TextWriter {
         }
         self.offsets.push(self.bytes.len() as i32);
         self.valid.push(valid);
-        Ok(())
+        self.room.to(self.bytes.capacity() + self.valid.len() * TEXT_BYTES)
     }
 
+    /// One of many in a row.
     pub fn push(&mut self, text: &str) -> Result<()> {
+        check_elements(self.valid.len() + 1, self.span)?;
         self.bytes.push_str(text);
         self.end(true)
     }
@@ -361,7 +370,11 @@ impl TextWriter {
         self.valid.len()
     }
 
-    pub fn finish(self) -> ArrayRef {
+    pub fn finish(mut self) -> ArrayRef {
+        // What lies behind the texts would be held uncounted.
+        if self.bytes.capacity() > self.bytes.len() + self.bytes.len() / 4 {
+            self.bytes.shrink_to_fit();
+        }
         let nulls = NullBuffer::from(self.valid);
         let nulls = Some(nulls).filter(|nulls| nulls.null_count() > 0);
         let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));

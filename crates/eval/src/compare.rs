@@ -259,7 +259,7 @@ pub(crate) fn pattern(
             if args.is_null(0, row) || args.is_null(1, row) {
                 return Ok(negated);
             }
-            Ok(matcher.of(|| patterns.at(row))?.is_match(texts.at(row)) != negated)
+            Ok(matcher.of(|| patterns.at(row))?.is_match(texts.at(row))? != negated)
         })
     });
     Ok((run, fails))

@@ -12,6 +12,8 @@ use hogql::types::{Kind, Type};
 use crate::column::Args;
 use crate::error::{Error, Result};
 use crate::functions::{self, Built, Site};
+use crate::memory::Charge;
+use crate::meter;
 use crate::node::{Call, Node, NodeKind, Run, Test, bytes_of};
 use crate::types::nothing;
 use crate::{
@@ -23,13 +25,30 @@ pub(crate) struct Compiler<'a> {
     pub leaf: &'a mut dyn FnMut(&Expr) -> Option<usize>,
     /// Bytes of constants so far.
     pub spent: usize,
+    /// Those that the program keeps.
+    pub kept: Vec<Charge>,
 }
+
+/// To compile a node takes as long as to work on so many rows.
+const NODE_UNITS: usize = 256;
+
+/// A statement's nodes are bounded, so that smaller constants do not matter.
+const SMALL_BYTES: usize = 1024;
 
 impl Compiler<'_> {
     pub fn node(&mut self, expr: &Expr) -> Result<Node> {
-        let node = self.by_kind(expr)?.fold(&self.context.stop);
+        meter::work(NODE_UNITS)?;
+        let before = self.kept.len();
+        let node = self.by_kind(expr)?.fold(&self.context.stop)?;
         if let Some(array) = node.as_constant() {
-            self.spent = self.spent.saturating_add(bytes_of(array)?);
+            let bytes = bytes_of(array)?;
+            // Those that it was made of are gone.
+            self.kept.truncate(before);
+            // Constants stay as long as the program; patterns are counted where they are compiled.
+            if bytes > SMALL_BYTES {
+                self.kept.extend(meter::keep(bytes)?);
+            }
+            self.spent = self.spent.saturating_add(bytes);
             if self.spent > CONSTANT_BYTES_MAX {
                 let what = "bytes of constants";
                 return Err(Error::TooLarge { what, max: CONSTANT_BYTES_MAX, span: node.span });
@@ -298,7 +317,7 @@ pub(crate) fn cast_node(node: Node, kind: &Kind, context: &Arc<Context>) -> Resu
         return Ok(Node { ty, ..node });
     };
     let run: Call = Arc::new(move |args: &Args| cast(&args.columns[0].array));
-    Ok(call(vec![node], run, false, &ty, span).fold(&context.stop))
+    call(vec![node], run, false, &ty, span).fold(&context.stop)
 }
 
 fn outside(span: Span) -> Error {

@@ -10,6 +10,9 @@ use arrow_select::concat::concat;
 
 use crate::error::Result;
 use crate::gather::take;
+use crate::memory::Charge;
+use crate::meter;
+use crate::node::bytes_of;
 
 /// Dictionaries whose results a node keeps: threads may read different segments at a time.
 const MEMO_MAX: usize = 4;
@@ -65,7 +68,7 @@ struct Seen {
     /// Held, so that no other dictionary can come to stand in its place.
     values: ArrayRef,
     rows: usize,
-    entries: Option<ArrayRef>,
+    entries: Option<(ArrayRef, Option<Charge>)>,
 }
 
 impl Memo {
@@ -84,14 +87,16 @@ impl Memo {
             return Ok(None);
         }
         let entries = coded.entries(eval)?;
-        self.change(coded, |seen| seen.entries = Some(Arc::clone(&entries)));
+        let kept = meter::keep(bytes_of(&entries)?)?;
+        self.change(coded, |seen| seen.entries = Some((Arc::clone(&entries), kept)));
         coded.spread(&entries).map(Some)
     }
 
     fn find(&self, coded: &Coded, wanted: &DataType) -> Option<ArrayRef> {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = seen.iter().find(|seen| Arc::ptr_eq(&seen.values, &coded.values))?;
-        found.entries.clone().filter(|entries| entries.data_type() == wanted)
+        let (entries, _) = found.entries.as_ref()?;
+        (entries.data_type() == wanted).then(|| Arc::clone(entries))
     }
 
     fn is_worth(&self, coded: &Coded) -> bool {

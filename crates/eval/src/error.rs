@@ -17,6 +17,9 @@ pub enum Error {
     /// Nobody waits for it any more.
     #[error("The evaluation was stopped.")]
     Stopped,
+    /// The query's account is full.
+    #[error("The evaluation needs more memory than it may use.")]
+    Memory,
     #[error("arrow: {0}")]
     Arrow(#[from] ArrowError),
 }
@@ -40,7 +43,7 @@ impl Error {
     pub fn span(&self) -> Option<Span> {
         match self {
             Self::Invalid { span, .. } | Self::TooLarge { span, .. } => Some(*span),
-            Self::Input { .. } | Self::Stopped | Self::Arrow(_) => None,
+            Self::Input { .. } | Self::Stopped | Self::Memory | Self::Arrow(_) => None,
         }
     }
 }

@@ -6,6 +6,7 @@ use arrow_array::{Array, ArrayRef, UInt32Array};
 use arrow_schema::DataType;
 
 use crate::error::{Error, Result};
+use crate::meter;
 use crate::{ELEMENTS_MAX, TEXT_BYTES_MAX};
 
 /// Bytes of text that count as much as an element.
@@ -15,7 +16,7 @@ const ELEMENT_BYTES: usize = TEXT_BYTES_MAX / ELEMENTS_MAX;
 pub(crate) fn take(array: &ArrayRef, indices: &UInt32Array) -> Result<ArrayRef> {
     if is_large(array) {
         let rows = indices.iter().flatten().map(|at| (&**array, at as usize));
-        check(rows)?;
+        meter::room_for(check(rows)?)?;
     }
     Ok(arrow_select::take::take(array, indices, None)?)
 }
@@ -24,7 +25,7 @@ pub(crate) fn take(array: &ArrayRef, indices: &UInt32Array) -> Result<ArrayRef> 
 pub(crate) fn interleave(arrays: &[ArrayRef], places: &[(usize, usize)]) -> Result<ArrayRef> {
     let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &**array).collect();
     if arrays.iter().any(|array| is_large(*array)) {
-        check(places.iter().map(|(no, at)| (arrays[*no], *at)))?;
+        meter::room_for(check(places.iter().map(|(no, at)| (arrays[*no], *at)))?)?;
     }
     Ok(arrow_select::interleave::interleave(&arrays, places)?)
 }
@@ -46,6 +47,7 @@ pub(crate) fn joined(mut parts: Vec<ArrayRef>) -> Result<ArrayRef> {
     if bytes > TEXT_BYTES_MAX {
         return Err(Error::TooLarge { what: "bytes of text", max: TEXT_BYTES_MAX, span });
     }
+    meter::room_for(elements * ELEMENT_BYTES + bytes)?;
     Ok(arrow_select::concat::concat(&parts)?)
 }
 
@@ -60,7 +62,8 @@ fn is_large(array: &dyn Array) -> bool {
     matches!(array.data_type(), DataType::List(_) | DataType::Struct(_) | DataType::Utf8)
 }
 
-fn check<'a>(values: impl Iterator<Item = (&'a dyn Array, usize)>) -> Result<()> {
+/// Roughly the bytes of copies of these.
+fn check<'a>(values: impl Iterator<Item = (&'a dyn Array, usize)>) -> Result<usize> {
     let (mut elements, mut bytes) = (0, 0);
     for (array, at) in values {
         let size = size(array, at, at + 1);
@@ -71,7 +74,7 @@ fn check<'a>(values: impl Iterator<Item = (&'a dyn Array, usize)>) -> Result<()>
             return Err(Error::TooLarge { what: "elements", max: ELEMENTS_MAX, span });
         }
     }
-    Ok(())
+    Ok(elements * ELEMENT_BYTES + bytes)
 }
 
 /// Elements and bytes of the values from one number up to another.

@@ -20,6 +20,8 @@ mod functions;
 mod gather;
 mod json;
 mod keys;
+mod memory;
+mod meter;
 mod node;
 mod parts;
 mod patterns;
@@ -34,6 +36,7 @@ use jiff::tz::TimeZone;
 
 pub use error::{Error, Result};
 pub use json::json;
+pub use memory::{Account, Charge, Pool};
 pub use program::Program;
 pub use stop::Stop;
 pub use types::data_type;

@@ -18,6 +18,7 @@ use crate::dictionary::{Coded, Memo};
 use crate::error::{Error, Result};
 use crate::functions::lambdas::Higher;
 use crate::gather::{interleave, joined};
+use crate::meter;
 use crate::stop::Stop;
 use crate::types::{nothing, truth_to_ints, wide_type, widen};
 
@@ -159,14 +160,15 @@ impl Node {
 
     /// A constant in its place, if it depends on nothing. What fails is left to fail when it runs,
     /// where it may not be asked.
-    pub fn fold(self, stop: &Stop) -> Self {
+    pub fn fold(self, stop: &Stop) -> Result<Self> {
         let whole = self.inputs.is_empty() && self.params.is_empty();
         if !whole || self.as_constant().is_some() {
-            return self;
+            return Ok(self);
         }
         match Scope::root(&[], 1, stop).eval(&self) {
-            Ok(column) => Self::constant(column.array, self.ty, self.span),
-            Err(_) => self,
+            Ok(column) => Ok(Self::constant(column.array, self.ty, self.span)),
+            Err(error @ (Error::Stopped | Error::Memory)) => Err(error),
+            Err(_) => Ok(self),
         }
     }
 }
@@ -217,7 +219,9 @@ impl<'a> Scope<'a> {
     pub fn eval(&self, node: &Node) -> Result<Column> {
         let column = self.eval_node(node).map_err(|error| error.at(node.span))?;
         if !matches!(node.kind, NodeKind::Constant(_) | NodeKind::Input(..) | NodeKind::Param(_)) {
-            let spent = self.spent.get().saturating_add(bytes_of(&column.array)?);
+            let bytes = bytes_of(&column.array)?;
+            meter::hold(bytes)?;
+            let spent = self.spent.get().saturating_add(bytes);
             self.spent.set(spent);
             if spent > RUN_BYTES_MAX {
                 let what = "bytes for a batch of rows";

@@ -5,6 +5,7 @@ use arrow_array::{Array as _, ArrayRef};
 use crate::column::{Args, Column};
 use crate::error::Result;
 use crate::gather::size_of_values;
+use crate::meter;
 use crate::node::Scope;
 use crate::stop::{BYTES_A_LOOK, ROWS_A_LOOK};
 
@@ -22,13 +23,18 @@ impl Scope<'_> {
             let nulls = strict.then(|| Args::any_null(columns, rows)).flatten();
             run(&Args { columns, rows, nulls })
         };
-        let own = columns.iter().filter(|column| !column.constant);
-        let bytes: usize = own.map(|column| size_of_values(&column.array)).sum();
+        // Each row may look at all of a constant, such as a long array.
+        let bytes_of = |column: &Column| {
+            let bytes = size_of_values(&column.array);
+            if column.constant { bytes.saturating_mul(rows) } else { bytes }
+        };
+        let bytes = columns.iter().map(bytes_of).fold(0, usize::saturating_add);
         let parts = rows.div_ceil(ROWS_A_LOOK).max(bytes.div_ceil(BYTES_A_LOOK)).min(rows);
         if parts < 2 {
             return Ok(vec![call(columns, rows)?]);
         }
         let (step, mut found) = (rows.div_ceil(parts), Vec::with_capacity(parts));
+        let (mut kept, mut room) = (0, meter::Growing::default());
         for from in (0..rows).step_by(step) {
             self.stop.check()?;
             let some = step.min(rows - from);
@@ -37,7 +43,10 @@ impl Scope<'_> {
                 false => Column::full(column.array.slice(from, some)),
             };
             let columns: Vec<Column> = columns.iter().map(part).collect();
-            found.push(call(&columns, some)?);
+            let part = call(&columns, some)?;
+            kept += size_of_values(&part);
+            room.to(kept)?;
+            found.push(part);
         }
         Ok(found)
     }

@@ -9,9 +9,17 @@ use regex::{Regex, RegexBuilder};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::memory::Charge;
+use crate::meter;
 
-/// Bytes of a compiled pattern. RE2's own bound is of this size.
-const REGEX_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Bytes of a compiled pattern, and of the longest text that one of this size is looked for in: no
+/// search takes much longer than their product, and none can be interrupted. A property has at
+/// most 1 MiB, and the pattern of `LIKE` or of a person's hand fits the first.
+const REGEX_SIZES: [(usize, usize); 3] =
+    [(32 << 10, usize::MAX), (256 << 10, 16 << 20), (2 << 20, 2 << 20)];
+
+/// Bytes that a search may hold beside the pattern, by thread.
+const SEARCH_BYTES_MAX: usize = 512 * 1024;
 
 /// Different patterns of one column that are kept compiled.
 const PATTERNS_MAX: usize = 256;
@@ -30,7 +38,7 @@ pub(crate) enum Matcher {
     StartsWith(String),
     EndsWith(String),
     Contains(Box<memmem::Finder<'static>>),
-    Regex(Regex),
+    Regex(Pattern),
 }
 
 impl Matcher {
@@ -48,33 +56,69 @@ impl Matcher {
         }
     }
 
-    pub fn is_match(&self, text: &str) -> bool {
-        match self {
+    pub fn is_match(&self, text: &str) -> Result<bool> {
+        Ok(match self {
             Self::Equals(whole) => text == whole,
             Self::StartsWith(start) => text.starts_with(start.as_str()),
             Self::EndsWith(end) => text.ends_with(end.as_str()),
             Self::Contains(part) => part.find(text.as_bytes()).is_some(),
-            Self::Regex(regex) => regex.is_match(text),
+            Self::Regex(pattern) => pattern.over(text)?.is_match(text),
+        })
+    }
+}
+
+/// A regular expression, compiled, and what it holds.
+#[derive(Debug)]
+pub(crate) struct Pattern {
+    regex: Regex,
+    text_bytes_max: usize,
+    span: Span,
+    _room: Option<Charge>,
+}
+
+impl Pattern {
+    /// To look for it in this text.
+    pub fn over(&self, text: &str) -> Result<&Regex> {
+        if text.len() > self.text_bytes_max {
+            let what = "bytes of a text for a regular expression of this size";
+            return Err(Error::TooLarge { what, max: self.text_bytes_max, span: self.span });
         }
+        // Searches are slower than other functions.
+        meter::work(1 + text.len() / 4)?;
+        Ok(&self.regex)
     }
 }
 
 /// As RE2 reads it: a dot takes newlines too, as ClickHouse sets it.
-pub(crate) fn regex(pattern: &str, any_case: bool, span: Span) -> Result<Regex> {
-    let built = RegexBuilder::new(pattern)
-        .case_insensitive(any_case)
-        .dot_matches_new_line(true)
-        .size_limit(REGEX_BYTES_MAX)
-        .dfa_size_limit(REGEX_BYTES_MAX)
-        .build();
-    built.map_err(|error| {
-        let why = match error {
-            regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
-            // The last line says what is wrong; those before it draw the place.
-            other => other.to_string().lines().last().unwrap_or_default().to_owned(),
-        };
-        Error::invalid(format!("Bad regular expression '{pattern}': {why}"), span)
-    })
+pub(crate) fn regex(pattern: &str, any_case: bool, span: Span) -> Result<Pattern> {
+    let mut too_large = None;
+    for (bytes, text_bytes_max) in REGEX_SIZES {
+        meter::check()?;
+        let search_bytes = SEARCH_BYTES_MAX.min(8 * bytes);
+        let room = meter::keep(bytes + search_bytes)?;
+        let built = RegexBuilder::new(pattern)
+            .case_insensitive(any_case)
+            .dot_matches_new_line(true)
+            .size_limit(bytes)
+            .dfa_size_limit(search_bytes)
+            .build();
+        match built {
+            Ok(regex) => return Ok(Pattern { regex, text_bytes_max, span, _room: room }),
+            Err(error @ regex::Error::CompiledTooBig(_)) => too_large = Some(error),
+            Err(other) => return Err(bad(pattern, &other, span)),
+        }
+    }
+    let too_large = too_large.unwrap_or(regex::Error::CompiledTooBig(0));
+    Err(bad(pattern, &too_large, span))
+}
+
+fn bad(pattern: &str, error: &regex::Error, span: Span) -> Error {
+    let why = match error {
+        regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
+        // The last line says what is wrong; those before it draw the place.
+        other => other.to_string().lines().last().unwrap_or_default().to_owned(),
+    };
+    Error::invalid(format!("Bad regular expression '{pattern}': {why}"), span)
 }
 
 /// `%` at the ends only.
@@ -174,14 +218,16 @@ impl Matchers {
 #[derive(Clone, Debug)]
 pub(crate) struct Regexes {
     span: Span,
-    constant: Option<Regex>,
-    found: AHashMap<String, Regex>,
+    constant: Option<Arc<Pattern>>,
+    found: AHashMap<String, Arc<Pattern>>,
 }
 
 impl Regexes {
     pub fn new(pattern: Option<&ArrayRef>, span: Span) -> Result<Self> {
         let constant = match pattern.filter(|pattern| pattern.is_valid(0)) {
-            Some(pattern) => Some(regex(pattern.as_string::<i32>().value(0), false, span)?),
+            Some(pattern) => {
+                Some(Arc::new(regex(pattern.as_string::<i32>().value(0), false, span)?))
+            }
             None => None,
         };
         Ok(Self { span, constant, found: AHashMap::new() })
@@ -191,7 +237,7 @@ impl Regexes {
         self.constant.is_none()
     }
 
-    pub fn of<'t>(&mut self, pattern: impl FnOnce() -> &'t str) -> Result<&Regex> {
+    pub fn of<'t>(&mut self, pattern: impl FnOnce() -> &'t str) -> Result<&Pattern> {
         if let Some(regex) = &self.constant {
             return Ok(regex);
         }
@@ -200,7 +246,8 @@ impl Regexes {
             if self.found.len() >= PATTERNS_MAX {
                 self.found.clear();
             }
-            self.found.insert(pattern.to_owned(), regex(pattern, false, self.span)?);
+            let compiled = Arc::new(regex(pattern, false, self.span)?);
+            self.found.insert(pattern.to_owned(), compiled);
         }
         Ok(&self.found[pattern])
     }
@@ -245,7 +292,7 @@ mod tests {
                     let text_written: String = text.iter().collect();
                     let expected = is_like(&pattern, text);
                     assert_eq!(
-                        matcher.is_match(&text_written),
+                        matcher.is_match(&text_written).unwrap(),
                         expected,
                         "{written:?} {text_written:?}"
                     );

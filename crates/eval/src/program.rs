@@ -10,6 +10,8 @@ use crate::Context;
 use crate::compile::Compiler;
 use crate::error::Result;
 use crate::gather::take;
+use crate::memory::Charge;
+use crate::meter;
 use crate::node::{Node, Scope};
 use crate::stop::Stop;
 use crate::types::{narrow, nothing};
@@ -19,6 +21,8 @@ use crate::types::{narrow, nothing};
 pub struct Program {
     root: Arc<Node>,
     stop: Stop,
+    /// What its constants hold.
+    _kept: Arc<Vec<Charge>>,
 }
 
 impl Program {
@@ -33,8 +37,10 @@ impl Program {
         context: &Arc<Context>,
         leaf: &mut dyn FnMut(&Expr) -> Option<usize>,
     ) -> Result<Self> {
-        let root = Compiler { context, leaf, spent: 0 }.node(expr)?;
-        Ok(Self { root: Arc::new(root), stop: context.stop.clone() })
+        let _run = meter::enter(&context.stop);
+        let mut compiler = Compiler { context, leaf, spent: 0, kept: Vec::new() };
+        let root = Arc::new(compiler.node(expr)?);
+        Ok(Self { root, stop: context.stop.clone(), _kept: Arc::new(compiler.kept) })
     }
 
     pub fn ty(&self) -> &Type {
@@ -53,6 +59,7 @@ impl Program {
 
     /// An array of `data_type(ty)` with a row for each of the inputs'.
     pub fn run(&self, inputs: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        let _run = meter::enter(&self.stop);
         let column = Scope::root(inputs, rows, &self.stop).eval(&self.root)?;
         let ty = &self.root.ty;
         let narrow = narrow(&column.array, ty)?;
@@ -68,6 +75,7 @@ impl Program {
 
     /// True where the condition holds: not where it is false, null or zero.
     pub fn filter(&self, inputs: &[ArrayRef], rows: usize) -> Result<BooleanArray> {
+        let _run = meter::enter(&self.stop);
         let truth = Scope::root(inputs, rows, &self.stop).truth(&self.root)?;
         Ok(match truth.nulls() {
             Some(nulls) => BooleanArray::new(truth.values() & nulls.inner(), None),

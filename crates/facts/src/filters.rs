@@ -136,7 +136,10 @@ impl Tree {
             Self::Session(field, _) => drop(needs.sessions.insert(field.clone())),
             Self::Cohort { id, .. } => drop(needs.cohorts.insert(*id)),
             // What an expression names is only known where it is read.
-            Self::Hogql(_) => (needs.groups, needs.all_cohorts) = (true, true),
+            Self::Hogql(text) => {
+                (needs.groups, needs.all_cohorts) = (true, true);
+                needs.expressions.insert(text.clone());
+            }
             Self::Event(..) | Self::Element(..) | Self::Person(..) | Self::PersonId(_) => {}
         }
     }

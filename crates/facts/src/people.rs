@@ -93,6 +93,18 @@ impl People {
         }
     }
 
+    /// Of memory, about.
+    pub fn bytes(&self) -> usize {
+        let columns: Vec<Slot> = self.lock_columns().values().cloned().collect();
+        let columns = columns.iter().map(|slot| match slot.try_lock() {
+            Ok(kept) => SLOT_BYTES + kept.as_ref().map_or(0, Kept::bytes),
+            Err(_) => SLOT_BYTES,
+        });
+        let persons = self.persons.capacity() * size_of::<Option<PersonFacts>>();
+        let owners = self.owners.capacity() * size_of::<u32>();
+        persons + owners + self.texts.bytes() + self.profiles.bytes() + columns.sum::<usize>()
+    }
+
     /// For arrays with an entry for every actor.
     pub fn actors_max(&self) -> usize {
         self.persons.len() + self.owners.len() + 1
@@ -313,6 +325,30 @@ mod tests {
         people.properties(&[7, 1_999, 2_000], |text| seen.push(text.map(str::to_owned)));
         let text = |no| Some(person(no, "free").properties.text().to_owned());
         assert_eq!(seen, [text(7), text(1_999), None]);
+    }
+
+    #[test]
+    fn whoever_was_merged_in_turns_belongs_to_the_last() {
+        let mut people = People::new(ProjectId(1));
+        people.change(&changes((0..5).map(|no| person(no, "free"))));
+        (0..5).for_each(|no| people.set_id(DistinctNo(no), "id", Some(PersonNo(no))));
+        let moves =
+            [(0, 1), (3, 4), (1, 2), (2, 4)].map(|(from, to)| (PersonNo(from), PersonNo(to)));
+        people.change(&IdentityChanges { moves: moves.to_vec(), ..IdentityChanges::default() });
+        assert_eq!((0..5).map(|no| people.actor(no)).collect::<Vec<_>>(), [4; 5]);
+    }
+
+    #[test]
+    fn what_people_take_grows_and_shrinks_with_them() {
+        let mut people = People::new(ProjectId(1));
+        let empty = people.bytes();
+        people.change(&changes((0..2_000).map(|no| person(no, "free"))));
+        let stored = people.bytes();
+        assert!(stored > empty + 2_000 * 50, "{stored}");
+        people.column("email");
+        assert!(people.bytes() > stored + 2_000 * 20, "{}", people.bytes());
+        people.lock_columns().clear();
+        assert_eq!(people.bytes(), stored);
     }
 
     #[test]

@@ -50,6 +50,11 @@ impl Profiles {
         self.records.set(at, &record);
     }
 
+    /// With what all copies share.
+    pub fn bytes(&self) -> usize {
+        self.records.bytes() + self.book().bytes
+    }
+
     pub fn remove(&mut self, at: usize) {
         self.records.set(at, &[]);
     }

@@ -17,6 +17,14 @@ struct Piece {
 }
 
 impl Slab {
+    /// What its pieces hold.
+    pub fn bytes(&self) -> usize {
+        let piece = |piece: &Arc<Piece>| {
+            size_of::<Piece>() + piece.bytes.capacity() + piece.ends.capacity() * size_of::<u32>()
+        };
+        self.0.iter().map(piece).sum()
+    }
+
     /// Empty for what was never set.
     pub fn get(&self, at: usize) -> &[u8] {
         self.0.get(at / PIECE).map_or(&[], |piece| piece.get(at % PIECE))

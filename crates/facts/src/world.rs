@@ -56,6 +56,8 @@ pub struct Needs {
     pub actions: BTreeSet<ActionId>,
     /// Fields of sessions.
     pub sessions: BTreeSet<String>,
+    /// HogQL in filters.
+    pub expressions: BTreeSet<String>,
 }
 
 /// HogQL is another room's knowledge.

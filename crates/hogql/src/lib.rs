@@ -46,6 +46,12 @@ pub use fill::{Values, fill, fill_expr};
 pub use parse::{parse, parse_expr};
 pub use resolve::{Filters, Project, has_aggregate, resolve};
 
+/// Names and texts of what may be a statement or an expression, as far as it can be read: among
+/// them are all names that its meaning depends on.
+pub fn words(text: &str) -> Vec<String> {
+    token::words(text)
+}
+
 /// All three steps.
 pub fn plan(
     text: &str,

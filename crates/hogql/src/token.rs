@@ -41,6 +41,20 @@ pub(crate) fn tokenize(text: &str) -> Checked<Vec<Placed>> {
     Ok(lexer.tokens)
 }
 
+/// Names and texts up to the first mistake.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    if text.len() > TEXT_BYTES_MAX {
+        return Vec::new();
+    }
+    let mut lexer = Lexer { text, at: 0, tokens: Vec::new() };
+    while lexer.tokens.len() <= TOKENS_MAX && lexer.next().unwrap_or(false) {}
+    let word = |placed: Placed| match placed.token {
+        Token::Word(word) | Token::Quoted(word) | Token::Text(word) => Some(word),
+        Token::Int(_) | Token::Float(_) | Token::Symbol(_) | Token::End => None,
+    };
+    lexer.tokens.into_iter().filter_map(word).collect()
+}
+
 struct Lexer<'a> {
     text: &'a str,
     at: usize,

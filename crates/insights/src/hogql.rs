@@ -22,6 +22,7 @@ use inputs::Inputs;
 #[derive(Debug)]
 pub struct Hogql {
     project: Project,
+    stop: eval::Stop,
 }
 
 /// Events as expressions see them.
@@ -48,14 +49,22 @@ fn unsupported(what: &str) -> Error {
     Error::Invalid(format!("{what} cannot be used in this expression."))
 }
 
-fn context(world: &World) -> Arc<Context> {
+fn context(world: &World, stop: &eval::Stop) -> Arc<Context> {
     Arc::new(Context {
         zone: world.zone.time_zone().clone(),
         now: world.now.as_micros(),
         week_starts_monday: world.week_starts_monday,
-        // Parts of the events are small, and the scan looks between them.
-        stop: eval::Stop::default(),
+        stop: stop.clone(),
     })
+}
+
+/// Of an expression that is compiled or runs.
+fn of_eval(error: eval::Error) -> Error {
+    match error {
+        eval::Error::Stopped => Error::Time,
+        eval::Error::Memory => Error::Memory,
+        other => refused(other),
+    }
 }
 
 /// The select of one expression from events.
@@ -81,7 +90,13 @@ fn as_text(expr: ast::Expr) -> ast::Expr {
 
 impl Hogql {
     pub fn new(project: Project) -> Self {
-        Self { project }
+        Self { project, stop: eval::Stop::default() }
+    }
+
+    /// Expressions end, and hold, as the question that they are a part of.
+    #[must_use]
+    pub fn within(self, stop: eval::Stop) -> Self {
+        Self { stop, ..self }
     }
 
     fn select(&self, text: &str, wrap: fn(ast::Expr) -> ast::Expr) -> Result<Select> {
@@ -110,7 +125,9 @@ impl Hogql {
     ) -> Result<Scalar> {
         let select = self.select(text, wrap)?;
         match select.columns.as_slice() {
-            [column] if select.grouping.is_none() => Scalar::new(column, world, &context(world)),
+            [column] if select.grouping.is_none() => {
+                Scalar::new(column, world, &context(world, &self.stop))
+            }
             _ => Err(unsupported("An aggregate")),
         }
     }
@@ -134,7 +151,7 @@ impl Scalar {
         let program = Program::compile(expr, context, &mut |leaf| inputs.find(leaf, world));
         let program = program.map_err(|error| match inputs.unknown() {
             Some(name) => unsupported(name),
-            None => refused(error),
+            None => of_eval(error),
         })?;
         Ok(Self { program, inputs })
     }
@@ -145,7 +162,7 @@ impl Scalar {
 
     fn run(&self, seen: Seen<'_>) -> Result<ArrayRef> {
         let inputs = self.inputs.arrays(seen)?;
-        self.program.run(&inputs, seen.times.len()).map_err(refused)
+        self.program.run(&inputs, seen.times.len()).map_err(of_eval)
     }
 
     /// Shows each row's text, or that it has none.

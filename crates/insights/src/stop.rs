@@ -1,9 +1,11 @@
 //! How long a question may take, and how much memory.
 
 use std::num::NonZero;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use eval::{Account, Charge, Pool};
 
 use crate::scan::THREADS;
 use crate::{Error, Result};
@@ -62,8 +64,7 @@ impl Drop for Taken {
 pub struct Stop {
     deadline: Option<Instant>,
     cancelled: Arc<AtomicBool>,
-    memory_bytes_max: usize,
-    memory_bytes: AtomicUsize,
+    account: Account,
     crowd: Crowd,
     /// Once it holds much, until it ends.
     place: Mutex<Option<Taken>>,
@@ -76,8 +77,15 @@ impl Stop {
         cancelled: Arc<AtomicBool>,
         memory_bytes_max: usize,
     ) -> Self {
-        let (memory_bytes, crowd, place) = Default::default();
-        Self { deadline, cancelled, memory_bytes_max, memory_bytes, crowd, place }
+        let account = Pool::new(usize::MAX).account(memory_bytes_max);
+        let (crowd, place) = Default::default();
+        Self { deadline, cancelled, account, crowd, place }
+    }
+
+    /// What it holds is counted here, within the account's bound.
+    #[must_use]
+    pub fn within(self, account: Account) -> Self {
+        Self { account, ..self }
     }
 
     /// Few of these hold much at a time, and others wait within their own.
@@ -92,7 +100,7 @@ impl Stop {
     }
 
     pub(crate) fn hold(&self) -> Held<'_> {
-        Held { stop: self, bytes: 0 }
+        Held { stop: self, charge: self.account.charge() }
     }
 
     fn wait_to_hold(&self, bytes: usize) -> Result<()> {
@@ -111,31 +119,17 @@ impl Stop {
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     stop: &'a Stop,
-    bytes: usize,
+    charge: Charge,
 }
 
 impl Held<'_> {
     /// Says how much it is by now.
     pub fn set(&mut self, bytes: usize) -> Result<()> {
-        let counted = &self.stop.memory_bytes;
-        let all = if bytes >= self.bytes {
-            let more = bytes - self.bytes;
-            counted.fetch_add(more, Ordering::Relaxed).saturating_add(more)
-        } else {
-            counted.fetch_sub(self.bytes - bytes, Ordering::Relaxed);
-            0
-        };
-        self.bytes = bytes;
-        if all > self.stop.memory_bytes_max {
+        let more = bytes > self.charge.bytes();
+        if !self.charge.set(bytes) {
             return Err(Error::Memory);
         }
-        self.stop.wait_to_hold(all)
-    }
-}
-
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        self.stop.memory_bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+        if more { self.stop.wait_to_hold(self.stop.account.bytes()) } else { Ok(()) }
     }
 }
 

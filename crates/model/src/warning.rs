@@ -42,6 +42,8 @@ pub enum WarningKind {
     CannotMergeWithIllegalDistinctId,
     CannotMergeAlreadyIdentified,
     PersonPropertiesSizeViolation,
+    /// The project has as many definitions as it may: the event is stored, its names are not listed.
+    TooManyDefinitions,
 }
 
 impl WarningKind {
@@ -71,6 +73,7 @@ impl WarningKind {
             Self::CannotMergeWithIllegalDistinctId => "cannot_merge_with_illegal_distinct_id",
             Self::CannotMergeAlreadyIdentified => "cannot_merge_already_identified",
             Self::PersonPropertiesSizeViolation => "person_properties_size_violation",
+            Self::TooManyDefinitions => "too_many_definitions",
         }
     }
 }

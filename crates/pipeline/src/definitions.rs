@@ -79,7 +79,8 @@ impl Definitions {
             return;
         }
         if self.told.len() > REMEMBERED_MAX {
-            self.told.clear();
+            // Its room, too: whoever sends a million names sends them once.
+            self.told = HashMap::default();
         }
         let (project, now) = (event.project, event.received_at);
         let hour = now.as_micros().div_euclid(1_000_000 * LAST_SEEN_SECONDS);

@@ -17,6 +17,9 @@ pub enum Error {
     Time,
     #[error("The query needs more memory than it may have.")]
     Memory,
+    /// All questions together have as much memory as they may.
+    #[error("Other queries hold the memory that this one needs. Try again in a moment.")]
+    Crowded,
     /// Too many questions of the project at once.
     #[error("too many questions at once")]
     Throttled,
@@ -43,6 +46,7 @@ impl Error {
             | Self::Cancelled
             | Self::Time
             | Self::Memory
+            | Self::Crowded
             | Self::Throttled
             | Self::Busy => true,
             Self::Failed(_) | Self::Catalog(_) | Self::Warehouse(_) | Self::Broken(_) => false,

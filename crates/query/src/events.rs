@@ -15,6 +15,7 @@ use warehouse::{EventRow, Filter, Numbers, Predicate, Warehouse};
 
 use crate::Result;
 use crate::live::{Live, Watch, Watched};
+use crate::names::Names;
 use crate::queries::{Limits, Queries};
 use crate::reads::Reads;
 use crate::shape::Event;
@@ -151,8 +152,8 @@ impl Events {
             let mut needs = Needs::default();
             properties.needs(&mut needs);
             action.iter().for_each(|action| action.needs(&mut needs));
-            let meaning = self.worlds.project(project).await?;
-            self.worlds.world(project, &needs, meaning).await?
+            let stop = eval::Stop::default();
+            self.worlds.world(project, &needs, Names::default(), &stop).await?.0
         } else {
             self.worlds.of_events(project)
         };

@@ -11,6 +11,7 @@ mod events_query;
 mod hogql_query;
 mod legacy;
 mod live;
+mod names;
 mod queries;
 mod question;
 mod reads;

@@ -13,12 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use catalog::{Catalog, ProjectRow};
+use eval::{Account, Charge, Pool};
 use facts::World;
 use insights::{Crowd, Hogql};
 use model::{ActionId, ObjectKind, ProjectId, Sights};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit};
 
 pub use answer::Answer;
 use background::Background;
@@ -27,6 +28,7 @@ use cache::Cache;
 pub use cohorts::check_behaviour;
 use seen::Named;
 
+use crate::names::Names;
 use crate::question::{Overrides, Question, Unwrapped, read_filters, unwrap};
 use crate::reads::{Turns, beside};
 use crate::worlds::Worlds;
@@ -41,6 +43,8 @@ const ONLY_ITSELF: &str = "The query only names itself.";
 pub struct Limits {
     pub time: Duration,
     pub memory_bytes: usize,
+    /// What all questions together may hold.
+    pub all_memory_bytes: usize,
     /// Questions of one project that run at once.
     pub at_once: usize,
     /// How long a question waits for its turn.
@@ -52,11 +56,15 @@ impl Default for Limits {
         Self {
             time: Duration::from_secs(10),
             memory_bytes: 512 << 20,
+            all_memory_bytes: 512 << 20,
             at_once: 3,
             wait: Duration::from_secs(30),
         }
     }
 }
+
+/// An answer is there once as it was computed and once as it is shown, with its text.
+const ANSWER_COPIES: usize = 2;
 
 /// Threads that work on one question.
 const THREADS: usize = 2;
@@ -120,6 +128,8 @@ pub enum Reply {
         is_cached: bool,
         /// Of the run that will bring a newer one.
         running: Option<Running>,
+        /// Memory for a new answer and for what it is shown as, until this is dropped.
+        held: Option<Charge>,
     },
     Running(Running),
     /// Nothing is remembered, and nothing else was asked for.
@@ -138,6 +148,8 @@ struct Inner {
     turns: Turns,
     crowd: Crowd,
     limits: Limits,
+    /// Memory of all that run.
+    pool: Pool,
 }
 
 /// A question that was read and can be answered at any time.
@@ -163,7 +175,13 @@ impl Queries {
             turns: Turns::new(limits.at_once, limits.wait),
             crowd: Crowd::default(),
             limits,
+            pool: Pool::new(limits.all_memory_bytes),
         }))
+    }
+
+    /// Memory that running questions hold, and that people and groups take beside them.
+    pub fn memory_bytes(&self) -> (usize, usize) {
+        (self.0.pool.bytes(), self.0.worlds.people_bytes())
     }
 
     pub async fn ask(&self, project: &ProjectRow, asked: Asked) -> Result<Reply> {
@@ -176,7 +194,7 @@ impl Queries {
             _ => now < answer.fresh_until,
         };
         let answered =
-            |answer: Arc<Answer>| Reply::Answer { answer, is_cached: true, running: None };
+            |answer| Reply::Answer { answer, is_cached: true, running: None, held: None };
         match (asked.refresh, known) {
             (Refresh::ForceAsync, _) => Ok(Reply::Running(self.start(project, ready, asked.id)?)),
             (Refresh::ForceCache, Some(answer)) => Ok(answered(answer)),
@@ -188,7 +206,7 @@ impl Queries {
             }
             (_, Some(answer)) => {
                 let running = Some(self.start(project, ready, asked.id)?);
-                Ok(Reply::Answer { answer, is_cached: true, running })
+                Ok(Reply::Answer { answer, is_cached: true, running, held: None })
             }
             (_, None) => Ok(Reply::Running(self.start(project, ready, asked.id)?)),
         }
@@ -200,9 +218,9 @@ impl Queries {
         let now = self.0.catalog.clock().now();
         let named = ready.named.clone();
         let listed = self.0.background.list(project.id, id, now, (cancel.clone(), named));
-        let answer = self.0.compute(project, &ready, &cancel).await?;
+        let (answer, held) = self.0.compute(project, &ready, &cancel).await?;
         drop(listed);
-        Ok(Reply::Answer { answer, is_cached: false, running: None })
+        Ok(Reply::Answer { answer, is_cached: false, running: None, held: Some(held) })
     }
 
     fn start(&self, project: &ProjectRow, ready: Ready, id: Option<String>) -> Result<Running> {
@@ -211,6 +229,7 @@ impl Queries {
         let (inner_again, named) = (inner.clone(), ready.named.clone());
         inner.background.start(project.id, id, now, named, move |cancel| async move {
             let answer = inner_again.compute(&row, &ready, &cancel).await;
+            let answer = answer.map(|(answer, _)| answer);
             (answer, inner_again.catalog.clock().now())
         })
     }
@@ -321,26 +340,48 @@ impl Inner {
         project: &ProjectRow,
         ready: &Ready,
         cancel: &Cancel,
-    ) -> Result<Arc<Answer>> {
-        let _turn = self.turns.of(project.id).await?;
+    ) -> Result<(Arc<Answer>, Charge)> {
+        let turn = Arc::new(self.turns.of(project.id).await?);
+        let account = self.pool.account(self.limits.memory_bytes);
+        let work = Work { turn, account: account.clone(), cancel };
+        let answer = self.answer(project, ready, &work).await;
+        // What others hold may be free in a moment; what it holds itself stays too much.
+        answer.map_err(|error| match error {
+            Error::Memory if account.was_crowded_out() => Error::Crowded,
+            other => other,
+        })
+    }
+
+    async fn answer(
+        &self,
+        project: &ProjectRow,
+        ready: &Ready,
+        work: &Work<'_>,
+    ) -> Result<(Arc<Answer>, Charge)> {
         let started = Instant::now();
         let mut needs = ready.question.needs(&ready.overrides);
         needs.actions.retain(|id| !ready.hidden.contains(id));
-        let own = self.worlds.project(project).await?;
-        let world = Arc::new(self.worlds.world(project, &needs, own.clone()).await?);
-        let guard = Guard(cancel.clone());
+        let mut names = Names::of(&ready.query);
+        let layers = ready.overrides.filters.iter().chain([&ready.overrides.variables]);
+        layers.flat_map(|layer| layer.values()).for_each(|value| names.add(value));
+        SEARCHED.iter().for_each(|name| names.add_text(name));
+        let stop = eval::Stop::new(work.cancel.flag.clone())
+            .until(started + self.limits.time)
+            .within(work.account.clone());
+        let (world, own) = self.worlds.world(project, &needs, names, &stop).await?;
+        let world = Arc::new(world);
+        let hogql = |own: &hogql::Project| Hogql::new(own.clone()).within(stop.clone());
+        let guard = Guard(work.cancel.clone());
         let mut answer = match &ready.question {
-            Question::Insight(insight) => {
-                self.insight(insight, &world, Hogql::new(own), cancel).await?
-            }
+            Question::Insight(insight) => self.insight(insight, &world, hogql(&own), work).await?,
             Question::Hogql(query) => {
                 let plan = query.plan(&ready.overrides, &own, &world)?;
-                let found = self.sql(&plan, &world, cancel).await?;
+                let found = self.sql(&plan, &world, work).await?;
                 Answer::of_hogql(&query.query, &plan, found)
             }
             Question::Events(query) => {
                 let plan = query.plan(&ready.overrides, &own, &world)?;
-                let found = self.sql(&plan.plan, &query.seen(world.clone())?, cancel).await?;
+                let found = self.sql(&plan.plan, &query.seen(world.clone())?, work).await?;
                 Answer::of_events(&plan, found, &world)
             }
             Question::Actors(query) => {
@@ -348,36 +389,41 @@ impl Inner {
                     None => None,
                     Some((insight, point)) => {
                         let (insight, point) = (insight.clone(), point.clone());
-                        let hogql = Hogql::new(own.clone());
+                        let hogql = hogql(&own);
                         let run = move |world: &World, stop: &insights::Stop| {
                             insight.behind(world, stop, Some(&hogql), &point)
                         };
-                        Some(self.look(&world, cancel, run).await?)
+                        Some(self.look(&world, work, run).await?)
                     }
                 };
                 let plan = query.plan(&ready.overrides, own, &world, behind)?;
-                let found = self.sql(&plan.plan, &plan.world, cancel).await?;
+                let found = self.sql(&plan.plan, &plan.world, work).await?;
                 Answer::of_actors(&plan, found)
             }
         };
         drop(guard);
         answer.finish(ready, project, started.elapsed(), world.now);
+        let mut held = work.account.charge();
+        if !held.set(ANSWER_COPIES * answer.bytes()) {
+            return Err(Error::Memory);
+        }
         let answer = Arc::new(answer);
         self.cache.put(answer.clone());
-        Ok(answer)
+        Ok((answer, held))
     }
 
     async fn sql(
         &self,
         plan: &hogql::plan::Plan,
         world: &Arc<World>,
-        cancel: &Cancel,
+        work: &Work<'_>,
     ) -> Result<sql::Answer> {
         let Limits { time, memory_bytes, .. } = self.limits;
         let limits = sql::Limits { time, memory_bytes, threads: THREADS };
+        let (account, turn) = (work.account.clone(), work.turn.clone());
         tokio::select! {
-            found = sql::run(plan, world, &limits) => Ok(found?),
-            () = cancel.wait() => Err(Error::Cancelled),
+            found = sql::run_within(plan, world, &limits, account, turn) => Ok(found?),
+            () = work.cancel.wait() => Err(Error::Cancelled),
         }
     }
 
@@ -386,30 +432,47 @@ impl Inner {
         insight: &insights::Insight,
         world: &Arc<World>,
         hogql: Hogql,
-        cancel: &Cancel,
+        work: &Work<'_>,
     ) -> Result<Answer> {
         let insight = insight.clone();
         let run =
             move |world: &World, stop: &insights::Stop| insight.run_with(world, stop, Some(&hogql));
-        Ok(Answer::of_insight(self.look(world, cancel, run).await?))
+        Ok(Answer::of_insight(self.look(world, work, run).await?))
     }
 
     /// Looks through events on a thread that may block, within the limits.
     async fn look<T: Send + 'static>(
         &self,
         world: &Arc<World>,
-        cancel: &Cancel,
+        work: &Work<'_>,
         run: impl FnOnce(&World, &insights::Stop) -> insights::Result<T> + Send + 'static,
     ) -> Result<T> {
         let deadline = Instant::now() + self.limits.time;
-        let stop =
-            insights::Stop::new(Some(deadline), cancel.flag.clone(), self.limits.memory_bytes)
-                .beside(&self.crowd);
+        let cancelled = work.cancel.flag.clone();
+        let stop = insights::Stop::new(Some(deadline), cancelled, self.limits.memory_bytes)
+            .within(work.account.clone())
+            .beside(&self.crowd);
         let world = world.clone();
-        let found = beside(move || run(&world, &stop)).await?;
-        if cancel.flag.load(Ordering::SeqCst) {
+        let found = beside(work.turn.clone(), move || run(&world, &stop)).await?;
+        if work.cancel.flag.load(Ordering::SeqCst) {
             return Err(Error::Cancelled);
         }
-        Ok(found?)
+        match found {
+            // A condition in HogQL ends with a text, whatever ended it.
+            Err(insights::Error::Invalid(_)) if Instant::now() >= deadline => Err(Error::Time),
+            Err(insights::Error::Invalid(_)) if work.account.was_refused() => Err(Error::Memory),
+            found => Ok(found?),
+        }
     }
 }
+
+/// What a question that runs has: its threads hold the turn until they have ended, also when
+/// nobody waits any more.
+struct Work<'a> {
+    turn: Arc<OwnedSemaphorePermit>,
+    account: Account,
+    cancel: &'a Cancel,
+}
+
+/// Properties that a search of actors looks at.
+const SEARCHED: [&str; 2] = ["email", "name"];

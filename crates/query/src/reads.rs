@@ -65,12 +65,17 @@ impl Reads {
     }
 }
 
-/// Works on a question on a thread of its own; a caller that goes away leaves it running.
+/// Works on a question on a thread of its own; a caller that goes away leaves it running. What it
+/// was lent is held until the thread has done its work.
 pub(crate) async fn beside<T: Send + 'static>(
+    lent: impl Send + 'static,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
     let (send, found) = oneshot::channel();
-    let work = move || drop(send.send(work()));
+    let work = move || {
+        drop(send.send(work()));
+        drop(lent);
+    };
     threads::beside("insights", STACK_BYTES, work)
         .map_err(|error| Error::Failed(format!("no thread for the question: {error}")))?;
     found.await.map_err(|_| Error::Failed("the question broke".into()))
@@ -101,5 +106,33 @@ impl Turns {
         };
         let turn = tokio::time::timeout(self.wait, turns.acquire_owned()).await;
         turn.ok().and_then(std::result::Result::ok).ok_or(Error::Throttled)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::pin::pin;
+    use std::sync::mpsc;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_turn_is_held_until_the_thread_has_ended_though_nobody_waits() {
+        let turns = Turns::new(1, Duration::ZERO);
+        let project = ProjectId(1);
+        let turn = turns.of(project).await.unwrap();
+        let (release, waits) = mpsc::channel::<()>();
+        {
+            let asked = pin!(beside(turn, move || waits.recv().is_err()));
+            assert!(asked.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        assert!(matches!(turns.of(project).await, Err(Error::Throttled)));
+        drop(release);
+        // Hangs if it is never given back.
+        while turns.of(project).await.is_err() {
+            tokio::task::yield_now().await;
+        }
     }
 }

@@ -19,12 +19,16 @@ use model::{ActionId, CohortId, ProjectId};
 use warehouse::{Numbers, Predicate, Snapshot, Warehouse};
 
 use crate::Result;
+use crate::names::Names;
 
 /// Rows that are read from the catalog in one go. Each connection keeps the memory of as many, and
 /// persons take a few kilobytes.
 const SCAN_ROWS: i64 = 512;
 /// Projects that are remembered.
 const PROJECTS_MAX: usize = 16;
+/// Memory of all of them; past it, those that were not asked about for longest are forgotten. The
+/// one that is asked about stays, however large it is.
+const PEOPLE_BYTES_MAX: usize = 256 << 20;
 /// Changes of persons, ids and groups that wait until somebody asks; with more, all is read again.
 const WAITING_MAX: usize = 100_000;
 
@@ -53,6 +57,8 @@ struct Slot {
     /// Differs after changes were lost count of.
     reading: u64,
     used: u64,
+    /// Of what is loaded, when it was last asked for.
+    bytes: usize,
 }
 
 impl Slot {
@@ -61,6 +67,7 @@ impl Slot {
         self.waiting.clear();
         self.waiting_rows = 0;
         self.reading += 1;
+        self.bytes = 0;
     }
 
     fn add(&mut self, changes: &ProjectChanges) {
@@ -86,6 +93,7 @@ impl Slot {
                 changed.iter().for_each(|group| set_group(groups, group));
             }
         }
+        self.bytes = people.bytes() + groups.bytes();
         Some((people.clone(), groups.clone()))
     }
 }
@@ -121,13 +129,20 @@ impl Worlds {
         self.put_together(project, self.warehouse.snapshot(project.id), people, Arc::default())
     }
 
-    /// `meaning` is what [`Worlds::project`] says.
+    /// What people and groups take in memory.
+    pub fn people_bytes(&self) -> usize {
+        lock(&self.known).projects.values().map(|slot| slot.bytes).sum()
+    }
+
+    /// And what statements mean in it. `names` are those that the question may use; expressions in
+    /// it end, and hold, as `stop` says.
     pub async fn world(
         &self,
         project: &ProjectRow,
         needs: &Needs,
-        meaning: Project,
-    ) -> Result<World> {
+        mut names: Names,
+        stop: &eval::Stop,
+    ) -> Result<(World, Project)> {
         // Events first: their distinct ids were told of before they could be read.
         let events = self.warehouse.snapshot(project.id);
         let (people, groups) = self.people(project.id).await?;
@@ -138,11 +153,15 @@ impl Worlds {
         if let Ok(filters) = world.test_accounts() {
             filters.needs(&mut needs);
         }
+        // Not only their expressions: `EventsQuery` makes one of all of them.
+        names.add(&world.test_account_filters);
         actions.values().for_each(|action| action.test.needs(&mut needs));
         world.cohorts = Arc::new(self.cohorts(project.id, &needs).await?);
         world.actions = Arc::new(actions);
-        world.expressions = Arc::new(Hogql::new(meaning));
-        Ok(world)
+        needs.expressions.iter().for_each(|text| names.add_text(text));
+        let meaning = self.project(project, &names).await?;
+        world.expressions = Arc::new(Hogql::new(meaning.clone()).within(stop.clone()));
+        Ok((world, meaning))
     }
 
     fn put_together(
@@ -171,13 +190,14 @@ impl Worlds {
         }
     }
 
-    /// What the meaning of a statement depends on.
-    pub async fn project(&self, project: &ProjectRow) -> Result<Project> {
-        let (groups, cohorts, properties) = tokio::try_join!(
+    /// What the meaning of a statement depends on that uses these names.
+    async fn project(&self, project: &ProjectRow, names: &Names) -> Result<Project> {
+        let (groups, cohorts) = tokio::try_join!(
             self.catalog.group_types(project.id),
             self.catalog.live_cohorts(project.id),
-            self.catalog.typed_properties(project.id),
         )?;
+        let of_groups = !groups.is_empty();
+        let properties = self.catalog.typed_properties(project.id, names.iter(), of_groups).await?;
         Ok(Project {
             id: project.id,
             zone: project.timezone.clone(),
@@ -197,6 +217,7 @@ impl Worlds {
                 let slot = known.projects.entry(project).or_default();
                 slot.used = used;
                 if let Some(current) = slot.current() {
+                    forget_others(&mut known, project, PEOPLE_BYTES_MAX);
                     return Ok(current);
                 }
                 slot.loading.clone()
@@ -324,6 +345,17 @@ fn make_room(known: &mut Known, project: ProjectId) {
     oldest.map(|id| known.projects.remove(&id));
 }
 
+/// Forgets whoever was not asked for longest until the rest fits, but not this one.
+fn forget_others(known: &mut Known, project: ProjectId, bytes_max: usize) {
+    let mut bytes: usize = known.projects.values().map(|slot| slot.bytes).sum();
+    while bytes > bytes_max {
+        let others = known.projects.iter().filter(|(id, slot)| **id != project && slot.bytes > 0);
+        let oldest = others.min_by_key(|(_, slot)| slot.used).map(|(id, _)| *id);
+        let Some(oldest) = oldest.and_then(|id| known.projects.remove(&id)) else { return };
+        bytes -= oldest.bytes;
+    }
+}
+
 fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -336,6 +368,23 @@ mod tests {
     use model::Clock;
 
     use super::*;
+
+    #[test]
+    fn projects_that_were_not_asked_about_for_longest_are_forgotten_past_the_bound() {
+        let slot = |used, bytes| Slot { used, bytes, ..Slot::default() };
+        let projects = [(1, slot(1, 40)), (2, slot(3, 40)), (3, slot(2, 40)), (4, slot(4, 200))];
+        let projects = projects.into_iter().map(|(id, slot)| (ProjectId(id), slot)).collect();
+        let mut known = Known { projects, uses: 4 };
+        let left = |known: &Known| {
+            let mut left: Vec<i64> = known.projects.keys().map(|id| id.0).collect();
+            left.sort_unstable();
+            left
+        };
+        forget_others(&mut known, ProjectId(4), 250);
+        assert_eq!(left(&known), [2, 4]);
+        forget_others(&mut known, ProjectId(4), 100);
+        assert_eq!(left(&known), [4], "the one that is asked about stays");
+    }
 
     #[tokio::test]
     async fn reading_goes_on_when_whoever_asked_has_left() {

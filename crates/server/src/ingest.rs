@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use catalog::Catalog;
+use catalog::{Catalog, DefinitionLimits};
 use geoip::GeoIp;
 use journal::{Journal, Position};
 use model::Clock;
@@ -72,6 +72,10 @@ impl Ingest {
         settings: &Settings,
         behind: Behind,
     ) -> Result<Self> {
+        catalog.set_definition_limits(DefinitionLimits {
+            events: settings.event_definitions_max.0.cast_signed(),
+            properties: settings.property_definitions_max.0.cast_signed(),
+        });
         let clock = catalog.clock().clone();
         let (folder, id) = (folder.to_owned(), journal.id().as_u128());
         let (warehouse_settings, own_clock) = (warehouse_settings(settings), clock.clone());

@@ -201,6 +201,7 @@ fn http_settings(settings: &Settings) -> api::Settings {
         queries: query::Limits {
             time: Duration::from_secs(settings.query_seconds_max.0),
             memory_bytes: settings.query_memory_bytes_max.0 as usize,
+            all_memory_bytes: settings.queries_memory_bytes_max.0 as usize,
             at_once: settings.queries_at_once_max.0 as usize,
             ..query::Limits::default()
         },

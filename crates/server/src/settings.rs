@@ -128,8 +128,16 @@ settings! {
             "How long a question about events may take; past it the answer is 504";
         query_memory_bytes_max: Size<{ 16 << 20 }, { 1 << 40 }> = Some("512 MiB"),
             "Memory of one question; past it the answer is 504";
+        queries_memory_bytes_max: Size<{ 16 << 20 }, { 1 << 40 }> = Some("512 MiB"),
+            "Memory of all questions together; one that finds none left gets 503";
         queries_at_once_max: Whole<1, 1_000> = Some("3"),
             "Questions of one project that run at once; more wait 30 seconds, then get 429";
+    }
+    "Definitions" {
+        event_definitions_max: Whole<1, 10_000_000> = Some("10000"),
+            "Names of events that a project has listed; events with others are stored, and counted";
+        property_definitions_max: Whole<1, 10_000_000> = Some("20000"),
+            "Names of properties of events, persons and groups that a project has listed, together";
     }
     "Capture" {
         capture_durability: Durability = Some("fsync"),

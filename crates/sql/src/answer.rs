@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use datafusion_execution::TaskContext;
@@ -11,11 +11,13 @@ use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion_execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion_execution::runtime_env::RuntimeEnvBuilder;
 use datafusion_physical_plan::execute_stream;
+use eval::{Account, Pool};
 use facts::World;
 use futures_util::StreamExt;
 use hogql::plan::Plan;
 use hogql::types::Type;
 use serde_json::Value as Json;
+use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use warehouse::Loan;
 
@@ -54,18 +56,34 @@ const JSON_COPIES: usize = 4;
 
 /// Dropping the future ends the query.
 pub async fn run(plan: &Plan, world: &Arc<World>, limits: &Limits) -> Result<Answer> {
+    let account = Pool::new(usize::MAX).account(limits.memory_bytes);
+    run_within(plan, world, limits, account, ()).await
+}
+
+/// What the query holds is counted in its account; `held` is dropped when the last of its threads
+/// has ended, which may be after the answer, or after the caller has gone.
+pub async fn run_within(
+    plan: &Plan,
+    world: &Arc<World>,
+    limits: &Limits,
+    account: Account,
+    held: impl Send + 'static,
+) -> Result<Answer> {
     let (plan, world, limits) = (Arc::new(plan.clone()), world.clone(), *limits);
-    let stop = Stop::default();
+    let stop = Stop::new(Instant::now().checked_add(limits.time), account);
     let (waits, gone) = oneshot::channel::<()>();
     let waiting = Waiting { stop: stop.clone(), _waits: waits };
     let (send, answer) = oneshot::channel();
     let work = move || {
-        let found = std::panic::catch_unwind(AssertUnwindSafe(|| {
-            on_threads(plan, world, limits, stop, gone)
-        }));
-        let found = found.unwrap_or_else(|_| Err(Error::engine(UNEXPECTED, "the query broke")));
+        let work = || on_threads(plan, world, limits, stop, gone);
+        let found = std::panic::catch_unwind(AssertUnwindSafe(work));
+        let broken = || (Err(Error::engine(UNEXPECTED, "the query broke")), None);
+        let (found, runtime) = found.unwrap_or_else(|_| broken());
         // Nobody is there to hear it if the caller is gone.
         drop(send.send(found));
+        // Waits for the workers: each ends at its next look.
+        drop(runtime);
+        drop(held);
     };
     // The workers are started by it, and stand back as it does.
     if let Err(error) = threads::beside("sql", STACK_BYTES, work) {
@@ -92,34 +110,39 @@ impl Drop for Waiting {
     }
 }
 
+/// The answer, and the workers, of which some may still be on their way to an end.
 fn on_threads(
     plan: Arc<Plan>,
     world: Arc<World>,
     limits: Limits,
     stop: Stop,
     gone: oneshot::Receiver<()>,
-) -> Result<Answer> {
+) -> (Result<Answer>, Option<Runtime>) {
     let threads = limits.threads.max(1);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name("sql-worker")
         .thread_stack_size(STACK_BYTES)
-        .build()
-        .map_err(|error| Error::engine(UNEXPECTED, format!("no threads: {error}")))?;
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            return (Err(Error::engine(UNEXPECTED, format!("no threads: {error}"))), None);
+        }
+    };
     let found = runtime.block_on(async {
         tokio::select! {
             found = answer(&plan, world, &limits, stop) => found,
             _ = gone => Err(Error::Time),
         }
     });
-    runtime.shutdown_background();
-    found
+    (found, Some(runtime))
 }
 
 fn task(limits: &Limits, stop: &Stop, loan: Loan) -> Result<Arc<TaskContext>> {
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
     let runtime = RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::new(Memory::new(limits.memory_bytes, loan)))
+        .with_memory_pool(Arc::new(Memory::new(stop.account().clone(), loan)))
         .with_disk_manager_builder(disk)
         .build_arc()?;
     let config = SessionConfig::new()
@@ -150,6 +173,7 @@ async fn answer(
         left: plan.page.limit.saturating_add(u64::from(!plan.page.limited || plan.page.cut)),
         rows: Vec::new(),
         reservation: MemoryConsumer::new("answer").register(task.memory_pool()),
+        stop: stop.clone(),
     };
     let mut lower = Lower::new(plan, world, context, task.clone(), stop, limits.threads.max(1));
     let fetch = plan.page.offset.saturating_add(rows.left);
@@ -175,6 +199,7 @@ struct Rows {
     left: u64,
     rows: Vec<Vec<Json>>,
     reservation: MemoryReservation,
+    stop: Stop,
 }
 
 impl Rows {
@@ -190,6 +215,7 @@ impl Rows {
             self.reservation.try_grow(bytes * JSON_COPIES)?;
         }
         for row in 0..taken {
+            self.stop.check()?;
             let columns = batch.columns().iter().zip(&self.types);
             let row = columns.map(|(column, ty)| eval::json(column, ty, row, &self.zone));
             self.rows.push(row.collect());

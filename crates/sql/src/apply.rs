@@ -9,6 +9,9 @@ use arrow::datatypes::{DataType, Schema};
 use datafusion_common::Result;
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
+use eval::Account;
+
+use crate::memory::spread;
 
 type Run = dyn Fn(&[ArrayRef], usize) -> Result<ArrayRef> + Send + Sync;
 
@@ -29,6 +32,16 @@ impl Apply {
         run: impl Fn(&[ArrayRef], usize) -> Result<ArrayRef> + Send + Sync + 'static,
     ) -> Arc<dyn PhysicalExpr> {
         Arc::new(Self { label: label.into(), inputs, ty, run: Arc::new(run) })
+    }
+
+    /// The texts of codes, counted.
+    pub(crate) fn spread(
+        input: Arc<dyn PhysicalExpr>,
+        ty: DataType,
+        account: &Account,
+    ) -> Arc<dyn PhysicalExpr> {
+        let (to, account) = (ty.clone(), account.clone());
+        Self::expr("as", vec![input], ty, move |arrays, _| spread(&arrays[0], &to, &account))
     }
 
     /// The same value in another of the engine's types.

@@ -18,5 +18,5 @@ mod scan;
 mod steps;
 mod stop;
 
-pub use answer::{Answer, Limits, run};
+pub use answer::{Answer, Limits, run, run_within};
 pub use error::{Error, Result, UNEXPECTED};

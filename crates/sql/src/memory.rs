@@ -3,69 +3,155 @@
 use std::fmt::{self, Display, Formatter};
 use std::sync::{Mutex, PoisonError};
 
-use datafusion_common::Result;
-use datafusion_execution::memory_pool::{
-    GreedyMemoryPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
-};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, UInt32Array, make_array};
+use arrow::buffer::Buffer;
+use arrow::datatypes::DataType;
+use datafusion_common::{DataFusionError, Result};
+use datafusion_execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
+use eval::{Account, Charge};
 use warehouse::Loan;
 
+/// The engine's view of the query's account.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    pool: GreedyMemoryPool,
+    account: Account,
     loan: Mutex<Loan>,
 }
 
 impl Memory {
-    pub(crate) fn new(bytes_max: usize, loan: Loan) -> Self {
-        Self { pool: GreedyMemoryPool::new(bytes_max), loan: Mutex::new(loan) }
+    pub(crate) fn new(account: Account, loan: Loan) -> Self {
+        Self { account, loan: Mutex::new(loan) }
     }
 
     fn tell(&self) {
         let mut loan = self.loan.lock().unwrap_or_else(PoisonError::into_inner);
-        loan.set(self.pool.reserved());
+        loan.set(self.account.bytes());
     }
 }
 
 impl Display for Memory {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.pool)
+        write!(f, "{}({} of {})", self.name(), self.reserved(), self.account.bytes_max())
     }
 }
 
 impl MemoryPool for Memory {
     fn name(&self) -> &str {
-        self.pool.name()
+        "query"
     }
 
-    fn register(&self, consumer: &MemoryConsumer) {
-        self.pool.register(consumer);
-    }
-
-    fn unregister(&self, consumer: &MemoryConsumer) {
-        self.pool.unregister(consumer);
-    }
-
-    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
-        self.pool.grow(reservation, additional);
+    fn grow(&self, _: &MemoryReservation, additional: usize) {
+        self.account.grow(additional);
         self.tell();
     }
 
-    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
-        self.pool.shrink(reservation, shrink);
+    fn shrink(&self, _: &MemoryReservation, shrink: usize) {
+        self.account.shrink(shrink);
         self.tell();
     }
 
-    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        self.pool.try_grow(reservation, additional)?;
+    fn try_grow(&self, _: &MemoryReservation, additional: usize) -> Result<()> {
+        if !self.account.try_grow(additional) {
+            return Err(full());
+        }
         self.tell();
         Ok(())
     }
 
     fn reserved(&self) -> usize {
-        self.pool.reserved()
+        self.account.bytes()
     }
 
     fn memory_limit(&self) -> MemoryLimit {
-        self.pool.memory_limit()
+        MemoryLimit::Finite(self.account.bytes_max())
     }
+}
+
+pub(crate) fn full() -> DataFusionError {
+    DataFusionError::ResourcesExhausted("the query's account is full".to_owned())
+}
+
+/// Smaller buffers are not counted: a batch has some thousand columns at most.
+const SMALL_BYTES: usize = 16 * 1024;
+
+/// A buffer with what it was counted as, given back when nobody has it any more.
+struct Counted {
+    buffer: Buffer,
+    _charge: Charge,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        self.buffer.as_slice()
+    }
+}
+
+/// The same values, counted as long as anybody holds them: the engine's operators pass batches on,
+/// and several may wait between two of them.
+pub(crate) fn counted(array: ArrayRef, account: &Account) -> Result<ArrayRef> {
+    let data = array.to_data();
+    if is_large(&data) { Ok(make_array(counted_data(data, account)?)) } else { Ok(array) }
+}
+
+fn is_large(data: &ArrayData) -> bool {
+    let large = |buffer: &Buffer| buffer.capacity() > SMALL_BYTES;
+    data.buffers().iter().any(large) || data.child_data().iter().any(is_large)
+}
+
+fn counted_data(data: ArrayData, account: &Account) -> Result<ArrayData> {
+    let buffer = |buffer: &Buffer| -> Result<Buffer> {
+        if buffer.capacity() <= SMALL_BYTES {
+            return Ok(buffer.clone());
+        }
+        let mut charge = account.charge();
+        if !charge.set(buffer.capacity()) {
+            return Err(full());
+        }
+        let owner = Counted { buffer: buffer.clone(), _charge: charge };
+        Ok(Buffer::from(bytes::Bytes::from_owner(owner)))
+    };
+    let buffers = data.buffers().iter().map(buffer).collect::<Result<Vec<_>>>()?;
+    let children = data.child_data().iter().cloned();
+    let children = children.map(|child| counted_data(child, account)).collect::<Result<_>>()?;
+    Ok(data.into_builder().buffers(buffers).child_data(children).build()?)
+}
+
+/// What stands at these numbers, if there is room for all copies.
+pub(crate) fn taken(values: &ArrayRef, at: &UInt32Array, account: &Account) -> Result<ArrayRef> {
+    let mut room = account.charge();
+    if !room.set(bytes_at(values, at)) {
+        return Err(full());
+    }
+    let found = arrow::compute::take(values, at, None)?;
+    drop(room);
+    counted(found, account)
+}
+
+/// Bytes of the texts, or of lists' elements, at these numbers.
+fn bytes_at(values: &ArrayRef, at: &UInt32Array) -> usize {
+    let sum = |offsets: &[i32], bytes: usize| {
+        let length = |at: u32| (offsets[at as usize + 1] - offsets[at as usize]) as usize;
+        at.iter().flatten().map(|at| length(at) * bytes).sum()
+    };
+    match values.data_type() {
+        DataType::Utf8 => sum(values.as_string::<i32>().value_offsets(), 1),
+        DataType::List(_) => {
+            let list = values.as_list::<i32>();
+            let elements = list.values().len().max(1);
+            sum(list.value_offsets(), list.values().get_array_memory_size() / elements + 1)
+        }
+        _ => 0,
+    }
+}
+
+/// Texts of codes, if there is room for all copies.
+pub(crate) fn spread(array: &ArrayRef, ty: &DataType, account: &Account) -> Result<ArrayRef> {
+    let Some(coded) = array.as_any_dictionary_opt() else {
+        return Ok(arrow::compute::cast(array, ty)?);
+    };
+    let keys = arrow::compute::cast(coded.keys(), &DataType::UInt32)?;
+    if coded.values().data_type() != ty || coded.values().is_empty() {
+        return Ok(arrow::compute::cast(array, ty)?);
+    }
+    taken(coded.values(), keys.as_primitive(), account)
 }

@@ -2,6 +2,7 @@
 //! groups and sessions are looked up row by row, without a join.
 
 mod coded;
+mod entries;
 mod events;
 mod persons;
 mod push;

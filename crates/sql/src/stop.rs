@@ -2,24 +2,44 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use eval::Account;
 
 use crate::error::{Error, Result};
 
 /// Long loops without a pause look here.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+pub(crate) struct Stop {
+    flag: Arc<AtomicBool>,
+    inner: eval::Stop,
+}
 
 impl Stop {
+    pub(crate) fn new(deadline: Option<Instant>, account: Account) -> Self {
+        let flag = Arc::new(AtomicBool::new(false));
+        let inner = eval::Stop::new(flag.clone()).within(account);
+        let inner = match deadline {
+            Some(deadline) => inner.until(deadline),
+            None => inner,
+        };
+        Self { flag, inner }
+    }
+
     pub(crate) fn now(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.flag.store(true, Ordering::Relaxed);
     }
 
     /// For expressions, which look at the same flag.
     pub(crate) fn of_eval(&self) -> eval::Stop {
-        eval::Stop::new(self.0.clone())
+        self.inner.clone()
+    }
+
+    pub(crate) fn account(&self) -> &Account {
+        self.inner.account()
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        if self.0.load(Ordering::Relaxed) { Err(Error::Time) } else { Ok(()) }
+        self.inner.check().map_err(|_| Error::Time)
     }
 }

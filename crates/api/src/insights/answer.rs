@@ -168,7 +168,7 @@ impl InsightAnswer {
         asked.of = how.of.clone();
         let reply = app.queries.ask(project, asked).await?;
         Ok(match reply {
-            Reply::Answer { answer, is_cached, running } => Self {
+            Reply::Answer { answer, is_cached, running, .. } => Self {
                 result: Some(answer.results.clone()),
                 has_more: answer.has_more,
                 columns: answer.columns.clone(),

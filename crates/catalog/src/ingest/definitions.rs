@@ -1,6 +1,6 @@
 //! What traffic shows about events and properties.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::definition::{Day, PropertyOwner, PropertyType, Sightings};
 use model::{ProjectId, Timestamp};
@@ -8,11 +8,15 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::bulk::Rows;
-use crate::db::{Tx, args};
+use crate::db::{Tx, Value, args};
+use crate::definition_room::{Defined, DefinitionRoom};
 
 /// A definition says when its event was last seen to the hour; more would be a write for every
 /// batch. It also makes a replay write what the first run did.
 const HOUR_MICROS: i64 = 3_600_000_000;
+
+/// Pairs of one statement while there is little room.
+const PAIRS_AT_ONCE: usize = 256;
 
 /// How the table names an owner.
 pub(crate) const fn owner_columns(owner: PropertyOwner) -> (&'static str, i64) {
@@ -23,19 +27,115 @@ pub(crate) const fn owner_columns(owner: PropertyOwner) -> (&'static str, i64) {
     }
 }
 
-pub(super) async fn write(tx: &mut Tx, sightings: &Sightings, now: Timestamp) -> Result<()> {
-    write_events(tx, sightings, now).await?;
-    write_properties(tx, sightings, now).await?;
-    write_volumes(tx, sightings).await?;
-    let mut rows = Rows::new(3);
-    for (project, event, property) in &sightings.pairs {
-        rows.push(args![*project, event.as_str(), property.as_str()]);
-    }
-    let head = "INSERT INTO event_properties (project_id, event, property)";
-    tx.write(head, rows, "ON CONFLICT DO NOTHING").await
+/// Names of one batch that were left out, by project.
+pub(super) type LeftOut = BTreeMap<ProjectId, u64>;
+
+/// Writes what there is room for; the rest is counted.
+pub(super) async fn write(
+    tx: &mut Tx,
+    sightings: &Sightings,
+    room: &DefinitionRoom,
+    now: Timestamp,
+) -> Result<LeftOut> {
+    let mut left_out = LeftOut::new();
+    write_events(tx, sightings, room, &mut left_out, now).await?;
+    write_properties(tx, sightings, room, &mut left_out, now).await?;
+    write_volumes(tx, sightings, room).await?;
+    write_pairs(tx, sightings, room).await?;
+    Ok(left_out)
 }
 
-async fn write_events(tx: &mut Tx, sightings: &Sightings, now: Timestamp) -> Result<()> {
+/// How many more a project may have: as far as that is known, or counted if these may be too many.
+async fn room_for(
+    tx: &mut Tx,
+    room: &DefinitionRoom,
+    project: ProjectId,
+    what: Defined,
+    wanted: usize,
+) -> Result<i64> {
+    if let Some(known) = room.known(project, what).filter(|known| *known >= wanted as i64) {
+        return Ok(known);
+    }
+    let table = match what {
+        Defined::Event => "event_definitions",
+        Defined::Property => "property_definitions",
+        Defined::Pair => "event_properties",
+    };
+    // Not more than matters: an old project may have millions.
+    let sql = format!(
+        "SELECT COUNT(*) AS n FROM (SELECT 1 AS one FROM {table} WHERE project_id = $1 LIMIT $2) c"
+    );
+    let max = room.max(what);
+    let rows = tx.all(sql, args![project, max]).await?;
+    let count = rows.first().map_or(Ok(0), |row| row.get::<i64>("n"))?;
+    room.set(project, what, max - count);
+    Ok((max - count).max(0))
+}
+
+/// Of these names, those that are defined already and as many others as there is room for.
+async fn chosen<'n>(
+    tx: &mut Tx,
+    (sql, fixed): (&str, Vec<Value>),
+    names: &BTreeSet<&'n str>,
+    room: &mut i64,
+) -> Result<BTreeSet<&'n str>> {
+    if names.len() as i64 <= *room {
+        // Some may be there already; then there is more room than is thought.
+        *room -= names.len() as i64;
+        return Ok(names.clone());
+    }
+    let wanted: Vec<Value> = names.iter().map(|name| (*name).into()).collect();
+    let rows = tx.all_in(sql, fixed, &wanted).await?;
+    let known = rows.iter().map(|row| row.get("name")).collect::<Result<BTreeSet<String>>>()?;
+    let mut chosen = BTreeSet::new();
+    for name in names {
+        if known.contains(*name) {
+            chosen.insert(*name);
+        } else if *room > 0 {
+            *room -= 1;
+            chosen.insert(*name);
+        }
+    }
+    Ok(chosen)
+}
+
+const EVENTS_NAMED: &str =
+    "SELECT name FROM event_definitions WHERE project_id = $1 AND name IN {list}";
+
+async fn write_pairs(tx: &mut Tx, sightings: &Sightings, room: &DefinitionRoom) -> Result<()> {
+    let mut pairs: BTreeMap<ProjectId, BTreeSet<(&str, &str)>> = BTreeMap::new();
+    for (project, event, property) in &sightings.pairs {
+        pairs.entry(*project).or_default().insert((event, property));
+    }
+    let head = "INSERT INTO event_properties (project_id, event, property)";
+    for (project, pairs) in pairs {
+        let mut left = room_for(tx, room, project, Defined::Pair, pairs.len()).await?;
+        let pairs: Vec<(&str, &str)> = pairs.into_iter().collect();
+        let all = left >= pairs.len() as i64;
+        for some in pairs.chunks(if all { pairs.len() } else { PAIRS_AT_ONCE }) {
+            let some = &some[..some.len().min(usize::try_from(left).unwrap_or(0))];
+            let mut rows = Rows::new(3);
+            for (event, property) in some {
+                rows.push(args![project, *event, *property]);
+            }
+            // Those that are there already take no room.
+            left -= tx.write_counted(head, rows, "ON CONFLICT DO NOTHING").await? as i64;
+            if left <= 0 {
+                break;
+            }
+        }
+        room.set(project, Defined::Pair, left);
+    }
+    Ok(())
+}
+
+async fn write_events(
+    tx: &mut Tx,
+    sightings: &Sightings,
+    room: &DefinitionRoom,
+    left_out: &mut LeftOut,
+    now: Timestamp,
+) -> Result<()> {
     // One row must not be written twice by one statement; the first sighting of the latest hour
     // is the one that a run without interruption keeps.
     let mut seen: BTreeMap<(ProjectId, &str), (Timestamp, Timestamp)> = BTreeMap::new();
@@ -45,8 +145,23 @@ async fn write_events(tx: &mut Tx, sightings: &Sightings, now: Timestamp) -> Res
             *last = event.at;
         }
     }
+    let mut names: BTreeMap<ProjectId, BTreeSet<&str>> = BTreeMap::new();
+    for (project, name) in seen.keys() {
+        names.entry(*project).or_default().insert(name);
+    }
+    let mut fits: BTreeMap<ProjectId, BTreeSet<&str>> = BTreeMap::new();
+    for (project, names) in names {
+        let mut left = room_for(tx, room, project, Defined::Event, names.len()).await?;
+        let own = chosen(tx, (EVENTS_NAMED, args![project]), &names, &mut left).await?;
+        room.set(project, Defined::Event, left);
+        note(left_out, project, names.len() - own.len());
+        fits.insert(project, own);
+    }
     let mut rows = Rows::new(10);
     for ((project, name), (first, last)) in seen {
+        if !fits.get(&project).is_some_and(|names| names.contains(name)) {
+            continue;
+        }
         rows.push(args![
             Uuid::now_v7(),
             project,
@@ -71,13 +186,31 @@ async fn write_events(tx: &mut Tx, sightings: &Sightings, now: Timestamp) -> Res
     tx.write(head, rows, &tail).await
 }
 
-async fn write_volumes(tx: &mut Tx, sightings: &Sightings) -> Result<()> {
+fn note(left_out: &mut LeftOut, project: ProjectId, names: usize) {
+    if names > 0 {
+        *left_out.entry(project).or_default() += names as u64;
+    }
+}
+
+/// Events that are not defined are not counted: nobody would see it.
+async fn write_volumes(tx: &mut Tx, sightings: &Sightings, room: &DefinitionRoom) -> Result<()> {
     if let Some(Day(first)) = sightings.volumes_since {
         tx.run("DELETE FROM event_volumes WHERE day < $1", args![first]).await?;
     }
     let mut counted: Vec<(ProjectId, &str, Day, i64)> = Vec::new();
     for ((project, day), counts) in &sightings.volumes {
-        counted.extend(counts.iter().map(|(name, count)| (*project, name.as_str(), *day, *count)));
+        // Any of a project that has room is defined.
+        let counts: Vec<(&String, &i64)> =
+            match room_for(tx, room, *project, Defined::Event, 1).await? {
+                1.. => counts.iter().collect(),
+                _ => {
+                    let names = counts.keys().map(String::as_str).collect();
+                    let of = (EVENTS_NAMED, args![*project]);
+                    let defined = chosen(tx, of, &names, &mut 0).await?;
+                    counts.iter().filter(|(name, _)| defined.contains(name.as_str())).collect()
+                }
+            };
+        counted.extend(counts.iter().map(|(name, count)| (*project, name.as_str(), *day, **count)));
     }
     // Neighbours of the index together.
     counted.sort_unstable();
@@ -95,7 +228,13 @@ const fn hour(at: Timestamp) -> i64 {
     at.as_micros().div_euclid(HOUR_MICROS)
 }
 
-async fn write_properties(tx: &mut Tx, sightings: &Sightings, now: Timestamp) -> Result<()> {
+async fn write_properties(
+    tx: &mut Tx,
+    sightings: &Sightings,
+    room: &DefinitionRoom,
+    left_out: &mut LeftOut,
+    now: Timestamp,
+) -> Result<()> {
     let mut seen: BTreeMap<(ProjectId, PropertyOwner, &str), Option<PropertyType>> =
         BTreeMap::new();
     for property in &sightings.properties {
@@ -103,8 +242,30 @@ async fn write_properties(tx: &mut Tx, sightings: &Sightings, now: Timestamp) ->
         // The first value that has a type decides.
         *kind = kind.or(property.kind);
     }
+    let mut names: BTreeMap<ProjectId, BTreeMap<PropertyOwner, BTreeSet<&str>>> = BTreeMap::new();
+    for (project, owner, name) in seen.keys() {
+        names.entry(*project).or_default().entry(*owner).or_default().insert(name);
+    }
+    let mut fits: BTreeMap<(ProjectId, PropertyOwner), BTreeSet<&str>> = BTreeMap::new();
+    for (project, owners) in names {
+        let wanted = owners.values().map(BTreeSet::len).sum();
+        let mut left = room_for(tx, room, project, Defined::Property, wanted).await?;
+        for (owner, names) in owners {
+            let (column, index) = owner_columns(owner);
+            let sql = "SELECT name FROM property_definitions WHERE project_id = $1 \
+                       AND owner = $2 AND type_index = $3 AND name IN {list}";
+            let of = (sql, args![project, column, index]);
+            let own = chosen(tx, of, &names, &mut left).await?;
+            note(left_out, project, names.len() - own.len());
+            fits.insert((project, owner), own);
+        }
+        room.set(project, Defined::Property, left);
+    }
     let mut rows = Rows::new(9);
     for ((project, owner, name), kind) in seen {
+        if !fits.get(&(project, owner)).is_some_and(|names| names.contains(name)) {
+            continue;
+        }
         let (owner, index) = owner_columns(owner);
         rows.push(args![
             Uuid::now_v7(),

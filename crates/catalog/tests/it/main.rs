@@ -86,6 +86,7 @@ contract! {
         persons_that_are_known_are_changed_in_their_places,
         groups_are_found_by_type_and_key,
         definitions_keep_their_hour_and_their_first_type,
+        names_past_the_bound_of_a_project_are_counted_and_warned_of_but_not_defined,
         volumes_are_summed_over_thirty_days_and_older_ones_go,
         a_flag_keeps_its_latest_call,
         dead_letters_wait_to_be_sent_again_once,

@@ -12,9 +12,13 @@ use hogql::types::{Kind, Type};
 use super::{Built, Site, call, test};
 use crate::column::{Args, Lists, check_elements};
 use crate::error::{Error, Result};
-use crate::gather::{interleave, take};
+use crate::gather::{interleave, size_of_values, take};
 use crate::keys::{Key, Keys};
+use crate::meter::{self, Growing};
 use crate::types::{wide_list, wide_struct, wrap};
+
+/// Of an element in a set of keys, with the room that sets leave free.
+const KEY_BYTES: usize = 2 * size_of::<Key>();
 
 pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
     let span = site.span;
@@ -50,6 +54,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             out.extend((range.start + 1).min(range.end) as u32..range.end as u32);
         }),
         "arrayDistinct" => pick_by_keys(site, |keys, range, out| {
+            let _room = meter::keep_large(range.len() * KEY_BYTES)?;
             let mut seen = AHashSet::new();
             // Nulls are left out, as in ClickHouse.
             let fresh = |at: &usize| match keys.at(*at) {
@@ -57,17 +62,21 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
                 key => seen.insert(key),
             };
             out.extend(range.filter(fresh).map(|at| at as u32));
+            Ok(())
         }),
         "arrayCompact" => pick_by_keys(site, |keys, range, out| {
             let start = range.start;
             let differs = |at: &usize| *at == start || keys.at(*at) != keys.at(at - 1);
             out.extend(range.filter(differs).map(|at| at as u32));
+            Ok(())
         }),
         "arrayUniq" => uniq(site),
         "arrayConcat" => {
             site.cast_all(&site.ty.kind)?;
             call(move |args| {
                 let lists: Vec<Lists> = (0..args.columns.len()).map(|no| args.lists(no)).collect();
+                let bytes = lists.iter().map(|list| size_of_values(list.values)).sum();
+                let _room = meter::keep_large(bytes)?;
                 let (values, bases) = joined(&lists)?;
                 args.pick_lists(&element, &values, span, |row, out| {
                     for (list, base) in lists.iter().zip(&bases) {
@@ -83,6 +92,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             site.cast(1, &element.kind)?;
             call(move |args| {
                 let lists = args.lists(0);
+                let _room = meter::keep_large(size_of_values(lists.values))?;
                 let values = concat(&[lists.values, &args.columns[1].array])?;
                 let base = lists.values.len();
                 args.pick_lists(&element, &values, span, |row, out| {
@@ -126,6 +136,7 @@ fn array(args: &Args, element: &Type, span: hogql::Span) -> Result<ArrayRef> {
     }
     let columns: Vec<ArrayRef> =
         args.columns.iter().map(|column| Arc::clone(&column.array)).collect();
+    let _room = meter::keep_large(total as usize * size_of::<(usize, usize)>())?;
     let mut places = Vec::with_capacity(total as usize);
     for row in 0..args.rows {
         places.extend((0..width).map(|no| (no, args.row_of(no, row))));
@@ -181,15 +192,16 @@ fn has_several(site: &mut Site) -> Result<Built> {
     Ok(test(move |args| {
         let (lists, wanted) = (args.lists(0), args.lists(1));
         let (keys, wanted_keys) = (Keys::new(&kind, lists.values), Keys::new(&kind, wanted.values));
-        Ok(args.map_truth(|row| {
+        args.try_truth(|row| {
+            let _room = meter::keep_large(lists.at(row).len() * KEY_BYTES)?;
             let own: AHashSet<Key> = lists.at(row).map(|at| keys.at(at)).collect();
             let mut wanted = wanted.at(row).map(|at| wanted_keys.at(at));
-            if all {
+            Ok(if all {
                 wanted.all(|key| own.contains(&key))
             } else {
                 wanted.any(|key| own.contains(&key))
-            }
-        }))
+            })
+        })
     }))
 }
 
@@ -210,16 +222,13 @@ fn pick(
 
 fn pick_by_keys(
     site: &Site,
-    choose: impl Fn(&Keys, std::ops::Range<usize>, &mut Vec<u32>) + Send + Sync + 'static,
+    choose: impl Fn(&Keys, std::ops::Range<usize>, &mut Vec<u32>) -> Result<()> + Send + Sync + 'static,
 ) -> Built {
     let (element, span) = (site.element(), site.span);
     call(move |args| {
         let lists = args.lists(0);
         let keys = Keys::new(&element.kind, lists.values);
-        args.pick_lists(&element, lists.values, span, |row, out| {
-            choose(&keys, lists.at(row), out);
-            Ok(())
-        })
+        args.pick_lists(&element, lists.values, span, |row, out| choose(&keys, lists.at(row), out))
     })
 }
 
@@ -240,6 +249,8 @@ fn uniq(site: &Site) -> Built {
             if lists.iter().any(|list| list.at(row).len() != length) {
                 return Err(Error::invalid("The arrays have different lengths", span));
             }
+            let key_bytes = KEY_BYTES * (keys.len() + 1);
+            let _room = meter::keep_large(length * key_bytes)?;
             let mut seen = AHashSet::new();
             for at in 0..length {
                 let place = |no: usize| keys[no].at(lists[no].at(row).start + at);
@@ -296,11 +307,13 @@ fn numbers(
     mut f: impl FnMut(usize, &mut Vec<i64>) -> Result<()>,
 ) -> Result<ArrayRef> {
     let (mut values, mut offsets) = (Vec::new(), vec![0]);
+    let mut room = Growing::default();
     for row in 0..args.rows {
         if args.is_valid(row) {
             f(row, &mut values)?;
         }
         offsets.push(check_elements(values.len(), span)?);
+        room.to(values.len() * size_of::<i64>())?;
     }
     wide_list(element, offsets, Arc::new(Int64Array::from(values)))
 }
@@ -326,6 +339,7 @@ fn range(site: &mut Site) -> Result<Built> {
             };
             let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
             check_elements(out.len().saturating_add(count), span)?;
+            meter::room_for(count * size_of::<i64>())?;
             let values = (0..count as i64).map(|no| from.wrapping_add(no.wrapping_mul(step)));
             out.extend(values.map(|value| wrap(&element.kind, value)));
             Ok(())
@@ -343,7 +357,7 @@ fn zip(site: &Site) -> Built {
         };
         let lists: Vec<Lists> = (0..args.columns.len()).map(|no| args.lists(no)).collect();
         let mut indices = vec![Vec::new(); lists.len()];
-        let mut offsets = vec![0];
+        let (mut offsets, mut room) = (vec![0], Growing::default());
         for row in 0..args.rows {
             if args.is_valid(row) {
                 let length = lists[0].at(row).len();
@@ -355,6 +369,7 @@ fn zip(site: &Site) -> Built {
                 }
             }
             offsets.push(check_elements(indices[0].len(), span)?);
+            room.to(indices[0].len() * lists.len() * size_of::<u32>())?;
         }
         let count = indices[0].len();
         let columns = lists.iter().zip(indices).map(|(list, indices)| {
@@ -437,6 +452,8 @@ fn intersect(site: &mut Site) -> Result<Built> {
         let keys: Vec<Keys> =
             lists.iter().map(|list| Keys::new(&element.kind, list.values)).collect();
         args.pick_lists(&element, lists[0].values, span, |row, out| {
+            let length = lists.iter().map(|list| list.at(row).len()).sum::<usize>();
+            let _room = meter::keep_large(length * KEY_BYTES)?;
             // In how many of the arrays, from the first on, a value was found.
             let mut found: AHashMap<Key, usize> = AHashMap::new();
             for (no, (list, keys)) in lists.iter().zip(&keys).enumerate().skip(1) {

@@ -159,7 +159,8 @@ fn hex_of_bytes(site: &mut Site) -> Result<Option<Built>> {
             Some(ExprKind::Call { args, .. }) => {
                 let mut none = |_: &hogql::plan::Expr| None;
                 let context = site.context;
-                compile::Compiler { context, leaf: &mut none, spent: 0 }.node(&args[0])?
+                compile::Compiler { context, leaf: &mut none, spent: 0, kept: Vec::new() }
+                    .node(&args[0])?
             }
             _ => return Ok(None),
         },

@@ -12,6 +12,8 @@ use super::properties::{Follow, Name, find, unquoted};
 use super::{Built, Site, call, test};
 use crate::column::{Args, Slice, TextWriter, Texts, check_elements, uuid_array};
 use crate::error::Result;
+use crate::memory::Charge;
+use crate::meter;
 use crate::times::{Clockwork, read, zone_of};
 use crate::types::{nothing, wide_list, wide_struct, without_nulls};
 use crate::{Context, cast, text};
@@ -55,6 +57,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
                 let path = path.bind(args);
                 args.text_lists(&element, span, |row, out| {
                     let found = path.find(texts.at(row), row).unwrap_or_default();
+                    let _room = room(found.len())?;
                     for one in elements(found) {
                         minify(one, out.buffer());
                         out.end(true)?;
@@ -70,6 +73,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
                 let path = path.bind(args);
                 args.text_lists(&element, span, |row, out| {
                     let found = path.find(texts.at(row), row).unwrap_or_default();
+                    let _room = room(found.len())?;
                     members(found).iter().try_for_each(|(name, _)| out.push(name))
                 })
             })
@@ -85,6 +89,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
                 for row in 0..args.rows {
                     if args.is_valid(row) {
                         let found = path.find(texts.at(row), row).unwrap_or_default();
+                        let _room = room(found.len())?;
                         for (name, value) in members(found) {
                             names.push(&name)?;
                             minify(value, values.buffer());
@@ -301,6 +306,12 @@ fn length(raw: &str) -> i64 {
     }
 }
 
+/// For the parts of a value, while they are read: the shortest take a few bytes of text and some
+/// ten times as much memory.
+fn room(bytes: usize) -> Result<Option<Charge>> {
+    meter::keep_large(bytes.saturating_mul(16))
+}
+
 fn elements(raw: &str) -> Vec<&str> {
     if !raw.starts_with('[') {
         return Vec::new();
@@ -366,6 +377,12 @@ fn values(
     span: Span,
 ) -> Result<ArrayRef> {
     let present = || found.iter().map(|raw| raw.filter(|raw| *raw != "null"));
+    let _room = match &ty.kind {
+        Kind::Array(_) | Kind::Tuple(_) | Kind::Map(_) => {
+            room(found.iter().flatten().map(|raw| raw.len()).sum())?
+        }
+        _ => None,
+    };
     let array: ArrayRef = match &ty.kind {
         Kind::Bool => {
             let flags = present().map(|raw| raw.and_then(flag).map(i64::from));

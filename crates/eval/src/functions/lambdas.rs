@@ -15,6 +15,8 @@ use crate::column::{Column, check_elements, is_true};
 use crate::compare::comparer;
 use crate::error::{Error, Result};
 use crate::gather::take;
+use crate::memory::Charge;
+use crate::meter;
 use crate::node::{Node, Scope};
 use crate::stop::{ROWS_A_LOOK, Stop};
 use crate::types::{wide_list, without_nulls};
@@ -45,6 +47,7 @@ struct Elements {
     rows: UInt32Array,
     /// Of each array.
     values: Vec<ArrayRef>,
+    _room: Option<Charge>,
 }
 
 impl Higher {
@@ -197,6 +200,8 @@ impl Elements {
                 return Err(Error::invalid("The arrays have different lengths", span));
             }
         }
+        meter::work(total)?;
+        let _room = meter::keep_large(total * size_of::<u32>() * 2)?;
         let of_row = first.iter().enumerate();
         let of_row = of_row.flat_map(|(row, length)| std::iter::repeat_n(row as u32, *length));
         let values = columns.iter().map(|column| {
@@ -215,6 +220,7 @@ impl Elements {
             rows: UInt32Array::from_iter_values(of_row),
             values: values.collect::<Result<_>>()?,
             offsets,
+            _room,
         })
     }
 
@@ -239,9 +245,11 @@ impl Elements {
         mut choose: impl FnMut(std::ops::Range<usize>, &mut Vec<u32>) -> Result<()>,
     ) -> Result<ArrayRef> {
         let (mut offsets, mut indices) = (vec![0i32], Vec::new());
+        let mut room = meter::Growing::default();
         for range in self.ranges() {
             choose(range, &mut indices)?;
             offsets.push(indices.len() as i32);
+            room.to(indices.len() * size_of::<u32>())?;
         }
         let element = ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
         let values = take(&self.values[0], &UInt32Array::from(indices))?;
@@ -278,6 +286,7 @@ impl Elements {
                     if reverse { order.reverse() } else { order }
                 })
             };
+            let _room = meter::keep_large(2 * range.len() * size_of::<usize>())?;
             let mut numbers: Vec<usize> = range.collect();
             for some in numbers.chunks_mut(ROWS_A_LOOK) {
                 stop.check()?;

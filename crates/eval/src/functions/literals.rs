@@ -8,6 +8,7 @@ use hogql::types::Type;
 use crate::cast::Cast;
 use crate::column::{TextWriter, check_elements};
 use crate::error::{Error, Result};
+use crate::meter;
 use crate::types::wide_list;
 
 /// Of each text the array that it writes; `cast` turns an element's text into the element.
@@ -22,6 +23,8 @@ pub(crate) fn arrays(
     let mut offsets = vec![0];
     for text in texts.as_string::<i32>().iter() {
         let text = text.unwrap_or_default();
+        // Each element becomes a text of its own.
+        let _room = meter::keep_large(text.len().saturating_mul(32))?;
         match elements(text) {
             Some(found) => found.iter().try_for_each(|one| match one {
                 Some(one) => parts.push(one),

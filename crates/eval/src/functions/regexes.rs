@@ -8,6 +8,7 @@ use regex::Captures;
 use super::{Built, Site, call, test};
 use crate::column::check_room;
 use crate::error::Result;
+use crate::meter;
 use crate::patterns::{Matchers, Regexes, Syntax};
 
 pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
@@ -23,7 +24,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
                 let mut regexes = regexes.clone();
                 let (texts, patterns) = (args.texts(0), args.texts(1));
                 args.try_texts(span, |row, out| {
-                    let regex = regexes.of(|| patterns.at(row))?;
+                    let regex = regexes.of(|| patterns.at(row))?.over(texts.at(row))?;
                     if let Some(found) = regex.captures(texts.at(row)) {
                         out.push_str(first_group(&found));
                     }
@@ -39,9 +40,10 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
                 let mut regexes = regexes.clone();
                 let (texts, patterns) = (args.texts(0), args.texts(1));
                 args.text_lists(&element, span, |row, out| {
-                    let regex = regexes.of(|| patterns.at(row))?;
+                    let regex = regexes.of(|| patterns.at(row))?.over(texts.at(row))?;
                     let (text, mut at) = (texts.at(row), 0);
                     while let Some(found) = regex.captures_at(text, at) {
+                        meter::work(1)?;
                         let end = found.get(0).map_or(at, |whole| whole.end());
                         if found[0].is_empty() {
                             break;
@@ -70,8 +72,9 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
                         return chars.try_for_each(|one| out.push(one.encode_utf8(&mut character)));
                     }
                     let mut start = 0;
-                    let regex = regexes.of(|| pattern)?;
+                    let regex = regexes.of(|| pattern)?.over(text)?;
                     while let Some(found) = regex.find_at(text, start) {
+                        meter::work(1)?;
                         // Where it finds nothing, the rest is one part.
                         if found.is_empty() {
                             break;
@@ -95,7 +98,7 @@ fn matches(site: &mut Site, syntax: Syntax, negated: bool) -> Result<Built> {
         let mut matchers = matchers.clone();
         let (texts, patterns) = (args.texts(0), args.texts(1));
         args.try_truth(|row| {
-            Ok(matchers.of(|| patterns.at(row))?.is_match(texts.at(row)) != negated)
+            Ok(matchers.of(|| patterns.at(row))?.is_match(texts.at(row))? != negated)
         })
     })
     .fails_if(fails))
@@ -151,7 +154,7 @@ fn replace(site: &mut Site, all: bool) -> Result<Built> {
         let mut regexes = regexes.clone();
         let (texts, patterns, replacements) = (args.texts(0), args.texts(1), args.texts(2));
         args.try_texts(span, |row, out| {
-            let regex = regexes.of(|| patterns.at(row))?;
+            let regex = regexes.of(|| patterns.at(row))?.over(texts.at(row))?;
             let pieces = constant.clone().unwrap_or_else(|| Arc::new(pieces(replacements.at(row))));
             let text = texts.at(row);
             if regex.as_str().is_empty() {
@@ -160,6 +163,7 @@ fn replace(site: &mut Site, all: bool) -> Result<Built> {
             }
             let mut end = 0;
             while let Some(found) = regex.captures_at(text, end) {
+                meter::work(1)?;
                 let Some(whole) = found.get(0) else { break };
                 out.push_str(&text[end..whole.start()]);
                 for piece in pieces.iter() {

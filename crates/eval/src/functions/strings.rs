@@ -1,5 +1,6 @@
 //! Texts, counted in characters.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use hogql::types::Kind;
@@ -7,7 +8,11 @@ use hogql::types::Kind;
 use super::{Built, Site, call, test};
 use crate::column::check_room;
 use crate::error::{Error, Result};
+use crate::meter;
 use crate::show::{Shown, Style};
+
+/// Bytes that are searched as fast as a row is worked on.
+const TEXT_BYTES_A_UNIT: usize = 64;
 
 pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
     let span = site.span;
@@ -335,14 +340,19 @@ fn search_any(site: &mut Site) -> Result<Built> {
     Ok(test(move |args| {
         let (texts, parts) = (args.texts(0), args.lists(1));
         let parts_array = arrow_array::cast::AsArray::as_string::<i32>(&**parts.values);
-        Ok(args.map_truth(|row| {
+        args.try_truth(|row| {
             let text = texts.at(row);
-            let mut found = parts.at(row).map(|at| parts_array.value(at));
-            if any_case {
-                let text = folded(text);
-                return found.any(|part| text.contains(&folded(part)));
+            let text = if any_case { Cow::Owned(folded(text)) } else { Cow::Borrowed(text) };
+            for at in parts.at(row) {
+                // All of the text may be looked at for each part.
+                meter::work(1 + text.len() / TEXT_BYTES_A_UNIT)?;
+                let part = parts_array.value(at);
+                let part = if any_case { Cow::Owned(folded(part)) } else { Cow::Borrowed(part) };
+                if text.contains(&*part) {
+                    return Ok(true);
+                }
             }
-            found.any(|part| text.contains(part))
-        }))
+            Ok(false)
+        })
     }))
 }

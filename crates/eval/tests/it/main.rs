@@ -7,6 +7,7 @@ mod answers;
 mod batches;
 mod columns;
 mod functions;
+mod limits;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

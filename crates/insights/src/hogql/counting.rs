@@ -15,7 +15,7 @@ use hogql::plan::{Aggregate, Expr, ExprKind, Value};
 use hogql::types::{Kind, Type};
 use warehouse::Key;
 
-use super::{Hogql, Scalar, Seen, context, refused, unsupported};
+use super::{Hogql, Scalar, Seen, context, of_eval, unsupported};
 use crate::Result;
 use crate::scan::Texts;
 use crate::statistic::Statistic;
@@ -104,7 +104,7 @@ impl Hogql {
             _ => return Err(unsupported("Something other than aggregates")),
         };
         let [column] = select.columns.as_slice() else { return Err(unsupported("A list")) };
-        let context = context(world);
+        let context = context(world, &self.stop);
         let call = |aggregate: &Aggregate| {
             let scalar = |expr: &Expr| Scalar::new(expr, world, &context);
             let (what, arg) = what(aggregate)?;
@@ -120,7 +120,7 @@ impl Hogql {
             }
             _ => None,
         });
-        Ok(Counting { calls, program: program.map_err(refused)?, types })
+        Ok(Counting { calls, program: program.map_err(of_eval)?, types })
     }
 }
 
@@ -245,7 +245,7 @@ impl Counting {
             array(cells.iter().map(number), &data_type(&ty))
         };
         let inputs: Vec<ArrayRef> = (0..self.calls.len()).map(input).collect::<Result<_>>()?;
-        let found = self.program.run(&inputs, cells.len()).map_err(refused)?;
+        let found = self.program.run(&inputs, cells.len()).map_err(of_eval)?;
         let found = numbers(&found)?;
         Ok(found.into_iter().map(|number| if number.is_finite() { number } else { 0.0 }).collect())
     }
@@ -269,7 +269,7 @@ impl Counting {
 
 fn truths(scalar: &Scalar, seen: Seen<'_>) -> Result<Vec<bool>> {
     let inputs = scalar.inputs.arrays(seen)?;
-    let kept = scalar.program.filter(&inputs, seen.times.len()).map_err(refused)?;
+    let kept = scalar.program.filter(&inputs, seen.times.len()).map_err(of_eval)?;
     Ok((0..kept.len()).map(|row| kept.value(row)).collect())
 }
 

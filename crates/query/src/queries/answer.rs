@@ -141,7 +141,7 @@ impl Answer {
         if self.columns.is_some() {
             self.more.insert("query".into(), ready.query.get("query").cloned().unwrap_or_default());
         }
-        self.bytes = self.results.to_string().len();
+        self.bytes = bytes_of(&self.results);
     }
 
     pub(super) fn fresh_until_at_leisure(&self) -> Timestamp {
@@ -183,6 +183,21 @@ impl Answer {
         set("query_metadata", Json::Null);
         shown
     }
+}
+
+/// What a value takes in memory, about.
+fn bytes_of(json: &Json) -> usize {
+    /// Of an object's member, beside its name and value.
+    const MEMBER: usize = 48;
+    size_of::<Json>()
+        + match json {
+            Json::Null | Json::Bool(_) | Json::Number(_) => 0,
+            Json::String(text) => text.capacity(),
+            Json::Array(all) => all.iter().map(bytes_of).sum(),
+            Json::Object(all) => {
+                all.iter().map(|(name, value)| MEMBER + name.capacity() + bytes_of(value)).sum()
+            }
+        }
 }
 
 /// Of a range that ends now, the last part keeps changing.

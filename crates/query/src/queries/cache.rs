@@ -7,7 +7,7 @@ use quick_cache::sync;
 
 use super::Answer;
 
-/// Bytes of all answers together, as JSON.
+/// Bytes of all answers together, in memory.
 const BYTES_MAX: u64 = 64 << 20;
 /// How many answers the cache prepares for.
 const ANSWERS: usize = 1_024;

@@ -12,6 +12,7 @@ use model::property::Behaviour;
 use warehouse::Numbers;
 
 use super::Queries;
+use crate::names::Names;
 use crate::reads::beside;
 use crate::{Error, Result};
 
@@ -68,12 +69,15 @@ impl Queries {
             needs.all_cohorts |= own.all_cohorts;
             needs.cohorts.extend(own.cohorts);
             needs.actions.extend(own.actions);
+            needs.expressions.extend(own.expressions);
         }
-        let _turn = inner.turns.of(due.project).await?;
-        let meaning = inner.worlds.project(&project).await?;
-        let world = inner.worlds.world(&project, &needs, meaning).await?;
-        let stop =
-            Stop::new(Some(Instant::now() + TIME_MAX), Arc::default(), inner.limits.memory_bytes);
+        let turn = inner.turns.of(due.project).await?;
+        let deadline = Instant::now() + TIME_MAX;
+        let account = inner.pool.account(inner.limits.memory_bytes);
+        let expressions = eval::Stop::default().until(deadline).within(account.clone());
+        let names = Names::default();
+        let (world, _) = inner.worlds.world(&project, &needs, names, &expressions).await?;
+        let stop = Stop::new(Some(deadline), Arc::default(), 0).within(account);
         let look = move || -> Result<Doers> {
             let own = |behaviour: Behaviour| {
                 let doers = insights::doers(&behaviour, &world, &stop)?;
@@ -81,6 +85,6 @@ impl Queries {
             };
             behaviours.into_iter().map(own).collect()
         };
-        beside(look).await?
+        beside(turn, look).await?
     }
 }

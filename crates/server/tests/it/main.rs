@@ -59,6 +59,7 @@ mod persons;
 mod places;
 mod projects;
 mod queries;
+mod query_limits;
 mod readiness;
 mod readme;
 mod remote_config;

@@ -22,7 +22,7 @@ fn f1() -> Server {
     server
 }
 
-fn ask(server: &Server, body: Value) -> Answer {
+pub fn ask(server: &Server, body: Value) -> Answer {
     server.post("/api/projects/1/query/", body)
 }
 
@@ -31,7 +31,7 @@ fn sql(server: &Server, text: &str) -> Value {
     ask(server, json!({ "query": query, "refresh": "force_blocking" })).expect(200).json()
 }
 
-fn rows(server: &Server, text: &str) -> Value {
+pub fn rows(server: &Server, text: &str) -> Value {
     sql(server, text)["results"].clone()
 }
 

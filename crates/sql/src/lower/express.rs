@@ -10,7 +10,7 @@ use datafusion_common::ScalarValue;
 use datafusion_execution::memory_pool::MemoryConsumer;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Literal;
-use eval::{Program, data_type};
+use eval::{Account, Program, data_type};
 use hogql::Span;
 use hogql::plan::{Expr, ExprKind, Relation, Set};
 use hogql::types::Type;
@@ -20,6 +20,7 @@ use super::numbers::Numbers;
 use super::{Found, Lower, Stage, input};
 use crate::apply::Apply;
 use crate::error::{Error, Result, UNEXPECTED};
+use crate::memory::{counted, full};
 use crate::scan::text_type;
 
 /// Larger constants are computed, within the bounds of what is computed.
@@ -49,16 +50,9 @@ impl Lower {
                 return Ok(Arc::new(Literal::new(ScalarValue::try_from_array(&one, 0)?)));
             }
         }
-        // Of a few rows a function may make large texts and arrays; numbers stay small.
-        let grows = ty.is_nested() || ty == DataType::Utf8;
-        let room = MemoryConsumer::new("values").register(self.task.memory_pool());
+        let account = self.stop.account().clone();
         Ok(Apply::expr("expr", inputs, ty, move |arrays, rows| {
-            let found = program.run(arrays, rows).map_err(of_eval)?;
-            if grows {
-                // One for each: partitions compute at once.
-                room.new_empty().try_grow(found.get_array_memory_size())?;
-            }
-            Ok(found)
+            counted(program.run(arrays, rows).map_err(of_eval)?, &account)
         }))
     }
 
@@ -86,7 +80,7 @@ impl Lower {
         match &found {
             found if found == ty => Some(plain),
             DataType::Dictionary(_, values) if **values == *ty => {
-                Some(Apply::cast(plain, ty.clone()))
+                Some(Apply::spread(plain, ty.clone(), self.stop.account()))
             }
             _ => None,
         }
@@ -224,22 +218,30 @@ impl Lower {
             _ => None,
         });
         let program = program.map_err(of_eval)?;
+        let account = self.stop.account().clone();
         Ok(Apply::expr("cast", vec![value], data_type(to), move |arrays, rows| {
-            program.run(arrays, rows).map_err(|error| of_eval(error).into())
+            counted(program.run(arrays, rows).map_err(of_eval)?, &account)
         }))
     }
 }
 
 /// Values that the engine cannot sort, as bytes that it can.
-pub(super) fn sortable(value: Physical, ty: &DataType) -> Result<Physical> {
+pub(super) fn sortable(value: Physical, ty: &DataType, account: &Account) -> Result<Physical> {
     if !ty.is_nested() {
         return Ok(value);
     }
     let converter = RowConverter::new(vec![SortField::new(ty.clone())])?;
+    let account = account.clone();
     Ok(Apply::expr("bytes", vec![value], DataType::Binary, move |arrays, _| {
+        let mut room = account.charge();
+        // As rows, and once more as bytes.
+        if !room.set(3 * arrays[0].get_array_memory_size()) {
+            return Err(full());
+        }
         let rows = converter.convert_columns(arrays)?;
         let bytes: BinaryArray = rows.iter().map(|row| Some(row.data().to_vec())).collect();
-        Ok(Arc::new(bytes) as ArrayRef)
+        drop(room);
+        counted(Arc::new(bytes) as ArrayRef, &account)
     }))
 }
 
@@ -254,6 +256,7 @@ pub(super) fn of_eval(error: eval::Error) -> Error {
         eval::Error::TooLarge { .. } => Error::engine("too_large_value", error.to_string()),
         eval::Error::Input { .. } => Error::engine(UNEXPECTED, error.to_string()),
         eval::Error::Stopped => Error::Time,
+        eval::Error::Memory => Error::Memory,
         eval::Error::Arrow(error) => error.into(),
     }
 }

@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 use datafusion_physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion_physical_plan::sorts::sort::SortExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use eval::data_type;
+use eval::{Account, data_type};
 use hogql::plan::{Expr, Order, Select, Source, Unnest};
 
 use super::express::sortable;
@@ -115,7 +115,7 @@ impl Lower {
                     layout.set(Leaf::Field { source: no, field: field.clone() }, at);
                 }
                 let plan = self.table(*table, fields, filters).await?;
-                if plain { without_dictionaries(plan)? } else { plan }
+                if plain { without_dictionaries(plan, self.stop.account())? } else { plan }
             }
             Source::Numbers(count) => {
                 layout.set(Leaf::Output { source: no, column: 0 }, 0);
@@ -215,7 +215,8 @@ impl Lower {
         stage: &Stage,
         exprs: &mut Vec<Arc<dyn PhysicalExpr>>,
     ) -> Result<PhysicalSortExpr> {
-        let value = sortable(self.value(&order.expr, stage)?, &data_type(&order.expr.ty))?;
+        let value = self.value(&order.expr, stage)?;
+        let value = sortable(value, &data_type(&order.expr.ty), self.stop.account())?;
         let place = column(exprs.len());
         exprs.push(value);
         let options = arrow::compute::SortOptions {
@@ -239,7 +240,10 @@ fn nothing() -> Result<Stage> {
     Ok(Stage { plan, layout: Layout::default(), outer: false })
 }
 
-fn without_dictionaries(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+fn without_dictionaries(
+    plan: Arc<dyn ExecutionPlan>,
+    account: &Account,
+) -> Result<Arc<dyn ExecutionPlan>> {
     let schema = plan.schema();
     let coded = |ty: &DataType| matches!(ty, DataType::Dictionary(..));
     if !schema.fields().iter().any(|field| coded(field.data_type())) {
@@ -247,7 +251,7 @@ fn without_dictionaries(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Executio
     }
     let exprs = schema.fields().iter().enumerate().map(|(no, field)| match field.data_type() {
         DataType::Dictionary(_, values) => {
-            crate::apply::Apply::cast(input(&plan, no), (**values).clone())
+            crate::apply::Apply::spread(input(&plan, no), (**values).clone(), account)
         }
         _ => input(&plan, no),
     });

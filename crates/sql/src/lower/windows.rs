@@ -51,7 +51,7 @@ impl Lower {
             let ty = data_type(&key.ty);
             partition.push(exprs.len());
             sort.push(PhysicalSortExpr::new_default(column(exprs.len())));
-            exprs.push(sortable(self.value(key, &stage)?, &ty)?);
+            exprs.push(sortable(self.value(key, &stage)?, &ty, self.stop.account())?);
             types.push(if ty.is_nested() { DataType::Binary } else { ty });
         }
         let mut order = Vec::new();

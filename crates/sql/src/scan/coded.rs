@@ -61,6 +61,10 @@ impl Texts {
         Self { values: Arc::new(builder.finish()), none, missing, entries }
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.values.get_array_memory_size() + self.none.len()
+    }
+
     pub(super) fn rows(&self, codes: impl Iterator<Item = u32>) -> Result<ArrayRef> {
         let is_none =
             |code: u32| code == ABSENT || self.none.get(code as usize).is_some_and(|none| *none);

@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{
     Array, ArrayRef, FixedSizeBinaryArray, Int64Array, RecordBatch, StringArray,
-    TimestampMicrosecondArray, UInt32Array,
+    TimestampMicrosecondArray,
 };
-use arrow::compute::take;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::Result as EngineResult;
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
@@ -21,14 +20,14 @@ use hogql::plan::Expr;
 use hogql::tables::Link;
 use warehouse::{ABSENT, Batch, Column, Columns, Dictionary, Filter, Key, Part, Value};
 
-use super::coded::{Missing, Texts, property, text_type};
-use super::persons::{MOMENT, PersonField, UUID, texts, texts_type};
-use super::sessions::Sessions;
-use super::tables::object;
+use super::coded::{Missing, text_type};
+use super::entries::{Coded, Counted};
+use super::persons::{MOMENT, PersonField, UUID, texts_type};
 use super::{batch, never_empty, unsupported};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lower::leaves::{Field, Place};
 use crate::lower::{Lower, schema_of};
+use crate::memory::counted;
 use crate::steps::{Step, StepExec};
 use crate::stop::Stop;
 
@@ -48,7 +47,7 @@ struct Events {
     made: Vec<Mutex<Vec<Made>>>,
 }
 
-type Made = (Arc<Dictionary>, Entries);
+type Made = (Arc<Dictionary>, Counted);
 
 /// Dictionaries that are remembered: parts of one row group follow each other, so partitions are
 /// mostly in the same or in two neighbouring ones.
@@ -67,24 +66,6 @@ enum Get {
     Person(PersonField),
     PersonMode(usize),
     Coded(usize, Coded),
-}
-
-/// What is worked out once for every entry of a dictionary.
-enum Coded {
-    Text(Vec<Place>, Missing),
-    Href,
-    Elements(fn(&facts::Element) -> Option<&str>),
-    Group(usize, Field),
-    Session(Arc<Sessions>, ArrayRef),
-}
-
-#[derive(Clone)]
-enum Entries {
-    Texts(Texts),
-    /// Values by code; rows without a code have the last.
-    Values(ArrayRef),
-    /// Places in a column by code.
-    Places(Arc<Vec<Option<u32>>>, ArrayRef),
 }
 
 impl std::fmt::Debug for Events {
@@ -225,91 +206,6 @@ impl Get {
     }
 }
 
-impl Coded {
-    fn entries(&self, dictionary: &Dictionary, world: &World) -> Result<Entries> {
-        let chains = || {
-            dictionary.iter().map(|value| match value {
-                Value::Text(chain) => facts::parse_elements(chain),
-                _ => Vec::new(),
-            })
-        };
-        Ok(match self {
-            Self::Text(path, missing) => Entries::Texts(Texts::of(dictionary, path, *missing)),
-            Self::Href => {
-                let href = |chain: Vec<facts::Element>| {
-                    chain.into_iter().find_map(|element| element.href).unwrap_or_default()
-                };
-                let hrefs = chains().map(href).chain([String::new()]);
-                Entries::Values(Arc::new(StringArray::from_iter_values(hrefs)))
-            }
-            Self::Elements(of) => {
-                let mut all: Vec<Vec<String>> = Vec::with_capacity(dictionary.len() + 1);
-                for chain in chains() {
-                    let mut found: Vec<String> = Vec::new();
-                    for text in chain.iter().filter_map(of) {
-                        if !found.iter().any(|own| own == text) {
-                            found.push(text.to_owned());
-                        }
-                    }
-                    all.push(found);
-                }
-                all.push(Vec::new());
-                Entries::Values(texts(all.iter().map(Vec::as_slice)))
-            }
-            Self::Group(index, field) => Entries::Values(groups(*index, field, dictionary, world)?),
-            Self::Session(sessions, column) => {
-                let ids = Texts::of(dictionary, &[], Missing::Null);
-                let places = ids.entries().map(|id| sessions.place(id?));
-                Entries::Places(Arc::new(places.collect()), column.clone())
-            }
-        })
-    }
-}
-
-fn groups(index: usize, field: &Field, dictionary: &Dictionary, world: &World) -> Result<ArrayRef> {
-    let found = dictionary.iter().map(|value| match value {
-        Value::Text(key) => world.groups.get(index, key).map(|group| (key, group)),
-        _ => None,
-    });
-    let found = found.chain([None]);
-    Ok(match (field.name, &field.path[..]) {
-        ("properties", path @ [_, ..]) => {
-            let texts = found.map(|group| property(&group?.1.properties, path));
-            Arc::new(texts.collect::<StringArray>())
-        }
-        ("properties", []) => {
-            let texts = found.map(|group| Some(object(&group?.1.properties)));
-            Arc::new(texts.collect::<StringArray>())
-        }
-        ("key", _) => Arc::new(found.map(|group| Some(group?.0)).collect::<StringArray>()),
-        ("index", _) => {
-            Arc::new(found.map(|group| group.map(|_| index as i64)).collect::<Int64Array>())
-        }
-        ("created_at" | "updated_at", _) => {
-            let times = found.map(|group| Some(group?.1.created_at.as_micros()));
-            Arc::new(times.collect::<TimestampMicrosecondArray>())
-        }
-        _ => return Err(unsupported(field)),
-    })
-}
-
-impl Entries {
-    fn rows(&self, codes: &[u32]) -> Result<ArrayRef> {
-        match self {
-            Self::Texts(texts) => texts.rows(codes.iter().copied()),
-            Self::Values(values) => {
-                let last = values.len() as u32 - 1;
-                let places = codes.iter().map(|code| if *code == ABSENT { last } else { *code });
-                Ok(take(values, &UInt32Array::from_iter_values(places), None)?)
-            }
-            Self::Places(places, column) => {
-                let place = |code: &u32| places.get(*code as usize).copied().flatten();
-                Ok(take(column, &codes.iter().map(place).collect::<UInt32Array>(), None)?)
-            }
-        }
-    }
-}
-
 /// One partition's reading.
 struct Reading {
     scan: Arc<Events>,
@@ -371,15 +267,24 @@ fn cut_down(column: &mut Column, rows: usize) {
 impl Events {
     /// What one partition makes of a dictionary, and what is worked out of that later, is not done
     /// by each.
-    fn entries(&self, no: usize, coded: &Coded, dictionary: &Arc<Dictionary>) -> Result<Entries> {
+    fn entries(&self, no: usize, coded: &Coded, dictionary: &Arc<Dictionary>) -> Result<Counted> {
         let mut made = self.made[no].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, entries)) = made.iter().find(|(own, _)| Arc::ptr_eq(own, dictionary)) {
             return Ok(entries.clone());
         }
+        let mut charge = self.stop.account().charge();
+        // They are about as large as the dictionary.
+        if !charge.set(dictionary.text_bytes()) {
+            return Err(Error::Memory);
+        }
         let entries = coded.entries(dictionary, &self.world)?;
+        if !charge.set(entries.bytes()) {
+            return Err(Error::Memory);
+        }
         if made.len() == MADE_MAX {
             made.remove(0);
         }
+        let entries = Counted { entries, _charge: Arc::new(charge) };
         made.push((dictionary.clone(), entries.clone()));
         Ok(entries)
     }
@@ -398,10 +303,10 @@ impl Events {
             }
             false => Vec::new(),
         };
-        let rows = range.len();
+        let (rows, account) = (range.len(), self.stop.account());
         let columns = self.gets.iter().zip(entries).map(|(get, entries)| -> Result<ArrayRef> {
             let range = range.clone();
-            Ok(match (get, entries) {
+            let made: ArrayRef = match (get, entries) {
                 (Get::Timestamp, _) => moments(&read.timestamps[range]),
                 (Get::CreatedAt, _) => moments(&read.created_at[range]),
                 (Get::Uuid, _) => {
@@ -418,10 +323,17 @@ impl Events {
                     self.person_modes(&read.columns[*key], range, &actors, times)
                 }
                 (Get::Coded(key, _), Some((_, entries))) => {
-                    entries.rows(&read.columns[*key].codes[range])?
+                    entries.entries.rows(&read.columns[*key].codes[range], account)?
                 }
                 (Get::Coded(..), None) => arrow::array::new_null_array(&get.ty(), rows),
-            })
+            };
+            // Texts behind codes share a dictionary, which is counted where it is kept.
+            match get {
+                Get::Properties | Get::Person(_) if *made.data_type() == DataType::Utf8 => {
+                    Ok(counted(made, account)?)
+                }
+                _ => Ok(made),
+            }
         });
         batch(&self.schema, columns.collect::<Result<_>>()?, rows)
     }

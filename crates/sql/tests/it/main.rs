@@ -4,6 +4,7 @@ mod agreeing;
 mod clickhouse;
 mod contract;
 mod hostile;
+mod limits;
 mod lowered;
 mod made;
 mod support;

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use catalog::{
-    Actor, Error, EventDeletion, FlagChange, IngestBatch, NewDeadLetter, ProjectChanges,
+    Actor, DefinitionLimits, Error, EventDeletion, FlagChange, IngestBatch, NewDeadLetter,
+    ProjectChanges,
 };
 use model::definition::{
     Day, FlagSighting, PropertyOwner, PropertyType, SeenEvent, SeenFlag, SeenProperty, Sightings,
@@ -290,6 +291,59 @@ pub async fn definitions_keep_their_hour_and_their_first_type(place: Place) {
         assert_eq!(definition().await, (told(0, seen), vec![kind.to_owned()]), "batch {from}");
     }
     assert_eq!(place.sql("SELECT event || property FROM event_properties").await, ["signupn"]);
+}
+
+pub async fn names_past_the_bound_of_a_project_are_counted_and_warned_of_but_not_defined(
+    place: Place,
+) {
+    let home = place.home().await;
+    let (project, now) = (home.project.id, place.clock.now());
+    let see = |from: u64, events: &[&str], properties: &[&str]| {
+        let event = |name: &&str| SeenEvent { project, name: (*name).into(), at: now };
+        let property = |name: &&str| SeenProperty {
+            project,
+            owner: PropertyOwner::Event,
+            name: (*name).into(),
+            kind: Some(PropertyType::Numeric),
+        };
+        let pair = |name: &&str| (project, events[0].to_owned(), (*name).to_owned());
+        let counts = events.iter().map(|name| ((*name).to_owned(), 1)).collect();
+        let sightings = Sightings {
+            events: events.iter().map(event).collect(),
+            properties: properties.iter().map(property).collect(),
+            pairs: properties.iter().map(pair).collect(),
+            volumes: HashMap::from([((project, Day::of(now)), counts)]),
+            ..Sightings::default()
+        };
+        IngestBatch { sightings, ..batch(from, from + 1) }
+    };
+    let limits = |events, properties| DefinitionLimits { events, properties };
+    home.catalog.set_definition_limits(limits(2, 3));
+    home.catalog.ingest(&see(1, &["a"], &["p", "q"])).await.unwrap();
+    assert_eq!(home.catalog.definitions_left_out(), 0);
+    home.catalog.ingest(&see(2, &["a", "b", "c", "d"], &["p", "r", "s", "t"])).await.unwrap();
+    home.catalog.ingest(&see(3, &["d", "e"], &["q", "t"])).await.unwrap();
+    let names = |table: &'static str| {
+        let place = &place;
+        async move { place.sql(&format!("SELECT name FROM {table} ORDER BY name")).await }
+    };
+    assert_eq!(names("event_definitions").await, ["a", "b"]);
+    assert_eq!(names("property_definitions").await, ["p", "q", "r"]);
+    assert_eq!(home.catalog.definitions_left_out(), 2 + 2 + 2 + 1);
+    let volumes = "SELECT event FROM event_volumes ORDER BY event";
+    assert_eq!(place.sql(volumes).await, ["a", "b"], "what is not defined is not counted");
+    let warned = "SELECT type FROM ingestion_warnings";
+    assert_eq!(place.sql(warned).await, ["too_many_definitions"], "once an hour");
+    // Whoever has more than a later bound keeps them, and they still change.
+    home.catalog.set_definition_limits(limits(1, 1));
+    home.catalog.ingest(&see(4, &["b", "f"], &["r", "u"])).await.unwrap();
+    assert_eq!(names("event_definitions").await, ["a", "b"]);
+    home.catalog.set_definition_limits(limits(3, 4));
+    home.catalog.ingest(&see(5, &["b", "f"], &["r", "u"])).await.unwrap();
+    assert_eq!(names("event_definitions").await, ["a", "b", "f"]);
+    assert_eq!(names("property_definitions").await, ["p", "q", "r", "u"]);
+    let typed = home.catalog.typed_properties(project, ["r", "t", "other"], true).await.unwrap();
+    assert_eq!(typed.into_keys().collect::<Vec<_>>(), [(PropertyOwner::Event, "r".to_owned())]);
 }
 
 pub async fn volumes_are_summed_over_thirty_days_and_older_ones_go(place: Place) {

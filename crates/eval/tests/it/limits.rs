@@ -1,0 +1,137 @@
+//! What a program may hold, and how soon it ends when nobody waits any more.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use arrow_array::{Array, ArrayRef, StringArray};
+use eval::{Account, Context, Error, Pool, Program, Stop};
+use hogql::plan::{Expr, ExprKind};
+
+use crate::{column, context};
+
+const MEBI: usize = 1 << 20;
+
+fn within(stop: Stop) -> Arc<Context> {
+    Arc::new(Context { stop, ..(*context()).clone() })
+}
+
+fn compile(expr: &str, context: &Arc<Context>) -> eval::Result<Program> {
+    let expr = column(expr, " from events").unwrap();
+    let mut leaf = |expr: &Expr| matches!(expr.kind, ExprKind::Column { .. }).then_some(0);
+    Program::compile(&expr, context, &mut leaf)
+}
+
+fn rows(rows: usize) -> [ArrayRef; 1] {
+    [Arc::new(StringArray::from_iter_values((0..rows).map(|row| format!("event {row}"))))]
+}
+
+/// Compiled and run over some rows; the most it held.
+fn run(expr: &str, bytes_max: usize) -> (Result<ArrayRef, Error>, Account) {
+    let account = Pool::new(usize::MAX).account(bytes_max);
+    let context = within(Stop::default().within(account.clone()));
+    let found = compile(expr, &context).and_then(|program| program.run(&rows(256), 256));
+    (found, account)
+}
+
+#[test]
+fn every_buffer_of_a_program_is_counted_before_it_outgrows_the_account() {
+    for expr in [
+        "repeat(event, 10000)",
+        "repeat('constant', 1000000)",
+        "range(1500000 + length(event))",
+        "length(range(1500000))",
+        "arrayMap(x -> toString(x), range(500000 + length(event)))",
+        "arrayDistinct(range(500000 + length(event)))",
+        "arrayUniq(range(500000 + length(event)))",
+        "arraySort(x -> -x, range(500000 + length(event)))",
+        "hasAny(range(500000 + length(event)), [1])",
+        "arrayIntersect(range(500000 + length(event)), [1])",
+        "arrayConcat(range(300000), range(300000 + length(event)))",
+        "splitByChar('a', repeat('a', 1000000 + length(event)))",
+        "splitByString('', repeat('ab', 900000 + length(event)))",
+        "extractAll(repeat('a', 900000 + length(event)), 'a')",
+        "JSONExtractArrayRaw(concat('[0', repeat(',0', 900000 + length(event)), ']'))",
+        "JSONExtract(concat('[0', repeat(',0', 900000 + length(event)), ']'), 'Array(Int64)')",
+        "leftPad(event, 100000)",
+        "replaceAll(repeat(event, 100), 'e', repeat('x', 1000))",
+        "arrayStringConcat(arrayMap(x -> repeat(event, 100), range(100)))",
+        "concat(repeat(event, 3000), repeat(event, 3000))",
+    ] {
+        let bytes_max = 2 * MEBI;
+        let (found, account) = run(expr, bytes_max);
+        assert!(matches!(found, Err(Error::Memory)), "{expr}: {:?}", found.map(|all| all.len()));
+        assert!(account.peak_bytes() <= bytes_max, "{expr}: {}", account.peak_bytes());
+        assert_eq!(account.bytes(), 0, "{expr} gives back what it held");
+    }
+}
+
+#[test]
+fn what_a_program_needs_fits_an_account_of_its_size() {
+    for (expr, bytes_max) in [
+        ("repeat(event, 1000)", 12 * MEBI),
+        ("arraySum(range(1000 + length(event)))", 24 * MEBI),
+        ("replaceRegexpAll(event, '[0-9]+', 'x')", 2 * MEBI),
+        ("upper(concat(event, '-', event))", MEBI),
+    ] {
+        let (found, account) = run(expr, bytes_max);
+        assert_eq!(found.unwrap().len(), 256, "{expr}: {}", account.peak_bytes());
+    }
+}
+
+#[test]
+fn constants_and_patterns_are_counted_as_long_as_the_program_lives() {
+    let account = Pool::new(usize::MAX).account(64 * MEBI);
+    let context = within(Stop::default().within(account.clone()));
+    let constant = compile("concat(event, repeat('x', 10000000))", &context).unwrap();
+    assert!(account.bytes() >= 10_000_000);
+    let before = account.bytes();
+    let pattern = compile("match(event, '[a-z]+[0-9]{3}')", &context).unwrap();
+    assert!(account.bytes() > before);
+    drop((constant, pattern));
+    assert_eq!(account.bytes(), 0);
+    let (mut kept, mut refused) = (Vec::new(), None);
+    for no in 0..1_500 {
+        match compile(&format!("match(event, '([a-z]{{20}}|{no}){{40}}')"), &context) {
+            Ok(program) => kept.push(program),
+            Err(error) => {
+                refused = Some(error);
+                break;
+            }
+        }
+    }
+    assert!(matches!(refused, Some(Error::Memory)), "{refused:?} after {}", kept.len());
+    assert!(account.peak_bytes() <= 64 * MEBI);
+}
+
+/// Looks until the end, and looks when it is stopped at the third.
+fn looks(expr: &str, rows_of: usize) -> (usize, usize) {
+    let count = |stop: Stop, expected: bool| {
+        let context = within(stop.clone());
+        let found = compile(expr, &context);
+        let found = found.and_then(|program| program.run(&rows(rows_of), rows_of));
+        assert_eq!(matches!(found, Err(Error::Stopped)), expected, "{expr}: {found:?}");
+        stop.looks()
+    };
+    let flag = || Stop::new(Arc::new(AtomicBool::new(false)));
+    (count(flag(), false), count(flag().at_look(3), true))
+}
+
+#[test]
+fn a_program_ends_by_work_done_after_it_was_stopped() {
+    for (expr, rows) in [
+        ("indexOf(range(1000000), length(event) + 2000000)", 64),
+        ("has(range(1000000), length(event) + 2000000)", 64),
+        ("arrayCount(x -> x > length(event), range(10000 + length(event)))", 64),
+        ("position(repeat('a', 20000000), event)", 64),
+        ("multiSearchAny(event, arrayMap(x -> toString(x + 1000000), range(10000)))", 64),
+        ("countSubstrings(repeat('ab', 5000000), event)", 64),
+        ("replaceRegexpAll(repeat(event, 1000), 'e', 'ee')", 256),
+        ("match(event, concat('^', event, '$'))", 256),
+        ("arraySort(x -> -x, range(1000000 + length(event)))", 8),
+    ] {
+        let (all, stopped) = looks(expr, rows);
+        assert!(all > 6, "{expr} looks only {all} times");
+        // The calls around it look once more each on the way out.
+        assert!(stopped <= 6, "{expr} goes on for {stopped} looks of {all}");
+    }
+}
