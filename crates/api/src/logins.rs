@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex};
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::request::Parts;
 use catalog::{hash_password, verify_password};
-use model::Timestamp;
+use model::{Clock, Timestamp};
 use schemars::SchemaGenerator;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::body::{max_chars, not_blank};
 use crate::doc::{Describe, Operation};
@@ -56,6 +56,8 @@ pub(crate) struct Logins {
 struct Failures {
     /// By address and network.
     pairs: Sketch,
+    /// The same of networks that are known; strangers cannot fill it.
+    known_pairs: Sketch,
     addresses: Sketch,
     networks: Sketch,
 }
@@ -128,6 +130,7 @@ impl Logins {
     pub(crate) fn new() -> Self {
         let failures = Failures {
             pairs: Sketch::new(FAILURES_MAX, FORGET_SECONDS),
+            known_pairs: Sketch::new(FAILURES_MAX, FORGET_SECONDS),
             addresses: Sketch::new(STRANGERS_FAILURES_MAX, FORGET_SECONDS),
             networks: Sketch::new(NETWORK_FAILURES_MAX, FORGET_SECONDS),
         };
@@ -138,55 +141,65 @@ impl Logins {
         }
     }
 
+    /// Whether a password is the one of this hash, within the limits of who tries. A try is
+    /// counted when its check begins, so that there are no more of them than checks: a flood that
+    /// waits for nothing fills no counter.
+    pub(crate) async fn check(
+        &self,
+        email: &str,
+        (password, hash): (String, String),
+        from: Origin,
+        clock: &Clock,
+    ) -> Result<bool> {
+        self.refuse_locked(email, from, clock.now())?;
+        let lane = if from.is_known { &self.known } else { &self.strangers };
+        let permit = lane.permit().await?;
+        self.attempt(email, from, clock.now())?;
+        let verified = Lane::run(permit, move || verify_password(&password, &hash)).await?;
+        if verified {
+            self.succeeded(email, from);
+        }
+        Ok(verified)
+    }
+
+    fn refuse_locked(&self, email: &str, from: Origin, now: Timestamp) -> Result<()> {
+        match self.locked().wait(&email.to_lowercase(), from, second(now)) {
+            0 => Ok(()),
+            wait => Err(Error::throttled(wait.unsigned_abs())),
+        }
+    }
+
     /// Counts a try as failed until it succeeds, so that tries side by side are counted too.
-    pub(crate) fn attempt(&self, email: &str, from: Origin, now: Timestamp) -> Result<()> {
-        let second = now.as_micros().div_euclid(1_000_000);
-        let email = email.to_lowercase();
+    fn attempt(&self, email: &str, from: Origin, now: Timestamp) -> Result<()> {
+        let (email, second) = (email.to_lowercase(), second(now));
         let mut failures = self.locked();
-        let Failures { pairs, addresses, networks } = &mut *failures;
-        let pair = (email.as_str(), from.network);
-        let wait = match from.is_known {
-            true => pairs.wait(&pair, second),
-            false => pairs
-                .wait(&pair, second)
-                .max(addresses.wait(&email, second))
-                .max(networks.wait(&from.network.site(), second)),
-        };
+        let wait = failures.wait(&email, from, second);
         if wait > 0 {
             return Err(Error::throttled(wait.unsigned_abs()));
         }
-        pairs.add(&pair, second);
+        failures.pairs_of(from).add(&(email.as_str(), from.network), second);
         if !from.is_known {
-            addresses.add(&email, second);
-            networks.add(&from.network.site(), second);
+            failures.addresses.add(&email, second);
+            failures.networks.add(&from.network.site(), second);
         }
         Ok(())
     }
 
     /// Forgets the failures of the address from this network. Of those from elsewhere only the try
     /// itself is taken back: they may be somebody else's.
-    pub(crate) fn succeeded(&self, email: &str, from: Origin) {
+    fn succeeded(&self, email: &str, from: Origin) {
         let email = email.to_lowercase();
         let mut failures = self.locked();
-        failures.pairs.forget(&(email.as_str(), from.network));
+        failures.pairs_of(from).forget(&(email.as_str(), from.network));
         if !from.is_known {
             failures.addresses.take_back(&email);
             failures.networks.take_back(&from.network.site());
         }
     }
 
-    pub(crate) async fn verify(
-        &self,
-        password: String,
-        hash: String,
-        from: Origin,
-    ) -> Result<bool> {
-        let lane = if from.is_known { &self.known } else { &self.strangers };
-        lane.off_thread(move || verify_password(&password, &hash)).await
-    }
-
     pub(crate) async fn hash(&self, password: String) -> Result<String> {
-        Ok(self.known.off_thread(move || hash_password(&password)).await??)
+        let permit = self.known.permit().await?;
+        Ok(Lane::run(permit, move || hash_password(&password)).await??)
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, Failures> {
@@ -207,22 +220,46 @@ impl Lane {
         Self { checks: Arc::new(Semaphore::new(at_once)), waiting: AtomicUsize::new(0) }
     }
 
+    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
+        let _waiting = Waiting::enter(&self.waiting).ok_or_else(busy)?;
+        self.checks.clone().acquire_owned().await.map_err(|_| busy())
+    }
+
     /// The permit stays with the work, which goes on when its request was given up.
-    async fn off_thread<T: Send + 'static>(
-        &self,
+    async fn run<T: Send + 'static>(
+        permit: OwnedSemaphorePermit,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T> {
-        let busy = || Error::unavailable("Too many log ins at once. Try again in a moment.");
-        let permit = {
-            let _waiting = Waiting::enter(&self.waiting).ok_or_else(busy)?;
-            self.checks.clone().acquire_owned().await.map_err(|_| busy())?
-        };
         let work = move || {
             let _permit = permit;
             work()
         };
         tokio::task::spawn_blocking(work).await.map_err(|_| busy())
     }
+}
+
+fn busy() -> Error {
+    Error::unavailable("Too many log ins at once. Try again in a moment.")
+}
+
+impl Failures {
+    fn pairs_of(&mut self, from: Origin) -> &mut Sketch {
+        if from.is_known { &mut self.known_pairs } else { &mut self.pairs }
+    }
+
+    /// Seconds until the address may be tried again from there.
+    fn wait(&mut self, email: &str, from: Origin, second: i64) -> i64 {
+        let pair = self.pairs_of(from).wait(&(email, from.network), second);
+        if from.is_known {
+            return pair;
+        }
+        let address = self.addresses.wait(&email, second);
+        pair.max(address).max(self.networks.wait(&from.network.site(), second))
+    }
+}
+
+fn second(now: Timestamp) -> i64 {
+    now.as_micros().div_euclid(1_000_000)
 }
 
 /// Counts one that waits until it is dropped.

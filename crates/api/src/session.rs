@@ -49,15 +49,13 @@ async fn log_in(
     body::max_chars("email", &email, EMAIL_CHARS_MAX)?;
     body::max_chars("password", &password, PASSWORD_CHARS_MAX)?;
     let from = app.origin_of(network, &email).await?;
-    app.logins.attempt(&email, from, app.catalog.clock().now())?;
     let found = app.catalog.user_by_email(&email).await?.filter(|user| user.is_active);
     let hash = found.as_ref().and_then(|user| user.password_hash.clone());
     let hash = hash.unwrap_or_else(|| NOBODYS_HASH.into());
-    let verified = app.logins.verify(password, hash, from).await?;
+    let verified = app.logins.check(&email, (password, hash), from, app.catalog.clock()).await?;
     let Some(user) = found.filter(|_| verified) else {
         return Err(Error::refused("Invalid email or password."));
     };
-    app.logins.succeeded(&email, from);
     app.catalog.remember_network(user.user.id, &network.to_string()).await?;
     let session = app.catalog.create_session(user.user.id, SESSION_SECONDS).await?;
     Ok(WithCookies { body: LoggedIn { success: true }, cookies: client.cookies(&session) })

@@ -277,12 +277,10 @@ impl<M> OnAccount<Users, M> {
         max_chars("current_password", &current, PASSWORD_CHARS_MAX)?;
         let email = &self.user.user.email;
         let from = app.origin_of(network, email).await?;
-        app.logins.attempt(email, from, app.catalog.clock().now())?;
-        if !app.logins.verify(current, hash, from).await? {
+        if !app.logins.check(email, (current, hash), from, app.catalog.clock()).await? {
             let detail = "Your current password is incorrect.";
             return Err(Error::invalid("current_password", "incorrect_password", detail));
         }
-        app.logins.succeeded(email, from);
         Ok(())
     }
 

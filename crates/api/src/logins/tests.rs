@@ -56,6 +56,7 @@ fn a_flood_of_addresses_keeps_the_one_that_is_guessed() {
     for _ in 0..FAILURES_MAX {
         assert!(tries(&logins, "guessed@example.com", 0));
     }
+    // More than can be checked within the window.
     let refused = (0..60_000)
         .filter(|number| {
             !tries_from(&logins, &format!("{number}@example.com"), nth(*number + 1), 1)
@@ -139,7 +140,7 @@ async fn checks_are_bounded_also_when_their_requests_are_given_up() {
                 let _ = ended.recv();
                 RUNNING.fetch_sub(1, Ordering::SeqCst);
             };
-            lane.off_thread(work).await.is_ok()
+            Lane::run(lane.permit().await?, work).await
         }));
         tokio::task::yield_now().await;
     }
@@ -147,7 +148,7 @@ async fn checks_are_bounded_also_when_their_requests_are_given_up() {
         starts.recv().unwrap();
     }
     assert_eq!(lane.waiting.load(Ordering::Relaxed), CHECKS_WAITING_MAX);
-    assert!(lane.off_thread(|| ()).await.is_err(), "nobody else waits");
+    assert!(lane.permit().await.is_err(), "nobody else waits");
     // Whoever gives up leaves the work behind, which still has its permit.
     for task in tasks {
         task.abort();
