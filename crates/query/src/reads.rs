@@ -123,7 +123,7 @@ mod tests {
         let turns = Turns::new(1, Duration::ZERO);
         let project = ProjectId(1);
         let turn = turns.of(project).await.unwrap();
-        let (release, waits) = mpsc::channel::<()>();
+        let (release, waits) = mpsc::sync_channel::<()>(1);
         {
             let asked = pin!(beside(turn, move || waits.recv().is_err()));
             assert!(asked.poll(&mut Context::from_waker(Waker::noop())).is_pending());

@@ -121,7 +121,8 @@ async fn a_damaged_record_costs_only_itself() {
     accounted_for(&survey, &found, &history);
     let [Error::Corrupt(damage)] = &survey.faults[..] else { panic!("{:?}", survey.faults) };
     let position = damage.position.as_u64();
-    assert_eq!((damage.offset, &survey.lost), (4096 + 32, &vec![position..position + 1]));
+    let lost = position..position + 1;
+    assert_eq!((damage.offset, &survey.lost[..]), (4096 + 32, std::slice::from_ref(&lost)));
     history.remove(&position);
     opens(folder.path(), all(id), &history).await;
 }

@@ -13,7 +13,7 @@ use crate::support::f1;
 const MEBI: usize = 1 << 20;
 
 /// Says what the query still held when it was let go.
-struct Held(Account, mpsc::Sender<usize>);
+struct Held(Account, mpsc::SyncSender<usize>);
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -27,7 +27,7 @@ fn ask(text: &str, pool: &Pool, limits: &Limits) -> (Result<sql::Answer, Error>,
     let plan = plan.unwrap_or_else(|error| panic!("{text}: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let account = pool.account(limits.memory_bytes);
-    let (sender, ended) = mpsc::channel();
+    let (sender, ended) = mpsc::sync_channel(1);
     let held = Held(account.clone(), sender);
     let world = store.world();
     let asked = sql::run_within(&plan, &world, limits, account.clone(), held);
