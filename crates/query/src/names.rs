@@ -62,7 +62,7 @@ mod tests {
     fn every_way_to_write_a_property_is_among_the_names_of_a_question() {
         let query = json!({
             "kind": "HogQLQuery",
-            "query": "select properties.$browser, properties['with \'quotes\''], person.properties.`a b`, \
+            "query": "select properties.$browser, properties['with \\'quotes\\''], person.properties.`a b`, \
                       properties.\"c d\" from events -- remark\n where {filters}",
             "filters": { "properties": [{ "key": "plan", "type": "feature", "value": ["x"] }] },
             "select": ["properties.amount -- Amount", "toFloat(properties.price) desc"],

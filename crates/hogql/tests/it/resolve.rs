@@ -248,7 +248,7 @@ fn aggregates_windows_and_unnests_stand_in_lists_of_their_own() {
             "events@7 | where (toDate(#0.timestamp) > cast(\"2024-01-01\", DateTime64(6, 'project'))) \
              | group [toDate(#0.timestamp)] \
              [sum(#0.properties->amount:Nullable(Float64)) if (#0.event = \"a\"), sum(1)] \
-             | timestamp Date = key0, sumIf(properties.amount, event = 'a') + sum(1) Float64 = \
+             | timestamp Date = key0, sumIf(properties.amount, event = 'a') + sum(1) Nullable(Float64) = \
              plus(agg0, agg1) | page 100",
         ),
         (
@@ -260,7 +260,7 @@ fn aggregates_windows_and_unnests_stand_in_lists_of_their_own() {
         (
             "select quantile(0.5)(x) from (select arrayJoin([1,2,3,4]) as x)",
             "(unnest array(1, 2, 3, 4) | x UInt8 = element0.0) | group [] [quantile(0.5)(#0[0])] \
-             | quantile(0.5)(x) Nullable(Float64) = agg0 | page 100",
+             | quantile(0.5)(x) Float64 = agg0 | page 100",
         ),
         (
             "select arrayJoin(groupArray(event)) as e, arrayJoin(['a']) as f from events group by f",
@@ -296,7 +296,7 @@ fn aggregates_windows_and_unnests_stand_in_lists_of_their_own() {
         (
             "select min(event), minIf(event, 1), max($session_id) from events group by uuid",
             "events@7 | group [#0.uuid] [min(#0.event), min(#0.event) if 1, max(#0.$session_id)] \
-             | min(event) String = agg0, minIf(event, 1) Nullable(String) = agg1, \
+             | min(event) String = agg0, minIf(event, 1) String = agg1, \
              max($session_id) Nullable(String) = agg2 | page 100",
         ),
         (

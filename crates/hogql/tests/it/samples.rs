@@ -17,7 +17,7 @@ const SAMPLES: &[(&str, &str)] = &[
         "select properties.$browser from events where event='a' order by timestamp",
         "properties.$browser Nullable(String)",
     ),
-    ("select sum(properties.amount) from events", "sum(properties.amount) Float64"),
+    ("select sum(properties.amount) from events", "sum(properties.amount) Nullable(Float64)"),
     (
         "SELECT toStartOfDay(timestamp) AS day, count() FROM events WHERE event = '$pageview' AND \
          timestamp >= now() - INTERVAL 7 DAY GROUP BY day ORDER BY day ASC NULLS LAST",
@@ -73,7 +73,7 @@ const SAMPLES: &[(&str, &str)] = &[
     (
         "select timestamp - lagInFrame(timestamp) over (partition by person_id order by timestamp) \
          as gap from events",
-        "gap Nullable(Int64)",
+        "gap Int64",
     ),
     (
         "select event, row_number() over (order by count() desc) as n from events group by event",
