@@ -39,8 +39,6 @@ pub(crate) fn run(effective: Effective) -> Result<()> {
     for name in &effective.unknown_variables {
         tracing::warn!(variable = name, "this environment variable is no setting");
     }
-    let (before, now) = process::raise_descriptor_limit();
-    tracing::info!(before, now, "open files and connections that the system allows");
     let runtimes = Runtimes::start()?;
     let outcome = runtimes.block_on(serve(&settings, runtimes.behind()));
     runtimes.abandon();
@@ -49,6 +47,7 @@ pub(crate) fn run(effective: Effective) -> Result<()> {
 
 async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
     let clock = Clock::system();
+    let (before, now) = process::raise_descriptor_limit();
     let mut signals = Signals::new()?;
     let folder = Folder::own(&settings.data_dir)?;
     stores::check_versions(&folder)?;
@@ -109,6 +108,7 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
     // Nobody has to listen to this; the log says it too.
     let address = listener.local_addr()?;
     let _ = say(&format!("listening on http://{address}\n"));
+    tracing::info!(before, now, "open files and connections that the system allows");
     tracing::info!(version = env!("BUILT_VERSION"), %address, "started");
 
     let mut lost = None;
