@@ -43,12 +43,17 @@ pub(crate) fn is_within(value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.iter().any(|(name, value)| field(name, value)),
         Value::Array(items) => items.iter().any(is_within),
-        // Old clients send lists of filters as text.
-        Value::String(text) if text.starts_with(['[', '{']) && mentions(text) => {
-            serde_json::from_str(text).is_ok_and(|sent: Value| is_within(&sent))
-        }
+        Value::String(text) => text_holds(text),
         _ => false,
     }
+}
+
+/// Old clients send lists of filters as text.
+fn text_holds(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with(['[', '{'])
+        && mentions(text)
+        && serde_json::from_str(text).is_ok_and(|sent: Value| is_within(&sent))
 }
 
 fn field(name: &str, value: &Value) -> bool {
@@ -74,9 +79,10 @@ fn mentions_hogql(name: &str) -> bool {
     name.to_ascii_lowercase().contains(HOGQL)
 }
 
-/// A look that spares reading texts which cannot hold any.
+/// A look that spares reading texts which cannot hold any. JSON writes each letter in two ways, of
+/// which one begins with a backslash.
 fn mentions(text: &str) -> bool {
-    mentions_hogql(text) || KINDS.iter().any(|kind| text.contains(kind))
+    text.contains('\\') || mentions_hogql(text) || KINDS.iter().any(|kind| text.contains(kind))
 }
 
 #[cfg(test)]
@@ -102,6 +108,10 @@ mod tests {
             (json!({ "query": { "breakdownFilter": { "breakdown_type": "hogql" } } }), true),
             (json!({ "query": { "pathsFilter": { "pathsHogQLExpression": "event" } } }), true),
             (json!({ "filters": { "events": "[{\"math_hogql\": \"sum(1)\"}]" } }), true),
+            (json!({ "properties": r#"[{"type": "hog\u0071l", "key": "1"}]"# }), true),
+            (json!({ "query": r#"{"kind": "\u0048ogQLQuery"}"# }), true),
+            (json!({ "properties": " \n[{\"type\": \"hogql\", \"key\": \"1\"}]" }), true),
+            (json!({ "properties": r#"[{"type": "p\u0065rson", "key": "1"}]"# }), false),
             (json!({ "query": { "funnelsFilter": { "funnelAggregateByHogQL": null } } }), false),
             (json!({ "query": { "kind": "TrendsQuery", "series": [] } }), false),
             (
