@@ -118,14 +118,23 @@ pub(super) async fn answer(
         }
     };
     let mut left = Some(Sending { batches, writer });
-    while let Some(sending) = left.take_if(|_| out.len() < WHOLE_BYTES_MAX) {
+    // A part that is too long to join the others, and so is not copied.
+    let mut long = None;
+    while let Some(sending) = left.take_if(|_| long.is_none()) {
         let (more, rest) = sending.step().await?;
-        out.extend(more);
+        if rest.is_some() && out.len() + more.len() >= WHOLE_BYTES_MAX {
+            long = Some(more);
+        } else {
+            out.extend(more);
+        }
         left = rest;
     }
     let body = match left {
         None => Body::from(out),
-        Some(sending) => Body::from_stream(chunks(out, sending, Sending::step)),
+        Some(sending) => {
+            let first = std::iter::once(out).chain(long).collect();
+            Body::from_stream(chunks(first, sending, Sending::step))
+        }
     };
     let mut response = body.into_response();
     let kind = match format {
@@ -141,7 +150,7 @@ pub(super) async fn answer(
 
 /// What is written already, then step by step what is left. A step that fails is the last.
 fn chunks<S, F>(
-    first: Vec<u8>,
+    first: Vec<Vec<u8>>,
     left: S,
     step: impl Fn(S) -> F + Clone,
 ) -> impl Stream<Item = std::result::Result<Bytes, Cut>>
@@ -161,7 +170,7 @@ where
             }
         }
     });
-    stream::once(async { Ok(Bytes::from(first)) }).chain(rest)
+    stream::iter(first).map(|chunk| Ok(Bytes::from(chunk))).chain(rest)
 }
 
 /// Why a connection ends before its answer does.
@@ -220,7 +229,7 @@ mod tests {
                 number => Ok((format!(",{number}").into_bytes(), Some(number + 1))),
             }
         };
-        let stream = chunks(b"{\"results\":[0".to_vec(), 1, step);
+        let stream = chunks(vec![b"{\"results\":".to_vec(), b"[0".to_vec()], 1, step);
         let (mut body, mut whole) = (Vec::new(), true);
         for item in stream.collect::<Vec<_>>().await {
             assert!(whole, "nothing follows a failure");

@@ -1,5 +1,6 @@
 //! A list of events, found at once and read in batches, so that it may be long and is never held.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,12 +22,13 @@ const LISTS_OF_PROJECT_MAX: usize = 8;
 /// A short burst waits; a longer one is better told.
 const LIST_WAIT: Duration = Duration::from_secs(10);
 
-/// Events that are read in one go, at most and at first. How large they are is only known once they
-/// are read, so batches grow no faster than twofold, and shrink at once.
+/// Events of a batch.
 const BATCH_ROWS_MAX: usize = 200;
-const BATCH_ROWS_FIRST: usize = 32;
-/// What a batch should come to.
+/// A batch ends with the step that comes to as much.
 const BATCH_BYTES: usize = 1 << 20;
+/// How large events are is only known once they are read, so they are read by so many: each may have
+/// several megabytes.
+const STEP_ROWS: usize = 4;
 
 /// Who may have a list open.
 #[derive(Clone, Debug)]
@@ -57,7 +59,6 @@ pub struct EventBatches {
     /// None when nothing can match.
     found: Option<Arc<EventSelection>>,
     at: usize,
-    rows: usize,
     _permits: [OwnedSemaphorePermit; 2],
 }
 
@@ -87,7 +88,6 @@ impl Events {
             people,
             found,
             at: 0,
-            rows: BATCH_ROWS_FIRST,
             _permits: permits,
         })
     }
@@ -112,11 +112,10 @@ impl EventBatches {
         let Some(found) = self.found.clone().filter(|found| self.at < found.len()) else {
             return Ok(None);
         };
-        let part = self.at..(self.at + self.rows).min(found.len());
-        self.at = part.end;
-        let read = move || Ok(found.read(part)?);
-        let rows = self.events.reads.go_on(read).await?;
-        self.rows = rows_of_next(&rows, self.rows);
+        let part = self.at..(self.at + BATCH_ROWS_MAX).min(found.len());
+        let read = move || some_of(part, |step| Ok(found.read(step)?));
+        let (rows, at) = self.events.reads.go_on(read).await?;
+        self.at = at;
         self.events.shown(self.project, rows, self.people).await.map(Some)
     }
 
@@ -126,9 +125,64 @@ impl EventBatches {
     }
 }
 
-fn rows_of_next(read: &[EventRow], rows: usize) -> usize {
+/// Events from the first of these on, and where those begin that are not read.
+fn some_of(
+    part: Range<usize>,
+    read: impl Fn(Range<usize>) -> Result<Vec<EventRow>>,
+) -> Result<(Vec<EventRow>, usize)> {
     let size = |row: &EventRow| row.properties.len() + row.elements_chain.len();
-    let bytes = read.iter().map(size).sum::<usize>().max(1);
-    let fit = BATCH_BYTES.saturating_mul(read.len()) / bytes;
-    fit.min(rows * 2).clamp(1, BATCH_ROWS_MAX)
+    let (mut rows, mut bytes, mut at) = (Vec::new(), 0, part.start);
+    while at < part.end && bytes < BATCH_BYTES {
+        let step = at..(at + STEP_ROWS).min(part.end);
+        at = step.end;
+        let more = read(step)?;
+        bytes += more.iter().map(size).sum::<usize>();
+        rows.extend(more);
+    }
+    Ok((rows, at))
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Timestamp;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn row(bytes: usize) -> EventRow {
+        EventRow {
+            project: ProjectId(1),
+            uuid: Uuid::nil(),
+            event: "e".into(),
+            distinct_id: "d".into(),
+            distinct_no: 0,
+            timestamp: Timestamp::from_micros(0),
+            created_at: Timestamp::from_micros(0),
+            elements_chain: String::new(),
+            groups: Default::default(),
+            properties: "x".repeat(bytes),
+            position: 0,
+            historical: false,
+        }
+    }
+
+    #[test]
+    fn a_batch_of_events_ends_once_it_has_enough_bytes() {
+        let of = |small: usize| {
+            move |step: Range<usize>| {
+                let size = |at| if at < small { 10 } else { BATCH_BYTES };
+                Ok(step.map(|at| row(size(at))).collect())
+            }
+        };
+        for (part, small, end) in [
+            (0..200, 200, 200),
+            (0..3, 3, 3),
+            // However small those before them are, no more than a step of large ones is read.
+            (0..200, 100, 104),
+            (104..200, 100, 108),
+        ] {
+            let (rows, at) = some_of(part.clone(), of(small)).unwrap();
+            assert_eq!((rows.len(), at), (end - part.start, end), "{part:?} {small}");
+        }
+    }
 }
