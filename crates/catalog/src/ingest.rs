@@ -115,6 +115,7 @@ impl Catalog {
             }
         }
         let room = &self.definitions;
+        let unsettled = room.unsettled();
         let left_out = definitions::write(&mut tx, &batch.sightings, room, now).await?;
         warn_of_definitions(&mut tx, &left_out, now).await?;
         flags::write(&mut tx, &batch.sightings.flags).await?;
@@ -125,6 +126,7 @@ impl Catalog {
             self.tell_ingested(Ingested::Unsure);
             return Err(error);
         }
+        unsettled.settle();
         room.count_left_out(left_out.values().sum());
         self.tell_ingested(Ingested::Changes(&batch.projects));
         self.applied.send_replace(batch.reach);

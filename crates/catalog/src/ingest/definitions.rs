@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::Result;
 use crate::bulk::Rows;
 use crate::db::{Tx, Value, args};
-use crate::definition_room::{Defined, DefinitionRoom};
+use crate::definition_room::{Defined, DefinitionRoom, Needed};
 
 /// A definition says when its event was last seen to the hour; more would be a write for every
 /// batch. It also makes a replay write what the first run did.
@@ -53,7 +53,7 @@ async fn room_for(
     what: Defined,
     wanted: usize,
 ) -> Result<i64> {
-    if let Some(known) = room.known(project, what).filter(|known| *known >= wanted as i64) {
+    if let Some(known) = room.known(project, what, wanted as i64) {
         return Ok(known);
     }
     let table = match what {
@@ -68,21 +68,22 @@ async fn room_for(
     let max = room.max(what);
     let rows = tx.all(sql, args![project, max]).await?;
     let count = rows.first().map_or(Ok(0), |row| row.get::<i64>("n"))?;
-    room.set(project, what, max - count);
+    room.set_counted(project, what, max - count);
     Ok((max - count).max(0))
 }
 
-/// Of these names, those that are defined already and as many others as there is room for.
+/// Of these names, those that are defined already and as many others as there is room for. Nobody
+/// looks which are there when all of them fit.
 async fn chosen<'n>(
     tx: &mut Tx,
     (sql, fixed): (&str, Vec<Value>),
     names: &BTreeSet<&'n str>,
     room: &mut i64,
-) -> Result<BTreeSet<&'n str>> {
+) -> Result<(BTreeSet<&'n str>, Needed)> {
     if names.len() as i64 <= *room {
         // Some may be there already; then there is more room than is thought.
         *room -= names.len() as i64;
-        return Ok(names.clone());
+        return Ok((names.clone(), Needed::Some));
     }
     let wanted: Vec<Value> = names.iter().map(|name| (*name).into()).collect();
     let rows = tx.all_in(sql, fixed, &wanted).await?;
@@ -96,7 +97,7 @@ async fn chosen<'n>(
             chosen.insert(*name);
         }
     }
-    Ok(chosen)
+    Ok((chosen, Needed::All))
 }
 
 const EVENTS_NAMED: &str =
@@ -124,7 +125,7 @@ async fn write_pairs(tx: &mut Tx, sightings: &Sightings, room: &DefinitionRoom) 
                 break;
             }
         }
-        room.set(project, Defined::Pair, left);
+        room.take(project, Defined::Pair, left, Needed::All);
     }
     Ok(())
 }
@@ -152,8 +153,8 @@ async fn write_events(
     let mut fits: BTreeMap<ProjectId, BTreeSet<&str>> = BTreeMap::new();
     for (project, names) in names {
         let mut left = room_for(tx, room, project, Defined::Event, names.len()).await?;
-        let own = chosen(tx, (EVENTS_NAMED, args![project]), &names, &mut left).await?;
-        room.set(project, Defined::Event, left);
+        let (own, needed) = chosen(tx, (EVENTS_NAMED, args![project]), &names, &mut left).await?;
+        room.take(project, Defined::Event, left, needed);
         note(left_out, project, names.len() - own.len());
         fits.insert(project, own);
     }
@@ -198,18 +199,23 @@ async fn write_volumes(tx: &mut Tx, sightings: &Sightings, room: &DefinitionRoom
         tx.run("DELETE FROM event_volumes WHERE day < $1", args![first]).await?;
     }
     let mut counted: Vec<(ProjectId, &str, Day, i64)> = Vec::new();
+    let mut rooms: BTreeMap<ProjectId, i64> = BTreeMap::new();
+    for (project, _) in sightings.volumes.keys() {
+        if !rooms.contains_key(project) {
+            rooms.insert(*project, room_for(tx, room, *project, Defined::Event, 1).await?);
+        }
+    }
     for ((project, day), counts) in &sightings.volumes {
         // Any of a project that has room is defined.
-        let counts: Vec<(&String, &i64)> =
-            match room_for(tx, room, *project, Defined::Event, 1).await? {
-                1.. => counts.iter().collect(),
-                _ => {
-                    let names = counts.keys().map(String::as_str).collect();
-                    let of = (EVENTS_NAMED, args![*project]);
-                    let defined = chosen(tx, of, &names, &mut 0).await?;
-                    counts.iter().filter(|(name, _)| defined.contains(name.as_str())).collect()
-                }
-            };
+        let counts: Vec<(&String, &i64)> = match rooms.get(project) {
+            Some(1..) => counts.iter().collect(),
+            _ => {
+                let names = counts.keys().map(String::as_str).collect();
+                let of = (EVENTS_NAMED, args![*project]);
+                let (defined, _) = chosen(tx, of, &names, &mut 0).await?;
+                counts.iter().filter(|(name, _)| defined.contains(name.as_str())).collect()
+            }
+        };
         counted.extend(counts.iter().map(|(name, count)| (*project, name.as_str(), *day, **count)));
     }
     // Neighbours of the index together.
@@ -250,16 +256,20 @@ async fn write_properties(
     for (project, owners) in names {
         let wanted = owners.values().map(BTreeSet::len).sum();
         let mut left = room_for(tx, room, project, Defined::Property, wanted).await?;
+        let mut needed = Needed::All;
         for (owner, names) in owners {
             let (column, index) = owner_columns(owner);
             let sql = "SELECT name FROM property_definitions WHERE project_id = $1 \
                        AND owner = $2 AND type_index = $3 AND name IN {list}";
             let of = (sql, args![project, column, index]);
-            let own = chosen(tx, of, &names, &mut left).await?;
+            let (own, own_needed) = chosen(tx, of, &names, &mut left).await?;
+            if own_needed == Needed::Some {
+                needed = Needed::Some;
+            }
             note(left_out, project, names.len() - own.len());
             fits.insert((project, owner), own);
         }
-        room.set(project, Defined::Property, left);
+        room.take(project, Defined::Property, left, needed);
     }
     let mut rows = Rows::new(9);
     for ((project, owner, name), kind) in seen {
