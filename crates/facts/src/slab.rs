@@ -8,7 +8,11 @@ pub(crate) const PIECE: usize = 64;
 
 /// Copies share their pieces.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slab(Vec<Arc<Piece>>);
+pub(crate) struct Slab {
+    pieces: Vec<Arc<Piece>>,
+    /// What the pieces hold, kept with every change: there may be many thousands of them.
+    bytes: usize,
+}
 
 #[derive(Clone, Debug, Default)]
 struct Piece {
@@ -19,31 +23,38 @@ struct Piece {
 impl Slab {
     /// What its pieces hold.
     pub fn bytes(&self) -> usize {
-        let piece = |piece: &Arc<Piece>| {
-            size_of::<Piece>() + piece.bytes.capacity() + piece.ends.capacity() * size_of::<u32>()
-        };
-        self.0.iter().map(piece).sum()
+        self.bytes
     }
 
     /// Empty for what was never set.
     pub fn get(&self, at: usize) -> &[u8] {
-        self.0.get(at / PIECE).map_or(&[], |piece| piece.get(at % PIECE))
+        self.pieces.get(at / PIECE).map_or(&[], |piece| piece.get(at % PIECE))
     }
 
     pub fn set(&mut self, at: usize, text: &[u8]) {
-        if self.0.len() <= at / PIECE {
+        if self.pieces.len() <= at / PIECE {
             if text.is_empty() {
                 return;
             }
-            self.0.resize_with(at / PIECE + 1, Arc::default);
+            let more = at / PIECE + 1 - self.pieces.len();
+            self.bytes += more * Piece::default().held();
+            self.pieces.resize_with(at / PIECE + 1, Arc::default);
         }
         if self.get(at) != text {
-            Arc::make_mut(&mut self.0[at / PIECE]).set(at % PIECE, text);
+            let piece = &mut self.pieces[at / PIECE];
+            self.bytes -= piece.held();
+            // A copy may hold less than the piece that it is of.
+            Arc::make_mut(piece).set(at % PIECE, text);
+            self.bytes += piece.held();
         }
     }
 }
 
 impl Piece {
+    fn held(&self) -> usize {
+        size_of::<Self>() + self.bytes.capacity() + self.ends.capacity() * size_of::<u32>()
+    }
+
     fn get(&self, at: usize) -> &[u8] {
         let Some(end) = self.ends.get(at) else { return &[] };
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -98,9 +109,12 @@ mod tests {
         }
         check(&slab, &plain);
         copies.iter().for_each(|(slab, plain)| check(slab, plain));
+        for slab in copies.iter().map(|(slab, _)| slab).chain([&slab]) {
+            assert_eq!(slab.bytes(), slab.pieces.iter().map(|piece| piece.held()).sum::<usize>());
+        }
         assert_eq!(slab.get(5_000), b"");
         slab.set(9_000, b"");
-        assert_eq!(slab.0.len(), 1_000_usize.div_ceil(PIECE));
+        assert_eq!(slab.pieces.len(), 1_000_usize.div_ceil(PIECE));
     }
 
     #[test]
@@ -108,8 +122,10 @@ mod tests {
         let mut slab = Slab::default();
         (0..10_000).for_each(|at| slab.set(at, format!("user_{at}@example.com").as_bytes()));
         let room = |piece: &Arc<Piece>| piece.bytes.capacity() + piece.ends.capacity() * 4;
-        let (room, text) =
-            (slab.0.iter().map(room).sum::<usize>(), (0..10_000).map(|at| slab.get(at).len() + 4));
+        let (room, text) = (
+            slab.pieces.iter().map(room).sum::<usize>(),
+            (0..10_000).map(|at| slab.get(at).len() + 4),
+        );
         assert!(room <= text.sum::<usize>() * 9 / 8, "{room}");
     }
 }

@@ -49,7 +49,7 @@ struct Known {
 /// A project that somebody asked for.
 #[derive(Default)]
 struct Slot {
-    loaded: Option<(Arc<People>, Arc<Groups>)>,
+    loaded: Option<Loaded>,
     /// One reads it for all who wait.
     loading: Arc<tokio::sync::Mutex<()>>,
     waiting: Vec<(IdentityChanges, Vec<Group>)>,
@@ -61,16 +61,21 @@ struct Slot {
     bytes: usize,
 }
 
+/// What was forgotten, to be dropped once nobody waits for the lock: it takes a while.
+type Loaded = (Arc<People>, Arc<Groups>);
+
 impl Slot {
-    fn forget(&mut self) {
-        self.loaded = None;
+    #[must_use = "it is dropped outside of the lock"]
+    fn forget(&mut self) -> Option<Loaded> {
         self.waiting.clear();
         self.waiting_rows = 0;
         self.reading += 1;
         self.bytes = 0;
+        self.loaded.take()
     }
 
-    fn add(&mut self, changes: &ProjectChanges) {
+    #[must_use = "it is dropped outside of the lock"]
+    fn add(&mut self, changes: &ProjectChanges) -> Option<Loaded> {
         let ProjectChanges { identity, groups, .. } = changes;
         let moved = identity.moves.len() + identity.deleted.len();
         self.waiting_rows += moved + identity.ids.len() + identity.persons.len() + groups.len();
@@ -78,10 +83,11 @@ impl Slot {
             return self.forget();
         }
         self.waiting.push((identity.clone(), groups.clone()));
+        None
     }
 
     /// Up to date, if it was read.
-    fn current(&mut self) -> Option<(Arc<People>, Arc<Groups>)> {
+    fn current(&mut self) -> Option<Loaded> {
         let (people, groups) = self.loaded.as_mut()?;
         self.waiting_rows = 0;
         for (identity, changed) in self.waiting.drain(..) {
@@ -109,16 +115,17 @@ impl Worlds {
         let listener = known.clone();
         catalog.on_ingest(move |ingested| {
             let mut known = lock(&listener);
-            match ingested {
-                Ingested::Unsure => known.projects.values_mut().for_each(Slot::forget),
+            let forgotten: Vec<Loaded> = match ingested {
+                Ingested::Unsure => known.projects.values_mut().filter_map(Slot::forget).collect(),
                 Ingested::Changes(projects) => {
-                    for changes in projects {
-                        if let Some(slot) = known.projects.get_mut(&changes.project) {
-                            slot.add(changes);
-                        }
-                    }
+                    let add = |changes: &ProjectChanges| {
+                        known.projects.get_mut(&changes.project)?.add(changes)
+                    };
+                    projects.iter().filter_map(add).collect()
                 }
-            }
+            };
+            drop(known);
+            drop(forgotten);
         });
         Self { catalog, warehouse, known }
     }
@@ -209,18 +216,24 @@ impl Worlds {
 
     async fn people(&self, project: ProjectId) -> Result<(Arc<People>, Arc<Groups>)> {
         loop {
-            let loading = {
+            let (found, forgotten) = {
                 let mut known = lock(&self.known);
                 known.uses += 1;
                 let used = known.uses;
-                make_room(&mut known, project);
+                let mut forgotten = Vec::from_iter(make_room(&mut known, project));
                 let slot = known.projects.entry(project).or_default();
                 slot.used = used;
-                if let Some(current) = slot.current() {
-                    forget_others(&mut known, project, PEOPLE_BYTES_MAX);
-                    return Ok(current);
+                let found = slot.current().ok_or_else(|| slot.loading.clone());
+                if found.is_ok() {
+                    forgotten.extend(forget_others(&mut known, project, PEOPLE_BYTES_MAX));
                 }
-                slot.loading.clone()
+                (found, forgotten)
+            };
+            // Not before the lock is free: others wait for it, and this takes a while.
+            drop(forgotten);
+            let loading = match found {
+                Ok(current) => return Ok(current),
+                Err(loading) => loading,
             };
             // Goes on when its asker has left: the next one would begin it anew, and a large project
             // may take longer to read than anybody waits.
@@ -337,23 +350,26 @@ impl Expressions for NoExpressions {
 }
 
 /// Forgets whoever was not asked for longest, unless the project has its place already.
-fn make_room(known: &mut Known, project: ProjectId) {
+fn make_room(known: &mut Known, project: ProjectId) -> Option<Slot> {
     if known.projects.len() < PROJECTS_MAX || known.projects.contains_key(&project) {
-        return;
+        return None;
     }
     let oldest = known.projects.iter().min_by_key(|(_, slot)| slot.used).map(|(id, _)| *id);
-    oldest.map(|id| known.projects.remove(&id));
+    oldest.and_then(|id| known.projects.remove(&id))
 }
 
 /// Forgets whoever was not asked for longest until the rest fits, but not this one.
-fn forget_others(known: &mut Known, project: ProjectId, bytes_max: usize) {
+fn forget_others(known: &mut Known, project: ProjectId, bytes_max: usize) -> Vec<Slot> {
+    let mut forgotten = Vec::new();
     let mut bytes: usize = known.projects.values().map(|slot| slot.bytes).sum();
     while bytes > bytes_max {
         let others = known.projects.iter().filter(|(id, slot)| **id != project && slot.bytes > 0);
         let oldest = others.min_by_key(|(_, slot)| slot.used).map(|(id, _)| *id);
-        let Some(oldest) = oldest.and_then(|id| known.projects.remove(&id)) else { return };
+        let Some(oldest) = oldest.and_then(|id| known.projects.remove(&id)) else { break };
         bytes -= oldest.bytes;
+        forgotten.push(oldest);
     }
+    forgotten
 }
 
 fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
@@ -380,7 +396,8 @@ mod tests {
             left.sort_unstable();
             left
         };
-        forget_others(&mut known, ProjectId(4), 250);
+        let forgotten = forget_others(&mut known, ProjectId(4), 250);
+        assert_eq!(forgotten.iter().map(|slot| slot.used).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(left(&known), [2, 4]);
         forget_others(&mut known, ProjectId(4), 100);
         assert_eq!(left(&known), [4], "the one that is asked about stays");
