@@ -172,12 +172,14 @@ pub(super) async fn load(catalog: &Catalog, project: &ProjectRow) -> catalog::Re
     let zone = TimeZone::get(&project.timezone).unwrap_or(TimeZone::UTC);
     let dialect = Dialect { zone, ..Dialect::default() };
     let environment = Environment { dialect: dialect.clone(), cohorts: cohorts.clone() };
-    Ok(ProjectFlags {
-        set: FlagSet::compile(&definitions, &environment),
-        definitions,
-        cohorts,
-        dialect,
-        group_types,
-        local: OnceLock::new(),
-    })
+    let set = FlagSet::compile(&definitions, &environment);
+    let left_out = dialect.patterns.left_out();
+    if left_out > 0 {
+        tracing::warn!(
+            project.id = %project.id,
+            patterns = left_out,
+            "regular expressions of flags match nothing: the project's patterns are too large"
+        );
+    }
+    Ok(ProjectFlags { set, definitions, cohorts, dialect, group_types, local: OnceLock::new() })
 }

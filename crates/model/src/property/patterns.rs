@@ -17,8 +17,10 @@ use super::FilterError;
 /// Steps a pattern with look-around may take on one value; past it the value does not match.
 const REGEX_STEPS_MAX: usize = 20_000;
 /// Bytes a compiled pattern may take, and the lazy DFA that is built while it is used.
-const SIZES: [Size; 3] = [
+const SIZES: [Size; 5] = [
     Size { compiled_bytes: 16 << 10, dfa_bytes: 256 << 10 },
+    Size { compiled_bytes: 32 << 10, dfa_bytes: 256 << 10 },
+    Size { compiled_bytes: 64 << 10, dfa_bytes: 512 << 10 },
     Size { compiled_bytes: 128 << 10, dfa_bytes: 512 << 10 },
     Size { compiled_bytes: 1 << 20, dfa_bytes: 2 << 20 },
 ];
@@ -26,8 +28,8 @@ const SIZES: [Size; 3] = [
 pub const REGEX_CHARS_MAX: usize = 10_000;
 /// Past it those that no filter uses are forgotten.
 const REMEMBERED_MAX: usize = 1_000;
-/// Of all patterns of one project; two thousand of the usual size.
-const PROJECT_BYTES_MAX: usize = 32 << 20;
+/// Of all patterns of one project; some thousand of the usual sizes.
+const PROJECT_BYTES_MAX: usize = 64 << 20;
 /// Different patterns in one flag or cohort that is written, and their bytes.
 const WRITTEN_MAX: usize = 100;
 const WRITTEN_BYTES_MAX: usize = 8 << 20;
@@ -56,6 +58,8 @@ pub(super) struct Pattern {
 #[derive(Debug)]
 struct Budget {
     left_bytes: AtomicUsize,
+    /// Times that there was no room for a pattern.
+    left_out: AtomicUsize,
 }
 
 impl Default for Patterns {
@@ -66,8 +70,14 @@ impl Default for Patterns {
 
 impl Patterns {
     fn with_bytes_max(bytes_max: usize) -> Self {
-        let budget = Budget { left_bytes: AtomicUsize::new(bytes_max) };
+        let budget =
+            Budget { left_bytes: AtomicUsize::new(bytes_max), left_out: AtomicUsize::new(0) };
         Self { known: Arc::default(), budget: Arc::new(budget) }
+    }
+
+    /// How often a pattern was past the budget until now; a filter with such a one matches nothing.
+    pub fn left_out(&self) -> usize {
+        self.budget.left_out.load(Ordering::Relaxed)
     }
 
     pub(super) fn compile(&self, pattern: &str) -> Result<Arc<Pattern>, FilterError> {
@@ -83,6 +93,7 @@ impl Patterns {
             if !self.budget.take(size.compiled_bytes) {
                 forget_unused(&mut known);
                 if !self.budget.take(size.compiled_bytes) {
+                    self.budget.left_out.fetch_add(1, Ordering::Relaxed);
                     return Err(FilterError::Regex("the project's patterns are too large".into()));
                 }
             }
@@ -248,7 +259,7 @@ fn parts_max(pattern: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Takes more than the middle one of the sizes.
+    /// Takes the largest of the sizes.
     fn large(number: usize) -> String {
         format!(r"^\w{{12}}{number}$")
     }
@@ -263,7 +274,9 @@ mod tests {
             assert!(compiled.is_match(&format!("abcdefghijkl{number}")).unwrap());
         }
         let second = patterns.compile(&large(50)).unwrap();
+        assert_eq!(patterns.left_out(), 0);
         assert!(patterns.compile(&large(51)).is_err());
+        assert_eq!(patterns.left_out(), 1);
         assert!(patterns.compile(r"^a+$").is_err(), "nothing is left");
         drop(second);
         assert!(patterns.compile(r"^a+$").unwrap().is_match("aa").unwrap());
@@ -282,6 +295,11 @@ mod tests {
             .filter_map(|number| patterns.compile(&format!(r"@team{number}\.example\.com$")).ok())
             .collect();
         assert_eq!(usual.len(), 2_000);
+        let patterns = Patterns::default();
+        let words: Vec<_> = (0..1_000)
+            .filter_map(|number| patterns.compile(&format!(r"^\w+@team{number}\.com$")).ok())
+            .collect();
+        assert_eq!((words.len(), patterns.left_out()), (1_000, 0));
     }
 
     #[test]
@@ -300,7 +318,7 @@ mod tests {
     #[test]
     fn look_around_shares_the_room_of_its_pattern() {
         let many = r"(?=\w{12})".repeat(500);
-        assert!(compile(&many, SIZES[2]).is_err(), "500 parts of 1 MiB");
+        assert!(compile(&many, SIZES[SIZES.len() - 1]).is_err(), "500 parts of 1 MiB");
         for usual in [r"^(?!.*@test\.com$).+@corp\.com$", r"(?<=@)\w+(?=\.com)", r"(\w)\1"] {
             assert!(bytes(usual).is_ok(), "{usual}: {:?}", bytes(usual));
         }
