@@ -167,11 +167,17 @@ fn table(outcomes: &[Outcome], persons: u64) -> String {
     table
 }
 
+/// The most that was resident within each second.
 fn samples(outcomes: &[Outcome]) -> String {
-    let mut lines = String::from("attack,seconds,resident_megabytes\n");
+    let mut lines = String::from("attack,second,resident_megabytes\n");
     for outcome in outcomes {
-        for (seconds, megabytes) in &outcome.seen.samples {
-            let _ = writeln!(lines, "{},{seconds:.1},{megabytes:.0}", outcome.name);
+        let mut seconds = std::collections::BTreeMap::<u64, f64>::new();
+        for (at, megabytes) in &outcome.seen.samples {
+            let most = seconds.entry(*at as u64).or_default();
+            *most = most.max(*megabytes);
+        }
+        for (second, megabytes) in seconds {
+            let _ = writeln!(lines, "{},{second},{megabytes:.0}", outcome.name);
         }
     }
     lines

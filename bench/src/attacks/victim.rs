@@ -30,7 +30,7 @@ pub struct Victim(Arc<Inner>);
 struct Inner {
     running: Running,
     other: Project,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// A project of somebody else on the same server.
@@ -54,7 +54,7 @@ impl Victim {
             let query = "select count() from events where person.properties.plan = 'pro'";
             hogql(address, 1, query).await?;
         }
-        Ok(Self(Arc::new(Inner { running, other, _folder: folder })))
+        Ok(Self(Arc::new(Inner { running, other, folder })))
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -63,6 +63,14 @@ impl Victim {
 
     pub fn megabytes(&self) -> Result<f64> {
         self.0.running.resident_megabytes()
+    }
+
+    /// Parquet files that the first project's events are in.
+    pub fn event_files(&self) -> Result<usize> {
+        let folder = self.0.folder.path().join("data/warehouse/1");
+        let names = std::fs::read_dir(folder)?.map(|file| Ok(file?.file_name()));
+        let names: Vec<_> = names.collect::<std::io::Result<_>>()?;
+        Ok(names.iter().filter(|name| name.to_string_lossy().ends_with(".parquet")).count())
     }
 
     pub fn other(&self) -> &Project {
