@@ -1,6 +1,7 @@
 //! What a query holds, within its bound: the columns that are kept for everybody give way to it.
 
 use std::fmt::{self, Display, Formatter};
+use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, UInt32Array, make_array};
@@ -89,18 +90,55 @@ impl AsRef<[u8]> for Counted {
 /// The same values, counted as long as anybody holds them: the engine's operators pass batches on,
 /// and several may wait between two of them.
 pub(crate) fn counted(array: ArrayRef, account: &Account) -> Result<ArrayRef> {
+    counted_beside(&[], array, account)
+}
+
+/// The same for what was made of `inputs`: a buffer that is one of theirs, or a part of it, takes no
+/// memory, and was counted where it was made.
+pub(crate) fn counted_beside(
+    inputs: &[ArrayRef],
+    array: ArrayRef,
+    account: &Account,
+) -> Result<ArrayRef> {
     let data = array.to_data();
-    if is_large(&data) { Ok(make_array(counted_data(data, account)?)) } else { Ok(array) }
+    let none = Shared::default();
+    if !none.has_new(&data) {
+        return Ok(array);
+    }
+    let mut shared = none;
+    inputs.iter().for_each(|input| shared.add(&input.to_data()));
+    // To put it together anew checks every value.
+    if !shared.has_new(&data) {
+        return Ok(array);
+    }
+    Ok(make_array(counted_data(data, &shared, account)?))
 }
 
-fn is_large(data: &ArrayData) -> bool {
-    let large = |buffer: &Buffer| buffer.capacity() > SMALL_BYTES;
-    data.buffers().iter().any(large) || data.child_data().iter().any(is_large)
+/// Where large buffers begin that are counted already.
+#[derive(Default)]
+struct Shared(Vec<NonNull<u8>>);
+
+impl Shared {
+    fn add(&mut self, data: &ArrayData) {
+        let large = data.buffers().iter().filter(|buffer| buffer.capacity() > SMALL_BYTES);
+        self.0.extend(large.map(Buffer::data_ptr));
+        data.child_data().iter().for_each(|child| self.add(child));
+    }
+
+    fn is_new(&self, buffer: &Buffer) -> bool {
+        buffer.capacity() > SMALL_BYTES && !self.0.contains(&buffer.data_ptr())
+    }
+
+    /// Whether there is something to count.
+    fn has_new(&self, data: &ArrayData) -> bool {
+        data.buffers().iter().any(|buffer| self.is_new(buffer))
+            || data.child_data().iter().any(|child| self.has_new(child))
+    }
 }
 
-fn counted_data(data: ArrayData, account: &Account) -> Result<ArrayData> {
+fn counted_data(data: ArrayData, shared: &Shared, account: &Account) -> Result<ArrayData> {
     let buffer = |buffer: &Buffer| -> Result<Buffer> {
-        if buffer.capacity() <= SMALL_BYTES {
+        if !shared.is_new(buffer) {
             return Ok(buffer.clone());
         }
         let mut charge = account.charge();
@@ -112,7 +150,8 @@ fn counted_data(data: ArrayData, account: &Account) -> Result<ArrayData> {
     };
     let buffers = data.buffers().iter().map(buffer).collect::<Result<Vec<_>>>()?;
     let children = data.child_data().iter().cloned();
-    let children = children.map(|child| counted_data(child, account)).collect::<Result<_>>()?;
+    let children =
+        children.map(|child| counted_data(child, shared, account)).collect::<Result<_>>()?;
     Ok(data.into_builder().buffers(buffers).child_data(children).build()?)
 }
 
@@ -154,4 +193,33 @@ pub(crate) fn spread(array: &ArrayRef, ty: &DataType, account: &Account) -> Resu
         return Ok(arrow::compute::cast(array, ty)?);
     }
     taken(coded.values(), keys.as_primitive(), account)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::Int64Array;
+    use eval::Pool;
+
+    use super::*;
+
+    #[test]
+    fn a_column_that_is_passed_on_is_counted_once() {
+        let account = Pool::new(1 << 30).account(1 << 30);
+        let made: ArrayRef = Arc::new(Int64Array::from_iter_values(0..8_192));
+        let column = counted(made, &account).unwrap();
+        let once = account.bytes();
+        assert!(once >= 8_192 * 8, "{once}");
+        let inputs = [column.slice(0, 8_000)];
+        let passed = counted_beside(&inputs, inputs[0].slice(10, 100), &account).unwrap();
+        assert_eq!(account.bytes(), once);
+        let other: ArrayRef = Arc::new(Int64Array::from_iter_values(1..8_193));
+        let other = counted_beside(&inputs, other, &account).unwrap();
+        assert!(account.bytes() >= 2 * 8_192 * 8, "what is made anew counts");
+        drop((column, other));
+        assert_eq!(account.bytes(), once, "somebody still holds a part of it");
+        drop((inputs, passed));
+        assert_eq!(account.bytes(), 0);
+    }
 }

@@ -20,7 +20,7 @@ use super::numbers::Numbers;
 use super::{Found, Lower, Stage, input};
 use crate::apply::Apply;
 use crate::error::{Error, Result, UNEXPECTED};
-use crate::memory::{counted, full};
+use crate::memory::{counted, counted_beside, full};
 use crate::scan::text_type;
 
 /// Larger constants are computed, within the bounds of what is computed.
@@ -52,7 +52,7 @@ impl Lower {
         }
         let account = self.stop.account().clone();
         Ok(Apply::expr("expr", inputs, ty, move |arrays, rows| {
-            counted(program.run(arrays, rows).map_err(of_eval)?, &account)
+            counted_beside(arrays, program.run(arrays, rows).map_err(of_eval)?, &account)
         }))
     }
 
@@ -220,7 +220,7 @@ impl Lower {
         let program = program.map_err(of_eval)?;
         let account = self.stop.account().clone();
         Ok(Apply::expr("cast", vec![value], data_type(to), move |arrays, rows| {
-            counted(program.run(arrays, rows).map_err(of_eval)?, &account)
+            counted_beside(arrays, program.run(arrays, rows).map_err(of_eval)?, &account)
         }))
     }
 }
