@@ -13,8 +13,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use catalog::ProjectRow;
 use decode::{
-    FlagsBody, Parts, Strictness, Text, check_grammar, decode_text_within, decoded_bytes_hint,
-    flags_token, parse_flags, tree_bytes,
+    FlagsBody, Memory, Parts, Strictness, Text, check_grammar, decode_text_within,
+    decoded_bytes_hint, flags_token, parse_flags, tree_bytes,
 };
 use flags::Asked;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -77,9 +77,9 @@ pub(crate) async fn answer<B: HttpBody<Data = Bytes> + Unpin>(
         body: &body.bytes,
     };
     let expected = decoded_bytes_hint(&parts, BODY_BYTES_MAX) + USUAL_VALUES_BYTES;
-    let text = decode_within(app.capture.budget(), expected, BODY_BYTES_MAX, |memory| {
-        decode_text_within(&parts, Strictness::Lenient, memory)
-    });
+    let decode = |memory: &mut Memory<'_>| decode_text_within(&parts, Strictness::Lenient, memory);
+    let (budget, needed) = (app.capture.budget(), Text::owned_bytes);
+    let text = decode_within(budget, expected, BODY_BYTES_MAX, needed, decode);
     let (room, text) = text.await.map_err(Refused::from)?;
     let token = flags_token(&text).map_err(Refused::from)?;
     let project = match app.tokens.owner(token.as_deref().unwrap_or("").trim()).await {
@@ -121,10 +121,17 @@ async fn parse<'a>(
         return Err(Refused::TooLarge.into());
     }
     let bytes = text.owned_bytes() + values;
-    if room.grow(bytes).is_err() {
-        // Its text is still held while it waits, within what the largest of these may take.
+    if let Err(busy) = room.grow(bytes) {
+        // Whoever holds room of the large lane and waited for more of it would keep everybody else
+        // waiting too.
+        if !room.is_small() {
+            return Err(Refused::from(busy).into());
+        }
+        // Its text is still held while it waits, and nothing more.
+        room.shrink(text.owned_bytes());
         let larger = app.capture.budget().decode_large(bytes).await;
         room = larger.map_err(Refused::from)?;
+        room.grow(bytes).map_err(Refused::from)?;
     }
     let decoded = parse_flags(text).map_err(Refused::from)?;
     Ok((room, decoded))

@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::http::{Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use capture::{Arriving, Reservation, Sender};
+use capture::{Arriving, Sender, Values};
 use decode::tree_bytes;
 
 use crate::body::{Received, is_json};
@@ -115,7 +115,7 @@ const UNCOUNTED_VALUES_BYTES: usize = 16 << 10;
 #[derive(Default)]
 pub(crate) struct Room<'a> {
     _body: Option<Arriving<'a>>,
-    _values: Option<Reservation<'a>>,
+    _values: Option<Values<'a>>,
 }
 
 /// Reads the body of a management request into its extensions. One that is too large is

@@ -30,6 +30,9 @@ const SMALL_DECODED_BYTES_MAX: usize = 8 * SMALL_BYTES;
 /// Large bodies take room in these steps, as frames would be too many.
 const STEP_BYTES: usize = 256 * 1_024;
 
+/// One management body takes at most this part of the room for their values.
+const VALUES_PARTS: usize = 4;
+
 /// How long a small request waits at most: the queue in front of a full pool must be gone before
 /// its sender tries again.
 const SMALL_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -121,6 +124,8 @@ pub struct Budget {
     /// One large body at a time that found no room.
     finishing: Semaphore,
     finishing_bytes: usize,
+    /// One management body at a time whose values take more than their part of the pool.
+    many_values: Semaphore,
     wait_max: Duration,
 }
 
@@ -152,8 +157,15 @@ pub struct Reservation<'a> {
     pool: &'a Pool,
     /// More is not for this pool.
     bytes_max: usize,
-    /// The most that was set aside.
+    /// The most that was held of it in other memory than buffers, which tell of themselves.
     peak_bytes: usize,
+}
+
+/// Room for the values of a management body.
+#[derive(Debug)]
+pub struct Values<'a> {
+    _room: Reservation<'a>,
+    _turn: Option<SemaphorePermit<'a>>,
 }
 
 /// What was decoded is freed before its room is, and returns to the system if it was large.
@@ -195,6 +207,7 @@ impl Budget {
             }),
             finishing: Semaphore::new(1),
             finishing_bytes: body_bytes_max,
+            many_values: Semaphore::new(1),
             wait_max,
         }
     }
@@ -226,9 +239,39 @@ impl Budget {
         self.pool(Use::LargeDecoded).reserve(bytes, self.wait_max).await
     }
 
-    /// Room for what is parsed of a management body.
-    pub async fn values(&self, bytes: usize) -> Result<Reservation<'_>, Busy> {
-        self.pool(Use::MemberValues).reserve(bytes, self.wait_max).await
+    /// More room for what was decoded already, without waiting: what outgrows the small lane moves
+    /// to the large one.
+    pub(crate) fn enlarge<'b>(
+        &'b self,
+        room: &mut Reservation<'b>,
+        bytes: usize,
+    ) -> Result<(), Busy> {
+        if room.take(bytes).is_ok() {
+            return Ok(());
+        }
+        let large = self.pool(Use::LargeDecoded);
+        if !room.is_small() {
+            return Err(Busy);
+        }
+        let permit = large.0.room.try_acquire_many(large.units(bytes));
+        room.permit = permit.map_err(|_| large.refuse())?;
+        (room.pool, room.bytes_max) = (large, usize::MAX);
+        Ok(())
+    }
+
+    /// Room for what is parsed of a management body, which is held until it is answered. One body
+    /// takes no more than its part, so that a slow answer does not hold up those to other members;
+    /// of those whose values are larger there is one at a time.
+    pub async fn values(&self, bytes: usize) -> Result<Values<'_>, Busy> {
+        let pool = self.pool(Use::MemberValues);
+        let part = pool.0.units as usize / VALUES_PARTS * UNIT_BYTES;
+        let turn = match bytes > part {
+            true => Some(pool.wait(self.wait_max, self.many_values.acquire()).await?),
+            false => None,
+        };
+        let mut room = pool.reserve(bytes.min(part), self.wait_max).await?;
+        room.peak_bytes = bytes;
+        Ok(Values { _room: room, _turn: turn })
     }
 
     /// Room for an answer to a member.
@@ -275,9 +318,10 @@ impl Pool {
         room.map(|permit| Held { permit }).map_err(|_| self.refuse())
     }
 
-    /// More than half of it is taken.
-    fn is_pressed(&self) -> bool {
-        self.0.room.available_permits() < self.0.units as usize / 2
+    /// Others than the one that holds `own` units have taken more than half of it, or wait for it.
+    fn is_pressed(&self, own: usize) -> bool {
+        self.0.room.available_permits() + own < self.0.units as usize / 2
+            || self.0.waiting.load(Ordering::Relaxed) > 0
     }
 
     async fn wait<T, E>(
@@ -312,7 +356,7 @@ impl Pool {
             Ok(permit) => permit,
             Err(_) => self.wait(wait_max, self.0.room.acquire_many(units)).await?,
         };
-        Ok(Reservation { permit, pool: self, bytes_max: usize::MAX, peak_bytes: bytes })
+        Ok(Reservation { permit, pool: self, bytes_max: usize::MAX, peak_bytes: 0 })
     }
 }
 
@@ -330,8 +374,20 @@ impl Reservation<'_> {
         drop(self.permit.split(surplus));
     }
 
-    /// Takes more without waiting: it holds something already.
+    /// Whether it is room of the small lane, which what outgrows it may leave.
+    pub fn is_small(&self) -> bool {
+        self.bytes_max != usize::MAX
+    }
+
+    /// Takes more without waiting, as it holds something already, for other memory than buffers.
     pub fn grow(&mut self, bytes: usize) -> Result<(), Busy> {
+        self.take(bytes)?;
+        self.peak_bytes = self.peak_bytes.max(bytes);
+        Ok(())
+    }
+
+    /// The same for buffers.
+    pub(crate) fn take(&mut self, bytes: usize) -> Result<(), Busy> {
         let missing = self.missing(bytes);
         if bytes > self.bytes_max {
             return Err(self.pool.refuse());
@@ -340,7 +396,6 @@ impl Reservation<'_> {
             let more = self.pool.0.room.try_acquire_many(missing);
             self.permit.merge(more.map_err(|_| self.pool.refuse())?);
         }
-        self.peak_bytes = self.peak_bytes.max(bytes);
         Ok(())
     }
 
@@ -390,7 +445,8 @@ impl<'a> Arriving<'a> {
 
     /// Whether others may need its room soon, so that it must not be slow.
     pub fn is_pressed(&self) -> bool {
-        self.finishing.is_some() || self.held.as_ref().is_some_and(|held| held.pool.is_pressed())
+        let is_pressed = |held: &Reservation<'_>| held.pool.is_pressed(held.permit.num_permits());
+        self.finishing.is_some() || self.held.as_ref().is_some_and(is_pressed)
     }
 
     /// Gives all of it back: the body is not kept.

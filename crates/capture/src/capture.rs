@@ -19,6 +19,11 @@ use crate::{CountersSnapshot, Limits};
 const HEAVY_BYTES: usize = 1_024 * 1_024;
 /// A text, and as much again for the buffers it came through and the records it becomes.
 const LARGEST_HELD_TIMES: usize = 2;
+/// Coding upon coding may hold several texts at once. What holds more than this many of the largest
+/// is no text that anybody sends, and must not grow in room that it has all of.
+const DECODING_HELD_TIMES_MAX: usize = 8;
+/// Decoders have buffers of their own, however small texts must be.
+const DECODING_BYTES_MIN: usize = 1_024 * 1_024;
 
 /// A request that was read, whose events are to be kept.
 pub struct Ready<'c> {
@@ -98,11 +103,10 @@ impl Capture {
         let text_bytes_max = self.limits.text_bytes_max;
         let expected = decoded_bytes_hint(&parts, text_bytes_max);
         // Records, and the text they are made of unless it is the body itself.
-        let decoded = decode_within(&self.budget, 2 * expected, text_bytes_max, |memory| {
-            decode_text_within(&parts, Strictness::Strict, memory)
-        });
+        let decode =
+            |memory: &mut Memory<'_>| decode_text_within(&parts, Strictness::Strict, memory);
+        let decoded = decode_within(&self.budget, 2 * expected, text_bytes_max, held_bytes, decode);
         let (mut room, text) = decoded.await?;
-        room.grow(held_bytes(&text))?;
         room.shrink(held_bytes(&text));
 
         let payload = parse_events(&text, request.endpoint.unnamed())?;
@@ -116,12 +120,13 @@ impl Capture {
         let arrival =
             Arrival { project, received_at: request.received_at, client_ip: request.client_ip };
         let (batch, notes) = heavy(text.as_str().len(), || {
-            let hold = |records: usize| room.grow(text.owned_bytes() + records);
+            let hold =
+                |records: usize| self.budget.enlarge(&mut room, text.owned_bytes() + records);
             accept(&payload, arrival, text.as_str().len(), self.limits.records_bytes_max, hold)
         })?;
         drop(payload);
         drop(text);
-        room.grow(batch.bytes())?;
+        self.budget.enlarge(&mut room, batch.bytes())?;
         room.shrink(batch.bytes());
         let accepted = Accepted { quota_limited: &[], beacon };
         Ok(Ready { accepted, keeping: Some(Keeping { batch, notes, arrival, _room: room }) })
@@ -181,19 +186,35 @@ impl From<decode::Error> for Undecoded {
     }
 }
 
-/// Runs `decode` on memory of the budget, which grows as its output does. What outgrows the room
-/// that it was expected to need is decoded again, once there is room for the largest text: whoever
-/// waits holds nothing, and what looks small never fills the room of what is.
+/// Runs `decode` on memory of the budget, which grows as its output does, and then as what `needed`
+/// says of it. What outgrows the room that it was expected to need is decoded again, once there is
+/// room for the largest text: whoever waits holds nothing, and what looks small never fills the
+/// room of what is.
 pub async fn decode_within<'b, T>(
     budget: &'b Budget,
     expected: usize,
     text_bytes_max: usize,
+    needed: impl Fn(&T) -> usize,
     mut decode: impl FnMut(&mut Memory<'_>) -> decode::Result<T>,
 ) -> Result<(Reservation<'b>, T), Undecoded> {
     let mut room = budget.decode(expected).await?;
     let mut attempt = |room: &mut Reservation<'_>, bytes: usize| {
-        let mut hold = |bytes: usize| room.grow(bytes).is_ok();
-        heavy(bytes, || decode(&mut Memory::new(text_bytes_max, &mut hold)))
+        let held_max =
+            text_bytes_max.saturating_mul(DECODING_HELD_TIMES_MAX).max(DECODING_BYTES_MIN);
+        let mut too_large = false;
+        let mut hold = |bytes: usize| {
+            too_large |= bytes > held_max;
+            !too_large && room.grow(bytes).is_ok()
+        };
+        let decoded = heavy(bytes, || decode(&mut Memory::new(text_bytes_max, &mut hold)));
+        match decoded {
+            Err(decode::Error::NoRoom) if too_large => Err(decode::Error::TooLarge),
+            Ok(decoded) => match room.take(needed(&decoded)) {
+                Ok(()) => Ok(decoded),
+                Err(Busy) => Err(decode::Error::NoRoom),
+            },
+            error => error,
+        }
     };
     match attempt(&mut room, expected) {
         Err(decode::Error::NoRoom) => {}

@@ -16,7 +16,7 @@ mod tokens;
 mod v1;
 mod warnings;
 
-pub use budget::{Arriving, Budget, Busy, Held, Pool, Reservation, Sender, Use};
+pub use budget::{Arriving, Budget, Busy, Held, Pool, Reservation, Sender, Use, Values};
 pub use capture::{Capture, Ready, Undecoded, decode_within};
 pub use counters::{CountersSnapshot, DropReason};
 pub use journal::Buffer;

@@ -131,20 +131,20 @@ impl Capture {
             ..decode::Parts::default()
         };
         let expected = decoded_bytes_hint(&parts, text_bytes_max);
-        let decoded = decode_within(&self.budget, 2 * expected, text_bytes_max, |memory| {
+        let decode = |memory: &mut decode::Memory<'_>| {
             decode_v1_text_within(request.body, headers.encoding, memory)
-        });
+        };
+        let decoded = decode_within(&self.budget, 2 * expected, text_bytes_max, held_bytes, decode);
         let (mut room, text) = decoded.await?;
-        room.grow(held_bytes(&text))?;
         room.shrink(held_bytes(&text));
 
         let arrival = self.arrival(&request, project);
         let owned = text.owned_bytes();
         let taken = heavy(text.as_str().len(), || {
-            let hold = |records: usize| room.grow(owned + records);
+            let hold = |records: usize| self.budget.enlarge(&mut room, owned + records);
             Intake::read(text, &headers, arrival, self.limits.records_bytes_max, hold)
         })?;
-        room.grow(taken.batch.bytes())?;
+        self.budget.enlarge(&mut room, taken.batch.bytes())?;
         room.shrink(taken.batch.bytes());
         self.keep(taken.batch, taken.notes, arrival).await?;
         Ok(V1Accepted { request_id: headers.request_id, results: taken.results })

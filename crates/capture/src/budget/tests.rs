@@ -158,3 +158,51 @@ async fn large_bodies_that_wait_hold_nothing_of_the_small_ones() {
     drop(silent);
     budget.arriving(Sender::Public, KIB).add(KIB).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_body_is_not_pressed_by_itself() {
+    let budget = Budget::new(32 * MIB, 4 * MIB, Duration::from_secs(3_600));
+    let pool = budget.pool(Use::LargeBodies);
+    let most = pool.0.units as usize * UNIT_BYTES / STEP_BYTES * STEP_BYTES;
+    let mut alone = budget.arriving(Sender::Public, most);
+    alone.add(most - STEP_BYTES).await.unwrap();
+    assert!(!alone.is_pressed());
+    let mut other = budget.arriving(Sender::Public, MIB);
+    other.add(STEP_BYTES).await.unwrap();
+    assert!(!alone.is_pressed() && other.is_pressed());
+    // One that finds no room finishes in what is set aside; the next waits.
+    let mut finishing = budget.arriving(Sender::Public, 2 * MIB);
+    finishing.add(2 * MIB).await.unwrap();
+    let mut third = budget.arriving(Sender::Public, 2 * MIB);
+    let mut waits = Box::pin(third.add(2 * MIB));
+    assert!(timeout(Duration::ZERO, waits.as_mut()).await.is_err());
+    assert!(alone.is_pressed(), "somebody waits");
+    drop(waits);
+    assert!(!alone.is_pressed());
+}
+
+#[tokio::test]
+async fn one_management_body_leaves_room_for_the_values_of_others() {
+    let budget = Budget::new(64 * MIB, 4 * MIB, Duration::ZERO);
+    let huge = budget.values(100 * MIB).await.unwrap();
+    assert_eq!(budget.pool(Use::MemberValues).bytes(), MIB);
+    assert_eq!(budget.values(2 * MIB).await.err(), Some(Busy), "such bodies pass one at a time");
+    let others = [budget.values(MIB).await.unwrap(), budget.values(MIB).await.unwrap()];
+    drop(huge);
+    budget.values(2 * MIB).await.unwrap();
+    drop(others);
+    assert_eq!(budget.bytes(), 0);
+}
+
+#[tokio::test]
+async fn what_outgrows_the_small_lane_moves_to_the_large_one_without_waiting() {
+    let budget = Budget::new(16 * MIB, 4 * MIB, Duration::from_secs(3_600));
+    let mut room = budget.decode(KIB).await.unwrap();
+    budget.enlarge(&mut room, SMALL_DECODED_BYTES_MAX + 1).unwrap();
+    assert_eq!(budget.pool(Use::SmallDecoded).bytes(), 0);
+    assert!(!room.is_small() && budget.pool(Use::LargeDecoded).bytes() > SMALL_DECODED_BYTES_MAX);
+    let mut other = budget.decode(KIB).await.unwrap();
+    assert_eq!(budget.enlarge(&mut other, usize::MAX), Err(Busy));
+    drop((room, other));
+    assert_eq!(budget.bytes(), 0);
+}

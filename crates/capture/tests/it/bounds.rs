@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use capture::{Limits, Request, Use};
 use libdeflater::{CompressionLvl, Compressor};
 
@@ -94,6 +96,30 @@ async fn a_body_that_is_larger_than_it_looks_leaves_the_room_of_small_ones() {
     assert_eq!(code(&other.post(r#"{"api_key":"T","event":"e","distinct_id":"d"}"#).await), "ok");
     drop(full);
     assert_eq!(other.capture.budget().bytes(), 0);
+}
+
+#[tokio::test]
+async fn events_that_outgrow_the_room_of_small_ones_after_decoding_are_taken_in() {
+    let door = Door::open().await;
+    let mut stored = 0;
+    // Texts whose records need more than they do, and texts that need it themselves.
+    for (count, padding) in [(5_500, 0), (3_000, 80), (4_000, 80)] {
+        let padding = "x".repeat(padding);
+        let event = |at| format!(r#"{{"event":"e{at}{padding}","distinct_id":"d"}}"#);
+        let events: Vec<String> = (0..count).map(event).collect();
+        let text = format!(r#"{{"api_key":"T","batch":[{}]}}"#, events.join(","));
+        assert!((170_000..512 << 10).contains(&text.len()), "{}", text.len());
+        let data = BASE64_URL_SAFE_NO_PAD.encode(gzip(text.as_bytes()));
+        let form = format!("compression=gzip-js&data={data}");
+        assert!(form.len() < 64 << 10, "{}", form.len());
+        let content_type = Some("application/x-www-form-urlencoded");
+        let sent = Request { content_type, ..request(form.as_bytes()) };
+        assert_eq!(code(&door.capture.events(sent).await), "ok", "{count} events");
+        stored += count;
+        assert_eq!(door.stored().await.len(), stored);
+        assert_eq!(door.capture.budget().bytes(), 0);
+    }
+    assert_eq!(door.capture.budget().pool(Use::LargeDecoded).refused(), 0);
 }
 
 // contract: ingestion 25
