@@ -32,7 +32,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
-use self::connection::{Connection, Socket, WIDE_BYTES_MAX, Watched};
+use self::connection::{Answer, Connection, Socket, WIDE_BYTES_MAX, Watched};
 use crate::settings::Settings;
 
 /// Out of room or of file descriptors, trying again at once would only burn the processor.
@@ -247,7 +247,7 @@ impl Http {
                 let is_whole = answer.body().size_hint().exact().is_some()
                     || answer.headers().contains_key(CONTENT_LENGTH);
                 watched.answer(is_whole);
-                Ok::<_, Infallible>(answer)
+                Ok::<_, Infallible>(answer.map(|body| Answer::new(body, watched)))
             }
         });
         let socket = Socket::new(stream, shared.clone(), self.pool.clone(), self.header_bytes_max);

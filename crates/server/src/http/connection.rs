@@ -26,8 +26,8 @@ pub(super) const WIDE_BYTES_MAX: usize = 256 << 10;
 
 /// A client that reads less than this in a second does not read.
 const READER_BYTES_PER_SECOND: u64 = 1 << 10;
-/// A client that moves more than this is no reason for anybody's wait.
-const BUSY_BYTES_PER_SECOND: u64 = 32 << 10;
+/// A client that moves this much is not idle; less is a trickle, which must not keep others out.
+const PROGRESS_BYTES: u64 = 4 << 10;
 
 /// Where a connection is in the course of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,6 +63,12 @@ pub(super) struct Connection {
     waiting: AtomicU64,
     /// Moved since then.
     bytes: AtomicU64,
+    /// When bytes last amounted to progress,
+    progress: AtomicU64,
+    /// and those that moved since then.
+    trickled: AtomicU64,
+    /// For how long the body was waited for without progress before the wait that goes on.
+    waited: AtomicU64,
 }
 
 impl Connection {
@@ -74,6 +80,9 @@ impl Connection {
             requests: AtomicU32::new(0),
             waiting: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
+            progress: AtomicU64::new(0),
+            trickled: AtomicU64::new(0),
+            waited: AtomicU64::new(0),
         };
         connection.wait_for(Waiting::Head);
         Arc::new(connection)
@@ -84,6 +93,8 @@ impl Connection {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.stage.store(Stage::Request as u8, Ordering::Relaxed);
         self.waiting.store(0, Ordering::Relaxed);
+        self.waited.store(0, Ordering::Relaxed);
+        self.trickled.store(0, Ordering::Relaxed);
     }
 
     /// The answer is on its way. One of unknown length may pause without the client's fault.
@@ -92,14 +103,17 @@ impl Connection {
         self.stage.store(stage as u8, Ordering::Relaxed);
     }
 
-    /// For how long its client has done next to nothing that we wait for; none while we work, or
-    /// while it is busy.
+    /// All of an answer without a known end was made.
+    fn answered(&self) {
+        if self.is_at(Stage::Streaming) {
+            self.stage.store(Stage::Answered as u8, Ordering::Relaxed);
+        }
+    }
+
+    /// For how long its client has done next to nothing that we wait for; none while we work.
     pub(super) fn idle_ms(&self, now: Instant) -> Option<u64> {
         let (_, since) = self.waiting()?;
-        let waited_ms = self.ms(now).saturating_sub(since);
-        let busy = self.bytes.load(Ordering::Relaxed).saturating_mul(1_000)
-            >= BUSY_BYTES_PER_SECOND.saturating_mul(waited_ms.max(1));
-        (!busy).then_some(waited_ms)
+        Some(self.ms(now).saturating_sub(since.max(self.progress.load(Ordering::Relaxed))))
     }
 
     /// Whether its client has read next to nothing for `within`. Otherwise the clock starts again.
@@ -146,9 +160,34 @@ impl Connection {
         }
     }
 
-    fn moved(&self, bytes: usize) {
+    /// The wait for a body goes on where it was left: one that comes byte by byte is one wait,
+    /// without the time that we took in between.
+    fn wait_for_body(&self, now: Instant) {
+        if self.is_waiting_for(Waiting::Body) {
+            return;
+        }
+        let since = self.ms(now).saturating_sub(self.waited.load(Ordering::Relaxed));
+        self.bytes.store(0, Ordering::Relaxed);
+        self.waiting.store(since << 2 | Waiting::Body as u64, Ordering::Relaxed);
+    }
+
+    /// A part of it is here, and may have to wait for us.
+    fn got_body(&self, now: Instant) {
+        if self.is_waiting_for(Waiting::Body) {
+            self.waited.store(self.idle_ms(now).unwrap_or(0), Ordering::Relaxed);
+            self.waiting.store(0, Ordering::Relaxed);
+        }
+    }
+
+    fn moved(&self, bytes: usize, now: impl FnOnce() -> Instant) {
+        let bytes = bytes as u64;
         if self.waiting.load(Ordering::Relaxed) != 0 {
-            self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        if self.trickled.fetch_add(bytes, Ordering::Relaxed) + bytes >= PROGRESS_BYTES {
+            self.trickled.store(0, Ordering::Relaxed);
+            self.waited.store(0, Ordering::Relaxed);
+            self.progress.store(self.ms(now()), Ordering::Relaxed);
         }
     }
 
@@ -244,7 +283,7 @@ impl AsyncRead for Socket {
             return read;
         }
         let bytes = buffer.filled().len() - before;
-        this.connection.moved(bytes);
+        this.connection.moved(bytes, Instant::now);
         if in_head {
             this.head_bytes += bytes;
         }
@@ -261,7 +300,7 @@ impl Socket {
             Poll::Pending if !self.connection.is_waiting_for(Waiting::Reader) => {
                 self.connection.wait_for(Waiting::Reader);
             }
-            Poll::Ready(Ok(bytes)) => self.connection.moved(*bytes),
+            Poll::Ready(Ok(bytes)) => self.connection.moved(*bytes, Instant::now),
             _ => {}
         }
         written
@@ -327,12 +366,9 @@ impl Body for Watched {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
         let frame = Pin::new(&mut this.body).poll_frame(context);
-        if frame.is_pending() {
-            if !this.connection.is_waiting_for(Waiting::Body) {
-                this.connection.wait_for(Waiting::Body);
-            }
-        } else if this.body.is_end_stream() || matches!(frame, Poll::Ready(None)) {
-            this.connection.done_waiting(Waiting::Body);
+        match frame.is_pending() {
+            true => this.connection.wait_for_body(Instant::now()),
+            false => this.connection.got_body(Instant::now()),
         }
         frame
     }
@@ -349,5 +385,44 @@ impl Body for Watched {
 impl Drop for Watched {
     fn drop(&mut self) {
         self.connection.done_waiting(Waiting::Body);
+    }
+}
+
+/// The body of an answer, whose end is not known before it is there.
+pub(super) struct Answer<B> {
+    body: B,
+    connection: Arc<Connection>,
+}
+
+impl<B> Answer<B> {
+    pub(super) fn new(body: B, connection: Arc<Connection>) -> Self {
+        Self { body, connection }
+    }
+}
+
+impl<B: Body + Unpin> Body for Answer<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// hyper drops a body when it has all of it.
+impl<B> Drop for Answer<B> {
+    fn drop(&mut self) {
+        self.connection.answered();
     }
 }
