@@ -341,9 +341,9 @@ impl Pipeline {
             let numbers = distinct_nos.iter().map(|number| number.0).collect();
             let doomed = Selection::DistinctNos(numbers);
             let receipt = match self.warehouse.delete(*project, &doomed, *before) {
-                // It stays due until the segment is restored or set aside. New events of all
+                // It stays due until the segment can be read again, is restored or set aside. New events of all
                 // projects must not wait for that.
-                Err(error @ warehouse::Error::Corrupt { .. }) => {
+                Err(error @ (warehouse::Error::Corrupt { .. } | warehouse::Error::Io { .. })) => {
                     tracing::error!(project.id = %project, %error, "events are not deleted yet");
                     continue;
                 }

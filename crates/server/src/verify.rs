@@ -20,6 +20,8 @@ use crate::stores::{JournalStand, Positions};
 const ATTEMPTS: usize = 3;
 
 const RESTORE: &str = "restore a backup (`hedgerow restore`)";
+const UNREADABLE: &str =
+    "whether it is damaged is not known: look after the disk and the file's permissions";
 const REPAIR: &str = "`hedgerow repair` says what can be saved";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -198,6 +200,10 @@ fn look_at_warehouse(
                 report.files = found.segments;
                 report.files_without_checksums = found.segments_unchecked;
                 report.events = found.rows;
+                for one in found.unreadable {
+                    let what = format!("{}: {}", one.file.display(), one.what);
+                    problem(what, UNREADABLE);
+                }
                 for one in found.damage {
                     let what = format!("{}: {}", one.file.display(), one.what);
                     let drop = format!(

@@ -1,12 +1,12 @@
 //! Compaction: fewer, larger segments without dead rows.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use model::ProjectId;
 use roaring::RoaringBitmap;
 
-use crate::Result;
 use crate::change::Change;
 use crate::dedup;
 use crate::failing::Failing;
@@ -17,7 +17,9 @@ use crate::merge::{LEVEL_COMPACT, Merge, OUTPUTS_MAX};
 use crate::month::Month;
 use crate::slab::{LiveSegment, Slab};
 use crate::state::Writer;
+use crate::verify::decode_whole;
 use crate::warehouse::{Warehouse, lock};
+use crate::{Error, Result};
 
 /// How much is worth merging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,11 +91,13 @@ impl Warehouse {
             level: LEVEL_COMPACT,
             now: self.now().as_micros(),
         };
-        let mut slabs: Vec<Slab> = Vec::new();
-        for input in inputs {
-            slabs.extend(input.slabs()?);
-        }
-        let outputs = merge.run(&slabs, &mut || self.take_id())?;
+        let outputs = guarded(inputs, || {
+            let mut slabs: Vec<Slab> = Vec::new();
+            for input in inputs {
+                slabs.extend(input.slabs()?);
+            }
+            merge.run(&slabs, &mut || self.take_id())
+        })?;
         let mut fresh = Fresh::new(&self.inner.folder);
         outputs.iter().for_each(|entry| fresh.add(&entry.file));
         let done = Compacted {
@@ -275,6 +279,19 @@ impl Warehouse {
         }
         Ok(moved)
     }
+}
+
+/// Parquet's reader panics on some damaged files without checksums. Which of the inputs it was is
+/// found by reading each; the next merge leaves it alone.
+fn guarded<T>(inputs: &[LiveSegment], merge: impl FnOnce() -> Result<T>) -> Result<T> {
+    let mut unchecked = inputs.iter().filter(|input| input.segment.entry.checks.is_none());
+    let Some(first) = unchecked.next() else { return merge() };
+    catch_unwind(AssertUnwindSafe(merge)).unwrap_or_else(|_| {
+        for input in std::iter::once(first).chain(unchecked) {
+            input.segment.guarded(|| decode_whole(&input.segment))?;
+        }
+        Err(Error::corrupt(&first.segment.path, "a merge of it and others ended with a panic"))
+    })
 }
 
 fn durable_view(live: &LiveSegment, writer: &Writer) -> LiveSegment {

@@ -15,7 +15,28 @@ use crate::warehouse::unless_damaged;
 /// Where a live copy is: which of the segments, and which row of it.
 pub(crate) type Place = (usize, u32);
 
+/// For new events. One whose first copy is in a damaged segment is stored once more: nobody can read
+/// that copy, and one flipped bit must not keep every project's events waiting.
+pub(crate) fn find_in_readable(
+    segments: &[LiveSegment],
+    wanted: &[Identity],
+) -> Result<Vec<Option<Place>>> {
+    search(segments, wanted, |found| Ok(unless_damaged(found)?.unwrap_or_default()))
+}
+
+/// Where the events are. A segment that is damaged is an error: whoever asks would bring rows back
+/// that are dead.
 pub(crate) fn find(segments: &[LiveSegment], wanted: &[Identity]) -> Result<Vec<Option<Place>>> {
+    search(segments, wanted, |found| found)
+}
+
+type Found = Vec<(usize, u32)>;
+
+fn search(
+    segments: &[LiveSegment],
+    wanted: &[Identity],
+    judge: impl Fn(Result<Found>) -> Result<Found>,
+) -> Result<Vec<Option<Place>>> {
     let mut found = vec![None; wanted.len()];
     for (at, live) in segments.iter().enumerate() {
         let ranges = &live.segment.entry.uuids;
@@ -25,10 +46,8 @@ pub(crate) fn find(segments: &[LiveSegment], wanted: &[Identity]) -> Result<Vec<
         if candidates.is_empty() {
             continue;
         }
-        // An event whose first copy is in a damaged segment is stored once more: nobody can read
-        // that copy, and one flipped bit must not keep every project's events waiting.
-        for (index, row) in unless_damaged(find_in(live, wanted, &candidates))?.unwrap_or_default()
-        {
+        let own = live.segment.guarded(|| find_in(live, wanted, &candidates));
+        for (index, row) in judge(own)? {
             found[index] = Some((at, row));
         }
     }
@@ -36,11 +55,7 @@ pub(crate) fn find(segments: &[LiveSegment], wanted: &[Identity]) -> Result<Vec<
 }
 
 /// Which of the candidates the segment has, and where.
-fn find_in(
-    live: &LiveSegment,
-    wanted: &[Identity],
-    candidates: &[usize],
-) -> Result<Vec<(usize, u32)>> {
+fn find_in(live: &LiveSegment, wanted: &[Identity], candidates: &[usize]) -> Result<Found> {
     let mut found = Vec::new();
     for group in 0..live.segment.groups()? {
         let filter = live.segment.filter(group)?;

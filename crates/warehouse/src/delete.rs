@@ -28,7 +28,7 @@ impl Warehouse {
     /// Deletes the project's events that `selection` means and whose journal position is below
     /// `before`, also those that a replay of the journal brings again. When this returns they are
     /// invisible to new snapshots and stay so after a crash. A damaged segment is an error after
-    /// everything else is deleted, unless the manifest says that all of its events are meant.
+    /// everything else is deleted, as is one that cannot be read, unless the manifest says that all of its events are meant.
     pub fn delete(
         &self,
         project: ProjectId,
@@ -42,8 +42,10 @@ impl Warehouse {
         let mut doomed = Vec::new();
         let mut damaged = None;
         for live in segments.iter() {
-            let rows = match select_rows(live, selection, before, writer.manifest.position) {
-                Err(error @ Error::Corrupt { .. }) => {
+            let reached = writer.manifest.position;
+            let select = || select_rows(live, selection, before, reached);
+            let rows = match live.segment.guarded(select) {
+                Err(error @ (Error::Corrupt { .. } | Error::Io { .. })) => {
                     damaged.get_or_insert(error);
                     RoaringBitmap::new()
                 }
@@ -107,7 +109,9 @@ fn select_in_block(block: &Block, selection: &Selection, before: u64) -> Vec<u32
     (0..block.rows()).filter(doomed).map(|row| row as u32).collect()
 }
 
-/// Rows of the segment that are meant. All of its rows stand before `reached` in the journal.
+/// Rows of the segment that are meant. Where the manifest says that a time or everything is meant, and
+/// `before` is not behind `reached`, no position is looked at. Everywhere else each one is: while
+/// another project cannot be written, rows stand behind the manifest's position too.
 pub(crate) fn select_rows(
     live: &LiveSegment,
     selection: &Selection,
@@ -136,7 +140,7 @@ pub(crate) fn select_rows(
     for slab in live.slabs()? {
         let Slab::Group { group, rows: range, .. } = &slab else { continue };
         let mut found = select_in_group(live, *group, &slab, selection)?;
-        if before < reached && !found.is_empty() {
+        if !found.is_empty() {
             let positions = slab.numbers(Number::Position, 0..slab.rows())?;
             found.retain(|row| (positions[*row as usize] as u64) < before);
         }

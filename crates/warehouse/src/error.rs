@@ -65,16 +65,38 @@ impl Error {
         Error::Corrupt { file: file.to_owned(), what: what.to_string() }
     }
 
-    /// A full disk reaches us through the Parquet writer as its own error.
+    /// Whether what was asked for is damaged or on a part of the disk that cannot be read, so that
+    /// asking again would not help.
+    pub(crate) fn is_of_the_medium(&self) -> bool {
+        match self {
+            Error::Corrupt { .. } => true,
+            Error::Io { source, .. } => source.raw_os_error() == Some(EIO),
+            _ => false,
+        }
+    }
+
+    /// What the operating system refuses reaches us through Parquet as its own error; so does a
+    /// decompressor's complaint, which is about damage.
     pub(crate) fn parquet(file: &Path) -> impl Fn(parquet::errors::ParquetError) -> Error {
         move |error| match error {
             parquet::errors::ParquetError::External(inner) => match inner.downcast::<io::Error>() {
-                Ok(source) => Error::io("read or write a segment")(*source),
+                Ok(source) if is_of_the_system(&source) => {
+                    Error::io("read or write a segment")(*source)
+                }
+                Ok(other) => Error::corrupt(file, other),
                 Err(other) => Error::corrupt(file, other),
             },
             other => Error::corrupt(file, other),
         }
     }
+}
+
+/// The operating system's number for a disk that does not answer.
+const EIO: i32 = 5;
+
+fn is_of_the_system(error: &io::Error) -> bool {
+    let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+    error.raw_os_error().is_some() || full.contains(&error.kind())
 }
 
 /// What an operator can do about a damaged file.
@@ -93,4 +115,29 @@ fn remedy(file: &Path) -> String {
 
 fn is_of_segment(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ending == "parquet" || ending == "dead")
+}
+
+#[cfg(test)]
+mod tests {
+    use parquet::errors::ParquetError;
+
+    use super::*;
+
+    #[test]
+    fn what_the_system_refuses_is_told_from_what_does_not_decode() {
+        let told = |error: io::Error| {
+            Error::parquet(Path::new("1/a.parquet"))(ParquetError::External(Box::new(error)))
+        };
+        let (disk, permission) =
+            (io::Error::from_raw_os_error(EIO), io::Error::from_raw_os_error(13));
+        let disk = told(disk);
+        assert!(matches!(disk, Error::Io { .. }) && disk.is_of_the_medium());
+        let permission = told(permission);
+        assert!(matches!(permission, Error::Io { .. }) && !permission.is_of_the_medium());
+        assert!(matches!(
+            told(io::Error::other("Unknown frame descriptor")),
+            Error::Corrupt { .. }
+        ));
+        assert!(matches!(told(io::ErrorKind::StorageFull.into()), Error::Full));
+    }
 }

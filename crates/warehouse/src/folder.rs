@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -16,6 +17,8 @@ use crate::segment::write::discard;
 use crate::{Error, Result, scrub};
 
 const LOCK: &str = "lock";
+/// What every Parquet file ends with.
+const PARQUET_MAGIC: [u8; 4] = *b"PAR1";
 const NEW_MANIFEST: &str = "manifest.new";
 
 /// Where whole files go that the manifest does not name.
@@ -143,7 +146,7 @@ impl Folder {
     }
 
     /// Takes away what a crash left behind: files by the names this code gives, which the manifest
-    /// does not name. Spilled columns go. Whole segments are set aside for a while, since an older
+    /// does not name. Spilled columns and segments without an end go. Whole segments are set aside for a while, since an older
     /// manifest that somebody put back does not name them either. Whatever else lies in the folder
     /// is left alone.
     pub fn set_orphans_aside(&self, known: &HashSet<&str>, now: Timestamp) -> Result<u64> {
@@ -162,6 +165,10 @@ impl Folder {
                     Some(Made::Spill) => {
                         fs::remove_file(file.path()).map_err(Error::io("remove a spill file"))?;
                     }
+                    // Half of one is of no use to anybody, and a full disk has no room for it.
+                    Some(Made::Segment) if is_cut_short(&file.path()) => {
+                        fs::remove_file(file.path()).map_err(Error::io("remove half a segment"))?;
+                    }
                     Some(Made::Segment | Made::Dead) => {
                         let aside = format!("{folder}-{name}");
                         // Its age counts from now on, not from its last write.
@@ -169,7 +176,12 @@ impl Folder {
                         if let Ok(found) = File::open(file.path()) {
                             let _ = found.set_modified(now);
                         }
-                        move_into(&self.dir, UNLISTED, &file.path(), &aside)?;
+                        // In nobody's way where it is: a start must not fail for it.
+                        if let Err(error) = move_into(&self.dir, UNLISTED, &file.path(), &aside) {
+                            let file = file.path();
+                            tracing::warn!(file = %file.display(), %error, "cannot set it aside");
+                            continue;
+                        }
                     }
                     None => continue,
                 }
@@ -221,13 +233,29 @@ impl Folder {
     }
 }
 
+/// Whether a file lacks what a segment ends with, which is written last.
+fn is_cut_short(path: &Path) -> bool {
+    let mut end = [0; PARQUET_MAGIC.len()];
+    let read = File::open(path).and_then(|file| {
+        let length = file.metadata()?.len();
+        file.read_exact_at(&mut end, length.saturating_sub(PARQUET_MAGIC.len() as u64))
+    });
+    match read {
+        Ok(()) => end != PARQUET_MAGIC,
+        Err(error) => error.kind() == std::io::ErrorKind::UnexpectedEof,
+    }
+}
+
 /// The rows that a segment's list of dead rows names.
 pub(crate) fn read_dead(dir: &Path, entry: &SegmentEntry) -> Result<RoaringBitmap> {
     let Some(dead) = &entry.dead else { return Ok(RoaringBitmap::new()) };
     let path = dir.join(&dead.file);
     let bytes = fs::read(&path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::corrupt(&path, "it is missing"),
-        _ => Error::corrupt(&path, format!("it cannot be read: {error}")),
+        kind => {
+            let named = std::io::Error::new(kind, format!("{}: {error}", path.display()));
+            Error::io("read a list of dead rows")(named)
+        }
     })?;
     if dead.crc.is_some_and(|crc| crc != crc32c::crc32c(&bytes)) {
         return Err(Error::corrupt(&path, "its checksum differs"));

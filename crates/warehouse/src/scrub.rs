@@ -84,12 +84,17 @@ impl Warehouse {
                 self.inner.cache.note_damage(id, &error);
                 true
             }
-            Err(error) => return Err(error),
+            Err(error) => {
+                // The others get their turn before this one is tried again.
+                self.note_read(id, now);
+                return Err(error);
+            }
         };
         if !whole && !damaged {
             return Ok(None);
         }
-        if !damaged {
+        // Without checksums nothing was compared.
+        if !damaged && segment.entry.checks.is_some() {
             self.inner.cache.clear_damage(id);
         }
         self.note_read(id, now);

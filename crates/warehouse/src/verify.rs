@@ -1,7 +1,6 @@
 //! Looks for damage: reads every file that the manifest names, and says what is not as it was written.
 
 use std::collections::HashSet;
-use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -58,6 +57,9 @@ pub struct Report {
     /// The first journal position that is not in the segments.
     pub position: u64,
     pub damage: Vec<Damage>,
+    /// Files that the system does not let us read, by a fault of the disk or for want of permission:
+    /// nothing is known of what they hold.
+    pub unreadable: Vec<Damage>,
     /// Files below the folder that the manifest does not name: of a change under way, of one that
     /// was cut short, set aside, or somebody else's.
     pub unlisted: Vec<String>,
@@ -76,14 +78,16 @@ pub fn verify(dir: &Path, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
         if entry.checks.is_none() {
             report.segments_unchecked += 1;
         }
-        let mut found = Vec::new();
+        let (mut found, mut unreadable) = (Vec::new(), Vec::new());
         match read_whole(dir, entry, &mut found) {
             Ok(()) => report.rows += entry.rows,
-            Err(error) => found.push(damage_of(dir, entry, &error)),
+            Err(error @ Error::Corrupt { .. }) => found.push(damage_of(dir, entry, &error)),
+            Err(error) => unreadable.push(damage_of(dir, entry, &error)),
         }
         // What was merged or dropped meanwhile need not be there any more.
-        if !found.is_empty() && still_named(dir, entry)? {
+        if !(found.is_empty() && unreadable.is_empty()) && still_named(dir, entry)? {
             report.damage.append(&mut found);
+            report.unreadable.append(&mut unreadable);
         }
         bytes_done += entry.bytes;
         progress(Progress { file: &entry.file, files_done: at + 1, files, bytes_done, bytes });
@@ -122,8 +126,9 @@ fn damage(entry: &SegmentEntry, file: PathBuf, what: String) -> Damage {
 
 /// Reads a segment, its list of dead rows and every value of it.
 fn read_whole(dir: &Path, entry: &SegmentEntry, found: &mut Vec<Damage>) -> Result<()> {
-    if let Err(error) = folder::read_dead(dir, entry) {
-        found.push(damage_of(dir, entry, &error));
+    match folder::read_dead(dir, entry) {
+        Err(error @ Error::Corrupt { .. }) => found.push(damage_of(dir, entry, &error)),
+        other => drop(other?),
     }
     let path = dir.join(&entry.file);
     let segment = Segment::new(entry.clone(), path.clone(), Arc::new(Cache::new(CACHE_BYTES_MAX)));
@@ -132,9 +137,7 @@ fn read_whole(dir: &Path, entry: &SegmentEntry, found: &mut Vec<Damage>) -> Resu
         found.extend(places.into_iter().map(|what| damage(entry, path.clone(), what)));
         return Ok(());
     }
-    // Without checksums anything may come out of a damaged file, and Parquet's reader panics on some.
-    let decoded = std::panic::catch_unwind(AssertUnwindSafe(|| decode_whole(&segment)));
-    decoded.unwrap_or_else(|_| Err(segment.broken()))
+    segment.guarded(|| decode_whole(&segment))
 }
 
 /// Compares every block with its checksum; says which bytes of which column differ. Ends early when
@@ -159,7 +162,10 @@ pub(crate) fn damaged_places(
                     from = (end - at) as usize;
                 }
             }
-            Err(error) => places.push(error.to_string()),
+            Err(error) => match segment.refused(error) {
+                Error::Corrupt { what, .. } => places.push(what),
+                other => return Err(other),
+            },
         }
         at += length as u64;
         if !go_on(length) {
@@ -171,7 +177,7 @@ pub(crate) fn damaged_places(
 }
 
 /// Decodes every value of a segment, one column at a time.
-fn decode_whole(segment: &Segment) -> Result<()> {
+pub(crate) fn decode_whole(segment: &Segment) -> Result<()> {
     for group in 0..segment.groups()? {
         let rows = 0..segment.group_rows(group)?.len();
         let count = rows.len();

@@ -252,7 +252,7 @@ impl Warehouse {
     ) -> Result<Vec<&'r NewRow<'a>>> {
         let identities = identities(rows);
         let segments = lock(&self.inner.state).segments(project);
-        let stored = dedup::find(&segments, &identities)?;
+        let stored = dedup::find_in_readable(&segments, &identities)?;
         let equal = equal_copies(&segments, rows, &stored)?;
         drop(segments);
         // Rows that stay behind a refused one wait too.
@@ -349,10 +349,11 @@ fn identities(rows: &[&NewRow<'_>]) -> Vec<Identity> {
     all
 }
 
-/// `None` when it is a segment that is damaged: new events are stored whatever became of old ones.
+/// `None` when it is a segment that is damaged, or on a part of the disk that cannot be read: new
+/// events are stored whatever became of old ones.
 pub(crate) fn unless_damaged<T>(read: Result<T>) -> Result<Option<T>> {
     match read {
-        Err(Error::Corrupt { .. }) => Ok(None),
+        Err(error) if error.is_of_the_medium() => Ok(None),
         other => other.map(Some),
     }
 }
@@ -380,7 +381,8 @@ fn equal_copies(
         let range = live.segment.group_rows(group)?;
         let slab = Slab::Group { live, group, rows: range };
         let places: Vec<usize> = found.iter().map(|(row, _)| *row).collect();
-        let Some(copies) = unless_damaged(slab.event_rows(&places))? else { continue };
+        let copies = segments[index].segment.guarded(|| slab.event_rows(&places));
+        let Some(copies) = unless_damaged(copies)? else { continue };
         for (stored, (_, at)) in copies.iter().zip(&found) {
             if stored.says_the_same(rows[*at]) {
                 equal.insert(*at);

@@ -4,6 +4,7 @@ mod columns;
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -63,7 +64,7 @@ impl Segment {
             return Ok(opened);
         }
         let opened = Opened::open(&self.entry, &self.path, &self.cache)
-            .inspect_err(|error| self.cache.note_damage(self.entry.id, error))?;
+            .inspect_err(|error| self.note(error))?;
         Ok(self.opened.get_or_init(|| opened))
     }
 
@@ -280,8 +281,31 @@ impl Segment {
     /// For what Parquet's reader refuses.
     pub fn refused(&self, error: ParquetError) -> Error {
         let error = Error::parquet(&self.path)(error);
-        self.cache.note_damage(self.entry.id, &error);
+        self.note(&error);
         error
+    }
+
+    /// Notes what keeps the segment from being read. A disk that does not answer may answer again,
+    /// so that is an error of its own; until then merges leave the segment alone.
+    fn note(&self, error: &Error) {
+        match error {
+            Error::Io { source, .. } if error.is_of_the_medium() => {
+                self.damaged(format!("it cannot be read: {source}"));
+            }
+            Error::Io { .. } => {
+                tracing::warn!(file = %self.path.display(), %error, "a segment cannot be read");
+            }
+            _ => self.cache.note_damage(self.entry.id, error),
+        }
+    }
+
+    /// Reads from the segment. Without checksums anything may come out of a damaged file, and
+    /// Parquet's reader panics on some.
+    pub fn guarded<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        if self.entry.checks.is_some() {
+            return read();
+        }
+        catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| Err(self.broken()))
     }
 
     pub fn broken(&self) -> Error {

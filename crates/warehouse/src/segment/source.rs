@@ -87,6 +87,10 @@ impl Source {
         })?;
         let mut bytes = vec![0; length];
         file.read_exact_at(&mut bytes, start).map_err(|error| {
+            if error.kind() != io::ErrorKind::UnexpectedEof {
+                // That a disk or a permission stands in the way says nothing about the file.
+                return ParquetError::External(Box::new(error));
+            }
             let end = start + length as u64;
             ParquetError::General(format!("bytes {start} to {end} cannot be read: {error}"))
         })?;
@@ -134,7 +138,10 @@ impl Read for From {
             let end = self.source.blocks().map_or(self.source.length, Blocks::end);
             let left = end.saturating_sub(self.offset).min(READ_BYTES as u64) as usize;
             self.bytes = self.source.get_bytes(self.offset, left).map_err(|error| match error {
-                ParquetError::External(inner) => io::Error::other(inner),
+                ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+                    Ok(inner) => *inner,
+                    Err(other) => io::Error::other(other),
+                },
                 other => io::Error::other(other),
             })?;
             self.offset += left as u64;

@@ -195,10 +195,8 @@ fn new_events_and_deletes_do_not_wait_for_a_damaged_segment() {
     assert_eq!(warehouse.snapshot(PROJECT).count(&Filter::default()).unwrap(), 0);
 }
 
-#[test]
-fn segments_of_older_versions_are_read_and_get_checksums_with_the_next_merge() {
-    let store = filled();
-    let expected = store.all();
+/// The store as a version before checksums left it.
+fn without_checksums(store: Store) -> Store {
     let manifest = store.dir.path().join("manifest");
     let text = fs::read_to_string(&manifest).unwrap();
     let mut body: serde_json::Value =
@@ -215,15 +213,74 @@ fn segments_of_older_versions_are_read_and_get_checksums_with_the_next_merge() {
     let Store { dir, clock, settings, warehouse } = store;
     drop(warehouse);
     fs::write(&manifest, old).unwrap();
-    let report = verify(dir.path(), &mut |_| ()).unwrap();
-    assert_eq!((report.segments_unchecked, report.damage.len(), report.rows), (3, 0, 120));
     let warehouse = crate::support::open(dir.path(), &settings, &clock);
-    let store = Store { dir, clock, settings, warehouse };
+    Store { dir, clock, settings, warehouse }
+}
+
+#[test]
+fn segments_of_older_versions_are_read_and_get_checksums_with_the_next_merge() {
+    let store = filled();
+    let expected = store.all();
+    let store = without_checksums(store);
+    let report = verify(store.dir.path(), &mut |_| ()).unwrap();
+    assert_eq!((report.segments_unchecked, report.damage.len(), report.rows), (3, 0, 120));
     assert_eq!(store.all(), expected);
     store.compact_fully();
     assert_eq!(store.all(), expected);
     let report = verify(store.dir.path(), &mut |_| ()).unwrap();
     assert_eq!((report.segments, report.segments_unchecked), (1, 0));
+}
+
+#[test]
+fn damage_without_checksums_ends_neither_appends_nor_merges_with_a_panic() {
+    let mut random = StdRng::seed_from_u64(29);
+    for _ in 0..40 {
+        let store = without_checksums(filled());
+        let damaged = store.warehouse.files(PROJECT).files[1].path.clone();
+        let bits = fs::read(&damaged).unwrap().len() * 8;
+        for _ in 0..8 {
+            flip(&damaged, random.random_range(0..bits));
+        }
+        // Copies of events in the damaged segment, and new ones.
+        store.append(&mut [at(105, 3), at(117, 4), at(900, 5)]);
+        let _ = store.warehouse.flush();
+        let doomed = Selection::Uuids([at(106, 0).uuid, at(900, 0).uuid].into());
+        let _ = store.warehouse.delete(PROJECT, &doomed, 1_000);
+        for _ in 0..4 {
+            let _ = store.warehouse.compact(Effort::Everything);
+        }
+        assert_eq!(store.warehouse.applied_position(), 123);
+    }
+}
+
+#[test]
+fn a_file_that_the_system_does_not_let_us_read_is_not_damaged() {
+    let store = filled();
+    let dead = store.warehouse.files(PROJECT).files.iter().find_map(|file| file.dead.clone());
+    let dead = dead.unwrap();
+    fs::remove_file(&dead).unwrap();
+    fs::create_dir(&dead).unwrap();
+    let report = verify(store.dir.path(), &mut |_| ()).unwrap();
+    assert_eq!((report.damage.len(), report.unreadable.len()), (0, 1), "{report:?}");
+    assert!(report.unreadable[0].what.contains(&dead.display().to_string()), "{report:?}");
+}
+
+#[test]
+fn a_start_does_not_fail_for_what_a_crash_left_behind() {
+    let store = filled();
+    let dir = store.dir.path().to_owned();
+    let whole = fs::read(&store.warehouse.files(PROJECT).files[0].path).unwrap();
+    // As on a full disk, nothing can be moved.
+    fs::write(dir.join("unlisted"), "in the way").unwrap();
+    let (half, orphan) =
+        (dir.join("1/2026-03-000000000098.parquet"), dir.join("1/2026-03-000000000099.parquet"));
+    fs::write(&half, &whole[..whole.len() / 2]).unwrap();
+    fs::write(dir.join("1/2026-03-000000000097.parquet"), "").unwrap();
+    fs::write(&orphan, &whole).unwrap();
+    let store = store.reopen();
+    assert_eq!(store.all().len(), 111);
+    assert!(!half.exists() && !dir.join("1/2026-03-000000000097.parquet").exists());
+    assert_eq!(fs::read(&orphan).unwrap(), whole);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 
 use ::model::ProjectId;
-use warehouse::{Effort, EventRow, Settings};
+use warehouse::{Effort, EventRow, Selection, Settings};
 
 use crate::support::{PROJECT, Store, all, at, small, uuids};
 
@@ -44,6 +44,24 @@ fn a_project_that_cannot_be_written_does_not_stall_another() {
     let store = store.reopen();
     let expected: Vec<u128> = (0..10).collect();
     assert_eq!((numbers(&store, PROJECT), numbers(&store, BROKEN)), (expected.clone(), expected));
+}
+
+#[test]
+fn a_delete_while_another_project_cannot_be_written_keeps_what_came_later() {
+    let store = Store::with(Settings { memory_rows_max: 1_000, ..small() });
+    fs::write(store.dir.path().join("2"), "in the way").unwrap();
+    for number in 0..10 {
+        store.append(&mut both(number));
+        assert!(store.warehouse.flush().is_err());
+    }
+    assert!(store.warehouse.durable_position() <= 1);
+    // Each takes two positions.
+    let person = Selection::DistinctNos([1].into());
+    assert_eq!(store.warehouse.delete(PROJECT, &person, 8).unwrap().events, 4);
+    assert_eq!(numbers(&store, PROJECT), [4, 5, 6, 7, 8, 9]);
+    let some = Selection::Uuids((0..10).map(|number| at(number, 0).uuid).collect());
+    assert_eq!(store.warehouse.delete(PROJECT, &some, 12).unwrap().events, 2);
+    assert_eq!(numbers(&store, PROJECT), [6, 7, 8, 9]);
 }
 
 #[test]
