@@ -6,6 +6,7 @@
 //! the journal have let go of records meanwhile that the copy of the warehouse lacks, it is all done
 //! again. A server that starts on the copy reads on from the warehouse's place, as after a crash.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
@@ -26,6 +27,8 @@ const ABOUT: &str = "backup.json";
 const FORMAT: u32 = 1;
 /// The journal lets go of files about once a minute; a copy of it takes less.
 const ATTEMPTS: usize = 5;
+/// How often the journal may begin a file while it is copied: after the first time little is left.
+const JOURNAL_ROUNDS_MAX: usize = 100;
 const READ_BYTES: usize = 1 << 20;
 
 /// What a backup holds, written last: a folder without it is no backup.
@@ -127,7 +130,8 @@ async fn agree(copy: &Folder, warehouse: Option<u64>) -> Result<u64> {
     if let Some(fault) = found.faults.into_iter().next() {
         return Err(fault.into());
     }
-    let begins = found.oldest.as_u64() <= wanted || wanted >= applied;
+    // A start asks the same.
+    let begins = found.oldest.as_u64() <= wanted;
     let next = found.next.as_u64();
     ensure!(begins && next >= applied, "the journal moved on while it was copied; try again");
     Ok(found.end.as_u64().max(applied))
@@ -184,28 +188,50 @@ fn clear(folder: &Path) -> Result<()> {
 }
 
 /// Only the last file of a journal may still be written to. One that was completed while it was
-/// copied is copied again, so that the copy's last file is one that was the last.
+/// copied is copied again with those behind it, so that the copy's last file is one that was the last.
 fn copy_journal(from: &Path, to: &Path) -> Result<()> {
-    for _ in 0..ATTEMPTS {
-        let before = last_name(from)?;
-        copy_flat(from, to)?;
-        if last_name(from)? == before {
+    if !from.is_dir() {
+        return Ok(());
+    }
+    // From here on files may have been written to since they were copied.
+    let mut written = None;
+    for _ in 0..JOURNAL_ROUNDS_MAX {
+        let names = segments(from)?;
+        let last = names.last().cloned();
+        for name in names {
+            let kept = to.join(&name);
+            if written.as_ref().is_none_or(|first| name >= *first) || !kept.exists() {
+                copy_segment(&from.join(&name), &kept)?;
+            }
+        }
+        if segments(from)?.last() == last.as_ref() {
             return Ok(());
         }
-        clear(to)?;
+        written = last;
     }
     bail!("the journal moved on while it was copied; try again")
 }
 
-fn last_name(folder: &Path) -> Result<Option<std::ffi::OsString>> {
-    if !folder.is_dir() {
-        return Ok(None);
+/// One that the journal lets go of is left out: its file may become that of new records at any moment.
+/// Whether it is needed is seen at the end.
+fn copy_segment(from: &Path, to: &Path) -> Result<()> {
+    let copied = copy_file(from, to);
+    if from.try_exists()? {
+        return copied;
     }
+    match fs::remove_file(to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The names of a journal's files, in the order of their records.
+fn segments(folder: &Path) -> Result<Vec<OsString>> {
     let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
-    let names: Vec<_> = names.collect::<io::Result<_>>()?;
-    let segments =
-        names.into_iter().filter(|name| Path::new(name).extension() == Some("segment".as_ref()));
-    Ok(segments.max())
+    let mut names: Vec<_> = names.collect::<io::Result<_>>()?;
+    names.retain(|name| Path::new(name).extension() == Some("segment".as_ref()));
+    names.sort();
+    Ok(names)
 }
 
 /// The files of a folder in the order of their names.

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -27,6 +28,8 @@ const MANIFEST: &str = "a manifest cannot be made again from Parquet files, whic
     them were merged into others, which rows were deleted, and how far the journal was applied";
 /// The new journal before it has its name.
 const REPAIRED: &str = "journal.repaired";
+/// The second line of the marker when there was none to move.
+const NO_JOURNAL: &str = "no journal";
 /// Ranges of positions that are named one by one.
 const RANGES_TOLD_MAX: usize = 10;
 
@@ -92,6 +95,11 @@ fn segments(folder: &Folder, given: &ArgMatches) -> Result<BTreeSet<String>> {
     if given.get_flag("drop_damaged") {
         let found = warehouse::verify(&folder.warehouse(), &mut |_| {})?;
         segments.extend(found.damage.into_iter().map(|damage| damage.segment));
+        // What a disk or a permission hides may be whole.
+        for one in found.unreadable {
+            let (file, what) = (one.file.display(), one.what);
+            say(&format!("{file} cannot be read, and is not given up: {what}\n"))?;
+        }
     }
     Ok(segments)
 }
@@ -250,8 +258,7 @@ fn repair_journal(folder: &Folder, plan: &Plan) -> Result<String> {
     let dir = folder.path();
     let kept = new_folder(dir)?;
     let (new, journal) = (dir.join(REPAIRED), folder.journal());
-    fs::write(folder.repairing(), kept.display().to_string())?;
-    sync(dir)?;
+    mark(folder, &kept)?;
     let empty = dir.join("journal.none");
     let from = if plan.is_of_another_journal(wanted.id) { &empty } else { &journal };
     let made = journal::salvage(from, &new, wanted).context("cannot write the new journal")?;
@@ -276,14 +283,44 @@ fn repair_journal(folder: &Folder, plan: &Plan) -> Result<String> {
     ))
 }
 
+/// Notes durably where things are moved to, and whether there is a journal to be moved.
+fn mark(folder: &Folder, kept: &Path) -> Result<()> {
+    let (dir, marker) = (folder.path(), folder.repairing());
+    let name = kept.file_name().unwrap_or_default().to_string_lossy();
+    let journal = if folder.journal().is_dir() { "" } else { NO_JOURNAL };
+    let aside = marker.with_extension("new");
+    let mut file = File::create(&aside)?;
+    file.write_all(format!("{name}\n{journal}\n").as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&aside, &marker)?;
+    sync(dir)
+}
+
 /// A repair that was cut short is undone, so that this one sees what that one saw.
 fn go_back_to_the_start(folder: &Folder, act: bool) -> Result<()> {
-    let Ok(kept) = fs::read_to_string(folder.repairing()) else { return Ok(()) };
+    let (marker, dir) = (folder.repairing(), folder.path());
+    let text = match fs::read_to_string(&marker) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        read => read.with_context(|| format!("cannot read {}", marker.display()))?,
+    };
     ensure!(act, "a repair was cut short; `hedgerow repair --yes` begins it again");
-    let (kept, dir) = (PathBuf::from(kept), folder.path());
+    let mut lines = text.lines();
+    // Earlier versions noted a whole path.
+    let name = lines.next().and_then(|line| Path::new(line.trim()).file_name());
+    let had_journal = lines.next() != Some(NO_JOURNAL);
+    let kept = name.map(|name| dir.join(name)).filter(|kept| kept.is_dir());
+    let Some(kept) = kept else {
+        bail!(
+            "a repair was cut short, and {} names no folder in {}; nothing was changed: write the \
+             name of the folder `repair-<time>` into it that has the old journal",
+            marker.display(),
+            dir.display()
+        );
+    };
     let new = dir.join(REPAIRED);
     // The new journal has its name last: where it has one, everything was done.
-    let done = !new.is_dir() && folder.journal().is_dir() && kept.join("journal").is_dir();
+    let moved = !had_journal || kept.join("journal").is_dir();
+    let done = !new.is_dir() && folder.journal().is_dir() && moved;
     if !done {
         for (name, place) in [("journal", folder.journal()), ("imports", folder.imports())] {
             if kept.join(name).is_dir() && !place.exists() {

@@ -349,6 +349,18 @@ fn a_damaged_segment_is_named_by_verify_and_given_up_by_repair() {
 }
 
 #[test]
+fn a_repair_whose_marker_names_no_folder_is_refused_and_removes_nothing() {
+    let place = with_an_older_journal(Store::Sqlite);
+    let folder = place.folder.path();
+    fs::create_dir(folder.join("journal.repaired")).unwrap();
+    for marker in ["", "repair-none\n\n"] {
+        fs::write(folder.join("repairing"), marker).unwrap();
+        refused(&place, &["repair", "--yes"], &["names no folder", "nothing was changed"]);
+        assert!(folder.join("journal.repaired").is_dir() && folder.join("journal").is_dir());
+    }
+}
+
+#[test]
 fn a_repair_that_was_cut_short_is_begun_again() {
     let place = with_an_older_journal(Store::Sqlite);
     let folder = place.folder.path();
