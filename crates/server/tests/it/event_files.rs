@@ -61,8 +61,8 @@ fn a_damaged_file_is_an_error_that_the_log_names_and_new_events_are_stored() {
     let answer = server.get(list);
     assert!(answer.status >= 500, "{}", answer.text());
     let name = file.file_name().unwrap().to_string_lossy().into_owned();
-    let logged = server.process().logged();
-    assert!(logged.contains(&format!("hedgerow repair --drop-segment 1/{name}")), "{logged}");
+    let remedy = format!("hedgerow repair --drop-segment 1/{name}");
+    assert!(server.process().wait_for(&remedy).is_some(), "{}", server.output());
     let metrics = server.call("GET", "/metrics").no_key().send().expect(200).text();
     assert!(metrics.contains("hedgerow_warehouse_damaged_segments 1"), "{metrics}");
     server.ingest(&[event(21)]);
@@ -82,5 +82,6 @@ fn events_of_1100_months_are_stored_in_few_files() {
     assert!(files <= 15, "{files} files");
     let server = place.serve();
     assert_eq!(count(&server).expect(200).json()["results"], json!([[1_100]]));
-    assert!(server.output().contains("open files and connections that the system allows"));
+    let limit = "open files and connections that the system allows";
+    assert!(server.process().wait_for(limit).is_some(), "{}", server.output());
 }
