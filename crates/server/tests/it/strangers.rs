@@ -177,7 +177,7 @@ fn half_sent_bodies_make_room_for_those_that_arrive() {
         })
         .collect();
     // A sixteenth of the budget is for small bodies, so most of these find it full.
-    wait_for_metric(&server, "hedgerow_connections_open", |open| open > 300);
+    wait_for_metric(&server, "hedgerow_budget_refused_total{use=\"small_bodies\"}", |n| n > 0);
     takes_events(&server);
     let status = |stream| read_answer(stream, "half a body").status;
     let statuses: Vec<u16> = half.into_iter().map(status).collect();

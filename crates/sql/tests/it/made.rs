@@ -140,8 +140,10 @@ pub const WRITTEN: &[&str] = &[
     "select number, lagInFrame(number) over (order by number), leadInFrame(number) over (order by number), \
      lagInFrame(toString(number), 2) over (order by number rows between 1 preceding and current row) \
      from numbers(5) order by number",
-    "select number from numbers(3) union all select number from numbers(400) limit 300",
-    "select number from numbers(250) union all select number from numbers(4) limit 3",
+    "select count(), sum(number) from \
+     (select number from numbers(3) union all select number from numbers(400) limit 300)",
+    "select count(), sum(number) from \
+     (select number from numbers(250) union all select number from numbers(4) limit 3)",
     "select count() from events e left join persons p on e.person_id = p.id and p.properties.age > 30 where p.id is null",
     "select distinct_id, windowFunnel(3600)(toDateTime(timestamp), event = 'click', event = 'pay') as w \
      from events group by distinct_id order by distinct_id",
