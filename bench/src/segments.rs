@@ -64,7 +64,7 @@ pub async fn run(report: &mut Report, events: u64) -> Result<()> {
     let merging = stores.warehouse.clone();
     let merger =
         std::thread::Builder::new().name("upkeep".into()).spawn(move || -> Result<()> {
-            threads::stand_back(threads::UPKEEP_NICENESS);
+            threads::lower_priority(threads::MAINTENANCE_NICENESS);
             while merging.compact(Effort::Due)?.is_some() {}
             Ok(())
         })?;

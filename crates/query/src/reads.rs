@@ -76,7 +76,7 @@ pub(crate) async fn beside<T: Send + 'static>(
         drop(send.send(work()));
         drop(lent);
     };
-    threads::beside("insights", STACK_BYTES, work)
+    threads::spawn_query_thread("insights", STACK_BYTES, work)
         .map_err(|error| Error::Failed(format!("no thread for the question: {error}")))?;
     found.await.map_err(|_| Error::Failed("the question broke".into()))
 }

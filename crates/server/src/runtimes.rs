@@ -42,14 +42,14 @@ impl Runtimes {
                 .thread_name(name)
                 .thread_keep_alive(KEEP_ALIVE)
                 // What was answered is safe in the journal, and can be applied a moment later.
-                .on_thread_start(move || threads::stand_back(niceness))
+                .on_thread_start(move || threads::lower_priority(niceness))
                 .build()
                 .context("cannot start the threads of the pipeline")
         };
         Ok(Self {
             requests: requests.context("cannot start the runtime")?,
-            pipeline: behind("pipeline", threads::BEHIND_NICENESS)?,
-            upkeep: behind("upkeep", threads::UPKEEP_NICENESS)?,
+            pipeline: behind("pipeline", threads::INGEST_NICENESS)?,
+            upkeep: behind("upkeep", threads::MAINTENANCE_NICENESS)?,
         })
     }
 
@@ -81,11 +81,11 @@ fn requests() -> io::Result<Runtime> {
         .on_thread_start(move || match started.fetch_add(1, Ordering::Relaxed) {
             nth if nth < workers => {
                 if workers == FEW_PROCESSORS {
-                    threads::keep_apart(nth, workers);
+                    threads::pin_to_core(nth, workers);
                 }
                 ready.wait();
             }
-            _blocking => threads::roam(),
+            _blocking => threads::unpin(),
         })
         .build()?;
     // The first to start are those that answer; others start when these ask for them.

@@ -86,7 +86,7 @@ pub async fn run_within(
         drop(held);
     };
     // The workers are started by it, and stand back as it does.
-    if let Err(error) = threads::beside("sql", STACK_BYTES, work) {
+    if let Err(error) = threads::spawn_query_thread("sql", STACK_BYTES, work) {
         return Err(Error::engine(UNEXPECTED, format!("no thread for the query: {error}")));
     }
     let found = tokio::time::timeout(limits.time, answer).await;

@@ -1,7 +1,8 @@
-//! How far threads stand back while others wait for a processor, and which keep to one.
+//! Scheduling of threads: priority (niceness), time slices and CPU affinity.
 //!
-//! Requests come first. Questions take long, and must starve neither those nor the pipeline, which
-//! stands back a little further: it can catch up, but only if it is never stopped.
+//! Request threads have the highest priority. Query threads run for long and must starve neither
+//! requests nor the ingest thread. The ingest thread has a lower priority than queries: it can catch
+//! up after a burst, as long as it always gets a share of the CPU.
 
 use std::io;
 #[cfg(target_os = "linux")]
@@ -10,99 +11,104 @@ use std::sync::OnceLock;
 #[cfg(target_os = "linux")]
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Of threads that work on questions.
-pub const QUESTIONS_NICENESS: i32 = 12;
-/// Of threads that apply what was accepted: against two that work on a question this still is a
-/// fifth of two processors.
-pub const BEHIND_NICENESS: i32 = 15;
-/// Of threads that tidy: a hundredth of what applying costs, so a tenth is plenty.
-pub const UPKEEP_NICENESS: i32 = 19;
+/// Niceness of threads that run queries.
+pub const QUERY_NICENESS: i32 = 12;
+/// Niceness of the thread that applies journal records to the stores. Next to two query threads it
+/// still gets a fifth of two CPU cores.
+pub const INGEST_NICENESS: i32 = 15;
+/// Niceness of the thread that flushes, compacts and scrubs. This costs a hundredth of what ingest
+/// costs, so a tenth of a core is enough.
+pub const MAINTENANCE_NICENESS: i32 = 19;
 
-/// How long they go on once they have a processor, the longer the further back they stand. Linux,
-/// since 6.12, lets whoever takes shorter turns interrupt them at once, and requests take the
-/// shortest; otherwise a request may wait for a millisecond, and a question for a merge's whole turn.
+/// The time slice for a niceness. Since Linux 6.12 a thread with a shorter slice preempts one with a
+/// longer slice at once, and request threads keep the default, which is the shortest. Without this a
+/// request may wait a millisecond for a core, and a query for the whole slice of a merge.
 #[cfg(target_os = "linux")]
-const fn turn_nanos(niceness: i32) -> u64 {
-    if niceness <= QUESTIONS_NICENESS {
+const fn time_slice_nanos(niceness: i32) -> u64 {
+    if niceness <= QUERY_NICENESS {
         20_000_000
-    } else if niceness <= BEHIND_NICENESS {
+    } else if niceness <= INGEST_NICENESS {
         50_000_000
     } else {
         100_000_000
     }
 }
 
-/// On Linux this is a property of the thread, and of those that it starts. One that stands further
-/// back stays there. A system that does not allow it only shares its processors more evenly.
-pub fn stand_back(niceness: i32) {
-    let Ok(own) = rustix::process::getpriority_process(None) else { return };
-    if own < niceness {
+/// Lowers the priority of the calling thread to `niceness`; never raises it. On Linux, threads that
+/// it spawns later inherit the priority. Failure is ignored: the system then only shares its cores
+/// more evenly.
+pub fn lower_priority(niceness: i32) {
+    let Ok(current) = rustix::process::getpriority_process(None) else { return };
+    if current < niceness {
         let _ = rustix::process::setpriority_process(None, niceness);
     }
     #[cfg(target_os = "linux")]
-    take_long_turns(own.max(niceness));
+    set_time_slice(current.max(niceness));
 }
 
+/// Kernels without per-thread time slices ignore the value.
 #[cfg(target_os = "linux")]
-#[allow(unsafe_code, reason = "no library knows this call")]
-fn take_long_turns(niceness: i32) {
+#[allow(unsafe_code, reason = "no library wraps sched_setattr")]
+fn set_time_slice(niceness: i32) {
     let attributes = libc::sched_attr {
         size: size_of::<libc::sched_attr>() as u32,
         sched_policy: libc::SCHED_OTHER as u32,
         sched_flags: 0,
         sched_nice: niceness,
         sched_priority: 0,
-        sched_runtime: turn_nanos(niceness),
+        sched_runtime: time_slice_nanos(niceness),
         sched_deadline: 0,
         sched_period: 0,
     };
-    // SAFETY: the system reads `size` bytes behind the pointer, which live until it returns.
+    // SAFETY: the kernel reads `size` bytes at the pointer, and `attributes` outlives the call.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
-/// Where the process may run, once a thread of it keeps to a processor.
+/// The affinity mask of the process before the first thread was pinned.
 #[cfg(target_os = "linux")]
-static EVERYWHERE: OnceLock<CpuSet> = OnceLock::new();
+static PROCESS_CORES: OnceLock<CpuSet> = OnceLock::new();
 
-/// The `nth` of as many threads as there are processors keeps to one of its own. Linux looks for
-/// an idle processor only while few are busy; of two, one was seen idle for 40 % of the time while
-/// a thread that answers requests waited for the other. Threads that this one starts inherit it,
-/// unless they `roam`.
+/// Pins the calling thread to the `nth` CPU core. Does nothing unless `threads`, the size of the
+/// thread pool, equals the number of cores.
+///
+/// Linux searches for an idle core only while few cores are busy. On two cores we saw one idle for
+/// 40 % of the time while a request thread waited for the other. Threads that the caller spawns
+/// inherit the affinity unless they call [`unpin`].
 #[cfg(target_os = "linux")]
-pub fn keep_apart(nth: usize, threads: usize) {
-    let Ok(everywhere) = sched_getaffinity(None) else { return };
-    let mut processors = (0..CpuSet::MAX_CPU).filter(|&one| everywhere.is_set(one));
-    if everywhere.count() as usize != threads {
+pub fn pin_to_core(nth: usize, threads: usize) {
+    let Ok(process_cores) = sched_getaffinity(None) else { return };
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| process_cores.is_set(core));
+    if process_cores.count() as usize != threads {
         return;
     }
-    let Some(own) = processors.nth(nth) else { return };
-    EVERYWHERE.get_or_init(|| everywhere);
-    let mut one = CpuSet::new();
-    one.set(own);
-    let _ = sched_setaffinity(None, &one);
+    let Some(core) = cores.nth(nth) else { return };
+    PROCESS_CORES.get_or_init(|| process_cores);
+    let mut affinity = CpuSet::new();
+    affinity.set(core);
+    let _ = sched_setaffinity(None, &affinity);
 }
 
 #[cfg(not(target_os = "linux"))]
-pub fn keep_apart(_nth: usize, _threads: usize) {}
+pub fn pin_to_core(_nth: usize, _threads: usize) {}
 
-/// Runs wherever the process may.
-pub fn roam() {
+/// Lets the calling thread run on every core of the process again.
+pub fn unpin() {
     #[cfg(target_os = "linux")]
-    if let Some(everywhere) = EVERYWHERE.get() {
-        let _ = sched_setaffinity(None, everywhere);
+    if let Some(process_cores) = PROCESS_CORES.get() {
+        let _ = sched_setaffinity(None, process_cores);
     }
 }
 
-/// Works on a question, on a thread that stands back.
-pub fn beside(
+/// Runs `work` on a new unpinned thread with the priority of queries.
+pub fn spawn_query_thread(
     name: &str,
     stack_bytes: usize,
     work: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
     let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(stack_bytes);
     let work = || {
-        roam();
-        stand_back(QUESTIONS_NICENESS);
+        unpin();
+        lower_priority(QUERY_NICENESS);
         work();
     };
     thread.spawn(work).map(drop)
@@ -117,69 +123,72 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_works_on_a_question_stands_back_with_all_it_starts() {
-        let (send, told) = mpsc::sync_channel(1);
+    fn query_thread_and_its_children_run_at_query_niceness() {
+        let (send, receive) = mpsc::sync_channel(1);
         let work = move || {
-            let own = getpriority_process(None).unwrap();
+            let outer = getpriority_process(None).unwrap();
             let inner = std::thread::spawn(|| getpriority_process(None).unwrap()).join().unwrap();
-            send.send((own, inner)).unwrap();
+            send.send((outer, inner)).unwrap();
         };
         let before = getpriority_process(None).unwrap();
-        beside("question", 1 << 20, work).unwrap();
-        let expected = QUESTIONS_NICENESS.max(before);
-        assert_eq!(told.recv().unwrap(), (expected, expected));
+        spawn_query_thread("query", 1 << 20, work).unwrap();
+        let expected = QUERY_NICENESS.max(before);
+        assert_eq!(receive.recv().unwrap(), (expected, expected));
         assert_eq!(getpriority_process(None).unwrap(), before);
     }
 
     #[test]
-    fn a_question_of_a_thread_that_keeps_to_a_processor_runs_anywhere() {
-        let everywhere = sched_getaffinity(None).unwrap();
-        let count = everywhere.count() as usize;
-        let (send, told) = mpsc::sync_channel(1);
-        let kept = std::thread::spawn(move || {
-            keep_apart(count - 1, count);
-            beside("question", 1 << 20, move || send.send(sched_getaffinity(None)).unwrap())
-                .unwrap();
+    fn query_thread_of_a_pinned_thread_is_unpinned() {
+        let process_cores = sched_getaffinity(None).unwrap();
+        let count = process_cores.count() as usize;
+        let (send, receive) = mpsc::sync_channel(1);
+        let pinned = std::thread::spawn(move || {
+            pin_to_core(count - 1, count);
+            spawn_query_thread("query", 1 << 20, move || {
+                send.send(sched_getaffinity(None)).unwrap();
+            })
+            .unwrap();
             sched_getaffinity(None).unwrap()
         });
-        assert_eq!(kept.join().unwrap().count(), 1);
-        assert_eq!(told.recv().unwrap().unwrap(), everywhere);
+        assert_eq!(pinned.join().unwrap().count(), 1);
+        assert_eq!(receive.recv().unwrap().unwrap(), process_cores);
     }
 
     #[test]
-    fn nobody_keeps_to_a_processor_that_others_need() {
-        let everywhere = sched_getaffinity(None).unwrap();
-        let count = everywhere.count() as usize;
-        let left = std::thread::spawn(move || {
-            keep_apart(0, count + 1);
+    fn threads_are_not_pinned_unless_each_has_a_core() {
+        let process_cores = sched_getaffinity(None).unwrap();
+        let count = process_cores.count() as usize;
+        let affinity = std::thread::spawn(move || {
+            pin_to_core(0, count + 1);
             sched_getaffinity(None).unwrap()
         });
-        assert_eq!(left.join().unwrap(), everywhere);
+        assert_eq!(affinity.join().unwrap(), process_cores);
     }
 
     #[test]
-    #[allow(unsafe_code, reason = "no library knows this call")]
-    fn who_stands_further_back_takes_longer_turns() {
-        let kept = || {
-            let mut kept: libc::sched_attr = unsafe { std::mem::zeroed() };
-            let size = size_of_val(&kept);
-            let done = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut kept, size, 0) };
-            assert_eq!(done, 0);
-            (kept.sched_nice, kept.sched_runtime)
+    #[allow(unsafe_code, reason = "no library wraps sched_getattr")]
+    fn lower_priority_means_a_longer_time_slice() {
+        let attributes = || {
+            let mut read: libc::sched_attr = unsafe { std::mem::zeroed() };
+            let size = size_of_val(&read);
+            let status =
+                unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut read, size, 0) };
+            assert_eq!(status, 0);
+            (read.sched_nice, read.sched_runtime)
         };
-        let (own, _) = kept();
-        let mut before = 0;
-        for niceness in [QUESTIONS_NICENESS, BEHIND_NICENESS, UPKEEP_NICENESS] {
-            let behind = std::thread::spawn(move || {
-                stand_back(niceness);
-                kept()
+        let (initial, _) = attributes();
+        let mut shorter = 0;
+        for niceness in [QUERY_NICENESS, INGEST_NICENESS, MAINTENANCE_NICENESS] {
+            let lowered = std::thread::spawn(move || {
+                lower_priority(niceness);
+                attributes()
             });
-            let (at, turn) = behind.join().unwrap();
-            assert_eq!(at, niceness.max(own));
-            // Nothing is told by systems that do not know turns.
-            assert!(turn == 0 || turn == turn_nanos(at), "{turn}");
-            assert!(turn_nanos(niceness) > before);
-            before = turn_nanos(niceness);
+            let (actual, slice) = lowered.join().unwrap();
+            assert_eq!(actual, niceness.max(initial));
+            // Kernels without per-thread time slices report 0.
+            assert!(slice == 0 || slice == time_slice_nanos(actual), "{slice}");
+            assert!(time_slice_nanos(niceness) > shorter);
+            shorter = time_slice_nanos(niceness);
         }
     }
 }
