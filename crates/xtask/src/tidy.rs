@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::makefile;
+use crate::{contract, makefile};
 
 const LINES_MAX: usize = 500;
 
@@ -97,9 +97,13 @@ pub(crate) fn run() -> Result<()> {
     arrows(&metadata, &mut complaints)?;
     dependencies(&metadata, &mut complaints)?;
     makefile::check(&root, &metadata, &mut complaints)?;
+    let mut files = Vec::new();
     for file in sources(&root)? {
-        let text = fs::read_to_string(&file)?;
         let name = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
+        files.push((name, fs::read_to_string(&file)?));
+    }
+    contract::check(&root, &files, &mut complaints)?;
+    for (name, text) in &files {
         let lines = text.lines().count();
         if lines > LINES_MAX {
             complaints.push(format!("{name} has {lines} lines; {LINES_MAX} fit on a few screens"));
