@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use decode::{
-    Element, Parts, Strictness, Unnamed, V1Encoding, decode_text, decode_v1_text, parse_events,
-    parse_v1,
+    DefaultEventName, Element, Parts, Strictness, V1Encoding, decode_text, decode_v1_text,
+    parse_events, parse_v1,
 };
 use libfuzzer_sys::fuzz_target;
 use model::event::RawProperties;
@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
     }
     for strictness in [Strictness::Strict, Strictness::Lenient] {
         let Ok(text) = decode_text(&parts, strictness, BYTES_MAX) else { continue };
-        let Ok(payload) = parse_events(&text, Unnamed::Nameless) else { continue };
+        let Ok(payload) = parse_events(&text, DefaultEventName::None) else { continue };
         let whole: Result<Vec<_>, _> = payload.elements().collect();
         let valid = serde_json::from_str::<IgnoredAny>(text.as_str()).is_ok();
         assert_eq!(whole.is_ok(), valid);

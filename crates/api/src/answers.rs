@@ -1,7 +1,7 @@
 //! Answers that wait for their readers. To ask costs little, and not to read costs nothing; so what
 //! is held for whoever is slow comes out of the budget.
 
-use ::capture::{Held, Refused, Use};
+use ::capture::{OwnedReservation, PoolKind, Rejection};
 use axum::body::{Body, HttpBody as _};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
@@ -38,12 +38,12 @@ pub(crate) async fn hold(app: &AppState, response: Response, to: To) -> Response
     let budget = app.capture.budget();
     let bytes = response.body().size_hint().lower() as usize;
     let held = match to {
-        To::Anybody => budget.pool(Use::PublicAnswers).try_take(bytes),
-        To::Member => budget.answer(bytes).await,
+        To::Anybody => budget.pool(PoolKind::PublicResponses).try_reserve(bytes),
+        To::Member => budget.reserve_response(bytes).await,
     };
     let Ok(held) = held else {
         return match to {
-            To::Anybody => Refusal::from(Refused::Busy).into_response(),
+            To::Anybody => Refusal::from(Rejection::Busy).into_response(),
             To::Member => Error::busy().into_response(),
         };
     };
@@ -60,7 +60,7 @@ pub(crate) async fn hold(app: &AppState, response: Response, to: To) -> Response
 
 struct HeldBytes {
     bytes: Bytes,
-    _held: Held,
+    _held: OwnedReservation,
 }
 
 impl AsRef<[u8]> for HeldBytes {

@@ -122,7 +122,7 @@ pub(crate) async fn sender(parts: &mut Parts, app: &AppState) -> Sender {
         }
         false => session::is_known(parts, app).await,
     };
-    if known { Sender::Member } else { Sender::Stranger }
+    if known { Sender::Member } else { Sender::Unauthenticated }
 }
 
 const BODY_FIELD: &[u8] = b"\"personal_api_key\"";

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use ::capture::{Accepted, Endpoint, Refused, Sender, V1Accepted, V1Refused, V1Request};
+use ::capture::{Accepted, Endpoint, Rejection, Sender, V1Accepted, V1Rejection, V1Request};
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -74,10 +74,10 @@ pub(crate) async fn take<B: HttpBody<Data = Bytes> + Unpin>(
         client_ip: sent.client_ip(app),
         received_at,
     };
-    let ready = app.capture.read(request).await?;
+    let ready = app.capture.prepare(request).await?;
     // The connection reads on, and finds its buffer free.
     drop((body, sent));
-    Ok(Captured(app.capture.finish(ready).await?))
+    Ok(Captured(app.capture.commit(ready).await?))
 }
 
 pub(crate) async fn take_v1<B: HttpBody<Data = Bytes> + Unpin>(
@@ -103,7 +103,7 @@ pub(crate) async fn take_v1<B: HttpBody<Data = Bytes> + Unpin>(
         client_ip,
         received_at,
     };
-    if let Err(refused) = app.capture.v1_head(&request).await {
+    if let Err(refused) = app.capture.check_v1_headers(&request).await {
         discard(app, &head.headers, &mut body).await;
         return Err(refused.into());
     }
@@ -114,8 +114,8 @@ pub(crate) async fn take_v1<B: HttpBody<Data = Bytes> + Unpin>(
 impl From<Missed> for Refusal {
     fn from(missed: Missed) -> Self {
         match missed {
-            Missed::TooLarge => Refused::TooLarge.into(),
-            Missed::Busy => Refused::Busy.into(),
+            Missed::TooLarge => Rejection::TooLarge.into(),
+            Missed::Busy => Rejection::Busy.into(),
             Missed::Stalled => Self::stalled(),
             Missed::CutShort => Self::cut_short(),
         }
@@ -125,8 +125,8 @@ impl From<Missed> for Refusal {
 impl From<Missed> for V1Refusal {
     fn from(missed: Missed) -> Self {
         match missed {
-            Missed::TooLarge => V1Refused::TooLarge.into(),
-            Missed::Busy => V1Refused::Unavailable(None).into(),
+            Missed::TooLarge => V1Rejection::TooLarge.into(),
+            Missed::Busy => V1Rejection::Unavailable(None).into(),
             Missed::Stalled => Self::stalled(),
             Missed::CutShort => Self::cut_short(),
         }
@@ -198,7 +198,7 @@ impl Serialize for V1Results {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
         for (uuid, result) in &self.0 {
-            let (result, details) = (result.word(), result.details());
+            let (result, details) = (result.as_str(), result.details());
             map.serialize_entry(uuid, &V1ResultBody { result, details })?;
         }
         map.end()

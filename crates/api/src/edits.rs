@@ -19,7 +19,7 @@ pub(crate) async fn change(app: &AppState, project: ProjectId, edit: Edit) -> Re
 }
 
 pub(crate) async fn keep(app: &AppState, record: &[u8]) -> Result<()> {
-    let position = app.capture.record(record).await.map_err(|refused| {
+    let position = app.capture.append_record(record).await.map_err(|refused| {
         tracing::warn!(error = %refused, "a change could not be kept");
         Error::unavailable("Changes cannot be stored at the moment.")
     })?;

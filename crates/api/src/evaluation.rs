@@ -5,7 +5,7 @@ mod request;
 
 use std::convert::Infallible;
 
-use ::capture::{Refused, Reservation, Sender, decode_within};
+use ::capture::{Rejection, Reservation, Sender, decode_within};
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::header;
@@ -13,8 +13,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use catalog::ProjectRow;
 use decode::{
-    FlagsBody, Memory, Parts, Strictness, Text, check_grammar, decode_text_within,
-    decoded_bytes_hint, flags_token, parse_flags, tree_bytes,
+    FlagsBody, JsonText, MemoryTracker, Parts, Strictness, decode_text_within, decoded_bytes_hint,
+    flags_token, parse_flags, parsed_bytes_max, validate_json,
 };
 use flags::Asked;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -77,18 +77,19 @@ pub(crate) async fn answer<B: HttpBody<Data = Bytes> + Unpin>(
         body: &body.bytes,
     };
     let expected = decoded_bytes_hint(&parts, BODY_BYTES_MAX) + USUAL_VALUES_BYTES;
-    let decode = |memory: &mut Memory<'_>| decode_text_within(&parts, Strictness::Lenient, memory);
-    let (budget, needed) = (app.capture.budget(), Text::owned_bytes);
+    let decode =
+        |memory: &mut MemoryTracker<'_>| decode_text_within(&parts, Strictness::Lenient, memory);
+    let (budget, needed) = (app.capture.budget(), JsonText::owned_bytes);
     let text = decode_within(budget, expected, BODY_BYTES_MAX, needed, decode);
-    let (room, text) = text.await.map_err(Refused::from)?;
-    let token = flags_token(&text).map_err(Refused::from)?;
+    let (room, text) = text.await.map_err(Rejection::from)?;
+    let token = flags_token(&text).map_err(Rejection::from)?;
     let project = match app.tokens.owner(token.as_deref().unwrap_or("").trim()).await {
         Owner::Known(project) => project,
         Owner::Unknown => {
-            check_grammar(&text).map_err(Refused::from)?;
+            validate_json(&text).map_err(Rejection::from)?;
             return Err(Refusal::invalid_token());
         }
-        Owner::Unavailable => return Err(Refused::LookupUnavailable.into()),
+        Owner::Unavailable => return Err(Rejection::LookupUnavailable.into()),
     };
     let (_room, decoded) = parse(app, &text, room).await?;
     drop(text);
@@ -106,34 +107,34 @@ pub(crate) async fn answer<B: HttpBody<Data = Bytes> + Unpin>(
     });
     match evaluated.await {
         Ok(body) => Ok(Evaluated(body)),
-        Err(flags::Unavailable) => Err(Refused::LookupUnavailable.into()),
+        Err(flags::Unavailable) => Err(Rejection::LookupUnavailable.into()),
     }
 }
 
 /// Builds values, once there is room for them.
 async fn parse<'a>(
     app: &'a AppState,
-    text: &Text<'_>,
+    text: &JsonText<'_>,
     mut room: Reservation<'a>,
 ) -> Result<(Reservation<'a>, FlagsBody), Refusal> {
-    let values = tree_bytes(text.as_str().as_bytes());
+    let values = parsed_bytes_max(text.as_str().as_bytes());
     if values > VALUES_BYTES_MAX {
-        return Err(Refused::TooLarge.into());
+        return Err(Rejection::TooLarge.into());
     }
     let bytes = text.owned_bytes() + values;
     if let Err(busy) = room.grow(bytes) {
         // Whoever holds room of the large lane and waited for more of it would keep everybody else
         // waiting too.
         if !room.is_small() {
-            return Err(Refused::from(busy).into());
+            return Err(Rejection::from(busy).into());
         }
         // Its text is still held while it waits, and nothing more.
         room.shrink(text.owned_bytes());
-        let larger = app.capture.budget().decode_large(bytes).await;
-        room = larger.map_err(Refused::from)?;
-        room.grow(bytes).map_err(Refused::from)?;
+        let larger = app.capture.budget().reserve_decoded_large(bytes).await;
+        room = larger.map_err(Rejection::from)?;
+        room.grow(bytes).map_err(Rejection::from)?;
     }
-    let decoded = parse_flags(text).map_err(Refused::from)?;
+    let decoded = parse_flags(text).map_err(Rejection::from)?;
     Ok((room, decoded))
 }
 

@@ -10,7 +10,7 @@ use axum::extract::{ConnectInfo, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 use bytes::Bytes;
-use capture::{Arriving, Buffer, Sender};
+use capture::{BodyReservation, Buffer, Sender};
 use http_body_util::BodyExt as _;
 use tokio::time::{Instant, timeout_at};
 
@@ -75,7 +75,7 @@ impl<B> Arrived<B> {
 /// A body that is here. Its bytes count as held until it is dropped.
 pub(crate) struct Received<'a> {
     pub bytes: Gathered,
-    pub counted: Arriving<'a>,
+    pub counted: BodyReservation<'a>,
 }
 
 pub(crate) enum Missed {
@@ -96,7 +96,7 @@ pub(crate) async fn receive<'a, B: HttpBody<Data = Bytes> + Unpin>(
     bytes_max: usize,
 ) -> Result<Received<'a>, Missed> {
     let declared = declared_bytes(headers);
-    let mut counted = app.capture.budget().arriving(sender, declared);
+    let mut counted = app.capture.budget().receive_body(sender, declared);
     let mut gathered = Gathered::Nothing;
     let asks_first = headers.contains_key(header::EXPECT);
     if declared > bytes_max && (asks_first || declared > bytes_max + DISCARDED_BYTES_MAX) {
@@ -118,7 +118,7 @@ pub(crate) async fn receive<'a, B: HttpBody<Data = Bytes> + Unpin>(
         }
         if missed.is_some() {
             gathered = Gathered::Nothing;
-            counted.forget();
+            counted.release();
             if bytes > bytes_max + DISCARDED_BYTES_MAX {
                 break;
             }
@@ -167,7 +167,7 @@ impl Pace {
 async fn next_data<B: HttpBody<Data = Bytes> + Unpin>(
     body: &mut B,
     pace: &Pace,
-    counted: &Arriving<'_>,
+    counted: &BodyReservation<'_>,
     bytes: usize,
 ) -> Result<Option<Bytes>, Missed> {
     let mut now = if bytes == 0 { pace.began } else { Instant::now() };
@@ -176,14 +176,14 @@ async fn next_data<B: HttpBody<Data = Bytes> + Unpin>(
     loop {
         let look_at = patient_until.min(now + PRESSED_PAUSE);
         match timeout_at(look_at, &mut next).await {
-            Ok(Some(Ok(_))) if counted.is_pressed() && pace.is_slow(Instant::now(), bytes) => {
+            Ok(Some(Ok(_))) if counted.is_contended() && pace.is_slow(Instant::now(), bytes) => {
                 return Err(Missed::Busy);
             }
             Ok(Some(Ok(frame))) => return Ok(Some(frame.into_data().unwrap_or_default())),
             Ok(Some(Err(_))) => return Err(Missed::CutShort),
             Ok(None) => return Ok(None),
             Err(_) if look_at >= patient_until => return Err(Missed::Stalled),
-            Err(_) if counted.is_pressed() => return Err(Missed::Busy),
+            Err(_) if counted.is_contended() => return Err(Missed::Busy),
             Err(_) => now = look_at,
         }
     }

@@ -8,8 +8,8 @@ use axum::extract::Request;
 use axum::http::{Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use capture::{Arriving, Sender, Values};
-use decode::tree_bytes;
+use capture::{BodyReservation, Sender, ValuesReservation};
+use decode::parsed_bytes_max;
 
 use crate::body::{Received, is_json};
 use crate::intake::{Missed, receive};
@@ -114,8 +114,8 @@ const UNCOUNTED_VALUES_BYTES: usize = 16 << 10;
 /// Room that a management request holds until it is answered.
 #[derive(Default)]
 pub(crate) struct Room<'a> {
-    _body: Option<Arriving<'a>>,
-    _values: Option<Values<'a>>,
+    _body: Option<BodyReservation<'a>>,
+    _values: Option<ValuesReservation<'a>>,
 }
 
 /// Reads the body of a management request into its extensions. One that is too large is
@@ -144,10 +144,10 @@ pub(crate) async fn read_body(app: &AppState, request: Request) -> Result<(Reque
         Err(Missed::Busy) => return Err(Error::busy()),
     };
     if let Received::Whole(bytes) = &received {
-        let values = tree_bytes(bytes);
+        let values = parsed_bytes_max(bytes);
         let parsed = sender == Sender::Member || auth::may_hold_key(bytes);
         if parsed && values > UNCOUNTED_VALUES_BYTES {
-            let values = app.capture.budget().values(values).await;
+            let values = app.capture.budget().reserve_values(values).await;
             room._values = Some(values.map_err(|_| Error::busy())?);
         }
     }

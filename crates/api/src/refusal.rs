@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use capture::{Refused, V1Refused};
+use capture::{Rejection, V1Rejection};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -85,27 +85,27 @@ impl Refusal {
     }
 }
 
-impl From<Refused> for Refusal {
-    fn from(refused: Refused) -> Self {
+impl From<Rejection> for Refusal {
+    fn from(refused: Rejection) -> Self {
         let (status, kind) = match &refused {
-            Refused::InvalidPayload(_) | Refused::InvalidProject => {
+            Rejection::InvalidPayload(_) | Rejection::InvalidProject => {
                 (StatusCode::BAD_REQUEST, "validation_error")
             }
-            Refused::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "validation_error"),
-            Refused::InvalidApiKey { .. } | Refused::InvalidPersonalApiKey => {
+            Rejection::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "validation_error"),
+            Rejection::InvalidApiKey { .. } | Rejection::InvalidPersonalApiKey => {
                 (StatusCode::UNAUTHORIZED, "authentication_error")
             }
-            Refused::LookupUnavailable | Refused::Busy => {
+            Rejection::LookupUnavailable | Rejection::Busy => {
                 (StatusCode::SERVICE_UNAVAILABLE, "server_error")
             }
             // The journal says in the log, once, when it begins to refuse.
-            Refused::JournalUnavailable(error) => {
+            Rejection::JournalUnavailable(error) => {
                 tracing::debug!(%error, "events could not be stored");
                 (StatusCode::SERVICE_UNAVAILABLE, "server_error")
             }
         };
         let mut refusal = Self::new(status, kind, refused.code(), refused.to_string());
-        if let Refused::InvalidProject = refused {
+        if let Rejection::InvalidProject = refused {
             refusal.body.attr = Some(Attr::Name("project_id"));
         }
         refusal
@@ -158,25 +158,25 @@ impl V1Refusal {
     }
 }
 
-impl From<V1Refused> for V1Refusal {
-    fn from(refused: V1Refused) -> Self {
+impl From<V1Rejection> for V1Refusal {
+    fn from(refused: V1Rejection) -> Self {
         let status = match &refused {
-            V1Refused::MissingHeader(_)
-            | V1Refused::InvalidHeader(_)
-            | V1Refused::EmptyBody
-            | V1Refused::Undecodable(_)
-            | V1Refused::Unparsable(_)
-            | V1Refused::EmptyBatch
-            | V1Refused::InvalidBatch
-            | V1Refused::MissingEventUuid
-            | V1Refused::InvalidEventUuid
-            | V1Refused::DuplicateEventUuid => StatusCode::BAD_REQUEST,
-            V1Refused::InvalidApiToken => StatusCode::UNAUTHORIZED,
-            V1Refused::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            V1Refused::UnsupportedContentType | V1Refused::UnsupportedEncoding => {
+            V1Rejection::MissingHeader(_)
+            | V1Rejection::InvalidHeader(_)
+            | V1Rejection::EmptyBody
+            | V1Rejection::Undecodable(_)
+            | V1Rejection::Unparsable(_)
+            | V1Rejection::EmptyBatch
+            | V1Rejection::InvalidBatch
+            | V1Rejection::MissingEventUuid
+            | V1Rejection::InvalidEventUuid
+            | V1Rejection::DuplicateEventUuid => StatusCode::BAD_REQUEST,
+            V1Rejection::InvalidApiToken => StatusCode::UNAUTHORIZED,
+            V1Rejection::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            V1Rejection::UnsupportedContentType | V1Rejection::UnsupportedEncoding => {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE
             }
-            V1Refused::Unavailable(cause) => {
+            V1Rejection::Unavailable(cause) => {
                 tracing::debug!(error = ?cause, "events could not be stored");
                 StatusCode::SERVICE_UNAVAILABLE
             }

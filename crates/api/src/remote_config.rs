@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use capture::Refused;
+use capture::Rejection;
 use catalog::ProjectRow;
 use futures_util::stream;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -190,7 +190,7 @@ impl FromRequestParts<AppState> for ByPath {
         match app.tokens.owner(token.map_or("", |(_, token)| token)).await {
             Owner::Known(project) => Ok(Self(project)),
             Owner::Unknown => Err(missing()),
-            Owner::Unavailable => Err(Refused::LookupUnavailable.into()),
+            Owner::Unavailable => Err(Rejection::LookupUnavailable.into()),
         }
     }
 }
@@ -212,7 +212,7 @@ impl FromRequestParts<AppState> for ByQuery {
         match app.tokens.owner(token.trim()).await {
             Owner::Known(_) => Ok(Self),
             Owner::Unknown => Err(Refusal::invalid_token()),
-            Owner::Unavailable => Err(Refused::LookupUnavailable.into()),
+            Owner::Unavailable => Err(Rejection::LookupUnavailable.into()),
         }
     }
 }

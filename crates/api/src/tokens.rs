@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use capture::{KeyOwner, Looking, TokenLookup, TokenOwner};
+use capture::{KeyOwner, LookupFuture, TokenLookup, TokenOwner};
 use catalog::{Catalog, ProjectRow};
 use model::ProjectId;
 
@@ -119,7 +119,7 @@ fn may_be_token(text: &str) -> bool {
 }
 
 impl TokenLookup for Tokens {
-    fn project_of<'a>(&'a self, token: &'a str) -> Looking<'a, TokenOwner> {
+    fn project_of<'a>(&'a self, token: &'a str) -> LookupFuture<'a, TokenOwner> {
         Box::pin(async {
             match self.owner(token).await {
                 Owner::Known(project) => TokenOwner::Known(project.id),
@@ -133,7 +133,7 @@ impl TokenLookup for Tokens {
         &'a self,
         key: &'a str,
         project: Option<ProjectId>,
-    ) -> Looking<'a, KeyOwner> {
+    ) -> LookupFuture<'a, KeyOwner> {
         Box::pin(async move {
             let owner = self.owner_of_key(key, project).await;
             self.0.notice(owner.as_ref().err());

@@ -5,8 +5,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use capture::{Capture, Endpoint, KeyOwner, Limits, Looking, Request, TokenLookup, TokenOwner};
-use decode::{Parts, Strictness, Unnamed, decode_text, parse_events};
+use capture::{
+    Capture, Endpoint, KeyOwner, Limits, LookupFuture, Request, TokenLookup, TokenOwner,
+};
+use decode::{DefaultEventName, Parts, Strictness, decode_text, parse_events};
 use journal::{Journal, Settings};
 use libdeflater::{CompressionLvl, Compressor};
 use model::{ProjectId, Timestamp};
@@ -20,7 +22,7 @@ const TICKS_PER_SECOND: f64 = 100.0;
 struct Everybody;
 
 impl TokenLookup for Everybody {
-    fn project_of<'a>(&'a self, _: &'a str) -> Looking<'a, TokenOwner> {
+    fn project_of<'a>(&'a self, _: &'a str) -> LookupFuture<'a, TokenOwner> {
         Box::pin(async { TokenOwner::Known(ProjectId(1)) })
     }
 
@@ -28,7 +30,7 @@ impl TokenLookup for Everybody {
         &'a self,
         _: &'a str,
         _: Option<ProjectId>,
-    ) -> Looking<'a, KeyOwner> {
+    ) -> LookupFuture<'a, KeyOwner> {
         Box::pin(async { KeyOwner::UnknownKey })
     }
 }
@@ -92,7 +94,7 @@ async fn main() {
         best_of_many(&format!("decode to text, {name}"), || drop(decode()));
         let text = decode();
         best_of_many(&format!("parse events, {name}"), || {
-            let payload = parse_events(&text, Unnamed::Nameless).expect("it parses");
+            let payload = parse_events(&text, DefaultEventName::None).expect("it parses");
             assert_eq!(payload.elements().filter(Result::is_ok).count(), EVENTS_PER_BATCH);
         });
 

@@ -11,7 +11,7 @@ use model::{ProjectId, Timestamp, WarningDetails, WarningKind};
 use crate::budget::Busy;
 use crate::counters::{DropReason, Drops};
 use crate::limits::{DISTINCT_ID_CHARS_MAX, NAME_CHARS_MAX, event_bytes_max};
-use crate::outcome::Refused;
+use crate::outcome::Rejection;
 
 /// A project is told once an hour, so more examples of a kind from one request are of no use.
 const EXAMPLES_PER_KIND_MAX: usize = 4;
@@ -92,7 +92,7 @@ pub(crate) fn accept(
     text_bytes: usize,
     records_bytes_max: usize,
     hold: impl FnMut(usize) -> Result<(), Busy>,
-) -> Result<(Batch, Notes), Refused> {
+) -> Result<(Batch, Notes), Rejection> {
     let mut room = RecordRoom::new(text_bytes + RECORD_EXTRA_BYTES, hold);
     let mut batch = Batch::with_capacity(1, text_bytes.min(records_bytes_max));
     let mut notes = Notes::default();
@@ -120,7 +120,7 @@ pub(crate) fn accept(
             notes.warn(WarningKind::DistinctIdTruncated, Some(&event));
         }
         if batch.bytes() > records_bytes_max {
-            return Err(Refused::TooLarge);
+            return Err(Rejection::TooLarge);
         }
     }
     Ok((batch, notes))

@@ -52,36 +52,36 @@ pub enum Sender {
     /// A management request whose key or session is good.
     Member,
     /// A management request that has shown no credentials yet.
-    Stranger,
+    Unauthenticated,
 }
 
 /// What bytes are held for, in the words of the metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
+pub enum PoolKind {
     SmallBodies,
     LargeBodies,
     SmallDecoded,
     LargeDecoded,
     MemberBodies,
-    StrangerBodies,
+    UnauthenticatedBodies,
     MemberValues,
     Connections,
-    PublicAnswers,
-    MemberAnswers,
+    PublicResponses,
+    MemberResponses,
 }
 
-impl Use {
+impl PoolKind {
     pub const ALL: [Self; 10] = [
         Self::SmallBodies,
         Self::LargeBodies,
         Self::SmallDecoded,
         Self::LargeDecoded,
         Self::MemberBodies,
-        Self::StrangerBodies,
+        Self::UnauthenticatedBodies,
         Self::MemberValues,
         Self::Connections,
-        Self::PublicAnswers,
-        Self::MemberAnswers,
+        Self::PublicResponses,
+        Self::MemberResponses,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -91,11 +91,11 @@ impl Use {
             Self::SmallDecoded => "small_decoded",
             Self::LargeDecoded => "large_decoded",
             Self::MemberBodies => "member_bodies",
-            Self::StrangerBodies => "stranger_bodies",
+            Self::UnauthenticatedBodies => "stranger_bodies",
             Self::MemberValues => "member_values",
             Self::Connections => "connections",
-            Self::PublicAnswers => "public_answers",
-            Self::MemberAnswers => "member_answers",
+            Self::PublicResponses => "public_answers",
+            Self::MemberResponses => "member_answers",
         }
     }
 
@@ -104,13 +104,13 @@ impl Use {
     const fn share(self) -> usize {
         match self {
             Self::LargeBodies => 0,
-            Self::MemberBodies | Self::StrangerBodies => 1,
+            Self::MemberBodies | Self::UnauthenticatedBodies => 1,
             Self::SmallBodies
             | Self::SmallDecoded
             | Self::MemberValues
             | Self::Connections
-            | Self::PublicAnswers => 2,
-            Self::MemberAnswers => 8,
+            | Self::PublicResponses => 2,
+            Self::MemberResponses => 8,
             Self::LargeDecoded => 10,
         }
     }
@@ -120,7 +120,7 @@ const SHARES: usize = 32;
 
 #[derive(Debug)]
 pub struct Budget {
-    pools: [Pool; Use::ALL.len()],
+    pools: [Pool; PoolKind::ALL.len()],
     /// One large body at a time that found no room.
     finishing: Semaphore,
     finishing_bytes: usize,
@@ -163,7 +163,7 @@ pub struct Reservation<'a> {
 
 /// Room for the values of a management body.
 #[derive(Debug)]
-pub struct Values<'a> {
+pub struct ValuesReservation<'a> {
     _room: Reservation<'a>,
     _turn: Option<SemaphorePermit<'a>>,
 }
@@ -177,13 +177,13 @@ impl Drop for Reservation<'_> {
 
 /// Bytes set aside until it is dropped, by whoever outlives the borrow of the budget.
 #[derive(Debug)]
-pub struct Held {
+pub struct OwnedReservation {
     permit: OwnedSemaphorePermit,
 }
 
 /// A body on its way in. Its bytes are given back when it is dropped, which is when they are.
 #[derive(Debug)]
-pub struct Arriving<'a> {
+pub struct BodyReservation<'a> {
     budget: &'a Budget,
     sender: Sender,
     /// It says itself that it is.
@@ -196,13 +196,16 @@ pub struct Arriving<'a> {
 impl Budget {
     /// At most `bytes_max` are held. No body has more than `body_bytes_max`.
     pub fn new(bytes_max: usize, body_bytes_max: usize, wait_max: Duration) -> Self {
-        let share = |one: Use| bytes_max / SHARES * one.share();
-        let others: usize =
-            Use::ALL.into_iter().filter(|one| *one != Use::MemberAnswers).map(share).sum();
+        let share = |one: PoolKind| bytes_max / SHARES * one.share();
+        let others: usize = PoolKind::ALL
+            .into_iter()
+            .filter(|one| *one != PoolKind::MemberResponses)
+            .map(share)
+            .sum();
         let rest = bytes_max.saturating_sub(others + body_bytes_max);
         Self {
-            pools: Use::ALL.map(|one| match one {
-                Use::LargeBodies => Pool::new(rest),
+            pools: PoolKind::ALL.map(|one| match one {
+                PoolKind::LargeBodies => Pool::new(rest),
                 _ => Pool::new(share(one)),
             }),
             finishing: Semaphore::new(1),
@@ -212,31 +215,31 @@ impl Budget {
         }
     }
 
-    pub fn pool(&self, of: Use) -> &Pool {
+    pub fn pool(&self, of: PoolKind) -> &Pool {
         &self.pools[of as usize]
     }
 
     /// A body of which nothing has arrived yet, and of which its head announces `declared` bytes.
-    pub fn arriving(&self, sender: Sender, declared: usize) -> Arriving<'_> {
+    pub fn receive_body(&self, sender: Sender, declared: usize) -> BodyReservation<'_> {
         let is_large = declared > SMALL_BYTES;
-        Arriving { budget: self, sender, is_large, bytes: 0, held: None, finishing: None }
+        BodyReservation { budget: self, sender, is_large, bytes: 0, held: None, finishing: None }
     }
 
     /// Room for texts, records and values. Waits for it, so nothing else may be waited for while
     /// it is held.
-    pub async fn decode(&self, bytes: usize) -> Result<Reservation<'_>, Busy> {
+    pub async fn reserve_decoded(&self, bytes: usize) -> Result<Reservation<'_>, Busy> {
         if bytes > 2 * SMALL_BYTES {
-            return self.decode_large(bytes).await;
+            return self.reserve_decoded_large(bytes).await;
         }
-        let small = self.pool(Use::SmallDecoded);
+        let small = self.pool(PoolKind::SmallDecoded);
         let mut reservation = small.reserve(bytes, self.wait_max.min(SMALL_WAIT_MAX)).await?;
         reservation.bytes_max = SMALL_DECODED_BYTES_MAX;
         Ok(reservation)
     }
 
     /// Room for what turned out to be larger than it looked.
-    pub async fn decode_large(&self, bytes: usize) -> Result<Reservation<'_>, Busy> {
-        self.pool(Use::LargeDecoded).reserve(bytes, self.wait_max).await
+    pub async fn reserve_decoded_large(&self, bytes: usize) -> Result<Reservation<'_>, Busy> {
+        self.pool(PoolKind::LargeDecoded).reserve(bytes, self.wait_max).await
     }
 
     /// More room for what was decoded already, without waiting: what outgrows the small lane moves
@@ -249,7 +252,7 @@ impl Budget {
         if room.take(bytes).is_ok() {
             return Ok(());
         }
-        let large = self.pool(Use::LargeDecoded);
+        let large = self.pool(PoolKind::LargeDecoded);
         if !room.is_small() {
             return Err(Busy);
         }
@@ -262,8 +265,8 @@ impl Budget {
     /// Room for what is parsed of a management body, which is held until it is answered. One body
     /// takes no more than its part, so that a slow answer does not hold up those to other members;
     /// of those whose values are larger there is one at a time.
-    pub async fn values(&self, bytes: usize) -> Result<Values<'_>, Busy> {
-        let pool = self.pool(Use::MemberValues);
+    pub async fn reserve_values(&self, bytes: usize) -> Result<ValuesReservation<'_>, Busy> {
+        let pool = self.pool(PoolKind::MemberValues);
         let part = pool.0.units as usize / VALUES_PARTS * UNIT_BYTES;
         let turn = match bytes > part {
             true => Some(pool.wait(self.wait_max, self.many_values.acquire()).await?),
@@ -271,21 +274,21 @@ impl Budget {
         };
         let mut room = pool.reserve(bytes.min(part), self.wait_max).await?;
         room.peak_bytes = bytes;
-        Ok(Values { _room: room, _turn: turn })
+        Ok(ValuesReservation { _room: room, _turn: turn })
     }
 
     /// Room for an answer to a member.
-    pub async fn answer(&self, bytes: usize) -> Result<Held, Busy> {
-        let pool = self.pool(Use::MemberAnswers);
+    pub async fn reserve_response(&self, bytes: usize) -> Result<OwnedReservation, Busy> {
+        let pool = self.pool(PoolKind::MemberResponses);
         let room = pool.0.room.clone().acquire_many_owned(pool.units(bytes));
-        Ok(Held { permit: pool.wait(self.wait_max, room).await? })
+        Ok(OwnedReservation { permit: pool.wait(self.wait_max, room).await? })
     }
 
     /// Bytes set aside for requests and answers now; what connections hold stays with them.
     pub fn bytes(&self) -> usize {
         let finishing =
             if self.finishing.available_permits() == 0 { self.finishing_bytes } else { 0 };
-        let requests = Use::ALL.into_iter().filter(|one| *one != Use::Connections);
+        let requests = PoolKind::ALL.into_iter().filter(|one| *one != PoolKind::Connections);
         requests.map(|one| self.pool(one).bytes()).sum::<usize>() + finishing
     }
 }
@@ -313,13 +316,13 @@ impl Pool {
     }
 
     /// Takes without waiting.
-    pub fn try_take(&self, bytes: usize) -> Result<Held, Busy> {
+    pub fn try_reserve(&self, bytes: usize) -> Result<OwnedReservation, Busy> {
         let room = self.0.room.clone().try_acquire_many_owned(self.units(bytes));
-        room.map(|permit| Held { permit }).map_err(|_| self.refuse())
+        room.map(|permit| OwnedReservation { permit }).map_err(|_| self.refuse())
     }
 
     /// Others than the one that holds `own` units have taken more than half of it, or wait for it.
-    fn is_pressed(&self, own: usize) -> bool {
+    fn is_contended(&self, own: usize) -> bool {
         self.0.room.available_permits() + own < self.0.units as usize / 2
             || self.0.waiting.load(Ordering::Relaxed) > 0
     }
@@ -360,7 +363,7 @@ impl Pool {
     }
 }
 
-impl Held {
+impl OwnedReservation {
     /// Adds what was taken from the same pool.
     pub fn merge(&mut self, other: Self) {
         self.permit.merge(other.permit);
@@ -404,7 +407,7 @@ impl Reservation<'_> {
     }
 }
 
-impl<'a> Arriving<'a> {
+impl<'a> BodyReservation<'a> {
     /// Counts `bytes` more. Waits for their room, so that the sender has to.
     pub async fn add(&mut self, bytes: usize) -> Result<(), Busy> {
         self.bytes += bytes;
@@ -415,10 +418,10 @@ impl<'a> Arriving<'a> {
         let small = self.bytes <= SMALL_BYTES;
         let wanted = if small { self.bytes } else { self.bytes.next_multiple_of(STEP_BYTES) };
         let (of, wanted) = match self.sender {
-            Sender::Public if small && !self.is_large => (Use::SmallBodies, wanted),
-            Sender::Public => (Use::LargeBodies, wanted),
-            Sender::Member => (Use::MemberBodies, self.bytes),
-            Sender::Stranger => (Use::StrangerBodies, self.bytes),
+            Sender::Public if small && !self.is_large => (PoolKind::SmallBodies, wanted),
+            Sender::Public => (PoolKind::LargeBodies, wanted),
+            Sender::Member => (PoolKind::MemberBodies, self.bytes),
+            Sender::Unauthenticated => (PoolKind::UnauthenticatedBodies, self.bytes),
         };
         let pool = budget.pool(of);
         // On its way from the small lane to the large one it holds room in both, and does not wait.
@@ -444,19 +447,24 @@ impl<'a> Arriving<'a> {
     }
 
     /// Whether others may need its room soon, so that it must not be slow.
-    pub fn is_pressed(&self) -> bool {
-        let is_pressed = |held: &Reservation<'_>| held.pool.is_pressed(held.permit.num_permits());
-        self.finishing.is_some() || self.held.as_ref().is_some_and(is_pressed)
+    pub fn is_contended(&self) -> bool {
+        let is_contended =
+            |held: &Reservation<'_>| held.pool.is_contended(held.permit.num_permits());
+        self.finishing.is_some() || self.held.as_ref().is_some_and(is_contended)
     }
 
     /// Gives all of it back: the body is not kept.
-    pub fn forget(&mut self) {
+    pub fn release(&mut self) {
         (self.held, self.finishing) = (None, None);
     }
 
     /// None when it may go on without room of its own.
-    async fn wait(&mut self, of: Use, missing: u32) -> Result<Option<SemaphorePermit<'a>>, Busy> {
-        let (budget, large) = (self.budget, of == Use::LargeBodies);
+    async fn wait(
+        &mut self,
+        of: PoolKind,
+        missing: u32,
+    ) -> Result<Option<SemaphorePermit<'a>>, Busy> {
+        let (budget, large) = (self.budget, of == PoolKind::LargeBodies);
         let pool = budget.pool(of);
         if self.held.is_some() && large {
             // What it holds belongs to small bodies, so it must not wait with it.
@@ -473,7 +481,7 @@ impl<'a> Arriving<'a> {
             }
         };
         let wait_max = match of {
-            Use::SmallBodies => budget.wait_max.min(SMALL_WAIT_MAX),
+            PoolKind::SmallBodies => budget.wait_max.min(SMALL_WAIT_MAX),
             _ => budget.wait_max,
         };
         pool.wait(wait_max, room).await

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
-use decode::{Memory, Strictness, Text, decode_text_within, decoded_bytes_hint, parse_events};
+use decode::{
+    JsonText, MemoryTracker, Strictness, decode_text_within, decoded_bytes_hint, parse_events,
+};
 use journal::{Batch, Journal};
 use model::Warning;
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -9,7 +11,7 @@ use tokio::sync::mpsc::Sender;
 use crate::accept::{Arrival, Notes, accept};
 use crate::budget::{Budget, Busy, Reservation};
 use crate::counters::Counters;
-use crate::outcome::{Accepted, Refused};
+use crate::outcome::{Accepted, Rejection};
 use crate::request::{Endpoint, Request};
 use crate::tokens::{TokenLookup, authenticate};
 use crate::warnings::Warnings;
@@ -26,7 +28,7 @@ const DECODING_HELD_TIMES_MAX: usize = 8;
 const DECODING_BYTES_MIN: usize = 1_024 * 1_024;
 
 /// A request that was read, whose events are to be kept.
-pub struct Ready<'c> {
+pub struct PreparedBatch<'c> {
     accepted: Accepted,
     keeping: Option<Keeping<'c>>,
 }
@@ -89,22 +91,22 @@ impl Capture {
     }
 
     /// Every v0 path. Returns when the journal has the events.
-    pub async fn events(&self, request: Request<'_>) -> Result<Accepted, Refused> {
-        self.finish(self.read(request).await?).await
+    pub async fn events(&self, request: Request<'_>) -> Result<Accepted, Rejection> {
+        self.commit(self.prepare(request).await?).await
     }
 
     /// The first half of [`Capture::events`]: what it gives needs nothing of the request any more,
     /// whose memory is free while the journal writes.
-    pub async fn read(&self, request: Request<'_>) -> Result<Ready<'_>, Refused> {
+    pub async fn prepare(&self, request: Request<'_>) -> Result<PreparedBatch<'_>, Rejection> {
         if request.body.len() > self.limits.body_bytes_max {
-            return Err(Refused::TooLarge);
+            return Err(Rejection::TooLarge);
         }
         let parts = request.parts();
         let text_bytes_max = self.limits.text_bytes_max;
         let expected = decoded_bytes_hint(&parts, text_bytes_max);
         // Records, and the text they are made of unless it is the body itself.
         let decode =
-            |memory: &mut Memory<'_>| decode_text_within(&parts, Strictness::Strict, memory);
+            |memory: &mut MemoryTracker<'_>| decode_text_within(&parts, Strictness::Strict, memory);
         let decoded = decode_within(&self.budget, 2 * expected, text_bytes_max, held_bytes, decode);
         let (mut room, text) = decoded.await?;
         room.shrink(held_bytes(&text));
@@ -115,7 +117,7 @@ impl Capture {
         if request.endpoint == Endpoint::Recordings {
             payload.elements().try_for_each(|element| element.map(drop))?;
             let accepted = Accepted { quota_limited: &["recordings"], beacon };
-            return Ok(Ready { accepted, keeping: None });
+            return Ok(PreparedBatch { accepted, keeping: None });
         }
         let arrival =
             Arrival { project, received_at: request.received_at, client_ip: request.client_ip };
@@ -129,11 +131,14 @@ impl Capture {
         self.budget.enlarge(&mut room, batch.bytes())?;
         room.shrink(batch.bytes());
         let accepted = Accepted { quota_limited: &[], beacon };
-        Ok(Ready { accepted, keeping: Some(Keeping { batch, notes, arrival, _room: room }) })
+        Ok(PreparedBatch {
+            accepted,
+            keeping: Some(Keeping { batch, notes, arrival, _room: room }),
+        })
     }
 
     /// The second half.
-    pub async fn finish(&self, ready: Ready<'_>) -> Result<Accepted, Refused> {
+    pub async fn commit(&self, ready: PreparedBatch<'_>) -> Result<Accepted, Rejection> {
         if let Some(Keeping { batch, notes, arrival, _room }) = ready.keeping {
             self.keep(batch, notes, arrival).await?;
         }
@@ -141,10 +146,10 @@ impl Capture {
     }
 
     /// Appends one record that was made elsewhere in this server; answers its position.
-    pub async fn record(&self, record: &[u8]) -> Result<u64, Refused> {
+    pub async fn append_record(&self, record: &[u8]) -> Result<u64, Rejection> {
         let mut batch = Batch::new();
         batch.push(record);
-        let position = self.journal.append(batch).await.map_err(Refused::JournalUnavailable)?;
+        let position = self.journal.append(batch).await.map_err(Rejection::JournalUnavailable)?;
         Ok(position.as_u64())
     }
 
@@ -166,21 +171,21 @@ impl Capture {
 
 /// Why nothing was decoded.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Undecoded {
+pub enum DecodeFailure {
     Busy,
     Invalid(decode::Error),
 }
 
-impl From<Busy> for Undecoded {
+impl From<Busy> for DecodeFailure {
     fn from(_: Busy) -> Self {
         Self::Busy
     }
 }
 
-impl From<decode::Error> for Undecoded {
+impl From<decode::Error> for DecodeFailure {
     fn from(error: decode::Error) -> Self {
         match error {
-            decode::Error::NoRoom => Self::Busy,
+            decode::Error::OutOfMemory => Self::Busy,
             error => Self::Invalid(error),
         }
     }
@@ -195,9 +200,9 @@ pub async fn decode_within<'b, T>(
     expected: usize,
     text_bytes_max: usize,
     needed: impl Fn(&T) -> usize,
-    mut decode: impl FnMut(&mut Memory<'_>) -> decode::Result<T>,
-) -> Result<(Reservation<'b>, T), Undecoded> {
-    let mut room = budget.decode(expected).await?;
+    mut decode: impl FnMut(&mut MemoryTracker<'_>) -> decode::Result<T>,
+) -> Result<(Reservation<'b>, T), DecodeFailure> {
+    let mut room = budget.reserve_decoded(expected).await?;
     let mut attempt = |room: &mut Reservation<'_>, bytes: usize| {
         let held_max =
             text_bytes_max.saturating_mul(DECODING_HELD_TIMES_MAX).max(DECODING_BYTES_MIN);
@@ -206,18 +211,18 @@ pub async fn decode_within<'b, T>(
             too_large |= bytes > held_max;
             !too_large && room.grow(bytes).is_ok()
         };
-        let decoded = heavy(bytes, || decode(&mut Memory::new(text_bytes_max, &mut hold)));
+        let decoded = heavy(bytes, || decode(&mut MemoryTracker::new(text_bytes_max, &mut hold)));
         match decoded {
-            Err(decode::Error::NoRoom) if too_large => Err(decode::Error::TooLarge),
+            Err(decode::Error::OutOfMemory) if too_large => Err(decode::Error::TooLarge),
             Ok(decoded) => match room.take(needed(&decoded)) {
                 Ok(()) => Ok(decoded),
-                Err(Busy) => Err(decode::Error::NoRoom),
+                Err(Busy) => Err(decode::Error::OutOfMemory),
             },
             error => error,
         }
     };
     match attempt(&mut room, expected) {
-        Err(decode::Error::NoRoom) => {}
+        Err(decode::Error::OutOfMemory) => {}
         decoded => {
             let decoded = decoded?;
             return Ok((room, decoded));
@@ -225,13 +230,13 @@ pub async fn decode_within<'b, T>(
     }
     drop(room);
     let bytes = text_bytes_max.saturating_mul(LARGEST_HELD_TIMES);
-    let mut room = budget.decode_large(bytes).await?;
+    let mut room = budget.reserve_decoded_large(bytes).await?;
     let decoded = attempt(&mut room, bytes)?;
     Ok((room, decoded))
 }
 
 /// Memory that a request takes beside its body: records are about as long as their text.
-pub(crate) fn held_bytes(text: &Text<'_>) -> usize {
+pub(crate) fn held_bytes(text: &JsonText<'_>) -> usize {
     text.owned_bytes() + text.as_str().len()
 }
 

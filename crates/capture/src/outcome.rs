@@ -2,7 +2,7 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use crate::counters::DropReason;
-use crate::{Busy, Undecoded};
+use crate::{Busy, DecodeFailure};
 
 /// The journal has what was fit to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Accepted {
 
 /// Nothing was stored. The text is the answer's `detail`.
 #[derive(Debug, Error)]
-pub enum Refused {
+pub enum Rejection {
     /// 400 `invalid_payload`
     #[error("{0}")]
     InvalidPayload(decode::Error),
@@ -42,7 +42,7 @@ pub enum Refused {
     JournalUnavailable(#[source] journal::Error),
 }
 
-impl Refused {
+impl Rejection {
     /// The member `code` of the answer.
     pub const fn code(&self) -> &'static str {
         match self {
@@ -56,17 +56,17 @@ impl Refused {
     }
 }
 
-impl From<decode::Error> for Refused {
+impl From<decode::Error> for Rejection {
     fn from(error: decode::Error) -> Self {
         match error {
             decode::Error::TooLarge => Self::TooLarge,
-            decode::Error::NoRoom => Self::Busy,
+            decode::Error::OutOfMemory => Self::Busy,
             error => Self::InvalidPayload(error),
         }
     }
 }
 
-impl From<journal::Error> for Refused {
+impl From<journal::Error> for Rejection {
     fn from(error: journal::Error) -> Self {
         match error {
             journal::Error::Busy { .. } => Self::Busy,
@@ -77,25 +77,25 @@ impl From<journal::Error> for Refused {
     }
 }
 
-impl From<Undecoded> for Refused {
-    fn from(undecoded: Undecoded) -> Self {
+impl From<DecodeFailure> for Rejection {
+    fn from(undecoded: DecodeFailure) -> Self {
         match undecoded {
-            Undecoded::Busy => Self::Busy,
-            Undecoded::Invalid(error) => error.into(),
+            DecodeFailure::Busy => Self::Busy,
+            DecodeFailure::Invalid(error) => error.into(),
         }
     }
 }
 
-impl From<Undecoded> for V1Refused {
-    fn from(undecoded: Undecoded) -> Self {
+impl From<DecodeFailure> for V1Rejection {
+    fn from(undecoded: DecodeFailure) -> Self {
         match undecoded {
-            Undecoded::Busy => Self::Unavailable(None),
-            Undecoded::Invalid(error) => error.into(),
+            DecodeFailure::Busy => Self::Unavailable(None),
+            DecodeFailure::Invalid(error) => error.into(),
         }
     }
 }
 
-impl From<Busy> for Refused {
+impl From<Busy> for Rejection {
     fn from(_: Busy) -> Self {
         Self::Busy
     }
@@ -119,7 +119,7 @@ pub enum V1Result {
 
 impl V1Result {
     /// The member `result` of the answer.
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::PersonProcessingDisabled => "warning",
@@ -139,7 +139,7 @@ impl V1Result {
 
 /// Nothing was stored. The text is the answer's `error_description`.
 #[derive(Debug, Error)]
-pub enum V1Refused {
+pub enum V1Rejection {
     #[error("The header {0} is missing.")]
     MissingHeader(&'static str),
     #[error("The header {0} is not valid.")]
@@ -173,7 +173,7 @@ pub enum V1Refused {
     Unavailable(#[source] Option<journal::Error>),
 }
 
-impl V1Refused {
+impl V1Rejection {
     /// The member `error` of the answer.
     pub const fn code(&self) -> &'static str {
         match self {
@@ -196,21 +196,21 @@ impl V1Refused {
     }
 }
 
-impl From<decode::Error> for V1Refused {
+impl From<decode::Error> for V1Rejection {
     fn from(error: decode::Error) -> Self {
         use decode::Error;
         match error {
             Error::Empty => Self::EmptyBody,
             Error::EmptyBatch => Self::EmptyBatch,
             Error::TooLarge => Self::TooLarge,
-            Error::NoRoom => Self::Unavailable(None),
+            Error::OutOfMemory => Self::Unavailable(None),
             Error::Encoding(_) | Error::Form | Error::Utf8 => Self::Undecodable(error),
             Error::Json | Error::TooDeep | Error::Shape => Self::Unparsable(error),
         }
     }
 }
 
-impl From<journal::Error> for V1Refused {
+impl From<journal::Error> for V1Rejection {
     fn from(error: journal::Error) -> Self {
         match error {
             journal::Error::TooLarge { .. } => Self::TooLarge,
@@ -219,7 +219,7 @@ impl From<journal::Error> for V1Refused {
     }
 }
 
-impl From<Busy> for V1Refused {
+impl From<Busy> for V1Rejection {
     fn from(_: Busy) -> Self {
         Self::Unavailable(None)
     }

@@ -1,6 +1,6 @@
 use std::net::IpAddr;
 
-use decode::{Parts, Unnamed};
+use decode::{DefaultEventName, Parts};
 use model::Timestamp;
 
 /// What a path makes of its body.
@@ -15,10 +15,10 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    pub(crate) fn unnamed(self) -> Unnamed {
+    pub(crate) fn unnamed(self) -> DefaultEventName {
         match self {
-            Self::Engage => Unnamed::Identify,
-            Self::Events | Self::Recordings => Unnamed::Nameless,
+            Self::Engage => DefaultEventName::Identify,
+            Self::Events | Self::Recordings => DefaultEventName::None,
         }
     }
 }

@@ -7,20 +7,20 @@ use decode::{Element, Payload, ProjectField};
 use model::ProjectId;
 
 use crate::limits::TOKEN_BYTES_MAX;
-use crate::outcome::Refused;
+use crate::outcome::Rejection;
 
-pub type Looking<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type LookupFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Asks who owns a key. Tokens known from before should stay known while the store is away.
 pub trait TokenLookup: Send + Sync {
-    fn project_of<'a>(&'a self, token: &'a str) -> Looking<'a, TokenOwner>;
+    fn project_of<'a>(&'a self, token: &'a str) -> LookupFuture<'a, TokenOwner>;
 
     /// `project` is the one that the sender names, if it names one.
     fn project_of_personal_key<'a>(
         &'a self,
         key: &'a str,
         project: Option<ProjectId>,
-    ) -> Looking<'a, KeyOwner>;
+    ) -> LookupFuture<'a, KeyOwner>;
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,9 +51,9 @@ pub(crate) fn normalised(token: &str) -> Option<&str> {
 pub(crate) async fn authenticate(
     tokens: &dyn TokenLookup,
     payload: &Payload<'_>,
-) -> Result<ProjectId, Refused> {
+) -> Result<ProjectId, Rejection> {
     let (token, project) = find(payload)?;
-    let invalid = Refused::InvalidApiKey {
+    let invalid = Rejection::InvalidApiKey {
         detail: "Project API key invalid. You can find your project API key in project settings.",
     };
     let Some(token) = normalised(&token) else { return Err(invalid) };
@@ -64,20 +64,20 @@ pub(crate) async fn authenticate(
         };
         return match tokens.project_of_personal_key(token, project).await {
             KeyOwner::Known(project) => Ok(project),
-            KeyOwner::UnknownKey => Err(Refused::InvalidPersonalApiKey),
-            KeyOwner::UnknownProject => Err(Refused::InvalidProject),
-            KeyOwner::Unavailable => Err(Refused::LookupUnavailable),
+            KeyOwner::UnknownKey => Err(Rejection::InvalidPersonalApiKey),
+            KeyOwner::UnknownProject => Err(Rejection::InvalidProject),
+            KeyOwner::Unavailable => Err(Rejection::LookupUnavailable),
         };
     }
     match tokens.project_of(token).await {
         TokenOwner::Known(project) => Ok(project),
         TokenOwner::Unknown => Err(invalid),
-        TokenOwner::Unavailable => Err(Refused::LookupUnavailable),
+        TokenOwner::Unavailable => Err(Rejection::LookupUnavailable),
     }
 }
 
 /// The batch's token, else the one that its events agree on, else the one around the payload.
-fn find<'t>(payload: &Payload<'t>) -> Result<(Cow<'t, str>, ProjectField), Refused> {
+fn find<'t>(payload: &Payload<'t>) -> Result<(Cow<'t, str>, ProjectField), Rejection> {
     if let Some(token) = &payload.token {
         return Ok((token.clone(), payload.project_id));
     }
@@ -88,7 +88,7 @@ fn find<'t>(payload: &Payload<'t>) -> Result<(Cow<'t, str>, ProjectField), Refus
         let Some(token) = event.token.filter(|token| !token.trim().is_empty()) else { continue };
         match &found {
             Some(first) if first.trim() != token.trim() => {
-                return Err(Refused::InvalidApiKey {
+                return Err(Rejection::InvalidApiKey {
                     detail: "The events carry different project API keys.",
                 });
             }
@@ -102,7 +102,7 @@ fn find<'t>(payload: &Payload<'t>) -> Result<(Cow<'t, str>, ProjectField), Refus
     };
     match found.or(payload.fallback_token.map(Cow::Borrowed)) {
         Some(token) => Ok((token, project)),
-        None => Err(Refused::InvalidApiKey {
+        None => Err(Rejection::InvalidApiKey {
             detail: "API key not provided. Send it as api_key in the request body.",
         }),
     }

@@ -14,7 +14,7 @@ use crate::budget::Busy;
 use crate::capture::{Capture, decode_within, heavy, held_bytes};
 use crate::counters::DropReason;
 use crate::limits::{DISTINCT_ID_CHARS_MAX, NAME_CHARS_MAX, SDK_INFO_BYTES_MAX, event_bytes_max};
-use crate::outcome::{V1Accepted, V1Refused, V1Result};
+use crate::outcome::{V1Accepted, V1Rejection, V1Result};
 use crate::request::V1Request;
 use crate::tokens::{TokenOwner, normalised};
 
@@ -56,10 +56,10 @@ struct Headers<'a> {
 }
 
 impl<'a> Headers<'a> {
-    fn check(request: &V1Request<'a>) -> Result<Self, V1Refused> {
+    fn check(request: &V1Request<'a>) -> Result<Self, V1Rejection> {
         let given = |name, value: Option<&'a str>| match value.map(str::trim) {
             Some(value) if !value.is_empty() => Ok(value),
-            _ => Err(V1Refused::MissingHeader(name)),
+            _ => Err(V1Rejection::MissingHeader(name)),
         };
         let authorization = given("Authorization", request.authorization)?;
         let content_type = given("Content-Type", request.content_type)?;
@@ -69,7 +69,7 @@ impl<'a> Headers<'a> {
         let request_id = given("PostHog-Request-Id", request.request_id)?;
         let request_timestamp = given("PostHog-Request-Timestamp", request.request_timestamp)?;
 
-        let invalid = |name| V1Refused::InvalidHeader(name);
+        let invalid = |name| V1Rejection::InvalidHeader(name);
         let (lib_name, lib_version) = sdk_info
             .split_once('/')
             .filter(|(name, version)| {
@@ -89,15 +89,15 @@ impl<'a> Headers<'a> {
         }
         let media_type = content_type.split(';').next().unwrap_or_default().trim();
         if !media_type.eq_ignore_ascii_case("application/json") {
-            return Err(V1Refused::UnsupportedContentType);
+            return Err(V1Rejection::UnsupportedContentType);
         }
         let encoding =
-            V1Encoding::of(request.content_encoding).ok_or(V1Refused::UnsupportedEncoding)?;
+            V1Encoding::of(request.content_encoding).ok_or(V1Rejection::UnsupportedEncoding)?;
         let token = authorization
             .split_once(' ')
             .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer"))
             .and_then(|(_, token)| normalised(token))
-            .ok_or(V1Refused::InvalidApiToken)?;
+            .ok_or(V1Rejection::InvalidApiToken)?;
         Ok(Self { token, encoding, lib_name, lib_version, request_id, request_timestamp })
     }
 }
@@ -105,24 +105,24 @@ impl<'a> Headers<'a> {
 impl Capture {
     /// Whether the head of a v1 request is in order and its token known: what it says decides
     /// before its body costs anything.
-    pub async fn v1_head(&self, request: &V1Request<'_>) -> Result<(), V1Refused> {
+    pub async fn check_v1_headers(&self, request: &V1Request<'_>) -> Result<(), V1Rejection> {
         self.v1_project(&Headers::check(request)?).await.map(drop)
     }
 
-    async fn v1_project(&self, headers: &Headers<'_>) -> Result<ProjectId, V1Refused> {
+    async fn v1_project(&self, headers: &Headers<'_>) -> Result<ProjectId, V1Rejection> {
         match self.tokens.project_of(headers.token).await {
             TokenOwner::Known(project) => Ok(project),
-            TokenOwner::Unknown => Err(V1Refused::InvalidApiToken),
-            TokenOwner::Unavailable => Err(V1Refused::Unavailable(None)),
+            TokenOwner::Unknown => Err(V1Rejection::InvalidApiToken),
+            TokenOwner::Unavailable => Err(V1Rejection::Unavailable(None)),
         }
     }
 
     /// `/i/v1/analytics/events`. Returns when the journal has the events.
-    pub async fn v1(&self, request: V1Request<'_>) -> Result<V1Accepted, V1Refused> {
+    pub async fn v1(&self, request: V1Request<'_>) -> Result<V1Accepted, V1Rejection> {
         let headers = Headers::check(&request)?;
         let project = self.v1_project(&headers).await?;
         if request.body.len() > self.limits.v1_body_bytes_max {
-            return Err(V1Refused::TooLarge);
+            return Err(V1Rejection::TooLarge);
         }
         let text_bytes_max = self.limits.text_bytes_max;
         let parts = decode::Parts {
@@ -131,7 +131,7 @@ impl Capture {
             ..decode::Parts::default()
         };
         let expected = decoded_bytes_hint(&parts, text_bytes_max);
-        let decode = |memory: &mut decode::Memory<'_>| {
+        let decode = |memory: &mut decode::MemoryTracker<'_>| {
             decode_v1_text_within(request.body, headers.encoding, memory)
         };
         let decoded = decode_within(&self.budget, 2 * expected, text_bytes_max, held_bytes, decode);
@@ -163,16 +163,16 @@ struct Intake {
 
 impl Intake {
     fn read(
-        text: decode::Text<'_>,
+        text: decode::JsonText<'_>,
         headers: &Headers<'_>,
         arrival: Arrival,
         records_bytes_max: usize,
         hold: impl FnMut(usize) -> Result<(), Busy>,
-    ) -> Result<Self, V1Refused> {
+    ) -> Result<Self, V1Rejection> {
         let mut room = RecordRoom::new(text.as_str().len(), hold);
         let list = parse_v1(&text)?;
         if list.created_at.is_none() {
-            return Err(V1Refused::InvalidBatch);
+            return Err(V1Rejection::InvalidBatch);
         }
         let mut taken = Self {
             batch: Batch::with_capacity(1, text.as_str().len().min(records_bytes_max)),
@@ -182,9 +182,9 @@ impl Intake {
         for element in list.events() {
             let event = match element? {
                 V1Element::Event(event) => event,
-                V1Element::MissingUuid => return Err(V1Refused::MissingEventUuid),
-                V1Element::InvalidUuid => return Err(V1Refused::InvalidEventUuid),
-                V1Element::DuplicateUuid => return Err(V1Refused::DuplicateEventUuid),
+                V1Element::MissingUuid => return Err(V1Rejection::MissingEventUuid),
+                V1Element::InvalidUuid => return Err(V1Rejection::InvalidEventUuid),
+                V1Element::DuplicateUuid => return Err(V1Rejection::DuplicateEventUuid),
             };
             let result = match check(&event, headers, arrival, list.historical_migration) {
                 Ok(accepted) => {
@@ -204,7 +204,7 @@ impl Intake {
             };
             taken.results.push((event.uuid, result));
             if taken.batch.bytes() > records_bytes_max {
-                return Err(V1Refused::TooLarge);
+                return Err(V1Rejection::TooLarge);
             }
         }
         Ok(taken)

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::fields::Fields;
 use crate::outline::{Outline, walk_object};
-use crate::{Error, Result, Text, value};
+use crate::{Error, JsonText, Result, value};
 
 /// Longer than any spelling of a time. Every record of a request repeats its send time, so an
 /// unbounded one would let a small body become a huge journal.
@@ -16,9 +16,9 @@ const SENT_AT_BYTES_MAX: usize = 64;
 
 /// What an event without `event` is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unnamed {
+pub enum DefaultEventName {
     /// Nothing: it will be dropped.
-    Nameless,
+    None,
     /// `$identify`, on `/engage`.
     Identify,
 }
@@ -34,7 +34,7 @@ pub struct Payload<'t> {
     pub historical_migration: bool,
     pub sent_at: Option<SentAt<'t>>,
     source: Source<'t>,
-    unnamed: Unnamed,
+    unnamed: DefaultEventName,
 }
 
 /// The member that personal keys need.
@@ -62,7 +62,7 @@ pub enum Element<'t> {
 }
 
 /// Reads the frame of a capture body; a list's elements are parsed while they are iterated.
-pub fn parse_events<'t>(text: &'t Text<'_>, unnamed: Unnamed) -> Result<Payload<'t>> {
+pub fn parse_events<'t>(text: &'t JsonText<'_>, unnamed: DefaultEventName) -> Result<Payload<'t>> {
     let json = text.as_str();
     let mut payload = Payload {
         token: text.around.wrapper_token.as_deref().map(Cow::Borrowed),
@@ -132,7 +132,7 @@ impl<'t> Payload<'t> {
 #[derive(Clone, Debug)]
 pub struct Elements<'t> {
     state: State<'t>,
-    unnamed: Unnamed,
+    unnamed: DefaultEventName,
     inner_token: InnerToken,
     project_id: ProjectField,
 }
@@ -223,10 +223,10 @@ pub(crate) fn non_empty(list: &str) -> Result<&str> {
     }
 }
 
-fn named(name: Option<Cow<'_, str>>, unnamed: Unnamed) -> Option<Cow<'_, str>> {
+fn named(name: Option<Cow<'_, str>>, unnamed: DefaultEventName) -> Option<Cow<'_, str>> {
     match unnamed {
-        Unnamed::Nameless => name,
-        Unnamed::Identify => name.or(Some(Cow::Borrowed("$identify"))),
+        DefaultEventName::None => name,
+        DefaultEventName::Identify => name.or(Some(Cow::Borrowed("$identify"))),
     }
 }
 

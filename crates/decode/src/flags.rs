@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use crate::outline::walk_object;
-use crate::{Error, Result, Text, value};
+use crate::{Error, JsonText, Result, value};
 
 /// Upstream's length of a distinct id; longer ones are cut.
 pub const DISTINCT_ID_CHARS_MAX: usize = 200;
@@ -31,7 +31,7 @@ pub struct FlagsBody {
 
 /// The token of a request for flags, found without building values: whose request it is decides
 /// whether it is worth their memory. What [`parse_flags`] would refuse is refused here, too.
-pub fn flags_token<'t>(text: &'t Text<'_>) -> Result<Option<Cow<'t, str>>> {
+pub fn flags_token<'t>(text: &'t JsonText<'_>) -> Result<Option<Cow<'t, str>>> {
     const NAMES: [&str; 3] = ["token", "api_key", "$token"];
     let json = text.as_str();
     let start = json.find(|letter: char| !letter.is_ascii_whitespace()).unwrap_or_default();
@@ -52,11 +52,11 @@ pub fn flags_token<'t>(text: &'t Text<'_>) -> Result<Option<Cow<'t, str>>> {
 }
 
 /// Whether the text keeps to JSON's grammar, at no cost of memory.
-pub fn check_grammar(text: &Text<'_>) -> Result<()> {
+pub fn validate_json(text: &JsonText<'_>) -> Result<()> {
     serde_json::from_str::<IgnoredAny>(text.as_str()).map(drop).map_err(|_| Error::Json)
 }
 
-pub fn parse_flags(text: &Text<'_>) -> Result<FlagsBody> {
+pub fn parse_flags(text: &JsonText<'_>) -> Result<FlagsBody> {
     let Ok(value) = serde_json::from_str(text.as_str()) else { return Err(Error::Json) };
     let Value::Object(mut fields) = value else { return Err(Error::Shape) };
     let mut take = |names: &[&str]| {

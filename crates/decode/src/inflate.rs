@@ -6,7 +6,7 @@ use brotli_decompressor::BrotliDecoderParameter::BROTLI_DECODER_PARAM_LARGE_WIND
 use libdeflater::{DecompressionError, Decompressor};
 use memchr::memmem;
 
-use crate::memory::Memory;
+use crate::memory::MemoryTracker;
 use crate::{Error, Result};
 
 const GZIP_MAGIC: &[u8] = b"\x1f\x8b\x08";
@@ -39,7 +39,7 @@ pub(crate) fn gzip_bytes_hint(bytes: &[u8], bytes_max: usize) -> usize {
     claimed.min(bytes.len().saturating_mul(DEFLATE_RATIO_MAX)).min(bytes_max)
 }
 
-pub(crate) fn gunzip(bytes: &[u8], memory: &mut Memory<'_>) -> Result<Vec<u8>> {
+pub(crate) fn gunzip(bytes: &[u8], memory: &mut MemoryTracker<'_>) -> Result<Vec<u8>> {
     let after_header = bytes.get(GZIP_FRAME_BYTES..).unwrap_or_default();
     if memmem::find(after_header, GZIP_MAGIC).is_some() {
         // Perhaps a second member, which libdeflate would pass over in silence.
@@ -51,7 +51,7 @@ pub(crate) fn gunzip(bytes: &[u8], memory: &mut Memory<'_>) -> Result<Vec<u8>> {
 }
 
 /// With the zlib wrapper, as the standard says, or without it, as some senders do.
-pub(crate) fn inflate(bytes: &[u8], memory: &mut Memory<'_>) -> Result<Vec<u8>> {
+pub(crate) fn inflate(bytes: &[u8], memory: &mut MemoryTracker<'_>) -> Result<Vec<u8>> {
     let guess = bytes.len().saturating_mul(RATIO_GUESS);
     let wrapped =
         one_shot(guess, "deflate", memory, |out| Decompressor::new().zlib_decompress(bytes, out));
@@ -63,7 +63,7 @@ pub(crate) fn inflate(bytes: &[u8], memory: &mut Memory<'_>) -> Result<Vec<u8>> 
     }
 }
 
-pub(crate) fn unbrotli(bytes: &[u8], memory: &mut Memory<'_>) -> Result<Vec<u8>> {
+pub(crate) fn unbrotli(bytes: &[u8], memory: &mut MemoryTracker<'_>) -> Result<Vec<u8>> {
     let mut reader = brotli_decompressor::Decompressor::new(bytes, BUFFER_BYTES_MIN);
     // Large windows are no part of the `br` coding, and reach 1 GiB.
     reader.set_parameter(BROTLI_DECODER_PARAM_LARGE_WINDOW, 0);
@@ -82,7 +82,7 @@ fn brotli_window_bytes(bytes: &[u8]) -> usize {
     1 << bits
 }
 
-pub(crate) fn unzstd(bytes: &[u8], memory: &mut Memory<'_>) -> Result<Vec<u8>> {
+pub(crate) fn unzstd(bytes: &[u8], memory: &mut MemoryTracker<'_>) -> Result<Vec<u8>> {
     let open = || {
         let mut reader = zstd::stream::read::Decoder::with_buffer(bytes)?;
         reader.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
@@ -95,7 +95,7 @@ pub(crate) fn unzstd(bytes: &[u8], memory: &mut Memory<'_>) -> Result<Vec<u8>> {
 fn one_shot(
     hint: usize,
     what: &'static str,
-    memory: &mut Memory<'_>,
+    memory: &mut MemoryTracker<'_>,
     mut decompress: impl FnMut(&mut [u8]) -> Result<usize, DecompressionError>,
 ) -> Result<Vec<u8>> {
     let bytes_max = memory.bytes_max;
@@ -128,7 +128,7 @@ fn read_bounded(
     mut reader: impl Read,
     window_bytes: usize,
     what: &'static str,
-    memory: &mut Memory<'_>,
+    memory: &mut MemoryTracker<'_>,
 ) -> Result<Vec<u8>> {
     let limit = memory.bytes_max.saturating_add(1);
     let mut out = Vec::new();
@@ -168,14 +168,14 @@ mod tests {
     /// The most that was asked for while `decompress` ran.
     fn peak(
         bytes_max: usize,
-        decompress: impl FnOnce(&mut Memory<'_>) -> Result<Vec<u8>>,
+        decompress: impl FnOnce(&mut MemoryTracker<'_>) -> Result<Vec<u8>>,
     ) -> (usize, Result<usize>) {
         let mut peak = 0;
         let mut hold = |bytes: usize| {
             peak = peak.max(bytes);
             true
         };
-        let decoded = decompress(&mut Memory::new(bytes_max, &mut hold));
+        let decoded = decompress(&mut MemoryTracker::new(bytes_max, &mut hold));
         (peak, decoded.map(|out| out.len()))
     }
 
@@ -199,14 +199,14 @@ mod tests {
             for (name, stopped) in [
                 ("zstd", {
                     let mut hold = |bytes: usize| bytes < refuse_from;
-                    unzstd(&zstd, &mut Memory::new(20 * MIB, &mut hold))
+                    unzstd(&zstd, &mut MemoryTracker::new(20 * MIB, &mut hold))
                 }),
                 ("brotli", {
                     let mut hold = |bytes: usize| bytes < refuse_from;
-                    unbrotli(&brotli, &mut Memory::new(20 * MIB, &mut hold))
+                    unbrotli(&brotli, &mut MemoryTracker::new(20 * MIB, &mut hold))
                 }),
             ] {
-                assert_eq!(stopped, Err(Error::NoRoom), "{name} at {refuse_from}");
+                assert_eq!(stopped, Err(Error::OutOfMemory), "{name} at {refuse_from}");
             }
         }
     }

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::alphabet::{STANDARD, URL_SAFE};
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use crate::memory::Memory;
+use crate::memory::MemoryTracker;
 use crate::outline::{Outline, outline};
 use crate::{Error, Result, form, inflate, lzstring, repair, value};
 
@@ -46,7 +46,7 @@ pub enum Strictness {
 /// The JSON text of a request: an object or an array, of bounded size and depth, without lone
 /// surrogates and U+0000. Its grammar is checked only when it is parsed.
 #[derive(Clone, Debug)]
-pub struct Text<'a> {
+pub struct JsonText<'a> {
     json: Cow<'a, str>,
     pub(crate) outline: Outline,
     pub(crate) around: Around,
@@ -63,7 +63,7 @@ pub(crate) struct Around {
     pub(crate) beacon: bool,
 }
 
-impl Text<'_> {
+impl JsonText<'_> {
     pub fn as_str(&self) -> &str {
         &self.json
     }
@@ -92,16 +92,16 @@ pub fn decode_text<'a>(
     parts: &Parts<'a>,
     strictness: Strictness,
     bytes_max: usize,
-) -> Result<Text<'a>> {
-    decode_text_within(parts, strictness, &mut Memory::new(bytes_max, &mut |_| true))
+) -> Result<JsonText<'a>> {
+    decode_text_within(parts, strictness, &mut MemoryTracker::new(bytes_max, &mut |_| true))
 }
 
 /// The same, where `memory` may refuse.
 pub fn decode_text_within<'a>(
     parts: &Parts<'a>,
     strictness: Strictness,
-    memory: &mut Memory<'_>,
-) -> Result<Text<'a>> {
+    memory: &mut MemoryTracker<'_>,
+) -> Result<JsonText<'a>> {
     let query = Query::read(parts.query);
     let mut around = Around {
         sent_at_ms: query.sent_at_ms,
@@ -133,11 +133,11 @@ pub(crate) fn finish<'a>(
     payload: Cow<'a, [u8]>,
     strictness: Strictness,
     around: Around,
-    memory: &mut Memory<'_>,
-) -> Result<Text<'a>> {
+    memory: &mut MemoryTracker<'_>,
+) -> Result<JsonText<'a>> {
     let json = to_json(payload, strictness, memory)?;
     let outline = outline(&json)?;
-    Ok(Text { json, outline, around })
+    Ok(JsonText { json, outline, around })
 }
 
 /// How large the text will probably be: for budgets, before anything is decompressed.
@@ -212,7 +212,7 @@ fn millis(value: &[u8]) -> Option<i64> {
 fn content_decoded<'a>(
     body: &'a [u8],
     encoding: Option<&str>,
-    memory: &mut Memory<'_>,
+    memory: &mut MemoryTracker<'_>,
 ) -> Result<Cow<'a, [u8]>> {
     if body.is_empty() {
         return Err(Error::Empty);
@@ -235,7 +235,7 @@ fn step_through<'a>(
     mut hint: Option<Hint>,
     content_type: Option<&str>,
     around: &mut Around,
-    memory: &mut Memory<'_>,
+    memory: &mut MemoryTracker<'_>,
 ) -> Result<Cow<'a, [u8]>> {
     let known = |payload: &[u8]| is_json(payload) || inflate::is_gzip(payload);
     if !known(&payload)
@@ -333,7 +333,7 @@ fn base64_decoded(digits: &[u8]) -> Result<Vec<u8>> {
 fn to_json<'a>(
     payload: Cow<'a, [u8]>,
     strictness: Strictness,
-    memory: &mut Memory<'_>,
+    memory: &mut MemoryTracker<'_>,
 ) -> Result<Cow<'a, str>> {
     if payload.len() > memory.bytes_max {
         return Err(Error::TooLarge);

@@ -20,16 +20,18 @@ mod value;
 
 use thiserror::Error;
 
-pub use events::{Element, Elements, Payload, ProjectField, Unnamed, parse_events};
-pub use flags::{DISTINCT_ID_CHARS_MAX, FlagsBody, check_grammar, flags_token, parse_flags};
-pub use ladder::{Parts, Strictness, Text, decode_text, decode_text_within, decoded_bytes_hint};
-pub use memory::Memory;
+pub use events::{DefaultEventName, Element, Elements, Payload, ProjectField, parse_events};
+pub use flags::{DISTINCT_ID_CHARS_MAX, FlagsBody, flags_token, parse_flags, validate_json};
+pub use ladder::{
+    JsonText, Parts, Strictness, decode_text, decode_text_within, decoded_bytes_hint,
+};
+pub use memory::MemoryTracker;
 pub use model::json::DEPTH_MAX;
 pub use v1::{
     V1Batch, V1Element, V1Encoding, V1Event, V1Events, V1OptionsField, decode_v1_text,
     decode_v1_text_within, is_rfc3339, parse_v1,
 };
-pub use value::tree_bytes;
+pub use value::parsed_bytes_max;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -55,7 +57,7 @@ pub enum Error {
     TooLarge,
     /// [`Memory`] refused: nothing is wrong with the payload.
     #[error("There is no memory for the payload now.")]
-    NoRoom,
+    OutOfMemory,
 }
 
 impl From<model::json::Fault> for Error {

@@ -3,7 +3,7 @@
 //! An LZ78 code over UTF-16 units: 2 and 3 bit prefixes at first, one bit more each time the
 //! dictionary doubles. Code 0 brings a new 8 bit unit, 1 a new 16 bit unit, 2 ends the stream.
 
-use crate::memory::Memory;
+use crate::memory::MemoryTracker;
 use crate::{Error, Result};
 
 const BITS_PER_DIGIT: u32 = 6;
@@ -16,7 +16,7 @@ const ENTRIES_PER_CODE: usize = 2;
 
 /// Decompresses to at most as many bytes of UTF-8 as `memory` allows. The dictionary can be
 /// larger than both the input and the output, and counts as well.
-pub(crate) fn decompress(base64: &[u8], memory: &mut Memory<'_>) -> Result<Vec<u8>> {
+pub(crate) fn decompress(base64: &[u8], memory: &mut MemoryTracker<'_>) -> Result<Vec<u8>> {
     let bytes_max = memory.bytes_max;
     let mut bits = Bits { digits: base64, used: 0 };
     let mut out: Vec<u16> = Vec::new();
@@ -79,7 +79,7 @@ fn widen(width: &mut u32, until_wider: &mut usize) -> Result<()> {
     Ok(())
 }
 
-fn to_utf8(units: &[u16], memory: &mut Memory<'_>) -> Result<Vec<u8>> {
+fn to_utf8(units: &[u16], memory: &mut MemoryTracker<'_>) -> Result<Vec<u8>> {
     let letters = || {
         let units = char::decode_utf16(units.iter().copied());
         units.map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))
@@ -141,7 +141,7 @@ mod tests {
             ("{}", bad),
         ] {
             let mut hold = |_| true;
-            let memory = &mut Memory::new(100, &mut hold);
+            let memory = &mut MemoryTracker::new(100, &mut hold);
             assert_eq!(decompress(digits.as_bytes(), memory), expected, "{digits}");
         }
     }

@@ -7,14 +7,14 @@
 use crate::{Error, Result};
 
 /// How much one request's decoding may hold, and what it holds.
-pub struct Memory<'a> {
+pub struct MemoryTracker<'a> {
     /// No step yields more than this.
     pub(crate) bytes_max: usize,
     held: usize,
     hold: &'a mut dyn FnMut(usize) -> bool,
 }
 
-impl<'a> Memory<'a> {
+impl<'a> MemoryTracker<'a> {
     /// `hold` is told the sum that will be held, and says whether it may.
     pub fn new(bytes_max: usize, hold: &'a mut dyn FnMut(usize) -> bool) -> Self {
         Self { bytes_max, held: 0, hold }
@@ -22,7 +22,7 @@ impl<'a> Memory<'a> {
 
     pub(crate) fn take(&mut self, bytes: usize) -> Result<()> {
         self.held = self.held.saturating_add(bytes);
-        if (self.hold)(self.held) { Ok(()) } else { Err(Error::NoRoom) }
+        if (self.hold)(self.held) { Ok(()) } else { Err(Error::OutOfMemory) }
     }
 
     pub(crate) fn release(&mut self, bytes: usize) {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use memchr::{memchr, memmem};
 
 use crate::Result;
-use crate::memory::Memory;
+use crate::memory::MemoryTracker;
 use crate::outline::skip_string;
 
 /// Escapes that no UTF-8 text can hold (lone surrogates) or that stores cannot keep (U+0000)
@@ -13,7 +13,7 @@ use crate::outline::skip_string;
 /// something must change.
 pub(crate) fn replace_escapes<'a>(
     text: Cow<'a, str>,
-    memory: &mut Memory<'_>,
+    memory: &mut MemoryTracker<'_>,
 ) -> Result<Cow<'a, str>> {
     if memmem::find(text.as_bytes(), b"\\u").is_none() {
         return Ok(text);
@@ -69,7 +69,7 @@ fn escape_at(bytes: &[u8], at: usize) -> Option<u16> {
 /// `NaN`, `Infinity` and `-Infinity` where a value may stand become `null`.
 pub(crate) fn null_for_numbers_that_are_none<'a>(
     text: Cow<'a, str>,
-    memory: &mut Memory<'_>,
+    memory: &mut MemoryTracker<'_>,
 ) -> Result<Cow<'a, str>> {
     const SPELLINGS: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
     let bytes = text.as_bytes();
@@ -121,7 +121,8 @@ mod tests {
             (r#""\u"#, r#""\u"#),
         ] {
             let repaired =
-                replace_escapes(Cow::Borrowed(text), &mut Memory::new(100, &mut |_| true)).unwrap();
+                replace_escapes(Cow::Borrowed(text), &mut MemoryTracker::new(100, &mut |_| true))
+                    .unwrap();
             assert_eq!(repaired, expected);
             assert_eq!(matches!(repaired, Cow::Borrowed(_)), text == expected);
         }
@@ -138,7 +139,7 @@ mod tests {
             (r#"{"a":"NaN"#, r#"{"a":"NaN"#),
         ] {
             let mut hold = |_| true;
-            let memory = &mut Memory::new(100, &mut hold);
+            let memory = &mut MemoryTracker::new(100, &mut hold);
             let nulled = null_for_numbers_that_are_none(Cow::Borrowed(text), memory);
             assert_eq!(nulled.unwrap(), expected);
         }

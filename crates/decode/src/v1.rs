@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use crate::events::{InnerToken, next_fields, non_empty, raw_event};
 use crate::fields::Fields;
-use crate::ladder::{Around, Text};
-use crate::memory::Memory;
+use crate::ladder::{Around, JsonText};
+use crate::memory::MemoryTracker;
 use crate::outline::Outline;
 use crate::{Error, Result, inflate, ladder, value};
 
@@ -37,16 +37,16 @@ impl V1Encoding {
 }
 
 /// No ladder here: the header says what the body is.
-pub fn decode_v1_text(body: &[u8], encoding: V1Encoding, bytes_max: usize) -> Result<Text<'_>> {
-    decode_v1_text_within(body, encoding, &mut Memory::new(bytes_max, &mut |_| true))
+pub fn decode_v1_text(body: &[u8], encoding: V1Encoding, bytes_max: usize) -> Result<JsonText<'_>> {
+    decode_v1_text_within(body, encoding, &mut MemoryTracker::new(bytes_max, &mut |_| true))
 }
 
 /// The same, where `memory` may refuse.
 pub fn decode_v1_text_within<'a>(
     body: &'a [u8],
     encoding: V1Encoding,
-    memory: &mut Memory<'_>,
-) -> Result<Text<'a>> {
+    memory: &mut MemoryTracker<'_>,
+) -> Result<JsonText<'a>> {
     if body.is_empty() {
         return Err(Error::Empty);
     }
@@ -94,7 +94,7 @@ pub enum V1OptionsField<'t> {
     Invalid,
 }
 
-pub fn parse_v1<'t>(text: &'t Text<'_>) -> Result<V1Batch<'t>> {
+pub fn parse_v1<'t>(text: &'t JsonText<'_>) -> Result<V1Batch<'t>> {
     let json = text.as_str();
     let Outline::Object { batch: Some(batch), .. } = &text.outline else {
         return Err(Error::Shape);

@@ -19,7 +19,7 @@ const ARRAY_BYTES: usize = 160;
 
 /// At most what a JSON text takes once it is parsed into a `serde_json::Value`: up to eighty times
 /// its length. Commas and brackets inside of strings count too.
-pub fn tree_bytes(json: &[u8]) -> usize {
+pub fn parsed_bytes_max(json: &[u8]) -> usize {
     let count = |byte: u8| json.iter().filter(|one| **one == byte).count();
     json.len()
         + MEMBER_BYTES * (count(b',') + 1)

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use capture::{Endpoint, Refused, Request};
+use capture::{Endpoint, Rejection, Request};
 use clap::ArgMatches;
 use model::{Clock, ProjectId};
 
@@ -148,7 +148,7 @@ impl Import {
     }
 
     /// None when the journal has the events; otherwise why they are refused.
-    async fn take(&self, events: &[String]) -> Result<Option<Refused>> {
+    async fn take(&self, events: &[String]) -> Result<Option<Rejection>> {
         let token = serde_json::to_string(&self.token)?;
         let events = events.join(",");
         let body =
@@ -167,7 +167,7 @@ impl Import {
             };
             match self.intake.capture.events(request).await {
                 Ok(_) => return Ok(None),
-                Err(refused @ (Refused::InvalidPayload(_) | Refused::TooLarge)) => {
+                Err(refused @ (Rejection::InvalidPayload(_) | Rejection::TooLarge)) => {
                     return Ok(Some(refused));
                 }
                 Err(refused) if begun.elapsed() > FULL_PATIENCE => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use api::Tokens;
-use capture::{Capture, Limits, Use};
+use capture::{Capture, Limits, PoolKind};
 use catalog::Catalog;
 use journal::{Journal, SYNC_BUCKETS_US};
 use model::Warning;
@@ -206,13 +206,13 @@ impl Collector for Measured {
         }
         let (name, help) = ("hedgerow_budget_bytes", "Bytes set aside for requests, by use");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for of in Use::ALL {
+        for of in PoolKind::ALL {
             ConstGauge::new(budget.pool(of).bytes() as i64)
                 .encode(family.encode_family(&[("use", of.as_str())])?)?;
         }
         let (name, help) = ("hedgerow_budget_refused", "How often there was no room, by use");
         let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for of in Use::ALL {
+        for of in PoolKind::ALL {
             ConstCounter::new(budget.pool(of).refused())
                 .encode(family.encode_family(&[("use", of.as_str())])?)?;
         }

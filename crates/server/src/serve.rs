@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use api::{AppState, Patience};
-use capture::Use;
+use capture::PoolKind;
 use catalog::{Bootstrapped, Catalog, FirstStart};
 use flags::Flags;
 use model::Clock;
@@ -86,7 +86,7 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
     let connections = http::Counts::default();
     connections.register(&mut metrics);
     let (tokens, capture) = (intake.tokens.clone(), intake.capture.clone());
-    let connection_room = capture.budget().pool(Use::Connections).clone();
+    let connection_room = capture.budget().pool(PoolKind::Connections).clone();
     let flags = Flags::new(catalog.clone(), ingest.geoip.clone());
     let events = query::Events::new(catalog.clone(), ingest.warehouse(), clock.clone());
     let http_settings =

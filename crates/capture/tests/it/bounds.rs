@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use capture::{Limits, Request, Use};
+use capture::{Limits, PoolKind, Request};
 use libdeflater::{CompressionLvl, Compressor};
 
 use crate::{Door, code, request};
@@ -82,7 +82,7 @@ async fn a_body_that_is_larger_than_it_looks_leaves_the_room_of_small_ones() {
     // The size field is the last member's: what looks like a hundred bytes is four megabytes.
     let bomb = [gzip(&text[..text.len() - 100]), gzip(&text[text.len() - 100..])].concat();
     assert!(bomb.len() < 10_000);
-    let (small, large) = (Use::SmallDecoded, Use::LargeDecoded);
+    let (small, large) = (PoolKind::SmallDecoded, PoolKind::LargeDecoded);
     let refused = |of| door.capture.budget().pool(of).refused();
     assert_eq!(code(&door.capture.events(request(&bomb)).await), "ok");
     assert_eq!((refused(small), refused(large)), (1, 0));
@@ -91,7 +91,7 @@ async fn a_body_that_is_larger_than_it_looks_leaves_the_room_of_small_ones() {
     // Without room for the largest text it is refused, and small ones are not.
     let limits = Limits { in_flight_wait_max: Duration::ZERO, ..Limits::default() };
     let other = Door::with(limits).await;
-    let full = other.capture.budget().decode_large(usize::MAX).await.unwrap();
+    let full = other.capture.budget().reserve_decoded_large(usize::MAX).await.unwrap();
     assert_eq!(code(&other.capture.events(request(&bomb)).await), "fetch_team_fail");
     assert_eq!(code(&other.post(r#"{"api_key":"T","event":"e","distinct_id":"d"}"#).await), "ok");
     drop(full);
@@ -119,7 +119,7 @@ async fn events_that_outgrow_the_room_of_small_ones_after_decoding_are_taken_in(
         assert_eq!(door.stored().await.len(), stored);
         assert_eq!(door.capture.budget().bytes(), 0);
     }
-    assert_eq!(door.capture.budget().pool(Use::LargeDecoded).refused(), 0);
+    assert_eq!(door.capture.budget().pool(PoolKind::LargeDecoded).refused(), 0);
 }
 
 // contract: ingestion 25

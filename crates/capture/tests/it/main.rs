@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use capture::{
-    Accepted, Capture, Endpoint, KeyOwner, Limits, Looking, Refused, Request, TokenLookup,
+    Accepted, Capture, Endpoint, KeyOwner, Limits, LookupFuture, Rejection, Request, TokenLookup,
     TokenOwner,
 };
 use journal::{Journal, Position, Settings};
@@ -25,7 +25,7 @@ const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 struct Owners;
 
 impl TokenLookup for Owners {
-    fn project_of<'a>(&'a self, token: &'a str) -> Looking<'a, TokenOwner> {
+    fn project_of<'a>(&'a self, token: &'a str) -> LookupFuture<'a, TokenOwner> {
         Box::pin(async move {
             match token {
                 "T" | "phc_demo" => TokenOwner::Known(ProjectId(1)),
@@ -40,7 +40,7 @@ impl TokenLookup for Owners {
         &'a self,
         key: &'a str,
         project: Option<ProjectId>,
-    ) -> Looking<'a, KeyOwner> {
+    ) -> LookupFuture<'a, KeyOwner> {
         Box::pin(async move {
             match (key, project) {
                 ("phx_good", Some(ProjectId(1))) => KeyOwner::Known(ProjectId(1)),
@@ -72,7 +72,7 @@ impl Door {
         Self { capture: Arc::new(capture), journal, warnings, _folder: folder }
     }
 
-    async fn post(&self, body: &str) -> Result<Accepted, Refused> {
+    async fn post(&self, body: &str) -> Result<Accepted, Rejection> {
         self.capture.events(request(body.as_bytes())).await
     }
 
@@ -114,7 +114,7 @@ fn request(body: &[u8]) -> Request<'_> {
     }
 }
 
-fn code(outcome: &Result<Accepted, Refused>) -> &'static str {
+fn code(outcome: &Result<Accepted, Rejection>) -> &'static str {
     match outcome {
         Ok(_) => "ok",
         Err(refused) => refused.code(),

@@ -57,7 +57,7 @@ async fn every_recorded_capture_request_is_stored_in_order() {
                 received_at: NOW,
             });
             let accepted = accepted.await.unwrap_or_else(|refused| panic!("{what}: {refused}"));
-            assert!(accepted.results.iter().all(|(_, result)| result.word() == "ok"), "{what}");
+            assert!(accepted.results.iter().all(|(_, result)| result.as_str() == "ok"), "{what}");
         } else {
             let outcome = door.capture.events(Request {
                 query,

@@ -1,4 +1,4 @@
-use capture::{V1Accepted, V1Refused, V1Request};
+use capture::{V1Accepted, V1Rejection, V1Request};
 use model::event::{AcceptedEvent, EventUuid, SentAt, V1Options};
 
 use crate::{Door, NOW};
@@ -33,7 +33,7 @@ fn event(uuid: &str, members: &str) -> String {
     )
 }
 
-fn code(outcome: &Result<V1Accepted, V1Refused>) -> &'static str {
+fn code(outcome: &Result<V1Accepted, V1Rejection>) -> &'static str {
     match outcome {
         Ok(_) => "ok",
         Err(refused) => refused.code(),
@@ -52,7 +52,7 @@ async fn a_valid_request_answers_every_uuid_and_stores_what_v1_carries() {
     let answered: Vec<_> = accepted
         .results
         .iter()
-        .map(|(uuid, result)| (uuid.to_string(), result.word(), result.details()))
+        .map(|(uuid, result)| (uuid.to_string(), result.as_str(), result.details()))
         .collect();
     assert_eq!(answered, [(A.to_owned(), "ok", None), (B.to_owned(), "ok", None)]);
 
@@ -158,7 +158,7 @@ async fn single_events_are_dropped_or_warned_about() {
         let body = batch(&[event, self::event(B, "")]);
         let accepted = door.capture.v1(request(body.as_bytes())).await.unwrap();
         let results: Vec<_> =
-            accepted.results.iter().map(|(_, it)| (it.word(), it.details())).collect();
+            accepted.results.iter().map(|(_, it)| (it.as_str(), it.details())).collect();
         assert_eq!(results, [(word, Some(details)), ("ok", None)]);
         assert_eq!(door.stored().await.len(), if word == "drop" { 1 } else { 2 });
     }

@@ -1,12 +1,12 @@
 use decode::{
-    Error, Parts, Strictness, Text, V1Encoding, decode_text, decode_v1_text, decoded_bytes_hint,
+    Error, JsonText, Parts, Strictness, V1Encoding, decode_text, decode_v1_text, decoded_bytes_hint,
 };
 
 use crate::{elements, encode, plain};
 
 const BYTES_MAX: usize = 64 * 1_024;
 
-fn text<'a>(parts: &Parts<'a>) -> Result<Text<'a>, Error> {
+fn text<'a>(parts: &Parts<'a>) -> Result<JsonText<'a>, Error> {
     decode_text(parts, Strictness::Strict, BYTES_MAX)
 }
 

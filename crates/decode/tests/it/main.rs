@@ -6,12 +6,14 @@ mod hostile;
 mod recordings;
 mod shapes;
 
-use decode::{Element, Error, Parts, Strictness, Text, Unnamed, decode_text, parse_events};
+use decode::{
+    DefaultEventName, Element, Error, JsonText, Parts, Strictness, decode_text, parse_events,
+};
 use model::event::RawEvent;
 
 pub const BYTES_MAX: usize = 20 * 1_024 * 1_024;
 
-pub fn text<'a>(parts: &Parts<'a>) -> Result<Text<'a>, Error> {
+pub fn text<'a>(parts: &Parts<'a>) -> Result<JsonText<'a>, Error> {
     decode_text(parts, Strictness::Strict, BYTES_MAX)
 }
 
@@ -20,8 +22,11 @@ pub fn plain(body: &str) -> Parts<'_> {
 }
 
 /// Everything a body holds, or the first error on the way.
-pub fn elements(text: &Text<'_>) -> Result<Vec<Element<'static>>, Error> {
-    parse_events(text, Unnamed::Nameless)?.elements().map(|element| element.map(owned)).collect()
+pub fn elements(text: &JsonText<'_>) -> Result<Vec<Element<'static>>, Error> {
+    parse_events(text, DefaultEventName::None)?
+        .elements()
+        .map(|element| element.map(owned))
+        .collect()
 }
 
 fn owned(element: Element<'_>) -> Element<'static> {

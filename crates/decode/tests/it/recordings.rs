@@ -6,8 +6,8 @@ use std::path::Path;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use decode::{
-    Parts, Payload, Strictness, Unnamed, V1Element, V1Encoding, decode_text, decode_v1_text,
-    parse_events, parse_v1,
+    DefaultEventName, Parts, Payload, Strictness, V1Element, V1Encoding, decode_text,
+    decode_v1_text, parse_events, parse_v1,
 };
 use model::event::{RawEvent, RawUuid, SentAt};
 use serde::Deserialize;
@@ -52,8 +52,8 @@ fn every_encoding_gives_the_same_event() {
         }
         let decoded = decoded.unwrap_or_else(|error| panic!("{}: {error}", vector.name));
         let unnamed = match path {
-            "/engage/" => Unnamed::Identify,
-            _ => Unnamed::Nameless,
+            "/engage/" => DefaultEventName::Identify,
+            _ => DefaultEventName::None,
         };
         let payload = parse_events(&decoded, unnamed).unwrap();
         let events = events(&payload);
@@ -161,7 +161,7 @@ fn every_recorded_capture_body_gives_its_events() {
             continue;
         }
         let text = text(&recording.parts(&body)).unwrap();
-        let payload = parse_events(&text, Unnamed::Nameless).unwrap();
+        let payload = parse_events(&text, DefaultEventName::None).unwrap();
         let events = events(&payload);
         assert_eq!(events.iter().map(names).collect::<Vec<_>>(), expected.events, "{what}");
         assert_eq!(payload.historical_migration, expected.historical, "{what}");

@@ -1,4 +1,6 @@
-use decode::{Element, Error, Parts, ProjectField, Strictness, Unnamed, decode_text, parse_events};
+use decode::{
+    DefaultEventName, Element, Error, Parts, ProjectField, Strictness, decode_text, parse_events,
+};
 use model::event::{RawProperties, RawTime, RawUuid, SentAt};
 
 use crate::{BYTES_MAX, elements, plain, text};
@@ -59,7 +61,7 @@ fn the_frame_may_stand_on_either_side_of_the_batch() {
         r#"{"api_key":"  ","token":"t","project_id":7,"sent_at":"s","historical_migration":true,"batch":[1]}"#,
     ] {
         let text = text(&plain(body)).unwrap();
-        let payload = parse_events(&text, Unnamed::Nameless).unwrap();
+        let payload = parse_events(&text, DefaultEventName::None).unwrap();
         assert_eq!(payload.token.as_deref(), Some("t"), "{body}");
         assert!(payload.historical_migration, "{body}");
         assert_eq!(payload.sent_at, Some(SentAt::Text("s".into())), "{body}");
@@ -72,7 +74,7 @@ fn only_the_boolean_marks_a_historical_migration() {
     for (value, expected) in [("true", true), ("false", false), ("\"true\"", false), ("1", false)] {
         let body = format!(r#"{{"batch":[{{}}],"historical_migration":{value}}}"#);
         let text = text(&plain(&body)).unwrap();
-        let payload = parse_events(&text, Unnamed::Nameless).unwrap();
+        let payload = parse_events(&text, DefaultEventName::None).unwrap();
         assert_eq!(payload.historical_migration, expected, "{value}");
     }
 }
@@ -87,7 +89,7 @@ fn a_send_time_in_the_query_counts_when_it_is_in_milliseconds() {
         ("_=-1", None),
     ] {
         let text = text(&Parts { query, ..plain("{}") }).unwrap();
-        let payload = parse_events(&text, Unnamed::Nameless).unwrap();
+        let payload = parse_events(&text, DefaultEventName::None).unwrap();
         assert_eq!(payload.sent_at, expected.map(SentAt::Millis), "{query}");
     }
 }
@@ -113,7 +115,7 @@ fn tokens_are_found_in_every_place() {
         (r#"{"data":"{\"token\":\"in\"}","api_key":"out"}"#, "", Some("out"), Some("in"), None),
     ] {
         let text = text(&Parts { query, ..plain(body) }).unwrap();
-        let payload = parse_events(&text, Unnamed::Nameless).unwrap();
+        let payload = parse_events(&text, DefaultEventName::None).unwrap();
         assert_eq!(payload.token.as_deref(), top, "{body}");
         assert_eq!(payload.fallback_token, fallback, "{body}");
         let Some(Ok(Element::Event(found))) = payload.elements().next() else { panic!("{body}") };
@@ -126,7 +128,7 @@ fn tokens_are_found_in_every_place() {
 fn an_event_is_read_from_every_place() {
     let read = |body: &str, check: &dyn Fn(&model::event::RawEvent<'_>)| {
         let text = text(&plain(body)).unwrap();
-        let payload = parse_events(&text, Unnamed::Nameless).unwrap();
+        let payload = parse_events(&text, DefaultEventName::None).unwrap();
         let Some(Ok(Element::Event(event))) = payload.elements().next() else { panic!("{body}") };
         check(&event);
     };
@@ -208,7 +210,7 @@ fn nothing_follows_an_error() {
     for list in ["{},{\"a\":\"\u{4}\"},{}", "{},x,{}", "{} {}"] {
         let body = format!(r#"{{"batch":[{list}]}}"#);
         let text = text(&plain(&body)).unwrap();
-        let payload = parse_events(&text, Unnamed::Nameless).unwrap();
+        let payload = parse_events(&text, DefaultEventName::None).unwrap();
         let mut elements = payload.elements().skip_while(Result::is_ok);
         assert!(elements.next().is_some() && elements.next().is_none(), "{body}");
         let batch = decode::parse_v1(&text).unwrap();

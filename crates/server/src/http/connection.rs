@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use capture::{Held, Pool};
+use capture::{OwnedReservation, Pool};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf, Take};
 use tokio::net::TcpStream;
@@ -204,13 +204,13 @@ pub(super) struct Socket {
     /// No read fills a buffer of this size.
     width: usize,
     /// What a wider buffer than the first takes.
-    wide: Option<Held>,
+    wide: Option<OwnedReservation>,
     /// The request whose head is read.
     request: u32,
     head_bytes: usize,
     head_bytes_max: usize,
     /// What a longer head than the first buffer takes, until its request is answered.
-    head: Option<Held>,
+    head: Option<OwnedReservation>,
 }
 
 impl Socket {
@@ -240,7 +240,7 @@ impl Socket {
             (self.request, self.head_bytes, self.head) = (request, 0, None);
         }
         if self.head_bytes >= NARROW_BYTES && self.head.is_none() {
-            let room = self.pool.try_take(self.head_bytes_max);
+            let room = self.pool.try_reserve(self.head_bytes_max);
             self.head = Some(room.map_err(|_| io::Error::other("no room for a long head"))?);
         }
         Ok(())
@@ -250,7 +250,7 @@ impl Socket {
         if self.width >= WIDE_BYTES_MAX {
             return;
         }
-        let Ok(more) = self.pool.try_take(self.width) else { return };
+        let Ok(more) = self.pool.try_reserve(self.width) else { return };
         self.width *= 2;
         match &mut self.wide {
             Some(wide) => wide.merge(more),
