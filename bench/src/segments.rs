@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use model::{ProjectId, Sights};
-use query::{Asked, Events, Limits, Queries, Refresh, Reply};
+use query::{Events, Limits, QueryRequest, QueryResponse, QueryRunner, Refresh};
 use serde_json::Value;
 use warehouse::{Effort, Warehouse};
 
@@ -43,8 +43,8 @@ pub async fn run(report: &mut Report, events: u64) -> Result<()> {
             .queries(Limits::default())
     };
     let (ours, reference) = (over(&stores.warehouse), over(&merged));
-    let ask = async |queries: &Queries, insight: &Value| -> Result<(f64, Value)> {
-        let asked = Asked::new(insight.clone(), Refresh::ForceBlocking, Sights::default());
+    let ask = async |queries: &QueryRunner, insight: &Value| -> Result<(f64, Value)> {
+        let asked = QueryRequest::new(insight.clone(), Refresh::ForceBlocking, Sights::default());
         answered(queries, &project, asked).await
     };
 
@@ -116,14 +116,14 @@ pub async fn run(report: &mut Report, events: u64) -> Result<()> {
 }
 
 async fn answered(
-    queries: &Queries,
+    queries: &QueryRunner,
     project: &catalog::ProjectRow,
-    asked: Asked,
+    asked: QueryRequest,
 ) -> Result<(f64, Value)> {
     let begun = Instant::now();
-    match queries.ask(project, asked).await? {
-        Reply::Answer { answer, .. } => {
-            Ok((begun.elapsed().as_secs_f64() * 1e3, answer.results.clone()))
+    match queries.run(project, asked).await? {
+        QueryResponse::Ready { result, .. } => {
+            Ok((begun.elapsed().as_secs_f64() * 1e3, result.results.clone()))
         }
         _ => bail!("a question that was waited for has no answer"),
     }

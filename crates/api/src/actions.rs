@@ -237,7 +237,7 @@ fn check_step(index: usize, step: &ActionStep) -> Result<()> {
 fn cohorts(index: usize, nth: usize, filter: &Map<String, Value>) -> Result<BTreeSet<CohortId>> {
     let attr = format!("steps__{index}__properties__{nth}");
     let refused = |why: query::Error| Error::invalid(attr, "invalid_input", why.to_string());
-    query::check_filter(filter).map_err(refused)
+    query::check_property_filter(filter).map_err(refused)
 }
 
 /// Cohorts that steps name are there; what was named already may be sent along.

@@ -6,7 +6,7 @@ mod upload;
 
 use catalog::{Actor, Among, CohortChange, CohortFilter, NamedBy, NewCohort, NewCohortKind};
 use model::{Cohort, CohortId, Timestamp, UserId, cohort_tree, filters_of_groups};
-use query::{Asked, Refresh, Reply};
+use query::{QueryRequest, QueryResponse, Refresh};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -188,23 +188,23 @@ async fn named(
 
 /// The persons that a question names.
 async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<Uuid>> {
-    let mut asked = Asked::new(query, Refresh::ForceBlocking, caller.sights());
-    asked.rows = Some(PERSONS_ASKED_MAX);
-    let reply = app.queries.ask(&caller.project, asked).await.map_err(|why| match why {
+    let mut asked = QueryRequest::new(query, Refresh::ForceBlocking, caller.sights());
+    asked.default_limit = Some(PERSONS_ASKED_MAX);
+    let reply = app.queries.run(&caller.project, asked).await.map_err(|why| match why {
         query::Error::Parse(why) => Error::misshapen("query", why),
-        query::Error::Refused(why) => Error::invalid("query", "invalid_input", why),
+        query::Error::Invalid(why) => Error::invalid("query", "invalid_input", why),
         other => other.into(),
     })?;
-    let Reply::Answer { answer, .. } = reply else { return Ok(Vec::new()) };
+    let QueryResponse::Ready { result, .. } = reply else { return Ok(Vec::new()) };
     // Persons that are shown whole have an id of their own.
     let id = |row: &Value| {
         let first = row.get(0)?;
         first.get("id").unwrap_or(first).as_str()?.parse().ok()
     };
-    let rows = answer.results.as_array().filter(|_| answer.columns.is_some());
+    let rows = result.results.as_array().filter(|_| result.columns.is_some());
     // Who asks for fewer says so.
     if rows.is_some_and(|rows| rows.len() as u64 >= PERSONS_ASKED_MAX)
-        && answer.has_more == Some(true)
+        && result.has_more == Some(true)
     {
         let detail = format!("The query gives more than {PERSONS_ASKED_MAX} rows.");
         return Err(Error::invalid("query", "max_length", detail));
@@ -334,7 +334,7 @@ fn check_behaviours(place: &str, tree: Option<&Value>) -> Result<()> {
             Error::invalid(format!("{place}__event_filters__{nth}"), "invalid_input", why)
         };
         let filter = filter.as_object().ok_or_else(|| refused("A filter is an object.".into()))?;
-        query::check_filter(filter).map_err(|why| refused(why.to_string()))?;
+        query::check_property_filter(filter).map_err(|why| refused(why.to_string()))?;
     }
     Ok(())
 }
@@ -378,7 +378,7 @@ impl CohortFields {
             let mut behaviours = Vec::new();
             tree.behaviours(&mut behaviours);
             for behaviour in behaviours {
-                query::check_behaviour(behaviour, project, now)
+                query::check_behavioral_filter(behaviour, project, now)
                     .map_err(|why| Error::invalid("filters", "invalid_input", why.to_string()))?;
             }
         }

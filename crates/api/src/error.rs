@@ -274,23 +274,25 @@ impl From<query::Error> for Error {
     fn from(error: query::Error) -> Self {
         use query::Error as Cause;
         match error {
-            Cause::Refused(detail) => Self::refused(detail),
+            Cause::Invalid(detail) => Self::refused(detail),
             Cause::Cancelled => Self::refused(error.to_string()),
             Cause::Parse(detail) => Self::parse(detail),
             Cause::Engine { code, message } => {
                 Self::new(StatusCode::BAD_REQUEST, "validation_error", code, message, None)
             }
-            Cause::Time | Cause::Memory => {
+            Cause::Timeout | Cause::MemoryLimit => {
                 let status = StatusCode::GATEWAY_TIMEOUT;
                 Self::new(status, "server_error", "error", error.to_string(), None)
             }
             Cause::Throttled => Self::throttled(QUERY_AGAIN_SECONDS),
-            Cause::Crowded => Self::unavailable(
+            Cause::MemoryPressure => Self::unavailable(
                 "Other queries hold the memory that this one needs. Try again in a moment.",
             ),
             Cause::Busy => Self::unavailable("Too many are reading events. Try again in a moment."),
             Cause::Catalog(error) => error.into(),
-            Cause::Failed(_) | Cause::Warehouse(_) | Cause::Broken(_) => Self::internal(&error),
+            Cause::Internal(_) | Cause::Warehouse(_) | Cause::TaskFailed(_) => {
+                Self::internal(&error)
+            }
         }
     }
 }

@@ -7,8 +7,8 @@ mod values;
 
 use model::{AccessLevel, ActionId, Timestamp};
 use query::{
-    ActionTest, Event, Filters, Mark, Order, People, Slice, Wanted, Zone, event_time, offset_max,
-    parse_moment,
+    ActionTest, Cursor, Event, EventFilter, EventPage, Filters, Order, PersonDetails, Zone,
+    event_time, offset_max, parse_moment,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,7 +102,7 @@ async fn list(
     }
     let people = query.people();
     let order = slice.order;
-    query.resume(&mut wanted, slice.mark.as_ref(), order);
+    query.resume(&mut wanted, slice.cursor.as_ref(), order);
     let found = app.events.list(&caller.project, &wanted, slice, people).await?;
     let next = found.next().map(|mark| behind(&base, mark, order));
     streamed::answer(found, format, next).await.map(Listed::Events)
@@ -129,7 +129,7 @@ async fn action(
 }
 
 /// The next page begins behind the last event: its time, and its place among those of that time.
-fn behind(base: &Base, mark: &Mark, order: Order) -> String {
+fn behind(base: &Base, mark: &Cursor, order: Order) -> String {
     let (bound, time) = (bound_of(order), event_time(mark.timestamp()));
     base.link(&[(bound, Some(&time)), ("cursor", Some(&mark.to_string())), ("offset", None)])
 }
@@ -142,7 +142,7 @@ const fn bound_of(order: Order) -> &'static str {
 }
 
 impl ListQuery {
-    fn slice(&self, format: Format) -> Result<Slice> {
+    fn slice(&self, format: Format) -> Result<EventPage> {
         let number = |text: &Option<String>| text.as_deref()?.parse::<i64>().ok();
         let default = match format {
             Format::Json => LIMIT_DEFAULT,
@@ -158,12 +158,12 @@ impl ListQuery {
             return Err(Error::invalid("offset", "invalid_input", detail));
         }
         let mark = given(self.cursor.as_ref()).map(|text| {
-            text.parse::<Mark>().map_err(|_| {
+            text.parse::<Cursor>().map_err(|_| {
                 let detail = "The cursor is not one that this server gave.";
                 Error::invalid("cursor", "invalid_input", detail)
             })
         });
-        Ok(Slice { order: self.order()?, limit, offset, mark: mark.transpose()? })
+        Ok(EventPage { order: self.order()?, limit, offset, cursor: mark.transpose()? })
     }
 
     fn order(&self) -> Result<Order> {
@@ -178,7 +178,7 @@ impl ListQuery {
         })
     }
 
-    fn wanted(&self, now: Timestamp, zone: &Zone) -> Result<Wanted> {
+    fn wanted(&self, now: Timestamp, zone: &Zone) -> Result<EventFilter> {
         let moment = |name: &str, text: &Option<String>| {
             let Some(text) = given(text.as_ref()) else { return Ok(None) };
             parse_moment(text, now, zone).map(Some).ok_or_else(|| {
@@ -189,7 +189,7 @@ impl ListQuery {
         };
         let text = |text: &Option<String>| given(text.as_ref()).map(str::to_owned);
         let before = moment("before", &self.before)?;
-        Ok(Wanted {
+        Ok(EventFilter {
             event: text(&self.event),
             distinct_id: text(&self.distinct_id),
             person: text(&self.person_id),
@@ -207,7 +207,7 @@ impl ListQuery {
     /// A cursor stands for the bound that is sent with it, and goes further: behind one of the
     /// events of that time. With another bound the cursor is from somewhere else, and the bound
     /// counts.
-    fn resume(&self, wanted: &mut Wanted, mark: Option<&Mark>, order: Order) {
+    fn resume(&self, wanted: &mut EventFilter, mark: Option<&Cursor>, order: Order) {
         let bound = match order {
             Order::NewestFirst => &mut wanted.before,
             Order::OldestFirst => &mut wanted.after,
@@ -222,15 +222,15 @@ impl ListQuery {
         .map(Timestamp::from_micros);
     }
 
-    fn people(&self) -> People {
+    fn people(&self) -> PersonDetails {
         people(self.include_person.as_ref())
     }
 }
 
-fn people(include_person: Option<&String>) -> People {
+fn people(include_person: Option<&String>) -> PersonDetails {
     match given(include_person) {
-        Some("true" | "True" | "1") => People::Shown,
-        _ => People::Hidden,
+        Some("true" | "True" | "1") => PersonDetails::Included,
+        _ => PersonDetails::Omitted,
     }
 }
 

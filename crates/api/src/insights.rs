@@ -348,7 +348,8 @@ pub(crate) fn write(attr: &str, query: &mut Written, sent: Option<&RawValue>) ->
 pub(crate) fn check_old(attr: &str, filters: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, filters, QUERY_BYTES_MAX)?;
     let refused = |why: String| Error::invalid(attr, "invalid_input", why);
-    let asked = ::query::query_of(filters, None).map_err(|why| refused(why.in_query()))?;
+    let asked =
+        ::query::convert_legacy_filters(filters, None).map_err(|why| refused(why.in_query()))?;
     asked.map_or(Ok(()), |asked| ::query::check(&asked).map_err(|why| refused(why.to_string())))
 }
 
@@ -365,13 +366,13 @@ async fn check_names(
         let asked = Value::Object(query.clone().into_fields());
         let own = before.map_or("", |before| before.short_id.as_str());
         let (project, seen) = (caller.project.id, caller.sights());
-        let checked = app.queries.check_seen(project, &asked, &seen, Some(own)).await;
+        let checked = app.queries.check_access(project, &asked, &seen, Some(own)).await;
         checked.map_err(|why| misnamed("query", why))?;
     }
     let is_new =
         |filters: &&Map<String, Value>| before.is_none_or(|before| before.filters != **filters);
     let old = change.filters.as_ref().filter(is_new);
-    match old.map(|filters| ::query::query_of(filters, None)).transpose()?.flatten() {
+    match old.map(|filters| ::query::convert_legacy_filters(filters, None)).transpose()?.flatten() {
         Some(asked) => check_seen(app, caller, "filters", asked).await,
         None => Ok(()),
     }
@@ -384,13 +385,13 @@ pub(crate) async fn check_seen<R, M>(
     attr: &str,
     query: Value,
 ) -> Result<()> {
-    let checked = app.queries.check_seen(caller.project.id, &query, &caller.sights(), None).await;
+    let checked = app.queries.check_access(caller.project.id, &query, &caller.sights(), None).await;
     checked.map_err(|why| misnamed(attr, why))
 }
 
 fn misnamed(attr: &str, why: ::query::Error) -> Error {
     match why {
-        ::query::Error::Refused(why) | ::query::Error::Parse(why) => Error::misshapen(attr, why),
+        ::query::Error::Invalid(why) | ::query::Error::Parse(why) => Error::misshapen(attr, why),
         other => other.into(),
     }
 }

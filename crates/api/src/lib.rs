@@ -140,7 +140,7 @@ pub struct Shared {
     flags: Flags,
     capture: Arc<Capture>,
     events: query::Events,
-    queries: query::Queries,
+    queries: query::QueryRunner,
     settings: Settings,
     rate_limits: rate_limits::RateLimits,
     logins: logins::Logins,
@@ -184,7 +184,7 @@ impl AppState {
     }
 
     /// Those that requests use, so that chores wait for their turn like them.
-    pub fn queries(&self) -> &query::Queries {
+    pub fn queries(&self) -> &query::QueryRunner {
         &self.queries
     }
 }

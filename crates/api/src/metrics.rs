@@ -44,7 +44,11 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Adds the HTTP side's own metrics to those the other parts have registered.
-    pub(crate) fn new(mut registry: Registry, catalog: &Catalog, queries: &query::Queries) -> Self {
+    pub(crate) fn new(
+        mut registry: Registry,
+        catalog: &Catalog,
+        queries: &query::QueryRunner,
+    ) -> Self {
         let requests = Family::default();
         let seconds = Family::new_with_constructor(histogram as fn() -> Histogram);
         let (in_flight, refused) = (Gauge::default(), Counter::default());
@@ -176,7 +180,7 @@ impl Collector for Statements {
 }
 
 /// What queries hold.
-struct Held(query::Queries);
+struct Held(query::QueryRunner);
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -165,6 +165,6 @@ impl AppState {
     /// From now on the server says that it is not ready, so that nobody sends it more.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
-        self.events.stop_watching();
+        self.events.close_live_streams();
     }
 }

@@ -211,7 +211,7 @@ impl ProjectFields {
 fn check_test_accounts(before: &ProjectSettings, change: &ProjectSettingsChange) -> Result<()> {
     match change.given(TEST_ACCOUNTS).filter(|sent| **sent != before.get(TEST_ACCOUNTS)) {
         None => Ok(()),
-        Some(sent) => query::check_properties(sent)
+        Some(sent) => query::check_test_account_filters(sent)
             .map_err(|why| Error::invalid(TEST_ACCOUNTS, "invalid_input", why.to_string())),
     }
 }

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use model::Sights;
-use query::{Asked, QueryStatus, Refresh, Reply, Running};
+use query::{QueryRequest, QueryResponse, QueryRun, QueryStatus, Refresh};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -44,7 +44,7 @@ struct Question {
 }
 
 impl Question {
-    fn read(self, seen: Sights) -> Result<Asked> {
+    fn read(self, seen: Sights) -> Result<QueryRequest> {
         let Some(query @ Value::Object(_)) = self.query else {
             return Err(Error::parse("query: Input should be a valid dictionary"));
         };
@@ -63,15 +63,15 @@ impl Question {
         };
         // Here somebody always wants an answer.
         let refresh = if refresh == Refresh::ForceCache { Refresh::Blocking } else { refresh };
-        Ok(Asked {
+        Ok(QueryRequest {
             query,
             refresh,
-            id: self.client_query_id.filter(|id| !id.is_empty()),
-            filters: self.filters_override.into_iter().collect(),
+            client_query_id: self.client_query_id.filter(|id| !id.is_empty()),
+            filter_layers: self.filters_override.into_iter().collect(),
             variables: self.variables_override.unwrap_or_default(),
-            rows: None,
-            seen,
-            of: Vec::new(),
+            default_limit: None,
+            visibility: seen,
+            objects: Vec::new(),
         })
     }
 }
@@ -82,7 +82,7 @@ fn mode(word: &str) -> Result<Refresh> {
 
 async fn ask(caller: Reader<Queries>, app: App, body: Body<Question>) -> Result<Told> {
     let asked = body.read()?.read(caller.sights())?;
-    Ok(app.queries.ask(&caller.project, asked).await?.into())
+    Ok(app.queries.run(&caller.project, asked).await?.into())
 }
 
 /// The kind in the path must be the query's own.
@@ -96,7 +96,7 @@ async fn ask_kind(
     if asked.query.get("kind").and_then(Value::as_str) != Some(kind.0.as_str()) {
         return Err(Error::parse("The kind in the path is not the kind of the query."));
     }
-    Ok(app.queries.ask(&caller.project, asked).await?.into())
+    Ok(app.queries.run(&caller.project, asked).await?.into())
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -114,9 +114,9 @@ async fn read(
     let running = found.ok_or_else(Error::not_found)?;
     let shows = query.show_progress.as_deref() == Some("true");
     let status = match &running.status {
-        QueryStatus::Going => StatusCode::ACCEPTED,
-        QueryStatus::Done(_) => StatusCode::OK,
-        QueryStatus::Failed { for_asker: true, .. } => StatusCode::BAD_REQUEST,
+        QueryStatus::Running => StatusCode::ACCEPTED,
+        QueryStatus::Completed(_) => StatusCode::OK,
+        QueryStatus::Failed { is_user_facing: true, .. } => StatusCode::BAD_REQUEST,
         QueryStatus::Failed { .. } => StatusCode::INTERNAL_SERVER_ERROR,
     };
     let mut told = status_of(&running);
@@ -142,28 +142,30 @@ async fn cancel(caller: Reader<Queries>, id: TextId, app: App) -> Result<Found<C
 /// 200 with an answer, 202 with the state of a run.
 struct Told(StatusCode, Value);
 
-impl From<Reply> for Told {
-    fn from(reply: Reply) -> Self {
+impl From<QueryResponse> for Told {
+    fn from(reply: QueryResponse) -> Self {
         match reply {
-            Reply::Answer { answer, is_cached, running, .. } => {
+            QueryResponse::Ready { result, is_cached, running, .. } => {
                 let status = running.map(|running| status_of(&running));
-                Self(StatusCode::OK, Value::Object(answer.envelope(is_cached, status)))
+                Self(StatusCode::OK, Value::Object(result.envelope(is_cached, status)))
             }
-            Reply::Running(running) => {
+            QueryResponse::Running(running) => {
                 let told = status_of(&running);
                 Self(StatusCode::ACCEPTED, json!({ "query_status": told }))
             }
-            Reply::Unknown => Self(StatusCode::OK, Value::Null),
+            QueryResponse::NotCached => Self(StatusCode::OK, Value::Null),
         }
     }
 }
 
-pub(crate) fn status_of(running: &Running) -> Value {
+pub(crate) fn status_of(running: &QueryRun) -> Value {
     let (results, why) = match &running.status {
-        QueryStatus::Going => (None, None),
-        QueryStatus::Done(answer) => (Some(answer.envelope(false, None)), None),
+        QueryStatus::Running => (None, None),
+        QueryStatus::Completed(result) => (Some(result.envelope(false, None)), None),
         // What went wrong inside is for the log.
-        QueryStatus::Failed { why, for_asker } => (None, for_asker.then_some(why)),
+        QueryStatus::Failed { message, is_user_facing } => {
+            (None, is_user_facing.then_some(message))
+        }
     };
     let failed = matches!(running.status, QueryStatus::Failed { .. });
     json!({

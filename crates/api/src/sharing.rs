@@ -147,7 +147,7 @@ async fn sees<R, M>(app: &AppState, caller: &InProject<R, M>, insight: &Insight)
     }
     // What cannot be read shows nothing.
     let Ok(Some(asked)) = answer::question(insight) else { return Ok(true) };
-    Ok(app.queries.is_seen(caller.project.id, &asked, &caller.sights()).await?)
+    Ok(app.queries.can_view(caller.project.id, &asked, &caller.sights()).await?)
 }
 
 /// What a path names.

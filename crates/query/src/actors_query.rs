@@ -1,4 +1,5 @@
-//! `ActorsQuery`: persons or groups as rows, all of a project or those behind a number.
+//! `ActorsQuery`: persons or groups as rows; all of a project, or the actors of one data point of an
+//! insight.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,20 +17,20 @@ use serde_json::{Map, Value as Json, json};
 use crate::conditions::{
     Conditions, Rows, all, binary, call, check, field, in_cohort, literal, logic,
 };
-use crate::events_query::{aliased, object, read_order, written};
-use crate::question::{ALWAYS_ALLOWED, Overrides, strict_part};
+use crate::events_query::{aliased, object, read_order, strip_comment};
+use crate::parse::{ALWAYS_ALLOWED, Overrides, strict_part};
 use crate::{Error, Result};
 
 const LIMIT_DEFAULT: u64 = 100;
 const COLUMNS_MAX: usize = 100;
-/// What is shown unless something else is asked for.
+/// The default columns.
 const SELECT: [&str; 4] = ["actor", "id", "created_at", "person.$delete"];
-/// In the statement, those behind the number are a cohort; no stored one has this id.
-const BEHIND: CohortId = CohortId(i64::MAX);
+/// In the statement, the actors of the data point are a cohort; no stored cohort has this id.
+const DRILL_DOWN: CohortId = CohortId(i64::MAX);
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-struct Own {
+struct Fields {
     #[serde(rename = "kind")]
     _kind: String,
     source: Option<Map<String, Json>>,
@@ -44,18 +45,18 @@ struct Own {
 
 #[derive(Clone, Debug)]
 pub(crate) struct ActorsQuery {
-    own: Own,
-    pub behind: Option<(Box<Insight>, Box<Point>)>,
+    fields: Fields,
+    pub source: Option<(Box<Insight>, Box<Point>)>,
 }
 
-/// Columns that are put together after the rows are read.
+/// How a column's JSON is built from the statement's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Plain,
     Person,
     Group,
     PersonName,
-    /// Out of who is behind the number.
+    /// The actor's number of events at the data point.
     Events,
     Appearances,
     Nothing,
@@ -64,103 +65,103 @@ enum Shape {
 
 pub(crate) struct ActorsPlan {
     pub plan: Plan,
-    /// The world that the plan runs in.
-    pub world: Arc<World>,
+    /// The view that the plan runs on.
+    pub view: Arc<World>,
     pub columns: Vec<String>,
     pub limit: u64,
     pub offset: u64,
-    /// How many are behind the number of whom nothing is stored.
+    /// How many actors of the data point are not stored as a person or group.
     pub missing: Option<usize>,
     shapes: Vec<Shape>,
     group: Option<usize>,
-    /// By id, those behind the number.
+    /// The actors of the data point, by id.
     actors: HashMap<String, Actor>,
-    /// Rows are put into order by how many events they have, descending or not.
+    /// Set to sort rows by event count after the statement has run: whether descending.
     by_events: Option<bool>,
 }
 
 impl ActorsQuery {
     pub fn read(query: &Map<String, Json>) -> Result<Self> {
-        let mut own: Own = serde_json::from_value(Json::Object(strict_part(query)))
+        let mut fields: Fields = serde_json::from_value(Json::Object(strict_part(query)))
             .map_err(|why| Error::Parse(why.to_string()))?;
-        let behind = own.source.take().map(source).transpose()?;
-        Ok(Self { own, behind })
+        let source = fields.source.take().map(parse_source).transpose()?;
+        Ok(Self { fields, source })
     }
 
-    /// Whether its expressions and filters can be read. Those behind a number may be persons or
-    /// groups.
+    /// Whether its expressions and filters can be parsed. The actors of a data point may be persons
+    /// or groups.
     pub fn check(&self) -> Result<()> {
-        let group = self.behind.as_ref().map(|_| 0);
+        let group = self.source.as_ref().map(|_| 0);
         self.order(group)?;
-        for text in self.own.select.iter().flatten() {
-            column(written(text), group)?;
+        for text in self.fields.select.iter().flatten() {
+            column(strip_comment(text), group)?;
         }
-        for filters in [&self.own.properties, &self.own.fixed_properties] {
-            check(filters, Rows::Persons).or_else(|why| match &self.behind {
+        for filters in [&self.fields.properties, &self.fields.fixed_properties] {
+            check(filters, Rows::Persons).or_else(|why| match &self.source {
                 Some(_) => check(filters, Rows::Groups).map_err(|_| why),
                 None => Err(why),
             })?;
         }
-        self.behind.iter().try_for_each(|(insight, _)| Ok(insight.check()?))
+        self.source.iter().try_for_each(|(insight, _)| Ok(insight.check()?))
     }
 
-    pub fn want_rows(&mut self, rows: u64) {
-        self.own.limit = self.own.limit.or(Some(rows));
+    pub fn set_default_limit(&mut self, rows: u64) {
+        self.fields.limit = self.fields.limit.or(Some(rows));
     }
 
-    /// Whether its filters may name cohorts.
-    pub fn names_cohorts(&self) -> bool {
-        format!("{:?}", self.own).to_ascii_lowercase().contains("cohort")
+    /// Whether its filters may reference cohorts.
+    pub fn mentions_cohorts(&self) -> bool {
+        format!("{:?}", self.fields).to_ascii_lowercase().contains("cohort")
     }
 
     pub fn plan(
         &self,
         overrides: &Overrides,
         project: Project,
-        world: &Arc<World>,
-        behind: Option<Behind>,
+        view: &Arc<World>,
+        drill_down: Option<Behind>,
     ) -> Result<ActorsPlan> {
-        let group = behind.as_ref().and_then(|behind| behind.group);
-        let (mut project, mut world) = (project, world.clone());
+        let group = drill_down.as_ref().and_then(|drill_down| drill_down.group);
+        let (mut project, mut view) = (project, view.clone());
         let (order, by_events) = self.order(group)?;
         let (mut actors, mut missing) = (HashMap::new(), None);
-        let known = behind.is_some();
-        if let Some(mut behind) = behind {
-            let all = behind.actors.len();
-            behind.actors.retain(|actor| is_stored(&world, group, actor));
-            missing = Some(all - behind.actors.len());
+        let is_drill_down = drill_down.is_some();
+        if let Some(mut drill_down) = drill_down {
+            let all = drill_down.actors.len();
+            drill_down.actors.retain(|actor| is_stored(&view, group, actor));
+            missing = Some(all - drill_down.actors.len());
             if let Some(descending) = by_events {
                 let events = |actor: &Actor| actor.events;
                 match descending {
-                    true => behind.actors.sort_by_key(|actor| std::cmp::Reverse(events(actor))),
-                    false => behind.actors.sort_by_key(events),
+                    true => drill_down.actors.sort_by_key(|actor| std::cmp::Reverse(events(actor))),
+                    false => drill_down.actors.sort_by_key(events),
                 }
-                behind.actors.truncate(hogql::limits::ROWS_MAX as usize);
+                drill_down.actors.truncate(hogql::limits::ROWS_MAX as usize);
             }
-            world = Arc::new(among(&world, &behind));
-            actors = by_id(&world, behind);
-            project.cohorts.insert(BEHIND, String::new());
+            view = Arc::new(restrict_to_actors(&view, &drill_down));
+            actors = by_id(&view, drill_down);
+            project.cohorts.insert(DRILL_DOWN, String::new());
         }
         let mut shapes = Vec::new();
         let mut columns = Vec::new();
         let mut exprs = Vec::new();
-        let asked = self.own.select.clone().filter(|select| !select.is_empty());
-        let asked = asked.unwrap_or_else(|| SELECT.map(str::to_owned).to_vec());
-        if asked.len() > COLUMNS_MAX {
-            return Err(Error::Refused(format!("At most {COLUMNS_MAX} columns can be selected.")));
+        let selected = self.fields.select.clone().filter(|select| !select.is_empty());
+        let selected = selected.unwrap_or_else(|| SELECT.map(str::to_owned).to_vec());
+        if selected.len() > COLUMNS_MAX {
+            return Err(Error::Invalid(format!("At most {COLUMNS_MAX} columns can be selected.")));
         }
-        for text in &asked {
-            let (shape, expr, alias) = column(written(text), group)?;
+        for text in &selected {
+            let (shape, expr, alias) = column(strip_comment(text), group)?;
             columns.push(alias.unwrap_or_else(|| text.clone()));
             shapes.push(shape);
             exprs.push(expr);
         }
         exprs.push(call("toString", vec![id(group)]));
-        let limit = self.own.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, hogql::limits::ROWS_MAX);
-        let offset = self.own.offset.unwrap_or(0);
+        let limit = self.fields.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, hogql::limits::ROWS_MAX);
+        let offset = self.fields.offset.unwrap_or(0);
         let int = |value: u64| expr(ExprKind::Literal(Literal::Int(value)));
         let (first, count) = match by_events {
-            // Put into order, and cut, when the rows are there.
+            // Sorted and paged after the statement has run.
             Some(_) => (0, hogql::limits::ROWS_MAX),
             None => (offset, limit + 1),
         };
@@ -172,7 +173,7 @@ impl ActorsQuery {
                 first: Table { kind: table, alias: None, span: Span::default() },
                 joins: Vec::new(),
             }),
-            filter: Some(all(self.conditions(overrides, &world, group, known)?)),
+            filter: Some(all(self.conditions(overrides, &view, group, is_drill_down)?)),
             order,
             limit: Some(int(count)),
             offset: Some(int(first)),
@@ -182,7 +183,7 @@ impl ActorsQuery {
         let plan = hogql::resolve(&query, "", &project, None)?;
         let plan = ActorsPlan {
             plan,
-            world,
+            view,
             columns,
             limit,
             offset,
@@ -198,18 +199,18 @@ impl ActorsQuery {
     fn conditions(
         &self,
         overrides: &Overrides,
-        world: &World,
+        view: &World,
         group: Option<usize>,
-        known: bool,
+        is_drill_down: bool,
     ) -> Result<Vec<Expr>> {
         let rows = if group.is_some() { Rows::Groups } else { Rows::Persons };
-        let filters = Conditions::new(world, rows);
+        let filters = Conditions::new(view, rows);
         let mut parts = Vec::new();
-        for properties in [&self.own.properties, &self.own.fixed_properties] {
+        for properties in [&self.fields.properties, &self.fields.fixed_properties] {
             parts.extend(filters.read(properties)?);
         }
-        // On top of a number, a dashboard's filters are the insight's.
-        if self.behind.is_none() {
+        // With a source, a dashboard's filters apply to the insight.
+        if self.source.is_none() {
             for properties in overrides.properties() {
                 parts.extend(filters.read(properties)?);
             }
@@ -219,28 +220,29 @@ impl ActorsQuery {
                 let index = expr(ExprKind::Literal(Literal::Int(index as u64)));
                 parts.push(binary(BinaryOp::Equal, field(&["index"]), index));
             }
-            None if known => parts.push(in_cohort(field(&["id"]), BEHIND, false)),
+            None if is_drill_down => parts.push(in_cohort(field(&["id"]), DRILL_DOWN, false)),
             None => {}
         }
         if let Some(text) =
-            self.own.search.as_deref().map(str::trim).filter(|text| !text.is_empty())
+            self.fields.search.as_deref().map(str::trim).filter(|text| !text.is_empty())
         {
             parts.push(search(text, group));
         }
         Ok(parts)
     }
 
-    /// By what rows are sorted; newest first unless something else is asked for.
+    /// The sort order, newest first by default. For `event_count`, the order by id and whether to sort
+    /// descending afterwards.
     fn order(&self, group: Option<usize>) -> Result<(Vec<Order>, Option<bool>)> {
         let last = Order { expr: id(group), descending: false, nulls_first: None };
         let mut order = Vec::new();
-        let given = self.own.order_by.iter().flatten();
+        let given = self.fields.order_by.iter().flatten();
         for text in given.flat_map(|text| parts(text)).filter(|text| !text.trim().is_empty()) {
             let mut by = read_order(text)?;
             if by.expr.kind == field(&["event_count"]).kind {
-                if self.behind.is_none() {
-                    let detail = "Only those behind a number have an event_count.";
-                    return Err(Error::Refused(detail.into()));
+                if self.source.is_none() {
+                    let detail = "event_count needs a source: only actors of an insight have one.";
+                    return Err(Error::Invalid(detail.into()));
                 }
                 if order.is_empty() {
                     return Ok((vec![last], Some(by.descending)));
@@ -265,7 +267,7 @@ impl ActorsQuery {
     }
 }
 
-/// `a DESC, b ASC` as one text is two.
+/// Splits `a DESC, b ASC`, unless the commas may belong to a call.
 fn parts(text: &str) -> Vec<&str> {
     match text.contains('(') {
         true => vec![text],
@@ -277,7 +279,7 @@ fn expr(kind: ExprKind) -> Expr {
     Expr { kind, span: Span::default() }
 }
 
-fn source(mut source: Map<String, Json>) -> Result<(Box<Insight>, Box<Point>)> {
+fn parse_source(mut source: Map<String, Json>) -> Result<(Box<Insight>, Box<Point>)> {
     let kind = source.remove("kind");
     let kind = kind.as_ref().and_then(Json::as_str).unwrap_or_default();
     if !["InsightActorsQuery", "FunnelsActorsQuery"].contains(&kind) {
@@ -326,14 +328,15 @@ fn column(bare: &str, group: Option<usize>) -> Result<(Shape, Expr, Option<Strin
     })
 }
 
-/// A part of the email or the name, or the whole of an id.
+/// Matches a substring of the email or name, or a whole id.
 fn search(text: &str, group: Option<usize>) -> Expr {
     let part = |of: Expr| {
-        let place = call("position", vec![call("lower", vec![of]), literal(&text.to_lowercase())]);
-        binary(BinaryOp::Greater, place, expr(ExprKind::Literal(Literal::Int(0))))
+        let position =
+            call("position", vec![call("lower", vec![of]), literal(&text.to_lowercase())]);
+        binary(BinaryOp::Greater, position, expr(ExprKind::Literal(Literal::Int(0))))
     };
     let property = |name: &str| call("toString", vec![field(&["properties", name])]);
-    let own = match group {
+    let tests = match group {
         Some(_) => vec![part(field(&["key"])), part(property("name"))],
         None => vec![
             part(property("email")),
@@ -342,71 +345,72 @@ fn search(text: &str, group: Option<usize>) -> Expr {
             binary(BinaryOp::Equal, call("toString", vec![field(&["id"])]), literal(text)),
         ],
     };
-    logic(LogicOp::Or, own)
+    logic(LogicOp::Or, tests)
 }
 
-/// The world in which those behind the number can be told from the others.
-fn among(world: &World, behind: &Behind) -> World {
-    let mut own = world.clone();
-    match behind.group {
+/// The view in which the statement can tell the actors of the data point from all others: persons as a
+/// cohort of their own, groups by removing all others.
+fn restrict_to_actors(view: &World, drill_down: &Behind) -> World {
+    let mut restricted = view.clone();
+    match drill_down.group {
         None => {
-            let members = behind.actors.iter().map(|actor| actor.number).collect();
+            let members = drill_down.actors.iter().map(|actor| actor.number).collect();
             let facts = CohortFacts { members, ..CohortFacts::default() };
-            let stored = world.cohorts.iter().map(|(id, facts)| (id, facts.clone()));
-            own.cohorts = Arc::new(stored.chain([(BEHIND, facts)]).collect::<Cohorts>());
+            let stored = view.cohorts.iter().map(|(id, facts)| (id, facts.clone()));
+            restricted.cohorts = Arc::new(stored.chain([(DRILL_DOWN, facts)]).collect::<Cohorts>());
         }
         Some(index) => {
             let mut groups = Groups::default();
-            for actor in &behind.actors {
-                if let Some(facts) = world.groups.get(index, &actor.key) {
+            for actor in &drill_down.actors {
+                if let Some(facts) = view.groups.get(index, &actor.key) {
                     groups.set(index, &actor.key, facts.clone());
                 }
             }
-            own.groups = Arc::new(groups);
+            restricted.groups = Arc::new(groups);
         }
     }
-    own
+    restricted
 }
 
-/// Some actors only have events.
-fn is_stored(world: &World, group: Option<usize>, actor: &Actor) -> bool {
+/// Whether the actor is a stored person or group; some only have events.
+fn is_stored(view: &World, group: Option<usize>, actor: &Actor) -> bool {
     match group {
-        None => world.people.person(actor.number).is_some(),
-        Some(index) => world.groups.get(index, &actor.key).is_some(),
+        None => view.people.person(actor.number).is_some(),
+        Some(index) => view.groups.get(index, &actor.key).is_some(),
     }
 }
 
-fn by_id(world: &World, behind: Behind) -> HashMap<String, Actor> {
-    let id = |actor: &Actor| match behind.group {
-        None => world.people.uuid(actor.number).to_string(),
+fn by_id(view: &World, drill_down: Behind) -> HashMap<String, Actor> {
+    let id = |actor: &Actor| match drill_down.group {
+        None => view.people.uuid(actor.number).to_string(),
         Some(_) => actor.key.clone(),
     };
-    behind.actors.into_iter().map(|actor| (id(&actor), actor)).collect()
+    drill_down.actors.into_iter().map(|actor| (id(&actor), actor)).collect()
 }
 
 impl ActorsPlan {
-    /// Types of the columns as they are shown; `found` are those of the statement.
-    pub fn types(&self, found: &[hogql::types::Type]) -> Vec<String> {
-        let of = |(shape, found): (&Shape, &hogql::types::Type)| match shape {
+    /// The ClickHouse type names of the columns, from the types of the statement.
+    pub fn types(&self, types: &[hogql::types::Type]) -> Vec<String> {
+        let name = |(shape, ty): (&Shape, &hogql::types::Type)| match shape {
             Shape::Events => "UInt64".to_owned(),
             Shape::Appearances => "Array(UInt64)".to_owned(),
             Shape::NoRecordings => "Array(Nothing)".to_owned(),
             Shape::Nothing => "Nullable(Nothing)".to_owned(),
             Shape::Plain | Shape::Person | Shape::Group | Shape::PersonName => {
-                found.name(&self.plan.zone)
+                ty.name(&self.plan.zone)
             }
         };
-        self.shapes.iter().zip(found).map(of).collect()
+        self.shapes.iter().zip(types).map(name).collect()
     }
 
     /// The rows of the page, and whether there are more.
     pub fn page(&self, mut rows: Vec<Vec<Json>>, more: bool) -> (Vec<Vec<Json>>, bool) {
-        let own =
+        let actor_of =
             |row: &Vec<Json>| row.last().and_then(Json::as_str).and_then(|id| self.actors.get(id));
         let mut more = more;
         if let Some(descending) = self.by_events {
-            let events = |row: &Vec<Json>| own(row).map_or(0, |actor| actor.events);
-            // Equal ones stay in the order of their ids.
+            let events = |row: &Vec<Json>| actor_of(row).map_or(0, |actor| actor.events);
+            // The sort is stable: rows with equal counts stay ordered by id.
             match descending {
                 true => rows.sort_by_key(|row| std::cmp::Reverse(events(row))),
                 false => rows.sort_by_key(events),
@@ -417,7 +421,7 @@ impl ActorsPlan {
         more |= rows.len() as u64 > self.limit;
         rows.truncate(self.limit as usize);
         for row in &mut rows {
-            let actor = own(row).cloned().unwrap_or_default();
+            let actor = actor_of(row).cloned().unwrap_or_default();
             row.truncate(self.columns.len());
             row.iter_mut().zip(&self.shapes).for_each(|(value, shape)| {
                 *value = self.shape(*shape, std::mem::take(value), &actor);
@@ -450,12 +454,12 @@ impl ActorsPlan {
             }),
             (Shape::PersonName, [properties, id, distinct_ids]) => {
                 let properties = object(properties);
-                let named = ["email", "name", "username"].into_iter().find_map(|name| {
+                let name = ["email", "name", "username"].into_iter().find_map(|name| {
                     properties.get(name).and_then(Json::as_str).filter(|text| !text.is_empty())
                 });
                 let first = distinct_ids.get(0).and_then(Json::as_str);
-                let shown = named.or(first).or(id.as_str());
-                json!({ "display_name": shown, "id": id, "distinct_id": first })
+                let display_name = name.or(first).or(id.as_str());
+                json!({ "display_name": display_name, "id": id, "distinct_id": first })
             }
             _ => value,
         }

@@ -1,4 +1,5 @@
-//! Property filters as conditions in HogQL, for statements that hold them as `{filters}`.
+//! Translates property filters to HogQL expressions, for `{filters}` and for events and actors
+//! queries.
 
 use facts::{CLEANED, PathCleaning, World, Zone, check_pattern, parse_moment};
 use hogql::ast::{BinaryOp, Call, Expr, ExprKind, Literal, LogicOp, Name, UnaryOp};
@@ -9,7 +10,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::{Error, Result};
 
-/// Filters of one statement.
+/// Property filters of one statement.
 const FILTERS_MAX: usize = 100;
 
 pub(crate) struct Conditions<'a> {
@@ -19,7 +20,7 @@ pub(crate) struct Conditions<'a> {
     cleaning: &'a PathCleaning,
 }
 
-/// What the rows of a statement are.
+/// The table whose rows a statement filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rows {
     Events,
@@ -28,8 +29,8 @@ pub(crate) enum Rows {
 }
 
 impl Rows {
-    /// The type of a filter that names none.
-    fn own_type(self) -> &'static str {
+    /// The type of a filter without `type`.
+    fn default_filter_type(self) -> &'static str {
         match self {
             Self::Events => "event",
             Self::Persons => "person",
@@ -79,18 +80,18 @@ fn is_null(inner: Expr, negated: bool) -> Expr {
     expr(ExprKind::IsNull { expr: Box::new(inner), negated })
 }
 
-fn truth(value: bool) -> Expr {
+fn boolean(value: bool) -> Expr {
     expr(ExprKind::Literal(Literal::Bool(value)))
 }
 
 pub(crate) fn logic(op: LogicOp, mut parts: Vec<Expr>) -> Expr {
     match parts.len() {
-        0 => truth(op == LogicOp::And),
+        0 => boolean(op == LogicOp::And),
         1 => parts.remove(0),
         _ => {
-            // A logic's operands are never of its own kind.
+            // The parser flattens nested AND and OR; so does this.
             let flat = parts.into_iter().flat_map(|part| match part.kind {
-                ExprKind::Logic(own, inner) if own == op => inner,
+                ExprKind::Logic(inner_op, inner) if inner_op == op => inner,
                 _ => vec![part],
             });
             expr(ExprKind::Logic(op, flat.collect()))
@@ -102,30 +103,30 @@ pub(crate) fn all(parts: Vec<Expr>) -> Expr {
     logic(LogicOp::And, parts)
 }
 
-/// A moment as the language writes it.
-pub(crate) fn moment(at: Timestamp) -> Expr {
+/// A timestamp literal.
+pub(crate) fn timestamp(at: Timestamp) -> Expr {
     let digits = expr(ExprKind::Literal(Literal::Int(6)));
     call("toDateTime64", vec![literal(&at.to_string()), digits, literal("UTC")])
 }
 
 fn unparsable() -> Error {
-    Error::Refused("Properties are unparsable!".into())
+    Error::Invalid("Properties are unparsable!".into())
 }
 
 impl<'a> Conditions<'a> {
-    pub fn new(world: &'a World, rows: Rows) -> Self {
-        Self { rows, now: world.now, zone: &world.zone, cleaning: &world.path_cleaning }
+    pub fn new(view: &'a World, rows: Rows) -> Self {
+        Self { rows, now: view.now, zone: &view.zone, cleaning: &view.path_cleaning }
     }
 }
 
-/// Whether filters can be read, which neither the moment nor the zone decides.
+/// Whether filters can be translated; neither the time nor the zone matters for that.
 pub(crate) fn check(filters: &Json, rows: Rows) -> Result<()> {
     let (now, zone) = (Timestamp::from_micros(0), &Zone::named("UTC"));
     Conditions { rows, now, zone, cleaning: &PathCleaning::default() }.read(filters).map(drop)
 }
 
 impl Conditions<'_> {
-    /// A list of filters, all of which must hold, or a group; none when nothing is asked.
+    /// A list of filters, joined by AND, or a filter group; none when it is empty.
     pub fn read(&self, filters: &Json) -> Result<Option<Expr>> {
         let mut left = FILTERS_MAX;
         match filters {
@@ -153,13 +154,13 @@ impl Conditions<'_> {
 
     fn group(&self, group: &Map<String, Json>, depth: usize, left: &mut usize) -> Result<Expr> {
         if depth > DEPTH_MAX {
-            return Err(Error::Refused("Property filters are nested too deeply.".into()));
+            return Err(Error::Invalid("Property filters are nested too deeply.".into()));
         }
         let Some(Json::Array(values)) = group.get("values") else { return Err(unparsable()) };
         let parts = self.list(values, depth, left)?;
         match group.get("type").and_then(Json::as_str).unwrap_or("AND") {
             "AND" => Ok(all(parts)),
-            "OR" if parts.is_empty() => Ok(truth(true)),
+            "OR" if parts.is_empty() => Ok(boolean(true)),
             "OR" => Ok(logic(LogicOp::Or, parts)),
             _ => Err(unparsable()),
         }
@@ -167,13 +168,14 @@ impl Conditions<'_> {
 
     fn filter(&self, fields: &Map<String, Json>, left: &mut usize) -> Result<Option<Expr>> {
         *left = left.checked_sub(1).ok_or_else(|| {
-            Error::Refused(format!("There are more than {FILTERS_MAX} property filters."))
+            Error::Invalid(format!("There are more than {FILTERS_MAX} property filters."))
         })?;
         let key = match fields.get("key") {
             Some(Json::String(key)) if !key.is_empty() => key.as_str(),
             _ => return Ok(None),
         };
-        let kind = fields.get("type").and_then(Json::as_str).unwrap_or(self.rows.own_type());
+        let kind =
+            fields.get("type").and_then(Json::as_str).unwrap_or(self.rows.default_filter_type());
         let target = match kind {
             "flag" => return Ok(None),
             "hogql" => return Ok(Some(parse_expr(key)?)),
@@ -187,7 +189,7 @@ impl Conditions<'_> {
             "group" if self.rows == Rows::Groups => field(&["properties", key]),
             other if self.rows != Rows::Events => {
                 let detail = format!("Filters of type '{other}' cannot be used here.");
-                return Err(Error::Refused(detail));
+                return Err(Error::Invalid(detail));
             }
             "event" => field(&["properties", key]),
             "feature" if key.starts_with("$feature/") => field(&["properties", key]),
@@ -199,13 +201,13 @@ impl Conditions<'_> {
                 let index = fields.get("group_type_index").and_then(Json::as_u64);
                 let Some(index @ 0..=4) = index else {
                     let why = "A filter of type 'group' needs a group_type_index from 0 to 4.";
-                    return Err(Error::Refused(why.into()));
+                    return Err(Error::Invalid(why.into()));
                 };
                 field(&[&format!("group_{index}"), "properties", key])
             }
             other => {
                 let detail = format!("Filters of type '{other}' cannot be used here.");
-                return Err(Error::Refused(detail));
+                return Err(Error::Invalid(detail));
             }
         };
         let value = fields.get("value").unwrap_or(&Json::Null);
@@ -220,7 +222,7 @@ impl Conditions<'_> {
             }
             None | Some(Json::Null) => Operator::Exact,
             Some(Json::String(word)) => {
-                Operator::parse(word).map_err(|why| Error::Refused(why.to_string()))?
+                Operator::parse(word).map_err(|why| Error::Invalid(why.to_string()))?
             }
             Some(_) => return Err(unparsable()),
         };
@@ -230,7 +232,7 @@ impl Conditions<'_> {
     fn condition(&self, target: Expr, operator: Operator, value: &Json) -> Result<Expr> {
         use Operator as O;
         let need = |what: &str| {
-            Error::Refused(format!("The operator '{}' needs {what}.", operator.as_str()))
+            Error::Invalid(format!("The operator '{}' needs {what}.", operator.as_str()))
         };
         match operator {
             O::IsSet => return Ok(is_null(target, true)),
@@ -243,7 +245,7 @@ impl Conditions<'_> {
             one => std::slice::from_ref(one),
         };
         if values.is_empty() {
-            return Ok(truth(true));
+            return Ok(boolean(true));
         }
         if matches!(operator, O::Regex | O::NotRegex) {
             values.iter().try_for_each(|pattern| check_pattern(&text(pattern)))?;
@@ -255,11 +257,12 @@ impl Conditions<'_> {
         let one = || if let [one] = values { Ok(one) } else { Err(need("one value")) };
         let equal = |value: &Json| {
             let written = text(value);
-            let as_number_too = written.trim().parse::<f64>().ok().filter(|own| own.is_finite());
+            let numeric_value =
+                written.trim().parse::<f64>().ok().filter(|number| number.is_finite());
             let same = binary(BinaryOp::Equal, as_text(), literal(&written));
-            match as_number_too {
-                Some(own) => {
-                    let numeric = binary(BinaryOp::Equal, as_number(), number(own));
+            match numeric_value {
+                Some(value_number) => {
+                    let numeric = binary(BinaryOp::Equal, as_number(), number(value_number));
                     if value.is_number() {
                         numeric
                     } else {
@@ -271,22 +274,22 @@ impl Conditions<'_> {
         };
         let contains = |value: &Json| {
             let part = literal(&text(value).to_lowercase());
-            let place = call("position", vec![call("lower", vec![as_text()]), part]);
-            binary(BinaryOp::Greater, place, expr(ExprKind::Literal(Literal::Int(0))))
+            let position = call("position", vec![call("lower", vec![as_text()]), part]);
+            binary(BinaryOp::Greater, position, expr(ExprKind::Literal(Literal::Int(0))))
         };
         let regex = |value: &Json| binary(BinaryOp::Match, as_text(), literal(&text(value)));
         let edge = |function: &str| -> Result<Expr> {
             let part = literal(&text(one()?).to_lowercase());
             Ok(call(function, vec![call("lower", vec![as_text()]), part]))
         };
-        // Of what is missing nothing holds, and so the opposite of everything does.
+        // A missing property matches no filter, so it matches every negated one.
         let negated =
             |inner: Expr| logic(LogicOp::Or, vec![is_null(target.clone(), false), not(inner)]);
         let compare = |op: BinaryOp| -> Result<Expr> {
             let value = one()?;
             let written = text(value);
             Ok(match written.trim().parse::<f64>() {
-                Ok(own) if own.is_finite() => binary(op, as_number(), number(own)),
+                Ok(bound) if bound.is_finite() => binary(op, as_number(), number(bound)),
                 _ => binary(op, as_text(), literal(&written)),
             })
         };
@@ -304,7 +307,7 @@ impl Conditions<'_> {
         let date = |op: BinaryOp| -> Result<Expr> {
             let at = parse_moment(&text(one()?), self.now, self.zone);
             let at = at.ok_or_else(|| need("a date"))?;
-            Ok(binary(op, call("toDateTime", vec![as_text()]), moment(at)))
+            Ok(binary(op, call("toDateTime", vec![as_text()]), timestamp(at)))
         };
         Ok(match operator {
             O::Exact | O::In => any(&equal),
@@ -328,22 +331,24 @@ impl Conditions<'_> {
             O::IsDateAfter => date(BinaryOp::Greater)?,
             other => {
                 let detail = format!("The operator '{}' cannot be used here.", other.as_str());
-                return Err(Error::Refused(detail));
+                return Err(Error::Invalid(detail));
             }
         })
     }
 }
 
 fn cohort(person: Expr, fields: &Map<String, Json>) -> Result<Expr> {
-    // No literal has a sign.
+    // Literals are unsigned.
     let id = fields.get("value").and_then(CohortId::from_filter).filter(|id| id.0 >= 0);
-    let id = id.ok_or_else(|| Error::Refused("A cohort is named by its number.".into()))?;
+    let id = id.ok_or_else(|| {
+        Error::Invalid("A cohort filter needs the id of a cohort as its value.".into())
+    })?;
     let negated = match fields.get("operator").and_then(Json::as_str) {
         None | Some("in" | "exact") => false,
         Some("not_in" | "is_not") => true,
         Some(other) => {
             let detail = format!("The operator '{other}' cannot be used with a cohort.");
-            return Err(Error::Refused(detail));
+            return Err(Error::Invalid(detail));
         }
     };
     Ok(in_cohort(person, id, negated))

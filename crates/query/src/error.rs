@@ -1,75 +1,79 @@
+//! Why a query fails.
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The question makes no sense; the text says why, for whoever asked.
+    /// The query is invalid; the message tells the client why.
     #[error("{0}")]
-    Refused(String),
-    /// It does not have the shape of a question.
+    Invalid(String),
+    /// The request does not have the shape of a query.
     #[error("{0}")]
     Parse(String),
-    /// A mistake that shows while it runs, by the engine's name for it.
+    /// A runtime error of a statement, with the code that ClickHouse has for it.
     #[error("{message}")]
     Engine { code: &'static str, message: String },
     #[error("The query was cancelled.")]
     Cancelled,
     #[error("The query took longer than it may.")]
-    Time,
+    Timeout,
     #[error("The query needs more memory than it may have.")]
-    Memory,
-    /// All questions together have as much memory as they may.
+    MemoryLimit,
+    /// All queries together have reached their memory limit.
     #[error("Other queries hold the memory that this one needs. Try again in a moment.")]
-    Crowded,
-    /// Too many questions of the project at once.
-    #[error("too many questions at once")]
+    MemoryPressure,
+    /// Too many concurrent queries of the project.
+    #[error("too many concurrent queries of this project")]
     Throttled,
     #[error("{0}")]
-    Failed(String),
-    /// Too many questions at once: ask again in a moment.
-    #[error("too many reads of events at once")]
+    Internal(String),
+    /// Too many concurrent reads or subscriptions; a retry may succeed.
+    #[error("too many concurrent reads of events")]
     Busy,
     #[error(transparent)]
     Catalog(#[from] catalog::Error),
     #[error("events cannot be read")]
     Warehouse(#[from] warehouse::Error),
-    #[error("a read of events ended half-way")]
-    Broken(#[from] tokio::task::JoinError),
+    #[error("a read of events panicked")]
+    TaskFailed(#[from] tokio::task::JoinError),
 }
 
 impl Error {
-    /// Whether its text is for whoever asked.
-    pub fn is_for_asker(&self) -> bool {
+    /// Whether the client may see the message.
+    pub fn is_user_facing(&self) -> bool {
         match self {
-            Self::Refused(_)
+            Self::Invalid(_)
             | Self::Parse(_)
             | Self::Engine { .. }
             | Self::Cancelled
-            | Self::Time
-            | Self::Memory
-            | Self::Crowded
+            | Self::Timeout
+            | Self::MemoryLimit
+            | Self::MemoryPressure
             | Self::Throttled
             | Self::Busy => true,
-            Self::Failed(_) | Self::Catalog(_) | Self::Warehouse(_) | Self::Broken(_) => false,
+            Self::Internal(_) | Self::Catalog(_) | Self::Warehouse(_) | Self::TaskFailed(_) => {
+                false
+            }
         }
     }
 }
 
 impl From<hogql::Error> for Error {
     fn from(error: hogql::Error) -> Self {
-        Self::Refused(error.to_string())
+        Self::Invalid(error.to_string())
     }
 }
 
 impl From<sql::Error> for Error {
     fn from(error: sql::Error) -> Self {
         match error {
-            sql::Error::Invalid { message, .. } => Self::Refused(message),
-            sql::Error::Time => Self::Time,
-            sql::Error::Memory => Self::Memory,
-            sql::Error::TooLarge(_) => Self::Refused(error.to_string()),
-            sql::Error::Engine { code: sql::UNEXPECTED, message } => Self::Failed(message),
+            sql::Error::Invalid { message, .. } => Self::Invalid(message),
+            sql::Error::Timeout => Self::Timeout,
+            sql::Error::MemoryLimit => Self::MemoryLimit,
+            sql::Error::TooLarge(_) => Self::Invalid(error.to_string()),
+            sql::Error::Engine { code: sql::UNEXPECTED, message } => Self::Internal(message),
             sql::Error::Engine { code, message } => Self::Engine { code, message },
-            sql::Error::Warehouse(_) => Self::Failed(error.to_string()),
+            sql::Error::Warehouse(_) => Self::Internal(error.to_string()),
         }
     }
 }
@@ -78,9 +82,9 @@ impl From<insights::Error> for Error {
     fn from(error: insights::Error) -> Self {
         match error {
             insights::Error::Parse(why) => Self::Parse(why),
-            insights::Error::Invalid(why) | insights::Error::Missing(why) => Self::Refused(why),
-            insights::Error::Time => Self::Time,
-            insights::Error::Memory => Self::Memory,
+            insights::Error::Invalid(why) | insights::Error::Missing(why) => Self::Invalid(why),
+            insights::Error::Time => Self::Timeout,
+            insights::Error::Memory => Self::MemoryLimit,
             insights::Error::Warehouse(error) => Self::Warehouse(error),
         }
     }
@@ -89,7 +93,7 @@ impl From<insights::Error> for Error {
 impl From<facts::Error> for Error {
     fn from(error: facts::Error) -> Self {
         match error {
-            facts::Error::Refused(why) => Self::Refused(why),
+            facts::Error::Refused(why) => Self::Invalid(why),
             facts::Error::Warehouse(error) => Self::Warehouse(error),
         }
     }

@@ -1,6 +1,6 @@
-//! Lists of events, single events, and the values of their properties.
+//! Event lists, single events, and property values.
 
-mod listed;
+mod list;
 mod values;
 
 use std::collections::HashMap;
@@ -10,21 +10,21 @@ use facts::{ActionTest, Filters, Needs};
 use model::person::{Person, PersonNo};
 use model::{Clock, ProjectId, Timestamp};
 use uuid::Uuid;
-pub use warehouse::{Cursor as Mark, Order};
+pub use warehouse::{Cursor, Order};
 use warehouse::{EventRow, Filter, Numbers, Predicate, Warehouse};
 
 use crate::Result;
-use crate::live::{Live, Watch, Watched};
-use crate::names::Names;
-use crate::queries::{Limits, Queries};
-use crate::reads::Reads;
-use crate::shape::Event;
-use crate::worlds::Worlds;
-pub use listed::EventBatches;
-use listed::OpenLists;
-pub use values::{ValuesKey, ValuesOf};
+use crate::event_json::Event;
+use crate::live::{Live, LiveFilter, LiveSubscription};
+use crate::permits::ReadPermits;
+use crate::read_views::ReadViews;
+use crate::referenced_names::ReferencedNames;
+use crate::runner::{Limits, QueryRunner};
+pub use list::EventBatches;
+use list::OpenLists;
+pub use values::{ValuesKey, ValuesRequest};
 
-/// Upstream's bound on skipping; each skipped event is read.
+/// Upstream's maximum offset; skipped events are read too.
 pub const fn offset_max() -> usize {
     50_000
 }
@@ -34,43 +34,43 @@ pub const fn offset_max() -> usize {
 pub struct Events {
     catalog: Catalog,
     warehouse: Warehouse,
-    reads: Reads,
+    reads: ReadPermits,
     clock: Clock,
     live: Live,
-    worlds: Worlds,
+    read_views: ReadViews,
     lists: OpenLists,
 }
 
-/// Which events; all that is given must hold.
+/// Which events to list; the conditions are joined by AND.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct EventFilter {
     pub event: Option<String>,
     pub distinct_id: Option<String>,
-    /// A person's uuid or number.
+    /// A person's uuid or dense id.
     pub person: Option<String>,
-    /// Later than this.
+    /// Exclusive lower bound.
     pub after: Option<Timestamp>,
-    /// Earlier than this.
+    /// Exclusive upper bound.
     pub before: Option<Timestamp>,
     pub properties: Filters,
     pub action: Option<ActionTest>,
 }
 
-/// Which part of the list.
+/// Which page of the list.
 #[derive(Clone, Debug)]
-pub struct Slice {
+pub struct EventPage {
     pub order: Order,
     pub limit: usize,
     pub offset: usize,
-    /// Where an earlier page ended.
-    pub mark: Option<Mark>,
+    /// Where the previous page ended.
+    pub cursor: Option<Cursor>,
 }
 
-/// Whether events show their persons.
+/// Whether events are returned with their persons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum People {
-    Shown,
-    Hidden,
+pub enum PersonDetails {
+    Included,
+    Omitted,
 }
 
 impl Events {
@@ -78,24 +78,24 @@ impl Events {
         let live = Live::new();
         let publisher = live.clone();
         warehouse.on_append(move |rows| publisher.publish(rows));
-        let worlds = Worlds::new(catalog.clone(), warehouse.clone());
-        let (reads, lists) = (Reads::new(), OpenLists::new());
-        Self { catalog, warehouse, reads, clock, live, worlds, lists }
+        let read_views = ReadViews::new(catalog.clone(), warehouse.clone());
+        let (reads, lists) = (ReadPermits::new(), OpenLists::new());
+        Self { catalog, warehouse, reads, clock, live, read_views, lists }
     }
 
-    /// Events that come from now on.
-    pub fn watch(&self, watched: Watched) -> Result<Watch> {
-        self.live.watch(watched)
+    /// Subscribes to events that are ingested from now on.
+    pub fn subscribe(&self, filter: LiveFilter) -> Result<LiveSubscription> {
+        self.live.subscribe(filter)
     }
 
-    /// Ends every watch, so that the server can stop.
-    pub fn stop_watching(&self) {
+    /// Ends every live subscription, so that the server can stop.
+    pub fn close_live_streams(&self) {
         self.live.close();
     }
 
-    /// Answers questions from the same facts.
-    pub fn queries(&self, limits: Limits) -> Queries {
-        Queries::new(self.catalog.clone(), self.worlds.clone(), limits)
+    /// A query runner on the same read views.
+    pub fn queries(&self, limits: Limits) -> QueryRunner {
+        QueryRunner::new(self.catalog.clone(), self.read_views.clone(), limits)
     }
 
     pub fn now(&self) -> Timestamp {
@@ -106,91 +106,95 @@ impl Events {
         &self,
         project: ProjectId,
         uuid: Uuid,
-        people: People,
+        details: PersonDetails,
     ) -> Result<Option<Event>> {
         let warehouse = self.warehouse.clone();
         let read = move || Ok(warehouse.snapshot(project).get(uuid)?);
         let row = self.reads.run(read).await?;
-        Ok(self.shown(project, row.into_iter().collect(), people).await?.pop())
+        Ok(self.with_persons(project, row.into_iter().collect(), details).await?.pop())
     }
 
-    /// None when nothing can match.
-    async fn filter(&self, project: &ProjectRow, wanted: &Wanted) -> Result<Option<Filter>> {
-        let mut numbers: Option<Numbers> = None;
-        if let Some(text) = &wanted.distinct_id {
+    /// The warehouse filter; none when no event can match.
+    async fn filter(&self, project: &ProjectRow, filter: &EventFilter) -> Result<Option<Filter>> {
+        let mut distinct_nos: Option<Numbers> = None;
+        if let Some(text) = &filter.distinct_id {
             let ids = self.catalog.distinct_ids(project.id, &[text]).await?;
-            numbers = Some(ids.iter().map(|id| id.no.0).collect());
+            distinct_nos = Some(ids.iter().map(|id| id.no.0).collect());
         }
-        if let Some(person) = &wanted.person {
-            let own = self.ids_of(project.id, person).await?;
-            numbers = Some(match numbers {
-                Some(numbers) => numbers & own,
-                None => own,
+        if let Some(person) = &filter.person {
+            let of_person = self.distinct_nos_of(project.id, person).await?;
+            distinct_nos = Some(match distinct_nos {
+                Some(distinct_nos) => distinct_nos & of_person,
+                None => of_person,
             });
         }
-        if numbers.as_ref().is_some_and(Numbers::is_empty) {
+        if distinct_nos.as_ref().is_some_and(Numbers::is_empty) {
             return Ok(None);
         }
-        if wanted.action.as_ref().is_some_and(ActionTest::is_empty) {
+        if filter.action.as_ref().is_some_and(ActionTest::is_empty) {
             return Ok(None);
         }
-        let predicate = self.predicate(project, wanted).await?;
+        let predicate = self.predicate(project, filter).await?;
         Ok(Some(Filter {
-            events: wanted.event.clone().map(|event| [event].into()),
-            distinct_nos: numbers,
-            after: wanted.after,
-            before: wanted.before,
+            events: filter.event.clone().map(|event| [event].into()),
+            distinct_nos,
+            after: filter.after,
+            before: filter.before,
             predicate,
         }))
     }
 
-    async fn predicate(&self, project: &ProjectRow, wanted: &Wanted) -> Result<Option<Predicate>> {
-        let Wanted { properties, action, .. } = wanted;
-        let beyond = properties.looks_beyond_events()
+    async fn predicate(
+        &self,
+        project: &ProjectRow,
+        filter: &EventFilter,
+    ) -> Result<Option<Predicate>> {
+        let EventFilter { properties, action, .. } = filter;
+        let reads_persons = properties.looks_beyond_events()
             || action.as_ref().is_some_and(ActionTest::looks_beyond_events);
-        let world = if beyond {
+        let view = if reads_persons {
             let mut needs = Needs::default();
             properties.needs(&mut needs);
             action.iter().for_each(|action| action.needs(&mut needs));
             let stop = eval::Stop::default();
-            self.worlds.world(project, &needs, Names::default(), &stop).await?.0
+            self.read_views.open(project, &needs, ReferencedNames::default(), &stop).await?.0
         } else {
-            self.worlds.of_events(project)
+            self.read_views.events_only(project)
         };
-        let properties = properties.predicate(&world)?;
-        let action = action.as_ref().map(|action| action.predicate(&world)).transpose()?;
+        let properties = properties.predicate(&view)?;
+        let action = action.as_ref().map(|action| action.predicate(&view)).transpose()?;
         Ok(match (properties, action) {
             (Some(properties), Some(action)) => Some(Predicate::All(vec![properties, action])),
             (properties, action) => properties.or(action),
         })
     }
 
-    async fn ids_of(&self, project: ProjectId, person: &str) -> Result<Numbers> {
-        let number = match (Uuid::parse_str(person), person.parse()) {
+    async fn distinct_nos_of(&self, project: ProjectId, person: &str) -> Result<Numbers> {
+        let person_no = match (Uuid::parse_str(person), person.parse()) {
             (Ok(uuid), _) => self.catalog.person_number(project, uuid).await?,
-            (Err(_), Ok(number)) => Some(PersonNo(number)),
+            (Err(_), Ok(person_no)) => Some(PersonNo(person_no)),
             _ => None,
         };
-        let Some(number) = number else { return Ok(Numbers::new()) };
-        let ids = self.catalog.distinct_ids_of(project, &[number]).await?;
+        let Some(person_no) = person_no else { return Ok(Numbers::new()) };
+        let ids = self.catalog.distinct_ids_of(project, &[person_no]).await?;
         Ok(ids.iter().map(|id| id.no.0).collect())
     }
 
-    async fn shown(
+    async fn with_persons(
         &self,
         project: ProjectId,
         rows: Vec<EventRow>,
-        people: People,
+        details: PersonDetails,
     ) -> Result<Vec<Event>> {
-        let known = match people {
-            People::Shown => self.persons_of(project, &rows).await?,
-            People::Hidden => HashMap::new(),
+        let persons = match details {
+            PersonDetails::Included => self.persons_of(project, &rows).await?,
+            PersonDetails::Omitted => HashMap::new(),
         };
-        let shown = |row: EventRow| {
-            let person = known.get(&*row.distinct_id);
+        let to_event = |row: EventRow| {
+            let person = persons.get(&*row.distinct_id);
             Event::new(row, person)
         };
-        Ok(rows.into_iter().map(shown).collect())
+        Ok(rows.into_iter().map(to_event).collect())
     }
 
     async fn persons_of(
@@ -198,13 +202,13 @@ impl Events {
         project: ProjectId,
         rows: &[EventRow],
     ) -> Result<HashMap<String, Person>> {
-        let mut texts: Vec<&str> = rows.iter().map(|row| &*row.distinct_id).collect();
-        texts.sort_unstable();
-        texts.dedup();
-        let (ids, persons) = self.catalog.identities(project, &texts).await?;
+        let mut distinct_ids: Vec<&str> = rows.iter().map(|row| &*row.distinct_id).collect();
+        distinct_ids.sort_unstable();
+        distinct_ids.dedup();
+        let (ids, persons) = self.catalog.identities(project, &distinct_ids).await?;
         let persons: HashMap<PersonNo, Person> =
             persons.into_iter().map(|person| (person.no, person)).collect();
-        let own = |no: Option<PersonNo>| persons.get(&no?).cloned();
-        Ok(ids.into_iter().filter_map(|id| Some((id.text, own(id.person)?))).collect())
+        let person = |no: Option<PersonNo>| persons.get(&no?).cloned();
+        Ok(ids.into_iter().filter_map(|id| Some((id.text, person(id.person)?))).collect())
     }
 }

@@ -1,4 +1,4 @@
-//! `EventsQuery`: columns of events, as expressions.
+//! `EventsQuery`: HogQL expressions as columns of events.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use warehouse::Predicate;
 
-use crate::conditions::{Conditions, Rows, all, binary, call, check, field, literal, moment};
-use crate::question::Overrides;
+use crate::conditions::{Conditions, Rows, all, binary, call, check, field, literal, timestamp};
+use crate::parse::Overrides;
 use crate::{Error, Result};
 
 const LIMIT_DEFAULT: u64 = 100;
-/// A client's clock may be ahead by so much.
+/// Events may be this far in the future: a client's clock may be ahead.
 const AHEAD_SECONDS: i64 = 5;
 const COLUMNS_MAX: usize = 100;
 
@@ -43,7 +43,7 @@ pub(crate) struct EventsQuery {
     pub offset: Option<u64>,
 }
 
-/// Columns that are put together after the rows are read.
+/// How a column's JSON is built from the statement's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
     Plain,
@@ -57,7 +57,7 @@ pub(crate) struct EventsPlan {
     pub plan: Plan,
     pub columns: Vec<String>,
     shapes: Vec<Shape>,
-    /// The column with the time that pages go on behind.
+    /// The column whose last value is the cursor of the next page.
     pub time_column: Option<usize>,
     pub limit: u64,
     pub offset: u64,
@@ -79,20 +79,20 @@ impl EventsQuery {
         &self,
         overrides: &Overrides,
         project: &Project,
-        world: &World,
+        view: &World,
     ) -> Result<EventsPlan> {
-        let asked: Vec<&str> = match self.select.is_empty() {
+        let selected: Vec<&str> = match self.select.is_empty() {
             true => vec!["*"],
             false => self.select.iter().map(String::as_str).collect(),
         };
-        if asked.len() > COLUMNS_MAX {
-            return Err(Error::Refused(format!("At most {COLUMNS_MAX} columns can be selected.")));
+        if selected.len() > COLUMNS_MAX {
+            return Err(Error::Invalid(format!("At most {COLUMNS_MAX} columns can be selected.")));
         }
         let mut shapes = Vec::new();
         let mut columns = Vec::new();
         let mut exprs = Vec::new();
-        for text in &asked {
-            let bare = written(text);
+        for text in &selected {
+            let bare = strip_comment(text);
             let tuple = |fields: &[&[&str]]| {
                 call("tuple", fields.iter().map(|chain| field(chain)).collect())
             };
@@ -129,11 +129,11 @@ impl EventsQuery {
         let limit = self.limit.unwrap_or(LIMIT_DEFAULT).clamp(1, hogql::limits::ROWS_MAX);
         let offset = self.offset.unwrap_or(0);
         let aggregates = exprs.iter().any(has_aggregate);
-        let (filter, having) = self.conditions(overrides, world)?;
-        let order = self.order(&exprs, &asked, aggregates)?;
+        let (filter, having) = self.conditions(overrides, view)?;
+        let order = self.order(&exprs, &selected, aggregates)?;
         let mut time_column = time_column(&order, &exprs);
         if time_column.is_none() && !aggregates && newest_first(&order) {
-            // Only for the place where the next page begins.
+            // A hidden column, for the cursor of the next page.
             time_column = Some(exprs.len());
             exprs.push(field(&["timestamp"]));
         }
@@ -154,7 +154,7 @@ impl EventsQuery {
             having: (!having.is_empty()).then(|| all(having)),
             group,
             order,
-            // One more shows whether there are more. Of the largest page the answer itself says so.
+            // One row more shows whether there is a next page; at ROWS_MAX the result set says so.
             limit: Some(int(limit + 1)),
             offset: Some(int(offset)),
             ..Select::default()
@@ -164,9 +164,9 @@ impl EventsQuery {
         Ok(EventsPlan { plan, columns, shapes, time_column, limit, offset })
     }
 
-    /// Whether its expressions and filters can be read.
+    /// Whether its expressions and filters can be parsed.
     pub fn check(&self) -> Result<()> {
-        let columns = self.select.iter().map(|text| written(text));
+        let columns = self.select.iter().map(|text| strip_comment(text));
         columns.filter(|text| *text != "*").try_for_each(|text| aliased(text).map(drop))?;
         self.order_by.iter().flatten().try_for_each(|text| read_order(text).map(drop))?;
         for text in self.conditions.iter().flatten() {
@@ -181,34 +181,34 @@ impl EventsQuery {
             .try_for_each(|filters| check(filters, Rows::Events))
     }
 
-    /// The world with only the events of the action that is asked for: of one that is gone none.
-    pub fn seen(&self, world: Arc<World>) -> Result<Arc<World>> {
-        let Some(id) = self.action_id else { return Ok(world) };
-        let only = match world.actions.get(&ActionId(id)) {
-            Some(action) => action.test.predicate(&world)?,
+    /// The view restricted to the events of `actionId`: none if the action is missing.
+    pub fn restrict_to_action(&self, view: Arc<World>) -> Result<Arc<World>> {
+        let Some(id) = self.action_id else { return Ok(view) };
+        let only = match view.actions.get(&ActionId(id)) {
+            Some(action) => action.test.predicate(&view)?,
             None => Predicate::Any(Vec::new()),
         };
-        Ok(Arc::new(World { only: Some(only), ..World::clone(&world) }))
+        Ok(Arc::new(World { only: Some(only), ..World::clone(&view) }))
     }
 
-    /// What rows must pass, and what groups must.
-    fn conditions(&self, overrides: &Overrides, world: &World) -> Result<(Vec<Expr>, Vec<Expr>)> {
-        let filters = Conditions::new(world, Rows::Events);
+    /// The conditions of WHERE, and those of HAVING.
+    fn conditions(&self, overrides: &Overrides, view: &World) -> Result<(Vec<Expr>, Vec<Expr>)> {
+        let filters = Conditions::new(view, Rows::Events);
         let (mut rows, mut groups) = (Vec::new(), Vec::new());
         let range = overrides.date_range(None);
         let after = range.date_from.as_ref().or(self.after.as_ref());
         let before = range.date_to.as_ref().or(self.before.as_ref());
-        let at = |text: &str| at(text, world.now, &world.zone);
+        let at = |text: &str| at(text, view.now, &view.zone);
         let time = || field(&["timestamp"]);
         match after.map_or("-24h", String::as_str) {
             "all" => {}
-            text => rows.push(binary(BinaryOp::Greater, time(), moment(at(text)?))),
+            text => rows.push(binary(BinaryOp::Greater, time(), timestamp(at(text)?))),
         }
         let before = match before {
             Some(text) => at(text)?,
-            None => world.now.plus_seconds(AHEAD_SECONDS),
+            None => view.now.plus_seconds(AHEAD_SECONDS),
         };
-        rows.push(binary(BinaryOp::Less, time(), moment(before)));
+        rows.push(binary(BinaryOp::Less, time(), timestamp(before)));
         if let Some(event) = self.event.as_deref().filter(|event| !event.is_empty()) {
             rows.push(binary(BinaryOp::Equal, field(&["event"]), literal(event)));
         }
@@ -226,12 +226,12 @@ impl EventsQuery {
             let id = call("toString", vec![field(&["person_id"])]);
             rows.push(binary(BinaryOp::Equal, id, literal(person)));
         }
-        let own = [&self.properties, &self.fixed_properties];
-        for properties in own.into_iter().chain(overrides.properties()) {
+        let filter_lists = [&self.properties, &self.fixed_properties];
+        for properties in filter_lists.into_iter().chain(overrides.properties()) {
             rows.extend(filters.read(properties)?);
         }
         if self.filter_test_accounts == Some(true) {
-            rows.extend(filters.read(&world.test_account_filters)?);
+            rows.extend(filters.read(&view.test_account_filters)?);
         }
         for text in self.conditions.iter().flatten() {
             let condition = parse_expr(text)?;
@@ -240,19 +240,19 @@ impl EventsQuery {
         Ok((rows, groups))
     }
 
-    fn order(&self, exprs: &[Expr], asked: &[&str], aggregates: bool) -> Result<Vec<Order>> {
+    fn order(&self, exprs: &[Expr], selected: &[&str], aggregates: bool) -> Result<Vec<Order>> {
         let by =
             |expr: &Expr, descending| Order { expr: expr.clone(), descending, nulls_first: None };
         if let Some(given) = self.order_by.as_ref().filter(|given| !given.is_empty()) {
             return given.iter().map(|text| read_order(text)).collect();
         }
-        if let Some(at) = asked.iter().position(|text| text.trim() == "count()") {
+        if let Some(at) = selected.iter().position(|text| text.trim() == "count()") {
             return Ok(vec![by(&exprs[at], true)]);
         }
         if let Some(expr) = exprs.iter().find(|expr| has_aggregate(expr)) {
             return Ok(vec![by(expr, true)]);
         }
-        let time = asked.iter().any(|text| matches!(text.trim(), "timestamp" | "*"));
+        let time = selected.iter().any(|text| matches!(text.trim(), "timestamp" | "*"));
         if time && !aggregates {
             return Ok(vec![by(&field(&["timestamp"]), true)]);
         }
@@ -260,8 +260,8 @@ impl EventsQuery {
     }
 }
 
-/// A column without the remark behind it.
-pub(crate) fn written(text: &str) -> &str {
+/// A column's expression without its trailing comment.
+pub(crate) fn strip_comment(text: &str) -> &str {
     text.split(" -- ").next().unwrap_or(text).trim()
 }
 
@@ -282,7 +282,7 @@ pub(crate) fn aliased(text: &str) -> Result<(Expr, Option<String>)> {
             let Column { expr, alias } = columns.remove(0);
             Ok((expr, alias.map(|alias| alias.text)))
         }
-        _ => Err(Error::Refused(format!("'{text}' is not one expression."))),
+        _ => Err(Error::Invalid(format!("'{text}' is not one expression."))),
     }
 }
 
@@ -301,7 +301,7 @@ pub(crate) fn read_order(text: &str) -> Result<Order> {
 
 fn at(text: &str, now: Timestamp, zone: &Zone) -> Result<Timestamp> {
     let read = parse_moment(text, now, zone);
-    read.ok_or_else(|| Error::Refused(format!("'{text}' is not a time.")))
+    read.ok_or_else(|| Error::Invalid(format!("'{text}' is not a time.")))
 }
 
 fn newest_first(order: &[Order]) -> bool {
@@ -314,13 +314,13 @@ fn time_column(order: &[Order], exprs: &[Expr]) -> Option<usize> {
 }
 
 impl EventsPlan {
-    /// Puts together what is shown as an object.
-    pub fn shape(&self, row: &mut [Json], world: &World) {
+    /// Builds the JSON objects of composite columns.
+    pub fn shape(&self, row: &mut [Json], view: &World) {
         for (value, shape) in row.iter_mut().zip(&self.shapes) {
             let Json::Array(parts) = value else { continue };
             *value = match shape {
                 Shape::Plain => continue,
-                Shape::Event => event(parts, world),
+                Shape::Event => event(parts, view),
                 Shape::Person => person(parts),
                 Shape::PersonName => person_name(parts),
             };
@@ -333,14 +333,14 @@ pub(crate) fn object(json: &Json) -> Json {
     serde_json::from_str(text).unwrap_or_else(|_| Json::Object(Map::new()))
 }
 
-fn event(parts: &[Json], world: &World) -> Json {
-    let mut shown = Map::new();
+fn event(parts: &[Json], view: &World) -> Json {
+    let mut event = Map::new();
     for (name, value) in EVENT_FIELDS.iter().zip(parts) {
         let value = if *name == "properties" { object(value) } else { value.clone() };
-        shown.insert((*name).to_owned(), value);
+        event.insert((*name).to_owned(), value);
     }
-    shown.insert("team_id".into(), json!(world.project));
-    Json::Object(shown)
+    event.insert("team_id".into(), json!(view.project));
+    Json::Object(event)
 }
 
 fn person(parts: &[Json]) -> Json {
@@ -359,9 +359,9 @@ fn person(parts: &[Json]) -> Json {
 fn person_name(parts: &[Json]) -> Json {
     let [properties, id, distinct_id, _] = parts else { return Json::Null };
     let properties = object(properties);
-    let named = ["email", "name", "username"].into_iter().find_map(|name| {
+    let name = ["email", "name", "username"].into_iter().find_map(|name| {
         properties.get(name).and_then(Json::as_str).filter(|text| !text.is_empty())
     });
-    let shown = named.or(distinct_id.as_str()).unwrap_or_default();
-    json!({ "display_name": shown, "id": id, "distinct_id": distinct_id })
+    let display_name = name.or(distinct_id.as_str()).unwrap_or_default();
+    json!({ "display_name": display_name, "id": id, "distinct_id": distinct_id })
 }

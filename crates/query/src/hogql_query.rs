@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
 use crate::conditions::{Conditions, Rows, all, check};
-use crate::question::{DateRange, Overrides};
+use crate::parse::{DateRange, Overrides};
 use crate::{Error, Result};
 
 #[derive(Clone, Debug, Deserialize)]
@@ -27,9 +27,9 @@ pub(crate) struct HogqlQuery {
     filters: Option<HogqlFilters>,
     #[serde(default, rename = "explain")]
     _explain: Option<bool>,
-    /// How many rows there are if the statement does not say.
+    /// The limit of a statement that has none.
     #[serde(skip)]
-    pub rows: Option<u64>,
+    pub default_limit: Option<u64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -41,7 +41,7 @@ struct Variable {
     is_null: Option<bool>,
 }
 
-/// Whether statements can be asked with variables of a dashboard or a request.
+/// Whether the variables of a dashboard or request are well-formed.
 pub fn check_variables(variables: &Map<String, Json>) -> std::result::Result<(), Refusal> {
     let read = |(name, sent): (&String, &Json)| match model::read::<Variable>(sent) {
         Ok(_) => Ok(()),
@@ -62,20 +62,20 @@ struct HogqlFilters {
 }
 
 impl HogqlQuery {
-    pub fn plan(&self, overrides: &Overrides, project: &Project, world: &World) -> Result<Plan> {
-        let filters = self.filters(overrides, world)?;
+    pub fn plan(&self, overrides: &Overrides, project: &Project, view: &World) -> Result<Plan> {
+        let filters = self.filters(overrides, view)?;
         let values = self.placeholders(overrides)?;
         let mut plan = hogql::plan(&self.query, &values, project, filters.as_ref())?;
-        if let Some(rows) = self.rows.filter(|_| !plan.page.limited) {
+        if let Some(rows) = self.default_limit.filter(|_| !plan.page.limited) {
             plan.page.limit = rows.min(hogql::limits::ROWS_MAX);
         }
         Ok(plan)
     }
 
-    /// Whether it and its filters can be read; what it names is looked for when it runs.
+    /// Checks the syntax of the statement and its filters; names are resolved when it runs.
     pub fn check(&self) -> Result<()> {
         hogql::parse(&self.query)?;
-        self.filters.iter().try_for_each(|own| check(&own.properties, Rows::Events))
+        self.filters.iter().try_for_each(|filters| check(&filters.properties, Rows::Events))
     }
 
     fn placeholders(&self, overrides: &Overrides) -> Result<Values> {
@@ -96,25 +96,25 @@ impl HogqlQuery {
         Ok(Values { values, variables })
     }
 
-    fn filters(&self, overrides: &Overrides, world: &World) -> Result<Option<Filters>> {
+    fn filters(&self, overrides: &Overrides, view: &World) -> Result<Option<Filters>> {
         if self.filters.is_none() && overrides.is_empty() {
             return Ok(None);
         }
-        let own = self.filters.clone().unwrap_or_default();
-        let conditions = Conditions::new(world, Rows::Events);
+        let filters = self.filters.clone().unwrap_or_default();
+        let conditions = Conditions::new(view, Rows::Events);
         let mut parts = Vec::new();
-        parts.extend(conditions.read(&own.properties)?);
+        parts.extend(conditions.read(&filters.properties)?);
         for properties in overrides.properties() {
             parts.extend(conditions.read(properties)?);
         }
-        if own.filter_test_accounts == Some(true) {
-            parts.extend(conditions.read(&world.test_account_filters)?);
+        if filters.filter_test_accounts == Some(true) {
+            parts.extend(conditions.read(&view.test_account_filters)?);
         }
-        let range = overrides.date_range(own.date_range.as_ref());
-        // What is neither a date nor relative means now (contract, 2.2).
+        let range = overrides.date_range(filters.date_range.as_ref());
+        // A string that is neither a date nor a relative date means now (contract, 2.2).
         let at = |text: &Option<String>| {
             let text = text.as_deref().filter(|text| !text.is_empty() && *text != "all")?;
-            Some(parse_moment(text, world.now, &world.zone).unwrap_or(world.now))
+            Some(parse_moment(text, view.now, &view.zone).unwrap_or(view.now))
         };
         Ok(Some(Filters {
             from: at(&range.date_from),

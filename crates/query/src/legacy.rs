@@ -1,14 +1,14 @@
-//! The old way to ask: `filters` of an insight, as the query that means the same.
+//! Converts an insight's legacy `filters` to the equivalent query.
 
 use facts::Filters;
 use model::Refusal;
 use serde_json::{Map, Value as Json, json};
 
-use crate::question::check;
+use crate::parse::check;
 
-/// The kind of insight that old filters ask for.
+/// The insight that a legacy endpoint computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OldInsight {
+pub enum LegacyInsightKind {
     Trend,
     Funnel,
     Retention,
@@ -17,10 +17,11 @@ pub enum OldInsight {
 
 type Fields = Map<String, Json>;
 
-/// What `insight` may say.
-const WORDS: [&str; 6] = ["TRENDS", "STICKINESS", "LIFECYCLE", "FUNNELS", "RETENTION", "PATHS"];
+/// Values of the legacy key `insight`.
+const INSIGHT_KINDS: [&str; 6] =
+    ["TRENDS", "STICKINESS", "LIFECYCLE", "FUNNELS", "RETENTION", "PATHS"];
 
-/// What a filter is called there, and here.
+/// Legacy key, and its key in the query.
 const TRENDS: &[(&str, &str)] = &[
     ("display", "display"),
     ("formula", "formula"),
@@ -50,7 +51,7 @@ const PATHS: &[(&str, &str)] = &[
     ("edge_limit", "edgeLimit"),
 ];
 
-/// What kept its name.
+/// Keys with the same name in both.
 const SAME: &[(&str, &str)] = &[
     ("breakdown", "breakdown"),
     ("breakdown_type", "breakdown_type"),
@@ -66,87 +67,90 @@ fn refused(attr: &str, detail: String) -> Refusal {
 }
 
 fn picked(filters: &Fields, names: &[(&str, &str)]) -> Json {
-    let found = names.iter().filter_map(|(old, new)| {
+    let fields = names.iter().filter_map(|(old, new)| {
         let value = filters.get(*old).filter(|value| !value.is_null())?;
         Some(((*new).to_owned(), value.clone()))
     });
-    Json::Object(found.collect())
+    Json::Object(fields.collect())
 }
 
-/// None when the filters ask for nothing; refused where they are no question. `kind` says what is
-/// asked where the filters do not.
-pub fn query_of(filters: &Fields, kind: Option<OldInsight>) -> Result<Option<Json>, Refusal> {
+/// The query of legacy filters; none when they are empty. `kind` is the kind of insight where the
+/// filters name none.
+pub fn convert_legacy_filters(
+    filters: &Fields,
+    kind: Option<LegacyInsightKind>,
+) -> Result<Option<Json>, Refusal> {
     if filters.is_empty() && kind.is_none() {
         return Ok(None);
     }
     match filters.get("insight") {
         None | Some(Json::Null) => {}
-        Some(Json::String(word)) if WORDS.contains(&word.as_str()) => {}
+        Some(Json::String(word)) if INSIGHT_KINDS.contains(&word.as_str()) => {}
         Some(other) => return Err(refused("insight", format!("{other} is not a kind."))),
     }
     let text = |name: &str| filters.get(name).and_then(Json::as_str);
     let shown_as = text("shown_as").unwrap_or_default();
-    let named = match (text("insight"), shown_as, kind) {
+    let kind_name = match (text("insight"), shown_as, kind) {
         (Some("STICKINESS"), ..) | (_, "Stickiness", _) => "StickinessQuery",
         (Some("LIFECYCLE"), ..) | (_, "Lifecycle", _) => "LifecycleQuery",
-        (Some("FUNNELS"), ..) | (None, _, Some(OldInsight::Funnel)) => "FunnelsQuery",
-        (Some("RETENTION"), ..) | (None, _, Some(OldInsight::Retention)) => "RetentionQuery",
-        (Some("PATHS"), ..) | (None, _, Some(OldInsight::Paths)) => "PathsQuery",
+        (Some("FUNNELS"), ..) | (None, _, Some(LegacyInsightKind::Funnel)) => "FunnelsQuery",
+        (Some("RETENTION"), ..) | (None, _, Some(LegacyInsightKind::Retention)) => "RetentionQuery",
+        (Some("PATHS"), ..) | (None, _, Some(LegacyInsightKind::Paths)) => "PathsQuery",
         _ => "TrendsQuery",
     };
-    let mut query = Fields::from_iter([("kind".to_owned(), json!(named))]);
+    let mut query = Fields::from_iter([("kind".to_owned(), json!(kind_name))]);
     let dates = picked(filters, &[("date_from", "date_from"), ("date_to", "date_to")]);
     query.insert("dateRange".into(), dates);
     query.insert("properties".into(), properties("properties", filters.get("properties"))?);
-    if let Some(own) = filters.get("filter_test_accounts").and_then(Json::as_bool) {
-        query.insert("filterTestAccounts".into(), own.into());
+    if let Some(filter) = filters.get("filter_test_accounts").and_then(Json::as_bool) {
+        query.insert("filterTestAccounts".into(), filter.into());
     }
     let mut set = |name: &str, value: Json| drop(query.insert(name.to_owned(), value));
-    let has_series = !matches!(named, "RetentionQuery" | "PathsQuery");
+    let has_series = !matches!(kind_name, "RetentionQuery" | "PathsQuery");
     if has_series {
         set("series", series(filters)?.into());
     }
     if has_series && let Some(interval) = text("interval") {
         set("interval", interval.into());
     }
-    match named {
+    match kind_name {
         "TrendsQuery" => set("trendsFilter", picked(filters, TRENDS)),
         "FunnelsQuery" => {
-            let mut own = picked(filters, FUNNELS);
+            let mut funnel = picked(filters, FUNNELS);
             if let Some(excluded) = entities(filters, "exclusions")? {
-                own["exclusions"] =
+                funnel["exclusions"] =
                     excluded.into_iter().map(exclusion).collect::<Result<_, _>>()?;
             }
-            set("funnelsFilter", own);
+            set("funnelsFilter", funnel);
         }
         "RetentionQuery" => set("retentionFilter", picked(filters, RETENTION)),
         "PathsQuery" => set("pathsFilter", picked(filters, PATHS)),
         _ => {}
     }
-    if matches!(named, "TrendsQuery" | "FunnelsQuery")
+    if matches!(kind_name, "TrendsQuery" | "FunnelsQuery")
         && (filters.contains_key("breakdown") || filters.contains_key("breakdowns"))
     {
         let names = ["breakdown", "breakdown_type", "breakdowns"].map(|name| (name, name));
         set("breakdownFilter", picked(filters, &names));
     }
-    if matches!(named, "TrendsQuery" | "StickinessQuery")
+    if matches!(kind_name, "TrendsQuery" | "StickinessQuery")
         && filters.get("compare").and_then(Json::as_bool) == Some(true)
     {
         set("compareFilter", json!({ "compare": true }));
     }
     let query = Json::Object(query);
-    check(&query).map_err(|why| blamed(&why.to_string(), &query))?;
+    check(&query).map_err(|why| blame_legacy_key(&why.to_string(), &query))?;
     Ok(Some(query))
 }
 
-/// A question that has not the shape of one, told by the old name of what is wrong with it.
-fn blamed(why: &str, query: &Json) -> Refusal {
-    let (place, detail) = why.split_once(": ").unwrap_or(("", why));
+/// Maps a parse error to the legacy key that caused it.
+fn blame_legacy_key(why: &str, query: &Json) -> Refusal {
+    let (path, detail) = why.split_once(": ").unwrap_or(("", why));
     let renamed = [TRENDS, FUNNELS, RETENTION, PATHS].into_iter().flatten();
     let renamed = renamed.chain(SAME.iter());
-    let mut steps = place.split('.');
+    let mut steps = path.split('.');
     let old = steps.find_map(|step| renamed.clone().find(|(_, new)| *new == step));
-    let node = place.strip_prefix("series.").and_then(|rest| rest.split('.').next()?.parse().ok());
+    let node = path.strip_prefix("series.").and_then(|rest| rest.split('.').next()?.parse().ok());
     let kind = node.and_then(|node: usize| query["series"][node]["kind"].as_str());
     match (old, kind) {
         (_, Some("ActionsNode")) => refused("actions", detail.to_owned()),
@@ -156,7 +160,7 @@ fn blamed(why: &str, query: &Json) -> Refusal {
     }
 }
 
-/// None where nothing is said.
+/// A list of events, actions or exclusions; none where the key is missing.
 fn entities<'f>(filters: &'f Fields, name: &str) -> Result<Option<Vec<&'f Fields>>, Refusal> {
     let no_list = || refused(name, "Expected a list of objects.".into());
     let all = match filters.get(name) {
@@ -166,24 +170,24 @@ fn entities<'f>(filters: &'f Fields, name: &str) -> Result<Option<Vec<&'f Fields
     all.iter().map(|one| one.as_object().ok_or_else(no_list)).collect::<Result<_, _>>().map(Some)
 }
 
-/// Events and actions in their order.
+/// Events and actions, sorted by `order`.
 fn series(filters: &Fields) -> Result<Vec<Json>, Refusal> {
-    let mut found: Vec<(&str, &Fields)> = Vec::new();
+    let mut entities_of: Vec<(&str, &Fields)> = Vec::new();
     for name in ["events", "actions"] {
-        found.extend(
+        entities_of.extend(
             entities(filters, name)?.unwrap_or_default().into_iter().map(|one| (name, one)),
         );
     }
-    found.sort_by_key(|(_, entity)| entity.get("order").and_then(Json::as_i64).unwrap_or(0));
+    entities_of.sort_by_key(|(_, entity)| entity.get("order").and_then(Json::as_i64).unwrap_or(0));
     let node = |(attr, entity)| node(attr, attr == "actions", entity).map(Json::Object);
-    let mut nodes = found.into_iter().map(node).collect::<Result<Vec<Json>, Refusal>>()?;
+    let mut nodes = entities_of.into_iter().map(node).collect::<Result<Vec<Json>, Refusal>>()?;
     if nodes.is_empty() {
         nodes.push(json!({ "kind": "EventsNode", "event": "$pageview" }));
     }
     Ok(nodes)
 }
 
-/// What must not happen between two steps of a funnel.
+/// A funnel exclusion: an event that must not happen between two steps.
 fn exclusion(entity: &Fields) -> Result<Json, Refusal> {
     let is_action = entity.get("type").and_then(Json::as_str) == Some("actions");
     let mut node = node("exclusions", is_action, entity)?;
@@ -216,17 +220,19 @@ fn node(attr: &str, is_action: bool, entity: &Fields) -> Result<Fields, Refusal>
     Ok(node)
 }
 
-/// A list or a group as it is; `{"key__operator": value}` as a list.
+/// A list or a group unchanged; `{"key__operator": value}` converted to a list.
 fn properties(attr: &str, filters: Option<&Json>) -> Result<Json, Refusal> {
     let read = match filters {
-        Some(Json::Object(old)) if !old.contains_key("values") && !old.is_empty() => listed(old),
+        Some(Json::Object(old)) if !old.contains_key("values") && !old.is_empty() => {
+            key_operator_list(old)
+        }
         other => other.cloned().unwrap_or(json!([])),
     };
     Filters::check(&read).map_err(|why| refused(attr, why.to_string()))?;
     Ok(read)
 }
 
-fn listed(old: &Fields) -> Json {
+fn key_operator_list(old: &Fields) -> Json {
     let filter = |(name, value): (&String, &Json)| {
         let (key, operator) = name.rsplit_once("__").unwrap_or((name, "exact"));
         json!({ "key": key, "operator": operator, "value": value, "type": "event" })
@@ -239,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_filters_are_queries() {
+    fn legacy_filters_convert_to_queries() {
         let filters = json!({
             "insight": "TRENDS",
             "events": [{ "id": "b", "order": 1 }, { "id": "a", "order": 0, "math": "dau" }],
@@ -268,9 +274,10 @@ mod tests {
             "compareFilter": { "compare": true },
             "trendsFilter": { "display": "BoldNumber" },
         });
-        let read = |filters: &Json, kind| query_of(filters.as_object().unwrap(), kind);
+        let read =
+            |filters: &Json, kind| convert_legacy_filters(filters.as_object().unwrap(), kind);
         assert_eq!(read(&filters, None).unwrap(), Some(expected));
-        assert_eq!(query_of(&Fields::new(), None).unwrap(), None);
+        assert_eq!(convert_legacy_filters(&Fields::new(), None).unwrap(), None);
         for wrong in [
             json!({ "insight": "BOGUS" }),
             json!({ "insight": 5 }),
@@ -279,7 +286,7 @@ mod tests {
             json!({ "properties": 5 }),
             json!({ "events": [{ "id": "a", "properties": ["x"] }] }),
         ] {
-            assert!(read(&wrong, Some(OldInsight::Trend)).is_err(), "{wrong}");
+            assert!(read(&wrong, Some(LegacyInsightKind::Trend)).is_err(), "{wrong}");
         }
         for (wrong, attr) in [
             (json!({ "interval": "fortnight" }), "interval"),
@@ -289,21 +296,21 @@ mod tests {
             (json!({ "events": [{ "id": 5 }] }), "events"),
             (json!({ "actions": [{ "id": 5, "math": "odd" }] }), "actions"),
         ] {
-            let refused = read(&wrong, Some(OldInsight::Trend)).unwrap_err();
+            let refused = read(&wrong, Some(LegacyInsightKind::Trend)).unwrap_err();
             assert_eq!(refused.attr, attr, "{refused}");
         }
         let funnel = |excluded: Json| json!({ "events": [{ "id": "a" }, { "id": "b", "order": 1 }], "exclusions": excluded });
         let excluded = json!([{ "id": "7", "type": "actions", "funnel_to_step": 1 }]);
-        let asked = read(&funnel(excluded), Some(OldInsight::Funnel)).unwrap().unwrap();
+        let query = read(&funnel(excluded), Some(LegacyInsightKind::Funnel)).unwrap().unwrap();
         let excluded = json!([{ "kind": "ActionsNode", "id": 7, "funnelToStep": 1 }]);
-        assert_eq!(asked["funnelsFilter"], json!({ "exclusions": excluded }));
+        assert_eq!(query["funnelsFilter"], json!({ "exclusions": excluded }));
         for wrong in [json!("x"), json!([5]), json!([{ "id": "c", "funnel_to_step": "x" }])] {
-            let refused = read(&funnel(wrong), Some(OldInsight::Funnel)).unwrap_err();
+            let refused = read(&funnel(wrong), Some(LegacyInsightKind::Funnel)).unwrap_err();
             assert_eq!(refused.attr, "exclusions", "{refused}");
         }
         let retention = json!({ "period": "Week" });
-        let asked = read(&retention, Some(OldInsight::Retention)).unwrap().unwrap();
-        assert_eq!(asked["kind"], "RetentionQuery");
-        assert_eq!(asked["retentionFilter"], json!({ "period": "Week" }));
+        let query = read(&retention, Some(LegacyInsightKind::Retention)).unwrap().unwrap();
+        assert_eq!(query["kind"], "RetentionQuery");
+        assert_eq!(query["retentionFilter"], json!({ "period": "Week" }));
     }
 }

@@ -1,33 +1,37 @@
-//! Answers about events: what is asked becomes a filter over the warehouse's columns, with what
-//! the catalog knows of persons put beside it.
+//! Queries over a project's events: insight, HogQL, events and actors queries, event lists,
+//! property values and the live stream.
 //!
-//! It stands on the read path between `api` and the stores. It never writes, and knows no HTTP.
+//! On the read path between `api` and the stores. It joins a warehouse snapshot with the catalog's
+//! persons, groups and cohorts (`read_views`), has `insights` or `sql` compute the result within
+//! limits, and caches it. It never writes, and knows no HTTP.
 
 mod actors_query;
 mod conditions;
 mod error;
+mod event_json;
 mod events;
 mod events_query;
 mod hogql_query;
 mod legacy;
 mod live;
-mod names;
-mod queries;
-mod question;
-mod reads;
-mod shape;
-mod worlds;
+mod parse;
+mod permits;
+mod read_views;
+mod referenced_names;
+mod runner;
 
 pub use error::{Error, Result};
+pub use event_json::{Event, EventPerson, event_time};
 pub use events::{
-    EventBatches, Events, Mark, Order, People, Slice, ValuesKey, ValuesOf, Wanted, offset_max,
+    Cursor, EventBatches, EventFilter, EventPage, Events, Order, PersonDetails, ValuesKey,
+    ValuesRequest, offset_max,
 };
 pub use facts::{ActionTest, Element, Filters, Selector, Zone, check_pattern, parse_moment};
 pub use hogql_query::check_variables;
-pub use legacy::{OldInsight, query_of};
-pub use live::{News, Watch, Watched};
-pub use queries::{
-    Answer, Asked, Limits, Queries, QueryStatus, Refresh, Reply, Running, check_behaviour,
+pub use legacy::{LegacyInsightKind, convert_legacy_filters};
+pub use live::{LiveFilter, LiveSubscription, LiveUpdate};
+pub use parse::{check, check_filter_overrides, check_property_filter, check_test_account_filters};
+pub use runner::{
+    Limits, QueryRequest, QueryResponse, QueryResult, QueryRun, QueryRunner, QueryStatus, Refresh,
+    check_behavioral_filter,
 };
-pub use question::{check, check_filter, check_filters, check_properties};
-pub use shape::{Event, EventPerson, event_time};

@@ -9,7 +9,7 @@ use catalog::{Bootstrapped, Catalog, FirstStart};
 use flags::Flags;
 use model::Clock;
 use prometheus_client::registry::Registry;
-use query::Queries;
+use query::QueryRunner;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -153,7 +153,7 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
 }
 
 /// Keeps cohorts current: at once when somebody changed one, and again when they have grown old.
-async fn tend_cohorts(catalog: Catalog, flags: Flags, queries: Queries) {
+async fn tend_cohorts(catalog: Catalog, flags: Flags, queries: QueryRunner) {
     loop {
         let tended =
             async { Ok(flags.fill_due_cohort().await? || queries.calculate_due_cohort().await?) };
@@ -199,10 +199,10 @@ fn http_settings(settings: &Settings) -> api::Settings {
         sharing_grace_seconds: settings.sharing_grace_seconds.0.cast_signed(),
         trusted_proxies: settings.trusted_proxies.clone(),
         queries: query::Limits {
-            time: Duration::from_secs(settings.query_seconds_max.0),
+            timeout: Duration::from_secs(settings.query_seconds_max.0),
             memory_bytes: settings.query_memory_bytes_max.0 as usize,
-            all_memory_bytes: settings.queries_memory_bytes_max.0 as usize,
-            at_once: settings.queries_at_once_max.0 as usize,
+            total_memory_bytes: settings.queries_memory_bytes_max.0 as usize,
+            concurrent_max: settings.queries_at_once_max.0 as usize,
             ..query::Limits::default()
         },
         patience: Patience {

@@ -10,9 +10,9 @@ pub enum Error {
     #[error("{message}")]
     Invalid { message: String, span: Option<Span> },
     #[error("The query took longer than it may; ask for less time or fewer rows")]
-    Time,
+    Timeout,
     #[error("The query needs more memory than it may use; group or filter more")]
-    Memory,
+    MemoryLimit,
     #[error("The query has too many {0}")]
     TooLarge(&'static str),
     /// By a name such as ClickHouse gives its errors, in lower case.
@@ -66,7 +66,7 @@ fn of_engine(error: &DataFusionError) -> Error {
     match error {
         DataFusionError::External(source) => of_source(source.as_ref()),
         DataFusionError::ArrowError(source, _) => of_arrow(source),
-        DataFusionError::ResourcesExhausted(_) => Error::Memory,
+        DataFusionError::ResourcesExhausted(_) => Error::MemoryLimit,
         DataFusionError::Shared(source) => of_engine(source),
         DataFusionError::Context(_, source) | DataFusionError::Diagnostic(_, source) => {
             of_engine(source)
@@ -81,7 +81,7 @@ fn of_engine(error: &DataFusionError) -> Error {
 fn of_arrow(error: &ArrowError) -> Error {
     match error {
         ArrowError::ExternalError(source) => of_source(source.as_ref()),
-        ArrowError::OffsetOverflowError(_) => Error::Memory,
+        ArrowError::OffsetOverflowError(_) => Error::MemoryLimit,
         other => Error::engine(UNEXPECTED, other.to_string()),
     }
 }

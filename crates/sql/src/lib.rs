@@ -9,14 +9,14 @@
 //! done on threads of its own, which end when the caller stops waiting.
 
 mod aggregates;
-mod answer;
 mod apply;
 mod error;
+mod execute;
 mod lower;
 mod memory;
 mod scan;
 mod steps;
 mod stop;
 
-pub use answer::{Answer, Limits, run, run_within};
 pub use error::{Error, Result, UNEXPECTED};
+pub use execute::{Limits, ResultSet, run, run_within};

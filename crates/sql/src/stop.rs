@@ -40,6 +40,6 @@ impl Stop {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        self.inner.check().map_err(|_| Error::Time)
+        self.inner.check().map_err(|_| Error::Timeout)
     }
 }

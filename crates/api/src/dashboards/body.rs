@@ -87,7 +87,7 @@ impl DashboardFields {
 /// Filters that every tile can read, and not too many of them.
 pub(crate) fn check_filters(attr: &str, filters: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, filters, LOOK_BYTES_MAX)?;
-    Ok(query::check_filters(filters).map_err(|why| why.under(attr))?)
+    Ok(query::check_filter_overrides(filters).map_err(|why| why.under(attr))?)
 }
 
 /// Variables that every statement can read, and not too many of them.

@@ -114,7 +114,7 @@ async fn check_names(app: &App, caller: &Writer<Dashboards>, new: &NewDashboard)
         let NewContent::NewInsight(insight) = &tile.shows else { continue };
         let asked = match &insight.query {
             Some(query) => Some(Value::Object(query.clone().into_fields())),
-            None => query::query_of(&insight.filters, None)?,
+            None => query::convert_legacy_filters(&insight.filters, None)?,
         };
         if let Some(asked) = asked {
             check_seen(app, caller, TEMPLATE, asked).await?;

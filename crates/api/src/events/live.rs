@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use query::{News, Watch, Watched};
+use query::{LiveFilter, LiveSubscription, LiveUpdate};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
@@ -28,7 +28,7 @@ pub(super) struct LiveQuery {
     distinct_id: Option<String>,
 }
 
-pub(super) struct Stream(Watch);
+pub(super) struct Stream(LiveSubscription);
 
 pub(super) async fn watch(
     caller: Reader<Events>,
@@ -36,12 +36,12 @@ pub(super) async fn watch(
     app: App,
 ) -> Result<Stream> {
     let text = |text: &Option<String>| given(text.as_ref()).map(str::to_owned);
-    let watched = Watched {
+    let watched = LiveFilter {
         project: caller.project.id,
         event: text(&query.event),
         distinct_id: text(&query.distinct_id),
     };
-    Ok(Stream(app.events.watch(watched)?))
+    Ok(Stream(app.events.subscribe(watched)?))
 }
 
 impl IntoResponse for Stream {
@@ -65,11 +65,11 @@ impl Answer for Stream {
 }
 
 /// `event` lines carry an event as the list shows it; `missed` says how many were left out.
-fn lines(news: News) -> Vec<std::result::Result<sse::Event, Infallible>> {
+fn lines(news: LiveUpdate) -> Vec<std::result::Result<sse::Event, Infallible>> {
     let line = |kind: &str, data: String| Ok(sse::Event::default().event(kind).data(data));
     match news {
-        News::Missed(count) => vec![line("missed", format!("{{\"count\":{count}}}"))],
-        News::Events(events) => {
+        LiveUpdate::Missed(count) => vec![line("missed", format!("{{\"count\":{count}}}"))],
+        LiveUpdate::Events(events) => {
             let json = events.iter().filter_map(|event| serde_json::to_string(event).ok());
             json.map(|json| line("event", json)).collect()
         }

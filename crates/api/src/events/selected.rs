@@ -1,6 +1,6 @@
 //! Events by expressions: `select` and `where`.
 
-use query::{Asked, Filters, Refresh, Reply, Zone};
+use query::{Filters, QueryRequest, QueryResponse, Refresh, Zone};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -105,21 +105,21 @@ pub(super) async fn list(
 ) -> Result<Option<Shown<Selected>>> {
     let Some(question) = query.question()? else { return Ok(None) };
     // A list shows what is there now.
-    let asked = Asked::new(question, Refresh::ForceBlocking, caller.sights());
-    let Reply::Answer { answer, .. } = app.queries.ask(&caller.project, asked).await? else {
+    let asked = QueryRequest::new(question, Refresh::ForceBlocking, caller.sights());
+    let QueryResponse::Ready { result, .. } = app.queries.run(&caller.project, asked).await? else {
         return Ok(None);
     };
     let list = |value: &Option<Value>| value.clone().unwrap_or_else(|| json!([]));
-    let has_more = answer.has_more == Some(true);
-    let next = has_more.then(|| query.next(base, answer.results.as_array().map_or(0, Vec::len)));
+    let has_more = result.has_more == Some(true);
+    let next = has_more.then(|| query.next(base, result.results.as_array().map_or(0, Vec::len)));
     if format == Format::Csv {
-        let rows = crate::insights::answer::rows(&list(&answer.columns), &answer.results);
+        let rows = crate::insights::answer::rows(&list(&result.columns), &result.results);
         return Ok(Some(Shown::CsvPage(csv::lines(&rows), Link(next))));
     }
     Ok(Some(Shown::Json(Selected {
-        columns: list(&answer.columns),
-        types: list(&answer.types),
-        results: answer.results.clone(),
+        columns: list(&result.columns),
+        types: list(&result.types),
+        results: result.results.clone(),
         has_more,
         next,
     })))

@@ -75,7 +75,7 @@ impl Writer {
 }
 
 fn unwritable() -> Error {
-    query::Error::Failed("an event cannot be written".into()).into()
+    query::Error::Internal("an event cannot be written".into()).into()
 }
 
 /// A list on its way to the client.

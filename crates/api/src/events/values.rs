@@ -2,7 +2,7 @@
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use query::{ValuesKey, ValuesOf, Zone};
+use query::{ValuesKey, ValuesRequest, Zone};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -75,7 +75,7 @@ pub(super) async fn list(
         return Err(Error::refused(format!("No more than {NAMES_MAX} names may be given.")));
     }
     let is_column = matches!(given(query.is_column.as_ref()), Some("true" | "True" | "1"));
-    let asked = ValuesOf {
+    let asked = ValuesRequest {
         key: key_of(key, is_column)?,
         containing: given(query.value.as_ref()).map(str::to_owned),
         events: events.into_iter().map(str::to_owned).collect(),

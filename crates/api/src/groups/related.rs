@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use catalog::{PersonWithIds, ProjectRow};
 use model::group::Group;
 use model::{ProjectId, Timestamp};
-use query::{Event, Filters, Order, People, Slice, Wanted, Zone};
+use query::{Event, EventFilter, EventPage, Filters, Order, PersonDetails, Zone};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -100,7 +100,8 @@ async fn related(
         None => None,
     };
     let (now, project) = (app.events.now(), caller.project.id);
-    let mut wanted = Wanted { after: Some(now.plus_seconds(-SECONDS)), ..Wanted::default() };
+    let mut wanted =
+        EventFilter { after: Some(now.plus_seconds(-SECONDS)), ..EventFilter::default() };
     match own {
         Some(own) => {
             let key = format!("$group_{own}");
@@ -122,10 +123,10 @@ async fn related(
     Ok(Found(found))
 }
 
-async fn named(app: &AppState, project: &ProjectRow, wanted: &Wanted) -> Result<Named> {
+async fn named(app: &AppState, project: &ProjectRow, wanted: &EventFilter) -> Result<Named> {
     let mut named = Named::default();
-    let slice = Slice { order: Order::NewestFirst, limit: EVENTS_MAX, offset: 0, mark: None };
-    let mut found = app.events.list(project, wanted, slice, People::Hidden).await?;
+    let slice = EventPage { order: Order::NewestFirst, limit: EVENTS_MAX, offset: 0, cursor: None };
+    let mut found = app.events.list(project, wanted, slice, PersonDetails::Omitted).await?;
     while let Some(events) = found.batch().await? {
         events.iter().for_each(|event| named.add(event));
     }

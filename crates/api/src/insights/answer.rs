@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, stream};
 use model::{
     DashboardId, DashboardLook, Insight, InsightId, ObjectKind, ProjectId, Sights, Timestamp,
 };
-use query::{Asked, Refresh, Reply, query_of};
+use query::{QueryRequest, QueryResponse, Refresh, convert_legacy_filters};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -162,30 +162,30 @@ impl InsightAnswer {
         how: &How,
     ) -> Result<Self> {
         let Some(query) = query? else { return Ok(Self::default()) };
-        let mut asked = Asked::new(query, how.refresh, how.seen.clone());
-        asked.filters = how.filters.clone();
+        let mut asked = QueryRequest::new(query, how.refresh, how.seen.clone());
+        asked.filter_layers = how.filters.clone();
         asked.variables = how.variables.clone();
-        asked.of = how.of.clone();
-        let reply = app.queries.ask(project, asked).await?;
+        asked.objects = how.of.clone();
+        let reply = app.queries.run(project, asked).await?;
         Ok(match reply {
-            Reply::Answer { answer, is_cached, running, .. } => Self {
-                result: Some(answer.results.clone()),
-                has_more: answer.has_more,
-                columns: answer.columns.clone(),
-                types: answer.types.clone(),
-                hogql: answer.hogql.clone(),
-                last_refresh: Some(answer.computed_at),
-                cache_target_age: Some(answer.fresh_until),
-                next_allowed_client_refresh: Some(answer.fresh_until),
-                timezone: Some(answer.timezone.clone()),
+            QueryResponse::Ready { result, is_cached, running, .. } => Self {
+                result: Some(result.results.clone()),
+                has_more: result.has_more,
+                columns: result.columns.clone(),
+                types: result.types.clone(),
+                hogql: result.hogql.clone(),
+                last_refresh: Some(result.computed_at),
+                cache_target_age: Some(result.fresh_until),
+                next_allowed_client_refresh: Some(result.fresh_until),
+                timezone: Some(result.timezone.clone()),
                 is_cached,
                 query_status: running.map(|running| status_of(&running)),
                 failure: None,
             },
-            Reply::Running(running) => {
+            QueryResponse::Running(running) => {
                 Self { query_status: Some(status_of(&running)), ..Self::default() }
             }
-            Reply::Unknown => Self::default(),
+            QueryResponse::NotCached => Self::default(),
         })
     }
 
@@ -214,9 +214,8 @@ impl InsightAnswer {
 pub(crate) fn question(insight: &Insight) -> query::Result<Option<Value>> {
     match &insight.query {
         Some(query) => Ok(Some(Value::Object(query.clone().into_fields()))),
-        None => {
-            query_of(&insight.filters, None).map_err(|why| query::Error::Refused(why.in_query()))
-        }
+        None => convert_legacy_filters(&insight.filters, None)
+            .map_err(|why| query::Error::Invalid(why.in_query())),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `/insights/trend` and its siblings, as old clients ask.
 
-use query::{Asked, OldInsight, Refresh, Reply, query_of};
+use query::{LegacyInsightKind, QueryRequest, QueryResponse, Refresh, convert_legacy_filters};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -35,7 +35,7 @@ struct OldAnswer {
 macro_rules! both_ways {
     ($($get:ident, $post:ident, $kind:ident;)+) => {$(
         async fn $get(caller: Reader<Insights>, base: Base, app: App) -> Result<Found<OldAnswer>> {
-            answer(&caller, &app, &parameters(&base), OldInsight::$kind).await
+            answer(&caller, &app, &parameters(&base), LegacyInsightKind::$kind).await
         }
 
         async fn $post(
@@ -43,7 +43,7 @@ macro_rules! both_ways {
             app: App,
             body: Body<Map<String, Value>>,
         ) -> Result<Found<OldAnswer>> {
-            answer(&caller, &app, &body.read()?, OldInsight::$kind).await
+            answer(&caller, &app, &body.read()?, LegacyInsightKind::$kind).await
         }
     )+};
 }
@@ -78,9 +78,9 @@ async fn answer(
     caller: &Reader<Insights>,
     app: &App,
     filters: &Map<String, Value>,
-    kind: OldInsight,
+    kind: LegacyInsightKind,
 ) -> Result<Found<OldAnswer>> {
-    let query = query_of(filters, Some(kind))
+    let query = convert_legacy_filters(filters, Some(kind))
         .map_err(|why| match why.attr.is_empty() {
             true => Error::refused(why.detail),
             false => why.into(),
@@ -92,21 +92,23 @@ async fn answer(
         Some(Value::String(word)) => waiting(word)?,
         Some(other) => return Err(Error::no_choice("refresh", &other.to_string())),
     };
-    let reply =
-        app.queries.ask(&caller.project, Asked::new(query, refresh, caller.sights())).await?;
-    let Reply::Answer { answer, is_cached, .. } = reply else {
+    let reply = app
+        .queries
+        .run(&caller.project, QueryRequest::new(query, refresh, caller.sights()))
+        .await?;
+    let QueryResponse::Ready { result, is_cached, .. } = reply else {
         return Err(Error::refused("The question has no answer."));
     };
     Ok(Found(OldAnswer {
-        result: answer.results.clone(),
-        timezone: answer.timezone.clone(),
-        last_refresh: answer.computed_at,
+        result: result.results.clone(),
+        timezone: result.timezone.clone(),
+        last_refresh: result.computed_at,
         is_cached,
         kind: match kind {
-            OldInsight::Trend => "Trend",
-            OldInsight::Funnel => "Funnel",
-            OldInsight::Retention => "Retention",
-            OldInsight::Paths => "Paths",
+            LegacyInsightKind::Trend => "Trend",
+            LegacyInsightKind::Funnel => "Funnel",
+            LegacyInsightKind::Retention => "Retention",
+            LegacyInsightKind::Paths => "Paths",
         },
         next: None,
     }))

@@ -1,4 +1,4 @@
-//! What values a property or column has, for whoever fills in a filter.
+//! Suggested values of a property or column, for filter editors.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -11,20 +11,20 @@ use warehouse::{Filter, Key, Predicate, Value};
 use super::Events;
 use crate::Result;
 
-/// How far back values are looked for, as upstream.
+/// Days of events that are searched for values, as upstream does.
 const DAYS: i64 = 7;
-/// Values shown.
-const SHOWN_MAX: usize = 10;
-/// Values that are sorted by length to find the shortest, or opened to show what is in lists.
-const LOOKED_AT_MAX: usize = 1_000;
-/// Names of events shown.
+/// Values returned.
+const VALUES_MAX: usize = 10;
+/// Distinct values that are read before lists are flattened and the shortest are picked.
+const CANDIDATES_MAX: usize = 1_000;
+/// Event names returned.
 const NAMES_MAX: usize = 1_000;
 
-/// Values of what, on which events.
+/// The column to list values of, and the events to search.
 #[derive(Clone, Debug)]
-pub struct ValuesOf {
+pub struct ValuesRequest {
     pub key: ValuesKey,
-    /// Only values with this text in them.
+    /// Only values that contain this string.
     pub containing: Option<String>,
     /// Only these events; all when empty.
     pub events: BTreeSet<String>,
@@ -37,35 +37,35 @@ pub enum ValuesKey {
     Property(String),
     Event,
     DistinctId,
-    /// Names of events that are not built in, of all times.
+    /// Names of events that do not start with `$`, regardless of date.
     CustomEvents,
 }
 
 impl Events {
-    /// Most frequent first; the shortest first when a text is searched for.
+    /// The most frequent first; with a search string, the shortest first.
     pub async fn values(
         &self,
         project: ProjectId,
-        asked: ValuesOf,
+        request: ValuesRequest,
         zone: &Zone,
     ) -> Result<Vec<String>> {
-        if let ValuesKey::CustomEvents = asked.key {
-            return self.custom_events(project, asked.containing).await;
+        if let ValuesKey::CustomEvents = request.key {
+            return self.custom_events(project, request.containing).await;
         }
-        let key = match asked.key {
+        let key = match request.key {
             ValuesKey::Property(name) => Key::Property(name),
             ValuesKey::DistinctId => Key::DistinctId,
             ValuesKey::Event | ValuesKey::CustomEvents => Key::Event,
         };
         let now = self.now();
         let mut equal = Vec::new();
-        for (name, value) in &asked.equal {
+        for (name, value) in &request.equal {
             let matcher = Matcher::new(Operator::Exact, value, now, zone)?;
             let test = move |value: Option<Value<'_>>| matcher.accepts(value);
             equal.push(Predicate::test(Key::Property(name.clone()), test));
         }
         let filter = Filter {
-            events: (!asked.events.is_empty()).then_some(asked.events),
+            events: (!request.events.is_empty()).then_some(request.events),
             // The bound is exclusive, and midnight itself belongs to the day.
             after: zone
                 .midnight(now, DAYS)
@@ -74,14 +74,14 @@ impl Events {
             predicate: (!equal.is_empty()).then_some(Predicate::All(equal)),
             ..Filter::default()
         };
-        let containing = asked.containing.map(|text| text.to_lowercase());
+        let containing = request.containing.map(|text| text.to_lowercase());
         let values = self.read_values(project, key, filter, containing.clone()).await?;
-        let mut shown = texts(&values, containing.as_deref());
+        let mut listed = distinct_strings(&values, containing.as_deref());
         if containing.is_some() {
-            shown.sort_by_key(|text| text.chars().count());
+            listed.sort_by_key(|text| text.chars().count());
         }
-        shown.truncate(SHOWN_MAX);
-        Ok(shown)
+        listed.truncate(VALUES_MAX);
+        Ok(listed)
     }
 
     async fn custom_events(
@@ -92,7 +92,7 @@ impl Events {
         let containing = containing.map(|text| text.to_lowercase());
         let values =
             self.read_values(project, Key::Event, Filter::default(), containing.clone()).await?;
-        let mut names = texts(&values, containing.as_deref());
+        let mut names = distinct_strings(&values, containing.as_deref());
         names.retain(|name| !name.starts_with('$'));
         names.sort_unstable();
         names.truncate(NAMES_MAX);
@@ -113,7 +113,7 @@ impl Events {
                 (Some(part), value) => value.to_json().to_lowercase().contains(part.as_str()),
                 (None, _) => true,
             };
-            Ok(warehouse.snapshot(project).values(&key, &filter, &test, LOOKED_AT_MAX)?)
+            Ok(warehouse.snapshot(project).values(&key, &filter, &test, CANDIDATES_MAX)?)
         };
         let counted = self.reads.run(read).await?;
         let json = |json: String| serde_json::from_str(&json).unwrap_or(Json::String(json));
@@ -121,9 +121,9 @@ impl Events {
     }
 }
 
-/// Lists are opened, equal texts shown once.
-fn texts(values: &[Json], containing: Option<&str>) -> Vec<String> {
-    let mut seen = HashSet::new();
+/// Distinct values as strings, with lists flattened.
+fn distinct_strings(values: &[Json], containing: Option<&str>) -> Vec<String> {
+    let mut unique = HashSet::new();
     let each = values.iter().flat_map(|value| match value {
         Json::Array(all) => all.as_slice(),
         one => std::slice::from_ref(one),
@@ -131,6 +131,6 @@ fn texts(values: &[Json], containing: Option<&str>) -> Vec<String> {
     each.filter(|value| !value.is_null())
         .map(|value| model::property::text(value).into_owned())
         .filter(|text| containing.is_none_or(|part| text.to_lowercase().contains(part)))
-        .filter(|text| seen.insert(text.clone()))
+        .filter(|text| unique.insert(text.clone()))
         .collect()
 }

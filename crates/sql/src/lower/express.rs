@@ -255,8 +255,8 @@ pub(super) fn of_eval(error: eval::Error) -> Error {
         eval::Error::Invalid { message, span } => Error::Invalid { message, span: Some(span) },
         eval::Error::TooLarge { .. } => Error::engine("too_large_value", error.to_string()),
         eval::Error::Input { .. } => Error::engine(UNEXPECTED, error.to_string()),
-        eval::Error::Stopped => Error::Time,
-        eval::Error::Memory => Error::Memory,
+        eval::Error::Stopped => Error::Timeout,
+        eval::Error::Memory => Error::MemoryLimit,
         eval::Error::Arrow(error) => error.into(),
     }
 }

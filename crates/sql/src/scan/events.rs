@@ -275,11 +275,11 @@ impl Events {
         let mut charge = self.stop.account().charge();
         // They are about as large as the dictionary.
         if !charge.set(dictionary.text_bytes()) {
-            return Err(Error::Memory);
+            return Err(Error::MemoryLimit);
         }
         let entries = coded.entries(dictionary, &self.world)?;
         if !charge.set(entries.bytes()) {
-            return Err(Error::Memory);
+            return Err(Error::MemoryLimit);
         }
         if made.len() == MADE_MAX {
             made.remove(0);

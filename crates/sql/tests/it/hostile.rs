@@ -8,7 +8,8 @@ use sql::{Error, Limits};
 
 use crate::support::{Store, f1};
 
-const TIGHT: Limits = Limits { time: Duration::from_secs(2), memory_bytes: 32 << 20, threads: 2 };
+const TIGHT: Limits =
+    Limits { timeout: Duration::from_secs(2), memory_bytes: 32 << 20, threads: 2 };
 
 fn refusal(store: &Store, text: &str) -> Error {
     match store.ask_with(text, &Values::default(), None, &TIGHT) {
@@ -22,9 +23,9 @@ fn everything_joined_with_everything_runs_out_of_time() {
     let store = f1();
     let numbers = "select count() from numbers(1000000) a cross join numbers(1000000) b \
                    where a.number + b.number = 3";
-    assert!(matches!(refusal(&store, numbers), Error::Time));
+    assert!(matches!(refusal(&store, numbers), Error::Timeout));
     let rows = "select sum(a.number) from numbers(100000000000) a";
-    assert!(matches!(refusal(&store, rows), Error::Time));
+    assert!(matches!(refusal(&store, rows), Error::Timeout));
 }
 
 #[test]
@@ -47,7 +48,7 @@ fn what_must_be_held_is_bounded_by_memory() {
         "select repeat('x', 1000) as x from numbers(50000) order by x limit 50000",
     ] {
         let error = refusal(&store, text);
-        assert!(matches!(error, Error::Memory | Error::Time), "{text}: {error:?}");
+        assert!(matches!(error, Error::MemoryLimit | Error::Timeout), "{text}: {error:?}");
     }
 }
 
@@ -56,10 +57,10 @@ fn a_window_of_many_rows_stops_when_nobody_waits() {
     let store = f1();
     let text =
         "select length(groupArray(number) over (order by number)) from numbers(300000) limit 1";
-    assert!(matches!(refusal(&store, text), Error::Memory | Error::Time));
-    let patient = Limits { time: Duration::from_secs(60), ..TIGHT };
+    assert!(matches!(refusal(&store, text), Error::MemoryLimit | Error::Timeout));
+    let patient = Limits { timeout: Duration::from_secs(60), ..TIGHT };
     let asked = store.ask_with(text, &Values::default(), None, &patient);
-    assert!(matches!(asked, Err(Error::Memory)), "{asked:?}");
+    assert!(matches!(asked, Err(Error::MemoryLimit)), "{asked:?}");
 }
 
 #[test]
@@ -144,9 +145,10 @@ fn a_query_that_ran_out_of_time_lets_go_of_its_world() {
         let plan = hogql::plan(text, &Values::default(), &store.project, None).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let world = store.world();
-        let limits = Limits { time: Duration::from_millis(500), memory_bytes: 1 << 30, threads: 2 };
+        let limits =
+            Limits { timeout: Duration::from_millis(500), memory_bytes: 1 << 30, threads: 2 };
         let asked = runtime.block_on(sql::run(&plan, &world, &limits));
-        assert!(matches!(asked, Err(Error::Time | Error::Memory)), "{text}: {asked:?}");
+        assert!(matches!(asked, Err(Error::Timeout | Error::MemoryLimit)), "{text}: {asked:?}");
         // Hangs if it does not.
         while std::sync::Arc::strong_count(&world) > 1 {
             std::thread::sleep(Duration::from_millis(5));
@@ -165,7 +167,7 @@ fn an_answer_that_nobody_waits_for_is_given_up() {
     );
     let plan = plan.unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let limits = Limits { time: Duration::from_secs(3600), ..TIGHT };
+    let limits = Limits { timeout: Duration::from_secs(3600), ..TIGHT };
     runtime.block_on(async {
         let world = store.world();
         let asked = sql::run(&plan, &world, &limits);

@@ -21,7 +21,7 @@ impl Drop for Held {
     }
 }
 
-fn ask(text: &str, pool: &Pool, limits: &Limits) -> (Result<sql::Answer, Error>, Account) {
+fn ask(text: &str, pool: &Pool, limits: &Limits) -> (Result<sql::ResultSet, Error>, Account) {
     let store = f1();
     let plan = hogql::plan(text, &Values::default(), &store.project, None);
     let plan = plan.unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -40,7 +40,7 @@ fn ask(text: &str, pool: &Pool, limits: &Limits) -> (Result<sql::Answer, Error>,
 #[test]
 fn a_wide_projection_is_refused_before_it_outgrows_its_account() {
     let columns = |one: &dyn Fn(usize) -> String| (0..1_500).map(one).collect::<Vec<_>>().join(",");
-    let limits = Limits { time: Duration::from_secs(120), memory_bytes: 24 * MEBI, threads: 2 };
+    let limits = Limits { timeout: Duration::from_secs(120), memory_bytes: 24 * MEBI, threads: 2 };
     for text in [
         format!(
             "select {} from numbers(1000)",
@@ -59,7 +59,7 @@ fn a_wide_projection_is_refused_before_it_outgrows_its_account() {
     ] {
         let pool = Pool::new(64 * MEBI);
         let (found, account) = ask(&text, &pool, &limits);
-        assert!(matches!(found, Err(Error::Memory)), "{}: {found:?}", &text[..60]);
+        assert!(matches!(found, Err(Error::MemoryLimit)), "{}: {found:?}", &text[..60]);
         let peak = account.peak_bytes();
         assert!(peak > MEBI && peak <= 24 * MEBI, "{}: {peak}", &text[..60]);
     }
@@ -67,7 +67,8 @@ fn a_wide_projection_is_refused_before_it_outgrows_its_account() {
 
 #[test]
 fn statements_that_never_end_let_go_of_all_they_were_lent_when_their_time_is_over() {
-    let limits = Limits { time: Duration::from_millis(300), memory_bytes: 512 * MEBI, threads: 2 };
+    let limits =
+        Limits { timeout: Duration::from_millis(300), memory_bytes: 512 * MEBI, threads: 2 };
     for text in [
         "select sum(indexOf(range(1000000), number + 2000000)) from numbers(1000000)",
         "select sum(position(repeat('a', 2000000), toString(number))) from numbers(1000000)",
@@ -76,20 +77,20 @@ fn statements_that_never_end_let_go_of_all_they_were_lent_when_their_time_is_ove
     ] {
         let pool = Pool::new(512 * MEBI);
         let (found, _) = ask(text, &pool, &limits);
-        assert!(matches!(found, Err(Error::Time)), "{text}: {found:?}");
+        assert!(matches!(found, Err(Error::Timeout)), "{text}: {found:?}");
         assert_eq!(pool.bytes(), 0, "{text}");
     }
 }
 
 #[test]
 fn queries_together_are_refused_past_the_pool_and_are_told_who_was_in_the_way() {
-    let limits = Limits { time: Duration::from_secs(60), memory_bytes: 24 * MEBI, threads: 2 };
+    let limits = Limits { timeout: Duration::from_secs(60), memory_bytes: 24 * MEBI, threads: 2 };
     let pool = Pool::new(32 * MEBI);
     let other = pool.account(usize::MAX);
     assert!(other.try_grow(26 * MEBI));
     let text = "select length(groupArray(number)) from numbers(1000000)";
     let (found, account) = ask(text, &pool, &limits);
-    assert!(matches!(found, Err(Error::Memory)), "{found:?}");
+    assert!(matches!(found, Err(Error::MemoryLimit)), "{found:?}");
     assert!(account.was_crowded_out());
     let (found, _) = ask("select count() from events", &pool, &limits);
     assert!(found.is_ok(), "a small query still fits: {found:?}");

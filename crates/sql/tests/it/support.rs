@@ -12,14 +12,14 @@ use model::definition::{PropertyOwner, PropertyType};
 use model::person::{DistinctNo, PersonNo, person_uuid};
 use model::{Clock, CohortId, ProjectId, Timestamp};
 use serde_json::{Value as Json, json};
-use sql::{Answer, Error, Limits};
+use sql::{Error, Limits, ResultSet};
 use tempfile::TempDir;
 use uuid::Uuid;
 use warehouse::{EventRow, Predicate, Settings, Warehouse};
 
 pub const PROJECT: ProjectId = ProjectId(1);
 pub const LIMITS: Limits =
-    Limits { time: Duration::from_secs(60), memory_bytes: 256 << 20, threads: 2 };
+    Limits { timeout: Duration::from_secs(60), memory_bytes: 256 << 20, threads: 2 };
 
 /// Filters in HogQL are not what is tested here.
 #[derive(Debug)]
@@ -190,7 +190,7 @@ impl Store {
         })
     }
 
-    pub fn ask(&self, text: &str) -> Result<Answer, Error> {
+    pub fn ask(&self, text: &str) -> Result<ResultSet, Error> {
         self.ask_with(text, &Values::default(), None, &LIMITS)
     }
 
@@ -200,7 +200,7 @@ impl Store {
         values: &Values,
         filters: Option<&Filters>,
         limits: &Limits,
-    ) -> Result<Answer, Error> {
+    ) -> Result<ResultSet, Error> {
         let plan = hogql::plan(text, values, &self.project, filters);
         let plan =
             plan.map_err(|error| Error::Invalid { message: error.to_string(), span: None })?;

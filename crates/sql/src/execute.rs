@@ -29,14 +29,14 @@ use crate::stop::Stop;
 /// What a query may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    pub time: Duration,
+    pub timeout: Duration,
     pub memory_bytes: usize,
     /// That read and compute at once.
     pub threads: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Answer {
+pub struct ResultSet {
     pub columns: Vec<String>,
     pub types: Vec<Type>,
     /// At most as many as the plan's page.
@@ -55,7 +55,7 @@ const STACK_BYTES: usize = 16 * 1024 * 1024;
 const JSON_COPIES: usize = 4;
 
 /// Dropping the future ends the query.
-pub async fn run(plan: &Plan, world: &Arc<World>, limits: &Limits) -> Result<Answer> {
+pub async fn run(plan: &Plan, world: &Arc<World>, limits: &Limits) -> Result<ResultSet> {
     let account = Pool::new(usize::MAX).account(limits.memory_bytes);
     run_within(plan, world, limits, account, ()).await
 }
@@ -68,9 +68,9 @@ pub async fn run_within(
     limits: &Limits,
     account: Account,
     held: impl Send + 'static,
-) -> Result<Answer> {
+) -> Result<ResultSet> {
     let (plan, world, limits) = (Arc::new(plan.clone()), world.clone(), *limits);
-    let stop = Stop::new(Instant::now().checked_add(limits.time), account);
+    let stop = Stop::new(Instant::now().checked_add(limits.timeout), account);
     let (waits, gone) = oneshot::channel::<()>();
     let waiting = Waiting { stop: stop.clone(), _waits: waits };
     let (send, answer) = oneshot::channel();
@@ -89,10 +89,10 @@ pub async fn run_within(
     if let Err(error) = threads::spawn_query_thread("sql", STACK_BYTES, work) {
         return Err(Error::engine(UNEXPECTED, format!("no thread for the query: {error}")));
     }
-    let found = tokio::time::timeout(limits.time, answer).await;
+    let found = tokio::time::timeout(limits.timeout, answer).await;
     drop(waiting);
     match found {
-        Err(_) => Err(Error::Time),
+        Err(_) => Err(Error::Timeout),
         Ok(Err(_)) => Err(Error::engine(UNEXPECTED, "the query broke")),
         Ok(Ok(found)) => found,
     }
@@ -117,7 +117,7 @@ fn on_threads(
     limits: Limits,
     stop: Stop,
     gone: oneshot::Receiver<()>,
-) -> (Result<Answer>, Option<Runtime>) {
+) -> (Result<ResultSet>, Option<Runtime>) {
     let threads = limits.threads.max(1);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -133,7 +133,7 @@ fn on_threads(
     let found = runtime.block_on(async {
         tokio::select! {
             found = answer(&plan, world, &limits, stop) => found,
-            _ = gone => Err(Error::Time),
+            _ = gone => Err(Error::Timeout),
         }
     });
     (found, Some(runtime))
@@ -158,7 +158,7 @@ async fn answer(
     world: Arc<World>,
     limits: &Limits,
     stop: Stop,
-) -> Result<Answer> {
+) -> Result<ResultSet> {
     let context = eval::Context {
         zone: world.zone.time_zone().clone(),
         now: world.now.as_micros(),
@@ -188,7 +188,7 @@ async fn answer(
     let has_more = rows.len() > limit;
     rows.truncate(limit);
     let columns = plan.root.columns.iter().map(|column| column.name.clone()).collect();
-    Ok(Answer { columns, types, rows, has_more })
+    Ok(ResultSet { columns, types, rows, has_more })
 }
 
 /// The page, as it fills.

@@ -1,4 +1,5 @@
-//! A list of events, found at once and read in batches, so that it may be long and is never held.
+//! Event lists: one read selects the events, and batches stream them, so that a long list is never
+//! held in memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,74 +10,74 @@ use model::ProjectId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use warehouse::{EventRow, EventSelection, Window};
 
-use super::{Events, Mark, People, Slice, Wanted};
-use crate::reads::Turns;
-use crate::shape::Event;
+use super::{Cursor, EventFilter, EventPage, Events, PersonDetails};
+use crate::event_json::Event;
+use crate::permits::ProjectPermits;
 use crate::{Error, Result};
 
-/// Lists that are open at once, most of them waiting for their clients to read on. Each holds a
-/// snapshot, some bytes for each of its events, and a batch.
+/// Lists that are open at once, most of them waiting for a slow client. Each holds a snapshot, a few
+/// bytes for each of its events, and a batch.
 const LISTS_MAX: usize = 32;
-/// Of one project, so that it leaves some to the others.
+/// Open lists of one project.
 const LISTS_OF_PROJECT_MAX: usize = 8;
-/// A short burst waits; a longer one is better told.
-const LIST_WAIT: Duration = Duration::from_secs(10);
+/// How long a request waits for another list to end before it is refused.
+const LIST_QUEUE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Events of a batch.
+/// Events in one batch.
 const BATCH_ROWS_MAX: usize = 200;
-/// A batch ends with the step that comes to as much.
+/// A batch ends with the step that reaches this size.
 const BATCH_BYTES: usize = 1 << 20;
-/// How large events are is only known once they are read, so they are read by so many: each may have
-/// several megabytes.
+/// Events read at a time. An event's size is only known once it is read, and may be several
+/// megabytes.
 const STEP_ROWS: usize = 4;
 
-/// Who may have a list open.
+/// Permits for open lists: for all projects, and for each.
 #[derive(Clone, Debug)]
 pub struct OpenLists {
     all: Arc<Semaphore>,
-    projects: Turns,
+    projects: ProjectPermits,
 }
 
 impl OpenLists {
     pub(super) fn new() -> Self {
-        let projects = Turns::new(LISTS_OF_PROJECT_MAX, LIST_WAIT);
+        let projects = ProjectPermits::new(LISTS_OF_PROJECT_MAX, LIST_QUEUE_TIMEOUT);
         Self { all: Arc::new(Semaphore::new(LISTS_MAX)), projects }
     }
 
     async fn open(&self, project: ProjectId) -> Result<[OwnedSemaphorePermit; 2]> {
-        let own = self.projects.of(project).await?;
-        let any = tokio::time::timeout(LIST_WAIT, self.all.clone().acquire_owned()).await;
+        let of_project = self.projects.acquire(project).await?;
+        let any = tokio::time::timeout(LIST_QUEUE_TIMEOUT, self.all.clone().acquire_owned()).await;
         let any = any.ok().and_then(std::result::Result::ok).ok_or(Error::Busy)?;
-        Ok([own, any])
+        Ok([of_project, any])
     }
 }
 
-/// A list that is open. To drop it ends it.
+/// An open list, which ends when it is dropped.
 pub struct EventBatches {
     events: Events,
     project: ProjectId,
-    people: People,
-    /// None when nothing can match.
-    found: Option<Arc<EventSelection>>,
+    details: PersonDetails,
+    /// None when no event can match.
+    selection: Option<Arc<EventSelection>>,
     at: usize,
     _permits: [OwnedSemaphorePermit; 2],
 }
 
 impl Events {
-    /// Finds the events of a list; what cannot be found is told before anything is read.
+    /// Selects the events of a list, so that errors come before the first batch.
     pub async fn list(
         &self,
         project: &ProjectRow,
-        wanted: &Wanted,
-        slice: Slice,
-        people: People,
+        filter: &EventFilter,
+        page: EventPage,
+        details: PersonDetails,
     ) -> Result<EventBatches> {
         let permits = self.lists.open(project.id).await?;
-        let found = match self.filter(project, wanted).await? {
+        let selection = match self.filter(project, filter).await? {
             None => None,
             Some(filter) => {
                 let (warehouse, id) = (self.warehouse.clone(), project.id);
-                let Slice { order, limit, offset, mark: resume } = slice;
+                let EventPage { order, limit, offset, cursor: resume } = page;
                 let window = Window { order, limit, offset, resume };
                 let find = move || Ok(warehouse.snapshot(id).select(&filter, &window)?);
                 Some(Arc::new(self.reads.run(find).await?))
@@ -85,8 +86,8 @@ impl Events {
         Ok(EventBatches {
             events: self.clone(),
             project: project.id,
-            people,
-            found,
+            details,
+            selection,
             at: 0,
             _permits: permits,
         })
@@ -94,46 +95,47 @@ impl Events {
 }
 
 impl EventBatches {
-    /// Where the list ends, when there is more behind it.
-    pub fn next(&self) -> Option<&Mark> {
-        self.found.as_ref().and_then(|found| found.next())
+    /// The cursor of the next page, if there is one.
+    pub fn next(&self) -> Option<&Cursor> {
+        self.selection.as_ref().and_then(|selection| selection.next())
     }
 
     pub fn len(&self) -> usize {
-        self.found.as_ref().map_or(0, |found| found.len())
+        self.selection.as_ref().map_or(0, |selection| selection.len())
     }
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The next events; none behind the last.
+    /// The next batch; none after the last.
     pub async fn batch(&mut self) -> Result<Option<Vec<Event>>> {
-        let Some(found) = self.found.clone().filter(|found| self.at < found.len()) else {
+        let Some(selection) = self.selection.clone().filter(|selection| self.at < selection.len())
+        else {
             return Ok(None);
         };
-        let part = self.at..(self.at + BATCH_ROWS_MAX).min(found.len());
-        let read = move || some_of(part, |step| Ok(found.read(step)?));
-        let (rows, at) = self.events.reads.go_on(read).await?;
+        let range = self.at..(self.at + BATCH_ROWS_MAX).min(selection.len());
+        let read = move || read_batch(range, |step| Ok(selection.read(step)?));
+        let (rows, at) = self.events.reads.run_next(read).await?;
         self.at = at;
-        self.events.shown(self.project, rows, self.people).await.map(Some)
+        self.events.with_persons(self.project, rows, self.details).await.map(Some)
     }
 
-    /// The same events once more, from the first.
+    /// Starts again at the first event.
     pub fn rewind(&mut self) {
         self.at = 0;
     }
 }
 
-/// Events from the first of these on, and where those begin that are not read.
-fn some_of(
-    part: Range<usize>,
+/// Reads events until the batch is full; returns them and the index of the first unread one.
+fn read_batch(
+    range: Range<usize>,
     read: impl Fn(Range<usize>) -> Result<Vec<EventRow>>,
 ) -> Result<(Vec<EventRow>, usize)> {
     let size = |row: &EventRow| row.properties.len() + row.elements_chain.len();
-    let (mut rows, mut bytes, mut at) = (Vec::new(), 0, part.start);
-    while at < part.end && bytes < BATCH_BYTES {
-        let step = at..(at + STEP_ROWS).min(part.end);
+    let (mut rows, mut bytes, mut at) = (Vec::new(), 0, range.start);
+    while at < range.end && bytes < BATCH_BYTES {
+        let step = at..(at + STEP_ROWS).min(range.end);
         at = step.end;
         let more = read(step)?;
         bytes += more.iter().map(size).sum::<usize>();
@@ -167,22 +169,22 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_events_ends_once_it_has_enough_bytes() {
+    fn event_list_batch_ends_at_its_byte_limit() {
         let of = |small: usize| {
             move |step: Range<usize>| {
                 let size = |at| if at < small { 10 } else { BATCH_BYTES };
                 Ok(step.map(|at| row(size(at))).collect())
             }
         };
-        for (part, small, end) in [
+        for (range, small, end) in [
             (0..200, 200, 200),
             (0..3, 3, 3),
-            // However small those before them are, no more than a step of large ones is read.
+            // At most one step of large events is read, however small the ones before are.
             (0..200, 100, 104),
             (104..200, 100, 108),
         ] {
-            let (rows, at) = some_of(part.clone(), of(small)).unwrap();
-            assert_eq!((rows.len(), at), (end - part.start, end), "{part:?} {small}");
+            let (rows, at) = read_batch(range.clone(), of(small)).unwrap();
+            assert_eq!((rows.len(), at), (end - range.start, end), "{range:?} {small}");
         }
     }
 }

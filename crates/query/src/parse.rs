@@ -1,4 +1,4 @@
-//! Questions as clients send them.
+//! Parses queries as clients send them, and the filters and variables on top of them.
 
 use std::collections::BTreeSet;
 
@@ -13,15 +13,15 @@ use crate::events_query::EventsQuery;
 use crate::hogql_query::HogqlQuery;
 use crate::{Error, Result};
 
-/// Kinds that only say how their `source` is shown.
+/// Kinds that only say how their `source` is displayed.
 const WRAPPERS: [&str; 3] = ["InsightVizNode", "DataTableNode", "DataVisualizationNode"];
-/// Wrappers in wrappers.
+/// Nested wrappers.
 const WRAPPED_MAX: usize = 4;
-/// Allowed in every kind, and without effect on the answer (contract, 1.1).
+/// Keys that every kind allows and that never change the result (contract, 1.1).
 pub(crate) const ALWAYS_ALLOWED: [&str; 5] = ["version", "tags", "modifiers", "response", "name"];
 
 #[derive(Clone, Debug)]
-pub(crate) enum Question {
+pub(crate) enum ParsedQuery {
     Hogql(Box<HogqlQuery>),
     Events(Box<EventsQuery>),
     Insight(Box<Insight>),
@@ -39,10 +39,10 @@ pub(crate) struct DateRange {
     pub _explicit: Option<bool>,
 }
 
-/// Filters and variables of a dashboard or of the request, on top of the question's own.
+/// Filters and variables of a dashboard or of the request, on top of the query's own.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Overrides {
-    /// As they were sent, for kinds that read more of them; the lowest layer first.
+    /// As sent, lowest layer first; each kind reads the keys that it knows.
     pub filters: Vec<Map<String, Json>>,
     pub variables: Map<String, Json>,
 }
@@ -60,13 +60,13 @@ impl Overrides {
         !["date_from", "date_to", "properties"].into_iter().any(given)
     }
 
-    /// Filters of all layers, each of which must hold.
+    /// Property filters of all layers, joined by AND.
     pub fn properties(&self) -> impl Iterator<Item = &Json> {
         self.filters.iter().filter_map(|layer| layer.get("properties"))
     }
 
-    /// Dates that are given take the place of the question's, and of those in layers below.
-    pub fn date_range(&self, own: Option<&DateRange>) -> DateRange {
+    /// The date range of the highest layer that has one, or else the query's.
+    pub fn date_range(&self, of_query: Option<&DateRange>) -> DateRange {
         let text = |layer: &Map<String, Json>, name: &str| {
             let text = layer.get(name).and_then(Json::as_str);
             text.filter(|text| !text.is_empty()).map(str::to_owned)
@@ -76,17 +76,17 @@ impl Overrides {
             let is_given = date_from.is_some() || date_to.is_some();
             is_given.then_some(DateRange { date_from, date_to, _explicit: None })
         });
-        given.or_else(|| own.cloned()).unwrap_or_default()
+        given.or_else(|| of_query.cloned()).unwrap_or_default()
     }
 }
 
-/// One layer of filters, in the shape that they must have.
+/// Parses one layer of filters.
 pub(crate) fn read_filters(layer: &Map<String, Json>) -> Result<insights::Overrides> {
     read_strictly(&Json::Object(layer.clone()))
 }
 
-/// Whether questions can be asked with filters of a dashboard or a tile.
-pub fn check_filters(filters: &Map<String, Json>) -> std::result::Result<(), Refusal> {
+/// Whether the filters of a dashboard or tile are valid on top of a query.
+pub fn check_filter_overrides(filters: &Map<String, Json>) -> std::result::Result<(), Refusal> {
     let read: insights::Overrides = model::read(&Json::Object(filters.clone()))?;
     read.check().map_err(|(attr, why)| Refusal {
         attr: attr.into(),
@@ -95,18 +95,18 @@ pub fn check_filters(filters: &Map<String, Json>) -> std::result::Result<(), Ref
     })
 }
 
-/// Whether every question can be asked with filters of a project's own.
-pub fn check_properties(filters: &Json) -> Result<()> {
+/// Whether a project's test account filters are valid.
+pub fn check_test_account_filters(filters: &Json) -> Result<()> {
     let on_top = insights::Overrides { properties: filters.clone(), ..Default::default() };
     on_top.check().map_err(|(_, why)| why.into())
 }
 
-/// Whether events can be held against a filter; answers the cohorts that it names.
-pub fn check_filter(filter: &Map<String, Json>) -> Result<BTreeSet<CohortId>> {
+/// Whether a property filter can be evaluated on events; returns the cohorts that it references.
+pub fn check_property_filter(filter: &Map<String, Json>) -> Result<BTreeSet<CohortId>> {
     Ok(insights::check_filter(filter)?)
 }
 
-/// What is asked, out of what only says how it is shown. A saved insight is named by its short id.
+/// A query without its display wrappers, or the short id of the saved insight that it wraps.
 pub(crate) enum Unwrapped<'a> {
     Query(&'a Map<String, Json>),
     Saved(&'a str),
@@ -131,12 +131,12 @@ pub(crate) fn unwrap(query: &Json) -> Result<Unwrapped<'_>> {
     Err(Error::Parse("The query must be an object with a kind.".into()))
 }
 
-/// Whether a query is a question that can be answered. Whatever it names may still be missing, and
-/// of kinds that are not built nothing is known.
+/// Whether a query is valid. Objects that it references may be missing, and unsupported kinds pass
+/// unchecked.
 pub fn check(query: &Json) -> Result<()> {
     match unwrap(query)? {
         Unwrapped::Saved(_) => Ok(()),
-        Unwrapped::Query(query) => match Question::of_known_kind(kind(query)?, query)? {
+        Unwrapped::Query(query) => match ParsedQuery::of_known_kind(kind(query)?, query)? {
             Some(question) => question.check(),
             None => Ok(()),
         },
@@ -148,14 +148,14 @@ fn kind(query: &Map<String, Json>) -> Result<&str> {
     kind.ok_or_else(|| Error::Parse("The query needs a kind.".into()))
 }
 
-impl Question {
+impl ParsedQuery {
     pub fn parse(query: &Map<String, Json>) -> Result<Self> {
         let kind = kind(query)?;
         let unknown = || Error::Parse(format!("Unknown kind of query: {kind}."));
         Self::of_known_kind(kind, query)?.ok_or_else(unknown)
     }
 
-    /// None of a kind that nobody here answers.
+    /// None for an unsupported kind.
     fn of_known_kind(kind: &str, query: &Map<String, Json>) -> Result<Option<Self>> {
         Ok(match kind {
             "HogQLQuery" => Some(Self::Hogql(read(query)?)),
@@ -170,26 +170,26 @@ impl Question {
         })
     }
 
-    /// The insight that it asks, or asks about.
+    /// The insight of an insight query, or the source of an actors query.
     pub fn insight_mut(&mut self) -> Option<&mut Insight> {
         match self {
             Self::Insight(insight) => Some(insight),
-            Self::Actors(query) => query.behind.as_mut().map(|(insight, _)| &mut **insight),
+            Self::Actors(query) => query.source.as_mut().map(|(insight, _)| &mut **insight),
             Self::Hogql(_) | Self::Events(_) => None,
         }
     }
 
-    /// Asks for so many rows, unless it says itself how many.
-    pub fn want_rows(&mut self, rows: u64) {
+    /// Sets the limit of a query that sets none.
+    pub fn set_default_limit(&mut self, rows: u64) {
         match self {
-            Self::Hogql(query) => query.rows = Some(rows),
+            Self::Hogql(query) => query.default_limit = Some(rows),
             Self::Events(query) => query.limit = query.limit.or(Some(rows)),
-            Self::Actors(query) => query.want_rows(rows),
+            Self::Actors(query) => query.set_default_limit(rows),
             Self::Insight(_) => {}
         }
     }
 
-    /// Whether it can be answered, whatever it names.
+    /// Whether it is valid, apart from objects that it references.
     fn check(&self) -> Result<()> {
         match self {
             Self::Hogql(query) => query.check(),
@@ -199,45 +199,46 @@ impl Question {
         }
     }
 
-    /// Whether a statement is one; what it names is looked for when it runs.
-    pub fn check_text(&self) -> Result<()> {
+    /// Checks the syntax of a HogQL statement; names are resolved when it runs.
+    pub fn check_syntax(&self) -> Result<()> {
         match self {
             Self::Hogql(query) => Ok(hogql::parse(&query.query).map(drop)?),
             Self::Events(_) | Self::Insight(_) | Self::Actors(_) => Ok(()),
         }
     }
 
-    /// The actions that it names.
+    /// The actions that it references.
     pub fn actions(&self) -> BTreeSet<ActionId> {
         let insight = match self {
             Self::Hogql(_) => None,
             Self::Events(query) => return query.action_id.map(ActionId).into_iter().collect(),
             Self::Insight(insight) => Some(insight),
-            Self::Actors(query) => query.behind.as_ref().map(|(insight, _)| insight),
+            Self::Actors(query) => query.source.as_ref().map(|(insight, _)| insight),
         };
         let named = insight.into_iter().flat_map(|insight| insight.actions());
         named.map(ActionId).collect()
     }
 
-    /// Statements name cohorts in their text, or in the filters that are put into it.
+    /// What the read view must hold. A HogQL statement may reference cohorts in its text or in the
+    /// filters that are inserted into it, so any mention of "cohort" loads all of them.
     pub fn needs(&self, overrides: &Overrides) -> facts::Needs {
-        let own = match self {
+        let text = match self {
             Self::Hogql(query) => format!("{query:?}"),
             Self::Events(query) => format!("{query:?}"),
             Self::Insight(insight) => return insight.needs(),
             Self::Actors(query) => {
-                let mut needs = match &query.behind {
+                let mut needs = match &query.source {
                     Some((insight, _)) => insight.needs(),
                     None => facts::Needs::default(),
                 };
                 needs.groups = true;
-                needs.all_cohorts |= query.names_cohorts();
+                needs.all_cohorts |= query.mentions_cohorts();
                 return needs;
             }
         };
         let on_top = format!("{:?}", overrides.filters);
-        let names = |text: &str| text.to_ascii_lowercase().contains("cohort");
-        let all_cohorts = names(&own) || names(&on_top);
+        let mentions = |text: &str| text.to_ascii_lowercase().contains("cohort");
+        let all_cohorts = mentions(&text) || mentions(&on_top);
         let actions = self.actions();
         facts::Needs { groups: true, all_cohorts, actions, ..facts::Needs::default() }
     }
@@ -247,7 +248,7 @@ fn read<T: DeserializeOwned>(query: &Map<String, Json>) -> Result<Box<T>> {
     read_strictly(&Json::Object(strict_part(query))).map(Box::new)
 }
 
-/// A query without the keys that change nothing.
+/// A query without the keys that have no effect, so that the rest can be parsed strictly.
 pub(crate) fn strict_part(query: &Map<String, Json>) -> Map<String, Json> {
     let mut query = query.clone();
     ALWAYS_ALLOWED.iter().for_each(|name| drop(query.remove(*name)));
@@ -266,17 +267,17 @@ mod tests {
 
     use super::*;
 
-    fn read(kind: &str, key: &str, value: &Json) -> Result<Question> {
+    fn read(kind: &str, key: &str, value: &Json) -> Result<ParsedQuery> {
         let mut query = match kind {
             "HogQLQuery" => json!({ "kind": kind, "query": "select 1" }),
             _ => json!({ "kind": kind, "select": ["event"] }),
         };
         query[key] = value.clone();
-        Question::parse(query.as_object().unwrap())
+        ParsedQuery::parse(query.as_object().unwrap())
     }
 
     #[test]
-    fn queries_take_null_and_defaults_and_refuse_what_would_change_the_answer() {
+    fn queries_accept_null_and_default_values_and_refuse_unsupported_keys() {
         for kind in ["HogQLQuery", "EventsQuery", "ActorsQuery"] {
             for key in ["connectionId", "source", "frobnicate", "filters", "limit"] {
                 assert!(read(kind, key, &Json::Null).is_ok(), "{kind} {key}");

@@ -1,17 +1,18 @@
-//! Names that a question may use, so that only their definitions are read.
+//! Property names that a query may reference, so that only their definitions are loaded.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value as Json;
 
-/// Longer ones are never defined.
+/// No property with a longer name is ever defined.
 const NAME_BYTES_MAX: usize = 200;
 
-/// More than are used, and never fewer: every text, and every word of what may be an expression.
+/// A superset of the names that the query uses: every string, and every identifier and string
+/// literal of what may be an expression.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names(BTreeSet<String>);
+pub(crate) struct ReferencedNames(BTreeSet<String>);
 
-impl Names {
+impl ReferencedNames {
     pub fn of(json: &Json) -> Self {
         let mut names = Self::default();
         names.add(json);
@@ -35,7 +36,7 @@ impl Names {
     pub fn add_text(&mut self, text: &str) {
         if text.len() <= NAME_BYTES_MAX {
             self.insert(text);
-            // How a filter of a flag names its property.
+            // A feature filter reads the property `$feature/<key>`.
             self.insert(&format!("$feature/{text}"));
         }
         hogql::words(text).iter().for_each(|word| self.insert(word));
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_way_to_write_a_property_is_among_the_names_of_a_question() {
+    fn every_spelling_of_a_property_is_among_the_referenced_names() {
         let query = json!({
             "kind": "HogQLQuery",
             "query": "select properties.$browser, properties['with \\'quotes\\''], person.properties.`a b`, \
@@ -67,12 +68,12 @@ mod tests {
             "filters": { "properties": [{ "key": "plan", "type": "feature", "value": ["x"] }] },
             "select": ["properties.amount -- Amount", "toFloat(properties.price) desc"],
         });
-        let names = Names::of(&query);
-        let found: Vec<&str> = names.iter().collect();
+        let names = ReferencedNames::of(&query);
+        let names: Vec<&str> = names.iter().collect();
         for name in
             ["$browser", "with 'quotes'", "a b", "c d", "plan", "$feature/plan", "amount", "price"]
         {
-            assert!(found.contains(&name), "{name} is not among {found:?}");
+            assert!(names.contains(&name), "{name} is not among {names:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! An answer, and the flat object in which it is shown.
+//! A query's result, and the flat JSON object that the query endpoint returns.
 
 use std::time::Duration;
 
@@ -8,33 +8,33 @@ use hogql::plan::Plan;
 use model::Timestamp;
 use serde_json::{Map, Value as Json, json};
 
-use super::Ready;
+use super::PreparedQuery;
 use crate::actors_query::ActorsPlan;
 use crate::events_query::EventsPlan;
 
-/// How much longer an answer is good enough for who is in no hurry.
-const LEISURE_SECONDS: i64 = 3_600;
+/// How much longer a result counts as fresh for `lazy_async`.
+const LAZY_SECONDS: i64 = 3_600;
 
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct QueryResult {
     pub results: Json,
     pub has_more: Option<bool>,
     pub columns: Option<Json>,
     pub types: Option<Json>,
-    /// The question in HogQL, where it is one.
+    /// The normalized statement of a HogQL query.
     pub hogql: Option<String>,
     pub resolved: Option<(String, String)>,
     pub computed_at: Timestamp,
     pub fresh_until: Timestamp,
     pub key: String,
     pub timezone: String,
-    /// What only some kinds show.
+    /// Keys that only some kinds of query return.
     more: Map<String, Json>,
     took: Duration,
     bytes: usize,
 }
 
-impl Answer {
+impl QueryResult {
     fn new(results: Json) -> Self {
         let never = Timestamp::from_micros(0);
         Self {
@@ -59,67 +59,67 @@ impl Answer {
         Self { has_more, resolved, ..Self::new(results) }
     }
 
-    pub(super) fn of_hogql(text: &str, plan: &Plan, found: sql::Answer) -> Self {
-        let types: Vec<Json> = found
+    pub(super) fn of_hogql(text: &str, plan: &Plan, result_set: sql::ResultSet) -> Self {
+        let types: Vec<Json> = result_set
             .columns
             .iter()
-            .zip(&found.types)
+            .zip(&result_set.types)
             .map(|(column, ty)| json!([column, ty.name(&plan.zone)]))
             .collect();
-        let mut answer = Self::new(found.rows.into_iter().map(Json::Array).collect());
-        answer.columns = Some(found.columns.into());
-        answer.types = Some(types.into());
-        answer.hogql =
-            Some(hogql::parse(text).map_or_else(|_| text.to_owned(), |own| own.to_string()));
-        // Who asked for more rows than an answer has must not take it for all of them.
-        if !plan.page.limited || found.has_more {
-            answer.has_more = Some(found.has_more);
-            answer.more.insert("limit".into(), plan.page.limit.into());
-            answer.more.insert("offset".into(), plan.page.offset.into());
+        let mut result = Self::new(result_set.rows.into_iter().map(Json::Array).collect());
+        result.columns = Some(result_set.columns.into());
+        result.types = Some(types.into());
+        result.hogql =
+            Some(hogql::parse(text).map_or_else(|_| text.to_owned(), |query| query.to_string()));
+        // A client whose limit was capped must not take the page for all rows.
+        if !plan.page.limited || result_set.has_more {
+            result.has_more = Some(result_set.has_more);
+            result.more.insert("limit".into(), plan.page.limit.into());
+            result.more.insert("offset".into(), plan.page.offset.into());
         }
-        answer.fill(&["limit", "offset", "clickhouse", "explain", "metadata"]);
-        answer
+        result.fill(&["limit", "offset", "clickhouse", "explain", "metadata"]);
+        result
     }
 
-    pub(super) fn of_events(plan: &EventsPlan, found: sql::Answer, world: &World) -> Self {
-        let mut rows = found.rows;
-        let has_more = rows.len() as u64 > plan.limit || found.has_more;
+    pub(super) fn of_events(plan: &EventsPlan, result_set: sql::ResultSet, view: &World) -> Self {
+        let mut rows = result_set.rows;
+        let has_more = rows.len() as u64 > plan.limit || result_set.has_more;
         rows.truncate(plan.limit as usize);
         let cursor = match (has_more, plan.time_column, rows.last()) {
             (true, Some(column), Some(last)) => last.get(column).cloned(),
             _ => None,
         };
-        let shown = plan.columns.len();
+        let width = plan.columns.len();
         for row in &mut rows {
-            row.truncate(shown);
-            plan.shape(row, world);
+            row.truncate(width);
+            plan.shape(row, view);
         }
-        let types = found.types.iter().take(shown).map(|ty| ty.name(&plan.plan.zone));
+        let types = result_set.types.iter().take(width).map(|ty| ty.name(&plan.plan.zone));
         let types: Vec<String> = types.collect();
-        let mut answer = Self::new(rows.into_iter().map(Json::Array).collect());
-        answer.columns = Some(plan.columns.clone().into());
-        answer.types = Some(types.into());
-        answer.has_more = Some(has_more);
-        answer.more.insert("limit".into(), plan.limit.into());
-        answer.more.insert("offset".into(), plan.offset.into());
-        answer.more.insert("nextCursor".into(), cursor.unwrap_or_default());
-        answer
+        let mut result = Self::new(rows.into_iter().map(Json::Array).collect());
+        result.columns = Some(plan.columns.clone().into());
+        result.types = Some(types.into());
+        result.has_more = Some(has_more);
+        result.more.insert("limit".into(), plan.limit.into());
+        result.more.insert("offset".into(), plan.offset.into());
+        result.more.insert("nextCursor".into(), cursor.unwrap_or_default());
+        result
     }
 
-    pub(super) fn of_actors(plan: &ActorsPlan, found: sql::Answer) -> Self {
-        let (rows, has_more) = plan.page(found.rows, found.has_more);
-        let types = plan.types(&found.types);
-        let mut answer = Self::new(rows.into_iter().map(Json::Array).collect());
-        answer.columns = Some(plan.columns.clone().into());
-        answer.types = Some(types.into());
-        answer.has_more = Some(has_more);
-        answer.more.insert("limit".into(), plan.limit.into());
-        answer.more.insert("offset".into(), plan.offset.into());
-        answer.more.insert("missing_actors_count".into(), json!(plan.missing));
-        answer
+    pub(super) fn of_actors(plan: &ActorsPlan, result_set: sql::ResultSet) -> Self {
+        let (rows, has_more) = plan.page(result_set.rows, result_set.has_more);
+        let types = plan.types(&result_set.types);
+        let mut result = Self::new(rows.into_iter().map(Json::Array).collect());
+        result.columns = Some(plan.columns.clone().into());
+        result.types = Some(types.into());
+        result.has_more = Some(has_more);
+        result.more.insert("limit".into(), plan.limit.into());
+        result.more.insert("offset".into(), plan.offset.into());
+        result.more.insert("missing_actors_count".into(), json!(plan.missing));
+        result
     }
 
-    /// Null where nothing else is known.
+    /// Sets these keys to null where they have no value.
     fn fill(&mut self, names: &[&str]) {
         for name in names {
             self.more.entry(*name).or_insert(Json::Null);
@@ -128,42 +128,43 @@ impl Answer {
 
     pub(super) fn finish(
         &mut self,
-        ready: &Ready,
+        prepared: &PreparedQuery,
         project: &ProjectRow,
         took: Duration,
         now: Timestamp,
     ) {
-        self.key = ready.key.clone();
+        self.key = prepared.key.clone();
         self.timezone = project.timezone.clone();
         self.took = took;
         self.computed_at = now;
         self.fresh_until = now.plus_seconds(freshness(self).as_secs() as i64);
         if self.columns.is_some() {
-            self.more.insert("query".into(), ready.query.get("query").cloned().unwrap_or_default());
+            self.more
+                .insert("query".into(), prepared.query.get("query").cloned().unwrap_or_default());
         }
         self.bytes = bytes_of(&self.results);
     }
 
-    pub(super) fn fresh_until_at_leisure(&self) -> Timestamp {
-        self.fresh_until.plus_seconds(LEISURE_SECONDS)
+    pub(super) fn lazy_fresh_until(&self) -> Timestamp {
+        self.fresh_until.plus_seconds(LAZY_SECONDS)
     }
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// As the endpoint answers (contract, 1.2).
+    /// The response object of the query endpoint (contract, 1.2).
     pub fn envelope(&self, is_cached: bool, status: Option<Json>) -> Map<String, Json> {
         let resolved = self.resolved.as_ref();
         let resolved = resolved.map(|(from, to)| json!({ "date_from": from, "date_to": to }));
-        let mut shown = self.more.clone();
+        let mut envelope = self.more.clone();
         let columns = [("columns", &self.columns), ("types", &self.types)];
         for (name, value) in columns {
             if let Some(value) = value {
-                shown.insert(name.into(), value.clone());
+                envelope.insert(name.into(), value.clone());
             }
         }
-        let mut set = |name: &str, value: Json| drop(shown.insert(name.into(), value));
+        let mut set = |name: &str, value: Json| drop(envelope.insert(name.into(), value));
         set("results", self.results.clone());
         set("hasMore", json!(self.has_more));
         set("hogql", json!(self.hogql));
@@ -181,13 +182,13 @@ impl Answer {
         set("timezone", json!(self.timezone));
         set("calculation_trigger", Json::Null);
         set("query_metadata", Json::Null);
-        shown
+        envelope
     }
 }
 
-/// What a value takes in memory, about.
+/// The approximate size of a value in memory.
 fn bytes_of(json: &Json) -> usize {
-    /// Of an object's member, beside its name and value.
+    /// Overhead of an object's member on top of its name and value.
     const MEMBER: usize = 48;
     size_of::<Json>()
         + match json {
@@ -200,11 +201,11 @@ fn bytes_of(json: &Json) -> usize {
         }
 }
 
-/// Of a range that ends now, the last part keeps changing.
-fn freshness(answer: &Answer) -> Duration {
+/// How long a result stays fresh: the last interval of a range that ends now keeps changing.
+fn freshness(result: &QueryResult) -> Duration {
     const MINUTE: u64 = 60;
     const WEEK_MICROS: i64 = 8 * 24 * 3_600 * 1_000_000;
-    let seconds = match &answer.resolved {
+    let seconds = match &result.resolved {
         None => MINUTE,
         Some((from, to)) => match (Timestamp::parse(from), Timestamp::parse(to)) {
             (Some(from), Some(to)) if to.as_micros() - from.as_micros() > WEEK_MICROS => {

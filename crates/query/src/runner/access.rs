@@ -1,0 +1,156 @@
+//! Access checks of the saved objects that a query references.
+
+use std::collections::BTreeSet;
+
+use catalog::{Catalog, InsightName};
+use model::{ActionId, InsightId, ObjectKind, ProjectId, Sights};
+use serde_json::Value as Json;
+
+use super::{Inner, ONLY_ITSELF, QueryRunner, SAVED_MAX};
+use crate::parse::{ParsedQuery, Unwrapped, unwrap};
+use crate::{Error, Result};
+
+/// Objects whose data a result reveals.
+#[derive(Clone, Debug)]
+pub(super) struct ReferencedObjects(Vec<(ObjectKind, i64)>);
+
+impl ReferencedObjects {
+    pub fn new(objects: &[(ObjectKind, i64)]) -> Self {
+        Self(objects.to_vec())
+    }
+
+    pub fn add(&mut self, kind: ObjectKind, id: i64) {
+        self.0.push((kind, id));
+    }
+
+    /// Whether the current access rules let a caller view all of them.
+    pub async fn can_view(
+        &self,
+        catalog: &Catalog,
+        project: ProjectId,
+        visibility: &Sights,
+    ) -> Result<bool> {
+        for kind in ObjectKind::ALL {
+            let of_kind = self.0.iter().filter(|(object, _)| *object == kind);
+            let ids: Vec<i64> = of_kind.map(|(_, id)| *id).collect();
+            if !ids.is_empty() && !catalog.hidden(project, kind, &ids, visibility).await?.is_empty()
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+impl QueryRunner {
+    /// Refuses to save a query that references what its author may not view: later readers may be
+    /// allowed more. References to missing objects pass. With `own_short_id`, the insight that the
+    /// query is saved in, it also refuses a query that wraps itself, directly or through others.
+    pub async fn check_access(
+        &self,
+        project: ProjectId,
+        query: &Json,
+        visibility: &Sights,
+        own_short_id: Option<&str>,
+    ) -> Result<()> {
+        let circular = || Error::Parse(ONLY_ITSELF.into());
+        let mut query = query.clone();
+        for _ in 0..SAVED_MAX {
+            let short_id = match unwrap(&query)? {
+                Unwrapped::Query(fields) => {
+                    // The references of an unsupported kind are unknown.
+                    let Ok(parsed) = ParsedQuery::parse(fields) else { return Ok(()) };
+                    return match self.0.hidden_actions(project, &parsed, visibility).await?.first()
+                    {
+                        None => Ok(()),
+                        Some(id) => Err(Error::Invalid(format!("There is no action {id}."))),
+                    };
+                }
+                Unwrapped::Saved(short_id) if Some(short_id) == own_short_id => {
+                    return Err(circular());
+                }
+                Unwrapped::Saved(short_id) => short_id.to_owned(),
+            };
+            query = match self.0.saved_insight(project, short_id, visibility).await {
+                Ok((_, saved)) => saved,
+                Err(SavedInsightError::Missing | SavedInsightError::Empty) => return Ok(()),
+                Err(error @ (SavedInsightError::Hidden | SavedInsightError::Failed(_))) => {
+                    return Err(error.into());
+                }
+            };
+        }
+        // Running the query follows no more wrappers than this either.
+        own_short_id.map_or(Ok(()), |_| Err(circular()))
+    }
+
+    /// Whether a caller may view all that a stored query references. A query that cannot be parsed
+    /// references nothing.
+    pub async fn can_view(
+        &self,
+        project: ProjectId,
+        query: &Json,
+        visibility: &Sights,
+    ) -> Result<bool> {
+        match self.check_access(project, query, visibility, None).await {
+            Ok(()) | Err(Error::Parse(_)) => Ok(true),
+            Err(Error::Invalid(_)) => Ok(false),
+            Err(other) => Err(other),
+        }
+    }
+}
+
+impl Inner {
+    /// The actions that a query references and the caller may not view.
+    pub async fn hidden_actions(
+        &self,
+        project: ProjectId,
+        query: &ParsedQuery,
+        visibility: &Sights,
+    ) -> Result<BTreeSet<ActionId>> {
+        let ids: Vec<i64> = query.actions().into_iter().map(|id| id.0).collect();
+        let hidden = self.catalog.hidden(project, ObjectKind::Action, &ids, visibility).await?;
+        Ok(hidden.into_iter().map(ActionId).collect())
+    }
+
+    /// The query of a saved insight.
+    pub async fn saved_insight(
+        &self,
+        project: ProjectId,
+        short_id: String,
+        visibility: &Sights,
+    ) -> std::result::Result<(InsightId, Json), SavedInsightError> {
+        let name = InsightName::Short(short_id);
+        let insight = match self.catalog.insight(project, &name, None, catalog::Among::Live).await {
+            Ok(insight) => insight,
+            Err(catalog::Error::NotFound) => return Err(SavedInsightError::Missing),
+            Err(error) => return Err(SavedInsightError::Failed(error.into())),
+        };
+        let author = insight.created_by.map(|author| author.id);
+        if !visibility.of(ObjectKind::Insight).holds(insight.id.0, author) {
+            return Err(SavedInsightError::Hidden);
+        }
+        let query = insight.query.map(|query| Json::Object(query.into_fields()));
+        query.map(|query| (insight.id, query)).ok_or(SavedInsightError::Empty)
+    }
+}
+
+/// Why a saved insight has no query to run.
+pub(super) enum SavedInsightError {
+    Missing,
+    Hidden,
+    Empty,
+    Failed(Error),
+}
+
+impl From<SavedInsightError> for Error {
+    fn from(error: SavedInsightError) -> Self {
+        match error {
+            // A hidden insight is reported as missing, so that its existence does not leak.
+            SavedInsightError::Missing | SavedInsightError::Hidden => {
+                Self::Invalid("There is no insight with this short id.".into())
+            }
+            SavedInsightError::Empty => Self::Invalid("The saved insight has no query.".into()),
+            SavedInsightError::Failed(error) => error,
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Calculates cohorts with behavioral filters: finds the matching persons in the events, then has
+//! the catalog evaluate the cohort for every person.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use catalog::{DueCohort, ProjectRow};
+use facts::{Needs, Zone};
+use insights::Stop;
+use model::Timestamp;
+use model::property::Behaviour;
+use warehouse::Numbers;
+
+use super::QueryRunner;
+use crate::permits::spawn_query;
+use crate::referenced_names::ReferencedNames;
+use crate::{Error, Result};
+
+/// Time for all behavioral filters of one cohort. No client waits for it.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+type MatchingPersons = HashMap<Behaviour, Numbers>;
+
+/// Whether a behavioral filter can be evaluated. Objects that it references may still be missing.
+pub fn check_behavioral_filter(
+    behaviour: &Behaviour,
+    project: &ProjectRow,
+    now: Timestamp,
+) -> Result<()> {
+    Ok(insights::deed_needs(behaviour, now, &Zone::named(&project.timezone)).map(drop)?)
+}
+
+impl QueryRunner {
+    /// Calculates one cohort that is due; returns false when none is.
+    pub async fn calculate_due_cohort(&self) -> catalog::Result<bool> {
+        let catalog = &self.0.catalog;
+        let Some(due) = catalog.due_cohort().await? else { return Ok(false) };
+        let matching = match self.matching_persons(&due).await {
+            Ok(matching) => matching,
+            Err(Error::Catalog(error @ catalog::Error::Unavailable(_))) => return Err(error),
+            // A cohort that fails must not block the others.
+            Err(error) => {
+                let reason = match error.is_user_facing() {
+                    true => error.to_string(),
+                    false => {
+                        tracing::warn!(cohort.id = %due.id, %error, "cannot calculate a cohort");
+                        "The cohort could not be calculated.".to_owned()
+                    }
+                };
+                catalog.cohort_failed(&due, &reason).await?;
+                return Ok(true);
+            }
+        };
+        let matches = |behaviour: &Behaviour, person: model::person::PersonNo| {
+            matching.get(behaviour).is_some_and(|persons| persons.contains(person.0))
+        };
+        catalog.calculate_cohort(due, &matches).await?;
+        Ok(true)
+    }
+
+    async fn matching_persons(&self, due: &DueCohort) -> Result<MatchingPersons> {
+        let behaviours: Vec<Behaviour> = due.behaviours().into_iter().cloned().collect();
+        if behaviours.is_empty() {
+            return Ok(MatchingPersons::new());
+        }
+        let inner = &self.0;
+        let project = inner.catalog.project(due.project).await?;
+        let (now, zone) = (inner.catalog.clock().now(), Zone::named(&project.timezone));
+        let mut needs = Needs::default();
+        for behaviour in &behaviours {
+            let more = insights::deed_needs(behaviour, now, &zone)?;
+            needs.groups |= more.groups;
+            needs.all_cohorts |= more.all_cohorts;
+            needs.cohorts.extend(more.cohorts);
+            needs.actions.extend(more.actions);
+            needs.expressions.extend(more.expressions);
+        }
+        let permit = inner.permits.acquire(due.project).await?;
+        let deadline = Instant::now() + TIME_MAX;
+        let account = inner.pool.account(inner.limits.memory_bytes);
+        let expressions = eval::Stop::default().until(deadline).within(account.clone());
+        let names = ReferencedNames::default();
+        let (view, _) = inner.read_views.open(&project, &needs, names, &expressions).await?;
+        let stop = Stop::new(Some(deadline), Arc::default(), 0).within(account);
+        let scan = move || -> Result<MatchingPersons> {
+            let evaluate = |behaviour: Behaviour| {
+                let persons = insights::doers(&behaviour, &view, &stop)?;
+                Ok((behaviour, persons))
+            };
+            behaviours.into_iter().map(evaluate).collect()
+        };
+        spawn_query(permit, scan).await?
+    }
+}
