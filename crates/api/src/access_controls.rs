@@ -8,14 +8,16 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::access::require;
-use crate::actions::Actions;
-use crate::caller::InProject;
-use crate::dashboards::Dashboards;
-use crate::doc::{Answer, Operation};
-use crate::feature_flags::{self, Flags};
-use crate::insights::{Insights, name};
-use crate::projects::Projects;
+use crate::auth::access::require;
+use crate::auth::caller::InProject;
+use crate::auth::resources::Actions;
+use crate::auth::resources::Dashboards;
+use crate::auth::resources::Flags;
+use crate::auth::resources::Insights;
+use crate::auth::resources::Projects;
+use crate::feature_flags;
+use crate::http::openapi::{Answer, Operation};
+use crate::insights::name;
 use crate::{App, AppState, Body, Error, Found, Id, Patch, Reader, Result, Routes, TextId, Writer};
 
 pub(crate) fn routes(routes: Routes) -> Routes {

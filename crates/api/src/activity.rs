@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::doc::{Describe, Operation};
+use crate::http::openapi::{Describe, Operation};
 use crate::{App, AppState, Base, Error, Found, Reader, Resource, Result, Routes};
 
 /// Lines on a page of the whole log, and on a page about one kind of object.

@@ -13,11 +13,13 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
-use crate::body::{lenient_bool, max_bytes, max_chars, present};
-use crate::path::{given, search};
+use crate::auth::hogql_scope;
+use crate::auth::resources::Cohorts;
+use crate::http::body::{lenient_bool, max_bytes, max_chars, present};
+use crate::http::path::{given, search};
 use crate::{
     App, AppState, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Query, Reader,
-    Resource, Result, Routes, Whole, Writer, carried_hogql,
+    Result, Routes, Whole, Writer,
 };
 use upload::Upload;
 
@@ -30,12 +32,6 @@ const FILTERS_BYTES_MAX: usize = 64 << 10;
 const PERSONS_SENT_MAX: usize = 10_000;
 /// Persons that one question may name: as many rows as any answer has.
 const PERSONS_ASKED_MAX: u64 = 50_000;
-
-pub(crate) enum Cohorts {}
-
-impl Resource for Cohorts {
-    const SCOPE: &'static str = "cohort";
-}
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     let routes = routes
@@ -169,7 +165,7 @@ async fn named(
     // Forms carry it past the check of callers.
     let filters = fields.filters.clone().given().map(Value::Object);
     let groups = fields.groups.clone().given().map(Value::Array);
-    if filters.iter().chain(&groups).any(carried_hogql::is_within) {
+    if filters.iter().chain(&groups).any(hogql_scope::is_within) {
         caller.may_read("query")?;
     }
     let mut persons = fields.person_ids.clone().given().unwrap_or_default();

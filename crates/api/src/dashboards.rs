@@ -1,6 +1,7 @@
 //! Dashboards: insights, notes and links on one page.
 
 mod body;
+pub(crate) mod collaborators;
 pub(crate) mod shape;
 mod templates;
 mod tiles;
@@ -15,27 +16,22 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
-use crate::body::{Both, lenient_bool};
-use crate::caller::InProject;
-use crate::doc::{Describe, Operation};
-use crate::insights::answer::{Overrides, question, refresh};
+use crate::auth::caller::InProject;
+use crate::auth::resources::Dashboards;
+use crate::http::body::{Both, lenient_bool};
+use crate::http::openapi::{Describe, Operation};
+use crate::http::path::{given, nul, search, switch};
+use crate::insights::answer::{question, refresh};
 use crate::insights::check_seen;
-use crate::path::{given, nul, search, switch};
-use crate::sharing::look;
+use crate::insights::overrides::Overrides;
+use crate::insights::visibility::viewable;
 use crate::{
     App, AppState, Base, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch,
-    Query, Reader, Resource, Result, Routes, Writer,
+    Query, Reader, Result, Routes, Writer,
 };
 use body::{DashboardFields, IntoNew as _};
-pub(crate) use body::{check_filters, check_variables};
 use shape::{Detail, Listed};
 use tiles::TileListFields;
-
-pub(crate) enum Dashboards {}
-
-impl Resource for Dashboards {
-    const SCOPE: &'static str = "dashboard";
-}
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     let routes = routes
@@ -69,7 +65,7 @@ impl FromRequestParts<AppState> for Wanted {
         }
         Ok(Self(DashboardFilter {
             creation_mode: creation_mode.transpose()?,
-            tags: crate::body::tags(&tags)?,
+            tags: crate::http::body::tags(&tags)?,
             exclude_generated: switch("exclude_generated", generated.as_ref())? == Some(true),
             search: search(wanted.as_ref())?,
             seen: Sight::Everything,
@@ -208,7 +204,7 @@ async fn update(
         false => {
             let project = caller.project.id;
             let back = app.catalog.insights_to_copy(project, id, viewer, Some(&back)).await?;
-            look(&app, &caller, &back).await?
+            viewable(&app, &caller, &back).await?
         }
     };
     app.catalog.update_dashboard(&caller.actor(), viewer, id, change, &looked).await?;

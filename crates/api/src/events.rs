@@ -14,8 +14,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::csv::{self, Cells, Format, Shown};
-use crate::path::given;
+use crate::http::csv::{self, Cells, Format, Shown};
+use crate::http::path::given;
 use crate::{App, Base, Error, Query, Reader, Resource, Result, Routes, TextId};
 use streamed::Listed;
 

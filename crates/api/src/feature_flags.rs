@@ -20,12 +20,14 @@ use model::{Access, AccessLevel, FlagAccess, FlagId, ObjectKind, UserId};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::access::require;
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
-use crate::caller::InProject;
+use crate::auth::access::require;
+use crate::auth::caller::InProject;
+use crate::auth::resources::Flags;
+use crate::ingestion::edits;
 use crate::{
     App, AppState, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Query, Reader,
-    Resource, Result, Routes, Whole, Writer, edits,
+    Result, Routes, Whole, Writer,
 };
 pub(crate) use definitions::public_routes;
 pub(crate) use fields::FlagFields;
@@ -33,12 +35,6 @@ use listing::Wanted;
 
 /// Set by administrators; absent, everybody edits every flag.
 const RESTRICTION: &str = "feature_flags_access_level";
-
-pub(crate) enum Flags {}
-
-impl Resource for Flags {
-    const SCOPE: &'static str = "feature_flag";
-}
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     let routes = routes

@@ -15,9 +15,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::body::{max_chars, not_blank};
-use crate::edits::change;
-use crate::path::{given, search};
+use crate::http::body::{max_chars, not_blank};
+use crate::http::path::{given, search};
+use crate::ingestion::edits::change;
 use crate::{
     App, AppState, Base, Body, Created, Error, Found, Query, Reader, Resource, Result, Routes,
     Writer,

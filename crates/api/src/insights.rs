@@ -4,7 +4,9 @@ pub(crate) mod answer;
 mod list;
 mod looking;
 mod old;
+pub(crate) mod overrides;
 pub(crate) mod shape;
+pub(crate) mod visibility;
 
 use catalog::{Among, INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
 use model::{DashboardId, Insight, InsightId, InsightKind, ObjectKind, Written};
@@ -14,19 +16,21 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
-use crate::body::{lenient_bool, max_bytes, max_chars, present, tags};
-use crate::caller::InProject;
-use crate::csv::{self, Format, Shown};
-use crate::path::given;
-use crate::sharing::look;
+use crate::auth::caller::InProject;
+use crate::auth::resources::Insights;
+use crate::http::body::{lenient_bool, max_bytes, max_chars, present, tags};
+use crate::http::csv::{self, Format, Shown};
+use crate::http::path::given;
 use crate::{
-    App, AppState, Body, Created, Error, Found, NeverDeleted, Patch, Query, Reader, Resource,
-    Result, Routes, TextId, Writer,
+    App, AppState, Body, Created, Error, Found, NeverDeleted, Patch, Query, Reader, Result, Routes,
+    TextId, Writer,
 };
-use answer::{How, InsightAnswer, OnTop, Overrides, refresh};
+use answer::{How, InsightAnswer, OnTop, refresh};
 use looking::Looker;
+use overrides::Overrides;
 use query::Refresh;
 use shape::ShownInsight;
+use visibility::viewable;
 
 /// Ours: a list shows up to a thousand insights, so each stays small.
 const DESCRIPTION_CHARS_MAX: usize = 16_384;
@@ -35,12 +39,6 @@ const DASHBOARDS_MAX: usize = 100;
 const VIEWED_AT_ONCE_MAX: usize = 1_000;
 /// Upstream's length of the list of insights that one looked at last.
 const LAST_VIEWED: i64 = 5;
-
-pub(crate) enum Insights {}
-
-impl Resource for Insights {
-    const SCOPE: &'static str = "insight";
-}
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     old::routes(routes)
@@ -216,7 +214,7 @@ async fn update(
         filters: change.filters.clone().unwrap_or(found.filters),
         ..found
     };
-    let looked = look(&app, &caller, &[after]).await?;
+    let looked = viewable(&app, &caller, &[after]).await?;
     app.catalog.update_insight(&caller.actor(), viewer, id, change, &looked).await?;
     Ok(Found(shown(&app, &caller, id).await?))
 }

@@ -3,63 +3,29 @@
 //! On the write path it hands bodies to capture; on the read path it asks the catalog. It never
 //! names a database or a file.
 
-mod access;
 mod access_controls;
-mod actions;
+mod accounts;
 mod activity;
-mod annotations;
-mod answers;
 mod auth;
-mod body;
-mod caller;
-mod capture;
-mod carried_hogql;
 mod cohorts;
-mod collaborators;
-mod csv;
 mod dashboards;
-mod dead_letters;
-mod doc;
-mod edits;
-mod error;
-mod evaluation;
-mod event_definitions;
+mod data_management;
 mod events;
+mod fast_path;
 mod feature_flags;
-mod front;
 mod groups;
+mod http;
+mod ingestion;
 mod insights;
-mod intake;
-mod keys;
-mod logins;
-mod members;
-mod metrics;
-mod networks;
-mod observe;
+mod management;
 mod ops;
-mod organizations;
-mod page;
-mod path;
 mod persons;
-mod prepare;
-mod projects;
-mod property_definitions;
-mod public;
 mod queries;
-mod rate_limits;
-mod refusal;
-mod remote_config;
-mod roles;
 mod router;
 mod routes;
+mod sdk;
 mod search;
-mod session;
-mod shared_pages;
 mod sharing;
-mod static_files;
-mod tokens;
-mod users;
-mod warnings;
 
 use std::ops::Deref;
 use std::sync::atomic::AtomicBool;
@@ -74,19 +40,19 @@ use prometheus_client::registry::Registry;
 use schemars::SchemaGenerator;
 use tokio::sync::Semaphore;
 
-pub(crate) use body::{Body, Patch};
-pub(crate) use caller::{
+pub(crate) use auth::caller::{
     AccountReader, AccountWriter, OrganizationReader, OrganizationWriter, Reader, Resource, Writer,
 };
-pub(crate) use error::{Error, Result};
-pub use front::Service;
-pub use intake::Patience;
-pub use networks::{Networks, client_address};
-pub(crate) use page::{Base, Created, Found, Gone, Listing, NeverDeleted, Page};
-pub(crate) use path::{Id, Query, TextId, UuidId, UuidInId, Whole};
+pub use fast_path::Service;
+pub(crate) use http::body::{Body, Patch};
+pub use http::body_reader::ReadTimeouts;
+pub use http::client_address::{Networks, client_address};
+pub(crate) use http::error::{Error, Result};
+pub(crate) use http::page::{Base, Created, Found, Gone, Listing, NeverDeleted, Page};
+pub(crate) use http::path::{Id, Query, TextId, UuidId, UuidInId, Whole};
 pub use router::schema;
 pub(crate) use routes::Routes;
-pub use tokens::Tokens;
+pub use sdk::tokens::Tokens;
 
 /// Limits and switches of the HTTP side; the server fills them from its settings.
 #[derive(Clone, Debug)]
@@ -100,8 +66,7 @@ pub struct Settings {
     pub sharing_grace_seconds: i64,
     /// Whose word about a client's address is taken.
     pub trusted_proxies: Networks,
-    /// With the bodies of requests.
-    pub patience: Patience,
+    pub read_timeouts: ReadTimeouts,
     /// What one question may take.
     pub queries: query::Limits,
     /// Whether places are found with the built-in database, whose licence asks for a link.
@@ -117,7 +82,7 @@ impl Default for Settings {
             rate_limits: false,
             sharing_grace_seconds: 300,
             trusted_proxies: Networks::default(),
-            patience: Patience::default(),
+            read_timeouts: ReadTimeouts::default(),
             queries: query::Limits::default(),
             places_by_db_ip: false,
         }
@@ -142,9 +107,9 @@ pub struct Shared {
     events: query::Events,
     queries: query::QueryRunner,
     settings: Settings,
-    rate_limits: rate_limits::RateLimits,
-    logins: logins::Logins,
-    metrics: metrics::Metrics,
+    rate_limits: auth::rate_limits::RateLimits,
+    logins: auth::login_limits::Logins,
+    metrics: http::metrics::Metrics,
     /// One permit for each request that may be worked on at once.
     turns: Semaphore,
     draining: AtomicBool,
@@ -167,9 +132,9 @@ impl AppState {
     ) -> Self {
         let queries = events.queries(settings.queries);
         Self(Arc::new(Shared {
-            rate_limits: rate_limits::RateLimits::new(settings.rate_limits),
-            logins: logins::Logins::new(),
-            metrics: metrics::Metrics::new(metrics, &catalog, &queries),
+            rate_limits: auth::rate_limits::RateLimits::new(settings.rate_limits),
+            logins: auth::login_limits::Logins::new(),
+            metrics: http::metrics::Metrics::new(metrics, &catalog, &queries),
             turns: Semaphore::new(settings.requests_at_once_max),
             queries,
             draining: AtomicBool::new(false),
@@ -199,6 +164,6 @@ impl Deref for AppState {
 
 pub(crate) type App = State<AppState>;
 
-impl doc::Describe for App {
-    fn describe(_: &mut doc::Operation, _: &mut SchemaGenerator) {}
+impl http::openapi::Describe for App {
+    fn describe(_: &mut http::openapi::Operation, _: &mut SchemaGenerator) {}
 }

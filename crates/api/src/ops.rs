@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-use crate::doc::{Answer, Operation};
+use crate::http::openapi::{Answer, Operation};
 
 use crate::{App, AppState, Found, Query, Routes};
 

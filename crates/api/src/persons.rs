@@ -108,7 +108,7 @@ impl Item {
 }
 
 /// What persons are called by in the caller's project.
-pub(crate) fn display_names<R, M>(caller: &crate::caller::InProject<R, M>) -> Vec<String> {
+pub(crate) fn display_names<R, M>(caller: &crate::auth::caller::InProject<R, M>) -> Vec<String> {
     let chosen = caller.project.settings.get("person_display_name_properties");
     let chosen: Vec<String> = serde_json::from_value(chosen).unwrap_or_default();
     match chosen.is_empty() {

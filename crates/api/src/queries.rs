@@ -8,8 +8,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::body::max_chars;
-use crate::doc::{self, Operation};
+use crate::http::body::max_chars;
+use crate::http::openapi::{self, Operation};
 use crate::{App, Body, Error, Found, Query, Reader, Resource, Result, Routes, TextId};
 
 const NAME_CHARS_MAX: usize = 128;
@@ -194,7 +194,7 @@ impl IntoResponse for Told {
     }
 }
 
-impl doc::Answer for Told {
+impl openapi::Answer for Told {
     fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
         operation.response::<Map<String, Value>>(200, schemas);
         operation.response::<Map<String, Value>>(202, schemas);

@@ -11,11 +11,13 @@ use axum::routing::{MethodFilter, MethodRouter};
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value};
 
-use crate::doc::{self, Documented, Operation};
-use crate::metrics::Metrics;
-use crate::public::Open;
-use crate::refusal::Refusal;
-use crate::{AppState, Error, caller, public};
+use crate::auth::caller;
+use crate::http::cors;
+use crate::http::cors::Cors;
+use crate::http::metrics::Metrics;
+use crate::http::openapi::{self, Documented, Operation};
+use crate::http::public_error::Refusal;
+use crate::{AppState, Error};
 
 /// A set of routes under construction. There is no other way to add one, so none is undocumented.
 pub struct Routes {
@@ -61,7 +63,7 @@ impl Routes {
             paths: Vec::new(),
             absent: Vec::new(),
             harmless: Vec::new(),
-            schemas: doc::schemas(),
+            schemas: openapi::schemas(),
             names: HashSet::new(),
             door: Door::Management,
         }
@@ -200,7 +202,7 @@ impl Routes {
     /// What describes them all.
     pub(crate) fn document(self) -> Value {
         let operations = |path: Path| (path.template.to_owned(), Value::Object(path.operations));
-        doc::document(self.paths.into_iter().map(operations).collect(), self.schemas)
+        openapi::document(self.paths.into_iter().map(operations).collect(), self.schemas)
     }
 
     /// What answers. Public routes are there in both spellings, so that nothing needs to be
@@ -213,7 +215,8 @@ impl Routes {
                 Door::Management => management = add(management, template, path.managed()),
                 Door::Public => {
                     let harmless = self.harmless.contains(&template);
-                    let methods = path.opened(harmless).layer(Open::new(metrics.answers(template)));
+                    let methods =
+                        path.opened(harmless).layer(Cors::new(metrics.counters(template)));
                     public = add(public, &format!("{template}/"), methods.clone());
                     public = add(public, template, methods);
                 }
@@ -223,7 +226,7 @@ impl Routes {
             let allow = HeaderValue::from_static("OPTIONS");
             let options = move |asked: HeaderMap| preflight(asked, allow, false);
             let methods = MethodRouter::new().on(MethodFilter::OPTIONS, options);
-            let methods = methods.fallback(absent).layer(Open::new(metrics.answers(template)));
+            let methods = methods.fallback(absent).layer(Cors::new(metrics.counters(template)));
             if !template.ends_with('}') {
                 public = add(public, &format!("{template}/"), methods.clone());
             }
@@ -276,9 +279,9 @@ impl Path {
 async fn preflight(asked: HeaderMap, allow: HeaderValue, harmless: bool) -> Response {
     let (status, methods) = match harmless {
         true => (StatusCode::NO_CONTENT, allow.clone()),
-        false => (StatusCode::OK, public::METHODS),
+        false => (StatusCode::OK, cors::METHODS),
     };
-    public::permit(status, allow, methods, &asked)
+    cors::preflight_response(status, allow, methods, &asked)
 }
 
 fn allow_header(allowed: &[&str]) -> String {

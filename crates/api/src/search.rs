@@ -10,10 +10,10 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::body::max_chars;
-use crate::doc::{Describe, Operation};
-use crate::path::{SEARCH_CHARS_MAX, nul};
-use crate::projects::Projects;
+use crate::auth::resources::Projects;
+use crate::http::body::max_chars;
+use crate::http::openapi::{Describe, Operation};
+use crate::http::path::{SEARCH_CHARS_MAX, nul};
 use crate::{App, AppState, Base, Error, Found, Reader, Result, Routes};
 
 /// Upstream's number of results.

@@ -8,13 +8,16 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::body::lenient_bool;
-use crate::caller::InProject;
-use crate::doc::{Answer, Operation};
-use crate::insights::{answer, name};
+use crate::auth::caller::InProject;
+use crate::http::body::lenient_bool;
+use crate::http::openapi::{Answer, Operation};
+use crate::insights::name;
+use crate::insights::visibility::can_view;
 use crate::{
     App, AppState, Body, Error, Found, Id, Patch, Reader, Resource, Result, Routes, TextId, Writer,
 };
+
+pub(crate) mod shared_pages;
 
 enum Sharings {}
 
@@ -80,7 +83,7 @@ impl Linked {
     ) -> Result<Self> {
         let (mut is_seen, mut looked) = (true, Looked::default());
         for insight in insights {
-            match sees(app, caller, insight).await? {
+            match can_view(app, caller, insight).await? {
                 true => looked.add(insight),
                 false => is_seen = false,
             }
@@ -123,31 +126,6 @@ impl Linked {
             share_passwords: Vec::new(),
         }
     }
-}
-
-/// Insights that are put on dashboards are shown by their links at once, so that takes what
-/// switching a link on does.
-pub(crate) async fn look<R, M>(
-    app: &AppState,
-    caller: &InProject<R, M>,
-    insights: &[Insight],
-) -> Result<Looked> {
-    let mut looked = Looked::default();
-    for insight in insights {
-        if sees(app, caller, insight).await? {
-            looked.add(insight);
-        }
-    }
-    Ok(looked)
-}
-
-async fn sees<R, M>(app: &AppState, caller: &InProject<R, M>, insight: &Insight) -> Result<bool> {
-    if !insight.rights(caller.viewer()).can_view() {
-        return Ok(false);
-    }
-    // What cannot be read shows nothing.
-    let Ok(Some(asked)) = answer::question(insight) else { return Ok(true) };
-    Ok(app.queries.can_view(caller.project.id, &asked, &caller.sights()).await?)
 }
 
 /// What a path names.

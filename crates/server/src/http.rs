@@ -241,7 +241,7 @@ impl Http {
             let watched = watched.clone();
             watched.begin();
             let request = request.map(|body| Watched::new(body, watched.clone()));
-            let answer = service.clone().answer(request, peer);
+            let answer = service.clone().respond(request, peer);
             async move {
                 let answer = answer.await;
                 let is_whole = answer.body().size_hint().exact().is_some()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use api::{AppState, Patience};
+use api::{AppState, ReadTimeouts};
 use capture::PoolKind;
 use catalog::{Bootstrapped, Catalog, FirstStart};
 use flags::Flags;
@@ -205,7 +205,7 @@ fn http_settings(settings: &Settings) -> api::Settings {
             concurrent_max: settings.queries_at_once_max.0 as usize,
             ..query::Limits::default()
         },
-        patience: Patience {
+        read_timeouts: ReadTimeouts {
             stall: Duration::from_secs(settings.capture_stall_seconds_max.0),
             whole: Duration::from_secs(settings.capture_body_seconds_max.0),
         },

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::{Cohorts, check_persons, live, texts};
-use crate::csv::{Format, Link, Shown};
-use crate::path::search;
+use crate::http::csv::{Format, Link, Shown};
+use crate::http::path::search;
 use crate::persons::{Item, display_names, table};
 use crate::{App, Body, Found, Id, Page, Query, Reader, Result, Routes, Writer};
 

@@ -11,8 +11,8 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::body::{self, Received};
-use crate::doc::{Describe, Operation};
+use crate::http::body::{self, Received};
+use crate::http::openapi::{Describe, Operation};
 use crate::{AppState, Body, Error, Result};
 
 /// Fields of a form; more are not read by anybody.

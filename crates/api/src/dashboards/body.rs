@@ -7,15 +7,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::blank;
-use crate::body::{lenient_bool, max_bytes, max_chars, present, tags};
+use crate::http::body::{lenient_bool, max_bytes, max_chars, present, tags};
+use crate::insights::overrides::{OVERRIDE_BYTES_MAX, check_filters, check_variables};
 use crate::{Error, Patch, Result};
 
 /// Upstream's length of a name.
 pub(super) const NAME_CHARS_MAX: usize = 400;
 /// Ours: a list shows up to a thousand dashboards, so each stays small; insights alike.
 pub(super) const DESCRIPTION_CHARS_MAX: usize = 16_384;
-/// What is kept as it was sent, each.
-const LOOK_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct DashboardFields {
@@ -65,8 +64,8 @@ impl DashboardFields {
         let quick_filters = self.quick_filter_ids.nullable();
         filters.as_ref().map(|filters| check_filters("filters", filters)).transpose()?;
         variables.iter().flatten().try_for_each(|sent| check_variables("variables", sent))?;
-        max_bytes("breakdown_colors", &colors, LOOK_BYTES_MAX)?;
-        max_bytes("quick_filter_ids", &quick_filters, LOOK_BYTES_MAX)?;
+        max_bytes("breakdown_colors", &colors, OVERRIDE_BYTES_MAX)?;
+        max_bytes("quick_filter_ids", &quick_filters, OVERRIDE_BYTES_MAX)?;
         Ok(DashboardChange {
             name: self.name.nullable(),
             description: self.description,
@@ -82,18 +81,6 @@ impl DashboardFields {
             ..Default::default()
         })
     }
-}
-
-/// Filters that every tile can read, and not too many of them.
-pub(crate) fn check_filters(attr: &str, filters: &Map<String, Value>) -> Result<()> {
-    max_bytes(attr, filters, LOOK_BYTES_MAX)?;
-    Ok(query::check_filter_overrides(filters).map_err(|why| why.under(attr))?)
-}
-
-/// Variables that every statement can read, and not too many of them.
-pub(crate) fn check_variables(attr: &str, variables: &Map<String, Value>) -> Result<()> {
-    max_bytes(attr, variables, LOOK_BYTES_MAX)?;
-    Ok(query::check_variables(variables).map_err(|why| why.under(attr))?)
 }
 
 /// What was sent, on top of what a dashboard is without it.

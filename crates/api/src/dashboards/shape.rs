@@ -2,8 +2,8 @@
 
 use catalog::{DashboardView, ProjectRow};
 use model::{
-    AccessLevel, Button, ButtonId, DashboardHead, DashboardId, Insight, Note, ObjectKind,
-    Privilege, Restriction, Rights, Shows, Sights, Tile, TileId, TileLook, Timestamp, Viewer,
+    Button, ButtonId, DashboardHead, DashboardId, Insight, Note, ObjectKind, Restriction, Rights,
+    Shows, Sights, Tile, TileId, TileLook, Timestamp, Viewer,
 };
 use query::Refresh;
 use schemars::JsonSchema;
@@ -11,26 +11,10 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::AppState;
-use crate::insights::answer::{Failure, How, Overrides, answer_all};
+use crate::auth::access::Effective;
+use crate::insights::answer::{Failure, How, answer_all};
+use crate::insights::overrides::Overrides;
 use crate::insights::shape::ShownInsight;
-
-/// What the one who asked may do.
-#[derive(Clone, Copy, Serialize, JsonSchema)]
-pub(crate) struct Effective {
-    effective_restriction_level: Restriction,
-    effective_privilege_level: Privilege,
-    user_access_level: AccessLevel,
-}
-
-impl From<Rights> for Effective {
-    fn from(rights: Rights) -> Self {
-        Self {
-            effective_restriction_level: rights.restriction,
-            effective_privilege_level: rights.privilege,
-            user_access_level: rights.level,
-        }
-    }
-}
 
 /// A dashboard in a list.
 #[derive(Serialize, JsonSchema)]

@@ -9,13 +9,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::body::{
-    DESCRIPTION_CHARS_MAX, DashboardFields, IntoNew as _, NAME_CHARS_MAX, check_filters,
-};
+use super::body::{DESCRIPTION_CHARS_MAX, DashboardFields, IntoNew as _, NAME_CHARS_MAX};
 use super::shape::Detail;
 use super::tiles::{ButtonFields, COLOR_CHARS_MAX, check_layouts, check_note};
 use super::{Dashboards, shown};
-use crate::body::{Both, max_chars, tags};
+use crate::http::body::{Both, max_chars, tags};
+use crate::insights::overrides::check_filters;
 use crate::insights::{check_old, check_query, check_seen, write};
 use crate::{App, Body, Error, Found, Patch, Result, Routes, Writer};
 

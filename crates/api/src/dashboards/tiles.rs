@@ -9,12 +9,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::body::check_filters;
 use super::shape::Detail;
 use super::{Dashboards, shown};
-use crate::body::{lenient_bool, max_bytes, max_chars, present};
-use crate::doc::{Answer, Operation};
-use crate::sharing::look;
+use crate::http::body::{lenient_bool, max_bytes, max_chars, present};
+use crate::http::openapi::{Answer, Operation};
+use crate::insights::overrides::check_filters;
+use crate::insights::visibility::viewable;
 use crate::{App, Body, Error, Found, Id, Patch, Result, Routes, Writer};
 
 /// Upstream's lengths.
@@ -278,7 +278,7 @@ async fn move_tile(
     let (to, tile) = (DashboardId(to_dashboard), TileId(tile.id));
     let moved =
         app.catalog.insights_to_copy(caller.project.id, from, viewer, Some(&[tile])).await?;
-    let looked = look(&app, &caller, &moved).await?;
+    let looked = viewable(&app, &caller, &moved).await?;
     app.catalog.move_tile(&caller.actor(), viewer, (from, to), tile, &looked).await?;
     Ok(Found(shown(&app, &caller, from).await?))
 }
@@ -302,7 +302,7 @@ async fn copy_tile(
     let (from, tile) = (DashboardId(from_dashboard_id), TileId(tile_id));
     let copied =
         app.catalog.insights_to_copy(caller.project.id, from, viewer, Some(&[tile])).await?;
-    let looked = look(&app, &caller, &copied).await?;
+    let looked = viewable(&app, &caller, &copied).await?;
     app.catalog.copy_tile(&caller.actor(), viewer, (from, to), tile, &looked).await?;
     Ok(Found(shown(&app, &caller, to).await?))
 }

@@ -12,8 +12,8 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::Events;
-use crate::doc::{Answer, Operation};
-use crate::path::given;
+use crate::http::openapi::{Answer, Operation};
+use crate::http::path::given;
 use crate::{App, Query, Reader, Result};
 
 /// A stream ends after this long. Browsers come again by themselves, and then their credentials

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{Events, ListQuery};
-use crate::csv::{self, Format, Link, Shown};
-use crate::path::given;
+use crate::http::csv::{self, Format, Link, Shown};
+use crate::http::path::given;
 use crate::{App, Base, Error, Reader, Result};
 
 /// Expressions of one request.
@@ -113,7 +113,7 @@ pub(super) async fn list(
     let has_more = result.has_more == Some(true);
     let next = has_more.then(|| query.next(base, result.results.as_array().map_or(0, Vec::len)));
     if format == Format::Csv {
-        let rows = crate::insights::answer::rows(&list(&result.columns), &result.results);
+        let rows = csv::rows(&list(&result.columns), &result.results);
         return Ok(Some(Shown::CsvPage(csv::lines(&rows), Link(next))));
     }
     Ok(Some(Shown::Json(Selected {

@@ -13,8 +13,8 @@ use query::{Event, EventBatches};
 use schemars::SchemaGenerator;
 
 use super::{Answered, EventListing, selected::Selected};
-use crate::csv::{self, Cells, Format, Link, Shown};
-use crate::doc::{Answer, Operation};
+use crate::http::csv::{self, Cells, Format, Link, Shown};
+use crate::http::openapi::{Answer, Operation};
 use crate::{Error, Result};
 
 /// An answer up to this size has a length; a longer one is sent as it is read.

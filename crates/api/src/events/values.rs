@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Events;
-use crate::csv::{self, Cells, Format, Shown};
-use crate::doc::{Answer, Operation};
-use crate::path::given;
+use crate::http::csv::{self, Cells, Format, Shown};
+use crate::http::openapi::{Answer, Operation};
+use crate::http::path::given;
 use crate::{App, Base, Error, Query, Reader, Result};
 
 /// Events that may be named, and properties that may be asked for beside the key.

@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 use super::Flags;
-use crate::access::require;
-use crate::auth::query_parameter;
-use crate::doc::{Answer, Describe, Operation};
-use crate::public::Keyed;
+use crate::auth::access::require;
+use crate::http::cors::NoCookieCredentials;
+use crate::http::openapi::{Answer, Describe, Operation};
+use crate::http::path::query_parameter;
 use crate::{App, AppState, Error, Found, Reader, Result, Routes, TextId};
 
 const REVALIDATE: HeaderValue = HeaderValue::from_static("private, must-revalidate");
@@ -206,7 +206,7 @@ impl IntoResponse for Definitions {
         if let Ok(tag) = HeaderValue::try_from(tag) {
             response.headers_mut().insert(header::ETAG, tag);
         }
-        response.extensions_mut().insert(Keyed);
+        response.extensions_mut().insert(NoCookieCredentials);
         response
     }
 }

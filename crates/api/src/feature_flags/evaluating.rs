@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 
 use super::definitions::unavailable;
 use super::{Flags, seen};
-use crate::doc::{Describe, Operation};
-use crate::evaluation::answer::FlagValue;
+use crate::http::openapi::{Describe, Operation};
+use crate::sdk::evaluation::answer::FlagValue;
 use crate::{App, AppState, Base, Error, Found, Id, Reader, Result, Routes};
 
 pub(super) fn routes(routes: Routes) -> Routes {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::body::{lenient_bool, max_chars, not_blank, present, tags};
+use crate::http::body::{lenient_bool, max_chars, not_blank, present, tags};
 use crate::{Body, Error, Patch, Result};
 
 /// Upstream's lengths.

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::path::{given, search, switch};
+use crate::http::path::{given, search, switch};
 use crate::{Error, Result};
 
 /// Elements of a list in the query string; each is one argument of the query.

@@ -13,9 +13,9 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{Flags, Rights, Shown, all_shown, seen};
-use crate::caller::InProject;
-use crate::doc::{Describe, Operation};
-use crate::roles::{self, Role};
+use crate::accounts::roles::{self, Role};
+use crate::auth::caller::InProject;
+use crate::http::openapi::{Describe, Operation};
 use crate::{
     App, AppState, Body, Created, Error, Found, Gone, Id, Listing, Page, Reader, Result, Routes,
     Writer,

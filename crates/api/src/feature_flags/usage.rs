@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::{FlagFields, Flags, Rights, Shown, shown};
 use crate::cohorts::NAME_CHARS_MAX;
-use crate::doc::{Answer, Operation};
-use crate::error::ErrorBody;
+use crate::http::error::ErrorBody;
+use crate::http::openapi::{Answer, Operation};
 use crate::{App, AppState, Body, Found, Id, Result, Routes, Writer};
 
 pub(super) fn routes(routes: Routes) -> Routes {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Groups, index};
-use crate::path::given;
+use crate::http::path::given;
 use crate::persons::Counted;
 use crate::{App, Error, Found, Query, Reader, Result, Routes};
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Groups, index};
-use crate::path::given;
+use crate::http::path::given;
 use crate::persons::{Item, display_names};
 use crate::{App, AppState, Error, Found, Query, Reader, Result, Routes};
 

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Groups, KEY_CHARS_MAX};
-use crate::body::max_chars;
+use crate::http::body::max_chars;
 use crate::{App, AppState, Body, Error, Found, Patch, Reader, Result, Routes, Writer};
 
 pub(super) fn routes(routes: Routes) -> Routes {

@@ -12,9 +12,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::overrides::Overrides;
 use super::shape::ShownInsight;
-use crate::dashboards::{check_filters, check_variables};
-use crate::path::object;
+use crate::http::csv::{cell, cells_of, rows};
 use crate::queries::status_of;
 use crate::{AppState, Error, Result};
 
@@ -63,28 +63,6 @@ impl How {
         let filters = std::iter::once(dashboard).chain(tile).cloned().collect();
         let variables = variables.cloned().unwrap_or_default();
         Self { refresh, filters, variables, seen, of: Vec::new() }
-    }
-}
-
-/// Filters and variables of a request, in the place of a dashboard's.
-#[derive(Default)]
-pub(crate) struct Overrides {
-    pub filters: Option<Map<String, Value>>,
-    pub variables: Option<Map<String, Value>>,
-}
-
-impl Overrides {
-    /// Both are JSON in a query string.
-    pub(crate) fn read(filters: Option<&String>, variables: Option<&String>) -> Result<Self> {
-        let filters = object("filters_override", filters)?;
-        filters.as_ref().map(|sent| check_filters("filters_override", sent)).transpose()?;
-        let variables = object("variables_override", variables)?;
-        variables.as_ref().map(|sent| check_variables("variables_override", sent)).transpose()?;
-        Ok(Self { filters, variables })
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.filters.is_none() && self.variables.is_none()
     }
 }
 
@@ -240,24 +218,6 @@ pub(crate) async fn answer_all(
     }
 }
 
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-fn list(value: Option<&Value>) -> Vec<String> {
-    value.and_then(Value::as_array).map_or_else(Vec::new, |all| all.iter().map(text).collect())
-}
-
-/// Columns and rows as a table.
-pub(crate) fn rows(columns: &Value, results: &Value) -> Vec<Vec<String>> {
-    let rows = results.as_array().into_iter().flatten();
-    std::iter::once(list(Some(columns))).chain(rows.map(|row| list(Some(row)))).collect()
-}
-
 /// An insight's answer as a table.
 pub(crate) fn table(answer: &InsightAnswer) -> Vec<Vec<String>> {
     let Some(result) = &answer.result else { return Vec::new() };
@@ -270,14 +230,14 @@ pub(crate) fn table(answer: &InsightAnswer) -> Vec<Vec<String>> {
     }
     let items: Vec<&Value> = result.as_array().into_iter().flatten().collect();
     let Some(first) = items.first() else { return Vec::new() };
-    let named = |name: &str, item: &Value| item.get(name).map_or_else(String::new, text);
+    let named = |name: &str, item: &Value| item.get(name).map_or_else(String::new, cell);
     if first
         .get("labels")
         .is_some_and(|labels| labels.as_array().is_some_and(|all| !all.is_empty()))
     {
-        let mut rows = vec![[vec!["series".into()], list(first.get("labels"))].concat()];
+        let mut rows = vec![[vec!["series".into()], cells_of(first.get("labels"))].concat()];
         for item in items {
-            rows.push([vec![named("label", item)], list(item.get("data"))].concat());
+            rows.push([vec![named("label", item)], cells_of(item.get("data"))].concat());
         }
         return rows;
     }

@@ -8,11 +8,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::answer::{How, OnTop, Overrides, answer_all, refresh};
+use super::answer::{How, OnTop, answer_all, refresh};
 use super::looking::Looker;
+use super::overrides::Overrides;
 use super::shape::ShownInsight;
-use crate::body::tags;
-use crate::path::{given, instant, search, switch};
+use crate::http::body::tags;
+use crate::http::path::{given, instant, search, switch};
 use crate::{App, Error, Listing, Page, Query, Result};
 
 /// More values than this in one parameter ask for nothing sensible.

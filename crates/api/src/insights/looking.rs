@@ -9,11 +9,14 @@ use schemars::SchemaGenerator;
 use serde_json::json;
 
 use super::Insights;
-use super::answer::Overrides;
+use super::overrides::Overrides;
 use super::shape::{ShownInsight, anonymise};
-use crate::access::require;
-use crate::doc::{Describe, Operation};
-use crate::{AppState, Error, Reader, Result, auth, caller, shared_pages};
+use crate::auth::access::require;
+use crate::auth::caller;
+use crate::auth::credentials;
+use crate::auth::sharing_token::shared_object;
+use crate::http::openapi::{Describe, Operation};
+use crate::{AppState, Error, Reader, Result};
 
 pub(super) enum Looker {
     Member(Box<Reader<Insights>>),
@@ -126,7 +129,7 @@ impl Guest {
             let detail = "Sharing access token is invalid.";
             Error::unauthorized("authentication_failed", detail)
         };
-        let shared = shared_pages::of_token(app, token).await?.ok_or_else(wrong)?;
+        let shared = shared_object(app, token).await?.ok_or_else(wrong)?;
         let project = match caller::project_in_path(parts, app).await? {
             Some(project) => project,
             None => app.catalog.project(shared.project).await?,
@@ -142,7 +145,7 @@ impl FromRequestParts<AppState> for Looker {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
-        match auth::sharing_token(parts)? {
+        match credentials::sharing_token(parts)? {
             Some(token) => Ok(Self::Guest(Box::new(Guest::of(parts, app, &token).await?))),
             None => Ok(Self::Member(Box::new(Reader::from_request_parts(parts, app).await?))),
         }

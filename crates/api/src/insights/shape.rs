@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::answer::InsightAnswer;
-use crate::dashboards::shape::Effective;
+use crate::auth::access::Effective;
 
 /// An insight, and the answer to it once there is one.
 #[derive(Serialize, JsonSchema)]

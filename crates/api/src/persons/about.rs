@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Persons, key, person};
 use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
-use crate::cohorts::Cohorts;
-use crate::doc::{Answer, Operation};
-use crate::path::given;
+use crate::auth::resources::Cohorts;
+use crate::http::openapi::{Answer, Operation};
+use crate::http::path::given;
 use crate::{App, Error, Found, Query, Reader, Result, Routes, TextId};
 
 /// Values shown, as of events.

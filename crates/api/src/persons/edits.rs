@@ -16,8 +16,8 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{Persons, person};
-use crate::doc::{Answer, Operation};
-use crate::edits::{change, keep};
+use crate::http::openapi::{Answer, Operation};
+use crate::ingestion::edits::{change, keep};
 use crate::{App, AppState, Body, Created, Error, Query, Result, Routes, TextId, Writer};
 
 /// Upstream's bound of one bulk delete.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::{Item, Persons, display_names};
-use crate::csv::{self, Cells, Format, Link, Shown};
-use crate::path::{given, search};
+use crate::http::csv::{self, Cells, Format, Link, Shown};
+use crate::http::path::{given, search};
 use crate::{App, Base, Error, Page, Query, Reader, Result};
 
 #[derive(Serialize, JsonSchema)]

@@ -1,0 +1,213 @@
+//! Personal API keys of the caller.
+
+use std::collections::HashSet;
+use std::hash::Hash;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use catalog::{KeyChange, KeyKeeper, NewKey, PersonalKey};
+use model::scope::{Access, Scopes};
+use model::{OrganizationId, ProjectId, UserId};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::Deserialize;
+
+use crate::auth::caller::OnAccount;
+use crate::auth::credentials;
+use crate::http::body::{max_chars, not_blank, present};
+use crate::http::openapi::{Describe, Operation};
+use crate::{
+    AccountReader, AccountWriter, App, AppState, Body, Created, Error, Found, Gone, Patch,
+    Resource, Result, Routes, TextId, Whole,
+};
+
+/// Upstream's documented length of a label.
+const LABEL_CHARS_MAX: usize = 40;
+
+enum Keys {}
+
+impl Resource for Keys {
+    const SCOPE: &'static str = "user";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/personal_api_keys", list)
+        .post("/api/personal_api_keys", create)
+        .get("/api/personal_api_keys/{id}", read)
+        .patch("/api/personal_api_keys/{id}", update)
+        .delete("/api/personal_api_keys/{id}", destroy)
+        .post("/api/personal_api_keys/{id}/roll", roll)
+}
+
+async fn list(caller: AccountReader<Keys>, app: App) -> Result<Found<Vec<PersonalKey>>> {
+    Ok(Found(app.catalog.keys(caller.user.user.id).await?))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct CreateKey {
+    label: String,
+    scopes: Vec<String>,
+    #[serde(default)]
+    scoped_teams: Option<Vec<ProjectId>>,
+    #[serde(default)]
+    scoped_organizations: Option<Vec<OrganizationId>>,
+}
+
+async fn create(
+    caller: AccountWriter<Keys>,
+    app: App,
+    body: Body<CreateKey>,
+) -> Result<Created<PersonalKey>> {
+    let body = body.read()?;
+    let new = NewKey {
+        label: label(&body.label)?,
+        scopes: scopes(body.scopes)?,
+        scoped_teams: restriction(body.scoped_teams),
+        scoped_organizations: restriction(body.scoped_organizations),
+    };
+    check_reach(&app, &caller, new.scoped_teams.as_deref(), new.scoped_organizations.as_deref())
+        .await?;
+    Ok(Created(app.catalog.create_key(&caller.keeper(), new).await?))
+}
+
+/// Any key may look at itself, whatever its scopes; other keys take the scope of the user.
+async fn read(caller: KeyReader, app: App) -> Result<Found<PersonalKey>> {
+    Ok(Found(app.catalog.key(caller.owner, &caller.id).await?))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct UpdateKey {
+    #[serde(default, deserialize_with = "present")]
+    label: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    scopes: Option<Vec<String>>,
+    #[serde(default)]
+    scoped_teams: Patch<Vec<ProjectId>>,
+    #[serde(default)]
+    scoped_organizations: Patch<Vec<OrganizationId>>,
+}
+
+async fn update(
+    caller: AccountWriter<Keys>,
+    whole: Whole,
+    id: TextId,
+    app: App,
+    body: Body<UpdateKey>,
+) -> Result<Found<PersonalKey>> {
+    let found = app.catalog.key(caller.user.user.id, &caller.key_id(&id)?).await?;
+    found.check_within(caller.key.as_ref())?;
+    let body = body.read()?;
+    if whole.0 && body.label.is_none() {
+        return Err(Error::required("label"));
+    }
+    if whole.0 && body.scopes.is_none() {
+        return Err(Error::required("scopes"));
+    }
+    let change = KeyChange {
+        label: body.label.as_deref().map(label).transpose()?,
+        scopes: body.scopes.map(scopes).transpose()?,
+        scoped_teams: body.scoped_teams.nullable().map(restriction),
+        scoped_organizations: body.scoped_organizations.nullable().map(restriction),
+    };
+    let teams = change.scoped_teams.as_ref().and_then(Option::as_deref);
+    let organizations = change.scoped_organizations.as_ref().and_then(Option::as_deref);
+    check_reach(&app, &caller, teams, organizations).await?;
+    Ok(Found(app.catalog.update_key(&caller.keeper(), &found.id, change).await?))
+}
+
+async fn roll(caller: AccountWriter<Keys>, id: TextId, app: App) -> Result<Found<PersonalKey>> {
+    let id = caller.key_id(&id)?;
+    Ok(Found(app.catalog.roll_key(&caller.keeper(), &id).await?))
+}
+
+async fn destroy(caller: AccountWriter<Keys>, id: TextId, app: App) -> Result<Gone> {
+    let id = caller.key_id(&id)?;
+    app.catalog.delete_key(&caller.keeper(), &id).await?;
+    Ok(Gone)
+}
+
+impl<M> OnAccount<Keys, M> {
+    fn key_id(&self, id: &TextId) -> Result<String> {
+        key_id(&id.0, self.key.as_ref())
+    }
+
+    fn keeper(&self) -> KeyKeeper<'_> {
+        KeyKeeper { owner: self.user.user.id, key: self.key.as_ref(), actor: self.actor().ok() }
+    }
+}
+
+/// `@current` is the key of this very call.
+fn key_id(id: &str, used: Option<&PersonalKey>) -> Result<String> {
+    match (id, used) {
+        ("@current", Some(key)) => Ok(key.id.clone()),
+        ("@current", None) => Err(Error::not_found()),
+        (id, _) => Ok(id.to_owned()),
+    }
+}
+
+/// Who may look at one key.
+struct KeyReader {
+    owner: UserId,
+    id: String,
+}
+
+impl FromRequestParts<AppState> for KeyReader {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        let credentials = credentials::authenticate(parts, app).await?;
+        let TextId(id) = TextId::from_request_parts(parts, app).await?;
+        if id != "@current" {
+            credentials.may(Keys::SCOPE, Access::Read)?;
+        }
+        let (user, key) = credentials.into_parts();
+        Ok(Self { owner: user.user.id, id: key_id(&id, key.as_ref())? })
+    }
+}
+
+impl Describe for KeyReader {
+    fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        AccountReader::<Keys>::describe(operation, schemas);
+        TextId::describe(operation, schemas);
+    }
+}
+
+/// A key may reach only where its owner belongs.
+async fn check_reach(
+    app: &AppState,
+    caller: &AccountWriter<Keys>,
+    teams: Option<&[ProjectId]>,
+    organizations: Option<&[OrganizationId]>,
+) -> Result<()> {
+    if teams.is_none() && organizations.is_none() {
+        return Ok(());
+    }
+    let (own_teams, own_organizations) = app.catalog.reach_of(caller.user.user.id).await?;
+    if !teams.unwrap_or_default().iter().all(|team| own_teams.contains(team)) {
+        let detail = "You must be a member of all projects that you are scoping the key to.";
+        return Err(Error::invalid("scoped_teams", "invalid_input", detail));
+    }
+    if !organizations.unwrap_or_default().iter().all(|id| own_organizations.contains(id)) {
+        let detail = "You must be a member of all organizations that you are scoping the key to.";
+        return Err(Error::invalid("scoped_organizations", "invalid_input", detail));
+    }
+    Ok(())
+}
+
+fn label(text: &str) -> Result<String> {
+    let label = text.trim();
+    not_blank("label", label)?;
+    max_chars("label", label, LABEL_CHARS_MAX)?;
+    Ok(label.to_owned())
+}
+
+fn scopes(words: Vec<String>) -> Result<Scopes> {
+    Scopes::parse(words).map_err(|why| Error::invalid("scopes", "invalid_input", why.to_string()))
+}
+
+/// Clients send an empty list for a key that goes everywhere.
+fn restriction<T: Copy + Eq + Hash>(places: Option<Vec<T>>) -> Option<Vec<T>> {
+    let mut seen = HashSet::new();
+    let places: Vec<T> = places?.into_iter().filter(|place| seen.insert(*place)).collect();
+    (!places.is_empty()).then_some(places)
+}

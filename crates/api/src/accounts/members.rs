@@ -1,0 +1,123 @@
+//! Members of an organization.
+
+use catalog::{Claim, Member, NewUser};
+use model::Level;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::auth::caller::InOrganization;
+use crate::auth::login_limits::{check_email, check_password};
+use crate::http::body::{max_chars, present};
+use crate::{
+    App, Body, Created, Error, Found, Gone, Listing, OrganizationReader, OrganizationWriter, Page,
+    Resource, Result, Routes, TextId, Whole,
+};
+
+/// Upstream's documented length of a name.
+const FIRST_NAME_CHARS_MAX: usize = 150;
+
+impl Resource for Member {
+    const SCOPE: &'static str = "organization_member";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/organizations/{organization_id}/members", list)
+        .post("/api/organizations/{organization_id}/members", create)
+        .get("/api/organizations/{organization_id}/members/{id}", read)
+        .patch("/api/organizations/{organization_id}/members/{id}", update)
+        .delete("/api/organizations/{organization_id}/members/{id}", destroy)
+}
+
+async fn list(caller: OrganizationReader<Member>, page: Page, app: App) -> Result<Listing<Member>> {
+    let (found, total) = app.catalog.members(caller.organization.id, page.window).await?;
+    Ok(page.listing(found, total))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct CreateMember {
+    email: String,
+    #[serde(default)]
+    first_name: String,
+    /// Of a new account; an account that exists keeps its own, and a password for it is refused.
+    #[serde(default, deserialize_with = "present")]
+    password: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    level: Option<Level>,
+}
+
+async fn create(
+    caller: OrganizationWriter<Member>,
+    app: App,
+    body: Body<CreateMember>,
+) -> Result<Created<Member>> {
+    caller.require(Level::Admin)?;
+    let body = body.read()?;
+    let email = check_email(&body.email)?;
+    let first_name = body.first_name.trim().to_owned();
+    max_chars("first_name", &first_name, FIRST_NAME_CHARS_MAX)?;
+    if let Some(password) = &body.password {
+        check_password("password", password)?;
+    }
+    let level = body.level.unwrap_or(Level::Member);
+    // An account that is there is found before a password is hashed, which costs memory and time.
+    if app.catalog.user_by_email(&email).await?.is_some() {
+        let claim = match body.password {
+            Some(_) => Claim::WithPassword,
+            None => Claim::AsItIs,
+        };
+        let member = app.catalog.add_account(&caller.actor(), &email, level, claim).await?;
+        return Ok(Created(member));
+    }
+    let password = body.password.ok_or_else(|| Error::required("password"))?;
+    let password_hash = Some(app.logins.hash(password).await?);
+    let new = NewUser { email, first_name, password_hash };
+    Ok(Created(app.catalog.add_member(&caller.actor(), new, level).await?))
+}
+
+async fn read(caller: OrganizationReader<Member>, id: TextId, app: App) -> Result<Found<Member>> {
+    let user = caller.member_id(&id)?;
+    Ok(Found(app.catalog.member(caller.organization.id, user).await?))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct UpdateMember {
+    #[serde(default, deserialize_with = "present")]
+    level: Option<Level>,
+}
+
+async fn update(
+    caller: OrganizationWriter<Member>,
+    whole: Whole,
+    id: TextId,
+    app: App,
+    body: Body<UpdateMember>,
+) -> Result<Found<Member>> {
+    let user = caller.member_id(&id)?;
+    let member = app.catalog.member(caller.organization.id, user).await?;
+    if user != caller.user.user.uuid {
+        caller.require(Level::Admin)?;
+    }
+    match body.read()?.level {
+        Some(level) => Ok(Found(app.catalog.set_level(&caller.actor(), user, level).await?)),
+        None if whole.0 => Err(Error::required("level")),
+        None => Ok(Found(member)),
+    }
+}
+
+async fn destroy(caller: OrganizationWriter<Member>, id: TextId, app: App) -> Result<Gone> {
+    let user = caller.member_id(&id)?;
+    app.catalog.remove_member(&caller.actor(), user).await?;
+    Ok(Gone)
+}
+
+impl<M> InOrganization<Member, M> {
+    /// Members are named by their user's uuid; `@me` is the caller.
+    fn member_id(&self, id: &TextId) -> Result<Uuid> {
+        match id.0.as_str() {
+            "@me" => Ok(self.user.user.uuid),
+            text => Uuid::parse_str(text).map_err(|_| Error::not_found()),
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Projects: their settings, their tokens, and what happened to them.
+
+use catalog::{NewProject, ProjectChange, ProjectRow, Secret};
+use model::{
+    Level, ObjectKind, OfProject, OrganizationId, ProjectAccess, ProjectId, ProjectSettings,
+    ProjectSettingsChange, Sights, is_time_zone,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
+use crate::auth::caller::InProject;
+use crate::auth::resources::Projects;
+use crate::groups::TypeItem;
+use crate::http::body::{WithSettings, max_chars, not_blank, present};
+use crate::{
+    AccountReader, App, Body, Created, Error, Found, Gone, Listing, OrganizationReader,
+    OrganizationWriter, Page, Reader, Result, Routes, Whole, Writer,
+};
+
+/// Upstream's documented length of a name.
+const NAME_CHARS_MAX: usize = 200;
+const NAME_DEFAULT: &str = "Default project";
+const TIMEZONE_DEFAULT: &str = "UTC";
+/// Whether the project is closed to whom no access control names.
+const ACCESS_CONTROL: &str = "access_control";
+const PRIMARY: &str = "primary_dashboard";
+const TEST_ACCOUNTS: &str = "test_account_filters";
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects", list)
+        .post("/api/projects", create)
+        .get("/api/projects/{project_id}", read)
+        .patch("/api/projects/{project_id}", update)
+        .delete("/api/projects/{project_id}", destroy)
+        .patch("/api/projects/{project_id}/reset_token", reset_token)
+        .patch("/api/projects/{project_id}/rotate_secret_token", rotate_secret_token)
+        .patch("/api/projects/{project_id}/delete_secret_token_backup", delete_secret_token_backup)
+        .get("/api/projects/{project_id}/activity", activity)
+        .get("/api/projects/{project_id}/is_generating_demo_data", is_generating_demo_data)
+        .get("/api/organizations/{organization_id}/projects", list_of_organization)
+        .post("/api/organizations/{organization_id}/projects", create)
+        .get("/api/organizations/{organization_id}/projects/{project_id}", read)
+        .patch("/api/organizations/{organization_id}/projects/{project_id}", update)
+        .delete("/api/organizations/{organization_id}/projects/{project_id}", destroy)
+}
+
+/// A project in lists, and wherever others nest it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ProjectItem {
+    id: ProjectId,
+    uuid: Uuid,
+    organization: OrganizationId,
+    project_id: ProjectId,
+    api_token: String,
+    name: String,
+    completed_snippet_onboarding: bool,
+    has_completed_onboarding_for: Option<Value>,
+    ingested_event: bool,
+    is_demo: bool,
+    timezone: String,
+    access_control: bool,
+}
+
+impl From<ProjectRow> for ProjectItem {
+    fn from(row: ProjectRow) -> Self {
+        let onboarding = row.settings.get("has_completed_onboarding_for");
+        Self {
+            id: row.id,
+            uuid: row.uuid,
+            organization: row.organization,
+            project_id: row.id,
+            api_token: row.api_token,
+            name: row.name,
+            completed_snippet_onboarding: row.settings.is_on("completed_snippet_onboarding"),
+            has_completed_onboarding_for: Some(onboarding).filter(|value| !value.is_null()),
+            ingested_event: row.ingested_event,
+            is_demo: row.settings.is_on("is_demo"),
+            timezone: row.timezone,
+            access_control: row.settings.is_on(ACCESS_CONTROL),
+        }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Project {
+    #[serde(flatten)]
+    row: ProjectRow,
+    project_id: ProjectId,
+    /// A project knows members and administrators, not owners.
+    effective_membership_level: Level,
+    user_access_level: ProjectAccess,
+    has_group_types: bool,
+    group_types: Vec<TypeItem>,
+    person_on_events_querying_enabled: bool,
+    default_modifiers: Map<String, Value>,
+    product_intents: Vec<Value>,
+    secret_api_token: Option<String>,
+    secret_api_token_backup: Option<String>,
+    live_events_token: Option<String>,
+    is_pending_deletion: bool,
+}
+
+impl Project {
+    async fn seen_by<M>(
+        app: &App,
+        caller: &InProject<Projects, M>,
+        row: ProjectRow,
+    ) -> Result<Self> {
+        Self::seen(app, row, caller.level, &caller.sights()).await
+    }
+
+    /// The project as somebody of that level sees it.
+    async fn seen(app: &App, mut row: ProjectRow, level: Level, seen: &Sights) -> Result<Self> {
+        if is_primary_hidden(app, &row, seen).await? {
+            row.settings.reset(PRIMARY);
+        }
+        let administrates = level >= Level::Admin;
+        let (secret, backup) = match administrates {
+            true => app.catalog.secrets(&row)?,
+            false => (None, None),
+        };
+        let reveal = |secret: Option<Secret>| secret.map(|secret| secret.reveal().to_owned());
+        let group_types = TypeItem::all(app, row.id).await?;
+        Ok(Self {
+            project_id: row.id,
+            row,
+            effective_membership_level: level.min(Level::Admin),
+            user_access_level: match administrates {
+                true => ProjectAccess::Admin,
+                false => ProjectAccess::Member,
+            },
+            has_group_types: !group_types.is_empty(),
+            group_types,
+            person_on_events_querying_enabled: true,
+            default_modifiers: Map::new(),
+            product_intents: Vec::new(),
+            secret_api_token: reveal(secret),
+            secret_api_token_backup: reveal(backup),
+            live_events_token: None,
+            is_pending_deletion: false,
+        })
+    }
+}
+
+async fn is_primary_hidden(app: &App, row: &ProjectRow, seen: &Sights) -> Result<bool> {
+    match row.settings.get(PRIMARY).as_i64() {
+        Some(id) => is_hidden(app, row, id, seen).await,
+        None => Ok(false),
+    }
+}
+
+async fn is_hidden(app: &App, row: &ProjectRow, dashboard: i64, seen: &Sights) -> Result<bool> {
+    let hidden = app.catalog.hidden(row.id, ObjectKind::Dashboard, &[dashboard], seen).await?;
+    Ok(!hidden.is_empty())
+}
+
+async fn list(
+    caller: AccountReader<Projects>,
+    page: Page,
+    app: App,
+) -> Result<Listing<ProjectItem>> {
+    let user = caller.user.user.id;
+    let (found, total) = app.catalog.projects_of(user, caller.key.as_ref(), page.window).await?;
+    Ok(page.listing(found.into_iter().map(ProjectItem::from).collect(), total))
+}
+
+async fn list_of_organization(
+    caller: OrganizationReader<Projects>,
+    page: Page,
+    app: App,
+) -> Result<Listing<ProjectItem>> {
+    let (organization, user) = (caller.organization.id, caller.user.user.id);
+    let (found, total) = app.catalog.projects_within(organization, user, page.window).await?;
+    Ok(page.listing(found.into_iter().map(ProjectItem::from).collect(), total))
+}
+
+/// The fields of a project that are no settings.
+#[derive(Deserialize, JsonSchema)]
+struct ProjectFields {
+    #[serde(default, deserialize_with = "present")]
+    name: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    timezone: Option<String>,
+}
+
+type ProjectBody = WithSettings<ProjectFields, OfProject>;
+
+impl ProjectFields {
+    fn check(&self) -> Result<()> {
+        if let Some(name) = &self.name {
+            not_blank("name", name)?;
+            max_chars("name", name, NAME_CHARS_MAX)?;
+        }
+        match self.timezone.as_deref().filter(|zone| !is_time_zone(zone)) {
+            Some(zone) => Err(Error::no_choice("timezone", zone)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Filters with which every question could be asked; those that are there may be sent along.
+fn check_test_accounts(before: &ProjectSettings, change: &ProjectSettingsChange) -> Result<()> {
+    match change.given(TEST_ACCOUNTS).filter(|sent| **sent != before.get(TEST_ACCOUNTS)) {
+        None => Ok(()),
+        Some(sent) => query::check_test_account_filters(sent)
+            .map_err(|why| Error::invalid(TEST_ACCOUNTS, "invalid_input", why.to_string())),
+    }
+}
+
+/// Without an organization in the path, in the caller's current one.
+async fn create(
+    caller: OrganizationWriter<Projects>,
+    app: App,
+    body: Body<ProjectBody>,
+) -> Result<Created<Project>> {
+    caller.require(Level::Admin)?;
+    let WithSettings { fields, settings: change } = body.read_with_settings()?;
+    fields.check()?;
+    let mut settings = ProjectSettings::default();
+    check_test_accounts(&settings, &change)?;
+    settings.apply(change);
+    let new = NewProject {
+        name: fields.name.unwrap_or_else(|| NAME_DEFAULT.into()),
+        timezone: fields.timezone.unwrap_or_else(|| TIMEZONE_DEFAULT.into()),
+        api_token: Secret::random("phc_"),
+        settings,
+    };
+    let row = app.catalog.create_project(&caller.actor(), new).await?;
+    Project::seen(&app, row, caller.level, &Sights::default()).await.map(Created)
+}
+
+async fn read(caller: Reader<Projects>, app: App) -> Result<Found<Project>> {
+    Project::seen_by(&app, &caller, caller.project.clone()).await.map(Found)
+}
+
+async fn update(
+    caller: Writer<Projects>,
+    whole: Whole,
+    app: App,
+    body: Body<ProjectBody>,
+) -> Result<Found<Project>> {
+    let WithSettings { fields, mut settings } = body.read_with_settings()?;
+    if whole.0 && fields.name.is_none() {
+        return Err(Error::required("name"));
+    }
+    fields.check()?;
+    let is_private = caller.project.settings.get(ACCESS_CONTROL);
+    if settings.given(ACCESS_CONTROL).is_some_and(|wanted| *wanted != is_private) {
+        caller.require_administrator()?;
+    }
+    let (project, seen) = (&caller.project, caller.sights());
+    check_test_accounts(&project.settings, &settings)?;
+    match settings.given(PRIMARY).map(Value::as_i64) {
+        // Also where it is that one already: who does not see it cannot try numbers until one fits.
+        Some(Some(id)) if is_hidden(&app, project, id, &seen).await? => {
+            let detail = format!("Invalid pk \"{id}\" - object does not exist.");
+            return Err(Error::invalid(PRIMARY, "does_not_exist", detail));
+        }
+        // Who sends back what they were shown says nothing of what they do not see.
+        Some(None) if is_primary_hidden(&app, project, &seen).await? => settings.leave(PRIMARY),
+        _ => {}
+    }
+    let change = ProjectChange { name: fields.name, timezone: fields.timezone, settings };
+    let row = app.catalog.update_project(&caller.actor(), caller.project.id, change).await?;
+    Project::seen_by(&app, &caller, row).await.map(Found)
+}
+
+async fn destroy(caller: Writer<Projects>, app: App) -> Result<Gone> {
+    caller.require_administrator()?;
+    app.catalog.delete_project(&caller.actor(), caller.project.id).await?;
+    Ok(Gone)
+}
+
+async fn reset_token(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
+    caller.require_administrator()?;
+    let row = app.catalog.reset_token(&caller.actor(), caller.project.id).await?;
+    Project::seen_by(&app, &caller, row).await.map(Found)
+}
+
+async fn rotate_secret_token(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
+    caller.require_administrator()?;
+    let row = app.catalog.rotate_secret(&caller.actor(), caller.project.id).await?;
+    Project::seen_by(&app, &caller, row).await.map(Found)
+}
+
+async fn delete_secret_token_backup(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
+    caller.require_administrator()?;
+    let row = app.catalog.delete_secret_backup(&caller.actor(), caller.project.id).await?;
+    Project::seen_by(&app, &caller, row).await.map(Found)
+}
+
+async fn activity(
+    caller: Reader<ActivityLog>,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    page.seen(caller.sights()).of(&app, &caller.project, &caller.project).await
+}
+
+#[derive(Serialize, JsonSchema)]
+struct DemoData {
+    is_generating_demo_data: bool,
+}
+
+/// Demo data is not made here, so it is never being made.
+async fn is_generating_demo_data(_: Reader<Projects>) -> Result<Found<DemoData>> {
+    Ok(Found(DemoData { is_generating_demo_data: false }))
+}

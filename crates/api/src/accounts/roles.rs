@@ -1,0 +1,265 @@
+//! Roles of an organization, and who is in them.
+
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+use catalog::{RoleChange, RoleMembership, RoleRow};
+use model::{FlagAccess, FlagId, Level, Timestamp, User};
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::HashMap;
+use uuid::Uuid;
+
+use crate::accounts::organizations::Organization;
+use crate::http::body::{max_chars, not_blank, present};
+use crate::http::openapi::{Describe, Operation};
+use crate::{
+    App, AppState, Body, Created, Error, Found, Gone, Listing, OrganizationReader,
+    OrganizationWriter, Page, Result, Routes, UuidId, Whole,
+};
+
+/// Upstream's documented length of a name.
+const NAME_CHARS_MAX: usize = 200;
+
+/// A role as the API shows it.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Role {
+    id: Uuid,
+    name: String,
+    feature_flags_access_level: FlagAccess,
+    created_at: Timestamp,
+    /// Null in lists of roles: Terraform's provider cannot read an object in its place.
+    created_by: Option<User>,
+    members: Vec<RoleMembership>,
+    is_default: bool,
+    associated_flags: Vec<AssociatedFlag>,
+}
+
+/// A flag that the role may edit.
+#[derive(Serialize, JsonSchema)]
+struct AssociatedFlag {
+    id: FlagId,
+    key: String,
+}
+
+impl Role {
+    pub(crate) fn id(&self) -> Uuid {
+        self.id
+    }
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/organizations/{organization_id}/roles", list)
+        .post("/api/organizations/{organization_id}/roles", create)
+        .get("/api/organizations/{organization_id}/roles/{role_id}", read)
+        .patch("/api/organizations/{organization_id}/roles/{role_id}", update)
+        .delete("/api/organizations/{organization_id}/roles/{role_id}", destroy)
+        .get("/api/organizations/{organization_id}/roles/{role_id}/role_memberships", list_members)
+        .post("/api/organizations/{organization_id}/roles/{role_id}/role_memberships", add_member)
+        .get(
+            "/api/organizations/{organization_id}/roles/{role_id}/role_memberships/{uuid}",
+            read_member,
+        )
+        .delete(
+            "/api/organizations/{organization_id}/roles/{role_id}/role_memberships/{uuid}",
+            remove_member,
+        )
+}
+
+async fn list(
+    caller: OrganizationReader<Organization>,
+    page: Page,
+    app: App,
+) -> Result<Listing<Role>> {
+    let (found, total) = app.catalog.roles(caller.organization.id, page.window).await?;
+    Ok(page.listing(shown(&app, caller.level, found).await?, total))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct RoleFields {
+    #[serde(default, deserialize_with = "present")]
+    name: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    feature_flags_access_level: Option<FlagAccess>,
+}
+
+impl RoleFields {
+    fn checked(self) -> Result<RoleChange> {
+        let name = self.name.map(|name| name.trim().to_owned());
+        if let Some(name) = &name {
+            not_blank("name", name)?;
+            max_chars("name", name, NAME_CHARS_MAX)?;
+        }
+        Ok(RoleChange { name, feature_flags_access_level: self.feature_flags_access_level })
+    }
+}
+
+async fn create(
+    caller: OrganizationWriter<Organization>,
+    app: App,
+    body: Body<RoleFields>,
+) -> Result<Created<Role>> {
+    caller.require(Level::Admin)?;
+    let given = body.read()?.checked()?;
+    let name = given.name.ok_or_else(|| Error::required("name"))?;
+    let access = given.feature_flags_access_level.unwrap_or(FlagAccess::Edit);
+    let role = app.catalog.create_role(&caller.actor(), name, access).await?;
+    Ok(Created(one(&app, caller.level, role).await?))
+}
+
+async fn read(
+    caller: OrganizationReader<Organization>,
+    id: RoleId,
+    app: App,
+) -> Result<Found<Role>> {
+    let role = app.catalog.role(caller.organization.id, id.found()?).await?;
+    Ok(Found(one(&app, caller.level, role).await?))
+}
+
+async fn update(
+    caller: OrganizationWriter<Organization>,
+    whole: Whole,
+    id: RoleId,
+    app: App,
+    body: Body<RoleFields>,
+) -> Result<Found<Role>> {
+    let role = app.catalog.role(caller.organization.id, id.found()?).await?;
+    caller.require(Level::Admin)?;
+    let change = body.read()?.checked()?;
+    if whole.0 && change.name.is_none() {
+        return Err(Error::required("name"));
+    }
+    let changed = app.catalog.update_role(&caller.actor(), role.id, change).await?;
+    Ok(Found(one(&app, caller.level, changed).await?))
+}
+
+async fn destroy(caller: OrganizationWriter<Organization>, id: RoleId, app: App) -> Result<Gone> {
+    let role = app.catalog.role(caller.organization.id, id.found()?).await?;
+    caller.require(Level::Admin)?;
+    app.catalog.delete_role(&caller.actor(), role.id).await?;
+    Ok(Gone)
+}
+
+async fn list_members(
+    caller: OrganizationReader<Organization>,
+    id: RoleId,
+    page: Page,
+    app: App,
+) -> Result<Listing<RoleMembership>> {
+    let role = app.catalog.role(caller.organization.id, id.found()?).await?;
+    let (found, total) = app.catalog.role_memberships(role.id, page.window).await?;
+    Ok(page.listing(found, total))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct AddMember {
+    user_uuid: Uuid,
+}
+
+/// A role that is not there is the body's fault here, as upstream has it.
+async fn add_member(
+    caller: OrganizationWriter<Organization>,
+    id: RoleId,
+    app: App,
+    body: Body<AddMember>,
+) -> Result<Created<RoleMembership>> {
+    caller.require(Level::Admin)?;
+    let missing = || Error::refused("Role does not exist.");
+    let role = id.found().map_err(|_| missing())?;
+    let role =
+        app.catalog.role(caller.organization.id, role).await.map_err(|error| match error {
+            catalog::Error::NotFound => missing(),
+            other => other.into(),
+        })?;
+    let user = body.read()?.user_uuid;
+    Ok(Created(app.catalog.add_to_role(&caller.actor(), role.id, user).await?))
+}
+
+async fn read_member(
+    caller: OrganizationReader<Organization>,
+    id: RoleId,
+    member: UuidId,
+    app: App,
+) -> Result<Found<RoleMembership>> {
+    let role = app.catalog.role(caller.organization.id, id.found()?).await?;
+    Ok(Found(app.catalog.role_membership(role.id, member.0).await?))
+}
+
+async fn remove_member(
+    caller: OrganizationWriter<Organization>,
+    id: RoleId,
+    member: UuidId,
+    app: App,
+) -> Result<Gone> {
+    let role = app.catalog.role(caller.organization.id, id.found()?).await?;
+    app.catalog.role_membership(role.id, member.0).await?;
+    caller.require(Level::Admin)?;
+    app.catalog.remove_from_role(&caller.actor(), role.id, member.0).await?;
+    Ok(Gone)
+}
+
+async fn one(app: &AppState, level: Level, row: RoleRow) -> Result<Role> {
+    let mut shown = shown(app, level, vec![row]).await?;
+    shown.pop().ok_or_else(Error::not_found)
+}
+
+/// Rows with their members, in as many statements for a hundred as for one.
+async fn shown(app: &AppState, level: Level, rows: Vec<RoleRow>) -> Result<Vec<Role>> {
+    // Rules of any project may hide its flags from whoever is no administrator.
+    let mut roles = embedded(app, rows, |_| level >= Level::Admin).await?;
+    roles.iter_mut().for_each(|role| role.created_by = None);
+    Ok(roles)
+}
+
+/// The same inside of other objects, where authors are shown, with those flags that are seen.
+pub(crate) async fn embedded(
+    app: &AppState,
+    rows: Vec<RoleRow>,
+    is_seen: impl Fn(FlagId) -> bool,
+) -> Result<Vec<Role>> {
+    let ids: Vec<Uuid> = rows.iter().map(|role| role.id).collect();
+    let mut members = app.catalog.members_of_roles(&ids).await?;
+    let mut flags = app.catalog.flags_of_roles(&ids).await?;
+    let shown = rows.into_iter().map(|row| {
+        let flags = flags.remove(&row.id).unwrap_or_default().into_iter();
+        let flags = flags.filter(|(id, _)| is_seen(*id));
+        Role {
+            members: members.remove(&row.id).unwrap_or_default(),
+            id: row.id,
+            name: row.name,
+            feature_flags_access_level: row.feature_flags_access_level,
+            created_at: row.created_at,
+            created_by: row.created_by,
+            is_default: row.is_default,
+            associated_flags: flags.map(|(id, key)| AssociatedFlag { id, key }).collect(),
+        }
+    });
+    Ok(shown.collect())
+}
+
+/// The `{role_id}` of a path; none when it is no uuid, which names no role.
+struct RoleId(Option<Uuid>);
+
+impl RoleId {
+    fn found(&self) -> Result<Uuid> {
+        self.0.ok_or_else(Error::not_found)
+    }
+}
+
+impl FromRequestParts<AppState> for RoleId {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        let Path(parameters) = Path::<HashMap<String, String>>::from_request_parts(parts, &())
+            .await
+            .map_err(|_| Error::not_found())?;
+        Ok(Self(parameters.get("role_id").and_then(|text| Uuid::parse_str(text).ok())))
+    }
+}
+
+impl Describe for RoleId {
+    fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+        operation.path_parameter("role_id", json!({ "type": "string", "format": "uuid" }));
+    }
+}

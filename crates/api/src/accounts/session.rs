@@ -1,0 +1,83 @@
+//! Log in and log out of browser sessions.
+
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use catalog::NOBODYS_HASH;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
+
+use crate::auth::browser_session::{Client, SESSION_SECONDS};
+use crate::auth::login_limits::{EMAIL_CHARS_MAX, Network, PASSWORD_CHARS_MAX};
+use crate::http::body::max_chars;
+use crate::http::openapi::{Answer, Operation};
+use crate::{App, Body, Error, Result, Routes};
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes.post("/api/login", log_in).post("/api/logout", log_out)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct LogIn {
+    email: String,
+    password: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct LoggedIn {
+    success: bool,
+}
+
+async fn log_in(
+    app: App,
+    client: Client,
+    network: Network,
+    body: Body<LogIn>,
+) -> Result<WithCookies<LoggedIn>> {
+    client.check_log_in()?;
+    let LogIn { email, password } = body.read()?;
+    max_chars("email", &email, EMAIL_CHARS_MAX)?;
+    max_chars("password", &password, PASSWORD_CHARS_MAX)?;
+    let from = app.origin_of(network, &email).await?;
+    let found = app.catalog.user_by_email(&email).await?.filter(|user| user.is_active);
+    let hash = found.as_ref().and_then(|user| user.password_hash.clone());
+    let hash = hash.unwrap_or_else(|| NOBODYS_HASH.into());
+    let verified = app.logins.check(&email, (password, hash), from, app.catalog.clock()).await?;
+    let Some(user) = found.filter(|_| verified) else {
+        return Err(Error::refused("Invalid email or password."));
+    };
+    app.catalog.remember_network(user.user.id, &network.to_string()).await?;
+    let session = app.catalog.create_session(user.user.id, SESSION_SECONDS).await?;
+    Ok(WithCookies { body: LoggedIn { success: true }, cookies: client.cookies(&session) })
+}
+
+/// Ends the session of the cookie; without one there is nothing to end.
+async fn log_out(app: App, client: Client) -> Result<WithCookies<LoggedIn>> {
+    if let Some(session) = &client.session {
+        client.check_write()?;
+        app.catalog.delete_session(session).await?;
+    }
+    Ok(WithCookies { body: LoggedIn { success: true }, cookies: client.cleared() })
+}
+
+struct WithCookies<T> {
+    body: T,
+    cookies: Vec<String>,
+}
+
+impl<T: Serialize> IntoResponse for WithCookies<T> {
+    fn into_response(self) -> Response {
+        let mut response = axum::Json(self.body).into_response();
+        for cookie in self.cookies {
+            if let Ok(value) = HeaderValue::from_str(&cookie) {
+                response.headers_mut().append(header::SET_COOKIE, value);
+            }
+        }
+        response
+    }
+}
+
+impl<T: JsonSchema> Answer for WithCookies<T> {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<T>(200, schemas);
+    }
+}

@@ -1,0 +1,297 @@
+//! The caller's own user. Nobody sees or changes another's here.
+
+use catalog::{NewEmail, NewPassword, PersonalKey, UserChange, UserRow};
+use model::{
+    LIMIT_MAX, Level, OfUser, OrganizationId, ProjectId, Timestamp, UserId, UserSettings, Window,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::accounts::organizations::{self, Organization};
+use crate::accounts::projects::ProjectItem;
+use crate::auth::caller::OnAccount;
+use crate::auth::login_limits::{Network, PASSWORD_CHARS_MAX, check_email, check_password};
+use crate::http::body::{WithSettings, max_chars, present};
+use crate::{
+    AccountReader, AccountWriter, App, AppState, Body, Error, Found, Listing, Page, Resource,
+    Result, Routes, TextId, Whole,
+};
+
+/// Upstream's documented length of a name.
+const NAME_CHARS_MAX: usize = 150;
+
+enum Users {}
+
+impl Resource for Users {
+    const SCOPE: &'static str = "user";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes.get("/api/users", list).get("/api/users/{id}", read).patch("/api/users/{id}", update)
+}
+
+/// A user as only that user sees it.
+#[derive(Serialize, JsonSchema)]
+struct Me {
+    id: UserId,
+    uuid: Uuid,
+    distinct_id: String,
+    first_name: String,
+    last_name: String,
+    email: String,
+    pending_email: Option<String>,
+    is_email_verified: bool,
+    date_joined: Timestamp,
+    is_staff: bool,
+    is_impersonated: bool,
+    has_password: bool,
+    is_2fa_enabled: bool,
+    has_social_auth: bool,
+    has_sso_enforcement: bool,
+    scene_personalisation: Vec<Value>,
+    #[serde(flatten)]
+    settings: UserSettings,
+    team: Option<ProjectItem>,
+    organization: Option<Organization>,
+    organizations: Vec<OrganizationItem>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct OrganizationItem {
+    id: OrganizationId,
+    name: String,
+    slug: String,
+    membership_level: Level,
+    logo_media_id: Value,
+}
+
+impl Me {
+    async fn of(app: &AppState, row: UserRow) -> Result<Self> {
+        let all = Window { limit: LIMIT_MAX, offset: 0 };
+        let (mut found, _) = app.catalog.organizations_of(row.user.id, None, all).await?;
+        let organizations = found
+            .iter()
+            .map(|(organization, level)| OrganizationItem {
+                id: organization.id,
+                name: organization.name.clone(),
+                slug: organization.slug.clone(),
+                membership_level: *level,
+                logo_media_id: organization.settings.get("logo_media_id"),
+            })
+            .collect();
+        let team = match row.current_project {
+            Some(id) => entered(app, row.user.id, id).await?,
+            None => None,
+        };
+        // Only what the user still belongs to is shown.
+        found.retain(|(organization, _)| Some(organization.id) == row.current_organization);
+        let team = team.filter(|project| {
+            found.iter().any(|(organization, _)| organization.id == project.organization)
+        });
+        let organization = organizations::shown(app, row.user.id, found).await?.pop();
+        Ok(Self {
+            id: row.user.id,
+            uuid: row.user.uuid,
+            distinct_id: row.user.distinct_id,
+            first_name: row.user.first_name,
+            last_name: row.user.last_name,
+            email: row.user.email,
+            pending_email: None,
+            is_email_verified: row.user.is_email_verified,
+            date_joined: row.date_joined,
+            is_staff: row.is_staff,
+            is_impersonated: false,
+            has_password: row.password_hash.is_some(),
+            is_2fa_enabled: false,
+            has_social_auth: false,
+            has_sso_enforcement: false,
+            scene_personalisation: Vec::new(),
+            settings: row.settings,
+            team: team.map(ProjectItem::from),
+            organization,
+            organizations,
+        })
+    }
+}
+
+/// A project that is there and that the user may enter.
+async fn entered(
+    app: &AppState,
+    user: UserId,
+    id: ProjectId,
+) -> Result<Option<catalog::ProjectRow>> {
+    match app.catalog.project(id).await {
+        Ok(project) => {
+            let standing = app.catalog.standing_in(user, id).await?;
+            Ok(standing.map(|_| project))
+        }
+        Err(catalog::Error::NotFound) => Ok(None),
+        Err(other) => Err(other.into()),
+    }
+}
+
+async fn list(caller: AccountReader<Users>, page: Page, app: App) -> Result<Listing<Me>> {
+    let me = Me::of(&app, caller.user).await?;
+    let shown = if page.window.offset == 0 { vec![me] } else { Vec::new() };
+    Ok(page.listing(shown, 1))
+}
+
+async fn read(caller: AccountReader<Users>, id: TextId, app: App) -> Result<Found<Me>> {
+    caller.check_self(&id)?;
+    Me::of(&app, caller.user).await.map(Found)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct UserFields {
+    #[serde(default, deserialize_with = "present")]
+    first_name: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    last_name: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    email: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    password: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    current_password: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    set_current_organization: Option<OrganizationId>,
+    #[serde(default, deserialize_with = "present")]
+    set_current_team: Option<ProjectId>,
+}
+
+async fn update(
+    caller: AccountWriter<Users>,
+    whole: Whole,
+    id: TextId,
+    network: Network,
+    app: App,
+    body: Body<WithSettings<UserFields, OfUser>>,
+) -> Result<Found<Me>> {
+    caller.check_self(&id)?;
+    caller.check_unlimited()?;
+    let WithSettings { fields, settings } = body.read_with_settings()?;
+    if whole.0 && fields.first_name.is_none() {
+        return Err(Error::required("first_name"));
+    }
+    if whole.0 && fields.email.is_none() {
+        return Err(Error::required("email"));
+    }
+    for (attr, name) in [("first_name", &fields.first_name), ("last_name", &fields.last_name)] {
+        name.as_deref().map(|name| max_chars(attr, name, NAME_CHARS_MAX)).transpose()?;
+    }
+    let email = fields.email.as_deref().map(check_email).transpose()?;
+    let email = email.filter(|email| *email != caller.user.user.email);
+    let workplace = caller.workplace(&app, &fields).await?;
+    if email.is_some() {
+        caller.prove(&app, network, &fields, "your email address").await?;
+    } else if fields.password.is_some() {
+        caller.prove(&app, network, &fields, "your password").await?;
+    }
+    let password = caller.new_password(&app, &fields).await?;
+    let change = UserChange {
+        // Nobody confirmed it, since there is no mail server; staff are believed.
+        email: email.map(|address| NewEmail { address, is_verified: caller.user.is_staff }),
+        first_name: fields.first_name,
+        last_name: fields.last_name,
+        password,
+        workplace,
+        settings,
+    };
+    let row = app.catalog.update_user(caller.user.user.id, change).await?;
+    Me::of(&app, row).await.map(Found)
+}
+
+impl<M> OnAccount<Users, M> {
+    fn check_self(&self, id: &TextId) -> Result<()> {
+        if id.0 == "@me" {
+            return Ok(());
+        }
+        match Uuid::parse_str(&id.0) {
+            Ok(uuid) if uuid == self.user.user.uuid => Ok(()),
+            // Whether there is such a user is nobody's business.
+            Ok(_) => {
+                Err(Error::forbidden("You are only allowed to access the `@me` user instance."))
+            }
+            Err(_) => Err(Error::not_found()),
+        }
+    }
+
+    /// Where the user wants to work; it must be somewhere they belong.
+    async fn workplace(
+        &self,
+        app: &AppState,
+        fields: &UserFields,
+    ) -> Result<Option<(OrganizationId, Option<ProjectId>)>> {
+        let unknown = |attr: &str, id: &dyn std::fmt::Display| {
+            Error::invalid(attr, "does_not_exist", format!("Object with id {id} does not exist."))
+        };
+        let user = self.user.user.id;
+        if let Some(id) = fields.set_current_organization
+            && app.catalog.standing(user, id).await?.is_none()
+        {
+            return Err(unknown("set_current_organization", &id));
+        }
+        let Some(id) = fields.set_current_team else {
+            return Ok(fields.set_current_organization.map(|id| (id, None)));
+        };
+        let missing = || unknown("set_current_team", &id);
+        let organization = entered(app, user, id).await?.ok_or_else(missing)?.organization;
+        if fields.set_current_organization.is_some_and(|other| other != organization) {
+            return Err(missing());
+        }
+        Ok(Some((organization, Some(id))))
+    }
+
+    /// Who holds a key that was limited to some projects or organizations is not the account.
+    fn check_unlimited(&self) -> Result<()> {
+        let limited =
+            |key: &PersonalKey| key.scoped_teams.is_some() || key.scoped_organizations.is_some();
+        if self.key.as_ref().is_some_and(limited) {
+            return Err(Error::forbidden(
+                "API keys with scoped projects or organizations cannot change the account.",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whoever changes how the account is entered knows its password, whatever they came with, and
+    /// guesses no faster than at log in.
+    async fn prove(
+        &self,
+        app: &AppState,
+        network: Network,
+        fields: &UserFields,
+        what: &str,
+    ) -> Result<()> {
+        let Some(hash) = self.user.password_hash.clone() else {
+            let detail = "This account has no password. The operator sets one with `hedgerow \
+                          admin reset-password`.";
+            return Err(Error::forbidden(detail));
+        };
+        let Some(current) = fields.current_password.clone() else {
+            let detail = format!("This field is required when updating {what}.");
+            return Err(Error::invalid("current_password", "required", detail));
+        };
+        max_chars("current_password", &current, PASSWORD_CHARS_MAX)?;
+        let email = &self.user.user.email;
+        let from = app.origin_of(network, email).await?;
+        if !app.logins.check(email, (current, hash), from, app.catalog.clock()).await? {
+            let detail = "Your current password is incorrect.";
+            return Err(Error::invalid("current_password", "incorrect_password", detail));
+        }
+        Ok(())
+    }
+
+    async fn new_password(
+        &self,
+        app: &AppState,
+        fields: &UserFields,
+    ) -> Result<Option<NewPassword>> {
+        let Some(password) = fields.password.clone() else { return Ok(None) };
+        check_password("password", &password)?;
+        let hash = app.logins.hash(password).await?;
+        Ok(Some(NewPassword { hash, keep: self.session.clone() }))
+    }
+}

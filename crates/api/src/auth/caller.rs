@@ -1,0 +1,389 @@
+//! Who is calling, where, and whether they may: permission is in a handler's signature.
+//!
+//! Every extractor here checks in the one order a caller can observe: credentials (401), then
+//! the project or organization (404), the key's own restrictions (403), its scope (403), and
+//! membership (403). Objects and bodies come after, in the handler.
+
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Path};
+use axum::http::request::Parts;
+use catalog::{Actor, OrganizationRow, PersonalKey, ProjectRow, ProjectStanding, Secret, UserRow};
+use model::scope::{Access, Required};
+use model::{Access as Rules, Level, OrganizationId, ProjectId, Viewer};
+use schemars::SchemaGenerator;
+use uuid::Uuid;
+
+use crate::auth::credentials::{self, Credentials};
+use crate::auth::hogql_scope;
+use crate::http::openapi::{Describe, Operation};
+use crate::http::path::query_parameter;
+use crate::{AppState, Error, Result};
+
+const NO_PROJECT: &str = "Project not found.";
+
+/// A kind of object that keys are scoped by.
+pub trait Resource {
+    const SCOPE: &'static str;
+}
+
+pub struct Read;
+pub struct Write;
+
+/// Whether an extractor asks for reading or writing.
+pub trait Mode {
+    const ACCESS: Access;
+}
+
+impl Mode for Read {
+    const ACCESS: Access = Access::Read;
+}
+
+impl Mode for Write {
+    const ACCESS: Access = Access::Write;
+}
+
+/// May read `R` in the project of the path.
+pub type Reader<R> = InProject<R, Read>;
+/// May change `R` in the project of the path.
+pub type Writer<R> = InProject<R, Write>;
+/// May read `R` in the organization of the path.
+pub type OrganizationReader<R> = InOrganization<R, Read>;
+/// May change `R` in the organization of the path.
+pub type OrganizationWriter<R> = InOrganization<R, Write>;
+/// May read `R`, which belongs to no project.
+pub type AccountReader<R> = OnAccount<R, Read>;
+/// May change `R`, which belongs to no project.
+pub type AccountWriter<R> = OnAccount<R, Write>;
+
+pub struct InProject<R, M> {
+    pub user: UserRow,
+    pub project: ProjectRow,
+    /// In the project, which rules may raise.
+    pub level: Level,
+    /// What the project's rules say to the caller.
+    pub rules: Arc<Rules>,
+    /// Whether a personal key was used, rather than a browser session.
+    pub by_key: bool,
+    credentials: Credentials,
+    of: PhantomData<fn() -> (R, M)>,
+}
+
+pub struct InOrganization<R, M> {
+    pub user: UserRow,
+    pub organization: OrganizationRow,
+    pub level: Level,
+    of: PhantomData<fn() -> (R, M)>,
+}
+
+pub struct OnAccount<R, M> {
+    pub user: UserRow,
+    /// The key that was used; none for a browser session.
+    pub key: Option<PersonalKey>,
+    /// The session that was used; none for a key.
+    pub session: Option<Secret>,
+    of: PhantomData<fn() -> (R, M)>,
+}
+
+impl<R, M> InProject<R, M> {
+    pub fn actor(&self) -> Actor {
+        Actor {
+            user: Some(self.user.user.id),
+            organization: self.project.organization,
+            project: Some(self.project.id),
+        }
+    }
+
+    /// The caller as the project's objects see them.
+    pub fn viewer(&self) -> Viewer<'_> {
+        let (user, administrates) = (self.user.user.id, self.administrates());
+        Viewer { user, administrates, access: &self.rules }
+    }
+
+    /// An organization's owners and administrators administer its projects; members work in them,
+    /// unless a rule says otherwise.
+    pub fn administrates(&self) -> bool {
+        self.level >= Level::Admin
+    }
+
+    /// Refuses a key that lacks the scope to read other objects, too.
+    pub fn may_read(&self, object: &str) -> Result<()> {
+        self.credentials.may(object, Access::Read)
+    }
+
+    pub fn require_administrator(&self) -> Result<()> {
+        if !self.administrates() {
+            return Err(Error::forbidden("You don't have sufficient permissions in the project."));
+        }
+        Ok(())
+    }
+}
+
+impl<R, M> InOrganization<R, M> {
+    pub fn actor(&self) -> Actor {
+        Actor { user: Some(self.user.user.id), organization: self.organization.id, project: None }
+    }
+
+    pub fn require(&self, level: Level) -> Result<()> {
+        if self.level < level {
+            return Err(Error::forbidden("Your organization access level is insufficient."));
+        }
+        Ok(())
+    }
+}
+
+impl<R, M> OnAccount<R, M> {
+    /// Changes to one's own account are logged where one is working.
+    pub fn actor(&self) -> Result<Actor> {
+        let organization = self
+            .user
+            .current_organization
+            .ok_or_else(|| Error::missing("You belong to no organization."))?;
+        Ok(Actor {
+            user: Some(self.user.user.id),
+            organization,
+            project: self.user.current_project,
+        })
+    }
+}
+
+impl<R, M> FromRequestParts<AppState> for InProject<R, M>
+where
+    R: Resource,
+    M: Mode,
+{
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        let token = query_parameter(parts, "token").filter(|token| !token.is_empty());
+        Self::in_project_of(parts, app, token.as_deref()).await
+    }
+}
+
+impl<R: Resource, M: Mode> InProject<R, M> {
+    /// The project is that of `token`, if one is given, and that of the path otherwise.
+    pub(crate) async fn in_project_of(
+        parts: &mut Parts,
+        app: &AppState,
+        token: Option<&str>,
+    ) -> Result<Self> {
+        let credentials = credentials::authenticate(parts, app).await?;
+        let project = project(parts, app, &credentials, token).await?;
+        let caller = Self::permitted(app, credentials, project).await?;
+        if caller.may_read("query").is_err() && hogql_scope::is_in(parts) {
+            caller.may_read("query")?;
+        }
+        Ok(caller)
+    }
+
+    /// The same caller in another project, who may do there what they may do here.
+    pub(crate) async fn elsewhere(&self, app: &AppState, id: ProjectId) -> Result<Self> {
+        Self::permitted(app, self.credentials.clone(), found(app, id).await?).await
+    }
+
+    async fn permitted(
+        app: &AppState,
+        credentials: Credentials,
+        project: ProjectRow,
+    ) -> Result<Self> {
+        let standing = permit(app, &credentials, &project, R::SCOPE, M::ACCESS).await?;
+        let (by_key, rules) = (credentials.is_key(), Arc::new(standing.access));
+        let (user, level) = (credentials.user().clone(), standing.level);
+        Ok(Self { user, project, level, rules, by_key, credentials, of: PhantomData })
+    }
+}
+
+impl<R, M> FromRequestParts<AppState> for InOrganization<R, M>
+where
+    R: Resource,
+    M: Mode,
+{
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        let credentials = credentials::authenticate(parts, app).await?;
+        let organization = organization(parts, app, &credentials).await?;
+        let level = permit_in(app, &credentials, &organization, R::SCOPE, M::ACCESS).await?;
+        Ok(Self { user: credentials.into_user(), organization, level, of: PhantomData })
+    }
+}
+
+impl<R, M> FromRequestParts<AppState> for OnAccount<R, M>
+where
+    R: Resource,
+    M: Mode,
+{
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        let credentials = credentials::authenticate(parts, app).await?;
+        // One's own user is reachable with any key; everything else is outside its projects.
+        if R::SCOPE != "user" {
+            credentials.may_leave_projects()?;
+        }
+        credentials.may(R::SCOPE, M::ACCESS)?;
+        let session = credentials.session().cloned();
+        let (user, key) = credentials.into_parts();
+        Ok(Self { user, key, session, of: PhantomData })
+    }
+}
+
+/// The checks behind OPTIONS, for a path whose place is only known from its parameters.
+pub(crate) async fn may_read(parts: &mut Parts, app: &AppState, object: &str) -> Result<()> {
+    let credentials = credentials::authenticate(parts, app).await?;
+    let parameters = parameters(parts).await?;
+    if parameters.contains_key("project_id") {
+        let token = query_parameter(parts, "token").filter(|token| !token.is_empty());
+        let project = project(parts, app, &credentials, token.as_deref()).await?;
+        permit(app, &credentials, &project, object, Access::Read).await?;
+        return Ok(());
+    }
+    if parameters.contains_key("organization_id") {
+        let organization = organization(parts, app, &credentials).await?;
+        permit_in(app, &credentials, &organization, object, Access::Read).await?;
+        return Ok(());
+    }
+    if object != "user" {
+        credentials.may_leave_projects()?;
+    }
+    credentials.may(object, Access::Read)
+}
+
+async fn permit(
+    app: &AppState,
+    credentials: &Credentials,
+    project: &ProjectRow,
+    object: &str,
+    access: Access,
+) -> Result<ProjectStanding> {
+    credentials.may_enter_project(project)?;
+    credentials.may(object, access)?;
+    let user = credentials.user().user.id;
+    let standing = app.catalog.standing_in(user, project.id).await?;
+    let standing =
+        standing.ok_or_else(|| Error::forbidden("You don't have access to the project."))?;
+    check_keys(credentials, standing.may_use_keys)?;
+    Ok(standing)
+}
+
+async fn permit_in(
+    app: &AppState,
+    credentials: &Credentials,
+    organization: &OrganizationRow,
+    object: &str,
+    access: Access,
+) -> Result<Level> {
+    credentials.may_enter_organization(organization.id)?;
+    credentials.may(object, access)?;
+    level(app, credentials, organization.id)
+        .await?
+        .ok_or_else(|| Error::missing("Organization not found."))
+}
+
+/// The caller's level in an organization, which may refuse the keys of plain members.
+async fn level(
+    app: &AppState,
+    credentials: &Credentials,
+    organization: OrganizationId,
+) -> Result<Option<Level>> {
+    let user = credentials.user().user.id;
+    let Some(standing) = app.catalog.standing(user, organization).await? else { return Ok(None) };
+    check_keys(credentials, standing.may_use_keys)?;
+    Ok(Some(standing.level))
+}
+
+fn check_keys(credentials: &Credentials, may_use_keys: bool) -> Result<()> {
+    if credentials.is_key() && !may_use_keys {
+        return Err(Error::forbidden(
+            "Your organization does not allow its members to use personal API keys.",
+        ));
+    }
+    Ok(())
+}
+
+async fn parameters(parts: &mut Parts) -> Result<HashMap<String, String>> {
+    Path::<HashMap<String, String>>::from_request_parts(parts, &())
+        .await
+        .map(|Path(parameters)| parameters)
+        .map_err(|_| Error::not_found())
+}
+
+/// The project that a path names by its number; none where it names the caller's own.
+pub(crate) async fn project_in_path(
+    parts: &mut Parts,
+    app: &AppState,
+) -> Result<Option<ProjectRow>> {
+    match parameters(parts).await?.get("project_id").map_or("@current", String::as_str) {
+        "@current" => Ok(None),
+        text => {
+            let id = text.parse().map_err(|_| Error::missing(NO_PROJECT))?;
+            found(app, ProjectId(id)).await.map(Some)
+        }
+    }
+}
+
+async fn found(app: &AppState, id: ProjectId) -> Result<ProjectRow> {
+    app.catalog.project(id).await.map_err(|error| match error {
+        catalog::Error::NotFound => Error::missing(NO_PROJECT),
+        other => other.into(),
+    })
+}
+
+async fn project(
+    parts: &mut Parts,
+    app: &AppState,
+    credentials: &Credentials,
+    token: Option<&str>,
+) -> Result<ProjectRow> {
+    let missing = || Error::missing(NO_PROJECT);
+    let within = match parameters(parts).await?.contains_key("organization_id") {
+        true => Some(organization(parts, app, credentials).await?.id),
+        false => None,
+    };
+    let project = match token {
+        Some(token) => {
+            let owner = app.catalog.project_by_token(token).await?.ok_or_else(|| {
+                Error::unauthorized("invalid_api_key", "The project token is not valid.")
+            })?;
+            found(app, owner.project).await?
+        }
+        None => match project_in_path(parts, app).await? {
+            Some(project) => project,
+            None => found(app, credentials.user().current_project.ok_or_else(missing)?).await?,
+        },
+    };
+    if within.is_some_and(|organization| organization != project.organization) {
+        return Err(missing());
+    }
+    Ok(project)
+}
+
+async fn organization(
+    parts: &mut Parts,
+    app: &AppState,
+    credentials: &Credentials,
+) -> Result<OrganizationRow> {
+    let missing = || Error::missing("Organization not found.");
+    let parameters = parameters(parts).await?;
+    let id = match parameters.get("organization_id").map_or("@current", String::as_str) {
+        "@current" => credentials.user().current_organization.ok_or_else(missing)?,
+        text => OrganizationId(Uuid::parse_str(text).map_err(|_| missing())?),
+    };
+    app.catalog.organization(id).await.map_err(|error| match error {
+        catalog::Error::NotFound => missing(),
+        other => other.into(),
+    })
+}
+
+macro_rules! describes_its_scope {
+    ($($caller:ident),*) => {$(
+        impl<R: Resource, M: Mode> Describe for $caller<R, M> {
+            fn describe(operation: &mut Operation, _: &mut SchemaGenerator) {
+                operation.requires(Required { object: R::SCOPE, access: M::ACCESS }.to_string());
+            }
+        }
+    )*};
+}
+describes_its_scope!(InProject, InOrganization, OnAccount);

@@ -1,0 +1,252 @@
+//! Credentials: a personal key in the header, body or query, or a browser session.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use axum::http::header;
+use axum::http::request::Parts;
+use capture::Sender;
+use catalog::{PersonalKey, ProjectRow, Secret, UserRow};
+use model::OrganizationId;
+use model::scope::Access;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::browser_session;
+use crate::http::body::{Received, received};
+use crate::http::path::query_parameter;
+use crate::{AppState, Error, Result};
+
+/// Somebody who proved who they are.
+#[derive(Clone)]
+pub(crate) struct Credentials(Arc<Proof>);
+
+struct Proof {
+    user: UserRow,
+    /// None for a browser session.
+    key: Option<PersonalKey>,
+    /// None for a key.
+    session: Option<Secret>,
+}
+
+/// Where a key was found, in the words of the error that refuses it.
+#[derive(Clone, Copy)]
+enum Place {
+    Header,
+    Body,
+    Query,
+}
+
+impl Place {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Header => "Authorization header",
+            Self::Body => "body",
+            Self::Query => "query string",
+        }
+    }
+}
+
+/// The first place that holds a credential decides; no other is tried.
+pub(crate) async fn authenticate(parts: &mut Parts, app: &AppState) -> Result<Credentials> {
+    if let Some(known) = parts.extensions.get::<Credentials>() {
+        return Ok(known.clone());
+    }
+    let credentials = match find_key(parts)? {
+        Some((value, place)) => {
+            let holder = app.catalog.key_holder(&value).await?;
+            let (key, user) = holder.ok_or_else(|| invalid_key(place))?;
+            app.rate_limits.take(parts, &key, app.catalog.clock().now())?;
+            Credentials(Arc::new(Proof { user, key: Some(key), session: None }))
+        }
+        // Links open insights only, and those look for one before they come here.
+        None if sharing_token(parts)?.is_some() => return Err(Error::unauthenticated()),
+        None => {
+            let found = browser_session::user(parts, app).await?;
+            let (session, user) = found.ok_or_else(Error::unauthenticated)?;
+            Credentials(Arc::new(Proof { user, key: None, session: Some(session) }))
+        }
+    };
+    parts.extensions.insert(credentials.clone());
+    Ok(credentials)
+}
+
+/// The token of a shared link, where no key is given beside it.
+pub(crate) fn sharing_token(parts: &Parts) -> Result<Option<String>> {
+    match find_key(parts)? {
+        Some(_) => Ok(None),
+        None => Ok(query_parameter(parts, "sharing_access_token")),
+    }
+}
+
+fn invalid_key(place: Place) -> Error {
+    Error::unauthorized(
+        "invalid_personal_api_key",
+        format!("Personal API key found in request {} is invalid.", place.name()),
+    )
+}
+
+fn find_key(parts: &Parts) -> Result<Option<(String, Place)>> {
+    if let Some(value) = find_header_key(parts)? {
+        return Ok(Some((value, Place::Header)));
+    }
+    if let Some(value) = body_key(parts) {
+        return Ok(Some((value, Place::Body)));
+    }
+    Ok(query_parameter(parts, "personal_api_key").map(|value| (value, Place::Query)))
+}
+
+fn find_header_key(parts: &Parts) -> Result<Option<String>> {
+    if let Some(given) = parts.headers.get(header::AUTHORIZATION) {
+        let text = given.to_str().map_err(|_| invalid_key(Place::Header))?;
+        if let Some((scheme, value)) = text.split_once(' ')
+            && scheme.eq_ignore_ascii_case("bearer")
+        {
+            let value = value.trim();
+            // OAuth tokens and project secrets are no personal keys, and open nothing here.
+            if value.starts_with("pha_") || value.starts_with("phs_") {
+                return Err(Error::unauthenticated());
+            }
+            return Ok(Some(value.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// Who sends a body, as far as the head of its request tells before it is read.
+pub(crate) async fn sender(parts: &mut Parts, app: &AppState) -> Sender {
+    let known = match parts.headers.contains_key(header::AUTHORIZATION) {
+        // What is found is kept for the route, which would ask the same.
+        true => {
+            matches!(find_header_key(parts), Ok(Some(_))) && authenticate(parts, app).await.is_ok()
+        }
+        false => browser_session::is_known(parts, app).await,
+    };
+    if known { Sender::Member } else { Sender::Unauthenticated }
+}
+
+const BODY_FIELD: &[u8] = b"\"personal_api_key\"";
+
+/// A quick look spares parsing bodies that cannot hold a key.
+pub(crate) fn may_hold_key(bytes: &[u8]) -> bool {
+    memchr::memmem::find(bytes, BODY_FIELD).is_some()
+}
+
+/// The key of a JSON body, read without building the values beside it: it was sent by anybody.
+fn body_key(parts: &Parts) -> Option<String> {
+    let received = received(parts);
+    let Received::Whole(bytes) = &*received else { return None };
+    if !may_hold_key(bytes) {
+        return None;
+    }
+    let BodyKey(key) = serde_json::from_slice(bytes).ok()?;
+    key
+}
+
+/// Of an object; the last of several counts.
+struct BodyKey(Option<String>);
+
+impl<'de> Deserialize<'de> for BodyKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_map(BodyKeyVisitor)
+    }
+}
+
+struct BodyKeyVisitor;
+
+impl<'de> Visitor<'de> for BodyKeyVisitor {
+    type Value = BodyKey;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<BodyKey, A::Error> {
+        let mut key = None;
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            match &*name {
+                "personal_api_key" => {
+                    let raw: &RawValue = map.next_value()?;
+                    key = serde_json::from_str(raw.get()).ok();
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(BodyKey(key))
+    }
+}
+
+impl Credentials {
+    pub(crate) fn user(&self) -> &UserRow {
+        &self.0.user
+    }
+
+    fn key(&self) -> Option<&PersonalKey> {
+        self.0.key.as_ref()
+    }
+
+    pub(crate) fn session(&self) -> Option<&Secret> {
+        self.0.session.as_ref()
+    }
+
+    pub(crate) fn is_key(&self) -> bool {
+        self.key().is_some()
+    }
+
+    pub(crate) fn into_user(self) -> UserRow {
+        self.user().clone()
+    }
+
+    pub(crate) fn into_parts(self) -> (UserRow, Option<PersonalKey>) {
+        (self.user().clone(), self.key().cloned())
+    }
+
+    /// A session may do whatever its user may.
+    pub(crate) fn may(&self, object: &str, access: Access) -> Result<()> {
+        let Some(key) = self.key() else { return Ok(()) };
+        if !key.scopes.allow(object, access) {
+            return Err(Error::forbidden(format!(
+                "API key missing required scope '{object}:{}'",
+                access.as_str()
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn may_enter_project(&self, project: &ProjectRow) -> Result<()> {
+        let Some(key) = self.key() else { return Ok(()) };
+        if key.scoped_teams.as_ref().is_some_and(|teams| !teams.contains(&project.id)) {
+            return Err(Error::forbidden(format!(
+                "API key does not have access to the requested project: ID {}.",
+                project.id
+            )));
+        }
+        self.may_enter_its_organization(project.organization)
+    }
+
+    pub(crate) fn may_enter_organization(&self, id: OrganizationId) -> Result<()> {
+        self.may_leave_projects()?;
+        self.may_enter_its_organization(id)
+    }
+
+    fn may_enter_its_organization(&self, id: OrganizationId) -> Result<()> {
+        let Some(key) = self.key() else { return Ok(()) };
+        if key.scoped_organizations.as_ref().is_some_and(|known| !known.contains(&id)) {
+            return Err(Error::forbidden(format!(
+                "API key does not have access to the requested organization: ID {id}."
+            )));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn may_leave_projects(&self) -> Result<()> {
+        if self.key().is_some_and(|key| key.scoped_teams.is_some()) {
+            return Err(Error::forbidden(
+                "API keys with scoped projects are only supported on project-based endpoints.",
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,129 @@
+//! Whether a request carries HogQL, whatever it is about.
+//!
+//! A stored object that is computed from HogQL (an insight, a cohort, an action, filters of a
+//! dashboard) reads whatever a query reads. So a key needs `query:read` to bring some, beside the
+//! scope of the object. The check is made where callers are permitted, for every endpoint at once.
+
+use std::borrow::Cow;
+
+use axum::http::request::Parts;
+use serde_json::Value;
+
+use crate::http::body::{Received, received};
+
+/// Kinds of queries that consist of HogQL: statements, or lists of expressions.
+const KINDS: [&str; 6] = [
+    "HogQLQuery",
+    "EventsQuery",
+    "ActorsQuery",
+    "GroupsQuery",
+    "SessionsQuery",
+    "DataWarehouseNode",
+];
+const HOGQL: &str = "hogql";
+
+/// Whether the body or the query string of a request carries HogQL.
+pub(crate) fn is_in(parts: &Parts) -> bool {
+    let query = parts.uri.query().unwrap_or_default();
+    let in_query = form_urlencoded::parse(query.as_bytes()).any(
+        |(name, text): (Cow<'_, str>, Cow<'_, str>)| field(&name, &Value::String(text.into())),
+    );
+    in_query || in_body(parts)
+}
+
+fn in_body(parts: &Parts) -> bool {
+    let received = received(parts);
+    let Received::Whole(bytes) = &*received else { return false };
+    // What is no JSON is refused by its handler, or read by it: cohorts take forms.
+    serde_json::from_slice(bytes).is_ok_and(|sent: Value| is_within(&sent))
+}
+
+/// Whether a value holds HogQL somewhere. JSON is read only so deep, so this ends.
+pub(crate) fn is_within(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => fields.iter().any(|(name, value)| field(name, value)),
+        Value::Array(items) => items.iter().any(is_within),
+        Value::String(text) => text_holds(text),
+        _ => false,
+    }
+}
+
+/// Old clients send lists of filters as text.
+fn text_holds(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with(['[', '{'])
+        && mentions(text)
+        && serde_json::from_str(text).is_ok_and(|sent: Value| is_within(&sent))
+}
+
+fn field(name: &str, value: &Value) -> bool {
+    let said = || match value {
+        Value::String(text) => !text.trim().is_empty(),
+        Value::Null | Value::Bool(false) => false,
+        _ => true,
+    };
+    match value {
+        Value::String(text) if name.eq_ignore_ascii_case("kind") => KINDS.contains(&text.as_str()),
+        // Filters, breakdowns and maths name what they are: `type`, `breakdown_type`, `math`.
+        Value::String(text)
+            if text.eq_ignore_ascii_case(HOGQL)
+                && (name.ends_with("type") || name.ends_with("Type") || name == "math") =>
+        {
+            true
+        }
+        _ => (mentions_hogql(name) && said()) || is_within(value),
+    }
+}
+
+fn mentions_hogql(name: &str) -> bool {
+    name.to_ascii_lowercase().contains(HOGQL)
+}
+
+/// A look that spares reading texts which cannot hold any. JSON writes each letter in two ways, of
+/// which one begins with a backslash.
+fn mentions(text: &str) -> bool {
+    text.contains('\\') || mentions_hogql(text) || KINDS.iter().any(|kind| text.contains(kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn hogql_is_found_wherever_it_is_computed() {
+        for (sent, expected) in [
+            (json!({ "query": { "kind": "HogQLQuery", "query": "SELECT 1" } }), true),
+            (
+                json!({ "query": { "kind": "DataTableNode", "source": { "kind": "EventsQuery" } } }),
+                true,
+            ),
+            (
+                json!({ "query": { "source": { "series": [{ "math": "hogql", "math_hogql": "sum(1)" }] } } }),
+                true,
+            ),
+            (json!({ "properties": [{ "type": "hogql", "key": "1 = 1" }] }), true),
+            (json!({ "filters": { "breakdown_type": "hogql", "breakdown": "event" } }), true),
+            (json!({ "query": { "breakdownFilter": { "breakdown_type": "hogql" } } }), true),
+            (json!({ "query": { "pathsFilter": { "pathsHogQLExpression": "event" } } }), true),
+            (json!({ "filters": { "events": "[{\"math_hogql\": \"sum(1)\"}]" } }), true),
+            (json!({ "properties": r#"[{"type": "hog\u0071l", "key": "1"}]"# }), true),
+            (json!({ "query": r#"{"kind": "\u0048ogQLQuery"}"# }), true),
+            (json!({ "properties": " \n[{\"type\": \"hogql\", \"key\": \"1\"}]" }), true),
+            (json!({ "properties": r#"[{"type": "p\u0065rson", "key": "1"}]"# }), false),
+            (json!({ "query": { "funnelsFilter": { "funnelAggregateByHogQL": null } } }), false),
+            (json!({ "query": { "kind": "TrendsQuery", "series": [] } }), false),
+            (
+                json!({ "name": "HogQL", "tags": ["hogql"], "description": "kind of HogQLQuery" }),
+                false,
+            ),
+            (
+                json!({ "properties": [{ "type": "person", "key": "kind", "value": "hogql" }] }),
+                false,
+            ),
+        ] {
+            assert_eq!(is_within(&sent), expected, "{sent}");
+        }
+    }
+}

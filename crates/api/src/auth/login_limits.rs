@@ -1,0 +1,306 @@
+//! Guessing passwords is slow: few tries, and few checks at once.
+//!
+//! A failed try counts against three keys, each of which has a limit for a quarter of an hour: the
+//! address together with the network it was tried from, the address over all networks, and the
+//! network over all addresses. Whoever logs in from a network that their account was entered from
+//! before is held to the first alone, so that strangers cannot lock an owner out.
+//!
+//! Counters are of fixed size (`sketch`), so that no flood of addresses makes room by eviction.
+
+mod sketch;
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::request::Parts;
+use catalog::{hash_password, verify_password};
+use model::{Clock, Timestamp};
+use schemars::SchemaGenerator;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::http::body::{max_chars, not_blank};
+use crate::http::client_address::client_address;
+use crate::http::openapi::{Describe, Operation};
+use crate::{AppState, Error, Result};
+use sketch::Sketch;
+
+/// Failures of one address from one network.
+const FAILURES_MAX: u32 = 5;
+/// Failures of one address from all networks that it was never entered from: a guesser with many
+/// addresses gets no more, and one with a single address locks nobody else out.
+const STRANGERS_FAILURES_MAX: u32 = 20;
+/// Failures of one network over all addresses; an office shares an address.
+const NETWORK_FAILURES_MAX: u32 = 100;
+const FORGET_SECONDS: i64 = 15 * 60;
+/// Longer addresses cannot receive mail (RFC 5321).
+pub(crate) const EMAIL_CHARS_MAX: usize = 254;
+const PASSWORD_CHARS_MIN: usize = 8;
+/// Ours: far above any passphrase, far below what makes hashing slow.
+pub(crate) const PASSWORD_CHARS_MAX: usize = 1_000;
+/// Each check takes 19 MiB and a core for a while.
+const CHECKS_AT_ONCE: usize = 2;
+/// Beside them one for networks that are known, which strangers cannot keep busy.
+const KNOWN_CHECKS_AT_ONCE: usize = 1;
+/// Requests that wait for a check; past it they are refused at once, since each holds one of the
+/// places for management requests.
+const CHECKS_WAITING_MAX: usize = 16;
+
+pub(crate) struct Logins {
+    failures: Mutex<Failures>,
+    strangers: Lane,
+    known: Lane,
+}
+
+struct Failures {
+    /// By address and network.
+    pairs: Sketch,
+    /// The same of networks that are known; strangers cannot fill it.
+    known_pairs: Sketch,
+    addresses: Sketch,
+    networks: Sketch,
+}
+
+/// Password checks that share a bound.
+struct Lane {
+    checks: Arc<Semaphore>,
+    waiting: AtomicUsize,
+}
+
+/// Where a try comes from, and whether the account was entered from there before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub network: Network,
+    pub is_known: bool,
+}
+
+/// A client's address, as far as one client cannot choose it: IPv6 hands out 64 bits at once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Network(IpAddr);
+
+impl Network {
+    pub(crate) fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V6(address) => Self(prefix(address, 64).into()),
+            address => Self(address),
+        }
+    }
+
+    /// Who has one network of IPv6 often has thousands, of which spraying could use each.
+    fn site(self) -> Self {
+        match self.0 {
+            IpAddr::V6(address) => Self(prefix(address, 48).into()),
+            address => Self(address),
+        }
+    }
+}
+
+impl std::fmt::Display for Network {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+fn prefix(address: Ipv6Addr, bits: u32) -> Ipv6Addr {
+    Ipv6Addr::from_bits(address.to_bits() & !(u128::MAX >> bits))
+}
+
+/// The other end of the connection, or what a trusted proxy says about it. What others claim in
+/// `X-Forwarded-For` is not believed: each try would come from elsewhere.
+impl FromRequestParts<AppState> for Network {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
+        let peer = parts.extensions.get::<ConnectInfo<std::net::SocketAddr>>();
+        let peer = peer.map_or(Ipv6Addr::UNSPECIFIED.into(), |ConnectInfo(peer)| peer.ip());
+        let trusted = &app.settings.trusted_proxies;
+        Ok(Self::of(match trusted.contains(peer) {
+            true => client_address(&parts.headers, peer, trusted),
+            false => peer,
+        }))
+    }
+}
+
+impl Describe for Network {
+    fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
+}
+
+impl Logins {
+    pub(crate) fn new() -> Self {
+        let failures = Failures {
+            pairs: Sketch::new(FAILURES_MAX, FORGET_SECONDS),
+            known_pairs: Sketch::new(FAILURES_MAX, FORGET_SECONDS),
+            addresses: Sketch::new(STRANGERS_FAILURES_MAX, FORGET_SECONDS),
+            networks: Sketch::new(NETWORK_FAILURES_MAX, FORGET_SECONDS),
+        };
+        Self {
+            failures: Mutex::new(failures),
+            strangers: Lane::new(CHECKS_AT_ONCE),
+            known: Lane::new(KNOWN_CHECKS_AT_ONCE),
+        }
+    }
+
+    /// Whether a password is the one of this hash, within the limits of who tries. A try is
+    /// counted when its check begins, so that there are no more of them than checks: a flood that
+    /// waits for nothing fills no counter.
+    pub(crate) async fn check(
+        &self,
+        email: &str,
+        (password, hash): (String, String),
+        from: Origin,
+        clock: &Clock,
+    ) -> Result<bool> {
+        self.refuse_locked(email, from, clock.now())?;
+        let lane = if from.is_known { &self.known } else { &self.strangers };
+        let permit = lane.permit().await?;
+        self.attempt(email, from, clock.now())?;
+        let verified = Lane::run(permit, move || verify_password(&password, &hash)).await?;
+        if verified {
+            self.succeeded(email, from);
+        }
+        Ok(verified)
+    }
+
+    fn refuse_locked(&self, email: &str, from: Origin, now: Timestamp) -> Result<()> {
+        match self.locked().wait(&email.to_lowercase(), from, second(now)) {
+            0 => Ok(()),
+            wait => Err(Error::throttled(wait.unsigned_abs())),
+        }
+    }
+
+    /// Counts a try as failed until it succeeds, so that tries side by side are counted too.
+    fn attempt(&self, email: &str, from: Origin, now: Timestamp) -> Result<()> {
+        let (email, second) = (email.to_lowercase(), second(now));
+        let mut failures = self.locked();
+        let wait = failures.wait(&email, from, second);
+        if wait > 0 {
+            return Err(Error::throttled(wait.unsigned_abs()));
+        }
+        failures.pairs_of(from).add(&(email.as_str(), from.network), second);
+        if !from.is_known {
+            failures.addresses.add(&email, second);
+            failures.networks.add(&from.network.site(), second);
+        }
+        Ok(())
+    }
+
+    /// Forgets the failures of the address from this network. Of those from elsewhere only the try
+    /// itself is taken back: they may be somebody else's.
+    fn succeeded(&self, email: &str, from: Origin) {
+        let email = email.to_lowercase();
+        let mut failures = self.locked();
+        failures.pairs_of(from).forget(&(email.as_str(), from.network));
+        if !from.is_known {
+            failures.addresses.take_back(&email);
+            failures.networks.take_back(&from.network.site());
+        }
+    }
+
+    pub(crate) async fn hash(&self, password: String) -> Result<String> {
+        let permit = self.known.permit().await?;
+        Ok(Lane::run(permit, move || hash_password(&password)).await??)
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, Failures> {
+        self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+impl AppState {
+    /// Where a try to enter an account comes from.
+    pub(crate) async fn origin_of(&self, network: Network, email: &str) -> Result<Origin> {
+        let is_known = self.catalog.knows_network(email, &network.to_string()).await?;
+        Ok(Origin { network, is_known })
+    }
+}
+
+impl Lane {
+    fn new(at_once: usize) -> Self {
+        Self { checks: Arc::new(Semaphore::new(at_once)), waiting: AtomicUsize::new(0) }
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
+        let _waiting = Waiting::enter(&self.waiting).ok_or_else(busy)?;
+        self.checks.clone().acquire_owned().await.map_err(|_| busy())
+    }
+
+    /// The permit stays with the work, which goes on when its request was given up.
+    async fn run<T: Send + 'static>(
+        permit: OwnedSemaphorePermit,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T> {
+        let work = move || {
+            let _permit = permit;
+            work()
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|_| busy())
+    }
+}
+
+fn busy() -> Error {
+    Error::unavailable("Too many log ins at once. Try again in a moment.")
+}
+
+impl Failures {
+    fn pairs_of(&mut self, from: Origin) -> &mut Sketch {
+        if from.is_known { &mut self.known_pairs } else { &mut self.pairs }
+    }
+
+    /// Seconds until the address may be tried again from there.
+    fn wait(&mut self, email: &str, from: Origin, second: i64) -> i64 {
+        let pair = self.pairs_of(from).wait(&(email, from.network), second);
+        if from.is_known {
+            return pair;
+        }
+        let address = self.addresses.wait(&email, second);
+        pair.max(address).max(self.networks.wait(&from.network.site(), second))
+    }
+}
+
+fn second(now: Timestamp) -> i64 {
+    now.as_micros().div_euclid(1_000_000)
+}
+
+/// Counts one that waits until it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn enter(count: &'a AtomicUsize) -> Option<Self> {
+        let one = Self(count);
+        // Dropping it takes the count back.
+        (count.fetch_add(1, Ordering::Relaxed) < CHECKS_WAITING_MAX).then_some(one)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// An address as it is kept, once it looks like one.
+pub(crate) fn check_email(text: &str) -> Result<String> {
+    let email = text.trim();
+    not_blank("email", email)?;
+    max_chars("email", email, EMAIL_CHARS_MAX)?;
+    let plain = !email.chars().any(|letter| letter.is_whitespace() || letter.is_control());
+    let parts = email.rsplit_once('@').filter(|(name, host)| {
+        !name.is_empty() && !host.is_empty() && !host.starts_with('.') && !host.ends_with('.')
+    });
+    if !plain || parts.is_none() {
+        return Err(Error::invalid("email", "invalid_input", "Enter a valid email address."));
+    }
+    Ok(email.to_owned())
+}
+
+pub(crate) fn check_password(attr: &str, password: &str) -> Result<()> {
+    if password.chars().count() < PASSWORD_CHARS_MIN {
+        let detail = format!("Ensure this field has at least {PASSWORD_CHARS_MIN} characters.");
+        return Err(Error::invalid(attr, "min_length", detail));
+    }
+    max_chars(attr, password, PASSWORD_CHARS_MAX)
+}
+
+#[cfg(test)]
+mod tests;

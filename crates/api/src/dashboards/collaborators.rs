@@ -1,0 +1,60 @@
+//! Who else may edit a restricted dashboard.
+
+use catalog::{Among, Collaborator};
+use model::{DashboardId, Privilege};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::auth::resources::Dashboards;
+use crate::http::body::present;
+use crate::{App, Body, Created, Error, Found, Gone, Id, Reader, Result, Routes, UuidId, Writer};
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/dashboards/{id}/collaborators", list)
+        .post("/api/projects/{project_id}/dashboards/{id}/collaborators", create)
+        .delete("/api/projects/{project_id}/dashboards/{id}/collaborators/{uuid}", destroy)
+}
+
+async fn list(caller: Reader<Dashboards>, id: Id, app: App) -> Result<Found<Vec<Collaborator>>> {
+    let (project, id) = (caller.project.id, DashboardId(id.0));
+    app.catalog.seen_dashboard(project, id, caller.viewer()).await.map_err(missing)?;
+    Ok(Found(app.catalog.collaborators(project, id).await?))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct NewCollaborator {
+    user_uuid: Uuid,
+    #[serde(default, deserialize_with = "present")]
+    level: Option<Privilege>,
+}
+
+async fn create(
+    caller: Writer<Dashboards>,
+    id: Id,
+    app: App,
+    body: Body<NewCollaborator>,
+) -> Result<Created<Collaborator>> {
+    let (id, viewer) = (DashboardId(id.0), caller.viewer());
+    let found = app.catalog.editable_dashboard(caller.project.id, id, viewer, Among::Live);
+    found.await.map_err(missing)?;
+    let NewCollaborator { user_uuid, level } = body.read()?;
+    let wanted = (user_uuid, level.unwrap_or(Privilege::Edit));
+    Ok(Created(app.catalog.add_collaborator(&caller.actor(), viewer, id, wanted).await?))
+}
+
+async fn destroy(caller: Writer<Dashboards>, id: Id, user: UuidId, app: App) -> Result<Gone> {
+    let (id, viewer) = (DashboardId(id.0), caller.viewer());
+    let found = app.catalog.editable_dashboard(caller.project.id, id, viewer, Among::Live);
+    found.await.map_err(missing)?;
+    app.catalog.remove_collaborator(&caller.actor(), viewer, id, user.0).await?;
+    Ok(Gone)
+}
+
+fn missing(error: catalog::Error) -> Error {
+    match error {
+        catalog::Error::NotFound => Error::missing("Dashboard not found."),
+        other => other.into(),
+    }
+}

@@ -1,0 +1,270 @@
+//! Actions: events that people gave a name of their own.
+
+use std::collections::BTreeSet;
+
+use catalog::{ActionChange, Among, NewAction};
+use model::{
+    AccessLevel, Action, ActionId, ActionStep, CohortId, ObjectKind, ProjectId, StringMatching,
+    Timestamp, User,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
+use crate::auth::access::{Authored, WithAccess, require};
+use crate::auth::resources::Actions;
+use crate::http::body::{lenient_bool, max_chars, not_blank, present, tags};
+use crate::{
+    App, AppState, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Reader,
+    Result, Routes, Whole, Writer,
+};
+
+/// Upstream's lengths of a name and of a message.
+const NAME_CHARS_MAX: usize = 400;
+const SLACK_MESSAGE_CHARS_MAX: usize = 1_200;
+/// Ours: a list shows up to a thousand actions, so each stays small.
+const DESCRIPTION_CHARS_MAX: usize = 16_384;
+const STEPS_MAX: usize = 100;
+const STEPS_BYTES_MAX: usize = 64 << 10;
+
+impl Authored for Action {
+    const KIND: ObjectKind = ObjectKind::Action;
+
+    fn number(&self) -> i64 {
+        self.id.0
+    }
+
+    fn author(&self) -> Option<&User> {
+        self.created_by.as_ref()
+    }
+}
+
+type Shown = WithAccess<Action>;
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/actions", list)
+        .post("/api/projects/{project_id}/actions", create)
+        .get("/api/projects/{project_id}/actions/{id}", read)
+        .patch("/api/projects/{project_id}/actions/{id}", update)
+        .delete("/api/projects/{project_id}/actions/{id}", destroy)
+        .get("/api/projects/{project_id}/actions/activity", activity)
+        .get("/api/projects/{project_id}/actions/{id}/activity", activity_of_one)
+}
+
+async fn list(caller: Reader<Actions>, page: Page, app: App) -> Result<Listing<Shown>> {
+    let seen = caller.sight(ObjectKind::Action);
+    let (found, total) = app.catalog.actions(caller.project.id, &seen, page.window).await?;
+    Ok(page.listing(found.into_iter().map(|action| caller.with_access(action)).collect(), total))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ActionFields {
+    #[serde(default, deserialize_with = "present")]
+    name: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    description: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    tags: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    post_to_slack: Option<bool>,
+    #[serde(default, deserialize_with = "present")]
+    slack_message_format: Option<String>,
+    #[serde(default, deserialize_with = "present")]
+    steps: Option<Vec<ActionStep>>,
+    /// Any instant pins the action now; null unpins it.
+    #[serde(default)]
+    pinned_at: Patch<Timestamp>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    deleted: Option<bool>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(extend("required" = ["name"]))]
+struct CreateAction(ActionFields);
+
+async fn create(
+    caller: Writer<Actions>,
+    app: App,
+    body: Body<CreateAction>,
+) -> Result<Created<Shown>> {
+    caller.may_create(ObjectKind::Action)?;
+    let fields = body.read()?.0.validate()?;
+    check_cohorts(&app, caller.project.id, &[], fields.steps.as_deref()).await?;
+    let new = NewAction {
+        name: fields.name.ok_or_else(|| Error::required("name"))?,
+        description: fields.description.unwrap_or_default(),
+        tags: fields.tags.unwrap_or_default(),
+        post_to_slack: fields.post_to_slack.unwrap_or(false),
+        slack_message_format: fields.slack_message_format.unwrap_or_default(),
+        steps: fields.steps.unwrap_or_default(),
+        pinned: fields.pinned.unwrap_or(false),
+        deleted: fields.deleted.unwrap_or(false),
+    };
+    let seen = caller.sight(ObjectKind::Action);
+    let action = app.catalog.create_action(&caller.actor(), new, &seen).await?;
+    Ok(Created(caller.with_access(action)))
+}
+
+async fn read(caller: Reader<Actions>, id: Id, app: App) -> Result<Found<Shown>> {
+    let action = app.catalog.action(caller.project.id, ActionId(id.0), Among::Live).await?;
+    require(caller.level_of(&action), AccessLevel::Viewer)?;
+    Ok(Found(caller.with_access(action)))
+}
+
+async fn update(
+    caller: Writer<Actions>,
+    whole: Whole,
+    id: Id,
+    app: App,
+    body: Body<ActionFields>,
+) -> Result<Found<Shown>> {
+    let id = ActionId(id.0);
+    let found = app.catalog.action(caller.project.id, id, body.among()).await?;
+    require(caller.level_of(&found), AccessLevel::Editor)?;
+    let change = body.read()?.validate()?;
+    if whole.0 && change.name.is_none() {
+        return Err(Error::required("name"));
+    }
+    check_cohorts(&app, caller.project.id, &found.steps, change.steps.as_deref()).await?;
+    let seen = caller.sight(ObjectKind::Action);
+    let action = app.catalog.update_action(&caller.actor(), id, change, &seen).await?;
+    Ok(Found(caller.with_access(action)))
+}
+
+async fn destroy(_: Writer<Actions>) -> Result<NeverDeleted> {
+    Ok(NeverDeleted)
+}
+
+async fn activity(
+    caller: Reader<ActivityLog>,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    page.seen(caller.sights()).of_all::<Action>(&app, &caller.project).await
+}
+
+async fn activity_of_one(
+    caller: Reader<ActivityLog>,
+    id: Id,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    let action = app.catalog.action(caller.project.id, ActionId(id.0), Among::Live).await?;
+    require(caller.level_of(&action), AccessLevel::Viewer)?;
+    page.seen(caller.sights()).of(&app, &caller.project, &action).await
+}
+
+impl ActionFields {
+    fn validate(self) -> Result<ActionChange> {
+        let name = self.name.map(|name| name.trim().to_owned());
+        if let Some(name) = &name {
+            not_blank("name", name)?;
+            max_chars("name", name, NAME_CHARS_MAX)?;
+        }
+        if let Some(description) = &self.description {
+            max_chars("description", description, DESCRIPTION_CHARS_MAX)?;
+        }
+        if let Some(message) = &self.slack_message_format {
+            max_chars("slack_message_format", message, SLACK_MESSAGE_CHARS_MAX)?;
+        }
+        self.steps.as_deref().map(check_steps).transpose()?;
+        Ok(ActionChange {
+            name,
+            description: self.description,
+            tags: self.tags.as_deref().map(tags).transpose()?,
+            post_to_slack: self.post_to_slack,
+            slack_message_format: self.slack_message_format,
+            steps: self.steps,
+            pinned: self.pinned_at.nullable().map(|instant| instant.is_some()),
+            deleted: self.deleted,
+        })
+    }
+}
+
+/// Their shape was read already; what is left is their size, and what no event can be held against.
+fn check_steps(steps: &[ActionStep]) -> Result<()> {
+    let bytes = serde_json::to_string(steps).map_or(usize::MAX, |text| text.len());
+    let bound = if steps.len() > STEPS_MAX {
+        format!("{STEPS_MAX} elements")
+    } else if bytes > STEPS_BYTES_MAX {
+        format!("{STEPS_BYTES_MAX} bytes")
+    } else {
+        return steps.iter().enumerate().try_for_each(|(index, step)| check_step(index, step));
+    };
+    let detail = format!("Ensure this field has no more than {bound}.");
+    Err(Error::invalid("steps", "max_length", detail))
+}
+
+fn check_step(index: usize, step: &ActionStep) -> Result<()> {
+    let check = |place: String, pattern: &str| {
+        let attr = format!("steps__{index}__{place}");
+        let refused = |why: query::Error| Error::invalid(attr, "invalid_input", why.to_string());
+        query::check_pattern(pattern).map_err(|why| refused(why.into()))
+    };
+    for (name, text, matching) in [
+        ("url", &step.url, step.url_matching),
+        ("text", &step.text, step.text_matching),
+        ("href", &step.href, step.href_matching),
+    ] {
+        if let (Some(text), Some(StringMatching::Regex)) = (text, matching) {
+            check(name.to_owned(), text)?;
+        }
+    }
+    if let Some(selector) = step.selector.as_deref().filter(|text| !text.is_empty()) {
+        let attr = format!("steps__{index}__selector");
+        let refused = |why: query::Error| Error::invalid(attr, "invalid_input", why.to_string());
+        query::Selector::parse(selector).map_err(|why| refused(why.into()))?;
+    }
+    for (nth, filter) in step.properties.iter().flatten().enumerate() {
+        let word = |name: &str| filter.get(name).and_then(Value::as_str);
+        if let (Some("regex" | "not_regex"), Some(pattern)) = (word("operator"), word("value")) {
+            check(format!("properties__{nth}__value"), pattern)?;
+        }
+        cohorts(index, nth, filter)?;
+    }
+    Ok(())
+}
+
+/// The cohorts that a filter names, where it is one.
+fn cohorts(index: usize, nth: usize, filter: &Map<String, Value>) -> Result<BTreeSet<CohortId>> {
+    let attr = format!("steps__{index}__properties__{nth}");
+    let refused = |why: query::Error| Error::invalid(attr, "invalid_input", why.to_string());
+    query::check_property_filter(filter).map_err(refused)
+}
+
+/// Cohorts that steps name are there; what was named already may be sent along.
+async fn check_cohorts(
+    app: &AppState,
+    project: ProjectId,
+    before: &[ActionStep],
+    steps: Option<&[ActionStep]>,
+) -> Result<()> {
+    let named = |steps: &[ActionStep]| {
+        let mut named = Vec::new();
+        for (index, step) in steps.iter().enumerate() {
+            for (nth, filter) in step.properties.iter().flatten().enumerate() {
+                // What older programs let pass names nothing that can be told.
+                let own = cohorts(index, nth, filter).unwrap_or_default();
+                named.extend(own.into_iter().map(|id| (index, nth, id)));
+            }
+        }
+        named
+    };
+    let known = named(before);
+    let mut new = named(steps.unwrap_or_default());
+    new.retain(|(.., id)| known.iter().all(|(.., other)| other != id));
+    if new.is_empty() {
+        return Ok(());
+    }
+    let live = app.catalog.live_cohorts(project).await?;
+    match new.iter().find(|(.., id)| live.iter().all(|(other, ..)| other != id)) {
+        None => Ok(()),
+        Some((index, nth, id)) => {
+            let attr = format!("steps__{index}__properties__{nth}__value");
+            Err(Error::invalid(attr, "does_not_exist", format!("There is no cohort {id}.")))
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Annotations: dated notes drawn over charts.
+
+use catalog::{Among, AnnotationChange, AnnotationFilter, InsightName, NewAnnotation};
+use model::{
+    Annotation, AnnotationId, AnnotationScope, CreationType, DashboardId, InsightId, Timestamp,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::activity::{ActivityListing, ActivityLog, ActivityPage};
+use crate::auth::caller::InProject;
+use crate::http::body::{lenient_bool, max_chars, present};
+use crate::http::path::{given, instant, search};
+use crate::{
+    App, AppState, Body, Created, Error, Found, Id, Listing, NeverDeleted, Page, Patch, Query,
+    Reader, Resource, Result, Routes, Writer,
+};
+
+/// Upstream's length of a note.
+const CONTENT_CHARS_MAX: usize = 8_192;
+
+enum Annotations {}
+
+impl Resource for Annotations {
+    const SCOPE: &'static str = "annotation";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/annotations", list)
+        .post("/api/projects/{project_id}/annotations", create)
+        .get("/api/projects/{project_id}/annotations/{id}", read)
+        .patch("/api/projects/{project_id}/annotations/{id}", update)
+        .delete("/api/projects/{project_id}/annotations/{id}", destroy)
+        .get("/api/projects/{project_id}/annotations/activity", activity)
+        .get("/api/projects/{project_id}/annotations/{id}/activity", activity_of_one)
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct ListQuery {
+    /// Made before this instant.
+    before: Option<String>,
+    /// Made after this instant.
+    after: Option<String>,
+    scope: Option<String>,
+    search: Option<String>,
+    #[serde(rename = "dashboardItemId")]
+    dashboard_item_id: Option<String>,
+}
+
+async fn list(
+    caller: Reader<Annotations>,
+    page: Page,
+    query: Query<ListQuery>,
+    app: App,
+) -> Result<Listing<Annotation>> {
+    let scope = given(query.scope.as_ref())
+        .map(|text| AnnotationScope::parse(text).ok_or_else(|| Error::no_choice("scope", text)));
+    let item = given(query.dashboard_item_id.as_ref()).map(|text| {
+        let detail = "A valid integer is required.";
+        text.parse().map_err(|_| Error::invalid("dashboardItemId", "invalid_input", detail))
+    });
+    let item = item.transpose()?;
+    let filter = AnnotationFilter {
+        created_before: instant("before", query.before.as_ref())?,
+        created_after: instant("after", query.after.as_ref())?,
+        scope: scope.transpose()?,
+        dashboard_item: item.map(InsightId),
+        search: search(query.search.as_ref())?,
+        seen: caller.sights(),
+    };
+    let (found, total) = app.catalog.annotations(caller.project.id, &filter, page.window).await?;
+    let shown = found.into_iter().map(|found| found.within(caller.project.id, &filter.seen));
+    Ok(page.listing(shown.collect(), total))
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct AnnotationFields {
+    #[serde(default)]
+    content: Patch<String>,
+    #[serde(default)]
+    date_marker: Patch<Timestamp>,
+    #[serde(default, deserialize_with = "present")]
+    creation_type: Option<CreationType>,
+    /// The whole project unless given.
+    #[serde(default, deserialize_with = "present")]
+    scope: Option<AnnotationScope>,
+    #[serde(default)]
+    dashboard_item: Patch<i64>,
+    #[serde(default)]
+    dashboard_id: Patch<i64>,
+    #[serde(default, deserialize_with = "lenient_bool")]
+    deleted: Option<bool>,
+}
+
+async fn create(
+    caller: Writer<Annotations>,
+    app: App,
+    body: Body<AnnotationFields>,
+) -> Result<Created<Annotation>> {
+    let fields = body.read()?.validate()?;
+    check_place(&app, &caller, &fields).await?;
+    let new = NewAnnotation {
+        content: fields.content.flatten(),
+        date_marker: fields.date_marker.flatten(),
+        creation_type: fields.creation_type.unwrap_or_default(),
+        scope: fields.scope.unwrap_or(AnnotationScope::Project),
+        dashboard_item: fields.dashboard_item.flatten(),
+        dashboard_id: fields.dashboard_id.flatten(),
+        deleted: fields.deleted.unwrap_or(false),
+    };
+    match new.scope {
+        AnnotationScope::DashboardItem if new.dashboard_item.is_none() => {
+            return Err(Error::required("dashboard_item"));
+        }
+        AnnotationScope::Dashboard if new.dashboard_id.is_none() => {
+            return Err(Error::required("dashboard_id"));
+        }
+        _ => {}
+    }
+    Ok(Created(app.catalog.create_annotation(&caller.actor(), new).await?))
+}
+
+/// What is drawn on something hidden is not there, either.
+async fn seen<R, M>(
+    app: &AppState,
+    caller: &InProject<R, M>,
+    id: Id,
+    among: Among,
+) -> Result<Annotation> {
+    let found = app.catalog.annotation(caller.project.id, AnnotationId(id.0), among).await?;
+    if found.is_seen(&caller.sights()) { Ok(found) } else { Err(Error::not_found()) }
+}
+
+async fn read(caller: Reader<Annotations>, id: Id, app: App) -> Result<Found<Annotation>> {
+    let found = seen(&app, &caller, id, Among::Live).await?;
+    Ok(Found(found.within(caller.project.id, &caller.sights())))
+}
+
+async fn update(
+    caller: Writer<Annotations>,
+    id: Id,
+    app: App,
+    body: Body<AnnotationFields>,
+) -> Result<Found<Annotation>> {
+    let found = seen(&app, &caller, id, body.among()).await?;
+    // Siblings show it; changing it is a matter of the project it lives in.
+    let abroad = match found.project == caller.project.id {
+        true => None,
+        false => Some(caller.elsewhere(&app, found.project).await?),
+    };
+    let home = abroad.as_ref().unwrap_or(&caller);
+    let mut change = body.read()?.validate()?;
+    check_place(&app, home, &change).await?;
+    // Who sends back what they were shown says nothing of what they do not see.
+    let shown = found.clone().within(caller.project.id, &caller.sights());
+    if shown.dashboard_id != found.dashboard_id && change.dashboard_id == Some(None) {
+        change.dashboard_id = None;
+    }
+    if shown.dashboard_item != found.dashboard_item && change.dashboard_item == Some(None) {
+        change.dashboard_item = None;
+    }
+    let changed = app.catalog.update_annotation(&home.actor(), found.id, change).await?;
+    Ok(Found(changed.within(caller.project.id, &caller.sights())))
+}
+
+async fn destroy(_: Writer<Annotations>) -> Result<NeverDeleted> {
+    Ok(NeverDeleted)
+}
+
+async fn activity(
+    caller: Reader<ActivityLog>,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    page.seen(caller.sights()).of_all::<Annotation>(&app, &caller.project).await
+}
+
+async fn activity_of_one(
+    caller: Reader<ActivityLog>,
+    id: Id,
+    page: ActivityPage,
+    app: App,
+) -> Result<Found<ActivityListing>> {
+    let annotation = seen(&app, &caller, id, Among::Live).await?;
+    page.seen(caller.sights()).of(&app, &caller.project, &annotation).await
+}
+
+impl AnnotationFields {
+    fn validate(self) -> Result<AnnotationChange> {
+        if let Patch::Value(content) = &self.content {
+            max_chars("content", content, CONTENT_CHARS_MAX)?;
+        }
+        Ok(AnnotationChange {
+            content: self.content.nullable(),
+            date_marker: self.date_marker.nullable(),
+            creation_type: self.creation_type,
+            scope: self.scope,
+            dashboard_item: self.dashboard_item.nullable().map(|id| id.map(InsightId)),
+            dashboard_id: self.dashboard_id.nullable().map(|id| id.map(DashboardId)),
+            deleted: self.deleted,
+        })
+    }
+}
+
+/// An insight or a dashboard that is named must be within sight.
+async fn check_place(
+    app: &AppState,
+    caller: &Writer<Annotations>,
+    change: &AnnotationChange,
+) -> Result<()> {
+    let (project, viewer) = (caller.project.id, caller.viewer());
+    let gone = |attr: &'static str, detail: String| {
+        move |error| match error {
+            catalog::Error::NotFound | catalog::Error::Forbidden(_) => {
+                Error::invalid(attr, "does_not_exist", detail)
+            }
+            other => other.into(),
+        }
+    };
+    if let Some(Some(id)) = change.dashboard_item {
+        let found = app.catalog.seen_insight(project, &InsightName::Id(id), viewer).await;
+        let detail = format!("Invalid pk \"{id}\" - object does not exist.");
+        found.map_err(gone("dashboard_item", detail))?;
+    }
+    if let Some(Some(id)) = change.dashboard_id {
+        let found = app.catalog.seen_dashboard(project, id, viewer).await;
+        found.map_err(gone("dashboard_id", "Dashboard not found.".into()))?;
+    }
+    Ok(())
+}

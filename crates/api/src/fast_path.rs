@@ -1,0 +1,135 @@
+//! The entry point of every request. POSTs of events and flag evaluations, most of an instance's
+//! traffic, go straight to their handlers; everything else goes through the router. The router has
+//! those paths too, for their other methods, but matching a route costs as much as capturing an
+//! event.
+
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use ::capture::Endpoint;
+use axum::body::{Body, HttpBody};
+use axum::extract::ConnectInfo;
+use axum::http::header::ORIGIN;
+use axum::http::{Method, Request};
+use axum::response::{IntoResponse as _, Response};
+use axum::{BoxError, Router};
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use tower::ServiceExt as _;
+
+use crate::http::body_reader::Arrived;
+use crate::http::metrics::RouteCounters;
+use crate::http::response_budget::{self, Audience};
+use crate::http::{cors, normalize};
+use crate::sdk::{capture, evaluation, paths};
+use crate::{AppState, router};
+
+/// The whole HTTP side; cheap to clone.
+#[derive(Clone)]
+pub struct Service(Arc<Inner>);
+
+struct Inner {
+    app: AppState,
+    router: Router,
+    fast_routes: Vec<FastRoute>,
+}
+
+/// A path whose POSTs skip the router.
+struct FastRoute {
+    path: &'static str,
+    target: Target,
+    counters: RouteCounters,
+}
+
+#[derive(Clone, Copy)]
+enum Target {
+    Events,
+    EventsV1,
+    Flags(evaluation::Endpoint),
+}
+
+fn targets() -> impl Iterator<Item = (&'static str, Target)> {
+    paths::EVENTS.map(|path| (path, Target::Events)).into_iter().chain([
+        (paths::EVENTS_V1, Target::EventsV1),
+        (paths::FLAGS, Target::Flags(evaluation::Endpoint::Flags)),
+        (paths::DECIDE, Target::Flags(evaluation::Endpoint::Decide)),
+    ])
+}
+
+impl Service {
+    pub fn new(app: AppState) -> Self {
+        let fast_routes = targets()
+            .map(|(path, target)| FastRoute { path, target, counters: app.metrics.counters(path) })
+            .collect();
+        Self(Arc::new(Inner { router: router::router(app.clone()), fast_routes, app }))
+    }
+
+    /// Responds to every request, failures included. `peer` is the connection's remote address.
+    pub async fn respond<B>(self, mut request: Request<B>, peer: SocketAddr) -> Response
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static,
+    {
+        let inner = &*self.0;
+        if let Some(route) = inner.fast_route(&request) {
+            let (head, body) = request.into_parts();
+            let sent = Arrived { head, body, peer: Some(peer.ip()) };
+            return route.respond(&inner.app, sent).await;
+        }
+        request.extensions_mut().insert(ConnectInfo(peer));
+        let audience = match normalize::is_management(request.uri().path()) {
+            true => Audience::Member,
+            false => Audience::Public,
+        };
+        let Ok(response) = Box::pin(inner.router.clone().oneshot(request.map(Body::new))).await;
+        response_budget::reserve(&inner.app, response, audience).await
+    }
+}
+
+impl Inner {
+    fn fast_route<B>(&self, request: &Request<B>) -> Option<&FastRoute> {
+        let path = request.uri().path();
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let is_post = request.method() == Method::POST;
+        self.fast_routes.iter().find(|route| is_post && route.path == path)
+    }
+}
+
+impl FastRoute {
+    async fn respond<B>(&self, app: &AppState, sent: Arrived<B>) -> Response
+    where
+        B: HttpBody<Data = Bytes> + Unpin,
+    {
+        let origin = sent.head.headers.get(ORIGIN).cloned();
+        let responded = AssertUnwindSafe(self.target.respond(app, sent)).catch_unwind().await;
+        let response = responded.unwrap_or_else(cors::panicked);
+        let mut response = match response_budget::is_small(&response) {
+            true => response,
+            false => Box::pin(response_budget::reserve(app, response, Audience::Public)).await,
+        };
+        if let Some(origin) = origin {
+            cors::allow_origin(origin, response.headers_mut());
+        }
+        self.counters.count(&Method::POST, response.status().as_u16());
+        response
+    }
+}
+
+impl Target {
+    /// Boxes each handler's future: the connection holds this one, which would otherwise be as
+    /// large as the largest handler's.
+    async fn respond<B>(self, app: &AppState, sent: Arrived<B>) -> Response
+    where
+        B: HttpBody<Data = Bytes> + Unpin,
+    {
+        match self {
+            Self::Events => {
+                Box::pin(capture::take(app, Endpoint::Events, sent)).await.into_response()
+            }
+            Self::EventsV1 => Box::pin(capture::take_v1(app, sent)).await.into_response(),
+            Self::Flags(endpoint) => {
+                Box::pin(evaluation::evaluate_flags(app, endpoint, sent)).await.into_response()
+            }
+        }
+    }
+}

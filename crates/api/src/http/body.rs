@@ -1,0 +1,409 @@
+//! Request bodies: read once, bounded, and checked only after permissions and objects are.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use catalog::{Among, TAG_CHARS_MAX, TAGS_MAX, normalise_tags};
+use model::{SettingsChange, Table, kind_of};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::http::openapi::{Describe, Operation};
+use crate::{AppState, Error, Result};
+
+/// What arrived, kept beside the request's head so that extractors can look at it in any order.
+#[derive(Clone)]
+pub(crate) enum Received {
+    Whole(Bytes),
+    TooLarge {
+        limit_bytes: usize,
+    },
+    /// The client stopped sending.
+    Broken,
+}
+
+/// A body that is parsed when the handler asks, after it has found its object.
+pub struct Body<T> {
+    received: Arc<Received>,
+    content_type: Option<String>,
+    expects: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> Body<T> {
+    /// The fields the handler knows; unknown ones are ignored.
+    pub fn read(&self) -> Result<T> {
+        typed(&self.value()?)
+    }
+}
+
+impl<T: DeserializeOwned> Body<Vec<T>> {
+    /// A body that is a list.
+    pub fn read_list(&self) -> Result<Vec<T>> {
+        let sent = self.sent()?;
+        if !sent.is_array() {
+            let detail = format!("Expected a list of items but got type \"{}\".", kind_of(&sent));
+            return Err(Error::refused(detail));
+        }
+        typed(&sent)
+    }
+}
+
+impl<T> Body<T> {
+    /// The whole object as sent. An empty body counts as `{}`.
+    pub fn value(&self) -> Result<Value> {
+        let value = self.sent()?;
+        if !value.is_object() {
+            return Err(Error::refused(format!(
+                "Invalid data. Expected a dictionary, but got {}.",
+                kind_of(&value)
+            )));
+        }
+        Ok(value)
+    }
+
+    fn sent(&self) -> Result<Value> {
+        let bytes = match &*self.received {
+            Received::Whole(bytes) => bytes,
+            Received::TooLarge { limit_bytes } => return Err(Error::too_large(*limit_bytes)),
+            Received::Broken => return Err(Error::parse("The request body ended early.")),
+        };
+        if bytes.is_empty() {
+            return Ok(Value::Object(serde_json::Map::new()));
+        }
+        if let Some(given) = &self.content_type
+            && !is_json(given)
+        {
+            return Err(Error::unsupported_media_type(given));
+        }
+        fit(serde_json::from_slice(bytes).map_err(|why| unread(bytes, &why))?)
+    }
+
+    /// A part of the body as it is written there.
+    pub fn written(&self, path: &[&str]) -> Option<&RawValue> {
+        let Received::Whole(bytes) = &*self.received else { return None };
+        let mut part: &RawValue = serde_json::from_slice(bytes).ok()?;
+        for name in path {
+            let mut fields: BTreeMap<String, &RawValue> = serde_json::from_str(part.get()).ok()?;
+            part = fields.remove(*name)?;
+        }
+        Some(part)
+    }
+
+    /// A deleted object is there only for a body that restores it. Whatever else is wrong with
+    /// the body is said after its object was found.
+    pub fn among(&self) -> Among {
+        let restores =
+            self.value().is_ok_and(|value| value.get("deleted").and_then(leniently) == Some(false));
+        if restores { Among::Everything } else { Among::Live }
+    }
+}
+
+/// A body whose fields are two sets: those that every operation takes, and its own.
+pub struct Both<A, B> {
+    expects: PhantomData<fn() -> (A, B)>,
+}
+
+impl<A: DeserializeOwned, B: DeserializeOwned> Body<Both<A, B>> {
+    pub fn read_both(&self) -> Result<(A, B)> {
+        let sent = self.value()?;
+        Ok((typed(&sent)?, typed(&sent)?))
+    }
+}
+
+impl<A: JsonSchema, B: JsonSchema> JsonSchema for Both<A, B> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        format!("{}And{}", A::schema_name(), B::schema_name()).into()
+    }
+
+    fn json_schema(schemas: &mut SchemaGenerator) -> Schema {
+        let parts = [schemas.subschema_for::<A>(), schemas.subschema_for::<B>()];
+        schemars::json_schema!({ "allOf": parts })
+    }
+}
+
+/// A body whose fields are kept in two places: some by name, the others in a table of settings.
+pub struct WithSettings<T, K> {
+    pub fields: T,
+    /// Those that were sent, and only those.
+    pub settings: SettingsChange<K>,
+}
+
+impl<T: DeserializeOwned, K: Table> Body<WithSettings<T, K>> {
+    pub fn read_with_settings(&self) -> Result<WithSettings<T, K>> {
+        let sent = self.value()?;
+        let fields = typed(&sent)?;
+        let settings = match &sent {
+            Value::Object(sent) => SettingsChange::read(sent)?,
+            _ => SettingsChange::default(),
+        };
+        Ok(WithSettings { fields, settings })
+    }
+}
+
+impl<T: JsonSchema, K: Table> JsonSchema for WithSettings<T, K> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        format!("{}With{}", T::schema_name(), K::NAME).into()
+    }
+
+    fn json_schema(schemas: &mut SchemaGenerator) -> Schema {
+        let parts = [schemas.subschema_for::<T>(), schemas.subschema_for::<SettingsChange<K>>()];
+        schemars::json_schema!({ "allOf": parts })
+    }
+}
+
+pub(crate) fn typed<T: DeserializeOwned>(sent: &Value) -> Result<T> {
+    Ok(model::read(sent)?)
+}
+
+impl<T: Send> FromRequestParts<AppState> for Body<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self> {
+        Ok(Self {
+            received: received(parts),
+            content_type: content_type(&parts.headers),
+            expects: PhantomData,
+        })
+    }
+}
+
+impl<T: JsonSchema> Describe for Body<T> {
+    fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.body::<T>(schemas);
+    }
+}
+
+pub(crate) fn received(parts: &Parts) -> Arc<Received> {
+    parts
+        .extensions
+        .get::<Arc<Received>>()
+        .cloned()
+        .unwrap_or_else(|| Arc::new(Received::Whole(Bytes::new())))
+}
+
+fn content_type(headers: &HeaderMap) -> Option<String> {
+    Some(headers.get(header::CONTENT_TYPE)?.to_str().unwrap_or("").to_owned())
+}
+
+pub(crate) fn is_json(content_type: &str) -> bool {
+    let media = content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
+}
+
+/// JSON is read to a depth of 128. What is kept of a body is wrapped before it is read again, so
+/// it stays well below.
+const DEPTH_MAX: usize = 100;
+const TOO_DEEP: &str = "Nested deeper than 100 levels.";
+
+/// Why a body is no JSON, or none that can be read.
+fn unread(bytes: &[u8], why: &serde_json::Error) -> Error {
+    if !is_too_deep(why) {
+        return Error::parse(format!("JSON parse error - {why}"));
+    }
+    // Its fields can be told apart all the same, if it is JSON.
+    let Ok(fields) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(bytes) else {
+        return Error::parse(TOO_DEEP);
+    };
+    let is_deep = |field: &RawValue| {
+        serde_json::from_str::<Value>(field.get()).is_err_and(|why| is_too_deep(&why))
+    };
+    let attr = fields.into_iter().find(|(_, field)| is_deep(field)).map(|(name, _)| name);
+    too_deep(attr)
+}
+
+/// The reader has no other way to tell.
+fn is_too_deep(why: &serde_json::Error) -> bool {
+    why.to_string().starts_with("recursion limit exceeded")
+}
+
+fn too_deep(attr: Option<String>) -> Error {
+    match attr {
+        None => Error::refused(TOO_DEEP),
+        Some(attr) => Error::invalid(attr, "invalid_input", TOO_DEEP),
+    }
+}
+
+/// A way into a body.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Field(&'a str),
+    Item(usize),
+}
+
+/// The value, unless it holds what no field may.
+pub(crate) fn fit(sent: Value) -> Result<Value> {
+    let mut path = Vec::new();
+    let Some(why) = unfit(&sent, &mut path) else { return Ok(sent) };
+    let mut names = path.iter().map(|step| match step {
+        Step::Field(name) => (*name).to_owned(),
+        Step::Item(index) => index.to_string(),
+    });
+    if let Unfit::Deep = why {
+        // All the way down would be more than anybody reads.
+        return Err(too_deep(names.next()));
+    }
+    let (detail, names) = ("Null characters are not allowed.", names.collect::<Vec<_>>());
+    Err(match names.is_empty() {
+        true => Error::refused(detail),
+        false => Error::invalid(names.join("__"), "invalid_input", detail),
+    })
+}
+
+enum Unfit {
+    /// PostgreSQL cannot store U+0000 in text, and nobody means it.
+    Nul,
+    Deep,
+}
+
+/// What is wrong, with the path to it left in `path`.
+fn unfit<'a>(value: &'a Value, path: &mut Vec<Step<'a>>) -> Option<Unfit> {
+    let is_deep = path.len() >= DEPTH_MAX;
+    let has_nul = |text: &str| text.contains('\0').then_some(Unfit::Nul);
+    let mut below = |step, value| {
+        path.push(step);
+        let found = unfit(value, path);
+        if found.is_none() {
+            path.pop();
+        }
+        found
+    };
+    match value {
+        Value::String(text) => has_nul(text),
+        Value::Array(_) | Value::Object(_) if is_deep => Some(Unfit::Deep),
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(index, item)| below(Step::Item(index), item))
+        }
+        Value::Object(fields) => fields
+            .iter()
+            .find_map(|(name, value)| has_nul(name).or_else(|| below(Step::Field(name), value))),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+/// A field of a partial update: left out, emptied, or given.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Patch<T> {
+    #[default]
+    Absent,
+    Null,
+    Value(T),
+}
+
+impl<T> Patch<T> {
+    /// For a field that may be emptied: none when it was left out.
+    pub fn nullable(self) -> Option<Option<T>> {
+        match self {
+            Self::Absent => None,
+            Self::Null => Some(None),
+            Self::Value(value) => Some(Some(value)),
+        }
+    }
+}
+
+impl<T> Patch<T> {
+    /// For a field of a new object, where null and nothing are the same.
+    pub fn given(self) -> Option<T> {
+        self.nullable().flatten()
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Patch<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Ok(Option::<T>::deserialize(deserializer)?.map_or(Self::Null, Self::Value))
+    }
+}
+
+impl<T: JsonSchema> JsonSchema for Patch<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        Option::<T>::schema_name()
+    }
+
+    fn json_schema(schemas: &mut SchemaGenerator) -> Schema {
+        Option::<T>::json_schema(schemas)
+    }
+}
+
+/// A present field must not be null: `Option` alone would read null as absent.
+pub fn present<'de, D, T>(deserializer: D) -> std::result::Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+/// `true`, `"true"`, `1` and their opposites: old clients send all of them for `deleted`.
+pub fn lenient_bool<'de, D>(deserializer: D) -> std::result::Result<Option<bool>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let read = leniently(&Value::deserialize(deserializer)?);
+    read.map(Some).ok_or_else(|| serde::de::Error::custom("invalid type: expected a boolean"))
+}
+
+fn leniently(value: &Value) -> Option<bool> {
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_ascii_lowercase);
+    match text.as_str() {
+        "true" | "1" | "t" | "yes" | "on" => Some(true),
+        "false" | "0" | "f" | "no" | "off" => Some(false),
+        _ => None,
+    }
+}
+
+/// Length in characters, as people count.
+pub fn max_chars(attr: &str, text: &str, max: usize) -> Result<()> {
+    if text.chars().count() > max {
+        let detail = format!("Ensure this field has no more than {max} characters.");
+        return Err(Error::invalid(attr, "max_length", detail));
+    }
+    Ok(())
+}
+
+/// Size of something that is kept as it was sent.
+pub fn max_bytes(attr: &str, sent: &impl serde::Serialize, max: usize) -> Result<()> {
+    if serde_json::to_string(sent).map_or(usize::MAX, |text| text.len()) > max {
+        let detail = format!("Ensure this field has no more than {max} bytes.");
+        return Err(Error::invalid(attr, "max_length", detail));
+    }
+    Ok(())
+}
+
+pub fn not_blank(attr: &str, text: &str) -> Result<()> {
+    if text.trim().is_empty() {
+        return Err(Error::invalid(attr, "blank", "This field may not be blank."));
+    }
+    Ok(())
+}
+
+/// Tags as they are stored, once none is too long and there are not too many.
+pub fn tags(sent: &[String]) -> Result<Vec<String>> {
+    for (index, tag) in sent.iter().enumerate() {
+        max_chars(&format!("tags__{index}"), tag, TAG_CHARS_MAX)?;
+    }
+    let tags = normalise_tags(sent);
+    if tags.len() > TAGS_MAX {
+        let detail = format!("Ensure this field has no more than {TAGS_MAX} elements.");
+        return Err(Error::invalid("tags", "max_length", detail));
+    }
+    Ok(tags)
+}

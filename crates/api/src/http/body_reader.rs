@@ -1,0 +1,268 @@
+//! Bodies of requests, read as they arrive: bounded in size, in time, and in what all of them hold
+//! together.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{ConnectInfo, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, header};
+use bytes::Bytes;
+use capture::{BodyReservation, Buffer, Sender};
+use http_body_util::BodyExt as _;
+use tokio::time::{Instant, timeout_at};
+
+use crate::{AppState, client_address};
+
+/// More of a body that is not taken is read and forgotten: a sender that is still sending does
+/// not read the answer, and one that is told 413 sends less next time, one told 503 later.
+const DISCARDED_BYTES_MAX: usize = 64 << 20;
+
+/// While most of the room that a body is taken from is taken, it may pause for this long,
+const PRESSED_PAUSE: Duration = Duration::from_secs(1);
+/// and must keep up this pace from its second second on: a modem's.
+const PRESSED_BYTES_PER_SECOND: usize = 4 << 10;
+
+/// How patient we are with senders.
+#[derive(Clone, Copy, Debug)]
+pub struct ReadTimeouts {
+    /// Without a single byte.
+    pub stall: Duration,
+    /// For a whole body.
+    pub whole: Duration,
+}
+
+impl Default for ReadTimeouts {
+    fn default() -> Self {
+        Self { stall: Duration::from_secs(15), whole: Duration::from_secs(120) }
+    }
+}
+
+/// A request whose body is still on the way.
+pub(crate) struct Arrived<B> {
+    pub head: Parts,
+    pub body: B,
+    /// The other end of the connection.
+    pub peer: Option<IpAddr>,
+}
+
+impl Arrived<Body> {
+    /// By the router, to whose requests the peer was added.
+    pub(crate) fn routed(request: Request) -> Self {
+        let (head, body) = request.into_parts();
+        let peer = head.extensions.get::<ConnectInfo<SocketAddr>>();
+        let peer = peer.map(|ConnectInfo(peer)| peer.ip());
+        Self { head, body, peer }
+    }
+}
+
+impl<B> Arrived<B> {
+    pub(crate) fn text(&self, name: HeaderName) -> Option<&str> {
+        self.head.headers.get(name)?.to_str().ok()
+    }
+
+    pub(crate) fn query(&self) -> &str {
+        self.head.uri.query().unwrap_or_default()
+    }
+
+    pub(crate) fn client_ip(&self, app: &AppState) -> Option<IpAddr> {
+        Some(client_address(&self.head.headers, self.peer?, &app.settings.trusted_proxies))
+    }
+}
+
+/// A body that is here. Its bytes count as held until it is dropped.
+pub(crate) struct Received<'a> {
+    pub bytes: Gathered,
+    pub counted: BodyReservation<'a>,
+}
+
+pub(crate) enum Missed {
+    TooLarge,
+    /// Too slow.
+    Stalled,
+    /// There was no room for it.
+    Busy,
+    /// The sender went away.
+    CutShort,
+}
+
+pub(crate) async fn receive<'a, B: HttpBody<Data = Bytes> + Unpin>(
+    app: &'a AppState,
+    headers: &HeaderMap,
+    body: &mut B,
+    sender: Sender,
+    bytes_max: usize,
+) -> Result<Received<'a>, Missed> {
+    let declared = declared_bytes(headers);
+    let mut counted = app.capture.budget().receive_body(sender, declared);
+    let mut gathered = Gathered::Nothing;
+    let asks_first = headers.contains_key(header::EXPECT);
+    if declared > bytes_max && (asks_first || declared > bytes_max + DISCARDED_BYTES_MAX) {
+        return Err(Missed::TooLarge);
+    }
+    let pace = Pace::new(app.settings.read_timeouts);
+    let mut bytes = 0;
+    let mut missed = None;
+    loop {
+        let Some(data) = next_data(body, &pace, &counted, bytes).await? else { break };
+        if data.is_empty() {
+            continue;
+        }
+        bytes += data.len();
+        if bytes > bytes_max {
+            missed = Some(Missed::TooLarge);
+        } else if missed.is_none() && counted.add(data.len()).await.is_err() {
+            missed = Some(Missed::Busy);
+        }
+        if missed.is_some() {
+            gathered = Gathered::Nothing;
+            counted.release();
+            if bytes > bytes_max + DISCARDED_BYTES_MAX {
+                break;
+            }
+        } else {
+            gathered.add(data, declared);
+        }
+        if bytes == declared && bytes > 0 {
+            break;
+        }
+    }
+    match missed {
+        Some(missed) => Err(missed),
+        None => Ok(Received { bytes: gathered, counted }),
+    }
+}
+
+/// Reads a body whose head was refused already, and keeps nothing of it.
+pub(crate) async fn discard<B: HttpBody<Data = Bytes> + Unpin>(
+    app: &AppState,
+    headers: &HeaderMap,
+    body: &mut B,
+) {
+    let _ = receive(app, headers, body, Sender::Public, 0).await;
+}
+
+/// How fast a body arrives.
+struct Pace {
+    timeouts: ReadTimeouts,
+    began: Instant,
+}
+
+impl Pace {
+    fn new(timeouts: ReadTimeouts) -> Self {
+        Self { timeouts, began: Instant::now() }
+    }
+
+    /// Whether a body that others wait for has been too slow so far.
+    fn is_slow(&self, now: Instant, bytes: usize) -> bool {
+        let seconds = now.duration_since(self.began).as_secs() as usize;
+        seconds > 1 && bytes < seconds * PRESSED_BYTES_PER_SECOND
+    }
+}
+
+/// The next part of a body; none at its end. A stranger may hold room for as long as nobody else
+/// needs it: under pressure whoever pauses is given up first.
+async fn next_data<B: HttpBody<Data = Bytes> + Unpin>(
+    body: &mut B,
+    pace: &Pace,
+    counted: &BodyReservation<'_>,
+    bytes: usize,
+) -> Result<Option<Bytes>, Missed> {
+    let mut now = if bytes == 0 { pace.began } else { Instant::now() };
+    let patient_until = (pace.began + pace.timeouts.whole).min(now + pace.timeouts.stall);
+    let mut next = body.frame();
+    loop {
+        let look_at = patient_until.min(now + PRESSED_PAUSE);
+        match timeout_at(look_at, &mut next).await {
+            Ok(Some(Ok(_))) if counted.is_contended() && pace.is_slow(Instant::now(), bytes) => {
+                return Err(Missed::Busy);
+            }
+            Ok(Some(Ok(frame))) => return Ok(Some(frame.into_data().unwrap_or_default())),
+            Ok(Some(Err(_))) => return Err(Missed::CutShort),
+            Ok(None) => return Ok(None),
+            Err(_) if look_at >= patient_until => return Err(Missed::Stalled),
+            Err(_) if counted.is_contended() => return Err(Missed::Busy),
+            Err(_) => now = look_at,
+        }
+    }
+}
+
+/// What the head says; hyper holds the sender to it. Zero when it says nothing.
+fn declared_bytes(headers: &HeaderMap) -> usize {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    length.and_then(|length| length.parse().ok()).unwrap_or(0)
+}
+
+/// Room for a body's whole length is taken at once from here on: it is only touched, and so only
+/// held, as it is filled. Smaller room may have been somebody's before, and is held as a whole.
+const ROOM_AT_ONCE_BYTES: usize = 64 << 10;
+
+/// Most bodies are one piece and are never copied.
+pub(crate) enum Gathered {
+    Nothing,
+    One(Bytes),
+    Many(Buffer),
+}
+
+impl Gathered {
+    /// A piece is a part of the connection's read buffer, and keeps all of it: whoever waits for
+    /// more copies what is there.
+    fn add(&mut self, data: Bytes, declared: usize) {
+        match self {
+            Self::Nothing if data.len() == declared => *self = Self::One(data),
+            Self::Nothing => {
+                let room = match declared > ROOM_AT_ONCE_BYTES && data.len() > ROOM_AT_ONCE_BYTES {
+                    true => declared,
+                    false => data.len(),
+                };
+                let mut all = Buffer::with_capacity(room);
+                all.extend_from_slice(&data);
+                *self = Self::Many(all);
+            }
+            Self::One(first) => {
+                let mut all = Buffer::with_capacity(first.len() + data.len());
+                all.extend_from_slice(first);
+                all.extend_from_slice(&data);
+                *self = Self::Many(all);
+            }
+            Self::Many(all) => {
+                let whole = all.len() + data.len();
+                if whole > all.capacity() && whole > ROOM_AT_ONCE_BYTES && declared > whole {
+                    let more = declared - all.len();
+                    all.reserve_exact(more);
+                }
+                all.extend_from_slice(&data);
+            }
+        }
+    }
+
+    pub(crate) fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Nothing => Bytes::new(),
+            Self::One(data) => data,
+            Self::Many(all) => Bytes::from_owner(Owner(all)),
+        }
+    }
+}
+
+struct Owner(Buffer);
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Deref for Gathered {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Nothing => &[],
+            Self::One(data) => data,
+            Self::Many(all) => all,
+        }
+    }
+}

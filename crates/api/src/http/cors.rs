@@ -1,0 +1,163 @@
+//! The side of the house that faces the world: paths that SDKs call, without credentials.
+//!
+//! A page of any site may call them and read the answer: they take a token from the request, and
+//! cookies are removed before a handler sees it, so letting a browser send those (as the SDK does)
+//! opens nothing.
+//! Little happens around a request here, since most requests of an instance are events.
+
+use std::any::Any;
+use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use axum::extract::Request;
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
+    ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, COOKIE, ORIGIN, VARY,
+};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use pin_project_lite::pin_project;
+use tower::{Layer, Service};
+
+use crate::Error;
+use crate::http::metrics::RouteCounters;
+
+pub(crate) const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, OPTIONS");
+const PREFLIGHT_SECONDS: HeaderValue = HeaderValue::from_static("86400");
+const TRUE: HeaderValue = HeaderValue::from_static("true");
+const REQUEST_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-request-private-network");
+const ALLOW_PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-allow-private-network");
+
+/// What OPTIONS tells of a public path that allows some methods; browsers are told `methods`.
+pub(crate) fn preflight_response(
+    status: StatusCode,
+    allow: HeaderValue,
+    methods: HeaderValue,
+    asked: &HeaderMap,
+) -> Response {
+    let mut response = status.into_response();
+    let headers = response.headers_mut();
+    headers.insert(ALLOW, allow);
+    if !asked.contains_key(ORIGIN) || !asked.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
+        return response;
+    }
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods);
+    headers.insert(ACCESS_CONTROL_MAX_AGE, PREFLIGHT_SECONDS);
+    if let Some(wanted) = asked.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    }
+    if asked.get(REQUEST_PRIVATE_NETWORK) == Some(&TRUE) {
+        headers.insert(ALLOW_PRIVATE_NETWORK, TRUE);
+    }
+    response
+}
+
+/// Around every public route: open to all pages, counted, and proof against our own panics.
+#[derive(Clone)]
+pub(crate) struct Cors(Arc<RouteCounters>);
+
+impl Cors {
+    pub(crate) fn new(counters: RouteCounters) -> Self {
+        Self(Arc::new(counters))
+    }
+}
+
+impl<S> Layer<S> for Cors {
+    type Service = CorsService<S>;
+
+    fn layer(&self, inner: S) -> CorsService<S> {
+        CorsService { inner, counters: self.0.clone() }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct CorsService<S> {
+    inner: S,
+    counters: Arc<RouteCounters>,
+}
+
+impl<S> Service<Request> for CorsService<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible>,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = CorsFuture<S::Future>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, mut request: Request) -> Self::Future {
+        // Any page may read the answer, with credentials: what its visitor is logged in to must
+        // not decide it.
+        request.headers_mut().remove(COOKIE);
+        let origin = request.headers().get(ORIGIN).cloned();
+        let (method, counters) = (request.method().clone(), self.counters.clone());
+        CorsFuture { inner: self.inner.call(request), origin, method, counters }
+    }
+}
+
+pin_project! {
+    pub(crate) struct CorsFuture<F> {
+        #[pin]
+        inner: F,
+        origin: Option<HeaderValue>,
+        method: Method,
+        counters: Arc<RouteCounters>,
+    }
+}
+
+impl<F> Future for CorsFuture<F>
+where
+    F: Future<Output = Result<Response, Infallible>>,
+{
+    type Output = Result<Response, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        // Nothing of the request is touched again after a panic.
+        let polled = catch_unwind(AssertUnwindSafe(|| this.inner.poll(context)));
+        let mut response = match polled {
+            Ok(polled) => match ready!(polled) {
+                Ok(response) => response,
+                Err(never) => match never {},
+            },
+            Err(cause) => panicked(cause),
+        };
+        if let Some(origin) = this.origin.take() {
+            allow_origin(origin, response.headers_mut());
+            if response.extensions().get::<NoCookieCredentials>().is_some() {
+                response.headers_mut().remove(ACCESS_CONTROL_ALLOW_CREDENTIALS);
+            }
+        }
+        this.counters.count(this.method, response.status().as_u16());
+        Poll::Ready(Ok(response))
+    }
+}
+
+/// Marks an answer that only the holder of a key gets. Pages that sent the key read it; what a
+/// browser adds by itself opens nothing, and is not let pass either.
+#[derive(Clone, Copy)]
+pub(crate) struct NoCookieCredentials;
+
+/// Lets a page of that origin read the answer.
+pub(crate) fn allow_origin(origin: HeaderValue, headers: &mut HeaderMap) {
+    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, TRUE);
+    // posthog-js looks for it in every answer.
+    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Retry-After"));
+    headers.append(VARY, HeaderValue::from_static("Origin"));
+}
+
+/// A fault of ours in one request must not look like a broken connection.
+pub(crate) fn panicked(cause: Box<dyn Any + Send>) -> Response {
+    let text = cause.downcast_ref::<String>().map(String::as_str);
+    Error::panicked(text.or_else(|| cause.downcast_ref::<&str>().copied())).into_response()
+}

@@ -1,0 +1,205 @@
+//! Counts of requests, and the text in which all counts are read.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use axum::http::Method;
+use catalog::Catalog;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, text};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+use crate::http::observe::method_label;
+
+/// From a cached read to the longest request that is allowed.
+const SECONDS: [f64; 12] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    method: &'static str,
+    route: String,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RouteLabels {
+    method: &'static str,
+    route: String,
+}
+
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<RequestLabels, Counter>,
+    seconds: Family<RouteLabels, Histogram, fn() -> Histogram>,
+    in_flight: Gauge,
+    refused: Counter,
+}
+
+impl Metrics {
+    /// Adds the HTTP side's own metrics to those the other parts have registered.
+    pub(crate) fn new(
+        mut registry: Registry,
+        catalog: &Catalog,
+        queries: &query::QueryRunner,
+    ) -> Self {
+        let requests = Family::default();
+        let seconds = Family::new_with_constructor(histogram as fn() -> Histogram);
+        let (in_flight, refused) = (Gauge::default(), Counter::default());
+        registry.register(
+            "hedgerow_http_requests",
+            "Requests answered, by route, method and status",
+            requests.clone(),
+        );
+        registry.register(
+            "hedgerow_http_request_seconds",
+            "Time from a request's head to its answer",
+            seconds.clone(),
+        );
+        registry.register("hedgerow_http_in_flight", "Requests being worked on", in_flight.clone());
+        registry.register(
+            "hedgerow_http_refused",
+            "Requests turned away because too many were in flight",
+            refused.clone(),
+        );
+        registry.register(
+            "hedgerow_build",
+            "What is running",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
+        registry.register_collector(Box::new(Statements(catalog.clone())));
+        registry.register_collector(Box::new(Held(queries.clone())));
+        Self { registry, requests, seconds, in_flight, refused }
+    }
+
+    pub(crate) fn responded(
+        &self,
+        method: &'static str,
+        route: String,
+        status: u16,
+        took: Duration,
+    ) {
+        let asked = RouteLabels { method, route: route.clone() };
+        self.seconds.get_or_create(&asked).observe(took.as_secs_f64());
+        self.requests.get_or_create(&RequestLabels { method, route, status }).inc();
+    }
+
+    /// Where the answers of one public route are counted.
+    pub(crate) fn counters(&self, route: &'static str) -> RouteCounters {
+        let counters = [const { [const { OnceLock::new() }; STATUSES.len()] }; METHODS.len()];
+        RouteCounters { route, requests: self.requests.clone(), counters }
+    }
+
+    pub(crate) fn refused(&self) {
+        self.refused.inc();
+    }
+
+    /// Counts a request as in flight until the guard is dropped, answered or not.
+    pub(crate) fn enter(&self) -> InFlight {
+        self.in_flight.inc();
+        InFlight(self.in_flight.clone())
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let mut shown = String::new();
+        match text::encode(&mut shown, &self.registry) {
+            Ok(()) => shown,
+            Err(fmt::Error) => {
+                tracing::error!("a metric could not be shown");
+                shown
+            }
+        }
+    }
+}
+
+fn histogram() -> Histogram {
+    Histogram::new(SECONDS)
+}
+
+/// What public routes answer to what they are asked; the rare rest takes the long way.
+const METHODS: [Method; 4] = [Method::GET, Method::POST, Method::OPTIONS, Method::HEAD];
+const STATUSES: [u16; 12] = [200, 204, 304, 400, 401, 404, 405, 408, 413, 415, 500, 503];
+
+/// The answers of one route. Each kind is looked up once and then only counted: most requests
+/// of an instance are events.
+pub(crate) struct RouteCounters {
+    route: &'static str,
+    requests: Family<RequestLabels, Counter>,
+    counters: [[OnceLock<Counter>; STATUSES.len()]; METHODS.len()],
+}
+
+impl RouteCounters {
+    pub(crate) fn count(&self, method: &Method, status: u16) {
+        let labels =
+            || RequestLabels { method: method_label(method), route: self.route.into(), status };
+        let row = METHODS.iter().position(|known| known == method);
+        let column = STATUSES.iter().position(|known| *known == status);
+        match row.zip(column) {
+            Some((row, column)) => {
+                let counter = &self.counters[row][column];
+                counter.get_or_init(|| self.requests.get_or_create_owned(&labels())).inc();
+            }
+            None => {
+                self.requests.get_or_create(&labels()).inc();
+            }
+        }
+    }
+}
+
+pub(crate) struct InFlight(Gauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+struct Statements(Catalog);
+
+impl fmt::Debug for Statements {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Statements")
+    }
+}
+
+impl Collector for Statements {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let count = ConstCounter::new(self.0.statements());
+        let (name, help) = ("hedgerow_catalog_statements", "Reads the catalog has been asked for");
+        count.encode(encoder.encode_descriptor(name, help, None, count.metric_type())?)?;
+        let count = ConstCounter::new(self.0.definitions_left_out());
+        let name = "hedgerow_definitions_left_out";
+        let help = "Names of events and properties that are stored and not defined";
+        count.encode(encoder.encode_descriptor(name, help, None, count.metric_type())?)
+    }
+}
+
+/// What queries hold.
+struct Held(query::QueryRunner);
+
+impl fmt::Debug for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Held")
+    }
+}
+
+impl Collector for Held {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let (queries, people) = self.0.memory_bytes();
+        for (name, help, bytes) in [
+            ("memory", "Memory that running queries hold", queries),
+            ("people", "Memory of persons and groups, kept for the next query", people),
+        ] {
+            let (name, bytes) = (format!("hedgerow_query_{name}_bytes"), bytes as i64);
+            let gauge = ConstGauge::new(bytes);
+            gauge.encode(encoder.encode_descriptor(&name, help, None, gauge.metric_type())?)?;
+        }
+        Ok(())
+    }
+}

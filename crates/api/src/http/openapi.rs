@@ -1,0 +1,185 @@
+//! The OpenAPI document, read off the handlers' own signatures.
+//!
+//! Each extractor and each answer describes itself, so a scope, a parameter or a status cannot
+//! be documented otherwise than it is enforced.
+
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+const JSON: &str = "application/json";
+/// The cookie that carries a browser session.
+pub(crate) const SESSION_COOKIE: &str = "hedgerow_session";
+
+/// One operation under construction.
+#[derive(Default)]
+pub struct Operation {
+    parameters: Vec<Value>,
+    request: Option<Value>,
+    responses: Map<String, Value>,
+    /// `object:action`, where a credential is needed at all.
+    scope: Option<String>,
+}
+
+/// An extractor that says what it reads from a request.
+pub trait Describe {
+    fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator);
+}
+
+/// An answer that says its status and shape.
+pub trait Answer {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator);
+}
+
+/// A handler whose arguments describe themselves.
+pub trait Documented<Arguments> {
+    fn document(operation: &mut Operation, schemas: &mut SchemaGenerator);
+}
+
+macro_rules! documented {
+    ($($argument:ident),*) => {
+        impl<F, Fut, Out, $($argument,)*> Documented<($($argument,)*)> for F
+        where
+            F: Fn($($argument),*) -> Fut,
+            Fut: Future<Output = Out>,
+            Out: Answer,
+            $($argument: Describe,)*
+        {
+            fn document(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+                $($argument::describe(operation, schemas);)*
+                Out::answer(operation, schemas);
+            }
+        }
+    };
+}
+documented!();
+documented!(A);
+documented!(A, B);
+documented!(A, B, C);
+documented!(A, B, C, D);
+documented!(A, B, C, D, E);
+documented!(A, B, C, D, E, G);
+
+impl Operation {
+    pub fn path_parameter(&mut self, name: &str, schema: Value) {
+        self.parameters
+            .push(json!({ "name": name, "in": "path", "required": true, "schema": schema }));
+    }
+
+    pub fn query_parameter(&mut self, name: &str, schema: Value) {
+        self.parameters.push(json!({ "name": name, "in": "query", "schema": schema }));
+    }
+
+    pub fn header_parameter(&mut self, name: &str, schema: Value) {
+        self.parameters
+            .push(json!({ "name": name, "in": "header", "required": true, "schema": schema }));
+    }
+
+    /// Every property of `T` is one query parameter.
+    pub fn query<T: JsonSchema>(&mut self) {
+        let schema = SchemaGenerator::default().into_root_schema_for::<T>().to_value();
+        let properties = schema.get("properties").and_then(Value::as_object);
+        for (name, property) in properties.into_iter().flatten() {
+            self.query_parameter(name, property.clone());
+        }
+    }
+
+    pub fn body<T: JsonSchema>(&mut self, schemas: &mut SchemaGenerator) {
+        let schema = schemas.subschema_for::<T>();
+        self.request = Some(json!({ "content": { JSON: { "schema": schema } } }));
+    }
+
+    pub fn response<T: JsonSchema>(&mut self, status: u16, schemas: &mut SchemaGenerator) {
+        let schema = json!({ "schema": schemas.subschema_for::<T>() });
+        self.content(status.to_string(), JSON, schema);
+    }
+
+    pub fn response_default<T: JsonSchema>(&mut self, schemas: &mut SchemaGenerator) {
+        let schema = json!({ "schema": schemas.subschema_for::<T>() });
+        self.content("default".into(), JSON, schema);
+    }
+
+    pub fn response_of(&mut self, status: u16, media: &str) {
+        self.content(status.to_string(), media, json!({}));
+    }
+
+    /// One status may be answered in several forms.
+    fn content(&mut self, status: String, media: &str, schema: Value) {
+        let response = self.responses.entry(status);
+        let response = response.or_insert_with(|| json!({ "description": "", "content": {} }));
+        response["content"][media] = schema;
+    }
+
+    pub fn empty_response(&mut self, status: u16) {
+        self.responses.insert(status.to_string(), json!({ "description": "no body" }));
+    }
+
+    /// Where there are several, the first is asked for first.
+    pub fn requires(&mut self, scope: impl Into<String>) {
+        self.scope.get_or_insert_with(|| scope.into());
+    }
+
+    pub(crate) fn scope(&self) -> Option<&str> {
+        self.scope.as_deref()
+    }
+
+    /// The finished operation; path parameters nobody described are plain text.
+    pub(crate) fn finish(mut self, path: &str, name: &str) -> Value {
+        for segment in path.split('/') {
+            let Some(parameter) = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'))
+            else {
+                continue;
+            };
+            let described = |known: &Value| known["name"] == parameter && known["in"] == "path";
+            if !self.parameters.iter().any(described) {
+                self.path_parameter(parameter, json!({ "type": "string" }));
+            }
+        }
+        let mut fields = Map::new();
+        let (tag, verb) = name.rsplit_once("::").unwrap_or(("", name));
+        let tag = tag.rsplit("::").next().unwrap_or(tag);
+        fields.insert("operationId".into(), json!(format!("{tag}_{verb}")));
+        fields.insert("tags".into(), json!([tag]));
+        fields.insert("parameters".into(), Value::Array(self.parameters));
+        if let Some(request) = self.request {
+            fields.insert("requestBody".into(), request);
+        }
+        fields.insert("responses".into(), Value::Object(self.responses));
+        let security = match self.scope {
+            Some(scope) => json!([{ "personal_api_key": [scope] }, { "session": [] }]),
+            None => json!([]),
+        };
+        fields.insert("security".into(), security);
+        Value::Object(fields)
+    }
+}
+
+/// The whole document around finished paths and the schemas they refer to.
+pub(crate) fn document(paths: Map<String, Value>, mut schemas: SchemaGenerator) -> Value {
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Hedgerow",
+            "description": "Product analytics and feature flags that speak PostHog's wire API.",
+            "version": env!("CARGO_PKG_VERSION"),
+            "license": { "name": "MIT", "identifier": "MIT" },
+        },
+        "paths": paths,
+        "components": {
+            "schemas": schemas.take_definitions(true),
+            "securitySchemes": {
+                "personal_api_key": { "type": "http", "scheme": "bearer" },
+                "session": { "type": "apiKey", "in": "cookie", "name": SESSION_COOKIE },
+            },
+        },
+    })
+}
+
+/// Schemas refer to each other inside the document.
+pub(crate) fn schemas() -> SchemaGenerator {
+    schemars::generate::SchemaSettings::draft2020_12()
+        .with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        })
+        .into_generator()
+}

@@ -1,0 +1,38 @@
+//! Dead letters: what could not be applied, and how to send it again.
+
+use catalog::DeadLetter;
+
+use crate::ingestion::edits::keep;
+use crate::{App, Error, Found, Listing, Page, Reader, Resource, Result, Routes, UuidInId, Writer};
+
+enum DeadLetters {}
+
+/// They tell how a project is set up, like its warnings.
+impl Resource for DeadLetters {
+    const SCOPE: &'static str = "project";
+}
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/api/projects/{project_id}/dead_letters", list)
+        .post("/api/projects/{project_id}/dead_letters/{id}/replay", replay)
+}
+
+async fn list(caller: Reader<DeadLetters>, page: Page, app: App) -> Result<Listing<DeadLetter>> {
+    let (found, total) = app.catalog.dead_letters(Some(caller.project.id), page.window).await?;
+    Ok(page.listing(found, total))
+}
+
+/// Puts the record into the journal once more. If it fails again, it is a new letter.
+async fn replay(caller: Writer<DeadLetters>, id: UuidInId, app: App) -> Result<Found<DeadLetter>> {
+    let project = Some(caller.project.id);
+    let (_, record) = app.catalog.dead_letter(project, id.0).await?;
+    if !app.catalog.dead_letter_replayed(id.0).await? {
+        return Err(Error::conflict("This dead letter was sent again before."));
+    }
+    if let Err(error) = keep(&app, &record).await {
+        app.catalog.dead_letter_not_replayed(id.0).await?;
+        return Err(error);
+    }
+    Ok(Found(app.catalog.dead_letter(project, id.0).await?.0))
+}

@@ -1,0 +1,37 @@
+//! Whether a caller may view an insight together with everything its query names.
+
+use catalog::Looked;
+use model::Insight;
+
+use super::answer;
+use crate::auth::caller::InProject;
+use crate::{AppState, Result};
+
+/// The insights that the caller may view whole. A dashboard's shared link publishes an insight as
+/// soon as the insight is on the dashboard, so putting it there takes what enabling the link takes.
+pub(crate) async fn viewable<R, M>(
+    app: &AppState,
+    caller: &InProject<R, M>,
+    insights: &[Insight],
+) -> Result<Looked> {
+    let mut viewable = Looked::default();
+    for insight in insights {
+        if can_view(app, caller, insight).await? {
+            viewable.add(insight);
+        }
+    }
+    Ok(viewable)
+}
+
+pub(crate) async fn can_view<R, M>(
+    app: &AppState,
+    caller: &InProject<R, M>,
+    insight: &Insight,
+) -> Result<bool> {
+    if !insight.rights(caller.viewer()).can_view() {
+        return Ok(false);
+    }
+    // A query that cannot be parsed shows nothing.
+    let Ok(Some(query)) = answer::question(insight) else { return Ok(true) };
+    Ok(app.queries.can_view(caller.project.id, &query, &caller.sights()).await?)
+}

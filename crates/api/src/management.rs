@@ -1,0 +1,120 @@
+//! Layers around management requests: content negotiation, body reading within bounds, admission
+//! control and the request deadline.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{Request, State};
+use axum::http::header;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use capture::{BodyReservation, Sender, ValuesReservation};
+use decode::parsed_bytes_max;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::auth::credentials;
+use crate::http::body::{Received, is_json};
+use crate::http::body_reader::{Missed, receive};
+use crate::http::normalize::is_management;
+use crate::{AppState, Error, Result, ops};
+
+/// A short burst waits for its turn; a longer one is better told than kept waiting.
+const TURN_WAIT: Duration = Duration::from_secs(1);
+
+/// Size, time and number of management requests. A body is read before its request takes a turn,
+/// so that slow senders hold up nobody but themselves.
+pub(crate) async fn within_bounds(
+    State(app): State<AppState>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let deadline = Instant::now() + app.settings.request_time();
+    let (request, _room) = match timeout_at(deadline, read_body(&app, request)).await {
+        Ok(Ok(read)) => read,
+        Ok(Err(refused)) => return refused.into_response(),
+        Err(_) => return Error::too_slow().into_response(),
+    };
+    // A full server must not be restarted for being full, so probes need no turn.
+    let turn = match ops::is_probe(request.uri().path()) {
+        true => Ok(None),
+        false => timeout(TURN_WAIT, app.turns.acquire()).await.map(std::result::Result::ok),
+    };
+    let Ok(_turn) = turn else {
+        app.metrics.refused();
+        return Error::busy().into_response();
+    };
+    match timeout_at(deadline, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Error::timed_out().into_response(),
+    }
+}
+
+/// The longest body of a log-in; whoever sends it has shown nothing yet.
+const LOG_IN_BYTES_MAX: usize = 16 << 10;
+const LOG_IN: [&str; 2] = ["/api/login", "/api/logout"];
+/// Bodies whose values are held without being counted: as many as requests are worked on at once.
+const UNCOUNTED_VALUES_BYTES: usize = 16 << 10;
+
+/// Room that a management request holds until it is answered.
+#[derive(Default)]
+pub(crate) struct Room<'a> {
+    _body: Option<BodyReservation<'a>>,
+    _values: Option<ValuesReservation<'a>>,
+}
+
+/// Reads the body of a management request into its extensions. One that is too large is
+/// remembered as such: who may not call here must not learn its limits first.
+///
+/// Who calls is found out first where the head says it: strangers share little room.
+pub(crate) async fn read_body(app: &AppState, request: Request) -> Result<(Request, Room<'_>)> {
+    if request.body().is_end_stream() {
+        return Ok((request, Room::default()));
+    }
+    let (mut parts, mut body) = request.into_parts();
+    let sender = credentials::sender(&mut parts, app).await;
+    let limit_bytes = match LOG_IN.contains(&parts.uri.path()) {
+        true => LOG_IN_BYTES_MAX.min(app.settings.body_bytes_max),
+        false => app.settings.body_bytes_max,
+    };
+    let mut room = Room::default();
+    let received = match receive(app, &parts.headers, &mut body, sender, limit_bytes).await {
+        Ok(received) => {
+            room._body = Some(received.counted);
+            Received::Whole(received.bytes.into_bytes())
+        }
+        Err(Missed::TooLarge) => Received::TooLarge { limit_bytes },
+        Err(Missed::CutShort) => Received::Broken,
+        Err(Missed::Stalled) => return Err(Error::too_slow()),
+        Err(Missed::Busy) => return Err(Error::busy()),
+    };
+    if let Received::Whole(bytes) = &received {
+        let values = parsed_bytes_max(bytes);
+        let parsed = sender == Sender::Member || credentials::may_hold_key(bytes);
+        if parsed && values > UNCOUNTED_VALUES_BYTES {
+            let values = app.capture.budget().reserve_values(values).await;
+            room._values = Some(values.map_err(|_| Error::busy())?);
+        }
+    }
+    parts.extensions.insert(Arc::new(received));
+    Ok((Request::from_parts(parts, Body::empty()), room))
+}
+
+/// Answers 406 to whoever will not take JSON, the one form that answers have here; only events
+/// have others.
+pub(crate) async fn acceptable(request: Request, next: Next) -> Response {
+    let accepts = request.headers().get_all(header::ACCEPT);
+    let mut ranges = accepts.iter().flat_map(|value| value.to_str().unwrap_or("*/*").split(','));
+    let is_events = request.uri().path().contains("/events");
+    let fits = |range: &str| {
+        let media = range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let other =
+            is_events && matches!(media.as_str(), "text/csv" | "text/event-stream" | "text/*");
+        other || matches!(media.as_str(), "" | "*/*" | "*" | "application/*") || is_json(&media)
+    };
+    let unbound = accepts.iter().next().is_none() || !is_management(request.uri().path());
+    if unbound || ranges.any(fits) {
+        return next.run(request).await;
+    }
+    Error::not_acceptable().into_response()
+}

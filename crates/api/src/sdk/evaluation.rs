@@ -1,0 +1,231 @@
+//! `/flags` and `/decide`: what SDKs ask for at every page load.
+
+pub(crate) mod answer;
+mod request;
+
+use std::convert::Infallible;
+
+use ::capture::{Rejection, Reservation, Sender, decode_within};
+use axum::body::{Body, HttpBody};
+use axum::extract::{FromRequest, Request};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use catalog::ProjectRow;
+use decode::{
+    FlagsBody, JsonText, MemoryTracker, Parts, Strictness, decode_text_within, decoded_bytes_hint,
+    flags_token, parse_flags, parsed_bytes_max, validate_json,
+};
+use flags::Asked;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::paths;
+use crate::http::body_reader::{Arrived, receive};
+use crate::http::openapi::{Answer, Describe, Operation};
+use crate::http::public_error::Refusal;
+use crate::sdk::tokens::Owner;
+use crate::{App, AppState, Routes};
+use answer::{Envelope, Shape};
+use request::Asking;
+pub(crate) use request::Endpoint;
+
+/// Requests hold a person's properties, never events.
+const BODY_BYTES_MAX: usize = 2 << 20;
+/// What they become in memory: room for a hundred thousand properties.
+const VALUES_BYTES_MAX: usize = 16 << 20;
+/// What most of them become, taken in one go with their text.
+const USUAL_VALUES_BYTES: usize = 4 << 10;
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .post(paths::FLAGS, evaluate)
+        .get(paths::FLAGS, nothing)
+        .post(paths::DECIDE, decide)
+        .get(paths::DECIDE, nothing)
+        .harmless(paths::FLAGS)
+        .harmless(paths::DECIDE)
+}
+
+async fn evaluate(app: App, sent: Sent) -> Result<Evaluated, Refusal> {
+    evaluate_flags(&app, Endpoint::Flags, sent.0).await
+}
+
+async fn decide(app: App, sent: Sent) -> Result<Evaluated, Refusal> {
+    evaluate_flags(&app, Endpoint::Decide, sent.0).await
+}
+
+/// Browsers that only look get an answer without flags.
+async fn nothing(app: App) -> Evaluated {
+    let now = app.catalog.clock().now();
+    let envelope = Envelope::new(Shape::Flags, None, now);
+    Evaluated(envelope.empty())
+}
+
+pub(crate) async fn evaluate_flags<B: HttpBody<Data = Bytes> + Unpin>(
+    app: &AppState,
+    endpoint: Endpoint,
+    mut sent: Arrived<B>,
+) -> Result<Evaluated, Refusal> {
+    let asking = Asking::read(&sent.head, endpoint);
+    request::check_content_type(&sent.head)?;
+    let (headers, body) = (&sent.head.headers, &mut sent.body);
+    let body = receive(app, headers, body, Sender::Public, BODY_BYTES_MAX).await?;
+    let parts = Parts {
+        query: sent.query(),
+        content_type: sent.text(header::CONTENT_TYPE),
+        content_encoding: sent.text(header::CONTENT_ENCODING),
+        body: &body.bytes,
+    };
+    let expected = decoded_bytes_hint(&parts, BODY_BYTES_MAX) + USUAL_VALUES_BYTES;
+    let decode =
+        |memory: &mut MemoryTracker<'_>| decode_text_within(&parts, Strictness::Lenient, memory);
+    let (budget, needed) = (app.capture.budget(), JsonText::owned_bytes);
+    let text = decode_within(budget, expected, BODY_BYTES_MAX, needed, decode);
+    let (room, text) = text.await.map_err(Rejection::from)?;
+    let token = flags_token(&text).map_err(Rejection::from)?;
+    let project = match app.tokens.owner(token.as_deref().unwrap_or("").trim()).await {
+        Owner::Known(project) => project,
+        Owner::Unknown => {
+            validate_json(&text).map_err(Rejection::from)?;
+            return Err(Refusal::invalid_token());
+        }
+        Owner::Unavailable => return Err(Rejection::LookupUnavailable.into()),
+    };
+    let (_room, decoded) = parse(app, &text, room).await?;
+    drop(text);
+    let envelope = Envelope::new(asking.shape, asking.request_id, app.catalog.clock().now());
+    let config = match asking.config {
+        true => Some(Box::pin(config(app, &project, endpoint)).await),
+        false => None,
+    };
+    if decoded.disable_flags {
+        return Ok(Evaluated(envelope.with_config(config).empty()));
+    }
+    let asked = asked(app, &sent, &asking, decoded)?;
+    let evaluated = app.flags.with_context(&project, asked, |set, context, selection| {
+        envelope.with_config(config).of(&set.evaluate(context, selection))
+    });
+    match evaluated.await {
+        Ok(body) => Ok(Evaluated(body)),
+        Err(flags::Unavailable) => Err(Rejection::LookupUnavailable.into()),
+    }
+}
+
+/// Builds values, once there is room for them.
+async fn parse<'a>(
+    app: &'a AppState,
+    text: &JsonText<'_>,
+    mut room: Reservation<'a>,
+) -> Result<(Reservation<'a>, FlagsBody), Refusal> {
+    let values = parsed_bytes_max(text.as_str().as_bytes());
+    if values > VALUES_BYTES_MAX {
+        return Err(Rejection::TooLarge.into());
+    }
+    let bytes = text.owned_bytes() + values;
+    if let Err(busy) = room.grow(bytes) {
+        // Whoever holds room of the large lane and waited for more of it would keep everybody else
+        // waiting too.
+        if !room.is_small() {
+            return Err(Rejection::from(busy).into());
+        }
+        // Its text is still held while it waits, and nothing more.
+        room.shrink(text.owned_bytes());
+        let larger = app.capture.budget().reserve_decoded_large(bytes).await;
+        room = larger.map_err(Rejection::from)?;
+        room.grow(bytes).map_err(Rejection::from)?;
+    }
+    let decoded = parse_flags(text).map_err(Rejection::from)?;
+    Ok((room, decoded))
+}
+
+fn asked<B>(
+    app: &AppState,
+    sent: &Arrived<B>,
+    asking: &Asking,
+    body: FlagsBody,
+) -> Result<Asked, Refusal> {
+    let address = request::forwarded_address(app, sent).filter(|_| !body.geoip_disable);
+    let selection = asking.selection(&sent.head, &body);
+    Ok(Asked {
+        distinct_id: body.distinct_id.ok_or_else(Refusal::missing_distinct_id)?,
+        device_id: body.device_id,
+        anon_distinct_id: body.anon_distinct_id,
+        groups: body.groups,
+        person_properties: body.person_properties,
+        group_properties: body.group_properties,
+        address,
+        selection,
+    })
+}
+
+/// What a browser would otherwise have to ask for separately.
+async fn config(app: &AppState, project: &ProjectRow, endpoint: Endpoint) -> Map<String, Value> {
+    let config = crate::sdk::remote_config::RemoteConfig::of(app, project).await;
+    let mut config = match json!(config) {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    config.remove("token");
+    config.insert("config".into(), json!({ "enable_collect_everything": true }));
+    config.insert("isAuthenticated".into(), json!(false));
+    config.insert("toolbarParams".into(), json!({}));
+    if endpoint == Endpoint::Decide {
+        config.insert("editorParams".into(), json!({}));
+    }
+    config
+}
+
+struct Sent(Arrived<Body>);
+
+impl FromRequest<AppState> for Sent {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, _: &AppState) -> Result<Self, Infallible> {
+        Ok(Self(Arrived::routed(request)))
+    }
+}
+
+/// JSON that is written already.
+pub(crate) struct Evaluated(String);
+
+impl IntoResponse for Evaluated {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, "application/json")], self.0).into_response()
+    }
+}
+
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "describes what the decoder reads")]
+struct FlagsRequest {
+    /// The project's API key.
+    token: String,
+    distinct_id: Option<String>,
+    groups: Option<Map<String, Value>>,
+    person_properties: Option<Map<String, Value>>,
+    group_properties: Option<Map<String, Value>>,
+    #[serde(rename = "$anon_distinct_id")]
+    anon_distinct_id: Option<String>,
+    #[serde(rename = "$device_id")]
+    device_id: Option<String>,
+    geoip_disable: Option<bool>,
+    disable_flags: Option<bool>,
+    flag_keys: Option<Vec<String>>,
+    evaluation_contexts: Option<Vec<String>>,
+    evaluation_runtime: Option<String>,
+}
+
+impl Describe for Sent {
+    fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.body::<FlagsRequest>(schemas);
+        for name in ["v", "config", "compression", "only_evaluate_survey_feature_flags"] {
+            operation.query_parameter(name, json!({ "type": "string" }));
+        }
+    }
+}
+
+impl Answer for Evaluated {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response::<Map<String, Value>>(200, schemas);
+    }
+}

@@ -1,0 +1,345 @@
+//! What a shared link shows to whoever has it: a page, the same as JSON, or nothing.
+//!
+//! No credentials are looked at here. A page loads nothing, runs nothing and tells nobody's name.
+
+use axum::extract::RawQuery;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use catalog::{Among, InsightName, Shareable, Shared};
+use model::Sights;
+use query::Refresh;
+use schemars::SchemaGenerator;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::auth::sharing_token::shared_object;
+use crate::dashboards::shape::{Detail, Printed};
+use crate::http::openapi::{Answer, Describe, Operation};
+use crate::insights::answer::{How, answer_all, table};
+use crate::insights::shape::{ShownInsight, anonymise};
+use crate::{App, AppState, Error, Result, Routes, TextId};
+
+/// Rows of one table on a page.
+const ROWS_SHOWN_MAX: usize = 200;
+const STYLE: &str = include_str!("shared_pages/page.css");
+/// How every property of a place begins.
+const PLACES: &str = "$geoip_";
+/// What the licence of the built-in database asks of pages that show places.
+const DB_IP: &str = "<footer><a rel=\"noopener noreferrer\" target=\"_blank\" \
+     href=\"https://db-ip.com\">IP Geolocation by DB-IP</a></footer>";
+const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
+
+pub(crate) fn routes(routes: Routes) -> Routes {
+    routes
+        .get("/shared/{id}", shared)
+        .get("/shared_dashboard/{id}", shared)
+        .get("/embedded/{id}", embedded)
+}
+
+/// How a link is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    /// On its own.
+    Scene,
+    /// Inside another site's page.
+    Embed,
+}
+
+/// What is shown, as JSON and inside the page.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Exported {
+    #[serde(rename = "type")]
+    kind: Kind,
+    access_token: String,
+    #[serde(flatten)]
+    content: Content,
+    themes: Vec<Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Content {
+    Dashboard(Box<Detail>),
+    Insight(Box<ShownInsight>),
+}
+
+async fn shared(id: TextId, query: RawQuery, app: App) -> Result<Opened> {
+    open(&app, Kind::Scene, &id.0, query).await
+}
+
+async fn embedded(id: TextId, query: RawQuery, app: App) -> Result<Opened> {
+    open(&app, Kind::Embed, &id.0, query).await
+}
+
+async fn open(app: &AppState, kind: Kind, asked: &str, query: RawQuery) -> Result<Opened> {
+    let (token, is_json) = asked.strip_suffix(".json").map_or((asked, false), |rest| (rest, true));
+    let Some((content, mut settings)) = find(app, token).await? else {
+        return Ok(if is_json { Opened::NothingJson } else { Opened::Nothing });
+    };
+    let parameters = query.0.unwrap_or_default();
+    for (name, value) in form_urlencoded::parse(parameters.as_bytes()) {
+        if ["whitelabel", "noHeader"].contains(&&*name) && value != "false" {
+            settings.insert(name.into_owned(), true.into());
+        }
+    }
+    let access_token = token.to_owned();
+    let exported = Exported { kind, access_token, content, themes: Vec::new() };
+    let places_by_db_ip = app.settings.places_by_db_ip;
+    Ok(match is_json {
+        true => Opened::Json(exported),
+        false => Opened::Page { exported, settings, places_by_db_ip },
+    })
+}
+
+async fn find(app: &AppState, token: &str) -> Result<Option<(Content, Map<String, Value>)>> {
+    let Some(Shared { project, target, settings }) = shared_object(app, token).await? else {
+        return Ok(None);
+    };
+    let mut content = match content(app, project, target).await {
+        Ok(content) => content,
+        // Deleted, but not unshared.
+        Err(catalog::Error::NotFound) => return Ok(None),
+        Err(other) => return Err(other.into()),
+    };
+    let project = app.catalog.project(project).await?;
+    match &mut content {
+        Content::Dashboard(shown) => {
+            shown.answer(app, &project, Refresh::Blocking, Sights::default()).await;
+        }
+        Content::Insight(shown) => {
+            let how = How::new(Refresh::Blocking, Sights::default());
+            answer_all(app, &project, vec![(&mut **shown, how)]).await;
+        }
+    }
+    Ok(Some((content, settings)))
+}
+
+async fn content(
+    app: &AppState,
+    project: model::ProjectId,
+    target: Shareable,
+) -> catalog::Result<Content> {
+    Ok(match target {
+        Shareable::Dashboard(id) => {
+            let found = app.catalog.dashboard(project, id, None, Among::Live).await?;
+            let view = app.catalog.dashboard_view(found, None, &Sights::default()).await?;
+            Content::Dashboard(Box::new(Detail::public(view)))
+        }
+        Shareable::Insight(id) => {
+            let name = InsightName::Id(id);
+            let mut insight = app.catalog.insight(project, &name, None, Among::Live).await?;
+            anonymise(&mut insight, None);
+            Content::Insight(Box::new(ShownInsight::public(insight)))
+        }
+    })
+}
+
+enum Opened {
+    Page { exported: Exported, settings: Map<String, Value>, places_by_db_ip: bool },
+    Json(Exported),
+    Nothing,
+    NothingJson,
+}
+
+impl IntoResponse for Opened {
+    fn into_response(self) -> Response {
+        let nonce = Uuid::new_v4().simple().to_string();
+        let (mut response, kind) = match self {
+            Self::Page { exported, settings, places_by_db_ip } => {
+                let page = page(&exported, &settings, places_by_db_ip, &nonce);
+                (html(StatusCode::OK, page), exported.kind)
+            }
+            Self::Json(exported) => (axum::Json(&exported).into_response(), exported.kind),
+            Self::Nothing => {
+                let page = frame("Not found", "", "<main><h1>Not found</h1></main>", &nonce);
+                (html(StatusCode::NOT_FOUND, page), Kind::Scene)
+            }
+            Self::NothingJson => (Error::not_found().into_response(), Kind::Scene),
+        };
+        protect(response.headers_mut(), kind, &nonce);
+        response
+    }
+}
+
+fn html(status: StatusCode, page: String) -> Response {
+    (status, [(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
+}
+
+/// Only an embedded page may be framed; none is found by robots, kept, or tells where it is.
+fn protect(headers: &mut HeaderMap, kind: Kind, nonce: &str) {
+    let ancestors = if kind == Kind::Embed { "*" } else { "'none'" };
+    let policy = format!(
+        "default-src 'none'; style-src 'nonce-{nonce}'; base-uri 'none'; form-action 'none'; \
+         frame-ancestors {ancestors}"
+    );
+    if let Ok(policy) = HeaderValue::try_from(policy) {
+        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
+    }
+    if kind != Kind::Embed {
+        headers.insert(header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    }
+    headers.insert(ROBOTS, HeaderValue::from_static("noindex, nofollow"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    // A link that is switched off is off at once.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+}
+
+/// What must be said of where places come from, if what is shown has any; no setting hides it.
+fn credit(data: &str, places_by_db_ip: bool) -> &'static str {
+    if places_by_db_ip && data.contains(PLACES) { DB_IP } else { "" }
+}
+
+fn page(
+    exported: &Exported,
+    settings: &Map<String, Value>,
+    places_by_db_ip: bool,
+    nonce: &str,
+) -> String {
+    let is_on = |name: &str| settings.get(name).and_then(Value::as_bool) == Some(true);
+    let mut body = String::new();
+    let (title, tiles) = match &exported.content {
+        Content::Dashboard(dashboard) => {
+            let tiles = dashboard.tiles().iter().filter_map(|tile| tile.printed());
+            let title = dashboard.title().filter(|name| !name.is_empty()).unwrap_or("Dashboard");
+            if !is_on("noHeader") {
+                body += &heading("header", "h1", title, Some(dashboard.description()));
+            }
+            (title, tiles.map(|tile| print(&tile)).collect())
+        }
+        Content::Insight(insight) => {
+            (insight.title().unwrap_or("Insight"), print(&Printed::Insight(insight)))
+        }
+    };
+    let tiles: String = tiles;
+    body += &format!("<main>{tiles}</main>");
+    let data = embedded_json(exported);
+    if !is_on("whitelabel") {
+        body += "<footer>Hedgerow</footer>";
+    }
+    body += credit(&data, places_by_db_ip);
+    body +=
+        &format!("<script type=\"application/json\" id=\"POSTHOG_EXPORTED_DATA\">{data}</script>");
+    let theme = settings.get("theme").and_then(Value::as_str).unwrap_or("system");
+    frame(title, theme, &body, nonce)
+}
+
+fn print(tile: &Printed<'_>) -> String {
+    match tile {
+        Printed::Insight(insight) => {
+            let title = insight.title().unwrap_or("Insight");
+            let heading = heading("header", "h2", title, insight.description());
+            format!("<section>{heading}{}</section>", print_answer(insight))
+        }
+        Printed::Note(body) => format!("<section class=\"note\">{}</section>", escape(body)),
+        Printed::Button(button) => format!(
+            "<section><a rel=\"noopener noreferrer nofollow\" target=\"_blank\" href=\"{}\">{}</a>\
+             </section>",
+            escape(&button.url),
+            escape(&button.text),
+        ),
+    }
+}
+
+fn print_answer(insight: &ShownInsight) -> String {
+    let answer = insight.answered();
+    if let Some(failure) = &answer.failure {
+        let why = escape(&failure.message);
+        return format!("<p class=\"empty\">This could not be calculated: {why}</p>");
+    }
+    let rows = table(answer);
+    let Some((head, body)) = rows.split_first() else {
+        return "<p class=\"empty\">No result yet</p>".into();
+    };
+    let row = |cells: &[String], tag: &str| -> String {
+        let cells = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)));
+        format!("<tr>{}</tr>", cells.collect::<String>())
+    };
+    let body: String = body.iter().take(ROWS_SHOWN_MAX).map(|cells| row(cells, "td")).collect();
+    format!(
+        "<div class=\"answer\"><table><thead>{}</thead><tbody>{body}</tbody></table></div>",
+        row(head, "th")
+    )
+}
+
+fn heading(around: &str, level: &str, title: &str, description: Option<&str>) -> String {
+    let description = description.filter(|text| !text.is_empty());
+    let about = description.map(|text| format!("<p>{}</p>", escape(text))).unwrap_or_default();
+    format!("<{around}><{level}>{}</{level}>{about}</{around}>", escape(title))
+}
+
+fn frame(title: &str, theme: &str, body: &str, nonce: &str) -> String {
+    format!(
+        "<!doctype html><html lang=\"en\" class=\"{theme}\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <meta name=\"robots\" content=\"noindex, nofollow\"><title>{}</title>\
+         <style nonce=\"{nonce}\">{STYLE}</style></head><body>{body}</body></html>",
+        escape(title),
+        theme = escape(theme),
+    )
+}
+
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// JSON that cannot end the element it is in.
+fn embedded_json(exported: &Exported) -> String {
+    let text = serde_json::to_string(exported).unwrap_or_else(|_| "null".into());
+    text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+impl Describe for RawQuery {
+    fn describe(_: &mut Operation, _: &mut SchemaGenerator) {}
+}
+
+impl Answer for Opened {
+    fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator) {
+        operation.response_of(200, "text/html");
+        operation.response::<Map<String, Value>>(200, schemas);
+        operation.response_of(404, "text/html");
+        operation.response::<crate::http::error::ErrorBody>(404, schemas);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_people_wrote_becomes_markup() {
+        let sly = "</script><script>alert(1)</script>&\"'";
+        let frame = frame(sly, "\"><b>", &heading("header", "h1", sly, Some(sly)), "n");
+        assert!(!frame.contains("<script>") && !frame.contains("<b>"), "{frame}");
+        let button = model::Button {
+            url: "/\"><b>".into(),
+            text: sly.into(),
+            placement: Default::default(),
+            style: Default::default(),
+        };
+        let printed = print(&Printed::Button(&button)) + &print(&Printed::Note(sly));
+        assert!(!printed.contains("<script>") && !printed.contains("<b>"), "{printed}");
+    }
+
+    #[test]
+    fn pages_that_show_places_link_to_where_these_come_from() {
+        let by_country = r#"{"query":{"breakdown":"$geoip_country_code"}}"#;
+        assert!(credit(by_country, true).contains("href=\"https://db-ip.com\""));
+        assert_eq!(credit(by_country, false), "");
+        assert_eq!(credit(r#"{"query":{"breakdown":"plan"}}"#, true), "");
+    }
+}
