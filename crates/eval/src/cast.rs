@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef, Decimal128Array, Float64Array, Int64Array};
 use hogql::Span;
-use hogql::types::{Kind, Moment, Type};
+use hogql::types::{DateTimeType, Kind, Type};
 
 use crate::Context;
 use crate::column::{TextWriter, uuid_array};
@@ -31,7 +31,7 @@ pub(crate) fn may_fail(from: &Kind, to: &Kind) -> bool {
         (Kind::Map(from), Kind::Map(to)) => {
             may_fail(&from.0.kind, &to.0.kind) || may_fail(&from.1.kind, &to.1.kind)
         }
-        (from, to) => (from.is_text() && !to.is_text()) || matches!(to, Kind::Decimal(_)),
+        (from, to) => (from.is_string() && !to.is_string()) || matches!(to, Kind::Decimal(_)),
     }
 }
 
@@ -45,13 +45,13 @@ pub(crate) fn between(
 ) -> Result<Option<Cast>> {
     let cast: Cast = match (&from.kind, &to.kind) {
         (a, b) if a == b => return Ok(None),
-        (a, b) if a.is_text() && b.is_text() => return Ok(None),
+        (a, b) if a.is_string() && b.is_string() => return Ok(None),
         (Kind::Null, kind) => {
             let wide = wide_type(kind);
             Arc::new(move |array: &ArrayRef| Ok(arrow_array::new_null_array(&wide, array.len())))
         }
-        (_, Kind::Text | Kind::Json(_)) => to_text(from.clone(), span, context),
-        (Kind::Text | Kind::Json(_), _) => from_text(to.clone(), or_null, span, context)?,
+        (_, Kind::String | Kind::Json(_)) => to_text(from.clone(), span, context),
+        (Kind::String | Kind::Json(_), _) => from_text(to.clone(), or_null, span, context)?,
         (Kind::Array(a), Kind::Array(b)) => {
             let Some(cast) = between(a, b, or_null, span, context)? else { return Ok(None) };
             let element = (**b).clone();
@@ -191,7 +191,7 @@ fn from_floats(f: impl Fn(f64) -> i64 + Send + Sync + 'static) -> Cast {
 }
 
 /// Microseconds of the smallest difference that a type shows.
-pub(crate) fn fraction_step(moment: &Moment) -> i64 {
+pub(crate) fn fraction_step(moment: &DateTimeType) -> i64 {
     10i64.pow(6 - u32::from(moment.precision.min(6)))
 }
 
@@ -283,7 +283,7 @@ fn from_text(to: Type, or_null: bool, span: Span, context: &Arc<Context>) -> Res
         _ => context.zone.clone(),
     };
     if let Kind::Array(element) = &to.kind {
-        let cast = between(&Kind::Text.into(), element, or_null, span, &context)?;
+        let cast = between(&Kind::String.into(), element, or_null, span, &context)?;
         let element = (**element).clone();
         return Ok(Arc::new(move |array: &ArrayRef| {
             literals::arrays(array, &element, cast.as_ref(), or_null, span)

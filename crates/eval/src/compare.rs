@@ -141,7 +141,7 @@ fn unchecked(op: Op, kinds: &[Kind; 2], args: &Args) -> BooleanBuffer {
             let (a, b) = (args.decimals(0), args.decimals(1));
             each(op, rows, |row| (a.at(row), b.at(row)))
         }
-        [Kind::Text | Kind::Json(_), _] => {
+        [Kind::String | Kind::Json(_), _] => {
             let (a, b) = (args.texts(0), args.texts(1));
             each(op, rows, |row| (a.at(row), b.at(row)))
         }
@@ -177,7 +177,7 @@ pub(crate) fn comparer<'a>(kind: &Kind, a: &'a ArrayRef, b: &'a ArrayRef) -> Com
             let (a, b) = (a.as_primitive::<Decimal128Type>(), b.as_primitive::<Decimal128Type>());
             Box::new(|i, j| a.value(i).cmp(&b.value(j)))
         }
-        Kind::Text | Kind::Json(_) => {
+        Kind::String | Kind::Json(_) => {
             let (a, b) = (a.as_string::<i32>(), b.as_string::<i32>());
             Box::new(|i, j| a.value(i).cmp(b.value(j)))
         }

@@ -12,7 +12,7 @@ use hogql::types::{Kind, Type};
 use crate::column::Args;
 use crate::error::{Error, Result};
 use crate::functions::{self, Built, Site};
-use crate::memory::Charge;
+use crate::memory::MemoryCharge;
 use crate::meter;
 use crate::node::{Call, Node, NodeKind, Run, Test, bytes_of};
 use crate::types::nothing;
@@ -26,7 +26,7 @@ pub(crate) struct Compiler<'a> {
     /// Bytes of constants so far.
     pub spent: usize,
     /// Those that the program keeps.
-    pub kept: Vec<Charge>,
+    pub kept: Vec<MemoryCharge>,
 }
 
 /// To compile a node takes as long as to work on so many rows.
@@ -39,7 +39,7 @@ impl Compiler<'_> {
     pub fn node(&mut self, expr: &Expr) -> Result<Node> {
         meter::work(NODE_UNITS)?;
         let before = self.kept.len();
-        let node = self.by_kind(expr)?.fold(&self.context.stop)?;
+        let node = self.by_kind(expr)?.fold(&self.context.cancellation)?;
         if let Some(array) = node.as_constant() {
             let bytes = bytes_of(array)?;
             // Those that it was made of are gone.
@@ -79,7 +79,7 @@ impl Compiler<'_> {
                 if of.ty.kind == Kind::Null {
                     return Ok(Node::constant(nothing(ty, 1)?, ty.clone(), span));
                 }
-                let of = self.cast(of, &Kind::Text)?;
+                let of = self.cast(of, &Kind::String)?;
                 let run = properties::extract(path, ty, span, self.context)?;
                 Ok(call(vec![of], run, true, ty, span))
             }
@@ -122,7 +122,7 @@ impl Compiler<'_> {
                 let node = self.cast_to(inner, ty, *or_null, span)?;
                 // What is written in the query is refused before anything runs.
                 if is_literal && let NodeKind::Call(args, run) = &node.kind {
-                    let scope = crate::node::Scope::root(&[], 1, &self.context.stop);
+                    let scope = crate::node::Scope::root(&[], 1, &self.context.cancellation);
                     let columns = scope.eval_all(args)?;
                     let nulls = Args::any_null(&columns, 1);
                     (run.run)(&Args { columns: &columns, rows: 1, nulls })?;
@@ -142,7 +142,7 @@ impl Compiler<'_> {
     fn leaf(&mut self, expr: &Expr) -> Result<Option<Node>> {
         let Some(input) = (self.leaf)(expr) else { return Ok(None) };
         let read = match &expr.kind {
-            ExprKind::Property { .. } if !expr.ty.kind.is_text() => {
+            ExprKind::Property { .. } if !expr.ty.kind.is_string() => {
                 Some(properties::read(&expr.ty, self.context)?)
             }
             _ => None,
@@ -233,7 +233,7 @@ impl Compiler<'_> {
             return self.compared(op, left, right, span);
         }
         let (run, fails) = compare::pattern(comparison, right.as_constant(), right.span)?;
-        let args = vec![self.cast(left, &Kind::Text)?, self.cast(right, &Kind::Text)?];
+        let args = vec![self.cast(left, &Kind::String)?, self.cast(right, &Kind::String)?];
         let mut node = test(args, run, false, &ty, span);
         node.fails |= fails;
         Ok(node)
@@ -317,7 +317,7 @@ pub(crate) fn cast_node(node: Node, kind: &Kind, context: &Arc<Context>) -> Resu
         return Ok(Node { ty, ..node });
     };
     let run: Call = Arc::new(move |args: &Args| cast(&args.columns[0].array));
-    call(vec![node], run, false, &ty, span).fold(&context.stop)
+    call(vec![node], run, false, &ty, span).fold(&context.cancellation)
 }
 
 fn outside(span: Span) -> Error {
@@ -337,9 +337,9 @@ fn literal(value: &Value) -> ArrayRef {
         Value::Null => Arc::new(PrimitiveArray::<Int64Type>::new_null(1)),
         Value::Bool(flag) => int(i64::from(*flag)),
         Value::UInt(number) => int(*number as i64),
-        Value::Int(number) | Value::Moment(number) => int(*number),
+        Value::Int(number) | Value::Timestamp(number) => int(*number),
         Value::Float(number) => Arc::new(Float64Array::from(vec![*number])),
-        Value::Text(text) => Arc::new(StringArray::from(vec![text.as_str()])),
+        Value::String(text) => Arc::new(StringArray::from(vec![text.as_str()])),
     }
 }
 

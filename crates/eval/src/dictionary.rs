@@ -10,7 +10,7 @@ use arrow_select::concat::concat;
 
 use crate::error::Result;
 use crate::gather::take;
-use crate::memory::Charge;
+use crate::memory::MemoryCharge;
 use crate::meter;
 use crate::node::bytes_of;
 
@@ -68,7 +68,7 @@ struct Seen {
     /// Held, so that no other dictionary can come to stand in its place.
     values: ArrayRef,
     rows: usize,
-    entries: Option<(ArrayRef, Option<Charge>)>,
+    entries: Option<(ArrayRef, Option<MemoryCharge>)>,
 }
 
 impl Memo {

@@ -1,25 +1,25 @@
-//! Why an expression cannot be evaluated.
+//! Errors of compiling and running an expression.
 
 use arrow_schema::ArrowError;
 use hogql::Span;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The writer of the query can mend it.
+    /// The author of the query can fix it.
     #[error("{message}")]
     Invalid { message: String, span: Span },
-    /// A bound, of what one call may give.
+    /// One call would produce more than its limit.
     #[error("The result is too large: at most {max} {what}")]
     TooLarge { what: &'static str, max: usize, span: Span },
-    /// An input is not of the type that its expression has.
+    /// An input array has another type than its expression.
     #[error("expected an input of type {expected}, found {found}")]
-    Input { expected: String, found: String },
-    /// Nobody waits for it any more.
-    #[error("The evaluation was stopped.")]
-    Stopped,
-    /// The query's account is full.
-    #[error("The evaluation needs more memory than it may use.")]
-    Memory,
+    InputType { expected: String, found: String },
+    /// The flag was set, or the deadline has passed.
+    #[error("The evaluation was cancelled.")]
+    Cancelled,
+    /// The memory tracker refused an allocation.
+    #[error("The evaluation needs more memory than its query may use.")]
+    MemoryLimit,
     #[error("arrow: {0}")]
     Arrow(#[from] ArrowError),
 }
@@ -29,21 +29,21 @@ impl Error {
         Self::Invalid { message: message.into(), span }
     }
 
-    /// With a place, if it has none yet.
-    pub(crate) fn at(mut self, place: Span) -> Self {
+    /// Sets the span, unless the error already has one.
+    pub(crate) fn at(mut self, default: Span) -> Self {
         if let Self::Invalid { span, .. } | Self::TooLarge { span, .. } = &mut self
             && span.end == 0
         {
-            *span = place;
+            *span = default;
         }
         self
     }
 
-    /// Where the writer of the query can mend it.
+    /// The part of the query that causes the error.
     pub fn span(&self) -> Option<Span> {
         match self {
             Self::Invalid { span, .. } | Self::TooLarge { span, .. } => Some(*span),
-            Self::Input { .. } | Self::Stopped | Self::Memory | Self::Arrow(_) => None,
+            Self::InputType { .. } | Self::Cancelled | Self::MemoryLimit | Self::Arrow(_) => None,
         }
     }
 }

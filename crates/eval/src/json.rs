@@ -16,13 +16,13 @@ use crate::show;
 use crate::times::{SECOND, format, zone_named};
 
 /// The value in `row` of an array of `data_type(ty)`; `zone` is the project's.
-pub fn json(array: &dyn Array, ty: &Type, row: usize, zone: &TimeZone) -> Value {
+pub fn json_value(array: &dyn Array, ty: &Type, row: usize, zone: &TimeZone) -> Value {
     if array.is_null(row) || ty.kind == Kind::Null {
         return Value::Null;
     }
     if let Some(dictionary) = array.as_any_dictionary_opt() {
         let key = dictionary.normalized_keys()[row];
-        return json(dictionary.values(), ty, key, zone);
+        return json_value(dictionary.values(), ty, key, zone);
     }
     match &ty.kind {
         Kind::Null => Value::Null,
@@ -34,7 +34,7 @@ pub fn json(array: &dyn Array, ty: &Type, row: usize, zone: &TimeZone) -> Value 
             show::decimal(array.as_primitive::<Decimal128Type>().value(row), *scale, &mut text);
             text.parse().map_or(Value::Null, float)
         }
-        Kind::Text | Kind::Json(_) => Value::from(array.as_string::<i32>().value(row)),
+        Kind::String | Kind::Json(_) => Value::from(array.as_string::<i32>().value(row)),
         Kind::Uuid => {
             let bytes = array.as_fixed_size_binary().value(row);
             Value::from(uuid::Uuid::from_slice(bytes).unwrap_or_default().to_string())
@@ -56,23 +56,23 @@ pub fn json(array: &dyn Array, ty: &Type, row: usize, zone: &TimeZone) -> Value 
         }
         Kind::Array(element) => {
             let elements = array.as_list::<i32>().value(row);
-            let values = (0..elements.len()).map(|at| json(&elements, element, at, zone));
+            let values = (0..elements.len()).map(|at| json_value(&elements, element, at, zone));
             Value::Array(values.collect())
         }
         Kind::Tuple(items) => {
             let parts = array.as_struct().columns().iter().zip(items);
-            Value::Array(parts.map(|(part, ty)| json(part, ty, row, zone)).collect())
+            Value::Array(parts.map(|(part, ty)| json_value(part, ty, row, zone)).collect())
         }
         Kind::Map(pair) => {
             let entries = array.as_list::<i32>().value(row);
             let (keys, values) = (entries.as_struct().column(0), entries.as_struct().column(1));
             let mut object = Map::new();
             for at in 0..entries.len() {
-                let key = match json(keys, &pair.0, at, zone) {
+                let key = match json_value(keys, &pair.0, at, zone) {
                     Value::String(text) => text,
                     other => other.to_string(),
                 };
-                object.insert(key, json(values, &pair.1, at, zone));
+                object.insert(key, json_value(values, &pair.1, at, zone));
             }
             Value::Object(object)
         }

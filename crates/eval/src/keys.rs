@@ -53,7 +53,7 @@ impl<'a> Keys<'a> {
             Kind::Float => Parts::Floats(array.as_primitive::<Float64Type>().values()),
             Kind::UInt(64) => Parts::Unsigned(array.as_primitive::<Int64Type>().values()),
             Kind::Decimal(_) => Parts::Decimals(array.as_primitive::<Decimal128Type>().values()),
-            Kind::Text | Kind::Json(_) => Parts::Texts,
+            Kind::String | Kind::Json(_) => Parts::Texts,
             Kind::Uuid => Parts::Uuids,
             Kind::Array(element) => {
                 Parts::List(Box::new(Keys::new(&element.kind, array.as_list::<i32>().values())))

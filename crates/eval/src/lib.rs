@@ -10,6 +10,7 @@
 //! - Texts are UTF-8 and counted in characters, other than ClickHouse's, which are bytes (contract,
 //!   5.6). Dates and moments have no narrow range: 1900 is not cut to 1970.
 
+mod cancellation;
 mod cast;
 mod column;
 mod compare;
@@ -27,18 +28,17 @@ mod parts;
 mod patterns;
 mod program;
 mod show;
-mod stop;
 mod text;
 mod times;
 mod types;
 
 use jiff::tz::TimeZone;
 
+pub use cancellation::Cancellation;
 pub use error::{Error, Result};
-pub use json::json;
-pub use memory::{Account, Charge, Pool};
+pub use json::json_value;
+pub use memory::{MemoryCharge, MemoryTracker, QueryMemoryPool};
 pub use program::Program;
-pub use stop::Stop;
 pub use types::data_type;
 
 /// What an expression's meaning depends on beside its inputs.
@@ -51,7 +51,7 @@ pub struct Context {
     /// What `toStartOfWeek` without a mode goes by.
     pub week_starts_monday: bool,
     /// Whether anybody still waits for what is worked out.
-    pub stop: Stop,
+    pub cancellation: Cancellation,
 }
 
 /// Bytes of all texts that one call may give for one batch: offsets are 32 bits wide.

@@ -6,19 +6,19 @@
 
 use std::cell::RefCell;
 
+use crate::cancellation::{Cancellation, ROWS_PER_CHECK};
 use crate::error::{Error, Result};
-use crate::memory::Charge;
-use crate::stop::{ROWS_A_LOOK, Stop};
+use crate::memory::MemoryCharge;
 
 /// What is smaller is not worth counting while it grows.
 const STEP_BYTES: usize = 256 * 1024;
 
 struct Run {
-    stop: Stop,
+    cancellation: Cancellation,
     /// Rows, elements or bytes since the last look.
     units: usize,
     /// What was worked out so far, until the run ends.
-    held: Charge,
+    held: MemoryCharge,
     held_bytes: usize,
 }
 
@@ -37,9 +37,9 @@ impl Drop for Entered {
     }
 }
 
-pub(crate) fn enter(stop: &Stop) -> Entered {
-    let held = stop.account().charge();
-    let own = Run { stop: stop.clone(), units: 0, held, held_bytes: 0 };
+pub(crate) fn enter(cancellation: &Cancellation) -> Entered {
+    let held = cancellation.memory().charge();
+    let own = Run { cancellation: cancellation.clone(), units: 0, held, held_bytes: 0 };
     Entered(RUN.with(|run| run.borrow_mut().replace(own)))
 }
 
@@ -49,18 +49,18 @@ pub(crate) fn work(units: usize) -> Result<()> {
         None => Ok(()),
         Some(run) => {
             run.units = run.units.saturating_add(units);
-            if run.units < ROWS_A_LOOK {
+            if run.units < ROWS_PER_CHECK {
                 return Ok(());
             }
             run.units = 0;
-            run.stop.check()
+            run.cancellation.check()
         }
     })
 }
 
 /// Looks now.
 pub(crate) fn check() -> Result<()> {
-    work(ROWS_A_LOOK)
+    work(ROWS_PER_CHECK)
 }
 
 /// Counts what was worked out, until the run ends.
@@ -75,18 +75,18 @@ pub(crate) fn hold(bytes: usize) -> Result<()> {
 }
 
 /// Counts what is kept longer than a run: all of it, however small.
-pub(crate) fn keep(bytes: usize) -> Result<Option<Charge>> {
+pub(crate) fn keep(bytes: usize) -> Result<Option<MemoryCharge>> {
     let Some(mut kept) = charge() else { return Ok(None) };
-    if kept.set(bytes) { Ok(Some(kept)) } else { Err(Error::Memory) }
+    if kept.set(bytes) { Ok(Some(kept)) } else { Err(Error::MemoryLimit) }
 }
 
 /// As [`keep`], of what is large only.
-pub(crate) fn keep_large(bytes: usize) -> Result<Option<Charge>> {
+pub(crate) fn keep_large(bytes: usize) -> Result<Option<MemoryCharge>> {
     if bytes < STEP_BYTES { Ok(None) } else { keep(bytes) }
 }
 
-fn charge() -> Option<Charge> {
-    RUN.with(|run| run.borrow().as_ref().map(|run| run.stop.account().charge()))
+fn charge() -> Option<MemoryCharge> {
+    RUN.with(|run| run.borrow().as_ref().map(|run| run.cancellation.memory().charge()))
 }
 
 /// Whether so much more may be made.
@@ -94,17 +94,17 @@ pub(crate) fn room_for(bytes: usize) -> Result<()> {
     keep_large(bytes).map(drop)
 }
 
-fn set_in_steps(charge: &mut Charge, bytes: usize) -> Result<()> {
+fn set_in_steps(charge: &mut MemoryCharge, bytes: usize) -> Result<()> {
     if bytes < STEP_BYTES || bytes <= charge.bytes() {
         return Ok(());
     }
-    if charge.set(bytes.next_multiple_of(STEP_BYTES)) { Ok(()) } else { Err(Error::Memory) }
+    if charge.set(bytes.next_multiple_of(STEP_BYTES)) { Ok(()) } else { Err(Error::MemoryLimit) }
 }
 
 /// Of a buffer while it grows.
 #[derive(Default)]
 pub(crate) struct Growing {
-    charge: Option<Charge>,
+    charge: Option<MemoryCharge>,
     seen: usize,
 }
 

@@ -13,13 +13,13 @@ use hogql::Span;
 use hogql::types::Type;
 
 use crate::RUN_BYTES_MAX;
+use crate::cancellation::Cancellation;
 use crate::column::{Args, Column, is_true};
 use crate::dictionary::{Coded, Memo};
 use crate::error::{Error, Result};
 use crate::functions::lambdas::Higher;
 use crate::gather::{interleave, joined};
 use crate::meter;
-use crate::stop::Stop;
 use crate::types::{nothing, truth_to_ints, wide_type, widen};
 
 pub(crate) type Call = Arc<dyn Fn(&Args) -> Result<ArrayRef> + Send + Sync>;
@@ -160,14 +160,14 @@ impl Node {
 
     /// A constant in its place, if it depends on nothing. What fails is left to fail when it runs,
     /// where it may not be asked.
-    pub fn fold(self, stop: &Stop) -> Result<Self> {
+    pub fn fold(self, cancellation: &Cancellation) -> Result<Self> {
         let whole = self.inputs.is_empty() && self.params.is_empty();
         if !whole || self.as_constant().is_some() {
             return Ok(self);
         }
-        match Scope::root(&[], 1, stop).eval(&self) {
+        match Scope::root(&[], 1, cancellation).eval(&self) {
             Ok(column) => Ok(Self::constant(column.array, self.ty, self.span)),
-            Err(error @ (Error::Stopped | Error::Memory)) => Err(error),
+            Err(error @ (Error::Cancelled | Error::MemoryLimit)) => Err(error),
             Err(_) => Ok(self),
         }
     }
@@ -181,7 +181,7 @@ pub(crate) struct Scope<'a> {
     coded: RefCell<Vec<Option<Arc<Coded>>>>,
     /// Bytes that were worked out so far, also in scopes within.
     spent: Rc<Cell<usize>>,
-    pub stop: Stop,
+    pub cancellation: Cancellation,
     inner: Option<Inner<'a>>,
 }
 
@@ -194,16 +194,16 @@ struct Inner<'a> {
 }
 
 impl<'a> Scope<'a> {
-    pub fn root(inputs: &'a [ArrayRef], rows: usize, stop: &Stop) -> Self {
+    pub fn root(inputs: &'a [ArrayRef], rows: usize, cancellation: &Cancellation) -> Self {
         let wide = RefCell::new(vec![None; inputs.len()]);
         let coded = RefCell::new(vec![None; inputs.len()]);
-        let (spent, stop) = (Rc::default(), stop.clone());
-        Self { inputs, rows, wide, coded, spent, stop, inner: None }
+        let (spent, cancellation) = (Rc::default(), cancellation.clone());
+        Self { inputs, rows, wide, coded, spent, cancellation, inner: None }
     }
 
     /// For other rows on the same account.
     fn over<'b>(&self, inputs: &'b [ArrayRef], rows: usize) -> Scope<'b> {
-        Scope { spent: Rc::clone(&self.spent), ..Scope::root(inputs, rows, &self.stop) }
+        Scope { spent: Rc::clone(&self.spent), ..Scope::root(inputs, rows, &self.cancellation) }
     }
 
     /// For the body of a lambda: a row for each element, and the row of this scope it comes from.
@@ -436,7 +436,7 @@ impl<'a> Scope<'a> {
         }
         let Some(array) = self.inputs.get(input) else {
             let expected = format!("input {input}");
-            return Err(Error::Input { expected, found: "nothing".to_owned() });
+            return Err(Error::InputType { expected, found: "nothing".to_owned() });
         };
         let read = |array: &ArrayRef| -> Result<ArrayRef> {
             let is_text = matches!(
@@ -445,7 +445,7 @@ impl<'a> Scope<'a> {
             );
             match read {
                 Some(read) if is_text => {
-                    let texts = widen(array, &hogql::types::Kind::Text.into())?;
+                    let texts = widen(array, &hogql::types::Kind::String.into())?;
                     let columns = [Column::full(texts)];
                     let nulls = Args::any_null(&columns, array.len());
                     read(&Args { columns: &columns, rows: array.len(), nulls })

@@ -2,12 +2,12 @@
 
 use arrow_array::{Array as _, ArrayRef};
 
+use crate::cancellation::{BYTES_PER_CHECK, ROWS_PER_CHECK};
 use crate::column::{Args, Column};
 use crate::error::Result;
 use crate::gather::size_of_values;
 use crate::meter;
 use crate::node::Scope;
-use crate::stop::{BYTES_A_LOOK, ROWS_A_LOOK};
 
 impl Scope<'_> {
     /// Calls a function for some rows at a time, and ends in between if nobody waits any more.
@@ -18,7 +18,7 @@ impl Scope<'_> {
         strict: bool,
         run: &dyn Fn(&Args) -> Result<ArrayRef>,
     ) -> Result<Vec<ArrayRef>> {
-        self.stop.check()?;
+        self.cancellation.check()?;
         let call = |columns: &[Column], rows: usize| {
             let nulls = strict.then(|| Args::any_null(columns, rows)).flatten();
             run(&Args { columns, rows, nulls })
@@ -29,14 +29,14 @@ impl Scope<'_> {
             if column.constant { bytes.saturating_mul(rows) } else { bytes }
         };
         let bytes = columns.iter().map(bytes_of).fold(0, usize::saturating_add);
-        let parts = rows.div_ceil(ROWS_A_LOOK).max(bytes.div_ceil(BYTES_A_LOOK)).min(rows);
+        let parts = rows.div_ceil(ROWS_PER_CHECK).max(bytes.div_ceil(BYTES_PER_CHECK)).min(rows);
         if parts < 2 {
             return Ok(vec![call(columns, rows)?]);
         }
         let (step, mut found) = (rows.div_ceil(parts), Vec::with_capacity(parts));
         let (mut kept, mut room) = (0, meter::Growing::default());
         for from in (0..rows).step_by(step) {
-            self.stop.check()?;
+            self.cancellation.check()?;
             let some = step.min(rows - from);
             let part = |column: &Column| match column.constant {
                 true => column.clone(),

@@ -9,7 +9,7 @@ use regex::{Regex, RegexBuilder};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::memory::Charge;
+use crate::memory::MemoryCharge;
 use crate::meter;
 
 /// Bytes of a compiled pattern, and of the longest text that one of this size is looked for in: no
@@ -73,7 +73,7 @@ pub(crate) struct Pattern {
     regex: Regex,
     text_bytes_max: usize,
     span: Span,
-    _room: Option<Charge>,
+    _room: Option<MemoryCharge>,
 }
 
 impl Pattern {

@@ -7,22 +7,22 @@ use hogql::plan::Expr;
 use hogql::types::Type;
 
 use crate::Context;
+use crate::cancellation::Cancellation;
 use crate::compile::Compiler;
 use crate::error::Result;
 use crate::gather::take;
-use crate::memory::Charge;
+use crate::memory::MemoryCharge;
 use crate::meter;
 use crate::node::{Node, Scope};
-use crate::stop::Stop;
 use crate::types::{narrow, nothing};
 
 /// An expression, ready to run: constants worked out, patterns and literals read.
 #[derive(Clone, Debug)]
 pub struct Program {
     root: Arc<Node>,
-    stop: Stop,
+    cancellation: Cancellation,
     /// What its constants hold.
-    _kept: Arc<Vec<Charge>>,
+    _kept: Arc<Vec<MemoryCharge>>,
 }
 
 impl Program {
@@ -37,10 +37,14 @@ impl Program {
         context: &Arc<Context>,
         leaf: &mut dyn FnMut(&Expr) -> Option<usize>,
     ) -> Result<Self> {
-        let _run = meter::enter(&context.stop);
+        let _run = meter::enter(&context.cancellation);
         let mut compiler = Compiler { context, leaf, spent: 0, kept: Vec::new() };
         let root = Arc::new(compiler.node(expr)?);
-        Ok(Self { root, stop: context.stop.clone(), _kept: Arc::new(compiler.kept) })
+        Ok(Self {
+            root,
+            cancellation: context.cancellation.clone(),
+            _kept: Arc::new(compiler.kept),
+        })
     }
 
     pub fn ty(&self) -> &Type {
@@ -53,14 +57,14 @@ impl Program {
     }
 
     /// Whether it is the same for every row.
-    pub fn constant(&self) -> bool {
+    pub fn is_constant(&self) -> bool {
         self.root.inputs.is_empty()
     }
 
     /// An array of `data_type(ty)` with a row for each of the inputs'.
     pub fn run(&self, inputs: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-        let _run = meter::enter(&self.stop);
-        let column = Scope::root(inputs, rows, &self.stop).eval(&self.root)?;
+        let _run = meter::enter(&self.cancellation);
+        let column = Scope::root(inputs, rows, &self.cancellation).eval(&self.root)?;
         let ty = &self.root.ty;
         let narrow = narrow(&column.array, ty)?;
         if !column.constant {
@@ -75,8 +79,8 @@ impl Program {
 
     /// True where the condition holds: not where it is false, null or zero.
     pub fn filter(&self, inputs: &[ArrayRef], rows: usize) -> Result<BooleanArray> {
-        let _run = meter::enter(&self.stop);
-        let truth = Scope::root(inputs, rows, &self.stop).truth(&self.root)?;
+        let _run = meter::enter(&self.cancellation);
+        let truth = Scope::root(inputs, rows, &self.cancellation).truth(&self.root)?;
         Ok(match truth.nulls() {
             Some(nulls) => BooleanArray::new(truth.values() & nulls.inner(), None),
             None => truth,

@@ -55,7 +55,7 @@ impl<'a> Shown<'a> {
             Kind::Decimal(scale) => {
                 Parts::Decimals(array.as_primitive::<Decimal128Type>().values(), *scale)
             }
-            Kind::Text | Kind::Json(_) => Parts::Texts(array.as_string()),
+            Kind::String | Kind::Json(_) => Parts::Texts(array.as_string()),
             Kind::Uuid => Parts::Uuids(array.as_fixed_size_binary()),
             Kind::Date => Parts::Days(ints()),
             Kind::DateTime(moment) => {

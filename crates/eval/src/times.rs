@@ -4,7 +4,7 @@ pub(crate) mod format;
 pub(crate) mod read;
 pub(crate) mod units;
 
-use hogql::types::Moment;
+use hogql::types::DateTimeType;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{Disambiguation, TimeZone};
@@ -28,7 +28,7 @@ pub(crate) const HOUR: i64 = 60 * MINUTE;
 pub(crate) const DAY: i64 = 24 * HOUR;
 
 /// The zone that a moment of this type is shown and cut in.
-pub(crate) fn zone_of(moment: &Moment, context: &Context) -> TimeZone {
+pub(crate) fn zone_of(moment: &DateTimeType, context: &Context) -> TimeZone {
     moment.zone.as_deref().map_or_else(|| context.zone.clone(), zone_named)
 }
 

@@ -41,7 +41,7 @@ pub fn data_type(ty: &Type) -> DataType {
         Kind::Int(_) | Kind::Interval(_) => DataType::Int64,
         Kind::Float => DataType::Float64,
         Kind::Decimal(scale) => DataType::Decimal128(DECIMAL_DIGITS, *scale as i8),
-        Kind::Text | Kind::Json(_) => DataType::Utf8,
+        Kind::String | Kind::Json(_) => DataType::Utf8,
         Kind::Uuid => DataType::FixedSizeBinary(16),
         Kind::Date => DataType::Date32,
         Kind::DateTime(_) => DataType::Timestamp(TimeUnit::Microsecond, None),
@@ -73,7 +73,7 @@ pub(crate) fn wide_type(kind: &Kind) -> DataType {
     match kind {
         Kind::Float => DataType::Float64,
         Kind::Decimal(scale) => DataType::Decimal128(DECIMAL_DIGITS, *scale as i8),
-        Kind::Text | Kind::Json(_) => DataType::Utf8,
+        Kind::String | Kind::Json(_) => DataType::Utf8,
         Kind::Uuid => DataType::FixedSizeBinary(16),
         Kind::Array(element) => DataType::List(wide_field(element)),
         Kind::Tuple(items) => DataType::Struct(wide_fields(items)),
@@ -105,23 +105,23 @@ pub(crate) fn wide_struct(items: &[Type], columns: Vec<ArrayRef>, rows: usize) -
 
 /// From the border: narrow integers, flags and times to 64 bits.
 pub(crate) fn widen(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
-    let wrong = || Error::Input {
+    let wrong = || Error::InputType {
         expected: data_type(ty).to_string(),
         found: array.data_type().to_string(),
     };
     Ok(match (&ty.kind, array.data_type()) {
         (kind, DataType::Null) => arrow_array::new_null_array(&wide_type(kind), array.len()),
         (Kind::Float, DataType::Float64)
-        | (Kind::Text | Kind::Json(_), DataType::Utf8)
+        | (Kind::String | Kind::Json(_), DataType::Utf8)
         | (Kind::Uuid, DataType::FixedSizeBinary(16)) => Arc::clone(array),
         (Kind::Decimal(scale), DataType::Decimal128(_, found)) if *found == *scale as i8 => {
             let decimals = array.as_primitive::<Decimal128Type>().clone();
             Arc::new(decimals.with_precision_and_scale(DECIMAL_DIGITS, *scale as i8)?)
         }
-        (Kind::Text | Kind::Json(_), DataType::LargeUtf8) => {
+        (Kind::String | Kind::Json(_), DataType::LargeUtf8) => {
             Arc::new(array.as_string::<i64>().iter().collect::<StringArray>())
         }
-        (Kind::Text | Kind::Json(_), DataType::Utf8View) => {
+        (Kind::String | Kind::Json(_), DataType::Utf8View) => {
             Arc::new(array.as_string_view().iter().collect::<StringArray>())
         }
         (Kind::Float, DataType::Float32) => {
@@ -256,7 +256,7 @@ pub(crate) fn narrow(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
         | Kind::Interval(_)
         | Kind::Float
         | Kind::Decimal(_)
-        | Kind::Text
+        | Kind::String
         | Kind::Json(_)
         | Kind::Uuid => Arc::clone(array),
         Kind::Array(element) => {

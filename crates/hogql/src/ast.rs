@@ -255,7 +255,7 @@ pub enum Literal {
     Bool(bool),
     Int(u64),
     Float(f64),
-    Text(String),
+    String(String),
 }
 
 impl PartialEq for Literal {
@@ -266,7 +266,7 @@ impl PartialEq for Literal {
             (Self::Int(a), Self::Int(b)) => a == b,
             // One NaN is as good as another here.
             (Self::Float(a), Self::Float(b)) => a == b || (a.is_nan() && b.is_nan()),
-            (Self::Text(a), Self::Text(b)) => a == b,
+            (Self::String(a), Self::String(b)) => a == b,
             _ => false,
         }
     }
@@ -393,5 +393,5 @@ pub struct TypeName {
 pub enum TypeArg {
     Type(TypeName),
     Int(u64),
-    Text(String),
+    String(String),
 }

@@ -14,7 +14,7 @@ use crate::walk::{exprs_of_expr, exprs_of_query};
 
 /// What `{name}` and `{variables.name}` stand for.
 #[derive(Clone, Debug, Default)]
-pub struct Values {
+pub struct PlaceholderValues {
     pub values: BTreeMap<String, Value>,
     /// By `code_name`.
     pub variables: BTreeMap<String, Value>,
@@ -22,7 +22,7 @@ pub struct Values {
 
 /// Replaces every placeholder but `{filters}`, whose meaning depends on the table it filters and
 /// is found when names are resolved. `text` is what `query` was parsed from.
-pub fn fill(mut query: Query, text: &str, values: &Values) -> Result<Query> {
+pub fn fill(mut query: Query, text: &str, values: &PlaceholderValues) -> Result<Query> {
     let mut filler = Filler { values, nodes: 0, bytes: 0 };
     exprs_of_query(&mut query, &mut |expr| filler.expr(expr))
         .map_err(|fault| fault.in_text(text))?;
@@ -30,7 +30,7 @@ pub fn fill(mut query: Query, text: &str, values: &Values) -> Result<Query> {
 }
 
 /// The same for an expression alone.
-pub fn fill_expr(mut expr: Expr, text: &str, values: &Values) -> Result<Expr> {
+pub fn fill_expr(mut expr: Expr, text: &str, values: &PlaceholderValues) -> Result<Expr> {
     let mut filler = Filler { values, nodes: 0, bytes: 0 };
     filler.expr(&mut expr).map_err(|fault| fault.in_text(text))?;
     Ok(expr)
@@ -41,7 +41,7 @@ pub(crate) fn is_filters(chain: &[Name]) -> bool {
 }
 
 struct Filler<'a> {
-    values: &'a Values,
+    values: &'a PlaceholderValues,
     /// Put into the tree so far: one value may be asked for many times.
     nodes: usize,
     bytes: usize,
@@ -81,7 +81,7 @@ impl Filler<'_> {
                 if self.bytes > VALUE_BYTES_MAX {
                     return Err(Fault::too_large("bytes of values", VALUE_BYTES_MAX, span));
                 }
-                Literal::Text(text.clone())
+                Literal::String(text.clone())
             }
             Value::Number(number) => return Ok(self.number(number, span)),
             Value::Array(items) => {

@@ -16,7 +16,7 @@ use crate::types::{Kind, Type, bits, integer};
 pub struct Function {
     pub name: &'static str,
     pub aliases: &'static [&'static str],
-    pub role: Role,
+    pub kind: FunctionKind,
     /// How many parameters `f(parameters)(arguments)` takes, at least and at most.
     pub parameters: (usize, usize),
     pub lambda: Lambda,
@@ -31,7 +31,7 @@ pub struct Function {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum FunctionKind {
     Scalar,
     /// Also takes `OVER`, and `If` behind its name with a condition as last argument.
     Aggregate,
@@ -50,7 +50,7 @@ pub enum Lambda {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arg {
     Any,
-    Text,
+    String,
     Int,
     Number,
     Condition,
@@ -65,7 +65,7 @@ pub enum Arg {
     /// The name of a time zone, known before anything runs.
     Zone,
     /// A text known before anything runs.
-    ConstText,
+    ConstString,
     /// A number known before anything runs.
     ConstInt,
     /// A member's name or an element's number.
@@ -100,8 +100,8 @@ pub enum Fixed {
     UInt64,
     Int64,
     Float,
-    Text,
-    Texts,
+    String,
+    Strings,
     Floats,
     Uuid,
     Date,
@@ -120,8 +120,8 @@ impl Fixed {
             Self::UInt64 => Kind::UInt(64),
             Self::Int64 => Kind::Int(64),
             Self::Float => Kind::Float,
-            Self::Text => Kind::Text,
-            Self::Texts => Kind::Array(Box::new(Kind::Text.into())),
+            Self::String => Kind::String,
+            Self::Strings => Kind::Array(Box::new(Kind::String.into())),
             Self::Floats => Kind::Array(Box::new(Kind::Float.into())),
             Self::Uuid => Kind::Uuid,
             Self::Date => Kind::Date,
@@ -149,7 +149,7 @@ const fn function(name: &'static str, args: &'static [Arg], returns: Returns) ->
     Function {
         name,
         aliases: &[],
-        role: Role::Scalar,
+        kind: FunctionKind::Scalar,
         parameters: (0, 0),
         lambda: Lambda::None,
         args,
@@ -185,8 +185,8 @@ impl Function {
         Self { parameters: (min, max), ..self }
     }
 
-    const fn role(self, role: Role) -> Self {
-        Self { role, ..self }
+    const fn kind(self, kind: FunctionKind) -> Self {
+        Self { kind, ..self }
     }
 
     /// How many arguments it takes, without a lambda; no upper bound if the last repeats.
@@ -216,7 +216,7 @@ impl Function {
             Nulls::Own => result,
             Nulls::Strict => result.or_null(any_null),
             Nulls::OrNull => {
-                let unread = args.first().is_some_and(|arg| arg.kind.is_text());
+                let unread = args.first().is_some_and(|arg| arg.kind.is_string());
                 result.or_null(any_null || unread)
             }
             Nulls::SkipToZero => not_null(result),
@@ -309,7 +309,7 @@ mod tests {
             assert!(!function.repeats || !function.args.is_empty(), "{}", function.name);
             assert!(function.parameters.0 <= function.parameters.1, "{}", function.name);
             let skips = matches!(function.nulls, Nulls::SkipToZero | Nulls::Skip);
-            assert_eq!(skips, function.role == Role::Aggregate, "{}", function.name);
+            assert_eq!(skips, function.kind == FunctionKind::Aggregate, "{}", function.name);
             assert!(function_named(function.name).is_some_and(|f| std::ptr::eq(f, function)));
         }
         names.sort_unstable();

@@ -42,20 +42,20 @@ pub mod types;
 mod walk;
 
 pub use error::{Error, Position, Reason, Result, Span};
-pub use fill::{Values, fill, fill_expr};
+pub use fill::{PlaceholderValues, fill, fill_expr};
 pub use parse::{parse, parse_expr};
 pub use resolve::{Filters, Project, has_aggregate, resolve};
 
 /// Names and texts of what may be a statement or an expression, as far as it can be read: among
 /// them are all names that its meaning depends on.
-pub fn words(text: &str) -> Vec<String> {
-    token::words(text)
+pub fn identifiers_and_strings(text: &str) -> Vec<String> {
+    token::identifiers_and_strings(text)
 }
 
 /// All three steps.
 pub fn plan(
     text: &str,
-    values: &Values,
+    values: &PlaceholderValues,
     project: &Project,
     filters: Option<&Filters>,
 ) -> Result<plan::Plan> {

@@ -138,7 +138,7 @@ impl Parser {
         const SHOWN_CHARS_MAX: usize = 40;
         let found = match self.token() {
             Token::Word(word) | Token::Quoted(word) => format!("'{word}'"),
-            Token::Text(_) => "a text".to_owned(),
+            Token::String(_) => "a text".to_owned(),
             Token::Int(number) => format!("'{number}'"),
             Token::Float(number) => format!("'{number:?}'"),
             Token::Symbol(symbol) => format!("'{symbol}'"),

@@ -9,7 +9,7 @@ use model::{CohortId, ProjectId};
 use crate::ast::{Bound, FrameUnit, JoinKind, SetOp, Unit};
 use crate::error::Span;
 use crate::functions::Function;
-use crate::tables::{Link, Table};
+use crate::tables::{LazyJoin, Table};
 use crate::types::Type;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -29,10 +29,10 @@ pub struct Page {
     pub limit: u64,
     pub offset: u64,
     /// False if the statement had no limit: the answer then says whether there is more.
-    pub limited: bool,
+    pub has_limit: bool,
     /// Whether the statement may have more rows than an answer: the answer then says if any were
     /// left out, though it has a limit.
-    pub cut: bool,
+    pub capped: bool,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -62,7 +62,7 @@ pub enum Body {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Select {
     /// Numbered from 0 as they stand; none is one row without columns.
-    pub sources: Vec<Joined>,
+    pub sources: Vec<JoinedSource>,
     pub unnests: Vec<Unnest>,
     pub filter: Option<Expr>,
     pub grouping: Option<Grouping>,
@@ -79,7 +79,7 @@ pub struct Select {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Joined {
+pub struct JoinedSource {
     pub source: Source,
     /// To the sources before it; the first has none.
     pub kind: Option<JoinKind>,
@@ -163,7 +163,7 @@ pub enum ExprKind {
     /// Of a table.
     Column {
         source: usize,
-        via: Vec<Link>,
+        via: Vec<LazyJoin>,
         name: &'static str,
     },
     /// Of a query or a common table expression, by position.
@@ -247,9 +247,9 @@ pub enum Value {
     UInt(u64),
     Int(i64),
     Float(f64),
-    Text(String),
+    String(String),
     /// Microseconds since 1970.
-    Moment(i64),
+    Timestamp(i64),
 }
 
 impl PartialEq for Value {
@@ -260,8 +260,8 @@ impl PartialEq for Value {
             (Self::UInt(a), Self::UInt(b)) => a == b,
             (Self::Int(a), Self::Int(b)) => a == b,
             (Self::Float(a), Self::Float(b)) => a.to_bits() == b.to_bits(),
-            (Self::Text(a), Self::Text(b)) => a == b,
-            (Self::Moment(a), Self::Moment(b)) => a == b,
+            (Self::String(a), Self::String(b)) => a == b,
+            (Self::Timestamp(a), Self::Timestamp(b)) => a == b,
             _ => false,
         }
     }

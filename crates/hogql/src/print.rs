@@ -211,7 +211,7 @@ impl fmt::Display for Literal {
             Self::Int(value) => value.fmt(f),
             Self::Float(value) if value.is_nan() => f.write_str("nan"),
             Self::Float(value) => write!(f, "{value:?}"),
-            Self::Text(text) => quoted(f, text, '\''),
+            Self::String(text) => quoted(f, text, '\''),
         }
     }
 }
@@ -259,7 +259,7 @@ impl fmt::Display for TypeArg {
         match self {
             Self::Type(name) => name.fmt(f),
             Self::Int(value) => value.fmt(f),
-            Self::Text(text) => quoted(f, text, '\''),
+            Self::String(text) => quoted(f, text, '\''),
         }
     }
 }

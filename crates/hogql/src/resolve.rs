@@ -75,13 +75,13 @@ pub fn resolve(
 /// of a set binds to its last select, in PostHog's grammar as in ClickHouse's, and stays there; the
 /// default is for statements that say nothing.
 fn take_page(root: &mut Relation) -> Page {
-    let limited = ends_with_limit(root);
+    let has_limit = ends_with_limit(root);
     let (limit, offset) = match &mut root.body {
         Body::Select(select) => (select.limit.take(), std::mem::take(&mut select.offset)),
-        Body::Set { .. } => (limited.then_some(u64::MAX), 0),
+        Body::Set { .. } => (has_limit.then_some(u64::MAX), 0),
     };
-    let cut = limit.is_some_and(|limit| limit > ROWS_MAX);
-    Page { limit: limit.unwrap_or(ROWS_DEFAULT).min(ROWS_MAX), offset, limited, cut }
+    let capped = limit.is_some_and(|limit| limit > ROWS_MAX);
+    Page { limit: limit.unwrap_or(ROWS_DEFAULT).min(ROWS_MAX), offset, has_limit, capped }
 }
 
 fn ends_with_limit(mut relation: &Relation) -> bool {

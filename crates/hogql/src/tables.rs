@@ -17,7 +17,7 @@ pub enum Table {
 
 /// A field that is a row of another table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Link {
+pub enum LazyJoin {
     /// One or none.
     Person,
     /// From an event: exactly one. From a person: one for each distinct id.
@@ -59,7 +59,7 @@ impl Table {
     }
 
     /// Stored columns, in the order of `*`.
-    pub const fn columns(self) -> &'static [(&'static str, Holds)] {
+    pub const fn columns(self) -> &'static [(&'static str, ColumnType)] {
         match self {
             Self::Events => EVENTS,
             Self::Persons => PERSONS,
@@ -79,19 +79,19 @@ impl Table {
     }
 
     /// Where a field leads, apart from groups by the names of their types.
-    pub fn link(self, name: &str) -> Option<Link> {
+    pub fn link(self, name: &str) -> Option<LazyJoin> {
         match (self, name) {
             // No snapshot of the person is kept with an event: `poe` is the person.
-            (Self::Events, "person" | "poe") => Some(Link::Person),
-            (Self::Events, "pdi") | (Self::Persons, "pdi") => Some(Link::DistinctId),
-            (Self::Events, "session") => Some(Link::Session),
-            (Self::Events, "group_0") => Some(Link::Group(0)),
-            (Self::Events, "group_1") => Some(Link::Group(1)),
-            (Self::Events, "group_2") => Some(Link::Group(2)),
-            (Self::Events, "group_3") => Some(Link::Group(3)),
-            (Self::Events, "group_4") => Some(Link::Group(4)),
+            (Self::Events, "person" | "poe") => Some(LazyJoin::Person),
+            (Self::Events, "pdi") | (Self::Persons, "pdi") => Some(LazyJoin::DistinctId),
+            (Self::Events, "session") => Some(LazyJoin::Session),
+            (Self::Events, "group_0") => Some(LazyJoin::Group(0)),
+            (Self::Events, "group_1") => Some(LazyJoin::Group(1)),
+            (Self::Events, "group_2") => Some(LazyJoin::Group(2)),
+            (Self::Events, "group_3") => Some(LazyJoin::Group(3)),
+            (Self::Events, "group_4") => Some(LazyJoin::Group(4)),
             (Self::PersonDistinctIds | Self::CohortPeople | Self::StaticCohortPeople, "person") => {
-                Some(Link::Person)
+                Some(LazyJoin::Person)
             }
             _ => None,
         }
@@ -119,7 +119,7 @@ impl Table {
     }
 }
 
-impl Link {
+impl LazyJoin {
     pub const fn table(self) -> Table {
         match self {
             Self::Person => Table::Persons,
@@ -130,7 +130,7 @@ impl Link {
     }
 
     /// Whether a column behind it may be missing: an event without profile, session or group.
-    pub fn may_miss(self, column: &str) -> bool {
+    pub fn is_nullable(self, column: &str) -> bool {
         match self {
             Self::Person => column != "id",
             Self::DistinctId => false,
@@ -149,33 +149,33 @@ impl Link {
 
 /// What a stored column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
-    Text,
-    MaybeText,
-    Texts,
+pub enum ColumnType {
+    String,
+    NullableString,
+    Strings,
     Uuid,
-    Time,
-    MaybeTime,
+    Timestamp,
+    NullableTimestamp,
     Bool,
     Int,
     Count,
-    MaybeFloat,
+    NullableFloat,
     Properties,
 }
 
-impl Holds {
+impl ColumnType {
     fn ty(self, table: Table) -> Type {
         match self {
-            Self::Text => Kind::Text.into(),
-            Self::MaybeText => Type::from(Kind::Text).or_null(true),
-            Self::Texts => Type::array(Kind::Text.into()),
+            Self::String => Kind::String.into(),
+            Self::NullableString => Type::from(Kind::String).or_null(true),
+            Self::Strings => Type::array(Kind::String.into()),
             Self::Uuid => Kind::Uuid.into(),
-            Self::Time => Kind::TIMESTAMP.into(),
-            Self::MaybeTime => Type::from(Kind::TIMESTAMP).or_null(true),
+            Self::Timestamp => Kind::TIMESTAMP.into(),
+            Self::NullableTimestamp => Type::from(Kind::TIMESTAMP).or_null(true),
             Self::Bool => Kind::Bool.into(),
             Self::Int => Kind::Int(64).into(),
             Self::Count => Kind::UInt(64).into(),
-            Self::MaybeFloat => Type::from(Kind::Float).or_null(true),
+            Self::NullableFloat => Type::from(Kind::Float).or_null(true),
             Self::Properties => {
                 let owner = match table {
                     Table::Events => Some(PropertyOwner::Event),
@@ -189,81 +189,82 @@ impl Holds {
     }
 }
 
-const EVENTS: &[(&str, Holds)] = &[
-    ("uuid", Holds::Uuid),
-    ("event", Holds::Text),
-    ("properties", Holds::Properties),
-    ("timestamp", Holds::Time),
-    ("distinct_id", Holds::Text),
-    ("elements_chain", Holds::Text),
-    ("created_at", Holds::Time),
-    ("$session_id", Holds::MaybeText),
-    ("$window_id", Holds::MaybeText),
-    ("person_mode", Holds::Text),
-    ("$group_0", Holds::Text),
-    ("$group_1", Holds::Text),
-    ("$group_2", Holds::Text),
-    ("$group_3", Holds::Text),
-    ("$group_4", Holds::Text),
-    ("elements_chain_href", Holds::Text),
-    ("elements_chain_texts", Holds::Texts),
-    ("elements_chain_ids", Holds::Texts),
-    ("elements_chain_elements", Holds::Texts),
-    ("person_id", Holds::Uuid),
+const EVENTS: &[(&str, ColumnType)] = &[
+    ("uuid", ColumnType::Uuid),
+    ("event", ColumnType::String),
+    ("properties", ColumnType::Properties),
+    ("timestamp", ColumnType::Timestamp),
+    ("distinct_id", ColumnType::String),
+    ("elements_chain", ColumnType::String),
+    ("created_at", ColumnType::Timestamp),
+    ("$session_id", ColumnType::NullableString),
+    ("$window_id", ColumnType::NullableString),
+    ("person_mode", ColumnType::String),
+    ("$group_0", ColumnType::String),
+    ("$group_1", ColumnType::String),
+    ("$group_2", ColumnType::String),
+    ("$group_3", ColumnType::String),
+    ("$group_4", ColumnType::String),
+    ("elements_chain_href", ColumnType::String),
+    ("elements_chain_texts", ColumnType::Strings),
+    ("elements_chain_ids", ColumnType::Strings),
+    ("elements_chain_elements", ColumnType::Strings),
+    ("person_id", ColumnType::Uuid),
 ];
 
-const PERSONS: &[(&str, Holds)] = &[
-    ("id", Holds::Uuid),
-    ("created_at", Holds::Time),
-    ("properties", Holds::Properties),
-    ("is_identified", Holds::Bool),
-    ("last_seen_at", Holds::MaybeTime),
-    ("distinct_ids", Holds::Texts),
+const PERSONS: &[(&str, ColumnType)] = &[
+    ("id", ColumnType::Uuid),
+    ("created_at", ColumnType::Timestamp),
+    ("properties", ColumnType::Properties),
+    ("is_identified", ColumnType::Bool),
+    ("last_seen_at", ColumnType::NullableTimestamp),
+    ("distinct_ids", ColumnType::Strings),
 ];
 
-const PERSON_DISTINCT_IDS: &[(&str, Holds)] =
-    &[("distinct_id", Holds::Text), ("person_id", Holds::Uuid)];
+const PERSON_DISTINCT_IDS: &[(&str, ColumnType)] =
+    &[("distinct_id", ColumnType::String), ("person_id", ColumnType::Uuid)];
 
-const GROUPS: &[(&str, Holds)] = &[
-    ("index", Holds::Int),
-    ("key", Holds::Text),
-    ("created_at", Holds::Time),
-    ("updated_at", Holds::Time),
-    ("properties", Holds::Properties),
+const GROUPS: &[(&str, ColumnType)] = &[
+    ("index", ColumnType::Int),
+    ("key", ColumnType::String),
+    ("created_at", ColumnType::Timestamp),
+    ("updated_at", ColumnType::Timestamp),
+    ("properties", ColumnType::Properties),
 ];
 
-const COHORT_PEOPLE: &[(&str, Holds)] = &[("person_id", Holds::Uuid), ("cohort_id", Holds::Int)];
+const COHORT_PEOPLE: &[(&str, ColumnType)] =
+    &[("person_id", ColumnType::Uuid), ("cohort_id", ColumnType::Int)];
 
-const SESSIONS: &[(&str, Holds)] = &[
-    ("session_id", Holds::Text),
-    ("distinct_id", Holds::Text),
-    ("$start_timestamp", Holds::Time),
-    ("$end_timestamp", Holds::Time),
-    ("max_inserted_at", Holds::Time),
-    ("$num_uniq_urls", Holds::Count),
-    ("$urls", Holds::Texts),
-    ("$entry_current_url", Holds::MaybeText),
-    ("$entry_pathname", Holds::MaybeText),
-    ("$entry_hostname", Holds::MaybeText),
-    ("$end_current_url", Holds::MaybeText),
-    ("$end_pathname", Holds::MaybeText),
-    ("$exit_current_url", Holds::MaybeText),
-    ("$exit_pathname", Holds::MaybeText),
-    ("$entry_utm_source", Holds::MaybeText),
-    ("$entry_utm_campaign", Holds::MaybeText),
-    ("$entry_utm_medium", Holds::MaybeText),
-    ("$entry_utm_term", Holds::MaybeText),
-    ("$entry_utm_content", Holds::MaybeText),
-    ("$entry_referring_domain", Holds::MaybeText),
-    ("$entry_gclid", Holds::MaybeText),
-    ("$entry_fbclid", Holds::MaybeText),
-    ("$entry_gad_source", Holds::MaybeText),
-    ("$pageview_count", Holds::Count),
-    ("$autocapture_count", Holds::Count),
-    ("$screen_count", Holds::Count),
-    ("$channel_type", Holds::MaybeText),
-    ("$session_duration", Holds::Count),
-    ("$is_bounce", Holds::Bool),
-    ("$last_external_click_url", Holds::MaybeText),
-    ("$vitals_lcp", Holds::MaybeFloat),
+const SESSIONS: &[(&str, ColumnType)] = &[
+    ("session_id", ColumnType::String),
+    ("distinct_id", ColumnType::String),
+    ("$start_timestamp", ColumnType::Timestamp),
+    ("$end_timestamp", ColumnType::Timestamp),
+    ("max_inserted_at", ColumnType::Timestamp),
+    ("$num_uniq_urls", ColumnType::Count),
+    ("$urls", ColumnType::Strings),
+    ("$entry_current_url", ColumnType::NullableString),
+    ("$entry_pathname", ColumnType::NullableString),
+    ("$entry_hostname", ColumnType::NullableString),
+    ("$end_current_url", ColumnType::NullableString),
+    ("$end_pathname", ColumnType::NullableString),
+    ("$exit_current_url", ColumnType::NullableString),
+    ("$exit_pathname", ColumnType::NullableString),
+    ("$entry_utm_source", ColumnType::NullableString),
+    ("$entry_utm_campaign", ColumnType::NullableString),
+    ("$entry_utm_medium", ColumnType::NullableString),
+    ("$entry_utm_term", ColumnType::NullableString),
+    ("$entry_utm_content", ColumnType::NullableString),
+    ("$entry_referring_domain", ColumnType::NullableString),
+    ("$entry_gclid", ColumnType::NullableString),
+    ("$entry_fbclid", ColumnType::NullableString),
+    ("$entry_gad_source", ColumnType::NullableString),
+    ("$pageview_count", ColumnType::Count),
+    ("$autocapture_count", ColumnType::Count),
+    ("$screen_count", ColumnType::Count),
+    ("$channel_type", ColumnType::NullableString),
+    ("$session_duration", ColumnType::Count),
+    ("$is_bounce", ColumnType::Bool),
+    ("$last_external_click_url", ColumnType::NullableString),
+    ("$vitals_lcp", ColumnType::NullableFloat),
 ];

@@ -9,7 +9,7 @@ pub(crate) enum Token {
     Word(String),
     /// A name in backticks or double quotes: never a keyword.
     Quoted(String),
-    Text(String),
+    String(String),
     Int(u64),
     Float(f64),
     Symbol(&'static str),
@@ -42,14 +42,14 @@ pub(crate) fn tokenize(text: &str) -> Checked<Vec<Placed>> {
 }
 
 /// Names and texts up to the first mistake.
-pub(crate) fn words(text: &str) -> Vec<String> {
+pub(crate) fn identifiers_and_strings(text: &str) -> Vec<String> {
     if text.len() > TEXT_BYTES_MAX {
         return Vec::new();
     }
     let mut lexer = Lexer { text, at: 0, tokens: Vec::new() };
     while lexer.tokens.len() <= TOKENS_MAX && lexer.next().unwrap_or(false) {}
     let word = |placed: Placed| match placed.token {
-        Token::Word(word) | Token::Quoted(word) | Token::Text(word) => Some(word),
+        Token::Word(word) | Token::Quoted(word) | Token::String(word) => Some(word),
         Token::Int(_) | Token::Float(_) | Token::Symbol(_) | Token::End => None,
     };
     lexer.tokens.into_iter().filter_map(word).collect()
@@ -71,7 +71,7 @@ impl Lexer<'_> {
             return Ok(false);
         };
         let token = match first {
-            '\'' => Token::Text(self.quoted('\'', "unterminated text")?),
+            '\'' => Token::String(self.quoted('\'', "unterminated text")?),
             '`' => self.name('`')?,
             '"' => self.name('"')?,
             '0'..='9' => self.number()?,
@@ -167,7 +167,7 @@ impl Lexer<'_> {
     fn starts_fraction(&self) -> bool {
         let digit = self.rest()[1..].starts_with(|c: char| c.is_ascii_digit());
         let has_elements = self.tokens.last().is_some_and(|last| match &last.token {
-            Token::Word(_) | Token::Quoted(_) | Token::Int(_) | Token::Text(_) => true,
+            Token::Word(_) | Token::Quoted(_) | Token::Int(_) | Token::String(_) => true,
             Token::Symbol(symbol) => matches!(*symbol, ")" | "]" | "}"),
             Token::Float(_) | Token::End => false,
         });

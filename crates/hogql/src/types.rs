@@ -25,12 +25,12 @@ pub enum Kind {
     Float,
     /// By digits behind the point.
     Decimal(u8),
-    Text,
+    String,
     /// Text that holds an object of properties, and whose they are if that is known.
     Json(Option<PropertyOwner>),
     Uuid,
     Date,
-    DateTime(Moment),
+    DateTime(DateTimeType),
     Interval(Unit),
     Array(Box<Type>),
     Tuple(Vec<Type>),
@@ -38,7 +38,7 @@ pub enum Kind {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moment {
+pub struct DateTimeType {
     /// Digits of the fraction of a second.
     pub precision: u8,
     /// The project's if none.
@@ -46,9 +46,9 @@ pub struct Moment {
 }
 
 impl Kind {
-    pub const DATE_TIME: Self = Self::DateTime(Moment { precision: 0, zone: None });
+    pub const DATE_TIME: Self = Self::DateTime(DateTimeType { precision: 0, zone: None });
     /// As events are stored.
-    pub const TIMESTAMP: Self = Self::DateTime(Moment { precision: 6, zone: None });
+    pub const TIMESTAMP: Self = Self::DateTime(DateTimeType { precision: 6, zone: None });
 
     pub const fn is_number(&self) -> bool {
         matches!(self, Self::Float | Self::Decimal(_)) || self.is_integer()
@@ -58,8 +58,8 @@ impl Kind {
         matches!(self, Self::Bool | Self::UInt(_) | Self::Int(_))
     }
 
-    pub const fn is_text(&self) -> bool {
-        matches!(self, Self::Text | Self::Json(_))
+    pub const fn is_string(&self) -> bool {
+        matches!(self, Self::String | Self::Json(_))
     }
 
     pub const fn is_time(&self) -> bool {
@@ -103,14 +103,14 @@ impl Type {
                 return Some(Self { kind: kind.clone(), nullable: false }.or_null(nullable));
             }
             (a, b) if a == b => a.clone(),
-            (a, b) if a.is_text() && b.is_text() => Kind::Text,
+            (a, b) if a.is_string() && b.is_string() => Kind::String,
             (a, b) if a.is_number() && b.is_number() => common_number(a, b),
             (Kind::Date, Kind::DateTime(moment)) | (Kind::DateTime(moment), Kind::Date) => {
                 Kind::DateTime(moment.clone())
             }
             (Kind::DateTime(a), Kind::DateTime(b)) => {
                 let zone = if a.zone == b.zone { a.zone.clone() } else { None };
-                Kind::DateTime(Moment { precision: a.precision.max(b.precision), zone })
+                Kind::DateTime(DateTimeType { precision: a.precision.max(b.precision), zone })
             }
             (Kind::Array(a), Kind::Array(b)) => Kind::Array(Box::new(a.common(b)?)),
             (Kind::Tuple(a), Kind::Tuple(b)) if a.len() == b.len() => {
@@ -128,8 +128,8 @@ impl Type {
     pub fn casts_to(&self, to: &Self) -> bool {
         let scalar = |kind: &Kind| kind.may_be_null() && !matches!(kind, Kind::Interval(_));
         match (&self.kind, &to.kind) {
-            (Kind::Null, _) | (_, Kind::Text) => true,
-            (from, to) if from.is_text() => scalar(to) || matches!(to, Kind::Array(_)),
+            (Kind::Null, _) | (_, Kind::String) => true,
+            (from, to) if from.is_string() => scalar(to) || matches!(to, Kind::Array(_)),
             (Kind::Array(from), Kind::Array(to)) => from.casts_to(to),
             (Kind::Tuple(from), Kind::Tuple(to)) => {
                 from.len() == to.len() && from.iter().zip(to).all(|(from, to)| from.casts_to(to))
@@ -151,14 +151,14 @@ impl Type {
             Kind::Int(bits) => format!("Int{bits}"),
             Kind::Float => "Float64".to_owned(),
             Kind::Decimal(scale) => format!("Decimal(38, {scale})"),
-            Kind::Text | Kind::Json(_) => "String".to_owned(),
+            Kind::String | Kind::Json(_) => "String".to_owned(),
             Kind::Uuid => "UUID".to_owned(),
             Kind::Date => "Date".to_owned(),
-            Kind::DateTime(Moment { precision: 0, zone: None }) => "DateTime".to_owned(),
-            Kind::DateTime(Moment { precision: 0, zone: Some(own) }) => {
+            Kind::DateTime(DateTimeType { precision: 0, zone: None }) => "DateTime".to_owned(),
+            Kind::DateTime(DateTimeType { precision: 0, zone: Some(own) }) => {
                 format!("DateTime('{own}')")
             }
-            Kind::DateTime(Moment { precision, zone: own }) => {
+            Kind::DateTime(DateTimeType { precision, zone: own }) => {
                 format!("DateTime64({precision}, '{}')", own.as_deref().unwrap_or(zone))
             }
             Kind::Interval(unit) => {
@@ -225,7 +225,7 @@ pub(crate) fn named(name: &TypeName) -> Checked<Type> {
     };
     let bad = || Fault::invalid(format!("Bad arguments for the type {text}"), span);
     match text.to_ascii_lowercase().as_str() {
-        "string" | "text" | "varchar" => plain(Kind::Text),
+        "string" | "text" | "varchar" => plain(Kind::String),
         "bool" | "boolean" => plain(Kind::Bool),
         "float" | "float64" | "float32" | "double" => plain(Kind::Float),
         "int" | "integer" | "bigint" | "int64" => plain(Kind::Int(64)),
@@ -240,12 +240,12 @@ pub(crate) fn named(name: &TypeName) -> Checked<Type> {
         "date" => plain(Kind::Date),
         "datetime" | "timestamp" => match &name.args[..] {
             [] => Ok(Kind::DATE_TIME.into()),
-            [TypeArg::Text(zone)] => moment(0, Some(zone)).ok_or_else(bad),
+            [TypeArg::String(zone)] => moment(0, Some(zone)).ok_or_else(bad),
             _ => Err(bad()),
         },
         "datetime64" => match &name.args[..] {
             [TypeArg::Int(precision)] => moment(*precision, None).ok_or_else(bad),
-            [TypeArg::Int(precision), TypeArg::Text(zone)] => {
+            [TypeArg::Int(precision), TypeArg::String(zone)] => {
                 moment(*precision, Some(zone)).ok_or_else(bad)
             }
             _ => Err(bad()),
@@ -267,7 +267,7 @@ pub(crate) fn named(name: &TypeName) -> Checked<Type> {
         "tuple" => {
             let items = name.args.iter().map(|arg| match arg {
                 TypeArg::Type(item) => named(item),
-                TypeArg::Int(_) | TypeArg::Text(_) => Err(bad()),
+                TypeArg::Int(_) | TypeArg::String(_) => Err(bad()),
             });
             Ok(Kind::Tuple(items.collect::<Checked<_>>()?).into())
         }
@@ -284,7 +284,7 @@ pub(crate) fn named(name: &TypeName) -> Checked<Type> {
 pub(crate) fn moment(precision: u64, zone: Option<&str>) -> Option<Type> {
     let known = zone.is_none_or(model::is_time_zone);
     (precision <= 9 && known).then(|| {
-        let moment = Moment { precision: precision as u8, zone: zone.map(str::to_owned) };
+        let moment = DateTimeType { precision: precision as u8, zone: zone.map(str::to_owned) };
         Kind::DateTime(moment).into()
     })
 }

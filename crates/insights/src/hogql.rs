@@ -22,7 +22,7 @@ use inputs::Inputs;
 #[derive(Debug)]
 pub struct Hogql {
     project: Project,
-    stop: eval::Stop,
+    stop: eval::Cancellation,
 }
 
 /// Events as expressions see them.
@@ -49,20 +49,20 @@ fn unsupported(what: &str) -> Error {
     Error::Invalid(format!("{what} cannot be used in this expression."))
 }
 
-fn context(world: &World, stop: &eval::Stop) -> Arc<Context> {
+fn context(world: &World, stop: &eval::Cancellation) -> Arc<Context> {
     Arc::new(Context {
         zone: world.zone.time_zone().clone(),
         now: world.now.as_micros(),
         week_starts_monday: world.week_starts_monday,
-        stop: stop.clone(),
+        cancellation: stop.clone(),
     })
 }
 
 /// Of an expression that is compiled or runs.
 fn of_eval(error: eval::Error) -> Error {
     match error {
-        eval::Error::Stopped => Error::Time,
-        eval::Error::Memory => Error::Memory,
+        eval::Error::Cancelled => Error::Time,
+        eval::Error::MemoryLimit => Error::Memory,
         other => refused(other),
     }
 }
@@ -90,12 +90,12 @@ fn as_text(expr: ast::Expr) -> ast::Expr {
 
 impl Hogql {
     pub fn new(project: Project) -> Self {
-        Self { project, stop: eval::Stop::default() }
+        Self { project, stop: eval::Cancellation::default() }
     }
 
     /// Expressions end, and hold, as the question that they are a part of.
     #[must_use]
-    pub fn within(self, stop: eval::Stop) -> Self {
+    pub fn within(self, stop: eval::Cancellation) -> Self {
         Self { stop, ..self }
     }
 

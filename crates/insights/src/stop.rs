@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use eval::{Account, Charge, Pool};
+use eval::{MemoryCharge, MemoryTracker, QueryMemoryPool};
 
 use crate::scan::THREADS;
 use crate::{Error, Result};
@@ -64,7 +64,7 @@ impl Drop for Taken {
 pub struct Stop {
     deadline: Option<Instant>,
     cancelled: Arc<AtomicBool>,
-    account: Account,
+    account: MemoryTracker,
     crowd: Crowd,
     /// Once it holds much, until it ends.
     place: Mutex<Option<Taken>>,
@@ -77,14 +77,14 @@ impl Stop {
         cancelled: Arc<AtomicBool>,
         memory_bytes_max: usize,
     ) -> Self {
-        let account = Pool::new(usize::MAX).account(memory_bytes_max);
+        let account = QueryMemoryPool::new(usize::MAX).tracker(memory_bytes_max);
         let (crowd, place) = Default::default();
         Self { deadline, cancelled, account, crowd, place }
     }
 
     /// What it holds is counted here, within the account's bound.
     #[must_use]
-    pub fn within(self, account: Account) -> Self {
+    pub fn within(self, account: MemoryTracker) -> Self {
         Self { account, ..self }
     }
 
@@ -119,7 +119,7 @@ impl Stop {
 #[derive(Debug)]
 pub(crate) struct Held<'a> {
     stop: &'a Stop,
-    charge: Charge,
+    charge: MemoryCharge,
 }
 
 impl Held<'_> {

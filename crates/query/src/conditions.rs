@@ -52,7 +52,7 @@ pub(crate) fn field(chain: &[&str]) -> Expr {
 }
 
 pub(crate) fn literal(text: &str) -> Expr {
-    expr(ExprKind::Literal(Literal::Text(text.to_owned())))
+    expr(ExprKind::Literal(Literal::String(text.to_owned())))
 }
 
 pub(crate) fn call(function: &str, args: Vec<Expr>) -> Expr {

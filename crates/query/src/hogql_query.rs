@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use facts::{World, parse_moment};
 use hogql::plan::Plan;
-use hogql::{Filters, Project, Values};
+use hogql::{Filters, PlaceholderValues, Project};
 use model::Refusal;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
@@ -66,7 +66,7 @@ impl HogqlQuery {
         let filters = self.filters(overrides, view)?;
         let values = self.placeholders(overrides)?;
         let mut plan = hogql::plan(&self.query, &values, project, filters.as_ref())?;
-        if let Some(rows) = self.default_limit.filter(|_| !plan.page.limited) {
+        if let Some(rows) = self.default_limit.filter(|_| !plan.page.has_limit) {
             plan.page.limit = rows.min(hogql::limits::ROWS_MAX);
         }
         Ok(plan)
@@ -78,7 +78,7 @@ impl HogqlQuery {
         self.filters.iter().try_for_each(|filters| check(&filters.properties, Rows::Events))
     }
 
-    fn placeholders(&self, overrides: &Overrides) -> Result<Values> {
+    fn placeholders(&self, overrides: &Overrides) -> Result<PlaceholderValues> {
         let given = |variable: &Variable| match variable.is_null {
             Some(true) => Json::Null,
             _ => variable.value.clone(),
@@ -93,7 +93,7 @@ impl HogqlQuery {
             variables.insert(variable.code_name.clone(), given(&variable));
         }
         let values = self.values.clone().unwrap_or_default().into_iter().collect();
-        Ok(Values { values, variables })
+        Ok(PlaceholderValues { values, variables })
     }
 
     fn filters(&self, overrides: &Overrides, view: &World) -> Result<Option<Filters>> {

@@ -152,7 +152,7 @@ impl ReadViews {
         project: &ProjectRow,
         needs: &Needs,
         mut names: ReferencedNames,
-        stop: &eval::Stop,
+        stop: &eval::Cancellation,
     ) -> Result<(World, Project)> {
         // The snapshot comes first: the pipeline announces a batch's distinct ids before its events
         // can be read, so the person index knows every dense id of the snapshot.

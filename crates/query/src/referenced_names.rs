@@ -39,7 +39,7 @@ impl ReferencedNames {
             // A feature filter reads the property `$feature/<key>`.
             self.insert(&format!("$feature/{text}"));
         }
-        hogql::words(text).iter().for_each(|word| self.insert(word));
+        hogql::identifiers_and_strings(text).iter().for_each(|word| self.insert(word));
     }
 
     fn insert(&mut self, name: &str) {

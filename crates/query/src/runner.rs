@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use catalog::{Catalog, ProjectRow};
-use eval::{Account, Charge, Pool};
+use eval::{MemoryCharge, MemoryTracker, QueryMemoryPool};
 use facts::World;
 use insights::{Crowd, Hogql};
 use model::{ActionId, ObjectKind, ProjectId, Sights};
@@ -137,7 +137,7 @@ pub enum QueryResponse {
         /// The background run that refreshes a stale result.
         running: Option<QueryRun>,
         /// Memory of a new result and of the response built from it, until this is dropped.
-        reserved: Option<Charge>,
+        reserved: Option<MemoryCharge>,
     },
     Running(QueryRun),
     /// [`Refresh::ForceCache`] found no cached result.
@@ -157,7 +157,7 @@ struct Inner {
     admission: Crowd,
     limits: Limits,
     /// Memory of all running queries.
-    pool: Pool,
+    pool: QueryMemoryPool,
 }
 
 /// A parsed query with its overrides and its cache key.
@@ -182,7 +182,7 @@ impl QueryRunner {
             permits: ProjectPermits::new(limits.concurrent_max, limits.queue_timeout),
             admission: Crowd::default(),
             limits,
-            pool: Pool::new(limits.total_memory_bytes),
+            pool: QueryMemoryPool::new(limits.total_memory_bytes),
         }))
     }
 
@@ -376,14 +376,14 @@ impl Inner {
         project: &ProjectRow,
         prepared: &PreparedQuery,
         cancel: &Cancel,
-    ) -> Result<(Arc<QueryResult>, Charge)> {
+    ) -> Result<(Arc<QueryResult>, MemoryCharge)> {
         let permit = Arc::new(self.permits.acquire(project.id).await?);
-        let account = self.pool.account(self.limits.memory_bytes);
+        let account = self.pool.tracker(self.limits.memory_bytes);
         let resources = RunResources { permit, account: account.clone(), cancel };
         let computed = self.compute_within(project, prepared, &resources).await;
         // Memory that other queries hold may be free on a retry; the query's own limit is not.
         computed.map_err(|error| match error {
-            Error::MemoryLimit if account.was_crowded_out() => Error::MemoryPressure,
+            Error::MemoryLimit if account.was_refused_by_pool() => Error::MemoryPressure,
             other => other,
         })
     }
@@ -393,7 +393,7 @@ impl Inner {
         project: &ProjectRow,
         prepared: &PreparedQuery,
         resources: &RunResources<'_>,
-    ) -> Result<(Arc<QueryResult>, Charge)> {
+    ) -> Result<(Arc<QueryResult>, MemoryCharge)> {
         let started = Instant::now();
         let mut needs = prepared.parsed.needs(&prepared.overrides);
         needs.actions.retain(|id| !prepared.hidden.contains(id));
@@ -401,9 +401,9 @@ impl Inner {
         let layers = prepared.overrides.filters.iter().chain([&prepared.overrides.variables]);
         layers.flat_map(|layer| layer.values()).for_each(|value| names.add(value));
         SEARCHED_PROPERTIES.iter().for_each(|name| names.add_text(name));
-        let stop = eval::Stop::new(resources.cancel.flag.clone())
-            .until(started + self.limits.timeout)
-            .within(resources.account.clone());
+        let stop = eval::Cancellation::new(resources.cancel.flag.clone())
+            .with_deadline(started + self.limits.timeout)
+            .with_memory(resources.account.clone());
         let (view, schema) = self.read_views.open(project, &needs, names, &stop).await?;
         let view = Arc::new(view);
         let hogql = |schema: &hogql::Project| Hogql::new(schema.clone()).within(stop.clone());
@@ -511,7 +511,7 @@ impl Inner {
 /// caller has gone.
 struct RunResources<'a> {
     permit: Arc<OwnedSemaphorePermit>,
-    account: Account,
+    account: MemoryTracker,
     cancel: &'a Cancel,
 }
 

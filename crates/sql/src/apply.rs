@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Schema};
 use datafusion_common::Result;
 use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
-use eval::Account;
+use eval::MemoryTracker;
 
 use crate::memory::spread;
 
@@ -38,7 +38,7 @@ impl Apply {
     pub(crate) fn spread(
         input: Arc<dyn PhysicalExpr>,
         ty: DataType,
-        account: &Account,
+        account: &MemoryTracker,
     ) -> Arc<dyn PhysicalExpr> {
         let (to, account) = (ty.clone(), account.clone());
         Self::expr("as", vec![input], ty, move |arrays, _| spread(&arrays[0], &to, &account))

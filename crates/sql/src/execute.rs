@@ -11,7 +11,7 @@ use datafusion_execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion_execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion_execution::runtime_env::RuntimeEnvBuilder;
 use datafusion_physical_plan::execute_stream;
-use eval::{Account, Pool};
+use eval::{MemoryTracker, QueryMemoryPool};
 use facts::World;
 use futures_util::StreamExt;
 use hogql::plan::Plan;
@@ -56,7 +56,7 @@ const JSON_COPIES: usize = 4;
 
 /// Dropping the future ends the query.
 pub async fn run(plan: &Plan, world: &Arc<World>, limits: &Limits) -> Result<ResultSet> {
-    let account = Pool::new(usize::MAX).account(limits.memory_bytes);
+    let account = QueryMemoryPool::new(usize::MAX).tracker(limits.memory_bytes);
     run_within(plan, world, limits, account, ()).await
 }
 
@@ -66,7 +66,7 @@ pub async fn run_within(
     plan: &Plan,
     world: &Arc<World>,
     limits: &Limits,
-    account: Account,
+    account: MemoryTracker,
     held: impl Send + 'static,
 ) -> Result<ResultSet> {
     let (plan, world, limits) = (Arc::new(plan.clone()), world.clone(), *limits);
@@ -163,14 +163,14 @@ async fn answer(
         zone: world.zone.time_zone().clone(),
         now: world.now.as_micros(),
         week_starts_monday: world.week_starts_monday,
-        stop: stop.of_eval(),
+        cancellation: stop.of_eval(),
     };
     let task = task(limits, &stop, world.events.loan())?;
     let mut rows = Rows {
         types: plan.root.columns.iter().map(|column| column.ty.clone()).collect(),
         zone: context.zone.clone(),
         skip: plan.page.offset,
-        left: plan.page.limit.saturating_add(u64::from(!plan.page.limited || plan.page.cut)),
+        left: plan.page.limit.saturating_add(u64::from(!plan.page.has_limit || plan.page.capped)),
         rows: Vec::new(),
         reservation: MemoryConsumer::new("answer").register(task.memory_pool()),
         stop: stop.clone(),
@@ -217,7 +217,7 @@ impl Rows {
         for row in 0..taken {
             self.stop.check()?;
             let columns = batch.columns().iter().zip(&self.types);
-            let row = columns.map(|(column, ty)| eval::json(column, ty, row, &self.zone));
+            let row = columns.map(|(column, ty)| eval::json_value(column, ty, row, &self.zone));
             self.rows.push(row.collect());
         }
         Ok(())

@@ -9,18 +9,18 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::DataType;
 use datafusion_common::{DataFusionError, Result};
 use datafusion_execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
-use eval::{Account, Charge};
+use eval::{MemoryCharge, MemoryTracker};
 use warehouse::Loan;
 
 /// The engine's view of the query's account.
 #[derive(Debug)]
 pub(crate) struct Memory {
-    account: Account,
+    account: MemoryTracker,
     loan: Mutex<Loan>,
 }
 
 impl Memory {
-    pub(crate) fn new(account: Account, loan: Loan) -> Self {
+    pub(crate) fn new(account: MemoryTracker, loan: Loan) -> Self {
         Self { account, loan: Mutex::new(loan) }
     }
 
@@ -78,7 +78,7 @@ const SMALL_BYTES: usize = 16 * 1024;
 /// A buffer with what it was counted as, given back when nobody has it any more.
 struct Counted {
     buffer: Buffer,
-    _charge: Charge,
+    _charge: MemoryCharge,
 }
 
 impl AsRef<[u8]> for Counted {
@@ -89,7 +89,7 @@ impl AsRef<[u8]> for Counted {
 
 /// The same values, counted as long as anybody holds them: the engine's operators pass batches on,
 /// and several may wait between two of them.
-pub(crate) fn counted(array: ArrayRef, account: &Account) -> Result<ArrayRef> {
+pub(crate) fn counted(array: ArrayRef, account: &MemoryTracker) -> Result<ArrayRef> {
     counted_beside(&[], array, account)
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn counted(array: ArrayRef, account: &Account) -> Result<ArrayRef> {
 pub(crate) fn counted_beside(
     inputs: &[ArrayRef],
     array: ArrayRef,
-    account: &Account,
+    account: &MemoryTracker,
 ) -> Result<ArrayRef> {
     let data = array.to_data();
     let none = Shared::default();
@@ -136,7 +136,7 @@ impl Shared {
     }
 }
 
-fn counted_data(data: ArrayData, shared: &Shared, account: &Account) -> Result<ArrayData> {
+fn counted_data(data: ArrayData, shared: &Shared, account: &MemoryTracker) -> Result<ArrayData> {
     let buffer = |buffer: &Buffer| -> Result<Buffer> {
         if !shared.is_new(buffer) {
             return Ok(buffer.clone());
@@ -156,7 +156,11 @@ fn counted_data(data: ArrayData, shared: &Shared, account: &Account) -> Result<A
 }
 
 /// What stands at these numbers, if there is room for all copies.
-pub(crate) fn taken(values: &ArrayRef, at: &UInt32Array, account: &Account) -> Result<ArrayRef> {
+pub(crate) fn taken(
+    values: &ArrayRef,
+    at: &UInt32Array,
+    account: &MemoryTracker,
+) -> Result<ArrayRef> {
     let mut room = account.charge();
     if !room.set(bytes_at(values, at)) {
         return Err(full());
@@ -184,7 +188,7 @@ fn bytes_at(values: &ArrayRef, at: &UInt32Array) -> usize {
 }
 
 /// Texts of codes, if there is room for all copies.
-pub(crate) fn spread(array: &ArrayRef, ty: &DataType, account: &Account) -> Result<ArrayRef> {
+pub(crate) fn spread(array: &ArrayRef, ty: &DataType, account: &MemoryTracker) -> Result<ArrayRef> {
     let Some(coded) = array.as_any_dictionary_opt() else {
         return Ok(arrow::compute::cast(array, ty)?);
     };
@@ -200,13 +204,13 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::Int64Array;
-    use eval::Pool;
+    use eval::QueryMemoryPool;
 
     use super::*;
 
     #[test]
     fn a_column_that_is_passed_on_is_counted_once() {
-        let account = Pool::new(1 << 30).account(1 << 30);
+        let account = QueryMemoryPool::new(1 << 30).tracker(1 << 30);
         let made: ArrayRef = Arc::new(Int64Array::from_iter_values(0..8_192));
         let column = counted(made, &account).unwrap();
         let once = account.bytes();

@@ -24,7 +24,7 @@ use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures_util::stream;
 use hogql::plan::Expr;
-use hogql::tables::{Link, Table};
+use hogql::tables::{LazyJoin, Table};
 
 use crate::error::{Error, Result};
 use crate::lower::leaves::Field;
@@ -114,7 +114,7 @@ impl Lower {
         fields: Vec<Field>,
         filters: &[&Expr],
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let by_session = fields.iter().any(|field| field.via.contains(&Link::Session));
+        let by_session = fields.iter().any(|field| field.via.contains(&LazyJoin::Session));
         if by_session || table == Table::Sessions {
             self.read_sessions().await?;
         }

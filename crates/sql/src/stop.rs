@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use eval::Account;
+use eval::MemoryTracker;
 
 use crate::error::{Error, Result};
 
@@ -12,15 +12,15 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop {
     flag: Arc<AtomicBool>,
-    inner: eval::Stop,
+    inner: eval::Cancellation,
 }
 
 impl Stop {
-    pub(crate) fn new(deadline: Option<Instant>, account: Account) -> Self {
+    pub(crate) fn new(deadline: Option<Instant>, account: MemoryTracker) -> Self {
         let flag = Arc::new(AtomicBool::new(false));
-        let inner = eval::Stop::new(flag.clone()).within(account);
+        let inner = eval::Cancellation::new(flag.clone()).with_memory(account);
         let inner = match deadline {
-            Some(deadline) => inner.until(deadline),
+            Some(deadline) => inner.with_deadline(deadline),
             None => inner,
         };
         Self { flag, inner }
@@ -31,12 +31,12 @@ impl Stop {
     }
 
     /// For expressions, which look at the same flag.
-    pub(crate) fn of_eval(&self) -> eval::Stop {
+    pub(crate) fn of_eval(&self) -> eval::Cancellation {
         self.inner.clone()
     }
 
-    pub(crate) fn account(&self) -> &Account {
-        self.inner.account()
+    pub(crate) fn account(&self) -> &MemoryTracker {
+        self.inner.memory()
     }
 
     pub(crate) fn check(&self) -> Result<()> {

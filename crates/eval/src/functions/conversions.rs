@@ -12,7 +12,7 @@ use crate::{cast, text};
 
 pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
     let from = site.args.first().map_or_else(|| Kind::Null.into(), |arg| arg.ty.clone());
-    let is_text = from.kind.is_text();
+    let is_text = from.kind.is_string();
     Ok(Some(match site.name {
         "toString" => site.as_cast(from, false)?,
         "toInt"

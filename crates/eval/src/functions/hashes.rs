@@ -98,7 +98,7 @@ fn hex(site: &mut Site) -> Result<Built> {
     }
     let kind = site.kind(0).clone();
     Ok(match kind {
-        Kind::Text | Kind::Json(_) => call(move |args| {
+        Kind::String | Kind::Json(_) => call(move |args| {
             let texts = args.texts(0);
             args.map_texts(span, |row, out| write_hex(texts.at(row).as_bytes(), out))
         }),
@@ -202,7 +202,7 @@ fn hashes_of(kind: &Kind, array: &ArrayRef) -> Vec<u64> {
             let values = array.as_primitive::<Decimal128Type>().values();
             values.iter().map(|value| hash(&value.to_le_bytes())).collect()
         }
-        Kind::Text | Kind::Json(_) => {
+        Kind::String | Kind::Json(_) => {
             let texts = array.as_string::<i32>();
             rows.map(|row| hash(texts.value(row).as_bytes())).collect()
         }

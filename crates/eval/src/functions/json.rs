@@ -12,7 +12,7 @@ use super::properties::{Follow, Name, find, unquoted};
 use super::{Built, Site, call, test};
 use crate::column::{Args, Slice, TextWriter, Texts, check_elements, uuid_array};
 use crate::error::Result;
-use crate::memory::Charge;
+use crate::memory::MemoryCharge;
 use crate::meter;
 use crate::times::{Clockwork, read, zone_of};
 use crate::types::{nothing, wide_list, wide_struct, without_nulls};
@@ -136,7 +136,7 @@ struct Path {
 
 impl Path {
     fn of(site: &Site) -> Self {
-        Self { names: site.args[1..].iter().map(|arg| arg.ty.kind.is_text()).collect() }
+        Self { names: site.args[1..].iter().map(|arg| arg.ty.kind.is_string()).collect() }
     }
 
     fn bind<'a>(&self, args: &Args<'a>) -> BoundPath<'a> {
@@ -308,7 +308,7 @@ fn length(raw: &str) -> i64 {
 
 /// For the parts of a value, while they are read: the shortest take a few bytes of text and some
 /// ten times as much memory.
-fn room(bytes: usize) -> Result<Option<Charge>> {
+fn room(bytes: usize) -> Result<Option<MemoryCharge>> {
     meter::keep_large(bytes.saturating_mul(16))
 }
 
@@ -395,7 +395,7 @@ fn values(
             Arc::new(present().map(|raw| whole(raw?, true, *bits)).collect::<Int64Array>())
         }
         Kind::Float => Arc::new(present().map(|raw| number(raw?)).collect::<Float64Array>()),
-        Kind::Text | Kind::Json(_) => {
+        Kind::String | Kind::Json(_) => {
             let mut texts = TextWriter::new(found.len(), span);
             for raw in present() {
                 match raw.map(|raw| (raw, unquoted(raw))) {
@@ -429,7 +429,7 @@ fn values(
             Arc::new(times.collect::<Int64Array>())
         }
         Kind::Decimal(_) => {
-            let text = Type::from(Kind::Text).or_null(true);
+            let text = Type::from(Kind::String).or_null(true);
             let texts = values(&text, found, context, span)?;
             match cast::between(&text, ty, true, span, context)? {
                 Some(cast) => cast(&texts)?,

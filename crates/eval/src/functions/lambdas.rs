@@ -11,14 +11,14 @@ use arrow_array::{
 use hogql::Span;
 use hogql::types::{Kind, Type};
 
+use crate::cancellation::{Cancellation, ROWS_PER_CHECK};
 use crate::column::{Column, check_elements, is_true};
 use crate::compare::comparer;
 use crate::error::{Error, Result};
 use crate::gather::take;
-use crate::memory::Charge;
+use crate::memory::MemoryCharge;
 use crate::meter;
 use crate::node::{Node, Scope};
-use crate::stop::{ROWS_A_LOOK, Stop};
 use crate::types::{wide_list, without_nulls};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ struct Elements {
     rows: UInt32Array,
     /// Of each array.
     values: Vec<ArrayRef>,
-    _room: Option<Charge>,
+    _room: Option<MemoryCharge>,
 }
 
 impl Higher {
@@ -152,7 +152,7 @@ impl Higher {
             Self::Sort | Self::ReverseSort => {
                 let results = results()?;
                 let reverse = self == Self::ReverseSort;
-                elements.sorted(&results, result_kind, reverse, ty, &scope.stop)?
+                elements.sorted(&results, result_kind, reverse, ty, &scope.cancellation)?
             }
             Self::RunningSum => elements.running(&results()?, ty)?,
         };
@@ -271,7 +271,7 @@ impl Elements {
         kind: &Kind,
         reverse: bool,
         ty: &Type,
-        stop: &Stop,
+        cancellation: &Cancellation,
     ) -> Result<ArrayRef> {
         let order = comparer(kind, keys, keys);
         let floats = (*kind == Kind::Float).then(|| keys.as_primitive::<Float64Type>());
@@ -288,11 +288,11 @@ impl Elements {
             };
             let _room = meter::keep_large(2 * range.len() * size_of::<usize>())?;
             let mut numbers: Vec<usize> = range.collect();
-            for some in numbers.chunks_mut(ROWS_A_LOOK) {
-                stop.check()?;
+            for some in numbers.chunks_mut(ROWS_PER_CHECK) {
+                cancellation.check()?;
                 some.sort_by(compare);
             }
-            if numbers.len() > ROWS_A_LOOK {
+            if numbers.len() > ROWS_PER_CHECK {
                 // What is sorted in parts only has to be merged.
                 numbers.sort_by(compare);
             }

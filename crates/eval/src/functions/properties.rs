@@ -17,7 +17,7 @@ use crate::{Context, cast};
 
 /// What a property's text is read as; null where it cannot be.
 pub(crate) fn read(ty: &Type, context: &Arc<Context>) -> Result<Call> {
-    let cast = cast::between(&Kind::Text.into(), ty, true, Span::default(), context)?;
+    let cast = cast::between(&Kind::String.into(), ty, true, Span::default(), context)?;
     Ok(Arc::new(move |args: &Args| match &cast {
         Some(cast) => cast(&args.columns[0].array),
         None => Ok(Arc::clone(&args.columns[0].array)),

@@ -179,7 +179,7 @@ fn position(text: &str, part: &str) -> i64 {
 
 fn concat(site: &mut Site) -> Result<Built> {
     let span = site.span;
-    site.cast_all(&Kind::Text)?;
+    site.cast_all(&Kind::String)?;
     Ok(call(move |args| {
         let texts: Vec<_> = (0..args.columns.len()).map(|no| args.texts(no)).collect();
         args.try_texts(span, |row, out| {
@@ -282,7 +282,7 @@ fn format(site: &mut Site) -> Result<Built> {
     }
     let span = site.span;
     let pattern = site.text(0).unwrap_or_default();
-    site.cast_all(&Kind::Text)?;
+    site.cast_all(&Kind::String)?;
     let bad = || site.invalid("Bad pattern of format: '{}' or '{0}' stand for arguments");
     let mut pieces = Vec::new();
     let mut literal = String::new();
@@ -335,7 +335,7 @@ fn format(site: &mut Site) -> Result<Built> {
 
 fn search_any(site: &mut Site) -> Result<Built> {
     let any_case = site.name != "multiSearchAny";
-    let texts = hogql::types::Type::array(Kind::Text.into()).kind;
+    let texts = hogql::types::Type::array(Kind::String.into()).kind;
     site.cast(1, &texts)?;
     Ok(test(move |args| {
         let (texts, parts) = (args.texts(0), args.lists(1));

@@ -244,13 +244,13 @@ fn what_is_worked_out_in_parts_is_the_same_as_at_once() {
 #[test]
 fn a_program_ends_when_nobody_waits_any_more() {
     let flag = Arc::new(AtomicBool::new(false));
-    let stop = eval::Stop::new(flag.clone());
-    let context = Arc::new(eval::Context { stop, ..(*context()).clone() });
+    let cancellation = eval::Cancellation::new(flag.clone());
+    let context = Arc::new(eval::Context { cancellation, ..(*context()).clone() });
     let expr = column("length(event)", " from events").unwrap();
     let mut leaf = |expr: &Expr| matches!(expr.kind, ExprKind::Column { .. }).then_some(0);
     let program = eval::Program::compile(&expr, &context, &mut leaf).unwrap();
     let inputs: [ArrayRef; 1] = [Arc::new(StringArray::from(vec!["a", "bc"]))];
     program.run(&inputs, 2).unwrap();
     flag.store(true, Ordering::Relaxed);
-    assert!(matches!(program.run(&inputs, 2), Err(eval::Error::Stopped)));
+    assert!(matches!(program.run(&inputs, 2), Err(eval::Error::Cancelled)));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt32Array};
 use eval::{Program, json};
-use hogql::functions::{Arg, Function, Lambda, Role, functions};
+use hogql::functions::{Arg, Function, FunctionKind, Lambda, functions};
 use hogql::plan::{Expr, ExprKind, Set, Value};
 
 use crate::agreeing::lines;
@@ -34,7 +34,7 @@ fn with_inputs(expr: &mut Expr, inputs: &mut Vec<Expr>) {
             for (no, arg) in args.iter_mut().enumerate() {
                 let constant = matches!(
                     function.arg(no),
-                    Some(Arg::Unit | Arg::Zone | Arg::ConstText | Arg::ConstInt)
+                    Some(Arg::Unit | Arg::Zone | Arg::ConstString | Arg::ConstInt)
                 );
                 if !(constant || no == last && fixed.contains(&function.name)) {
                     with_inputs(arg, inputs);
@@ -174,7 +174,7 @@ fn samples(function: &Function, no: usize) -> Vec<&'static str> {
         return of(&["'a'", "1", "'Array(String)'", "'Nullable(Int64)'", "'Tuple(Date, Bool)'"]);
     }
     match function.arg(no) {
-        Some(Arg::Text) => of(&[
+        Some(Arg::String) => of(&[
             "'a'",
             "''",
             "'äöü€𝄞'",
@@ -219,7 +219,7 @@ fn samples(function: &Function, no: usize) -> Vec<&'static str> {
             of(&["'day'", "'second'", "'hour'", "'week'", "'month'", "'quarter'", "'year'"])
         }
         Some(Arg::Zone) => of(&["'UTC'", "'America/St_Johns'"]),
-        Some(Arg::ConstText) => of(&["'%Y {}'", "'{0}'", "'%Q%z%f%V'", "''"]),
+        Some(Arg::ConstString) => of(&["'%Y {}'", "'{0}'", "'%Q%z%f%V'", "''"]),
         Some(Arg::ConstInt) => of(&["0", "1", "2", "38"]),
         Some(Arg::Key) => of(&["'a'", "1", "-1", "0", "nullIf('a', 'a')"]),
         _ => of(ANY),
@@ -287,7 +287,7 @@ fn run_both_ways(mut expr: Expr) {
 #[test]
 fn no_call_panics() {
     let (mut run, mut wrong) = (0, Vec::new());
-    for function in functions().filter(|function| function.role == Role::Scalar) {
+    for function in functions().filter(|function| function.kind == FunctionKind::Scalar) {
         // A plan has rows for each element in its place.
         if function.name == "arrayJoin" {
             continue;

@@ -1,7 +1,7 @@
 //! The table of functions, called as its lines say.
 
 use eval::Program;
-use hogql::functions::{Arg, Function, Lambda, Role, functions};
+use hogql::functions::{Arg, Function, FunctionKind, Lambda, functions};
 
 use crate::{column, context};
 
@@ -12,7 +12,7 @@ fn sample(function: &Function, no: usize) -> &'static str {
         ("JSONExtract", _) if no > 0 => "'Float64'",
         ("base64Decode", _) => "'YQ=='",
         ("toUUID", _) => "'0191a3e4-5c9e-7b6a-9f00-0123456789ab'",
-        (_, Some(Arg::Text | Arg::ConstText | Arg::Key)) => "'a'",
+        (_, Some(Arg::String | Arg::ConstString | Arg::Key)) => "'a'",
         (_, Some(Arg::Number)) => "1.5",
         (_, Some(Arg::Condition)) => "1 = 1",
         (_, Some(Arg::Time)) => "now()",
@@ -29,7 +29,7 @@ fn sample(function: &Function, no: usize) -> &'static str {
 /// Each function with as few arguments as it takes, and with as many.
 fn calls() -> Vec<String> {
     let mut calls = Vec::new();
-    for function in functions().filter(|function| function.role == Role::Scalar) {
+    for function in functions().filter(|function| function.kind == FunctionKind::Scalar) {
         // A plan has rows for each element in its place.
         if function.name == "arrayJoin" {
             continue;
@@ -67,7 +67,7 @@ fn every_scalar_function_is_evaluated() {
 
 #[test]
 fn nulls_of_no_type_go_everywhere_a_value_may() {
-    for function in functions().filter(|function| function.role == Role::Scalar) {
+    for function in functions().filter(|function| function.kind == FunctionKind::Scalar) {
         if function.lambda != Lambda::None || function.name == "arrayJoin" {
             continue;
         }

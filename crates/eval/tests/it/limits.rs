@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use arrow_array::{Array, ArrayRef, StringArray};
-use eval::{Account, Context, Error, Pool, Program, Stop};
+use eval::{Cancellation, Context, Error, MemoryTracker, Program, QueryMemoryPool};
 use hogql::plan::{Expr, ExprKind};
 
 use crate::{column, context};
 
 const MEBI: usize = 1 << 20;
 
-fn within(stop: Stop) -> Arc<Context> {
-    Arc::new(Context { stop, ..(*context()).clone() })
+fn within(cancellation: Cancellation) -> Arc<Context> {
+    Arc::new(Context { cancellation, ..(*context()).clone() })
 }
 
 fn compile(expr: &str, context: &Arc<Context>) -> eval::Result<Program> {
@@ -26,11 +26,11 @@ fn rows(rows: usize) -> [ArrayRef; 1] {
 }
 
 /// Compiled and run over some rows; the most it held.
-fn run(expr: &str, bytes_max: usize) -> (Result<ArrayRef, Error>, Account) {
-    let account = Pool::new(usize::MAX).account(bytes_max);
-    let context = within(Stop::default().within(account.clone()));
+fn run(expr: &str, bytes_max: usize) -> (Result<ArrayRef, Error>, MemoryTracker) {
+    let memory = QueryMemoryPool::new(usize::MAX).tracker(bytes_max);
+    let context = within(Cancellation::default().with_memory(memory.clone()));
     let found = compile(expr, &context).and_then(|program| program.run(&rows(256), 256));
-    (found, account)
+    (found, memory)
 }
 
 #[test]
@@ -58,10 +58,14 @@ fn every_buffer_of_a_program_is_counted_before_it_outgrows_the_account() {
         "concat(repeat(event, 3000), repeat(event, 3000))",
     ] {
         let bytes_max = 2 * MEBI;
-        let (found, account) = run(expr, bytes_max);
-        assert!(matches!(found, Err(Error::Memory)), "{expr}: {:?}", found.map(|all| all.len()));
-        assert!(account.peak_bytes() <= bytes_max, "{expr}: {}", account.peak_bytes());
-        assert_eq!(account.bytes(), 0, "{expr} gives back what it held");
+        let (found, memory) = run(expr, bytes_max);
+        assert!(
+            matches!(found, Err(Error::MemoryLimit)),
+            "{expr}: {:?}",
+            found.map(|all| all.len())
+        );
+        assert!(memory.peak_bytes() <= bytes_max, "{expr}: {}", memory.peak_bytes());
+        assert_eq!(memory.bytes(), 0, "{expr} gives back what it held");
     }
 }
 
@@ -73,22 +77,22 @@ fn what_a_program_needs_fits_an_account_of_its_size() {
         ("replaceRegexpAll(event, '[0-9]+', 'x')", 2 * MEBI),
         ("upper(concat(event, '-', event))", MEBI),
     ] {
-        let (found, account) = run(expr, bytes_max);
-        assert_eq!(found.unwrap().len(), 256, "{expr}: {}", account.peak_bytes());
+        let (found, memory) = run(expr, bytes_max);
+        assert_eq!(found.unwrap().len(), 256, "{expr}: {}", memory.peak_bytes());
     }
 }
 
 #[test]
 fn constants_and_patterns_are_counted_as_long_as_the_program_lives() {
-    let account = Pool::new(usize::MAX).account(64 * MEBI);
-    let context = within(Stop::default().within(account.clone()));
+    let memory = QueryMemoryPool::new(usize::MAX).tracker(64 * MEBI);
+    let context = within(Cancellation::default().with_memory(memory.clone()));
     let constant = compile("concat(event, repeat('x', 10000000))", &context).unwrap();
-    assert!(account.bytes() >= 10_000_000);
-    let before = account.bytes();
+    assert!(memory.bytes() >= 10_000_000);
+    let before = memory.bytes();
     let pattern = compile("match(event, '[a-z]+[0-9]{3}')", &context).unwrap();
-    assert!(account.bytes() > before);
+    assert!(memory.bytes() > before);
     drop((constant, pattern));
-    assert_eq!(account.bytes(), 0);
+    assert_eq!(memory.bytes(), 0);
     let (mut kept, mut refused) = (Vec::new(), None);
     for no in 0..1_500 {
         match compile(&format!("match(event, '([a-z]{{20}}|{no}){{40}}')"), &context) {
@@ -99,21 +103,21 @@ fn constants_and_patterns_are_counted_as_long_as_the_program_lives() {
             }
         }
     }
-    assert!(matches!(refused, Some(Error::Memory)), "{refused:?} after {}", kept.len());
-    assert!(account.peak_bytes() <= 64 * MEBI);
+    assert!(matches!(refused, Some(Error::MemoryLimit)), "{refused:?} after {}", kept.len());
+    assert!(memory.peak_bytes() <= 64 * MEBI);
 }
 
 /// Looks until the end, and looks when it is stopped at the third.
 fn looks(expr: &str, rows_of: usize) -> (usize, usize) {
-    let count = |stop: Stop, expected: bool| {
-        let context = within(stop.clone());
+    let count = |cancellation: Cancellation, expected: bool| {
+        let context = within(cancellation.clone());
         let found = compile(expr, &context);
         let found = found.and_then(|program| program.run(&rows(rows_of), rows_of));
-        assert_eq!(matches!(found, Err(Error::Stopped)), expected, "{expr}: {found:?}");
-        stop.looks()
+        assert_eq!(matches!(found, Err(Error::Cancelled)), expected, "{expr}: {found:?}");
+        cancellation.checks()
     };
-    let flag = || Stop::new(Arc::new(AtomicBool::new(false)));
-    (count(flag(), false), count(flag().at_look(3), true))
+    let flag = || Cancellation::new(Arc::new(AtomicBool::new(false)));
+    (count(flag(), false), count(flag().cancel_at_check(3), true))
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use eval::{Context, Program, json};
 use hogql::plan::{Body, Expr};
 use hogql::types::Type;
-use hogql::{Project, Values};
+use hogql::{PlaceholderValues, Project};
 use jiff::tz::TimeZone;
 use model::ProjectId;
 use model::definition::{PropertyOwner, PropertyType};
@@ -41,13 +41,18 @@ fn project() -> Project {
 
 fn context() -> Arc<Context> {
     let zone = TimeZone::get("Europe/Berlin").unwrap();
-    Arc::new(Context { zone, now: NOW, week_starts_monday: false, stop: eval::Stop::default() })
+    Arc::new(Context {
+        zone,
+        now: NOW,
+        week_starts_monday: false,
+        cancellation: eval::Cancellation::default(),
+    })
 }
 
 /// The only column of a select.
 fn column(expr: &str, from: &str) -> Result<Expr, String> {
     let text = format!("select {expr} as x{from}");
-    let plan = hogql::plan(&text, &Values::default(), &project(), None);
+    let plan = hogql::plan(&text, &PlaceholderValues::default(), &project(), None);
     let plan = plan.map_err(|error| error.to_string())?;
     let Body::Select(mut select) = plan.root.body else { panic!("{expr} is no select") };
     Ok(select.columns.remove(0))

@@ -1,20 +1,20 @@
 //! Aggregates and window functions.
 
-use super::{Arg, Fixed, Function, Nulls, Returns, Role, function, not_null, widest};
+use super::{Arg, Fixed, Function, FunctionKind, Nulls, Returns, function, not_null, widest};
 use crate::types::{Kind, Type};
 
-use Arg::{Any, Condition, ConstInt, ConstText, Int, Number, Time};
+use Arg::{Any, Condition, ConstInt, ConstString, Int, Number, Time};
 
 const fn to_zero(name: &'static str, args: &'static [Arg], returns: Returns) -> Function {
-    function(name, args, returns).role(Role::Aggregate).nulls(Nulls::SkipToZero)
+    function(name, args, returns).kind(FunctionKind::Aggregate).nulls(Nulls::SkipToZero)
 }
 
 const fn skip(name: &'static str, args: &'static [Arg], returns: Returns) -> Function {
-    function(name, args, returns).role(Role::Aggregate).nulls(Nulls::Skip)
+    function(name, args, returns).kind(FunctionKind::Aggregate).nulls(Nulls::Skip)
 }
 
 const fn window(name: &'static str, args: &'static [Arg], returns: Returns) -> Function {
-    function(name, args, returns).role(Role::Window).nulls(Nulls::Own)
+    function(name, args, returns).kind(FunctionKind::Window).nulls(Nulls::Own)
 }
 
 const COUNT: Returns = Returns::Kind(Fixed::UInt64);
@@ -49,7 +49,7 @@ pub(super) const AGGREGATES: &[Function] = &[
     skip("groupBitOr", &[Int], Returns::Arg(0)),
     skip("groupBitAnd", &[Int], Returns::Arg(0)),
     skip("groupBitXor", &[Int], Returns::Arg(0)),
-    skip("string_agg", &[Any, ConstText], Returns::Kind(Fixed::Text)),
+    skip("string_agg", &[Any, ConstString], Returns::Kind(Fixed::String)),
     skip("windowFunnel", &[Time, Condition], Returns::Kind(Fixed::UInt8))
         .parameters(1, 1)
         .repeats(),

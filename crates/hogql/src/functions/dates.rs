@@ -7,7 +7,7 @@ use crate::ast::Unit;
 use crate::types::{Kind, Type};
 
 use Arg::Unit as UnitName;
-use Arg::{ConstInt, ConstText, Int, Interval, Number, Time, Zone};
+use Arg::{ConstInt, ConstString, Int, Interval, Number, Time, Zone};
 
 const fn part(name: &'static str, kind: Fixed) -> Function {
     function(name, &[Time], Returns::Kind(kind))
@@ -97,11 +97,12 @@ pub(super) const DATES: &[Function] = &[
     interval("toIntervalMonth", Returns::By(|_| Some(Kind::Interval(Unit::Month).into()))),
     interval("toIntervalQuarter", Returns::By(|_| Some(Kind::Interval(Unit::Quarter).into()))),
     interval("toIntervalYear", Returns::By(|_| Some(Kind::Interval(Unit::Year).into()))),
-    function("formatDateTime", &[Time, ConstText, Zone], Returns::Kind(Fixed::Text)).optional(1),
+    function("formatDateTime", &[Time, ConstString, Zone], Returns::Kind(Fixed::String))
+        .optional(1),
     // The zone is a part of the type, which the resolver sets.
     function("toTimeZone", &[Time, Zone], Returns::Arg(0)),
     start_of("timeSlot"),
-    part("monthName", Fixed::Text),
+    part("monthName", Fixed::String),
 ];
 
 /// Whole seconds, in the zone that the argument has.

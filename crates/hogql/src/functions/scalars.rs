@@ -3,9 +3,9 @@
 use super::{Arg, Fixed, Function, Nulls, Returns, common, function, not_null};
 use crate::types::{Kind, Type, bits, integer};
 
-use Arg::{Any, Condition, ConstInt, Int, Number, Text, Zone};
+use Arg::{Any, Condition, ConstInt, Int, Number, String, Zone};
 
-const TEXT: Returns = Returns::Kind(Fixed::Text);
+const STRING: Returns = Returns::Kind(Fixed::String);
 const FLOAT: Returns = Returns::Kind(Fixed::Float);
 const YES_NO: Returns = Returns::Kind(Fixed::UInt8);
 const MAYBE: Returns = Returns::By(|types| Some(types.first()?.clone().or_null(true)));
@@ -32,7 +32,7 @@ pub(super) const CONDITIONS: &[Function] = &[
 ];
 
 pub(super) const CONVERSIONS: &[Function] = &[
-    function("toString", &[Any], TEXT),
+    function("toString", &[Any], STRING),
     function("toInt", &[Any], WHOLE).nulls(Nulls::OrNull),
     function("toIntOrZero", &[Any], WHOLE),
     function("toFloat", &[Any], FLOAT).nulls(Nulls::OrNull),
@@ -51,12 +51,12 @@ pub(super) const CONVERSIONS: &[Function] = &[
     function("parseDateTimeBestEffort", &[Any, Zone], Returns::Kind(Fixed::DateTime))
         .optional(1)
         .nulls(Nulls::OrNull),
-    function("toJSONString", &[Any], TEXT).nulls(Nulls::Own),
-    function("toTypeName", &[Any], TEXT).nulls(Nulls::Own),
-    function("hex", &[Any], TEXT),
-    function("unhex", &[Text], TEXT),
+    function("toJSONString", &[Any], STRING).nulls(Nulls::Own),
+    function("toTypeName", &[Any], STRING).nulls(Nulls::Own),
+    function("hex", &[Any], STRING),
+    function("unhex", &[String], STRING),
     function("cityHash64", &[Any], Returns::Kind(Fixed::UInt64)).repeats(),
-    function("MD5", &[Text], TEXT),
+    function("MD5", &[String], STRING),
 ];
 
 pub(super) const ARITHMETIC: &[Function] = &[

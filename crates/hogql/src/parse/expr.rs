@@ -188,7 +188,7 @@ impl Parser {
             return Ok(ExprKind::Between { expr, low, high, negated });
         }
         let names_cohort =
-            matches!(self.peek(1), Token::Int(_) | Token::Text(_) | Token::Symbol("{"));
+            matches!(self.peek(1), Token::Int(_) | Token::String(_) | Token::Symbol("{"));
         if self.is_word("cohort") && names_cohort {
             self.advance();
             let cohort = Box::new(self.level(Level::Postfix)?);

@@ -83,7 +83,7 @@ impl Parser {
         let kind = match self.token().clone() {
             Token::Int(value) => self.literal(Literal::Int(value)),
             Token::Float(value) => self.literal(Literal::Float(value)),
-            Token::Text(value) => self.literal(Literal::Text(value)),
+            Token::String(value) => self.literal(Literal::String(value)),
             Token::Quoted(name) => {
                 self.advance();
                 ExprKind::Field(vec![Name::new(name, start)])
@@ -165,7 +165,7 @@ impl Parser {
             "false" => return Ok(self.literal(Literal::Bool(false))),
             "inf" => return Ok(self.literal(Literal::Float(f64::INFINITY))),
             "nan" => return Ok(self.literal(Literal::Float(f64::NAN))),
-            "date" | "timestamp" if matches!(self.peek(1), Token::Text(_)) => {
+            "date" | "timestamp" if matches!(self.peek(1), Token::String(_)) => {
                 return Ok(self.typed_text(&lower, start));
             }
             _ => {}
@@ -188,7 +188,7 @@ impl Parser {
         let function = if word == "date" { "toDate" } else { "toDateTime" };
         let span = self.span();
         let args = match self.token().clone() {
-            Token::Text(text) => vec![Expr { kind: self.literal(Literal::Text(text)), span }],
+            Token::String(text) => vec![Expr { kind: self.literal(Literal::String(text)), span }],
             _ => Vec::new(),
         };
         ExprKind::Call(Box::new(Call {
@@ -294,7 +294,7 @@ impl Parser {
     fn type_arg(&mut self) -> Checked<TypeArg> {
         let arg = match self.token() {
             Token::Int(value) => TypeArg::Int(*value),
-            Token::Text(text) => TypeArg::Text(text.clone()),
+            Token::String(text) => TypeArg::String(text.clone()),
             _ => return self.type_name().map(TypeArg::Type),
         };
         self.advance();
@@ -305,7 +305,7 @@ impl Parser {
     fn interval(&mut self) -> Checked<ExprKind> {
         self.advance();
         let start = self.span();
-        if let Token::Text(text) = self.token().clone() {
+        if let Token::String(text) = self.token().clone() {
             self.advance();
             let mut words = text.split_whitespace();
             let count = words.next().and_then(|word| word.parse().ok());

@@ -3,10 +3,10 @@
 use std::fmt::{self, Display, Formatter, Result, Write};
 
 use super::{
-    Aggregate, Body, Comparison, Expr, ExprKind, Joined, Order, Plan, Relation, Select, Set,
+    Aggregate, Body, Comparison, Expr, ExprKind, JoinedSource, Order, Plan, Relation, Select, Set,
     Source, Step, Unnest, Value, WindowCall,
 };
-use crate::tables::Link;
+use crate::tables::LazyJoin;
 use crate::types::Kind;
 
 impl Display for Plan {
@@ -18,7 +18,7 @@ impl Display for Plan {
         if self.page.offset > 0 {
             write!(f, "+{}", self.page.offset)?;
         }
-        f.write_str(if self.page.limited { "!" } else { "" })
+        f.write_str(if self.page.has_limit { "!" } else { "" })
     }
 }
 
@@ -52,7 +52,7 @@ fn listed<T: Display>(items: impl IntoIterator<Item = T>) -> String {
 fn before(select: &Select) -> Vec<String> {
     let mut steps = Vec::new();
     if !select.sources.is_empty() {
-        let sources: Vec<String> = select.sources.iter().map(Joined::to_string).collect();
+        let sources: Vec<String> = select.sources.iter().map(JoinedSource::to_string).collect();
         steps.push(sources.join(" "));
     }
     steps.extend(select.unnests.iter().map(Unnest::to_string));
@@ -88,7 +88,7 @@ fn after(select: &Select) -> Vec<String> {
     steps
 }
 
-impl Display for Joined {
+impl Display for JoinedSource {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         if let Some(kind) = self.kind {
             write!(f, "{kind:?} ")?;
@@ -157,7 +157,7 @@ impl Display for Expr {
                     Step::Index(index) => write!(f, "->{index}"),
                 })?;
                 match self.ty.kind {
-                    Kind::Text => Ok(()),
+                    Kind::String => Ok(()),
                     _ => write!(f, ":{}", self.ty),
                 }
             }
@@ -239,13 +239,13 @@ impl Display for Value {
             Self::UInt(value) => value.fmt(f),
             Self::Int(value) => value.fmt(f),
             Self::Float(value) => write!(f, "{value:?}"),
-            Self::Text(value) => write!(f, "{value:?}"),
-            Self::Moment(micros) => write!(f, "@{micros}"),
+            Self::String(value) => write!(f, "{value:?}"),
+            Self::Timestamp(micros) => write!(f, "@{micros}"),
         }
     }
 }
 
-impl Display for Link {
+impl Display for LazyJoin {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
             Self::Person => f.write_str("person"),

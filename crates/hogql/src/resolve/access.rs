@@ -60,7 +60,7 @@ impl<'a> Resolver<'a> {
         }
         if has_properties(&base) {
             return match &index.kind {
-                Ast::Literal(Literal::Text(key)) => {
+                Ast::Literal(Literal::String(key)) => {
                     Ok(self.property(base, Step::Key(key.clone()), span))
                 }
                 Ast::Literal(Literal::Int(index)) => {
@@ -94,7 +94,7 @@ impl<'a> Resolver<'a> {
             Some(PropertyType::Numeric | PropertyType::Duration) => Kind::Float,
             Some(PropertyType::Boolean) => Kind::Bool,
             Some(PropertyType::DateTime) => Kind::TIMESTAMP,
-            Some(PropertyType::String) | None => Kind::Text,
+            Some(PropertyType::String) | None => Kind::String,
         };
         let ty = Type::from(kind).or_null(true);
         Expr { kind: ExprKind::Property { of, path }, ty, span }
@@ -122,7 +122,7 @@ impl<'a> Resolver<'a> {
             let ty = Type::from(Kind::TIMESTAMP);
             let kind = ExprKind::Column { source: 0, via: Vec::new(), name: column };
             let time = Expr { kind, ty: ty.clone(), span };
-            let bound = ExprKind::Value(Value::Moment(bound.as_micros()));
+            let bound = ExprKind::Value(Value::Timestamp(bound.as_micros()));
             let sides = [time, Expr { kind: bound, ty, span }];
             let kind = ExprKind::Compare(comparison, Box::new(sides));
             all.push(Expr { kind, ty: truth(false), span });

@@ -6,11 +6,11 @@ use super::{Resolver, windows};
 use crate::ast::{self, ExprKind as Ast, Literal, LogicOp, Unit};
 use crate::error::{Checked, Fault, Reason, Span};
 use crate::functions::scalars::moved;
-use crate::functions::{Arg, Function, Lambda, Role, function_named, functions};
+use crate::functions::{Arg, Function, FunctionKind, Lambda, function_named, functions};
 use crate::parse::parse_type;
 use crate::plan::{Expr, ExprKind, FunctionRef, Value};
 use crate::resolve::expr::logic;
-use crate::types::{Kind, Moment, Type, named};
+use crate::types::{DateTimeType, Kind, Type, named};
 use crate::walk::exprs_of_expr;
 
 /// Functions whose lambda answers yes or no.
@@ -20,7 +20,7 @@ const PREDICATES: &[&str] =
 impl<'a> Resolver<'a> {
     pub(super) fn call(&mut self, call: &'a ast::Call, span: Span) -> Checked<Expr> {
         let (function, conditional) = named_function(&call.name)?;
-        if function.role != Role::Scalar {
+        if function.kind != FunctionKind::Scalar {
             return self.aggregate(windows::Called { function, conditional, call, span });
         }
         let name = function.name;
@@ -198,7 +198,7 @@ pub fn has_aggregate(expr: &ast::Expr) -> bool {
 }
 
 fn is_aggregate(name: &ast::Name) -> bool {
-    named_function(name).is_ok_and(|(function, _)| function.role == Role::Aggregate)
+    named_function(name).is_ok_and(|(function, _)| function.kind == FunctionKind::Aggregate)
 }
 
 /// The function, and whether `If` stands behind its name.
@@ -211,7 +211,7 @@ fn named_function(name: &ast::Name) -> Checked<(&'static Function, bool)> {
     if let Some((base, suffix)) = base.map(|at| text.split_at(at))
         && suffix.eq_ignore_ascii_case("if")
         && let Some(function) = function_named(base)
-        && function.role == Role::Aggregate
+        && function.kind == FunctionKind::Aggregate
     {
         return Ok((function, true));
     }
@@ -236,7 +236,7 @@ pub(super) fn check_arity(function: &Function, found: usize, span: Span) -> Chec
 /// A unit of time, as a text or as a word of its own.
 fn unit(arg: &ast::Expr) -> Checked<Expr> {
     let word = match &arg.kind {
-        Ast::Literal(Literal::Text(text)) => Some(text.as_str()),
+        Ast::Literal(Literal::String(text)) => Some(text.as_str()),
         Ast::Field(chain) if chain.len() == 1 => Some(chain[0].text.as_str()),
         _ => None,
     };
@@ -245,21 +245,21 @@ fn unit(arg: &ast::Expr) -> Checked<Expr> {
         let message = format!("Expected a unit of time: {}", units.join(", "));
         return Err(Fault::invalid(message, arg.span));
     };
-    let kind = ExprKind::Value(Value::Text(unit.as_str().to_owned()));
-    Ok(Expr { kind, ty: Kind::Text.into(), span: arg.span })
+    let kind = ExprKind::Value(Value::String(unit.as_str().to_owned()));
+    Ok(Expr { kind, ty: Kind::String.into(), span: arg.span })
 }
 
 /// The type of a result that constant arguments decide.
 fn special_kind(function: &Function, args: &[Expr], span: Span) -> Checked<Option<Type>> {
     let text = |no: usize| match args.get(no).map(|arg| &arg.kind) {
-        Some(ExprKind::Value(Value::Text(text))) => Some(text.clone()),
+        Some(ExprKind::Value(Value::String(text))) => Some(text.clone()),
         _ => None,
     };
     let digits = |no: usize, max: u64| match args.get(no).map(|arg| &arg.kind) {
         Some(ExprKind::Value(Value::UInt(digits))) if *digits <= max => Ok(*digits as u8),
         _ => Err(Fault::invalid(format!("Expected a number of digits up to {max}"), span)),
     };
-    let moment = |precision, zone| Some(Kind::DateTime(Moment { precision, zone }).into());
+    let moment = |precision, zone| Some(Kind::DateTime(DateTimeType { precision, zone }).into());
     Ok(match function.name {
         "now" => moment(0, text(0)),
         "dateTrunc" => match text(0).as_deref().and_then(Unit::parse) {

@@ -35,8 +35,8 @@ impl Resolver<'_> {
             return Ok(reread(item, kind));
         }
         let literal = matches!(item.kind, ExprKind::Value(_));
-        if left.ty.kind.is_text() && literal {
-            return Ok(cast(item, Kind::Text.into(), false));
+        if left.ty.kind.is_string() && literal {
+            return Ok(cast(item, Kind::String.into(), false));
         }
         Err(Fault::invalid(format!("{} cannot be in a list of {}", left.ty, item.ty), item.span))
     }
@@ -46,7 +46,7 @@ impl Resolver<'_> {
         let kind = &expr.ty.kind;
         let fits = match wanted {
             Arg::Any => true,
-            Arg::Text => kind.is_text(),
+            Arg::String => kind.is_string(),
             Arg::Int | Arg::Condition => kind.is_integer(),
             Arg::Number => kind.is_number(),
             Arg::Time => kind.is_time(),
@@ -54,11 +54,11 @@ impl Resolver<'_> {
             Arg::Array => matches!(kind, Kind::Array(_)),
             Arg::Map => matches!(kind, Kind::Map(_)),
             Arg::Tuple => matches!(kind, Kind::Tuple(_)),
-            Arg::Key => kind.is_text() || kind.is_integer(),
-            Arg::Unit | Arg::ConstText => matches!(expr.kind, ExprKind::Value(Value::Text(_))),
+            Arg::Key => kind.is_string() || kind.is_integer(),
+            Arg::Unit | Arg::ConstString => matches!(expr.kind, ExprKind::Value(Value::String(_))),
             Arg::Zone => match &expr.kind {
-                ExprKind::Value(Value::Text(zone)) if model::is_time_zone(zone) => true,
-                ExprKind::Value(Value::Text(zone)) => {
+                ExprKind::Value(Value::String(zone)) if model::is_time_zone(zone) => true,
+                ExprKind::Value(Value::String(zone)) => {
                     return Err(Fault::invalid(format!("Unknown time zone '{zone}'"), expr.span));
                 }
                 _ => false,
@@ -73,7 +73,7 @@ impl Resolver<'_> {
                 | Arg::Map
                 | Arg::Tuple
                 | Arg::Unit
-                | Arg::ConstText
+                | Arg::ConstString
                 | Arg::Zone
                 | Arg::ConstInt
         );
@@ -81,13 +81,13 @@ impl Resolver<'_> {
             return Ok(expr);
         }
         let property = matches!(expr.kind, ExprKind::Property { .. });
-        let literal = matches!(expr.kind, ExprKind::Value(Value::Text(_)));
+        let literal = matches!(expr.kind, ExprKind::Value(Value::String(_)));
         let reread_as = match wanted {
-            Arg::Text if property => Some(Kind::Text),
+            Arg::String if property => Some(Kind::String),
             Arg::Int if property => Some(Kind::Int(64)),
             Arg::Number if property => Some(Kind::Float),
             Arg::Condition if property => Some(Kind::Bool),
-            Arg::Time if (property || literal) && kind.is_text() => Some(Kind::TIMESTAMP),
+            Arg::Time if (property || literal) && kind.is_string() => Some(Kind::TIMESTAMP),
             _ => None,
         };
         match reread_as {
@@ -103,7 +103,7 @@ impl Resolver<'_> {
 fn wanted_name(wanted: Arg) -> &'static str {
     match wanted {
         Arg::Any => "a value",
-        Arg::Text => "a text",
+        Arg::String => "a text",
         Arg::Int => "a whole number",
         Arg::Number => "a number",
         Arg::Condition => "a condition",
@@ -114,7 +114,7 @@ fn wanted_name(wanted: Arg) -> &'static str {
         Arg::Tuple => "a tuple",
         Arg::Unit => "a unit of time",
         Arg::Zone => "the name of a time zone",
-        Arg::ConstText => "a text written in the query",
+        Arg::ConstString => "a text written in the query",
         Arg::ConstInt => "a whole number written in the query",
         Arg::Key => "a name or a number",
     }
@@ -122,21 +122,21 @@ fn wanted_name(wanted: Arg) -> &'static str {
 
 /// What `other` must be read as to be compared with `one`, if it can be.
 fn read_as(one: &Expr, other: &Expr) -> Option<Kind> {
-    let literal = matches!(other.kind, ExprKind::Value(Value::Text(_)));
+    let literal = matches!(other.kind, ExprKind::Value(Value::String(_)));
     let property = matches!(other.kind, ExprKind::Property { .. });
     let one_is_property = matches!(one.kind, ExprKind::Property { .. });
     match &one.ty.kind {
-        kind if kind.is_time() && other.ty.kind.is_text() && (literal || property) => {
+        kind if kind.is_time() && other.ty.kind.is_string() && (literal || property) => {
             Some(Kind::TIMESTAMP)
         }
-        Kind::Uuid if other.ty.kind.is_text() => Some(Kind::Uuid),
+        Kind::Uuid if other.ty.kind.is_string() => Some(Kind::Uuid),
         // A flag that is not defined as one holds the text `true`.
-        kind if kind.is_text() && one_is_property && other.ty.kind == Kind::Bool => {
-            Some(Kind::Text)
+        kind if kind.is_string() && one_is_property && other.ty.kind == Kind::Bool => {
+            Some(Kind::String)
         }
         Kind::Bool if one_is_property && literal => Some(Kind::Bool),
         Kind::Bool => None,
-        kind if kind.is_number() && property && other.ty.kind.is_text() => Some(Kind::Float),
+        kind if kind.is_number() && property && other.ty.kind.is_string() => Some(Kind::Float),
         kind if kind.is_number() && one_is_property && literal => Some(Kind::Float),
         _ => None,
     }
@@ -145,6 +145,6 @@ fn read_as(one: &Expr, other: &Expr) -> Option<Kind> {
 /// A text in the query that is no time is a mistake; a property that is none is null.
 fn reread(expr: Expr, kind: Kind) -> Expr {
     let is_literal = matches!(expr.kind, ExprKind::Value(_));
-    let or_null = !(is_literal && (kind.is_time() || kind == Kind::Text));
+    let or_null = !(is_literal && (kind.is_time() || kind == Kind::String));
     cast(expr, Type::from(kind), or_null)
 }

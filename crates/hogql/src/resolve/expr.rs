@@ -159,7 +159,7 @@ impl<'a> Resolver<'a> {
     ) -> Checked<Expr> {
         let sides = [self.expr(left)?, self.expr(right)?];
         match op {
-            BinaryOp::Add if sides.iter().all(|side| side.ty.kind.is_text()) => {
+            BinaryOp::Add if sides.iter().all(|side| side.ty.kind.is_string()) => {
                 self.apply("concat", sides.into(), span)
             }
             BinaryOp::Add => self.arithmetic("plus", sides, span),
@@ -205,7 +205,7 @@ impl<'a> Resolver<'a> {
             | Comparison::LessOrEqual
             | Comparison::Greater
             | Comparison::GreaterOrEqual => self.align(left, right, span)?,
-            _ => [self.coerce(left, Arg::Text)?, self.coerce(right, Arg::Text)?],
+            _ => [self.coerce(left, Arg::String)?, self.coerce(right, Arg::String)?],
         };
         Ok(Expr { kind: ExprKind::Compare(comparison, Box::new(sides)), ty: truth(false), span })
     }
@@ -298,7 +298,7 @@ impl<'a> Resolver<'a> {
                 let found = i64::try_from(*id).ok().map(CohortId);
                 (id.to_string(), found.filter(|id| known.contains_key(id)), None)
             }
-            Ast::Literal(Literal::Text(name)) => {
+            Ast::Literal(Literal::String(name)) => {
                 let found = known.iter().find(|(_, other)| *other == name).map(|(id, _)| *id);
                 (name.clone(), found, near(name, known.values().map(String::as_str)))
             }
@@ -345,7 +345,7 @@ pub(super) fn literal_expr(literal: &Literal, span: Span) -> Expr {
         Literal::Bool(value) => (Value::Bool(*value), Kind::Bool),
         Literal::Int(value) => (Value::UInt(*value), Kind::UInt(unsigned_bits(*value))),
         Literal::Float(value) => (Value::Float(*value), Kind::Float),
-        Literal::Text(value) => (Value::Text(value.clone()), Kind::Text),
+        Literal::String(value) => (Value::String(value.clone()), Kind::String),
     };
     Expr { kind: ExprKind::Value(value), ty: kind.into(), span }
 }

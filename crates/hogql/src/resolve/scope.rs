@@ -7,7 +7,7 @@ use super::near::near;
 use crate::ast;
 use crate::error::{Checked, Fault, Reason};
 use crate::plan::{Expr, ExprKind, Output};
-use crate::tables::{Link, PROJECT_COLUMN, Table};
+use crate::tables::{LazyJoin, PROJECT_COLUMN, Table};
 use crate::types::{Kind, Type};
 
 #[derive(Clone, Copy)]
@@ -238,18 +238,18 @@ impl<'a> Resolver<'a> {
         if let (Kind::Json(_), Some(link)) = (&ty.kind, via.last()) {
             ty.kind = Kind::Json(link.owner());
         }
-        nullable |= via.iter().any(|link| link.may_miss(column));
+        nullable |= via.iter().any(|link| link.is_nullable(column));
         let kind = ExprKind::Column { source, via, name: column };
         let found = Expr { kind, ty: ty.or_null(nullable), span: expr.span };
         self.members(found, rest).map(Some)
     }
 
     /// People name their groups as they like: a column of that name goes first.
-    fn link(&self, table: Table, name: &str) -> Option<Link> {
+    fn link(&self, table: Table, name: &str) -> Option<LazyJoin> {
         table.link(name).or_else(|| {
             let is_free = table == Table::Events && table.column(name).is_none();
             let by_name = self.project.groups.get(name).filter(|_| is_free);
-            by_name.map(|index| Link::Group(*index))
+            by_name.map(|index| LazyJoin::Group(*index))
         })
     }
 
@@ -286,8 +286,8 @@ impl<'a> Resolver<'a> {
         let mut columns = Vec::new();
         for source in chosen {
             let one = &scope.sources[source];
-            let column = |name: &'static str, via: Vec<Link>, ty: Type| {
-                let missing = via.iter().any(|link| link.may_miss(name));
+            let column = |name: &'static str, via: Vec<LazyJoin>, ty: Type| {
+                let missing = via.iter().any(|link| link.is_nullable(name));
                 let ty = ty.or_null(one.nullable || missing);
                 let kind = ExprKind::Column { source, via, name };
                 Expr { kind, ty, span: Default::default() }

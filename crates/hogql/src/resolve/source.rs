@@ -7,14 +7,14 @@ use crate::ast::{self, JoinKind};
 use crate::error::{Checked, Fault, Reason};
 use crate::functions::Arg;
 use crate::limits::SOURCES_MAX;
-use crate::plan::{Comparison, Expr, ExprKind, Joined, Source};
+use crate::plan::{Comparison, Expr, ExprKind, JoinedSource, Source};
 use crate::tables::Table;
 use crate::types::Kind;
 
 impl<'a> Resolver<'a> {
-    pub(super) fn from(&mut self, from: &'a ast::From) -> Checked<Vec<Joined>> {
+    pub(super) fn from(&mut self, from: &'a ast::From) -> Checked<Vec<JoinedSource>> {
         let first = self.source(&from.first)?;
-        let mut joined = vec![Joined { source: first, kind: None, on: None }];
+        let mut joined = vec![JoinedSource { source: first, kind: None, on: None }];
         for join in &from.joins {
             if joined.len() >= SOURCES_MAX {
                 return Err(Fault::too_large("joined tables", SOURCES_MAX, join.source.span));
@@ -40,7 +40,7 @@ impl<'a> Resolver<'a> {
             if matches!(join.kind, JoinKind::Right | JoinKind::Full) {
                 sources[..last].iter_mut().for_each(|source| source.nullable = true);
             }
-            joined.push(Joined { source, kind: Some(join.kind), on });
+            joined.push(JoinedSource { source, kind: Some(join.kind), on });
         }
         Ok(joined)
     }

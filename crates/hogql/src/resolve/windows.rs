@@ -5,7 +5,7 @@ use super::call::check_arity;
 use super::scope::Clause;
 use crate::ast::{self, Bound, ExprKind as Ast, Literal, Over, UnaryOp};
 use crate::error::{Checked, Fault, Reason, Span};
-use crate::functions::{Function, Role};
+use crate::functions::{Function, FunctionKind};
 use crate::plan::{Aggregate, Expr, ExprKind, FunctionRef, Order, Value, WindowCall};
 use crate::types::Type;
 
@@ -29,7 +29,9 @@ impl<'a> Resolver<'a> {
             }
             (Clause::Aggregate, _) => Some(format!("{name} cannot stand inside an aggregate")),
             (Clause::Window, Some(_)) => Some(format!("{name} cannot stand inside a window")),
-            (_, None) if function.role == Role::Window => Some(format!("{name} needs OVER")),
+            (_, None) if function.kind == FunctionKind::Window => {
+                Some(format!("{name} needs OVER"))
+            }
             _ => None,
         };
         if let Some(message) = message {
@@ -59,7 +61,7 @@ impl<'a> Resolver<'a> {
             filter = Some(self.condition_of(last)?);
             args = before;
         }
-        if call.distinct && (args.is_empty() || function.role == Role::Window) {
+        if call.distinct && (args.is_empty() || function.kind == FunctionKind::Window) {
             return Err(Fault::invalid("DISTINCT needs something to tell apart", call.name.span));
         }
         check_arity(function, args.len(), call.name.span)?;

@@ -1,16 +1,16 @@
 //! Values in the place of placeholders.
 
-use hogql::{Values, fill, parse};
+use hogql::{PlaceholderValues, fill, parse};
 use serde_json::{Value, json};
 
-fn values() -> Values {
+fn values() -> PlaceholderValues {
     let json = json!({
         "text": "hi' or 1=1 --", "number": -3, "float": -0.5, "none": null, "yes": true,
         "list": [1, ["a"]], "object": {"a": 1},
     });
     let Value::Object(members) = json else { unreachable!() };
     let variables = [("since".to_owned(), json!("2024-01-01"))].into();
-    Values { values: members.into_iter().collect(), variables }
+    PlaceholderValues { values: members.into_iter().collect(), variables }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The table of functions, called as its lines say.
 
-use hogql::functions::{Arg, Function, Lambda, Role, functions};
+use hogql::functions::{Arg, Function, FunctionKind, Lambda, functions};
 use hogql::{parse, resolve};
 
 use crate::resolve::project;
@@ -14,7 +14,7 @@ fn sample(function: &Function, no: usize) -> &'static str {
         (_, None) => "'one too many'",
         (_, Some(arg)) => match arg {
             Arg::Any | Arg::Int | Arg::ConstInt => "1",
-            Arg::Text | Arg::ConstText | Arg::Key => "'a'",
+            Arg::String | Arg::ConstString | Arg::Key => "'a'",
             Arg::Number => "1.5",
             Arg::Condition => "1 = 1",
             Arg::Time => "now()",
@@ -38,7 +38,7 @@ fn call(function: &Function, args: usize) -> String {
         list.insert(0, lambda);
     }
     let parameters = if function.parameters.0 > 0 { "(1)" } else { "" };
-    let over = if function.role == Role::Window { " over (order by 1)" } else { "" };
+    let over = if function.kind == FunctionKind::Window { " over (order by 1)" } else { "" };
     format!("select {}{parameters}({}){over}", function.name, list.join(", "))
 }
 

@@ -2,7 +2,7 @@
 //! crate's head promises of plans.
 
 use hogql::functions::functions;
-use hogql::{Reason, Values, parse};
+use hogql::{PlaceholderValues, Reason, parse};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -117,7 +117,7 @@ fn edited() -> BoxedStrategy<String> {
 #[test]
 fn every_statement_that_is_edited_has_a_plan_before() {
     for seed in SEEDS {
-        let plan = hogql::plan(seed, &Values::default(), &project(), None);
+        let plan = hogql::plan(seed, &PlaceholderValues::default(), &project(), None);
         assert!(plan.is_ok(), "{seed}: {plan:?}");
     }
 }
@@ -130,7 +130,7 @@ fn an_edited_statement_is_refused_or_keeps_every_promise() {
             Ok(again) => prop_assert_eq!(again, tree),
             Err(error) => prop_assert!(matches!(error.reason, Reason::TooLarge { .. }), "{error}"),
         }
-        let Ok(plan) = hogql::plan(&text, &Values::default(), &project(), None) else {
+        let Ok(plan) = hogql::plan(&text, &PlaceholderValues::default(), &project(), None) else {
             return Ok(());
         };
         let inside = format!("{plan:?}");

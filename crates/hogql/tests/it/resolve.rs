@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use hogql::plan::Plan;
-use hogql::{Filters, Project, Values, has_aggregate, parse, parse_expr, resolve};
+use hogql::{Filters, PlaceholderValues, Project, has_aggregate, parse, parse_expr, resolve};
 use model::definition::{PropertyOwner, PropertyType};
 use model::{CohortId, ProjectId, Timestamp};
 
@@ -25,7 +25,7 @@ pub(crate) fn project() -> Project {
 }
 
 fn plan(text: &str) -> hogql::Result<Plan> {
-    hogql::plan(text, &Values::default(), &project(), None)
+    hogql::plan(text, &PlaceholderValues::default(), &project(), None)
 }
 
 fn check(cases: &[(&str, &str)]) {

@@ -27,7 +27,7 @@ fn literal() -> impl Strategy<Value = Expr> {
         any::<bool>().prop_map(Literal::Bool),
         any::<u64>().prop_map(Literal::Int),
         any::<f64>().prop_map(|value| Literal::Float(value.abs())),
-        "\\PC{0,8}|[\\\\'\\n\\x00`\"]{0,4}".prop_map(Literal::Text),
+        "\\PC{0,8}|[\\\\'\\n\\x00`\"]{0,4}".prop_map(Literal::String),
     ]
     .prop_map(|literal| expr(ExprKind::Literal(literal)))
 }
@@ -74,7 +74,7 @@ fn type_name() -> impl Strategy<Value = TypeName> {
         let arg = prop_oneof![
             inner.prop_map(TypeArg::Type),
             any::<u64>().prop_map(TypeArg::Int),
-            "[a-z'\\\\]{0,3}".prop_map(TypeArg::Text),
+            "[a-z'\\\\]{0,3}".prop_map(TypeArg::String),
         ];
         vec(arg, 0..3).prop_map(|args| TypeName { name: Name::new("T", Span::default()), args })
     })

@@ -1,6 +1,6 @@
 //! Statements as people write them, with the columns they give.
 
-use hogql::Values;
+use hogql::PlaceholderValues;
 
 use crate::resolve::project;
 
@@ -118,7 +118,7 @@ const SAMPLES: &[(&str, &str)] = &[
 fn statements_as_people_write_them_have_a_plan() {
     let mut wrong = Vec::new();
     for (text, columns) in SAMPLES {
-        let found = match hogql::plan(text, &Values::default(), &project(), None) {
+        let found = match hogql::plan(text, &PlaceholderValues::default(), &project(), None) {
             Ok(plan) => {
                 let columns = plan.root.columns.iter();
                 let columns: Vec<String> = columns

@@ -142,7 +142,7 @@ fn what(aggregate: &Aggregate) -> Result<(What, Option<Expr>)> {
         ("count", false) => Ok((What::Count, arg)),
         ("count" | "uniq" | "uniqExact", _) => {
             let arg = arg.ok_or_else(|| unsupported(name))?;
-            let ty = Type { kind: Kind::Text, nullable: arg.ty.nullable };
+            let ty = Type { kind: Kind::String, nullable: arg.ty.nullable };
             let span = arg.span;
             let cast = ExprKind::Cast { expr: Box::new(arg), or_null: false };
             Ok((What::Different(Box::default()), Some(Expr { kind: cast, ty, span })))

@@ -11,7 +11,7 @@ use arrow_array::{
 use facts::{Groups, People, World};
 use hashbrown::HashMap;
 use hogql::plan::{Expr, ExprKind, Step};
-use hogql::tables::Link;
+use hogql::tables::LazyJoin;
 use serde_json::Value as Json;
 use warehouse::{ABSENT, Column, Key, Value};
 
@@ -82,7 +82,8 @@ impl Inputs {
         let ExprKind::Column { via, name, .. } = column else { return None };
         let name = *name;
         // An event has one distinct id, so what lies behind it is the event's own.
-        let via: Vec<Link> = via.iter().copied().filter(|link| *link != Link::DistinctId).collect();
+        let via: Vec<LazyJoin> =
+            via.iter().copied().filter(|link| *link != LazyJoin::DistinctId).collect();
         let group = name.strip_prefix("$group_").and_then(|index| index.parse().ok());
         let plain = |key: usize| Some(Get::Text { key, of: Of::Itself });
         let found = match (via.as_slice(), name, path) {
@@ -101,17 +102,17 @@ impl Inputs {
             ([], _, []) if group.is_some() => {
                 group.and_then(|index| plain(self.key(Key::Group(index))))
             }
-            ([Link::Group(index)], "properties", path @ [Step::Key(_), ..]) => {
+            ([LazyJoin::Group(index)], "properties", path @ [Step::Key(_), ..]) => {
                 let index = usize::from(*index);
                 let key = self.key(Key::Group(index));
                 let of = Of::Group(world.groups.clone(), index, path.to_vec());
                 Some(Get::Text { key, of })
             }
-            ([Link::Person], "properties", [Step::Key(first), rest @ ..]) => {
+            ([LazyJoin::Person], "properties", [Step::Key(first), rest @ ..]) => {
                 Some(Get::Person(world.people.column(first), rest.to_vec()))
             }
-            ([], "person_id", []) | ([Link::Person], "id", []) => Some(Get::PersonId),
-            ([Link::Person], "created_at", []) => Some(Get::PersonCreatedAt),
+            ([], "person_id", []) | ([LazyJoin::Person], "id", []) => Some(Get::PersonId),
+            ([LazyJoin::Person], "created_at", []) => Some(Get::PersonCreatedAt),
             _ => None,
         };
         // A property that is not known may still be read out of its column.

@@ -78,8 +78,9 @@ impl QueryRunner {
         }
         let permit = inner.permits.acquire(due.project).await?;
         let deadline = Instant::now() + TIME_MAX;
-        let account = inner.pool.account(inner.limits.memory_bytes);
-        let expressions = eval::Stop::default().until(deadline).within(account.clone());
+        let account = inner.pool.tracker(inner.limits.memory_bytes);
+        let expressions =
+            eval::Cancellation::default().with_deadline(deadline).with_memory(account.clone());
         let names = ReferencedNames::default();
         let (view, _) = inner.read_views.open(&project, &needs, names, &expressions).await?;
         let stop = Stop::new(Some(deadline), Arc::default(), 0).within(account);

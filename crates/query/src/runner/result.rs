@@ -72,7 +72,7 @@ impl QueryResult {
         result.hogql =
             Some(hogql::parse(text).map_or_else(|_| text.to_owned(), |query| query.to_string()));
         // A client whose limit was capped must not take the page for all rows.
-        if !plan.page.limited || result_set.has_more {
+        if !plan.page.has_limit || result_set.has_more {
             result.has_more = Some(result_set.has_more);
             result.more.insert("limit".into(), plan.page.limit.into());
             result.more.insert("offset".into(), plan.page.offset.into());

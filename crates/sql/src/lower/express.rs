@@ -10,7 +10,7 @@ use datafusion_common::ScalarValue;
 use datafusion_execution::memory_pool::MemoryConsumer;
 use datafusion_physical_expr::PhysicalExpr;
 use datafusion_physical_expr::expressions::Literal;
-use eval::{Account, Program, data_type};
+use eval::{MemoryTracker, Program, data_type};
 use hogql::Span;
 use hogql::plan::{Expr, ExprKind, Relation, Set};
 use hogql::types::Type;
@@ -43,7 +43,7 @@ impl Lower {
             _ => {}
         }
         let (program, inputs) = self.program(expr, stage)?;
-        if program.constant() {
+        if program.is_constant() {
             let one = program.run(&[], 1).map_err(of_eval)?;
             // The engine repeats a literal for every row, whatever its size.
             if one.to_data().get_slice_memory_size()? <= LITERAL_BYTES_MAX {
@@ -135,7 +135,7 @@ impl Lower {
     /// A value that is the same for all rows, if it is one.
     pub(crate) fn constant(&self, expr: &Expr) -> Option<ScalarValue> {
         let program = Program::compile(expr, &self.context, &mut |_| None).ok()?;
-        if !program.constant() {
+        if !program.is_constant() {
             return None;
         }
         ScalarValue::try_from_array(&program.run(&[], 1).ok()?, 0).ok()
@@ -226,7 +226,11 @@ impl Lower {
 }
 
 /// Values that the engine cannot sort, as bytes that it can.
-pub(super) fn sortable(value: Physical, ty: &DataType, account: &Account) -> Result<Physical> {
+pub(super) fn sortable(
+    value: Physical,
+    ty: &DataType,
+    account: &MemoryTracker,
+) -> Result<Physical> {
     if !ty.is_nested() {
         return Ok(value);
     }
@@ -254,9 +258,9 @@ pub(super) fn of_eval(error: eval::Error) -> Error {
     match error {
         eval::Error::Invalid { message, span } => Error::Invalid { message, span: Some(span) },
         eval::Error::TooLarge { .. } => Error::engine("too_large_value", error.to_string()),
-        eval::Error::Input { .. } => Error::engine(UNEXPECTED, error.to_string()),
-        eval::Error::Stopped => Error::Timeout,
-        eval::Error::Memory => Error::MemoryLimit,
+        eval::Error::InputType { .. } => Error::engine(UNEXPECTED, error.to_string()),
+        eval::Error::Cancelled => Error::Timeout,
+        eval::Error::MemoryLimit => Error::MemoryLimit,
         eval::Error::Arrow(error) => error.into(),
     }
 }

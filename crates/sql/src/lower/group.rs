@@ -119,9 +119,12 @@ impl Lower {
             let mut value = self.value(arg, stage)?;
             if data_type(&arg.ty) != *wanted {
                 value = match wanted {
-                    DataType::Utf8 => {
-                        self.cast(value, &arg.ty, &Type::from(Kind::Text).or_null(true), arg.span)?
-                    }
+                    DataType::Utf8 => self.cast(
+                        value,
+                        &arg.ty,
+                        &Type::from(Kind::String).or_null(true),
+                        arg.span,
+                    )?,
                     wanted => Apply::cast(value, wanted.clone()),
                 };
             }

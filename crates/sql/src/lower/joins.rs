@@ -10,7 +10,7 @@ use datafusion_physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode,
 };
 use hogql::ast::JoinKind;
-use hogql::plan::{Comparison, Expr, ExprKind, Joined};
+use hogql::plan::{Comparison, Expr, ExprKind, JoinedSource};
 use hogql::types::Type;
 
 use super::leaves::{Layout, conjuncts, leaves, sources};
@@ -20,7 +20,7 @@ use crate::steps::paused;
 use crate::steps::width::narrow;
 
 /// Of each source, whether joins may put nulls in its place.
-pub(super) fn nullable(joined: &[Joined]) -> Vec<bool> {
+pub(super) fn nullable(joined: &[JoinedSource]) -> Vec<bool> {
     let mut nullable = vec![false; joined.len()];
     for (no, one) in joined.iter().enumerate() {
         if matches!(one.kind, Some(JoinKind::Left | JoinKind::Full)) {
@@ -46,7 +46,7 @@ impl Lower {
         &self,
         before: Stage,
         new: Stage,
-        joined: &Joined,
+        joined: &JoinedSource,
         no: usize,
     ) -> Result<Stage> {
         // A join in the engine's terms has the held side first.

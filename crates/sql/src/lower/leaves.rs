@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use hogql::plan::{Aggregate, Expr, ExprKind, Select, Set, Step};
-use hogql::tables::Link;
+use hogql::tables::LazyJoin;
 
 /// A value that a row has before anything is computed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -19,7 +19,7 @@ pub(crate) enum Leaf {
 /// A column of a table or of one that its links lead to, or a property out of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Field {
-    pub via: Vec<Link>,
+    pub via: Vec<LazyJoin>,
     pub name: &'static str,
     /// Into the column's JSON; empty for the column itself.
     pub path: Vec<Place>,

@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 use datafusion_physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion_physical_plan::sorts::sort::SortExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use eval::{Account, data_type};
+use eval::{MemoryTracker, data_type};
 use hogql::plan::{Expr, Order, Select, Source, Unnest};
 
 use super::express::sortable;
@@ -242,7 +242,7 @@ fn nothing() -> Result<Stage> {
 
 fn without_dictionaries(
     plan: Arc<dyn ExecutionPlan>,
-    account: &Account,
+    account: &MemoryTracker,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let schema = plan.schema();
     let coded = |ty: &DataType| matches!(ty, DataType::Dictionary(..));

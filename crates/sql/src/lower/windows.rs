@@ -8,7 +8,7 @@ use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::sorts::sort::SortExec;
 use eval::data_type;
 use hogql::ast::{Bound, FrameUnit};
-use hogql::functions::Role;
+use hogql::functions::FunctionKind;
 use hogql::plan::{ExprKind, Value, WindowCall};
 use hogql::types::Type;
 
@@ -104,7 +104,7 @@ impl Lower {
             exprs.len() - 1
         };
         let mut args = Vec::new();
-        let function = if call.function.0.role == Role::Aggregate {
+        let function = if call.function.0.kind == FunctionKind::Aggregate {
             let (fold, values) = self.fold(call, stage)?;
             for (value, ty) in values.into_iter().zip(&fold.args) {
                 args.push(add(value, ty.clone()));

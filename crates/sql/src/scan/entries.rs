@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, Int64Array, StringArray, TimestampMicrosecondArray, UInt32Array,
 };
-use eval::{Account, Charge};
+use eval::{MemoryCharge, MemoryTracker};
 use facts::World;
 use warehouse::{ABSENT, Dictionary, Value};
 
@@ -40,7 +40,7 @@ pub(super) enum Entries {
 #[derive(Clone)]
 pub(super) struct Counted {
     pub entries: Entries,
-    pub _charge: Arc<Charge>,
+    pub _charge: Arc<MemoryCharge>,
 }
 
 impl Coded {
@@ -121,7 +121,7 @@ impl Entries {
         }
     }
 
-    pub(super) fn rows(&self, codes: &[u32], account: &Account) -> Result<ArrayRef> {
+    pub(super) fn rows(&self, codes: &[u32], account: &MemoryTracker) -> Result<ArrayRef> {
         match self {
             Self::Texts(texts) => texts.rows(codes.iter().copied()),
             Self::Values(values) => {

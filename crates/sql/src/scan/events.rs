@@ -17,7 +17,7 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use facts::World;
 use futures_util::stream;
 use hogql::plan::Expr;
-use hogql::tables::Link;
+use hogql::tables::LazyJoin;
 use warehouse::{ABSENT, Batch, Column, Columns, Dictionary, Filter, Key, Part, Value};
 
 use super::coded::{Missing, text_type};
@@ -113,9 +113,9 @@ impl Lower {
             }
         };
         // An event has one distinct id, so what lies behind it is the event's own.
-        let via: Vec<Link> =
-            field.via.iter().copied().filter(|link| *link != Link::DistinctId).collect();
-        if field.via.iter().skip(1).any(|link| *link == Link::DistinctId) {
+        let via: Vec<LazyJoin> =
+            field.via.iter().copied().filter(|link| *link != LazyJoin::DistinctId).collect();
+        if field.via.iter().skip(1).any(|link| *link == LazyJoin::DistinctId) {
             return Err(unsupported(field));
         }
         let own = |name: &str| Key::Property(name.to_owned());
@@ -159,15 +159,15 @@ impl Lower {
                 let Some(index) = group_index(name) else { return Err(unsupported(field)) };
                 text(key(Key::Group(index)), Missing::Empty)
             }
-            ([] | [Link::Person], _, _) => {
+            ([] | [LazyJoin::Person], _, _) => {
                 let person = PersonField::new(field, &self.world);
                 Get::Person(person.ok_or_else(|| unsupported(field))?)
             }
-            ([Link::Group(index)], _, _) => {
+            ([LazyJoin::Group(index)], _, _) => {
                 let index = usize::from(*index);
                 Get::Coded(key(Key::Group(index)), Coded::Group(index, field.clone()))
             }
-            ([Link::Session], _, _) => {
+            ([LazyJoin::Session], _, _) => {
                 let sessions = self.sessions()?;
                 let Some(column) = sessions.column(field.name, self.world.project) else {
                     return Err(unsupported(field));

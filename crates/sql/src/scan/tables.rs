@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, Int64Array, StringArray, TimestampMicrosecon
 use arrow::datatypes::DataType;
 use datafusion_physical_plan::ExecutionPlan;
 use facts::World;
-use hogql::tables::{Link, Table};
+use hogql::tables::{LazyJoin, Table};
 use warehouse::GROUP_TYPES;
 
 use super::coded::property;
@@ -62,7 +62,7 @@ impl Lower {
                 let ids = self.world.people.ids();
                 let ids = ids.filter(|(_, _, actor)| self.world.people.person(*actor).is_some());
                 let (texts, actors) = ids.map(|(_, text, actor)| (text, actor)).unzip();
-                self.of_persons(fields, &[Link::Person], actors, texts, None)
+                self.of_persons(fields, &[LazyJoin::Person], actors, texts, None)
             }
             Table::CohortPeople | Table::StaticCohortPeople => {
                 let is_static = table == Table::StaticCohortPeople;
@@ -75,7 +75,7 @@ impl Lower {
                         cohorts.resize(actors.len(), id.0);
                     }
                 }
-                self.of_persons(fields, &[Link::Person], actors, Vec::new(), Some(cohorts))
+                self.of_persons(fields, &[LazyJoin::Person], actors, Vec::new(), Some(cohorts))
             }
             Table::Groups => self.groups(fields),
             Table::Sessions | Table::Events => self.session_table(fields),
@@ -84,7 +84,7 @@ impl Lower {
 
     fn persons(&self, fields: Vec<Field>) -> Result<Arc<dyn ExecutionPlan>> {
         let persons = self.world.people.persons().map(|(no, _)| no);
-        if !fields.iter().any(|field| field.via.contains(&Link::DistinctId)) {
+        if !fields.iter().any(|field| field.via.contains(&LazyJoin::DistinctId)) {
             return self.of_persons(fields, &[], persons.collect(), Vec::new(), None);
         }
         // A row for each id.
@@ -99,14 +99,14 @@ impl Lower {
                 texts.push(*id);
             }
         }
-        self.of_persons(fields, &[Link::DistinctId, Link::Person], actors, texts, None)
+        self.of_persons(fields, &[LazyJoin::DistinctId, LazyJoin::Person], actors, texts, None)
     }
 
     /// Links that lead back to the row's person or id are no way at all.
     fn of_persons(
         &self,
         fields: Vec<Field>,
-        links: &[Link],
+        links: &[LazyJoin],
         actors: Vec<u32>,
         texts: Vec<&str>,
         cohorts: Option<Vec<i64>>,

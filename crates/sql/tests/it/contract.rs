@@ -1,7 +1,7 @@
 //! Cases of the contract (query, section 11) that concern SQL.
 
 use hogql::types::Kind;
-use hogql::{Filters, Values};
+use hogql::{Filters, PlaceholderValues};
 use model::ProjectId;
 use serde_json::json;
 
@@ -28,7 +28,10 @@ fn what_is_not_there_is_refused_before_anything_runs() {
         "selec 1",
         "select frobnicate(1)",
     ] {
-        assert!(hogql::plan(text, &Values::default(), &store.project, None).is_err(), "{text}");
+        assert!(
+            hogql::plan(text, &PlaceholderValues::default(), &store.project, None).is_err(),
+            "{text}"
+        );
     }
 }
 
@@ -186,7 +189,7 @@ fn times_are_the_projects() {
 #[test]
 fn placeholders_take_their_values() {
     let store = f1();
-    let mut values = Values::default();
+    let mut values = PlaceholderValues::default();
     values.values.insert("x".to_owned(), json!("hi"));
     let answer = store.ask_with("select {x}", &values, None, &LIMITS).unwrap();
     assert_eq!(json!(answer.rows), json!([["hi"]]));
@@ -203,11 +206,13 @@ fn filters_restrict_the_range_and_more() {
         to: Some(time("2024-01-02T08:00:00Z")),
         condition: None,
     };
-    let answer = store.ask_with(text, &Values::default(), Some(&filters), &LIMITS).unwrap();
+    let answer =
+        store.ask_with(text, &PlaceholderValues::default(), Some(&filters), &LIMITS).unwrap();
     assert_eq!(json!(answer.rows), json!([[3]]));
     let condition = Some(hogql::parse_expr("properties.$browser = 'Safari'").unwrap());
     let filters = Filters { condition, ..filters };
-    let answer = store.ask_with(text, &Values::default(), Some(&filters), &LIMITS).unwrap();
+    let answer =
+        store.ask_with(text, &PlaceholderValues::default(), Some(&filters), &LIMITS).unwrap();
     assert_eq!(json!(answer.rows), json!([[1]]));
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hogql::Values;
+use hogql::PlaceholderValues;
 use serde_json::json;
 use sql::{Error, Limits};
 
@@ -12,7 +12,7 @@ const TIGHT: Limits =
     Limits { timeout: Duration::from_secs(2), memory_bytes: 32 << 20, threads: 2 };
 
 fn refusal(store: &Store, text: &str) -> Error {
-    match store.ask_with(text, &Values::default(), None, &TIGHT) {
+    match store.ask_with(text, &PlaceholderValues::default(), None, &TIGHT) {
         Ok(answer) => panic!("{text} gave {} rows", answer.rows.len()),
         Err(error) => error,
     }
@@ -59,7 +59,7 @@ fn a_window_of_many_rows_stops_when_nobody_waits() {
         "select length(groupArray(number) over (order by number)) from numbers(300000) limit 1";
     assert!(matches!(refusal(&store, text), Error::MemoryLimit | Error::Timeout));
     let patient = Limits { timeout: Duration::from_secs(60), ..TIGHT };
-    let asked = store.ask_with(text, &Values::default(), None, &patient);
+    let asked = store.ask_with(text, &PlaceholderValues::default(), None, &patient);
     assert!(matches!(asked, Err(Error::MemoryLimit)), "{asked:?}");
 }
 
@@ -142,7 +142,7 @@ fn a_query_that_ran_out_of_time_lets_go_of_its_world() {
         "select count() from (select arrayJoin(range(1000)) from numbers(1000000000))",
         "select max(n) from (select length(groupArray(number) over (order by number rows between 50000 preceding and current row)) as n from numbers(100000))",
     ] {
-        let plan = hogql::plan(text, &Values::default(), &store.project, None).unwrap();
+        let plan = hogql::plan(text, &PlaceholderValues::default(), &store.project, None).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let world = store.world();
         let limits =
@@ -161,7 +161,7 @@ fn an_answer_that_nobody_waits_for_is_given_up() {
     let store = f1();
     let plan = hogql::plan(
         "select count() from numbers(100000000000)",
-        &Values::default(),
+        &PlaceholderValues::default(),
         &store.project,
         None,
     );

@@ -4,8 +4,8 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use eval::{Account, Pool};
-use hogql::Values;
+use eval::{MemoryTracker, QueryMemoryPool};
+use hogql::PlaceholderValues;
 use sql::{Error, Limits};
 
 use crate::support::f1;
@@ -13,7 +13,7 @@ use crate::support::f1;
 const MEBI: usize = 1 << 20;
 
 /// Says what the query still held when it was let go.
-struct Held(Account, mpsc::SyncSender<usize>);
+struct Held(MemoryTracker, mpsc::SyncSender<usize>);
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -21,12 +21,16 @@ impl Drop for Held {
     }
 }
 
-fn ask(text: &str, pool: &Pool, limits: &Limits) -> (Result<sql::ResultSet, Error>, Account) {
+fn ask(
+    text: &str,
+    pool: &QueryMemoryPool,
+    limits: &Limits,
+) -> (Result<sql::ResultSet, Error>, MemoryTracker) {
     let store = f1();
-    let plan = hogql::plan(text, &Values::default(), &store.project, None);
+    let plan = hogql::plan(text, &PlaceholderValues::default(), &store.project, None);
     let plan = plan.unwrap_or_else(|error| panic!("{text}: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let account = pool.account(limits.memory_bytes);
+    let account = pool.tracker(limits.memory_bytes);
     let (sender, ended) = mpsc::sync_channel(1);
     let held = Held(account.clone(), sender);
     let world = store.world();
@@ -57,7 +61,7 @@ fn a_wide_projection_is_refused_before_it_outgrows_its_account() {
             columns(&|no| format!("match(event, '([a-z]{{20}}|{no}){{9}}')"))
         ),
     ] {
-        let pool = Pool::new(64 * MEBI);
+        let pool = QueryMemoryPool::new(64 * MEBI);
         let (found, account) = ask(&text, &pool, &limits);
         assert!(matches!(found, Err(Error::MemoryLimit)), "{}: {found:?}", &text[..60]);
         let peak = account.peak_bytes();
@@ -75,7 +79,7 @@ fn statements_that_never_end_let_go_of_all_they_were_lent_when_their_time_is_ove
         "select sum(arrayCount(x -> x % 7 = number % 7, range(1000))) from numbers(100000000)",
         "select count() from numbers(1000000) where match(toString(number), concat('^', toString(number), '[a-z]{9}'))",
     ] {
-        let pool = Pool::new(512 * MEBI);
+        let pool = QueryMemoryPool::new(512 * MEBI);
         let (found, _) = ask(text, &pool, &limits);
         assert!(matches!(found, Err(Error::Timeout)), "{text}: {found:?}");
         assert_eq!(pool.bytes(), 0, "{text}");
@@ -85,16 +89,16 @@ fn statements_that_never_end_let_go_of_all_they_were_lent_when_their_time_is_ove
 #[test]
 fn queries_together_are_refused_past_the_pool_and_are_told_who_was_in_the_way() {
     let limits = Limits { timeout: Duration::from_secs(60), memory_bytes: 24 * MEBI, threads: 2 };
-    let pool = Pool::new(32 * MEBI);
-    let other = pool.account(usize::MAX);
+    let pool = QueryMemoryPool::new(32 * MEBI);
+    let other = pool.tracker(usize::MAX);
     assert!(other.try_grow(26 * MEBI));
     let text = "select length(groupArray(number)) from numbers(1000000)";
     let (found, account) = ask(text, &pool, &limits);
     assert!(matches!(found, Err(Error::MemoryLimit)), "{found:?}");
-    assert!(account.was_crowded_out());
+    assert!(account.was_refused_by_pool());
     let (found, _) = ask("select count() from events", &pool, &limits);
     assert!(found.is_ok(), "a small query still fits: {found:?}");
     other.shrink(26 * MEBI);
     let (found, account) = ask(text, &pool, &limits);
-    assert!(found.is_ok() && !account.was_crowded_out(), "{found:?}");
+    assert!(found.is_ok() && !account.was_refused_by_pool(), "{found:?}");
 }

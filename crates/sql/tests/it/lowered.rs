@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
-use hogql::Values;
+use hogql::PlaceholderValues;
 use serde_json::{Value as Json, json};
 use sql::Limits;
 
@@ -90,7 +90,7 @@ fn rows(reply: &Json) -> Vec<Json> {
 fn engine(twin: &Twin, seed: u64, texts: &[&str]) -> Vec<Reply> {
     let limits = Limits { threads: 1 + (seed % 2) as usize, ..LIMITS };
     let ask = |text: &&str| {
-        let found = twin.store.ask_with(text, &Values::default(), None, &limits);
+        let found = twin.store.ask_with(text, &PlaceholderValues::default(), None, &limits);
         found.map(|answer| json!(answer.rows)).map_err(|error| format!("{error:?}"))
     };
     texts.iter().map(ask).collect()

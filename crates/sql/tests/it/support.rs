@@ -7,7 +7,7 @@ use std::time::Duration;
 use facts::{
     CohortFacts, Cohorts, Expressions, GroupFacts, Groups, People, PersonFacts, World, Zone,
 };
-use hogql::{Filters, Project, Values};
+use hogql::{Filters, PlaceholderValues, Project};
 use model::definition::{PropertyOwner, PropertyType};
 use model::person::{DistinctNo, PersonNo, person_uuid};
 use model::{Clock, CohortId, ProjectId, Timestamp};
@@ -191,13 +191,13 @@ impl Store {
     }
 
     pub fn ask(&self, text: &str) -> Result<ResultSet, Error> {
-        self.ask_with(text, &Values::default(), None, &LIMITS)
+        self.ask_with(text, &PlaceholderValues::default(), None, &LIMITS)
     }
 
     pub fn ask_with(
         &self,
         text: &str,
-        values: &Values,
+        values: &PlaceholderValues,
         filters: Option<&Filters>,
         limits: &Limits,
     ) -> Result<ResultSet, Error> {
