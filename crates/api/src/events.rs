@@ -7,8 +7,8 @@ mod values;
 
 use model::{AccessLevel, ActionId, Timestamp};
 use query::{
-    ActionTest, Cursor, Event, EventFilter, EventPage, Filters, Order, PersonDetails, Zone,
-    event_time, offset_max, parse_moment,
+    ActionMatcher, Cursor, Event, EventFilter, EventPage, Filters, Order, PersonDetails, Zone,
+    event_time, offset_max, parse_timestamp,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -115,7 +115,7 @@ async fn action(
     id: &str,
     now: Timestamp,
     zone: &Zone,
-) -> Result<ActionTest> {
+) -> Result<ActionMatcher> {
     let number = id.parse().map_err(|_| {
         Error::invalid("action_id", "invalid_input", "A valid integer is required.")
     })?;
@@ -125,7 +125,7 @@ async fn action(
         Ok(_) | Err(catalog::Error::NotFound) => Vec::new(),
         Err(error) => return Err(error.into()),
     };
-    Ok(ActionTest::new(&steps, now, zone).map_err(query::Error::from)?)
+    Ok(ActionMatcher::new(&steps, now, zone).map_err(query::Error::from)?)
 }
 
 /// The next page begins behind the last event: its time, and its place among those of that time.
@@ -181,7 +181,7 @@ impl ListQuery {
     fn wanted(&self, now: Timestamp, zone: &Zone) -> Result<EventFilter> {
         let moment = |name: &str, text: &Option<String>| {
             let Some(text) = given(text.as_ref()) else { return Ok(None) };
-            parse_moment(text, now, zone).map(Some).ok_or_else(|| {
+            parse_timestamp(text, now, zone).map(Some).ok_or_else(|| {
                 let detail =
                     "Must be ISO 8601, as in 2024-03-01T10:00:00Z, or relative, as in -24h.";
                 Error::invalid(name, "invalid_input", detail)

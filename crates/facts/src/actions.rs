@@ -10,13 +10,13 @@ use crate::dates::Zone;
 use crate::elements::{self, Element};
 use crate::filters::Filters;
 use crate::matcher;
+use crate::read_view::{Needs, ReadView};
 use crate::selectors::Selector;
-use crate::world::{Needs, World};
 
 /// What the steps of an action ask of an event's own columns, and the property filters beside
 /// them. An event of the action passes one of the steps.
 #[derive(Clone, Debug)]
-pub struct ActionTest {
+pub struct ActionMatcher {
     steps: Vec<Step>,
 }
 
@@ -26,7 +26,7 @@ struct Step {
     properties: Filters,
 }
 
-impl ActionTest {
+impl ActionMatcher {
     pub fn new(steps: &[ActionStep], now: Timestamp, zone: &Zone) -> Result<Self> {
         let steps = steps.iter().map(|step| Step::new(step, now, zone));
         Ok(Self { steps: steps.collect::<Result<_>>()? })
@@ -37,18 +37,18 @@ impl ActionTest {
         self.steps.is_empty()
     }
 
-    pub fn looks_beyond_events(&self) -> bool {
-        self.steps.iter().any(|step| step.properties.looks_beyond_events())
+    pub fn needs_joins(&self) -> bool {
+        self.steps.iter().any(|step| step.properties.needs_joins())
     }
 
     pub fn needs(&self, needs: &mut Needs) {
         self.steps.iter().for_each(|step| step.properties.needs(needs));
     }
 
-    pub fn predicate(&self, world: &World) -> Result<Predicate> {
+    pub fn predicate(&self, view: &ReadView) -> Result<Predicate> {
         let step = |step: &Step| {
             let mut all = step.columns.clone();
-            all.extend(step.properties.predicate(world)?);
+            all.extend(step.properties.predicate(view)?);
             Ok(Predicate::All(all))
         };
         Ok(Predicate::Any(self.steps.iter().map(step).collect::<Result<_>>()?))

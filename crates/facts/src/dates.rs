@@ -40,7 +40,7 @@ fn stamp(at: &Zoned) -> Timestamp {
 
 /// A date, a date and a time, or a time relative to the present such as `-24h`, `-7d`, `dStart`
 /// and `-1mEnd`. Without an offset it is meant in the zone.
-pub fn parse_moment(text: &str, now: Timestamp, zone: &Zone) -> Option<Timestamp> {
+pub fn parse_timestamp(text: &str, now: Timestamp, zone: &Zone) -> Option<Timestamp> {
     let text = text.trim();
     relative(text, now, zone).or_else(|| absolute(text, zone))
 }
@@ -168,7 +168,7 @@ mod tests {
             ("-", None),
             ("ä", None),
         ] {
-            let read = parse_moment(text, now, &zone).map(|at| at.to_string());
+            let read = parse_timestamp(text, now, &zone).map(|at| at.to_string());
             assert_eq!(read.as_deref(), expected, "{text}");
         }
     }

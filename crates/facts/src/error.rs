@@ -4,7 +4,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// The question makes no sense; the text says why, for whoever asked.
     #[error("{0}")]
-    Refused(String),
+    Invalid(String),
     #[error("events cannot be read")]
     Warehouse(#[from] warehouse::Error),
 }

@@ -9,9 +9,9 @@ use warehouse::{ABSENT, GROUP_TYPES, Key, Numbers, Predicate, Value};
 
 use crate::dates::Zone;
 use crate::elements::{self, Element};
-use crate::matcher::{CLEANED, Matcher};
+use crate::matcher::{IS_CLEANED_PATH_EXACT, Matcher};
+use crate::read_view::{Needs, ReadView};
 use crate::sessions;
-use crate::world::{Needs, World};
 use crate::{Error, Result};
 
 /// Filters of one question, in all its groups.
@@ -65,7 +65,7 @@ impl Default for Tree {
 type Fields = Map<String, Json>;
 
 fn unparsable() -> Error {
-    Error::Refused("Properties are unparsable!".into())
+    Error::Invalid("Properties are unparsable!".into())
 }
 
 struct Parser<'a> {
@@ -109,8 +109,8 @@ impl Filters {
     }
 
     /// What events must pass; none when every event does.
-    pub fn predicate(&self, world: &World) -> Result<Option<Predicate>> {
-        if self.0.asks_nothing() { Ok(None) } else { lower(&self.0, world).map(Some) }
+    pub fn predicate(&self, view: &ReadView) -> Result<Option<Predicate>> {
+        if self.0.asks_nothing() { Ok(None) } else { lower(&self.0, view).map(Some) }
     }
 
     /// Adds what must be known to answer.
@@ -119,8 +119,8 @@ impl Filters {
     }
 
     /// Whether more than the event itself must be known.
-    pub fn looks_beyond_events(&self) -> bool {
-        self.0.looks_beyond_events()
+    pub fn needs_joins(&self) -> bool {
+        self.0.needs_joins()
     }
 }
 
@@ -144,9 +144,9 @@ impl Tree {
         }
     }
 
-    fn looks_beyond_events(&self) -> bool {
+    fn needs_joins(&self) -> bool {
         match self {
-            Self::All(all) | Self::Any(all) => all.iter().any(Self::looks_beyond_events),
+            Self::All(all) | Self::Any(all) => all.iter().any(Self::needs_joins),
             Self::Event(..) | Self::Element(..) => false,
             _ => true,
         }
@@ -169,7 +169,7 @@ impl Parser<'_> {
 
     fn group(&mut self, fields: &Fields, depth: usize) -> Result<Tree> {
         if depth > DEPTH_MAX {
-            return Err(Error::Refused("Property filters are nested too deeply.".into()));
+            return Err(Error::Invalid("Property filters are nested too deeply.".into()));
         }
         let Some(Json::Array(values)) = fields.get("values") else { return Err(unparsable()) };
         let trees = self.list(values, depth)?;
@@ -185,7 +185,7 @@ impl Parser<'_> {
     /// One filter; none when it names nothing, which asks for nothing.
     fn filter(&mut self, fields: &Fields) -> Result<Option<Tree>> {
         self.left = self.left.checked_sub(1).ok_or_else(|| {
-            Error::Refused(format!("There are more than {FILTERS_MAX} property filters."))
+            Error::Invalid(format!("There are more than {FILTERS_MAX} property filters."))
         })?;
         let key = match fields.get("key") {
             Some(Json::String(key)) if !key.is_empty() => key.clone(),
@@ -216,7 +216,7 @@ impl Parser<'_> {
                              cohort and hogql";
                 let detail =
                     format!("Filters of type '{other}' cannot be used here; only {kinds} can.");
-                return Err(Error::Refused(detail));
+                return Err(Error::Invalid(detail));
             }
         }))
     }
@@ -224,12 +224,12 @@ impl Parser<'_> {
     fn matcher(&self, fields: &Fields) -> Result<Matcher> {
         let value = fields.get("value").unwrap_or(&Json::Null);
         let operator = match fields.get("operator") {
-            Some(Json::String(word)) if word == CLEANED => {
+            Some(Json::String(word)) if word == IS_CLEANED_PATH_EXACT => {
                 return Matcher::cleaned(value, self.zone);
             }
             None | Some(Json::Null) => Operator::Exact,
             Some(Json::String(word)) => {
-                Operator::parse(word).map_err(|why| Error::Refused(why.to_string()))?
+                Operator::parse(word).map_err(|why| Error::Invalid(why.to_string()))?
             }
             Some(_) => return Err(unparsable()),
         };
@@ -238,7 +238,7 @@ impl Parser<'_> {
 }
 
 fn column(name: &str) -> Result<Key> {
-    let refused = || Error::Refused(format!("Events cannot be filtered by their '{name}' here."));
+    let refused = || Error::Invalid(format!("Events cannot be filtered by their '{name}' here."));
     event_column(name).ok_or_else(refused)
 }
 
@@ -264,21 +264,21 @@ fn element_part(key: &str, fields: &Fields) -> Result<ElementPart> {
         "href" => Ok(ElementPart::Href),
         "tag_name" if plain => Ok(ElementPart::TagName),
         "tag_name" => {
-            Err(Error::Refused("tag_name can only be compared with exact or is_not.".into()))
+            Err(Error::Invalid("tag_name can only be compared with exact or is_not.".into()))
         }
-        _ => Err(Error::Refused(format!("Elements cannot be filtered by their '{key}' here."))),
+        _ => Err(Error::Invalid(format!("Elements cannot be filtered by their '{key}' here."))),
     }
 }
 
 fn cohort(fields: &Fields) -> Result<Tree> {
     let id = fields.get("value").and_then(CohortId::from_filter);
-    let id = id.ok_or_else(|| Error::Refused("A cohort is named by its number.".into()))?;
+    let id = id.ok_or_else(|| Error::Invalid("A cohort is named by its number.".into()))?;
     let outside = match fields.get("operator").and_then(Json::as_str) {
         None | Some("in" | "exact") => false,
         Some("not_in" | "is_not") => true,
         Some(other) => {
             let detail = format!("The operator '{other}' cannot be used with a cohort.");
-            return Err(Error::Refused(detail));
+            return Err(Error::Invalid(detail));
         }
     };
     Ok(Tree::Cohort { id, outside })
@@ -287,15 +287,15 @@ fn cohort(fields: &Fields) -> Result<Tree> {
 fn group_index(fields: &Fields) -> Result<usize> {
     let index = fields.get("group_type_index").and_then(Json::as_u64);
     index.map(|index| index as usize).filter(|index| *index < GROUP_TYPES).ok_or_else(|| {
-        Error::Refused("A filter of type 'group' needs a group_type_index from 0 to 4.".into())
+        Error::Invalid("A filter of type 'group' needs a group_type_index from 0 to 4.".into())
     })
 }
 
-fn lower(tree: &Tree, world: &World) -> Result<Predicate> {
+fn lower(tree: &Tree, view: &ReadView) -> Result<Predicate> {
     let all = |trees: &[Tree]| -> Result<Vec<Predicate>> {
-        trees.iter().map(|tree| lower(tree, world)).collect()
+        trees.iter().map(|tree| lower(tree, view)).collect()
     };
-    let ready = |matcher: &Matcher| matcher.with_cleaning(&world.path_cleaning);
+    let ready = |matcher: &Matcher| matcher.with_cleaning(&view.path_cleaning);
     Ok(match tree {
         Tree::All(trees) => Predicate::All(all(trees)?),
         Tree::Any(trees) => Predicate::Any(all(trees)?),
@@ -305,30 +305,31 @@ fn lower(tree: &Tree, world: &World) -> Result<Predicate> {
             Predicate::searching(key.clone(), move |value| matcher.accepts(value), search)
         }
         Tree::Element(part, matcher) => of_elements(*part, &ready(matcher)),
-        Tree::Person(key, matcher) if key == "distinct_id" => of_ids(&ready(matcher), world),
-        Tree::Person(key, matcher) => of_persons(key, &ready(matcher), world),
+        Tree::Person(key, matcher) if key == "distinct_id" => of_ids(&ready(matcher), view),
+        Tree::Person(key, matcher) => of_persons(key, &ready(matcher), view),
         Tree::PersonId(matcher) => {
             let fits =
-                |actor| matcher.accepts(Some(Value::Text(&world.people.uuid(actor).to_string())));
-            Predicate::Among(world.people.ids_of(fits))
+                |actor| matcher.accepts(Some(Value::Text(&view.persons.uuid(actor).to_string())));
+            Predicate::Among(view.persons.distinct_nos_of(fits))
         }
-        Tree::Group(index, key, matcher) => of_groups(*index, key, &ready(matcher), world),
-        Tree::Session(key, matcher) => of_sessions(key, &ready(matcher), world)?,
-        Tree::Cohort { id, outside } => of_cohort(*id, *outside, world)?,
-        Tree::Hogql(text) => world.expressions.condition(world, text)?,
+        Tree::Group(index, key, matcher) => of_groups(*index, key, &ready(matcher), view),
+        Tree::Session(key, matcher) => of_sessions(key, &ready(matcher), view)?,
+        Tree::Cohort { id, outside } => of_cohort(*id, *outside, view)?,
+        Tree::Hogql(text) => view.expressions.condition(view, text)?,
     })
 }
 
 /// Events of a person one of whose distinct ids fits.
-fn of_ids(matcher: &Matcher, world: &World) -> Predicate {
-    let ids = world.people.ids().filter(|(_, text, _)| matcher.accepts(Some(Value::Text(text))));
+fn of_ids(matcher: &Matcher, view: &ReadView) -> Predicate {
+    let ids =
+        view.persons.distinct_ids().filter(|(_, text, _)| matcher.accepts(Some(Value::Text(text))));
     let actors: Numbers = ids.map(|(_, _, actor)| actor).collect();
-    Predicate::Among(world.people.ids_of(|actor| actors.contains(actor)))
+    Predicate::Among(view.persons.distinct_nos_of(|actor| actors.contains(actor)))
 }
 
 /// Events whose person has a fitting property. Those without a person have no properties.
-fn of_persons(key: &str, matcher: &Matcher, world: &World) -> Predicate {
-    let column = world.people.column(key);
+fn of_persons(key: &str, matcher: &Matcher, view: &ReadView) -> Predicate {
+    let column = view.persons.column(key);
     let missing_fits = matcher.accepts(None);
     let fits: Vec<bool> =
         column.dictionary.iter().map(|value| matcher.accepts(Some(value))).collect();
@@ -336,14 +337,15 @@ fn of_persons(key: &str, matcher: &Matcher, world: &World) -> Predicate {
         None | Some(&ABSENT) => missing_fits,
         Some(code) => fits[*code as usize],
     };
-    Predicate::Among(world.people.ids_of(fitting))
+    Predicate::Among(view.persons.distinct_nos_of(fitting))
 }
 
-fn of_cohort(id: CohortId, outside: bool, world: &World) -> Result<Predicate> {
-    let Some(cohort) = world.cohorts.get(id) else {
-        return Err(Error::Refused(format!("Cohort {id} does not exist.")));
+fn of_cohort(id: CohortId, outside: bool, view: &ReadView) -> Result<Predicate> {
+    let Some(cohort) = view.cohorts.get(id) else {
+        return Err(Error::Invalid(format!("Cohort {id} does not exist.")));
     };
-    let inside = Predicate::Among(world.people.ids_of(|actor| cohort.members.contains(actor)));
+    let inside =
+        Predicate::Among(view.persons.distinct_nos_of(|actor| cohort.members.contains(actor)));
     Ok(if outside { Predicate::Not(Box::new(inside)) } else { inside })
 }
 
@@ -366,9 +368,9 @@ fn of_elements(part: ElementPart, matcher: &Matcher) -> Predicate {
     })
 }
 
-fn of_groups(index: usize, key: &str, matcher: &Matcher, world: &World) -> Predicate {
+fn of_groups(index: usize, key: &str, matcher: &Matcher, view: &ReadView) -> Predicate {
     let missing_fits = matcher.accepts(None);
-    let groups = world.groups.of_type(index);
+    let groups = view.groups.of_type(index);
     let different =
         groups.filter(|(_, own)| accepts(matcher, own.properties.get(key)) != missing_fits);
     let different: HashSet<String> = different.map(|(key, _)| key.to_owned()).collect();
@@ -382,11 +384,11 @@ fn of_groups(index: usize, key: &str, matcher: &Matcher, world: &World) -> Predi
 }
 
 /// Events of a session that fits.
-fn of_sessions(key: &str, matcher: &Matcher, world: &World) -> Result<Predicate> {
-    let field = world
+fn of_sessions(key: &str, matcher: &Matcher, view: &ReadView) -> Result<Predicate> {
+    let field = view
         .sessions
         .get(key)
-        .ok_or_else(|| Error::Refused("Filters of type 'session' cannot be used here.".into()))?;
+        .ok_or_else(|| Error::Invalid("Filters of type 'session' cannot be used here.".into()))?;
     let matcher = matcher.clone();
     let id = Key::Property("$session_id".into());
     Ok(Predicate::test(id, move |id| sessions::accepts(&matcher, &*field, id)))
@@ -446,6 +448,6 @@ mod tests {
             assert!(matches!(parse(text).unwrap().0, Tree::All(all) if all.is_empty()), "{text}");
         }
         let person = parse(r#"[{"key":"a","type":"person","value":1}]"#).unwrap();
-        assert!(person.looks_beyond_events());
+        assert!(person.needs_joins());
     }
 }

@@ -13,8 +13,8 @@ use regex::{Regex, RegexBuilder};
 use serde_json::Value as Json;
 use warehouse::{Search, Value};
 
-use crate::cleaning::PathCleaning;
 use crate::dates::{self, Zone};
+use crate::path_cleaning::PathCleaning;
 use crate::{Error, Result};
 
 /// Alternatives of one filter.
@@ -36,7 +36,7 @@ pub struct Matcher {
 }
 
 /// Compares once the project's rules have cleaned the value; only queries know it.
-pub const CLEANED: &str = "is_cleaned_path_exact";
+pub const IS_CLEANED_PATH_EXACT: &str = "is_cleaned_path_exact";
 
 #[derive(Clone, Debug)]
 enum Test {
@@ -147,9 +147,11 @@ impl Matcher {
         Ok(Self { negative, test, zone: zone.clone(), cleaning: Arc::default() })
     }
 
-    /// For [`CLEANED`].
+    /// For [`IS_CLEANED_PATH_EXACT`].
     pub(crate) fn cleaned(value: &Json, zone: &Zone) -> Result<Self> {
-        let need = |what: &str| Error::Refused(format!("The operator '{CLEANED}' needs {what}."));
+        let need = |what: &str| {
+            Error::Invalid(format!("The operator '{IS_CLEANED_PATH_EXACT}' needs {what}."))
+        };
         let all = match value {
             Json::Null => return Err(need("a value")),
             Json::Array(all) => all.as_slice(),
@@ -194,7 +196,7 @@ impl Test {
     fn new(operator: Operator, value: &Json, now: Timestamp, zone: &Zone) -> Result<Self> {
         use Operator as O;
         let need = |what: &str| {
-            Error::Refused(format!("The operator '{}' needs {what}.", operator.as_str()))
+            Error::Invalid(format!("The operator '{}' needs {what}.", operator.as_str()))
         };
         if matches!(operator, O::IsSet | O::IsNotSet) {
             return Ok(Self::Set);
@@ -243,13 +245,13 @@ impl Test {
                     _ => Comparison::Equal,
                 };
                 let [one] = all else { return Err(need("one date")) };
-                let moment = dates::parse_moment(&model::property::text(one), now, zone);
+                let moment = dates::parse_timestamp(&model::property::text(one), now, zone);
                 Self::Date(comparison, moment.ok_or_else(|| need("a date, or one such as -7d"))?)
             }
             O::FlagEvaluatesTo => return Err(need("a flag, which events have none of")),
             _ => {
                 model::property::check(operator, value, &mut PatternBill::default())
-                    .map_err(|why| Error::Refused(why.to_string()))?;
+                    .map_err(|why| Error::Invalid(why.to_string()))?;
                 let filter = PropertyFilter::compile("", operator, value, &Dialect::default());
                 Self::Version(Box::new(filter))
             }
@@ -328,7 +330,7 @@ pub fn check_pattern(pattern: &str) -> Result<()> {
 }
 
 pub(crate) fn compile(pattern: &str) -> Result<Regex> {
-    let refused = |why: &str| Error::Refused(format!("Invalid regex: {why}"));
+    let refused = |why: &str| Error::Invalid(format!("Invalid regex: {why}"));
     if pattern.chars().count() > REGEX_CHARS_MAX {
         return Err(refused(&format!("longer than {REGEX_CHARS_MAX} characters")));
     }

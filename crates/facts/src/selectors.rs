@@ -81,7 +81,7 @@ impl Compound {
 impl Selector {
     pub fn parse(text: &str) -> Result<Self> {
         let mut rest = text.trim();
-        let refused = || Error::Refused(format!("'{text}' is no selector that can be matched."));
+        let refused = || Error::Invalid(format!("'{text}' is no selector that can be matched."));
         let mut compounds = Vec::new();
         let mut is_child = false;
         loop {

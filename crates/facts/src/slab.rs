@@ -37,21 +37,21 @@ impl Slab {
                 return;
             }
             let more = at / PIECE + 1 - self.pieces.len();
-            self.bytes += more * Piece::default().held();
+            self.bytes += more * Piece::default().reservation();
             self.pieces.resize_with(at / PIECE + 1, Arc::default);
         }
         if self.get(at) != text {
             let piece = &mut self.pieces[at / PIECE];
-            self.bytes -= piece.held();
+            self.bytes -= piece.reservation();
             // A copy may hold less than the piece that it is of.
             Arc::make_mut(piece).set(at % PIECE, text);
-            self.bytes += piece.held();
+            self.bytes += piece.reservation();
         }
     }
 }
 
 impl Piece {
-    fn held(&self) -> usize {
+    fn reservation(&self) -> usize {
         size_of::<Self>() + self.bytes.capacity() + self.ends.capacity() * size_of::<u32>()
     }
 
@@ -110,7 +110,10 @@ mod tests {
         check(&slab, &plain);
         copies.iter().for_each(|(slab, plain)| check(slab, plain));
         for slab in copies.iter().map(|(slab, _)| slab).chain([&slab]) {
-            assert_eq!(slab.bytes(), slab.pieces.iter().map(|piece| piece.held()).sum::<usize>());
+            assert_eq!(
+                slab.bytes(),
+                slab.pieces.iter().map(|piece| piece.reservation()).sum::<usize>()
+            );
         }
         assert_eq!(slab.get(5_000), b"");
         slab.set(9_000, b"");

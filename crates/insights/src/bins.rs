@@ -1,6 +1,6 @@
 //! Numbers put into bins that hold about equally many.
 
-use crate::statistic::quantile_of_counts;
+use crate::aggregate::quantile_of_counts;
 use crate::{Error, Result};
 
 const BINS_MAX: usize = 200;

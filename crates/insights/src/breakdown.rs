@@ -8,15 +8,15 @@ pub(crate) use slices::{Slice, cohorts};
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use facts::World;
+use facts::ReadView;
 use hashbrown::HashMap;
 use serde_json::Value as Json;
 use warehouse::{ABSENT, Column, GROUP_TYPES, Key, Value};
 
 use crate::bins::Bins;
+use crate::context::QueryContext;
 use crate::expression::{self, Source};
 use crate::hogql::{Scalar, Seen};
-use crate::question::Question;
 use crate::scan::{Entries, Texts, VALUES_MAX, number, of_json, text, too_many_values};
 use crate::sessions::Sessions;
 use crate::spec::BreakdownFilter;
@@ -91,22 +91,22 @@ impl Split {
     /// `dimensions_max` is the kind's own bound; the moments say which sessions matter.
     pub fn plan(
         filter: &BreakdownFilter,
-        question: &Question<'_>,
+        context: &QueryContext<'_>,
         dimensions_max: usize,
         (from, to): (i64, i64),
     ) -> Result<Self> {
-        let world = question.world;
+        let view = context.view;
         if filter.asks_nothing() {
             return Ok(Self::Whole);
         }
         let kind = filter.breakdown_type.as_deref().unwrap_or("event");
         if filter.breakdowns.is_empty() && kind == "cohort" {
-            return slices(&filter.breakdown, world).map(Self::Cohorts);
+            return slices(&filter.breakdown, view).map(Self::Cohorts);
         }
         if let [one] = filter.breakdowns.as_slice()
             && one.kind.as_deref() == Some("cohort")
         {
-            return slices(&one.property, world).map(Self::Cohorts);
+            return slices(&one.property, view).map(Self::Cohorts);
         }
         let mut dimensions = Vec::new();
         for one in &filter.breakdowns {
@@ -116,7 +116,7 @@ impl Split {
             for name in if names.is_empty() { &[&Json::Null][..] } else { &names } {
                 let group = one.group_type_index;
                 let normalize = one.normalize_url;
-                let mut dimension = Dimension::new(question, kind, name, group, (from, to))?;
+                let mut dimension = Dimension::new(context, kind, name, group, (from, to))?;
                 dimension.normalize_url = normalize;
                 dimension.bin_count = one.histogram_bin_count;
                 dimensions.push(dimension);
@@ -126,7 +126,7 @@ impl Split {
             for name in list(&filter.breakdown) {
                 let group = filter.breakdown_group_type_index;
                 let normalize = filter.breakdown_normalize_url;
-                let mut dimension = Dimension::new(question, kind, name, group, (from, to))?;
+                let mut dimension = Dimension::new(context, kind, name, group, (from, to))?;
                 dimension.normalize_url = normalize;
                 dimension.bin_count = filter.breakdown_histogram_bin_count;
                 dimensions.push(dimension);
@@ -162,7 +162,7 @@ pub(crate) fn needs_groups(filter: &BreakdownFilter) -> bool {
 
 impl Dimension {
     fn new(
-        question: &Question<'_>,
+        context: &QueryContext<'_>,
         kind: &str,
         name: &Json,
         group: Option<usize>,
@@ -179,14 +179,14 @@ impl Dimension {
                 let refused = || format!("Events cannot be broken down by '{name}'.");
                 Place::Event(facts::event_column(&name).ok_or_else(|| Error::invalid(refused()))?)
             }
-            "hogql" => match expression::read(question, &name)? {
+            "hogql" => match expression::read(context, &name)? {
                 Source::Key(key) => Place::Event(key),
                 Source::Scalar(scalar) => Place::Expression(Arc::new(scalar)),
             },
             "person" => Place::Person(name),
             "session" => Place::Session(Arc::new(Sessions::read(
-                question.world,
-                question.stop,
+                context.view,
+                context.limits,
                 &name,
                 Some((from, to)),
             )?)),
@@ -373,7 +373,7 @@ impl Reader {
     pub fn read(
         &mut self,
         breakdown: &Breakdown,
-        world: &World,
+        view: &ReadView,
         seen: Seen<'_>,
     ) -> Result<Vec<u32>> {
         self.entries.resize_with(breakdown.dimensions.len(), Entries::default);
@@ -386,9 +386,9 @@ impl Reader {
             let own = match &dimension.place {
                 Place::Event(_) => dimension.numbers(entries, &columns[0]),
                 Place::Person(name) => {
-                    let persons = world.people.column(name);
+                    let persons = view.persons.column(name);
                     let code = |no: &u32| {
-                        let actor = world.people.actor(*no);
+                        let actor = view.persons.actor(*no);
                         persons.codes.get(actor as usize).copied().unwrap_or(ABSENT)
                     };
                     let codes = seen.distinct_nos.iter().map(code).collect();
@@ -396,7 +396,7 @@ impl Reader {
                     dimension.numbers(entries, &column)
                 }
                 Place::Group(index, name) => entries.each_row(&columns[0], absent, |key| {
-                    let group = text(key).and_then(|key| world.groups.get(*index, key));
+                    let group = text(key).and_then(|key| view.groups.get(*index, key));
                     let property = group.and_then(|group| group.properties.get(name));
                     of_json(property, |value| dimension.number(value))
                 }),

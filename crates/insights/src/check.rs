@@ -8,15 +8,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use facts::{
-    ActionFacts, ActionTest, CohortFacts, Expressions, Needs, PathCleaning, People, World, Zone,
+    ActionFacts, ActionMatcher, CohortFacts, ConditionCompiler, Needs, PathCleaning, PersonIndex,
+    ReadView, Zone,
 };
 use model::{CohortId, ProjectId, Timestamp};
 use serde_json::{Map, Value as Json, json};
 use warehouse::{Predicate, Snapshot};
 
-use crate::hogql::Hogql;
+use crate::hogql::HogqlCompiler;
+use crate::limits::QueryLimits;
 use crate::spec::Overrides;
-use crate::stop::Stop;
 use crate::{Error, Insight, Result, TrendsQuery};
 
 const PROJECT: ProjectId = ProjectId(0);
@@ -28,9 +29,9 @@ impl Insight {
         let soon = Overrides { date_from: Some("-1h".into()), ..Overrides::default() };
         let mut asked = self.clone();
         asked.apply_filters(&soon);
-        let world = nothing(&asked.needs())?;
-        let stop = Stop::new(None, Arc::default(), usize::MAX);
-        match asked.run_with(&world, &stop, Some(&Hogql::new(unknown()))) {
+        let view = nothing(&asked.needs())?;
+        let limits = QueryLimits::new(None, Arc::default(), usize::MAX);
+        match asked.run_with(&view, &limits, Some(&HogqlCompiler::new(unknown()))) {
             Ok(_) | Err(Error::Missing(_)) => Ok(()),
             Err(error) => Err(error),
         }
@@ -74,16 +75,16 @@ fn unknown() -> ::hogql::Project {
     }
 }
 
-fn nothing(needs: &Needs) -> Result<World> {
+fn nothing(needs: &Needs) -> Result<ReadView> {
     let (now, zone) = (Timestamp::from_micros(0), Zone::named("UTC"));
-    let test = ActionTest::new(&[], now, &zone)?;
-    let action = || ActionFacts { name: String::new(), test: test.clone() };
+    let matcher = ActionMatcher::new(&[], now, &zone)?;
+    let action = || ActionFacts { name: String::new(), matcher: matcher.clone() };
     let actions = needs.actions.iter().map(|id| (*id, action())).collect();
     let cohorts = needs.cohorts.iter().map(|id| (*id, CohortFacts::default())).collect();
-    Ok(World {
+    Ok(ReadView {
         project: PROJECT,
         events: Snapshot::empty(PROJECT),
-        people: Arc::new(People::new(PROJECT)),
+        persons: Arc::new(PersonIndex::new(PROJECT)),
         groups: Arc::default(),
         cohorts: Arc::new(cohorts),
         actions: Arc::new(actions),
@@ -93,21 +94,21 @@ fn nothing(needs: &Needs) -> Result<World> {
         week_starts_monday: false,
         test_account_filters: Json::Null,
         path_cleaning: Arc::new(PathCleaning::default()),
-        only: None,
-        expressions: Arc::new(Conditions(Hogql::new(unknown()))),
+        event_filter: None,
+        expressions: Arc::new(Conditions(HogqlCompiler::new(unknown()))),
     })
 }
 
 /// Conditions that name what is missing hold, so that those behind them are read as well.
 #[derive(Debug)]
-struct Conditions(Hogql);
+struct Conditions(HogqlCompiler);
 
-impl Expressions for Conditions {
-    fn condition(&self, world: &World, text: &str) -> facts::Result<Predicate> {
-        match self.0.test(world, text) {
+impl ConditionCompiler for Conditions {
+    fn condition(&self, view: &ReadView, text: &str) -> facts::Result<Predicate> {
+        match self.0.test(view, text) {
             Ok(predicate) => Ok(predicate),
             Err(Error::Missing(_)) => Ok(Predicate::All(Vec::new())),
-            Err(error) => Err(facts::Error::Refused(error.to_string())),
+            Err(error) => Err(facts::Error::Invalid(error.to_string())),
         }
     }
 }

@@ -13,9 +13,9 @@ pub enum Error {
     #[error("{0}")]
     Missing(String),
     #[error("The query took too long.")]
-    Time,
+    Timeout,
     #[error("The query needs more memory than it may have.")]
-    Memory,
+    MemoryLimit,
     #[error("events cannot be read")]
     Warehouse(#[source] warehouse::Error),
 }
@@ -38,7 +38,7 @@ impl From<warehouse::Error> for Error {
 impl From<facts::Error> for Error {
     fn from(error: facts::Error) -> Self {
         match error {
-            facts::Error::Refused(why) => Self::Invalid(why),
+            facts::Error::Invalid(why) => Self::Invalid(why),
             facts::Error::Warehouse(error) => error.into(),
         }
     }

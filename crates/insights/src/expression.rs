@@ -4,8 +4,8 @@
 
 use warehouse::Key;
 
+use crate::context::QueryContext;
 use crate::hogql::Scalar;
-use crate::question::Question;
 use crate::scan::{Actors, Texts};
 use crate::{Error, Result};
 
@@ -19,10 +19,10 @@ pub(crate) enum Source {
     Scalar(Scalar),
 }
 
-pub(crate) fn read(question: &Question<'_>, text: &str) -> Result<Source> {
-    match (key(text), question.hogql) {
+pub(crate) fn read(context: &QueryContext<'_>, text: &str) -> Result<Source> {
+    match (key(text), context.hogql) {
         (Ok(key), _) => Ok(Source::Key(key)),
-        (Err(_), Some(hogql)) => Ok(Source::Scalar(hogql.texts(question.world, text)?)),
+        (Err(_), Some(hogql)) => Ok(Source::Scalar(hogql.texts(context.view, text)?)),
         (Err(error), None) => Err(error),
     }
 }
@@ -59,11 +59,11 @@ fn key(text: &str) -> Result<Key> {
 }
 
 /// Who counts once, by an expression.
-pub(crate) fn actors(question: &Question<'_>, text: &str) -> Result<Actors> {
+pub(crate) fn actors(context: &QueryContext<'_>, text: &str) -> Result<Actors> {
     if matches!(text.trim(), "person_id" | "person.id") {
         return Ok(Actors::Persons);
     }
-    Ok(match read(question, text)? {
+    Ok(match read(context, text)? {
         Source::Key(key) => Actors::column(key),
         Source::Scalar(scalar) => Actors::Expression(scalar, Texts::default()),
     })

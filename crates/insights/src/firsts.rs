@@ -2,8 +2,8 @@
 
 use crate::Result;
 use crate::breakdown::{Breakdown, first_by_text};
+use crate::limits::MemoryReservation;
 use crate::scan::{Rows, Scan};
-use crate::stop::Held;
 
 const NEVER: i64 = i64::MAX;
 
@@ -17,13 +17,13 @@ pub(crate) struct Firsts {
 
 impl Firsts {
     pub fn of(scan: &Scan<'_>) -> Result<Self> {
-        let new = || (Self::default(), scan.stop.hold());
-        let each = |(firsts, held): &mut (Self, Held<'_>), rows: &Rows<'_>| {
+        let new = || (Self::default(), scan.limits.reserve());
+        let each = |(firsts, reservation): &mut (Self, MemoryReservation<'_>), rows: &Rows<'_>| {
             (0..rows.len()).for_each(|row| {
                 let value = rows.values.get(row).copied();
                 firsts.add(rows.actor(row), rows.times[row], value, scan.breakdown);
             });
-            held.set(firsts.times.capacity() * 8 + firsts.values.capacity() * 4)
+            reservation.resize(firsts.times.capacity() * 8 + firsts.values.capacity() * 4)
         };
         let mut found = scan.fold(new, each)?.into_iter().map(|(firsts, _)| firsts);
         let mut all = found.next().unwrap_or_default();

@@ -1,24 +1,24 @@
 //! Funnels: how many get from one step to the next, and how fast.
 
-mod behind;
+mod actors;
 mod count;
 mod machine;
 mod shape;
 
-use facts::World;
+use facts::ReadView;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use warehouse::Predicate;
 
 use crate::breakdown::{Slice, Split};
+use crate::context::{EventSelection, QueryContext, action_id, node_id};
 use crate::expression;
-use crate::hogql::Hogql;
-use crate::outcome::Outcome;
-use crate::question::{Meant, Question, action_id, node_id};
+use crate::hogql::HogqlCompiler;
+use crate::limits::QueryLimits;
 use crate::range::Period;
+use crate::result::InsightResult;
 use crate::scan::Actors;
 use crate::spec::{self, Base, BreakdownFilter, Node, NodeKind, Overrides};
-use crate::stop::Stop;
 use crate::{Error, Interval, Result};
 use count::{Attribution, Counter, Wanted};
 use machine::{Exclusion, Order, Rules, STEPS_MAX};
@@ -150,7 +150,7 @@ impl FunnelsQuery {
         Some(&self.own.breakdown_filter)
     }
 
-    pub(crate) fn is_written_in_hogql(&self) -> bool {
+    pub(crate) fn uses_hogql(&self) -> bool {
         self.own.funnels_filter.funnel_aggregate_by_hogql.is_some()
     }
 
@@ -251,14 +251,14 @@ impl FunnelsQuery {
     }
 
     /// What each step and exclusion means; a missing action cannot be left out of a funnel.
-    fn meant(&self, question: &Question<'_>) -> Result<Vec<Meant>> {
-        let meant = |node: &&Node| {
-            question.meant(node)?.ok_or_else(|| match action_id(node) {
+    fn selection(&self, context: &QueryContext<'_>) -> Result<Vec<EventSelection>> {
+        let selection = |node: &&Node| {
+            context.selection(node)?.ok_or_else(|| match action_id(node) {
                 Ok(id) => Error::Invalid(format!("There is no action {}.", id.0)),
                 Err(error) => error,
             })
         };
-        self.nodes().iter().map(meant).collect()
+        self.nodes().iter().map(selection).collect()
     }
 
     fn wanted(&self) -> Result<Wanted> {
@@ -275,9 +275,9 @@ impl FunnelsQuery {
         })
     }
 
-    fn actors(&self, question: &Question<'_>) -> Result<Actors> {
+    fn actor_source(&self, context: &QueryContext<'_>) -> Result<Actors> {
         match self.own.funnels_filter.funnel_aggregate_by_hogql.as_deref() {
-            Some(text) if !text.is_empty() => expression::actors(question, text),
+            Some(text) if !text.is_empty() => expression::actors(context, text),
             _ => Ok(Actors::of(self.base.aggregation_group_type_index)),
         }
     }
@@ -285,17 +285,17 @@ impl FunnelsQuery {
     /// Counts, and says how the answer is split.
     fn found(
         &self,
-        question: &Question<'_>,
+        context: &QueryContext<'_>,
         period: &Period,
         rules: &Rules,
         actors: &Actors,
         keeps: bool,
     ) -> Result<(count::Found, Split)> {
         let mut counter = Counter {
-            question,
+            context,
             period,
             rules,
-            meant: self.meant(question)?,
+            selection: self.selection(context)?,
             actors,
             attribution: self.attribution()?,
             wanted: self.wanted()?,
@@ -306,7 +306,7 @@ impl FunnelsQuery {
         let around = (period.from, period.to);
         let split = match self.own.funnels_filter.funnel_viz_type {
             Viz::TimeToConvert => Split::Whole,
-            _ => Split::plan(&self.own.breakdown_filter, question, DIMENSIONS_MAX, around)?,
+            _ => Split::plan(&self.own.breakdown_filter, context, DIMENSIONS_MAX, around)?,
         };
         let found = match &split {
             Split::Whole => counter.whole()?,
@@ -319,13 +319,18 @@ impl FunnelsQuery {
         Ok((found, split))
     }
 
-    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
+    pub(crate) fn run(
+        &self,
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+    ) -> Result<InsightResult> {
         let (rules, wanted) = (self.rules()?, self.wanted()?);
-        let question = Question::new(world, stop, &self.base, hogql)?;
-        let period = question.dates.period(&self.base.date_range, self.own.interval)?;
-        let actors = self.actors(&question)?;
-        let (found, split) = self.found(&question, &period, &rules, &actors, false)?;
-        let shape = shape::Shape { question: &question, series: &self.own.series, rules: &rules };
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let period = context.dates.period(&self.base.date_range, self.own.interval)?;
+        let actors = self.actor_source(&context)?;
+        let (found, split) = self.found(&context, &period, &rules, &actors, false)?;
+        let shape = shape::Shape { context: &context, series: &self.own.series, rules: &rules };
         let results = match (wanted, &split) {
             (Wanted::Times { .. }, _) => shape.times(&found, self.bins()),
             (Wanted::Trend { .. }, _) => shape.trends(&found, &period)?,
@@ -334,9 +339,9 @@ impl FunnelsQuery {
         };
         let Period { from, to, .. } = period;
         let interval = self.own.interval;
-        let mut outcome = Outcome::new(results, &question.dates.calendar, from, to, interval)?;
-        outcome.has_more = found.more.then_some(true);
-        Ok(outcome)
+        let mut result = InsightResult::new(results, &context.dates.calendar, from, to, interval)?;
+        result.has_more = found.more.then_some(true);
+        Ok(result)
     }
 
     fn bins(&self) -> Option<usize> {
@@ -361,6 +366,8 @@ impl FunnelsQuery {
 }
 
 /// Events that are none of these.
-fn none_of(meant: &[Meant]) -> Predicate {
-    Predicate::Not(Box::new(Predicate::Any(meant.iter().map(Meant::as_predicate).collect())))
+fn none_of(selection: &[EventSelection]) -> Predicate {
+    Predicate::Not(Box::new(Predicate::Any(
+        selection.iter().map(EventSelection::as_predicate).collect(),
+    )))
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray as _;
 use arrow_array::{Array, ArrayRef};
 use eval::{Context, Program};
-use facts::{Expressions, World};
+use facts::{ConditionCompiler, ReadView};
 use hogql::ast;
 use hogql::plan::{Body, Expr, Select};
 use hogql::{Project, Reason, Span};
@@ -18,11 +18,11 @@ use crate::{Error, Result};
 use inputs::Inputs;
 
 /// Reads expressions as a project means them. It is also how filters of type `hogql` are read, for
-/// [`World::expressions`].
+/// [`ReadView::expressions`].
 #[derive(Debug)]
-pub struct Hogql {
+pub struct HogqlCompiler {
     project: Project,
-    stop: eval::Cancellation,
+    cancellation: eval::Cancellation,
 }
 
 /// Events as expressions see them.
@@ -49,20 +49,20 @@ fn unsupported(what: &str) -> Error {
     Error::Invalid(format!("{what} cannot be used in this expression."))
 }
 
-fn context(world: &World, stop: &eval::Cancellation) -> Arc<Context> {
+fn context(view: &ReadView, cancellation: &eval::Cancellation) -> Arc<Context> {
     Arc::new(Context {
-        zone: world.zone.time_zone().clone(),
-        now: world.now.as_micros(),
-        week_starts_monday: world.week_starts_monday,
-        cancellation: stop.clone(),
+        zone: view.zone.time_zone().clone(),
+        now: view.now.as_micros(),
+        week_starts_monday: view.week_starts_monday,
+        cancellation: cancellation.clone(),
     })
 }
 
 /// Of an expression that is compiled or runs.
 fn of_eval(error: eval::Error) -> Error {
     match error {
-        eval::Error::Cancelled => Error::Time,
-        eval::Error::MemoryLimit => Error::Memory,
+        eval::Error::Cancelled => Error::Timeout,
+        eval::Error::MemoryLimit => Error::MemoryLimit,
         other => refused(other),
     }
 }
@@ -88,15 +88,15 @@ fn as_text(expr: ast::Expr) -> ast::Expr {
     ast::Expr { kind: ast::ExprKind::Call(Box::new(call)), span }
 }
 
-impl Hogql {
+impl HogqlCompiler {
     pub fn new(project: Project) -> Self {
-        Self { project, stop: eval::Cancellation::default() }
+        Self { project, cancellation: eval::Cancellation::default() }
     }
 
     /// Expressions end, and hold, as the question that they are a part of.
     #[must_use]
-    pub fn within(self, stop: eval::Cancellation) -> Self {
-        Self { stop, ..self }
+    pub fn with_cancellation(self, cancellation: eval::Cancellation) -> Self {
+        Self { cancellation, ..self }
     }
 
     fn select(&self, text: &str, wrap: fn(ast::Expr) -> ast::Expr) -> Result<Select> {
@@ -119,36 +119,36 @@ impl Hogql {
 
     fn scalar(
         &self,
-        world: &World,
+        view: &ReadView,
         text: &str,
         wrap: fn(ast::Expr) -> ast::Expr,
     ) -> Result<Scalar> {
         let select = self.select(text, wrap)?;
         match select.columns.as_slice() {
             [column] if select.grouping.is_none() => {
-                Scalar::new(column, world, &context(world, &self.stop))
+                Scalar::new(column, view, &context(view, &self.cancellation))
             }
             _ => Err(unsupported("An aggregate")),
         }
     }
 
     /// A boolean expression over events.
-    pub(crate) fn test(&self, world: &World, text: &str) -> Result<Predicate> {
-        let scalar = self.scalar(world, text, |expr| expr)?;
+    pub(crate) fn test(&self, view: &ReadView, text: &str) -> Result<Predicate> {
+        let scalar = self.scalar(view, text, |expr| expr)?;
         let columns = Columns { keys: scalar.keys().to_vec(), ..Columns::default() };
         Ok(Predicate::Rows(Arc::new(Condition { scalar, columns })))
     }
 
     /// Values as texts.
-    pub(crate) fn texts(&self, world: &World, text: &str) -> Result<Scalar> {
-        self.scalar(world, text, as_text)
+    pub(crate) fn texts(&self, view: &ReadView, text: &str) -> Result<Scalar> {
+        self.scalar(view, text, as_text)
     }
 }
 
 impl Scalar {
-    fn new(expr: &Expr, world: &World, context: &Arc<Context>) -> Result<Self> {
+    fn new(expr: &Expr, view: &ReadView, context: &Arc<Context>) -> Result<Self> {
         let mut inputs = Inputs::default();
-        let program = Program::compile(expr, context, &mut |leaf| inputs.find(leaf, world));
+        let program = Program::compile(expr, context, &mut |leaf| inputs.find(leaf, view));
         let program = program.map_err(|error| match inputs.unknown() {
             Some(name) => unsupported(name),
             None => of_eval(error),
@@ -213,8 +213,8 @@ impl RowTest for Condition {
     }
 }
 
-impl Expressions for Hogql {
-    fn condition(&self, world: &World, text: &str) -> facts::Result<Predicate> {
-        self.test(world, text).map_err(|error| facts::Error::Refused(error.to_string()))
+impl ConditionCompiler for HogqlCompiler {
+    fn condition(&self, view: &ReadView, text: &str) -> facts::Result<Predicate> {
+        self.test(view, text).map_err(|error| facts::Error::Invalid(error.to_string()))
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::limits::{MemoryReservation, QueryLimits};
 use crate::scan::{Rows, Scan};
-use crate::stop::{Held, Stop};
 use crate::{Error, Result};
 
 /// Threads that walk journeys.
@@ -107,8 +107,8 @@ type Shares = [Pieces; SHARES];
 
 /// Hits as they are met.
 pub(crate) struct Hits<'a> {
-    parts: Vec<(Shares, Held<'a>)>,
-    stop: &'a Stop,
+    parts: Vec<(Shares, MemoryReservation<'a>)>,
+    limits: &'a QueryLimits,
 }
 
 fn add(shares: &mut Shares, hit: Hit) {
@@ -116,8 +116,8 @@ fn add(shares: &mut Shares, hit: Hit) {
 }
 
 impl<'a> Hits<'a> {
-    pub fn new(stop: &'a Stop) -> Self {
-        Self { parts: Vec::new(), stop }
+    pub fn new(limits: &'a QueryLimits) -> Self {
+        Self { parts: Vec::new(), limits }
     }
 
     /// Adds a hit for each event, tagged by a `state` that every thread has for itself.
@@ -126,18 +126,19 @@ impl<'a> Hits<'a> {
         scan: &Scan<'_>,
         tags: impl Fn(&mut X, &Rows<'_>) -> Result<Vec<Option<u32>>> + Sync,
     ) -> Result<()> {
-        let stop = self.stop;
-        let new = || (Shares::default(), X::default(), stop.hold());
-        let each = |(shares, own, held): &mut (Shares, X, Held<'a>), rows: &Rows<'_>| {
+        let limits = self.limits;
+        let new = || (Shares::default(), X::default(), limits.reserve());
+        let each = |(shares, own, reservation): &mut (Shares, X, MemoryReservation<'a>),
+                    rows: &Rows<'_>| {
             for (row, tag) in tags(own, rows)?.into_iter().enumerate() {
                 if let Some(tag) = tag {
                     add(shares, Hit { actor: rows.actor(row), time: rows.times[row], tag });
                 }
             }
-            held.set(shares.iter().map(Pieces::bytes).sum())
+            reservation.resize(shares.iter().map(Pieces::bytes).sum())
         };
         let found = scan.fold(new, each)?;
-        self.parts.extend(found.into_iter().map(|(shares, _, held)| (shares, held)));
+        self.parts.extend(found.into_iter().map(|(shares, _, reservation)| (shares, reservation)));
         Ok(())
     }
 
@@ -193,10 +194,10 @@ impl<'a> Hits<'a> {
         let len: usize = own().map(|pieces| pieces.len).sum();
         let places = own().map(|pieces| pieces.places).max().unwrap_or(0);
         if len > u32::MAX as usize {
-            return Err(Error::Memory);
+            return Err(Error::MemoryLimit);
         }
-        let mut held = self.stop.hold();
-        held.set(len * size_of::<Hit>() + (places + 2) * 4)?;
+        let mut reservation = self.limits.reserve();
+        reservation.resize(len * size_of::<Hit>() + (places + 2) * 4)?;
         // How many each has, two places behind its own; then where the one before ends. Placing
         // moves that on to its own end, one place behind its own.
         let mut starts = vec![0u32; places + 2];
@@ -214,7 +215,7 @@ impl<'a> Hits<'a> {
         starts.pop();
         for (at, bounds) in starts.windows(2).enumerate() {
             if at.is_multiple_of(ACTORS_A_LOOK) {
-                self.stop.check()?;
+                self.limits.check()?;
             }
             let own = &mut hits[bounds[0] as usize..bounds[1] as usize];
             if own.is_empty() {
@@ -250,10 +251,10 @@ mod tests {
             (5, 20_000, 1 << 22, all),
         ];
         for (seed, len, actors, times) in cases {
-            let stop = Stop::new(None, Arc::default(), usize::MAX);
+            let limits = QueryLimits::new(None, Arc::default(), usize::MAX);
             let mut random = StdRng::seed_from_u64(seed);
             let mut expected: BTreeMap<u32, Vec<(i64, u32)>> = BTreeMap::new();
-            let mut hits = Hits::new(&stop);
+            let mut hits = Hits::new(&limits);
             for _ in 0..3 {
                 let mut part = Shares::default();
                 for tag in 0..len / 3 {
@@ -263,7 +264,7 @@ mod tests {
                     expected.entry(actor).or_default().push((time, tag));
                     add(&mut part, Hit { actor, time, tag });
                 }
-                hits.parts.push((part, stop.hold()));
+                hits.parts.push((part, limits.reserve()));
             }
             expected.values_mut().for_each(|own| own.sort_unstable());
             let each = |seen: &mut Vec<(u32, Vec<(i64, u32)>)>, hits: &[Hit]| {

@@ -2,7 +2,7 @@
 //! facts.
 //!
 //! It stands on the read path between `query`, which says what is asked, and the warehouse's
-//! columns. An answer is a pure function of the question and a [`facts::World`]: no HTTP, no
+//! columns. An answer is a pure function of the question and a [`facts::ReadView`]: no HTTP, no
 //! catalog, nothing to wait for. Counts of people are exact.
 //!
 //! - `spec`: questions as they are sent, read strictly; `inert`: the keys that change nothing.
@@ -10,60 +10,60 @@
 //! - `question`: which events a node means; `scan`: one pass over them, by threads that each fill a
 //!   state of their own; `breakdown`: numbers for values.
 //! - `expression`, `hogql`: values that are written as expressions.
-//! - `sessions`: what is known of them; `tally`, `firsts`, `statistic`: what is counted.
+//! - `sessions`: what is known of them; `tally`, `firsts`, `aggregate`: what is counted.
 //! - one module for each kind, and `deeds` for what cohorts ask people to have done.
 //! - `check`: whether a question can be kept.
 
-mod behind;
+mod actors;
+mod aggregate;
+mod behavioral;
 mod bins;
 mod breakdown;
 mod calendar;
 mod check;
-mod deeds;
+mod context;
 mod error;
 mod expression;
 mod firsts;
 mod formula;
 mod funnels;
 mod hogql;
-mod inert;
 mod journeys;
 mod lifecycle;
+mod limits;
 mod masks;
-mod outcome;
+mod noop_keys;
 mod paths;
-mod question;
 mod range;
+mod result;
 mod retention;
 mod scan;
 mod sessions;
 mod spec;
-mod statistic;
 mod stickiness;
-mod stop;
 mod tally;
 mod trends;
 
-pub use behind::{Actor, Behind, Point};
+pub use actors::{Actor, DataPoint, InsightActors};
+pub use behavioral::{behavioral_needs, matching_persons};
 pub use calendar::Interval;
 pub use check::check_filter;
-pub use deeds::{deed_needs, doers};
 pub use error::{Error, Result};
 pub use funnels::FunnelsQuery;
-pub use hogql::Hogql;
-pub use inert::drop_inert;
+pub use hogql::HogqlCompiler;
 pub use lifecycle::LifecycleQuery;
-pub use outcome::Outcome;
+pub use limits::{AdmissionControl, QueryLimits};
+pub use noop_keys::strip_noop_keys;
 pub use paths::PathsQuery;
+pub use result::InsightResult;
 pub use retention::RetentionQuery;
 pub use spec::Overrides;
 pub use stickiness::StickinessQuery;
-pub use stop::{Crowd, Stop};
 pub use trends::TrendsQuery;
 
 use std::collections::BTreeSet;
 
-use facts::{Needs, World};
+use facts::{Needs, ReadView};
 use model::{ActionId, CohortId};
 use serde_json::Value as Json;
 
@@ -116,52 +116,57 @@ impl Insight {
     }
 
     /// Refuses what needs HogQL, except expressions that name a column.
-    pub fn run(&self, world: &World, stop: &Stop) -> Result<Outcome> {
-        self.run_with(world, stop, None)
+    pub fn run(&self, view: &ReadView, limits: &QueryLimits) -> Result<InsightResult> {
+        self.run_with(view, limits, None)
     }
 
     /// `hogql` reads expressions in maths, breakdowns and paths; those in filters are read by
-    /// [`World::expressions`].
-    pub fn run_with(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
-        let world = &self.with_sessions(world, stop)?;
+    /// [`ReadView::expressions`].
+    pub fn run_with(
+        &self,
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+    ) -> Result<InsightResult> {
+        let view = &self.with_sessions(view, limits)?;
         match self {
-            Self::Trends(query) => query.run(world, stop, hogql),
-            Self::Funnels(query) => query.run(world, stop, hogql),
-            Self::Retention(query) => query.run(world, stop, hogql),
-            Self::Lifecycle(query) => query.run(world, stop, hogql),
-            Self::Stickiness(query) => query.run(world, stop, hogql),
-            Self::Paths(query) => query.run(world, stop, hogql),
+            Self::Trends(query) => query.run(view, limits, hogql),
+            Self::Funnels(query) => query.run(view, limits, hogql),
+            Self::Retention(query) => query.run(view, limits, hogql),
+            Self::Lifecycle(query) => query.run(view, limits, hogql),
+            Self::Stickiness(query) => query.run(view, limits, hogql),
+            Self::Paths(query) => query.run(view, limits, hogql),
         }
     }
 
     /// Who is behind a number of the answer.
-    pub fn behind(
+    pub fn actors(
         &self,
-        world: &World,
-        stop: &Stop,
-        hogql: Option<&Hogql>,
-        point: &Point,
-    ) -> Result<Behind> {
-        let world = &self.with_sessions(world, stop)?;
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+        point: &DataPoint,
+    ) -> Result<InsightActors> {
+        let view = &self.with_sessions(view, limits)?;
         match self {
-            Self::Trends(query) => query.behind(world, stop, hogql, point),
-            Self::Funnels(query) => query.behind(world, stop, hogql, point),
-            Self::Retention(query) => query.behind(world, stop, hogql, point),
-            Self::Lifecycle(query) => query.behind(world, stop, hogql, point),
-            Self::Stickiness(query) => query.behind(world, stop, hogql, point),
-            Self::Paths(query) => query.behind(world, stop, hogql),
+            Self::Trends(query) => query.actors(view, limits, hogql, point),
+            Self::Funnels(query) => query.actors(view, limits, hogql, point),
+            Self::Retention(query) => query.actors(view, limits, hogql, point),
+            Self::Lifecycle(query) => query.actors(view, limits, hogql, point),
+            Self::Stickiness(query) => query.actors(view, limits, hogql, point),
+            Self::Paths(query) => query.actors(view, limits, hogql),
         }
     }
 
-    /// The world with what filters ask of sessions.
-    fn with_sessions(&self, world: &World, stop: &Stop) -> Result<World> {
+    /// The view with what filters ask of sessions.
+    fn with_sessions(&self, view: &ReadView, limits: &QueryLimits) -> Result<ReadView> {
         let mut needs = self.needs();
         if self.base().filter_test_accounts {
-            world.test_accounts()?.needs(&mut needs);
+            view.test_accounts()?.needs(&mut needs);
         }
-        world.actions.values().for_each(|action| action.test.needs(&mut needs));
-        let sessions = sessions::facts(world, stop, &needs.sessions)?;
-        Ok(World { sessions, ..world.clone() })
+        view.actions.values().for_each(|action| action.matcher.needs(&mut needs));
+        let sessions = sessions::facts(view, limits, &needs.sessions)?;
+        Ok(ReadView { sessions, ..view.clone() })
     }
 
     fn base(&self) -> &Base {
@@ -199,7 +204,7 @@ impl Insight {
     /// Ids of the actions it names.
     pub fn actions(&self) -> Vec<i64> {
         let nodes = self.nodes().into_iter().filter(|node| node.kind == NodeKind::Actions);
-        let ids = nodes.filter_map(|node| question::action_id(node).ok());
+        let ids = nodes.filter_map(|node| context::action_id(node).ok());
         ids.map(|id| id.0).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
@@ -208,7 +213,7 @@ impl Insight {
         self.needs().cohorts.into_iter().map(|id| id.0).collect()
     }
 
-    /// What a world must hold to answer it. Filters for test accounts and actions have needs of
+    /// What a view must hold to answer it. Filters for test accounts and actions have needs of
     /// their own.
     pub fn needs(&self) -> Needs {
         let mut needs = Needs::default();
@@ -223,7 +228,7 @@ impl Insight {
             needs.cohorts.extend(breakdown::cohorts(filter).into_iter().map(CohortId));
         }
         needs.groups |= self.base().aggregation_group_type_index.is_some();
-        if self.is_written_in_hogql() {
+        if self.uses_hogql() {
             (needs.groups, needs.all_cohorts) = (true, true);
         }
         needs.actions.extend(self.actions().into_iter().map(ActionId));
@@ -233,15 +238,15 @@ impl Insight {
 
 impl Insight {
     /// Whether running it needs somebody who reads expressions.
-    pub fn is_written_in_hogql(&self) -> bool {
+    pub fn uses_hogql(&self) -> bool {
         let breakdown = self.breakdown().is_some_and(|filter| {
             let mut kinds = filter.breakdowns.iter().map(|one| &one.kind);
             filter.breakdown_type.as_deref() == Some("hogql")
                 || kinds.any(|kind| kind.as_deref() == Some("hogql"))
         });
         let own = match self {
-            Self::Funnels(query) => query.is_written_in_hogql(),
-            Self::Paths(query) => query.is_written_in_hogql(),
+            Self::Funnels(query) => query.uses_hogql(),
+            Self::Paths(query) => query.uses_hogql(),
             _ => false,
         };
         breakdown || own || self.nodes().iter().any(|node| node.math == spec::Math::Hogql)

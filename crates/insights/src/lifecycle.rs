@@ -2,20 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use facts::World;
+use facts::ReadView;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use crate::behind::{Actor, Behind, Point, Status};
+use crate::actors::{Actor, DataPoint, InsightActors, Status};
 use crate::calendar::Buckets;
-use crate::hogql::Hogql;
+use crate::context::{QueryContext, node_id, node_type};
+use crate::hogql::HogqlCompiler;
+use crate::limits::QueryLimits;
 use crate::masks::Masks;
-use crate::outcome::Outcome;
-use crate::question::{Question, node_id, node_type};
 use crate::range::Period;
+use crate::result::InsightResult;
 use crate::scan::{Actors, Scan};
 use crate::spec::{self, Base, Node, Overrides};
-use crate::stop::Stop;
 use crate::{Error, Interval, Result};
 
 #[derive(Clone, Debug)]
@@ -61,94 +61,99 @@ impl LifecycleQuery {
         self.own.series.iter().collect()
     }
 
-    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
+    pub(crate) fn run(
+        &self,
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+    ) -> Result<InsightResult> {
         let [node] = self.own.series.as_slice() else {
             return Err(Error::invalid("A lifecycle has exactly one series."));
         };
         let interval = self.own.interval;
-        let question = Question::new(world, stop, &self.base, hogql)?;
-        let period = question.dates.period(&self.base.date_range, interval)?;
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let period = context.dates.period(&self.base.date_range, interval)?;
         let actors = Actors::of(self.base.aggregation_group_type_index);
         let mut counts = vec![[0i64; 4]; period.buckets.len()];
-        let met = self.each(&question, node, &period, &actors, |_, bucket, status| {
+        let met = self.each(&context, node, &period, &actors, |_, bucket, status| {
             if let Some(counts) = counts.get_mut(bucket) {
                 counts[status as usize] += if status == Status::Dormant { -1 } else { 1 };
             }
         })?;
         let results = match met {
-            true => self.shape(&question, node, &period.buckets, counts)?,
+            true => self.shape(&context, node, &period.buckets, counts)?,
             false => json!([]),
         };
-        let calendar = &question.dates.calendar;
-        Outcome::new(results, calendar, period.from, period.to, interval)
+        let calendar = &context.dates.calendar;
+        InsightResult::new(results, calendar, period.from, period.to, interval)
     }
 
     /// Shows what every actor was in every bucket of the period; false when the series means an
     /// action that is gone.
     fn each(
         &self,
-        question: &Question<'_>,
+        context: &QueryContext<'_>,
         node: &Node,
         period: &Period,
         actors: &Actors,
         each: impl FnMut(u32, usize, Status),
     ) -> Result<bool> {
-        let Some(meant) = question.meant(node)? else { return Ok(false) };
-        let calendar = &question.dates.calendar;
+        let Some(selection) = context.selection(node)? else { return Ok(false) };
+        let calendar = &context.dates.calendar;
         let first = period.buckets.starts.first().copied().unwrap_or(period.from);
         let before = calendar.start(first - 1, self.own.interval)?;
         // One bucket earlier, to see who comes back.
         let buckets = calendar.buckets(before, period.to, self.own.interval)?;
-        let scan = question.scan(meant.filter(before, period.to));
+        let scan = context.scan(selection.filter(before, period.to));
         let masks = Masks::of(&Scan { actors: Some(actors), ..scan }, &buckets)?;
-        let world = question.world;
-        statuses(&masks, &buckets, |actor| self.created(world, actors, actor), each);
+        let view = context.view;
+        statuses(&masks, &buckets, |actor| self.created(view, actors, actor), each);
         Ok(true)
     }
 
-    pub(crate) fn behind(
+    pub(crate) fn actors(
         &self,
-        world: &World,
-        stop: &Stop,
-        hogql: Option<&Hogql>,
-        point: &Point,
-    ) -> Result<Behind> {
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+        point: &DataPoint,
+    ) -> Result<InsightActors> {
         let [node] = self.own.series.as_slice() else {
             return Err(Error::invalid("A lifecycle has exactly one series."));
         };
-        let question = Question::new(world, stop, &self.base, hogql)?;
-        let period = question.dates.period(&self.base.date_range, self.own.interval)?;
-        let wanted = point.bucket(&question, &point.day, &period.buckets)?;
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let period = context.dates.period(&self.base.date_range, self.own.interval)?;
+        let wanted = point.bucket(&context, &point.day, &period.buckets)?;
         let actors = Actors::of(self.base.aggregation_group_type_index);
         let mut found = BTreeSet::new();
-        self.each(&question, node, &period, &actors, |actor, bucket, status| {
+        self.each(&context, node, &period, &actors, |actor, bucket, status| {
             let is_there = wanted.map_or(bucket < period.buckets.len(), |own| own == bucket);
             if is_there && point.status.is_none_or(|wanted| wanted == status) {
                 found.insert(actor);
             }
         })?;
-        Behind::new(&actors, found.into_iter().map(|actor| Actor::of((actor, 0))))
+        InsightActors::new(&actors, found.into_iter().map(|actor| Actor::of((actor, 0))))
     }
 
     /// When the actor began to exist; nobody knows of those without a profile.
-    fn created(&self, world: &World, actors: &Actors, actor: u32) -> Option<i64> {
+    fn created(&self, view: &ReadView, actors: &Actors, actor: u32) -> Option<i64> {
         let created_at = match (actors, self.base.aggregation_group_type_index) {
             (Actors::Texts(..), Some(index)) => {
-                world.groups.get(index, &actors.text(actor))?.created_at
+                view.groups.get(index, &actors.text(actor))?.created_at
             }
-            _ => world.people.person(actor)?.created_at,
+            _ => view.persons.person(actor)?.created_at,
         };
         Some(created_at.as_micros())
     }
 
     fn shape(
         &self,
-        question: &Question<'_>,
+        context: &QueryContext<'_>,
         node: &Node,
         buckets: &Buckets,
         counts: Vec<[i64; 4]>,
     ) -> Result<Json> {
-        let calendar = &question.dates.calendar;
+        let calendar = &context.dates.calendar;
         let starts = &buckets.starts;
         let days: Vec<String> = starts
             .iter()
@@ -158,7 +163,7 @@ impl LifecycleQuery {
             .iter()
             .map(|start| calendar.label(*start, buckets.interval))
             .collect::<Result<_>>()?;
-        let name = question.name(node);
+        let name = context.name(node);
         let item = |(status, word): &(Status, &str)| {
             let data: Vec<i64> = counts.iter().map(|counts| counts[*status as usize]).collect();
             json!({

@@ -5,8 +5,8 @@
 
 use crate::Result;
 use crate::calendar::Buckets;
+use crate::limits::MemoryReservation;
 use crate::scan::{Rows, Scan};
-use crate::stop::Held;
 
 #[derive(Debug)]
 pub(crate) struct Masks {
@@ -23,15 +23,15 @@ impl Masks {
 
     /// Who was there when.
     pub fn of(scan: &Scan<'_>, buckets: &Buckets) -> Result<Self> {
-        let new = || (Self::new(buckets.len()), scan.stop.hold());
-        let each = |(masks, held): &mut (Self, Held<'_>), rows: &Rows<'_>| {
+        let new = || (Self::new(buckets.len()), scan.limits.reserve());
+        let each = |(masks, reservation): &mut (Self, MemoryReservation<'_>), rows: &Rows<'_>| {
             let mut cursor = buckets.cursor();
             for (actor, time) in rows.actors.iter().zip(rows.times) {
                 if let Some(bucket) = cursor.of(*time) {
                     masks.set(*actor, bucket);
                 }
             }
-            held.set(masks.bytes())
+            reservation.resize(masks.bytes())
         };
         let mut all = Self::new(buckets.len());
         for (masks, _) in scan.fold(new, each)? {
@@ -46,21 +46,22 @@ impl Masks {
         buckets: &Buckets,
         passes: impl Fn(u64) -> bool,
     ) -> Result<Self> {
-        let new = || (Vec::new(), scan.stop.hold());
-        let each = |(keys, held): &mut (Vec<u64>, Held<'_>), rows: &Rows<'_>| {
+        let new = || (Vec::new(), scan.limits.reserve());
+        let each = |(keys, reservation): &mut (Vec<u64>, MemoryReservation<'_>),
+                    rows: &Rows<'_>| {
             let mut cursor = buckets.cursor();
             for (actor, time) in rows.actors.iter().zip(rows.times) {
                 if let Some(bucket) = cursor.of(*time) {
                     keys.push(u64::from(*actor) << 32 | bucket as u64);
                 }
             }
-            held.set(keys.capacity() * 8)
+            reservation.resize(keys.capacity() * 8)
         };
-        let mut held = scan.stop.hold();
+        let mut reservation = scan.limits.reserve();
         let mut keys: Vec<u64> = Vec::new();
         for (mut own, _) in scan.fold(new, each)? {
             keys.append(&mut own);
-            held.set(keys.capacity() * 8)?;
+            reservation.resize(keys.capacity() * 8)?;
         }
         keys.sort_unstable();
         let mut masks = Self::new(buckets.len());

@@ -1,25 +1,25 @@
 //! Paths: what people do one after the other.
 
-mod behind;
+mod actors;
 mod items;
 mod walk;
 
 use std::collections::BTreeSet;
 
-use facts::World;
+use facts::ReadView;
 use hashbrown::HashMap;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use warehouse::{Key, Predicate, Value};
 
-use crate::hogql::Hogql;
+use crate::context::{EventSelection, QueryContext, json_number};
+use crate::hogql::HogqlCompiler;
 use crate::journeys::{Hit, Hits};
-use crate::outcome::Outcome;
-use crate::question::{Meant, Question, json_number};
+use crate::limits::{MemoryReservation, QueryLimits};
 use crate::range::Period;
+use crate::result::InsightResult;
 use crate::scan::{Actors, Rows, Scan};
 use crate::spec::{self, Base, Node, Overrides};
-use crate::stop::{Held, Stop};
 use crate::{Error, Interval, Result, expression};
 use items::{Items, Reader};
 use walk::{Cut, Edge, walk};
@@ -116,7 +116,7 @@ impl PathsQuery {
         Vec::new()
     }
 
-    pub(crate) fn is_written_in_hogql(&self) -> bool {
+    pub(crate) fn uses_hogql(&self) -> bool {
         self.own.paths_filter.include_event_types.contains(&EventType::Hogql)
     }
 
@@ -129,9 +129,9 @@ impl PathsQuery {
     }
 
     /// Events that are items of paths.
-    fn meant(&self, question: &Question<'_>) -> Meant {
+    fn selection(&self, context: &QueryContext<'_>) -> EventSelection {
         let types = &self.own.paths_filter.include_event_types;
-        let everything = question.everything();
+        let everything = context.everything();
         if types.is_empty() || types.contains(&EventType::Hogql) {
             return everything;
         }
@@ -147,13 +147,13 @@ impl PathsQuery {
         })))
     }
 
-    fn items(&self, question: &Question<'_>) -> Result<Items> {
+    fn items(&self, context: &QueryContext<'_>) -> Result<Items> {
         let filter = &self.own.paths_filter;
         let expression = match filter.include_event_types.contains(&EventType::Hogql) {
             false => None,
             true => {
                 let text = filter.paths_hogql_expression.as_deref().unwrap_or("event");
-                Some(expression::read(question, text)?)
+                Some(expression::read(context, text)?)
             }
         };
         let project = match (filter.path_replacements, &self.cleaning) {
@@ -176,7 +176,7 @@ impl PathsQuery {
     /// Shows the path of every actor, edge by edge, to one of the threads' states.
     fn walks<S: Send>(
         &self,
-        question: &Question<'_>,
+        context: &QueryContext<'_>,
         period: &Period,
         items: &Items,
         actors: &Actors,
@@ -185,8 +185,8 @@ impl PathsQuery {
     ) -> Result<Vec<S>> {
         let filter = &self.own.paths_filter;
         let steps = Self::bounded(filter.step_limit, STEPS, STEPS_MAX, "stepLimit")?;
-        let mut hits = Hits::new(question.stop);
-        let scan = question.scan(self.meant(question).filter(period.from, period.to));
+        let mut hits = Hits::new(context.limits);
+        let scan = context.scan(self.selection(context).filter(period.from, period.to));
         let scan = Scan { actors: Some(actors), keys: items.keys(), ..scan };
         hits.collect(&scan, |reader: &mut Reader, rows: &Rows<'_>| reader.read(items, rows))?;
         let given = |text: &Option<String>| {
@@ -203,26 +203,34 @@ impl PathsQuery {
         hits.fold(new, |state, hits| each(state, hits, &order, &cut))
     }
 
-    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
+    pub(crate) fn run(
+        &self,
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+    ) -> Result<InsightResult> {
         let filter = &self.own.paths_filter;
         if self.own.funnel_paths_filter.is_some() {
             return Err(Error::invalid("Paths of funnels are not supported."));
         }
         let edges_max = Self::bounded(filter.edge_limit, EDGES, EDGES_MAX, "edgeLimit")?;
-        let question = Question::new(world, stop, &self.base, hogql)?;
-        let items = self.items(&question)?;
-        let period = question.dates.period(&self.base.date_range, Interval::Day)?;
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let items = self.items(&context)?;
+        let period = context.dates.period(&self.base.date_range, Interval::Day)?;
         let actors = Actors::of(self.base.aggregation_group_type_index);
-        let new = || (HashMap::<Edge, Weight>::new(), stop.hold());
-        let each = |(edges, held): &mut (_, Held<'_>), hits: &[Hit], order: &[u32], cut: &Cut| {
+        let new = || (HashMap::<Edge, Weight>::new(), limits.reserve());
+        let each = |(edges, reservation): &mut (_, MemoryReservation<'_>),
+                    hits: &[Hit],
+                    order: &[u32],
+                    cut: &Cut| {
             walk(hits, order, cut, |edge, micros| {
                 let weight: &mut Weight = HashMap::entry(edges, edge).or_default();
                 weight.count += 1;
                 weight.millis += micros as f64 / 1e3;
             });
-            held.set(edges.allocation_size())
+            reservation.resize(edges.allocation_size())
         };
-        let found = self.walks(&question, &period, &items, &actors, new, each)?;
+        let found = self.walks(&context, &period, &items, &actors, new, each)?;
         let mut edges: HashMap<Edge, Weight> = HashMap::new();
         for (edge, weight) in found.into_iter().flat_map(|(edges, _)| edges) {
             let own = edges.entry(edge).or_default();
@@ -230,8 +238,8 @@ impl PathsQuery {
             own.millis += weight.millis;
         }
         let results = self.shape(edges, &items, edges_max);
-        let calendar = &question.dates.calendar;
-        Outcome::new(results, calendar, period.from, period.to, Interval::Day)
+        let calendar = &context.dates.calendar;
+        InsightResult::new(results, calendar, period.from, period.to, Interval::Day)
     }
 
     fn shape(&self, edges: HashMap<Edge, Weight>, items: &Items, edges_max: usize) -> Json {

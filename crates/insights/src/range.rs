@@ -1,6 +1,6 @@
 //! From the dates of a question to moments and buckets.
 
-use facts::{World, Zone, parse_moment};
+use facts::{ReadView, Zone, parse_timestamp};
 use jiff::{Span, ToSpan as _};
 use model::Timestamp;
 
@@ -30,19 +30,19 @@ pub(crate) struct Dates {
 }
 
 impl Dates {
-    pub fn new(world: &World) -> Self {
-        let zone = world.zone.clone();
+    pub fn new(view: &ReadView) -> Self {
+        let zone = view.zone.clone();
         let calendar = Calendar {
             zone: zone.time_zone().clone(),
-            week_starts_monday: world.week_starts_monday,
+            week_starts_monday: view.week_starts_monday,
         };
-        let earliest = world.events.span().map(|(from, _)| from.as_micros());
-        Self { calendar, now: world.now, zone, earliest }
+        let earliest = view.events.span().map(|(from, _)| from.as_micros());
+        Self { calendar, now: view.now, zone, earliest }
     }
 
     /// Text that is no moment means the present.
     pub fn moment(&self, text: &str) -> i64 {
-        parse_moment(text, self.now, &self.zone).unwrap_or(self.now).as_micros()
+        parse_timestamp(text, self.now, &self.zone).unwrap_or(self.now).as_micros()
     }
 
     pub fn period(&self, range: &DateRange, interval: Interval) -> Result<Period> {

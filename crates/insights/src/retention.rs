@@ -2,19 +2,19 @@
 
 mod count;
 
-use facts::World;
+use facts::ReadView;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use crate::behind::{Behind, Point};
+use crate::actors::{DataPoint, InsightActors};
 use crate::breakdown::Split;
 use crate::calendar::{Buckets, Calendar};
-use crate::hogql::Hogql;
-use crate::outcome::Outcome;
-use crate::question::Question;
+use crate::context::QueryContext;
+use crate::hogql::HogqlCompiler;
+use crate::limits::QueryLimits;
+use crate::result::InsightResult;
 use crate::scan::Actors;
 use crate::spec::{self, Base, BreakdownFilter, Node, NodeKind, Overrides};
-use crate::stop::Stop;
 use crate::trends::Share;
 use crate::{Error, Interval, Result};
 use count::{Counter, Returns, Starts};
@@ -156,18 +156,18 @@ impl RetentionQuery {
     }
 
     /// `interval` is the row, and `day` how many intervals later.
-    pub(crate) fn behind(
+    pub(crate) fn actors(
         &self,
-        world: &World,
-        stop: &Stop,
-        hogql: Option<&Hogql>,
-        point: &Point,
-    ) -> Result<Behind> {
-        let question = Question::new(world, stop, &self.base, hogql)?;
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+        point: &DataPoint,
+    ) -> Result<InsightActors> {
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let intervals = self.intervals()?;
-        let rows = self.rows(&question, intervals)?;
+        let rows = self.rows(&context, intervals)?;
         let actors = Actors::of(self.base.aggregation_group_type_index);
-        let mut counter = self.counter(&question, &rows, intervals, &actors)?;
+        let mut counter = self.counter(&context, &rows, intervals, &actors)?;
         let (row, later) = (point.interval.unwrap_or(0), point.intervals()?.unwrap_or(0));
         if row >= rows.len() || later >= intervals {
             return Err(Error::invalid("The answer has no such interval."));
@@ -175,23 +175,23 @@ impl RetentionQuery {
         let around = (rows.starts.first().copied().unwrap_or(rows.end), rows.end);
         let filter = &self.own.breakdown_filter;
         let split = match point.value() {
-            Some(_) => Split::plan(filter, &question, DIMENSIONS_MAX, around)?,
+            Some(_) => Split::plan(filter, &context, DIMENSIONS_MAX, around)?,
             None => Split::Whole,
         };
         let found = match split {
-            Split::Whole => counter.behind(row, later, None, &|_| true)?,
+            Split::Whole => counter.actors(row, later, None, &|_| true)?,
             Split::Cohorts(slices) => {
                 let named = |id: Option<i64>| Share::Cohort(id, String::new()).json();
                 let slice =
                     slices.iter().find(|slice| point.is_value(&named(slice.id.map(|id| id.0))));
-                let Some(slice) = slice else { return Ok(Behind::default()) };
+                let Some(slice) = slice else { return Ok(InsightActors::default()) };
                 counter.slice = slice.predicate.clone();
-                counter.behind(row, later, None, &|_| true)?
+                counter.actors(row, later, None, &|_| true)?
             }
             Split::Values(breakdown) => {
                 let (shares, _) = counter.values(&breakdown)?;
                 let share = shares.iter().find(|(share, _)| point.is_value(&share.json()));
-                let Some((share, _)) = share else { return Ok(Behind::default()) };
+                let Some((share, _)) = share else { return Ok(InsightActors::default()) };
                 let own = |share: &Share, value: u32| match share {
                     Share::Values(texts, _) | Share::Null(texts, _) => {
                         breakdown.texts(value) == *texts
@@ -203,15 +203,15 @@ impl RetentionQuery {
                     true => !shares.iter().any(|(share, _)| own(share, value)),
                     false => own(share, value),
                 };
-                counter.behind(row, later, Some(&breakdown), &wanted)?
+                counter.actors(row, later, Some(&breakdown), &wanted)?
             }
         };
-        Behind::new(&actors, found)
+        InsightActors::new(&actors, found)
     }
 
     fn counter<'a>(
         &'a self,
-        question: &'a Question<'a>,
+        context: &'a QueryContext<'a>,
         rows: &'a Buckets,
         intervals: usize,
         actors: &'a Actors,
@@ -221,7 +221,7 @@ impl RetentionQuery {
             return Err(Error::invalid("Retention by windows of 24 hours is not supported."));
         }
         Ok(Counter {
-            question,
+            context,
             rows,
             intervals,
             actors,
@@ -248,18 +248,18 @@ impl RetentionQuery {
     }
 
     /// The rows: from the start to the end of the unit that the range ends in.
-    fn rows(&self, question: &Question<'_>, intervals: usize) -> Result<Buckets> {
-        let calendar = &question.dates.calendar;
+    fn rows(&self, context: &QueryContext<'_>, intervals: usize) -> Result<Buckets> {
+        let calendar = &context.dates.calendar;
         let interval = self.own.retention_filter.period.interval();
         let range = &self.base.date_range;
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let to = match given(&range.date_to) {
-            Some(text) => question.dates.moment(&text),
-            None => question.dates.now.as_micros(),
+            Some(text) => context.dates.moment(&text),
+            None => context.dates.now.as_micros(),
         };
         let end = calendar.end(to, interval)?;
         let from = match given(&range.date_from) {
-            Some(_) => question.dates.period(range, interval)?.from,
+            Some(_) => context.dates.period(range, interval)?.from,
             None => {
                 let last = calendar.start(to, interval)?;
                 calendar.plus(last, interval, 1 - intervals as i64)?
@@ -268,17 +268,22 @@ impl RetentionQuery {
         calendar.buckets(from, end, interval)
     }
 
-    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
+    pub(crate) fn run(
+        &self,
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+    ) -> Result<InsightResult> {
         let intervals = self.intervals()?;
-        let question = Question::new(world, stop, &self.base, hogql)?;
-        let calendar = &question.dates.calendar;
-        let rows = self.rows(&question, intervals)?;
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let calendar = &context.dates.calendar;
+        let rows = self.rows(&context, intervals)?;
         let actors = Actors::of(self.base.aggregation_group_type_index);
-        let mut counter = self.counter(&question, &rows, intervals, &actors)?;
+        let mut counter = self.counter(&context, &rows, intervals, &actors)?;
         let mut shares = Vec::new();
         let mut more = false;
         let around = (rows.starts.first().copied().unwrap_or(rows.end), rows.end);
-        match Split::plan(&self.own.breakdown_filter, &question, DIMENSIONS_MAX, around)? {
+        match Split::plan(&self.own.breakdown_filter, &context, DIMENSIONS_MAX, around)? {
             Split::Whole => shares.push((Share::Whole, counter.whole()?)),
             Split::Values(breakdown) => (shares, more) = counter.values(&breakdown)?,
             Split::Cohorts(slices) => {
@@ -295,9 +300,9 @@ impl RetentionQuery {
         }
         let from = rows.starts.first().copied().unwrap_or(rows.end);
         let results = Json::Array(results);
-        let mut outcome = Outcome::new(results, calendar, from, rows.end - 1, rows.interval)?;
-        outcome.has_more = more.then_some(true);
-        Ok(outcome)
+        let mut result = InsightResult::new(results, calendar, from, rows.end - 1, rows.interval)?;
+        result.has_more = more.then_some(true);
+        Ok(result)
     }
 
     fn shape(

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use facts::World;
+use facts::ReadView;
 use serde_json::Value as Json;
 use warehouse::{
     ABSENT, Batch, Column, Columns, Dictionary, Filter, Hashing, Interner, Key, Part, Value,
@@ -11,7 +11,7 @@ use warehouse::{
 
 use crate::breakdown::{Breakdown, Reader};
 use crate::hogql::{Scalar, Seen};
-use crate::stop::Stop;
+use crate::limits::QueryLimits;
 use crate::{Error, Result};
 
 /// Threads of one question; others are asked at the same time.
@@ -247,8 +247,8 @@ impl Entries<u32> {
 }
 
 pub(crate) struct Scan<'a> {
-    pub world: &'a World,
-    pub stop: &'a Stop,
+    pub view: &'a ReadView,
+    pub limits: &'a QueryLimits,
     pub filter: Filter,
     /// Events of nobody are left out.
     pub actors: Option<&'a Actors>,
@@ -296,7 +296,7 @@ impl Scan<'_> {
         each: impl Fn(&mut S, &Rows<'_>) -> Result<()> + Sync,
     ) -> Result<Vec<S>> {
         let columns = Columns { keys: self.all_keys(), ..Columns::default() };
-        let parts = self.world.events.parts(&self.filter, &columns)?;
+        let parts = self.view.events.parts(&self.filter, &columns)?;
         let next = AtomicUsize::new(0);
         let failed = AtomicBool::new(false);
         let work = || {
@@ -307,7 +307,7 @@ impl Scan<'_> {
                     if failed.load(Ordering::Relaxed) {
                         break;
                     }
-                    self.stop.check()?;
+                    self.limits.check()?;
                     self.show(part, &columns, &mut own, &mut state, &each)?;
                 }
                 Ok(())
@@ -352,8 +352,8 @@ impl Scan<'_> {
         match self.actors {
             None => {}
             Some(Actors::Persons) => {
-                let people = &self.world.people;
-                actors = batch.distinct_nos.iter().map(|no| people.actor(*no)).collect();
+                let persons = &self.view.persons;
+                actors = batch.distinct_nos.iter().map(|no| persons.actor(*no)).collect();
             }
             Some(Actors::Texts(_, texts)) => {
                 let column = &batch.columns[self.keys.len()];
@@ -376,7 +376,7 @@ impl Scan<'_> {
             Some(breakdown) => {
                 let Batch { timestamps, distinct_nos, columns, .. } = &batch;
                 let seen = Seen { times: timestamps, distinct_nos, columns: &columns[at..] };
-                own.values.read(breakdown, self.world, seen)?
+                own.values.read(breakdown, self.view, seen)?
             }
         };
         let rows = Rows {
@@ -417,5 +417,5 @@ fn leave_out(batch: &mut Batch, actors: &mut Vec<u32>) {
 pub(crate) const VALUES_MAX: usize = 1 << 24;
 
 pub(crate) fn too_many_values() -> Error {
-    Error::Memory
+    Error::MemoryLimit
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use facts::{SessionFacts, SessionValue, World};
+use facts::{ReadView, SessionFacts, SessionValue};
 use model::Timestamp;
 use warehouse::{Key, Value};
 
-use crate::question::Meant;
+use crate::context::EventSelection;
+use crate::limits::{MemoryReservation, QueryLimits};
 use crate::scan::{Actors, Entries, Rows, Scan, Texts, number, text};
-use crate::stop::{Held, Stop};
 use crate::{Error, Result};
 
 /// Sessions are looked at this far around a period: SDKs end them after a day.
@@ -173,12 +173,12 @@ enum Name {
 
 /// What filters ask of sessions: of all of them, since an event may belong to any.
 pub(crate) fn facts(
-    world: &World,
-    stop: &Stop,
+    view: &ReadView,
+    limits: &QueryLimits,
     fields: &BTreeSet<String>,
 ) -> Result<Arc<SessionFacts>> {
     if fields.is_empty() {
-        return Ok(world.sessions.clone());
+        return Ok(view.sessions.clone());
     }
     if fields.len() > FIELDS_MAX {
         let detail = format!("Filters may ask for at most {FIELDS_MAX} fields of sessions.");
@@ -186,7 +186,7 @@ pub(crate) fn facts(
     }
     let mut facts = SessionFacts::default();
     for name in fields {
-        let sessions = Sessions::read(world, stop, name, None)?;
+        let sessions = Sessions::read(view, limits, name, None)?;
         facts.insert(name, Arc::new(move |id: &str| sessions.value(id)));
     }
     Ok(Arc::new(facts))
@@ -195,24 +195,24 @@ pub(crate) fn facts(
 impl Sessions {
     /// Of the sessions around two moments, or of all.
     pub fn read(
-        world: &World,
-        stop: &Stop,
+        view: &ReadView,
+        limits: &QueryLimits,
         name: &str,
         around: Option<(i64, i64)>,
     ) -> Result<Self> {
-        Self::of_field(world, stop, Field::named(name)?, around)
+        Self::of_field(view, limits, Field::named(name)?, around)
     }
 
     fn of_field(
-        world: &World,
-        stop: &Stop,
+        view: &ReadView,
+        limits: &QueryLimits,
         field: Field,
         around: Option<(i64, i64)>,
     ) -> Result<Self> {
         let mut origins = Vec::new();
         if field == Field::Channel {
             for name in ORIGINS {
-                origins.push(Self::of_field(world, stop, Field::Entry(name, Of::Whole), around)?);
+                origins.push(Self::of_field(view, limits, Field::Entry(name, Of::Whole), around)?);
             }
         }
         let (ids, texts) = (Actors::sessions(), Texts::default());
@@ -221,21 +221,21 @@ impl Sessions {
         let to = to.saturating_add(AROUND_MICROS);
         let property = field.property().map(|name| Key::Property(name.to_owned()));
         let keys = std::iter::once(Key::Event).chain(property).collect();
-        let filter = Meant::everything().filter(from, to);
-        let scan = Scan { world, stop, filter, actors: Some(&ids), breakdown: None, keys };
-        let new = || (Reading::default(), stop.hold());
-        let each = |(own, held): &mut (Reading, Held<'_>), rows: &Rows<'_>| {
+        let filter = EventSelection::everything().filter(from, to);
+        let scan = Scan { view, limits, filter, actors: Some(&ids), breakdown: None, keys };
+        let new = || (Reading::default(), limits.reserve());
+        let each = |(own, reservation): &mut (Reading, MemoryReservation<'_>), rows: &Rows<'_>| {
             own.add(rows, field, &texts);
-            held.set(own.bytes())
+            reservation.resize(own.bytes())
         };
-        let mut held = stop.hold();
+        let mut reservation = limits.reserve();
         let (mut sessions, mut pairs): (Vec<Session>, Vec<u64>) = Default::default();
         for (own, _) in scan.fold(new, each)? {
             sessions.resize(sessions.len().max(own.sessions.len()), EMPTY);
             let both = sessions.iter_mut().zip(&own.sessions);
             both.for_each(|(session, own)| session.absorb(own, field));
             pairs.extend(own.pairs);
-            held.set(pairs.capacity() * 8)?;
+            reservation.resize(pairs.capacity() * 8)?;
         }
         pairs.sort_unstable();
         pairs.dedup();
@@ -268,7 +268,7 @@ impl Sessions {
                     let at = ORIGINS.iter().position(|own| *own == name)?;
                     self.origins.get(at)?.text(id)
                 };
-                Some(SessionValue::Text(facts::channel(origin).to_owned()))
+                Some(SessionValue::Text(facts::channel_type(origin).to_owned()))
             }
             Field::Entry(..) | Field::Exit(..) => {
                 let text = (session.text != NO_TEXT).then(|| self.texts.get(session.text));

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value as Json};
 use warehouse::GROUP_TYPES;
 
-use crate::inert::drop_inert;
+use crate::noop_keys::strip_noop_keys;
 use crate::{Error, Interval, Result};
 
 /// Keys that every query may have beside those of its kind.
@@ -262,7 +262,7 @@ pub(crate) fn read<T: DeserializeOwned>(json: &Json) -> Result<(Base, T)> {
     let mut query = query.clone();
     query.retain(|key, _| key == "kind" || !ALWAYS.contains(&key.as_str()));
     let kind = query.remove("kind");
-    drop_inert(kind.as_ref().and_then(Json::as_str).unwrap_or_default(), &mut query);
+    strip_noop_keys(kind.as_ref().and_then(Json::as_str).unwrap_or_default(), &mut query);
     let mut base = Map::new();
     for key in BASE {
         if let Some(value) = query.remove(*key) {

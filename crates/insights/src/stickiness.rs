@@ -1,19 +1,19 @@
 //! Stickiness: in how many intervals people come back.
 
-use facts::World;
+use facts::ReadView;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use crate::behind::{Actor, Behind, Point};
+use crate::actors::{Actor, DataPoint, InsightActors};
+use crate::context::{QueryContext, node_id, node_type};
 use crate::expression;
-use crate::hogql::Hogql;
+use crate::hogql::HogqlCompiler;
+use crate::limits::QueryLimits;
 use crate::masks::Masks;
-use crate::outcome::Outcome;
-use crate::question::{Question, node_id, node_type};
 use crate::range::Period;
+use crate::result::InsightResult;
 use crate::scan::{Actors, Scan};
 use crate::spec::{self, Base, CompareFilter, Math, Node, Overrides};
-use crate::stop::Stop;
 use crate::{Error, Interval, Result};
 
 const SERIES_MAX: usize = 26;
@@ -99,20 +99,25 @@ impl StickinessQuery {
         self.own.series.iter().collect()
     }
 
-    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
-        let question = Question::new(world, stop, &self.base, hogql)?;
+    pub(crate) fn run(
+        &self,
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+    ) -> Result<InsightResult> {
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let interval = self.own.interval;
         let range = &self.base.date_range;
-        let period = question.dates.period(range, interval)?;
-        let previous = question.dates.previous(&period, range, &self.own.compare_filter)?;
+        let period = context.dates.period(range, interval)?;
+        let previous = context.dates.previous(&period, range, &self.own.compare_filter)?;
         let mut items = Vec::new();
         let current = previous.as_ref().map(|_| "current");
         for (period, compared) in [(Some(&period), current), (previous.as_ref(), Some("previous"))]
         {
             let Some(period) = period else { continue };
             for (order, node) in self.own.series.iter().enumerate() {
-                let Some(counts) = self.count(&question, node, period)? else { continue };
-                let mut item = self.item(&question, node, order, &counts);
+                let Some(counts) = self.count(&context, node, period)? else { continue };
+                let mut item = self.item(&context, node, order, &counts);
                 if let Some(compared) = compared {
                     item["compare"] = json!(true);
                     item["compare_label"] = json!(compared);
@@ -121,14 +126,14 @@ impl StickinessQuery {
             }
         }
         let results = Json::Array(items);
-        Outcome::new(results, &question.dates.calendar, period.from, period.to, interval)
+        InsightResult::new(results, &context.dates.calendar, period.from, period.to, interval)
     }
 
-    fn actors(&self, question: &Question<'_>, node: &Node) -> Result<Actors> {
+    fn actor_source(&self, context: &QueryContext<'_>, node: &Node) -> Result<Actors> {
         Ok(match node.math {
             Math::UniqueGroup => Actors::groups(node.math_group_type_index.unwrap_or(0)),
             Math::Hogql => {
-                expression::actors(question, node.math_hogql.as_deref().unwrap_or_default())?
+                expression::actors(context, node.math_hogql.as_deref().unwrap_or_default())?
             }
             _ => Actors::of(self.base.aggregation_group_type_index),
         })
@@ -137,32 +142,32 @@ impl StickinessQuery {
     /// How many actors were there in exactly one bucket, in two, and so on.
     fn count(
         &self,
-        question: &Question<'_>,
+        context: &QueryContext<'_>,
         node: &Node,
         period: &Period,
     ) -> Result<Option<Vec<u64>>> {
-        let actors = self.actors(question, node)?;
-        let Some(masks) = self.masks(question, node, period, &actors)? else { return Ok(None) };
+        let actors = self.actor_source(context, node)?;
+        let Some(masks) = self.masks(context, node, period, &actors)? else { return Ok(None) };
         let mut counts = vec![0u64; period.buckets.len()];
         masks.for_each(|_, there| counts[there.len() - 1] += 1);
         Ok(Some(counts))
     }
 
-    pub(crate) fn behind(
+    pub(crate) fn actors(
         &self,
-        world: &World,
-        stop: &Stop,
-        hogql: Option<&Hogql>,
-        point: &Point,
-    ) -> Result<Behind> {
-        let question = Question::new(world, stop, &self.base, hogql)?;
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+        point: &DataPoint,
+    ) -> Result<InsightActors> {
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let node = point.node(&self.own.series)?;
-        let period = point.period(&question, self.own.interval, &self.own.compare_filter)?;
+        let period = point.period(&context, self.own.interval, &self.own.compare_filter)?;
         let cumulative = self.own.stickiness_filter.computed_as == ComputedAs::Cumulative;
         let wanted = point.intervals()?;
-        let actors = self.actors(&question, node)?;
-        let Some(masks) = self.masks(&question, node, &period, &actors)? else {
-            return Ok(Behind::default());
+        let actors = self.actor_source(&context, node)?;
+        let Some(masks) = self.masks(&context, node, &period, &actors)? else {
+            return Ok(InsightActors::default());
         };
         let mut found = Vec::new();
         masks.for_each(|actor, there| {
@@ -175,19 +180,19 @@ impl StickinessQuery {
                 found.push(Actor::of((actor, there.len() as u64)));
             }
         });
-        Behind::new(&actors, found)
+        InsightActors::new(&actors, found)
     }
 
     /// Who was there when; none when the series means an action that is gone.
     fn masks(
         &self,
-        question: &Question<'_>,
+        context: &QueryContext<'_>,
         node: &Node,
         period: &Period,
         actors: &Actors,
     ) -> Result<Option<Masks>> {
-        let Some(meant) = question.meant(node)? else { return Ok(None) };
-        let scan = question.scan(meant.filter(period.from, period.to));
+        let Some(selection) = context.selection(node)? else { return Ok(None) };
+        let scan = context.scan(selection.filter(period.from, period.to));
         let scan = Scan { actors: Some(actors), ..scan };
         match self.own.stickiness_filter.stickiness_criteria {
             None | Some(Criteria { operator: Operator::Gte, value: 0 | 1 }) => {
@@ -198,7 +203,7 @@ impl StickinessQuery {
         .map(Some)
     }
 
-    fn item(&self, question: &Question<'_>, node: &Node, order: usize, counts: &[u64]) -> Json {
+    fn item(&self, context: &QueryContext<'_>, node: &Node, order: usize, counts: &[u64]) -> Json {
         let cumulative = self.own.stickiness_filter.computed_as == ComputedAs::Cumulative;
         let mut data = counts.to_vec();
         if cumulative {
@@ -211,7 +216,7 @@ impl StickinessQuery {
             format!("{count} {unit}{plural}{more}")
         };
         let labels: Vec<String> = (1..=data.len()).map(label).collect();
-        let name = question.name(node);
+        let name = context.name(node);
         json!({
             "count": counts.iter().sum::<u64>(),
             "data": data,

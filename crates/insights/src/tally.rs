@@ -19,7 +19,7 @@ impl Cell for u64 {
     }
 }
 
-impl Cell for facts::Set {
+impl Cell for facts::IdSet {
     fn absorb(&mut self, other: Self) {
         self.union(&other);
     }

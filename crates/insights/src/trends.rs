@@ -1,32 +1,32 @@
 //! Trends: how often, by how many, how much, over time.
 
-mod behind;
+mod actors;
 mod lines;
 mod measure;
 mod shape;
 mod wide;
 
-use facts::World;
+use facts::ReadView;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
 pub(crate) use lines::{Lines, Share};
-pub(crate) use measure::View;
+pub(crate) use measure::DisplayMode;
 
+use crate::context::QueryContext;
 use crate::formula::Formula;
-use crate::hogql::Hogql;
-use crate::outcome::Outcome;
-use crate::question::Question;
+use crate::hogql::HogqlCompiler;
+use crate::limits::QueryLimits;
 use crate::range::Period;
+use crate::result::InsightResult;
 use crate::spec::{self, Base, BreakdownFilter, CompareFilter, Math, Node, Overrides};
-use crate::stop::Stop;
 use crate::{Error, Interval, Result};
 use measure::Measure;
 
 /// Letters name series in formulas.
 const SERIES_MAX: usize = 26;
 const FORMULAS_MAX: usize = 26;
-/// Values of a world map unless a limit is given: all countries fit.
+/// Values of a view map unless a limit is given: all countries fit.
 const MAP_LIMIT: usize = 300;
 
 #[derive(Clone, Debug)]
@@ -87,20 +87,20 @@ enum Display {
 }
 
 impl Display {
-    fn view(self) -> View {
+    fn display_mode(self) -> DisplayMode {
         match self {
-            Self::ActionsLineGraphCumulative => View::Cumulative,
+            Self::ActionsLineGraphCumulative => DisplayMode::Cumulative,
             Self::BoldNumber
             | Self::ActionsPie
             | Self::ActionsBarValue
             | Self::ActionsTable
-            | Self::WorldMap => View::Total,
+            | Self::WorldMap => DisplayMode::Total,
             Self::ActionsLineGraph
             | Self::ActionsBar
             | Self::ActionsUnstackedBar
             | Self::ActionsStackedBar
             | Self::ActionsAreaGraph
-            | Self::CalendarHeatmap => View::Series,
+            | Self::CalendarHeatmap => DisplayMode::Series,
         }
     }
 }
@@ -184,15 +184,20 @@ impl TrendsQuery {
         breakdown
     }
 
-    pub(crate) fn run(&self, world: &World, stop: &Stop, hogql: Option<&Hogql>) -> Result<Outcome> {
+    pub(crate) fn run(
+        &self,
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+    ) -> Result<InsightResult> {
         let formulas = self.formulas()?;
-        let question = Question::new(world, stop, &self.base, hogql)?;
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let Own { series, interval, trends_filter, compare_filter, .. } = &self.own;
         let breakdown = self.breakdown_filter();
-        let view = trends_filter.display.view();
+        let display_mode = trends_filter.display.display_mode();
         let range = &self.base.date_range;
-        let period = question.dates.period(range, *interval)?;
-        let previous = question.dates.previous(&period, range, compare_filter)?;
+        let period = context.dates.period(range, *interval)?;
+        let previous = context.dates.previous(&period, range, compare_filter)?;
         let sides = match &previous {
             None => vec![(Side::Alone, &period)],
             Some(previous) => vec![(Side::Current, &period), (Side::Previous, previous)],
@@ -200,30 +205,34 @@ impl TrendsQuery {
         let mut found = Vec::new();
         for (side, period) in sides {
             for (order, node) in series.iter().enumerate() {
-                let measure = Measure { question: &question, node, period, view };
+                let measure = Measure { context: &context, node, period, display_mode };
                 if let Some(mut lines) = measure.lines(&breakdown)? {
-                    smooth(&mut lines, view, trends_filter.smoothing_intervals.unwrap_or(1));
+                    smooth(
+                        &mut lines,
+                        display_mode,
+                        trends_filter.smoothing_intervals.unwrap_or(1),
+                    );
                     found.push(Found { order, node, side, period, lines });
                 }
             }
         }
         let more = found.iter().any(|found| found.lines.more);
-        let shape = shape::Shape { question: &question, view, several: series.len() > 1 };
+        let shape = shape::Shape { context: &context, display_mode, several: series.len() > 1 };
         let results = if formulas.is_empty() {
             shape.series(&found)?
         } else {
             shape.formulas(&found, &formulas, series.len())?
         };
         let (from, to) = (period.from, period.to);
-        let mut outcome = Outcome::new(results, &question.dates.calendar, from, to, *interval)?;
-        outcome.has_more = Some(more);
-        Ok(outcome)
+        let mut result = InsightResult::new(results, &context.dates.calendar, from, to, *interval)?;
+        result.has_more = Some(more);
+        Ok(result)
     }
 }
 
 /// Each number becomes the whole part of the mean of itself and those before it.
-fn smooth(lines: &mut Lines, view: View, intervals: usize) {
-    if intervals < 2 || view == View::Total {
+fn smooth(lines: &mut Lines, display_mode: DisplayMode, intervals: usize) {
+    if intervals < 2 || display_mode == DisplayMode::Total {
         return;
     }
     for line in &mut lines.lines {

@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use facts::{CohortFacts, Cohorts, Groups, World};
+use facts::{CohortFacts, Cohorts, Groups, ReadView};
 use hogql::ast::{BinaryOp, Body, Column, Expr, ExprKind, From, Literal, Order, Query, Select};
 use hogql::ast::{LogicOp, Name, Source as Table, SourceKind};
 use hogql::plan::Plan;
 use hogql::{Project, Span};
-use insights::{Actor, Behind, Insight, Point};
+use insights::{Actor, DataPoint, Insight, InsightActors};
 use model::CohortId;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
@@ -46,7 +46,7 @@ struct Fields {
 #[derive(Clone, Debug)]
 pub(crate) struct ActorsQuery {
     fields: Fields,
-    pub source: Option<(Box<Insight>, Box<Point>)>,
+    pub source: Option<(Box<Insight>, Box<DataPoint>)>,
 }
 
 /// How a column's JSON is built from the statement's value.
@@ -66,7 +66,7 @@ enum Shape {
 pub(crate) struct ActorsPlan {
     pub plan: Plan,
     /// The view that the plan runs on.
-    pub view: Arc<World>,
+    pub view: Arc<ReadView>,
     pub columns: Vec<String>,
     pub limit: u64,
     pub offset: u64,
@@ -118,8 +118,8 @@ impl ActorsQuery {
         &self,
         overrides: &Overrides,
         project: Project,
-        view: &Arc<World>,
-        drill_down: Option<Behind>,
+        view: &Arc<ReadView>,
+        drill_down: Option<InsightActors>,
     ) -> Result<ActorsPlan> {
         let group = drill_down.as_ref().and_then(|drill_down| drill_down.group);
         let (mut project, mut view) = (project, view.clone());
@@ -199,7 +199,7 @@ impl ActorsQuery {
     fn conditions(
         &self,
         overrides: &Overrides,
-        view: &World,
+        view: &ReadView,
         group: Option<usize>,
         is_drill_down: bool,
     ) -> Result<Vec<Expr>> {
@@ -279,7 +279,7 @@ fn expr(kind: ExprKind) -> Expr {
     Expr { kind, span: Span::default() }
 }
 
-fn parse_source(mut source: Map<String, Json>) -> Result<(Box<Insight>, Box<Point>)> {
+fn parse_source(mut source: Map<String, Json>) -> Result<(Box<Insight>, Box<DataPoint>)> {
     let kind = source.remove("kind");
     let kind = kind.as_ref().and_then(Json::as_str).unwrap_or_default();
     if !["InsightActorsQuery", "FunnelsActorsQuery"].contains(&kind) {
@@ -294,7 +294,7 @@ fn parse_source(mut source: Map<String, Json>) -> Result<(Box<Insight>, Box<Poin
         Some(insight) if kind == "InsightActorsQuery" || of == "FunnelsQuery" => insight?,
         _ => return Err(Error::Parse(format!("'{of}' cannot be the source of an {kind}."))),
     };
-    let point = Point::read(Json::Object(source))?;
+    let point = DataPoint::read(Json::Object(source))?;
     Ok((Box::new(insight), Box::new(point)))
 }
 
@@ -350,11 +350,11 @@ fn search(text: &str, group: Option<usize>) -> Expr {
 
 /// The view in which the statement can tell the actors of the data point from all others: persons as a
 /// cohort of their own, groups by removing all others.
-fn restrict_to_actors(view: &World, drill_down: &Behind) -> World {
+fn restrict_to_actors(view: &ReadView, drill_down: &InsightActors) -> ReadView {
     let mut restricted = view.clone();
     match drill_down.group {
         None => {
-            let members = drill_down.actors.iter().map(|actor| actor.number).collect();
+            let members = drill_down.actors.iter().map(|actor| actor.actor_no).collect();
             let facts = CohortFacts { members, ..CohortFacts::default() };
             let stored = view.cohorts.iter().map(|(id, facts)| (id, facts.clone()));
             restricted.cohorts = Arc::new(stored.chain([(DRILL_DOWN, facts)]).collect::<Cohorts>());
@@ -373,16 +373,16 @@ fn restrict_to_actors(view: &World, drill_down: &Behind) -> World {
 }
 
 /// Whether the actor is a stored person or group; some only have events.
-fn is_stored(view: &World, group: Option<usize>, actor: &Actor) -> bool {
+fn is_stored(view: &ReadView, group: Option<usize>, actor: &Actor) -> bool {
     match group {
-        None => view.people.person(actor.number).is_some(),
+        None => view.persons.person(actor.actor_no).is_some(),
         Some(index) => view.groups.get(index, &actor.key).is_some(),
     }
 }
 
-fn by_id(view: &World, drill_down: Behind) -> HashMap<String, Actor> {
+fn by_id(view: &ReadView, drill_down: InsightActors) -> HashMap<String, Actor> {
     let id = |actor: &Actor| match drill_down.group {
-        None => view.people.uuid(actor.number).to_string(),
+        None => view.persons.uuid(actor.actor_no).to_string(),
         Some(_) => actor.key.clone(),
     };
     drill_down.actors.into_iter().map(|actor| (id(&actor), actor)).collect()

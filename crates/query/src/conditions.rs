@@ -1,7 +1,7 @@
 //! Translates property filters to HogQL expressions, for `{filters}` and for events and actors
 //! queries.
 
-use facts::{CLEANED, PathCleaning, World, Zone, check_pattern, parse_moment};
+use facts::{IS_CLEANED_PATH_EXACT, PathCleaning, ReadView, Zone, check_pattern, parse_timestamp};
 use hogql::ast::{BinaryOp, Call, Expr, ExprKind, Literal, LogicOp, Name, UnaryOp};
 use hogql::{Span, parse_expr};
 use model::property::{DEPTH_MAX, Operator, text};
@@ -114,7 +114,7 @@ fn unparsable() -> Error {
 }
 
 impl<'a> Conditions<'a> {
-    pub fn new(view: &'a World, rows: Rows) -> Self {
+    pub fn new(view: &'a ReadView, rows: Rows) -> Self {
         Self { rows, now: view.now, zone: &view.zone, cleaning: &view.path_cleaning }
     }
 }
@@ -212,7 +212,7 @@ impl Conditions<'_> {
         };
         let value = fields.get("value").unwrap_or(&Json::Null);
         let operator = match fields.get("operator") {
-            Some(Json::String(word)) if word == CLEANED => {
+            Some(Json::String(word)) if word == IS_CLEANED_PATH_EXACT => {
                 let written = call("toString", vec![target]);
                 let rules = self.cleaning.rules();
                 let cleaned = rules.fold(written, |path, (pattern, alias)| {
@@ -305,7 +305,7 @@ impl Conditions<'_> {
             }
         };
         let date = |op: BinaryOp| -> Result<Expr> {
-            let at = parse_moment(&text(one()?), self.now, self.zone);
+            let at = parse_timestamp(&text(one()?), self.now, self.zone);
             let at = at.ok_or_else(|| need("a date"))?;
             Ok(binary(op, call("toDateTime", vec![as_text()]), timestamp(at)))
         };

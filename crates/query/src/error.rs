@@ -83,8 +83,8 @@ impl From<insights::Error> for Error {
         match error {
             insights::Error::Parse(why) => Self::Parse(why),
             insights::Error::Invalid(why) | insights::Error::Missing(why) => Self::Invalid(why),
-            insights::Error::Time => Self::Timeout,
-            insights::Error::Memory => Self::MemoryLimit,
+            insights::Error::Timeout => Self::Timeout,
+            insights::Error::MemoryLimit => Self::MemoryLimit,
             insights::Error::Warehouse(error) => Self::Warehouse(error),
         }
     }
@@ -93,7 +93,7 @@ impl From<insights::Error> for Error {
 impl From<facts::Error> for Error {
     fn from(error: facts::Error) -> Self {
         match error {
-            facts::Error::Refused(why) => Self::Invalid(why),
+            facts::Error::Invalid(why) => Self::Invalid(why),
             facts::Error::Warehouse(error) => Self::Warehouse(error),
         }
     }

@@ -6,7 +6,7 @@ mod values;
 use std::collections::HashMap;
 
 use catalog::{Catalog, ProjectRow};
-use facts::{ActionTest, Filters, Needs};
+use facts::{ActionMatcher, Filters, Needs};
 use model::person::{Person, PersonNo};
 use model::{Clock, ProjectId, Timestamp};
 use uuid::Uuid;
@@ -53,7 +53,7 @@ pub struct EventFilter {
     /// Exclusive upper bound.
     pub before: Option<Timestamp>,
     pub properties: Filters,
-    pub action: Option<ActionTest>,
+    pub action: Option<ActionMatcher>,
 }
 
 /// Which page of the list.
@@ -131,7 +131,7 @@ impl Events {
         if distinct_nos.as_ref().is_some_and(Numbers::is_empty) {
             return Ok(None);
         }
-        if filter.action.as_ref().is_some_and(ActionTest::is_empty) {
+        if filter.action.as_ref().is_some_and(ActionMatcher::is_empty) {
             return Ok(None);
         }
         let predicate = self.predicate(project, filter).await?;
@@ -150,8 +150,8 @@ impl Events {
         filter: &EventFilter,
     ) -> Result<Option<Predicate>> {
         let EventFilter { properties, action, .. } = filter;
-        let reads_persons = properties.looks_beyond_events()
-            || action.as_ref().is_some_and(ActionTest::looks_beyond_events);
+        let reads_persons =
+            properties.needs_joins() || action.as_ref().is_some_and(ActionMatcher::needs_joins);
         let view = if reads_persons {
             let mut needs = Needs::default();
             properties.needs(&mut needs);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use facts::{World, Zone, parse_moment};
+use facts::{ReadView, Zone, parse_timestamp};
 use hogql::ast::{BinaryOp, Body, Column, Expr, ExprKind, From, Literal, Order, Query, Select};
 use hogql::ast::{Name, Source, SourceKind};
 use hogql::plan::Plan;
@@ -79,7 +79,7 @@ impl EventsQuery {
         &self,
         overrides: &Overrides,
         project: &Project,
-        view: &World,
+        view: &ReadView,
     ) -> Result<EventsPlan> {
         let selected: Vec<&str> = match self.select.is_empty() {
             true => vec!["*"],
@@ -182,17 +182,17 @@ impl EventsQuery {
     }
 
     /// The view restricted to the events of `actionId`: none if the action is missing.
-    pub fn restrict_to_action(&self, view: Arc<World>) -> Result<Arc<World>> {
+    pub fn restrict_to_action(&self, view: Arc<ReadView>) -> Result<Arc<ReadView>> {
         let Some(id) = self.action_id else { return Ok(view) };
         let only = match view.actions.get(&ActionId(id)) {
-            Some(action) => action.test.predicate(&view)?,
+            Some(action) => action.matcher.predicate(&view)?,
             None => Predicate::Any(Vec::new()),
         };
-        Ok(Arc::new(World { only: Some(only), ..World::clone(&view) }))
+        Ok(Arc::new(ReadView { event_filter: Some(only), ..ReadView::clone(&view) }))
     }
 
     /// The conditions of WHERE, and those of HAVING.
-    fn conditions(&self, overrides: &Overrides, view: &World) -> Result<(Vec<Expr>, Vec<Expr>)> {
+    fn conditions(&self, overrides: &Overrides, view: &ReadView) -> Result<(Vec<Expr>, Vec<Expr>)> {
         let filters = Conditions::new(view, Rows::Events);
         let (mut rows, mut groups) = (Vec::new(), Vec::new());
         let range = overrides.date_range(None);
@@ -300,7 +300,7 @@ pub(crate) fn read_order(text: &str) -> Result<Order> {
 }
 
 fn at(text: &str, now: Timestamp, zone: &Zone) -> Result<Timestamp> {
-    let read = parse_moment(text, now, zone);
+    let read = parse_timestamp(text, now, zone);
     read.ok_or_else(|| Error::Invalid(format!("'{text}' is not a time.")))
 }
 
@@ -315,7 +315,7 @@ fn time_column(order: &[Order], exprs: &[Expr]) -> Option<usize> {
 
 impl EventsPlan {
     /// Builds the JSON objects of composite columns.
-    pub fn shape(&self, row: &mut [Json], view: &World) {
+    pub fn shape(&self, row: &mut [Json], view: &ReadView) {
         for (value, shape) in row.iter_mut().zip(&self.shapes) {
             let Json::Array(parts) = value else { continue };
             *value = match shape {
@@ -333,7 +333,7 @@ pub(crate) fn object(json: &Json) -> Json {
     serde_json::from_str(text).unwrap_or_else(|_| Json::Object(Map::new()))
 }
 
-fn event(parts: &[Json], view: &World) -> Json {
+fn event(parts: &[Json], view: &ReadView) -> Json {
     let mut event = Map::new();
     for (name, value) in EVENT_FIELDS.iter().zip(parts) {
         let value = if *name == "properties" { object(value) } else { value.clone() };

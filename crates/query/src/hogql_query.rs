@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use facts::{World, parse_moment};
+use facts::{ReadView, parse_timestamp};
 use hogql::plan::Plan;
 use hogql::{Filters, PlaceholderValues, Project};
 use model::Refusal;
@@ -62,7 +62,7 @@ struct HogqlFilters {
 }
 
 impl HogqlQuery {
-    pub fn plan(&self, overrides: &Overrides, project: &Project, view: &World) -> Result<Plan> {
+    pub fn plan(&self, overrides: &Overrides, project: &Project, view: &ReadView) -> Result<Plan> {
         let filters = self.filters(overrides, view)?;
         let values = self.placeholders(overrides)?;
         let mut plan = hogql::plan(&self.query, &values, project, filters.as_ref())?;
@@ -96,7 +96,7 @@ impl HogqlQuery {
         Ok(PlaceholderValues { values, variables })
     }
 
-    fn filters(&self, overrides: &Overrides, view: &World) -> Result<Option<Filters>> {
+    fn filters(&self, overrides: &Overrides, view: &ReadView) -> Result<Option<Filters>> {
         if self.filters.is_none() && overrides.is_empty() {
             return Ok(None);
         }
@@ -114,7 +114,7 @@ impl HogqlQuery {
         // A string that is neither a date nor a relative date means now (contract, 2.2).
         let at = |text: &Option<String>| {
             let text = text.as_deref().filter(|text| !text.is_empty() && *text != "all")?;
-            Some(parse_moment(text, view.now, &view.zone).unwrap_or(view.now))
+            Some(parse_timestamp(text, view.now, &view.zone).unwrap_or(view.now))
         };
         Ok(Some(Filters {
             from: at(&range.date_from),

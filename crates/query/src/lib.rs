@@ -26,7 +26,7 @@ pub use events::{
     Cursor, EventBatches, EventFilter, EventPage, Events, Order, PersonDetails, ValuesKey,
     ValuesRequest, offset_max,
 };
-pub use facts::{ActionTest, Element, Filters, Selector, Zone, check_pattern, parse_moment};
+pub use facts::{ActionMatcher, Element, Filters, Selector, Zone, check_pattern, parse_timestamp};
 pub use hogql_query::check_variables;
 pub use legacy::{LegacyInsightKind, convert_legacy_filters};
 pub use live::{LiveFilter, LiveSubscription, LiveUpdate};

@@ -253,7 +253,7 @@ pub(crate) fn strict_part(query: &Map<String, Json>) -> Map<String, Json> {
     let mut query = query.clone();
     ALWAYS_ALLOWED.iter().for_each(|name| drop(query.remove(*name)));
     let kind = query.get("kind").and_then(Json::as_str).unwrap_or_default().to_owned();
-    insights::drop_inert(&kind, &mut query);
+    insights::strip_noop_keys(&kind, &mut query);
     query
 }
 

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use catalog::{Among, Catalog, Ingested, ProjectChanges, ProjectRow, StoredPerson};
 use facts::{
-    ActionFacts, ActionTest, CohortFacts, Cohorts, Expressions, GroupFacts, Groups, Needs,
-    PathCleaning, People, PersonFacts, World, Zone,
+    ActionFacts, ActionMatcher, CohortFacts, Cohorts, ConditionCompiler, GroupFacts, Groups, Needs,
+    PathCleaning, PersonFacts, PersonIndex, ReadView, Zone,
 };
 use hogql::Project;
-use insights::Hogql;
+use insights::HogqlCompiler;
 use model::group::{GROUP_TYPES_MAX, Group};
 use model::person::IdentityChanges;
 use model::{ActionId, CohortId, ProjectId};
@@ -64,7 +64,7 @@ struct CachedProject {
 
 /// A project's persons and groups. Dropping them takes a while, so evicted ones are dropped outside
 /// the lock.
-type Identities = (Arc<People>, Arc<Groups>);
+type Identities = (Arc<PersonIndex>, Arc<Groups>);
 
 impl CachedProject {
     #[must_use = "dropped outside the lock"]
@@ -94,7 +94,7 @@ impl CachedProject {
         self.pending_rows = 0;
         for (identity, changed) in self.pending.drain(..) {
             if identity != IdentityChanges::default() {
-                Arc::make_mut(people).change(&identity);
+                Arc::make_mut(people).apply(&identity);
             }
             if !changed.is_empty() {
                 let groups = Arc::make_mut(groups);
@@ -135,8 +135,8 @@ impl ReadViews {
     }
 
     /// A view for filters that read nothing but events.
-    pub fn events_only(&self, project: &ProjectRow) -> World {
-        let people = Arc::new(People::new(project.id));
+    pub fn events_only(&self, project: &ProjectRow) -> ReadView {
+        let people = Arc::new(PersonIndex::new(project.id));
         self.assemble(project, self.warehouse.snapshot(project.id), people, Arc::default())
     }
 
@@ -153,7 +153,7 @@ impl ReadViews {
         needs: &Needs,
         mut names: ReferencedNames,
         stop: &eval::Cancellation,
-    ) -> Result<(World, Project)> {
+    ) -> Result<(ReadView, Project)> {
         // The snapshot comes first: the pipeline announces a batch's distinct ids before its events
         // can be read, so the person index knows every dense id of the snapshot.
         let events = self.warehouse.snapshot(project.id);
@@ -167,12 +167,13 @@ impl ReadViews {
         }
         // All names, not only those in expressions: `EventsQuery` turns the filters into HogQL.
         names.add(&view.test_account_filters);
-        actions.values().for_each(|action| action.test.needs(&mut needs));
+        actions.values().for_each(|action| action.matcher.needs(&mut needs));
         view.cohorts = Arc::new(self.cohorts(project.id, &needs).await?);
         view.actions = Arc::new(actions);
         needs.expressions.iter().for_each(|text| names.add_text(text));
         let schema = self.hogql_project(project, &names).await?;
-        view.expressions = Arc::new(Hogql::new(schema.clone()).within(stop.clone()));
+        view.expressions =
+            Arc::new(HogqlCompiler::new(schema.clone()).with_cancellation(stop.clone()));
         Ok((view, schema))
     }
 
@@ -180,20 +181,20 @@ impl ReadViews {
         &self,
         project: &ProjectRow,
         events: Snapshot,
-        people: Arc<People>,
+        people: Arc<PersonIndex>,
         groups: Arc<Groups>,
-    ) -> World {
+    ) -> ReadView {
         let setting = |name: &str| project.settings.get(name);
-        World {
+        ReadView {
             project: project.id,
             events,
-            people,
+            persons: people,
             groups,
             cohorts: Arc::default(),
             actions: Arc::default(),
             sessions: Arc::default(),
             path_cleaning: Arc::new(PathCleaning::read(&setting("path_cleaning_filters"))),
-            only: None,
+            event_filter: None,
             zone: Zone::named(&project.timezone),
             now: self.catalog.clock().now(),
             week_starts_monday: setting("week_start_day") == 1,
@@ -274,7 +275,7 @@ impl ReadViews {
     }
 
     async fn load(&self, project: ProjectId) -> Result<Identities> {
-        let (mut people, mut groups) = (People::new(project), Groups::default());
+        let (mut people, mut groups) = (PersonIndex::new(project), Groups::default());
         let mut after = None;
         loop {
             let persons = self.catalog.all_persons(project, after, SCAN_ROWS).await?;
@@ -291,7 +292,7 @@ impl ReadViews {
             let ids = self.catalog.all_distinct_ids(project, after, SCAN_ROWS).await?;
             let Some((last, ..)) = ids.last() else { break };
             after = Some(*last);
-            ids.iter().for_each(|(no, text, person)| people.set_id(*no, text, *person));
+            ids.iter().for_each(|(no, text, person)| people.set_distinct_id(*no, text, *person));
         }
         for index in 0..GROUP_TYPES_MAX {
             let mut after: Option<String> = None;
@@ -306,7 +307,11 @@ impl ReadViews {
         Ok((Arc::new(people), Arc::new(groups)))
     }
 
-    async fn actions(&self, view: &World, needs: &Needs) -> Result<HashMap<ActionId, ActionFacts>> {
+    async fn actions(
+        &self,
+        view: &ReadView,
+        needs: &Needs,
+    ) -> Result<HashMap<ActionId, ActionFacts>> {
         let mut actions = HashMap::new();
         for id in &needs.actions {
             let action = match self.catalog.action(view.project, *id, Among::Live).await {
@@ -314,8 +319,8 @@ impl ReadViews {
                 Err(catalog::Error::NotFound) => continue,
                 Err(error) => return Err(error.into()),
             };
-            let test = ActionTest::new(&action.steps, view.now, &view.zone)?;
-            actions.insert(*id, ActionFacts { name: action.name, test });
+            let matcher = ActionMatcher::new(&action.steps, view.now, &view.zone)?;
+            actions.insert(*id, ActionFacts { name: action.name, matcher });
         }
         Ok(actions)
     }
@@ -350,9 +355,9 @@ impl ReadViews {
 #[derive(Debug)]
 struct NoExpressions;
 
-impl Expressions for NoExpressions {
-    fn condition(&self, _: &World, text: &str) -> facts::Result<Predicate> {
-        Err(facts::Error::Refused(format!("'{text}' cannot be used here.")))
+impl ConditionCompiler for NoExpressions {
+    fn condition(&self, _: &ReadView, text: &str) -> facts::Result<Predicate> {
+        Err(facts::Error::Invalid(format!("'{text}' cannot be used here.")))
     }
 }
 

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use catalog::{Catalog, ProjectRow};
 use eval::{MemoryCharge, MemoryTracker, QueryMemoryPool};
-use facts::World;
-use insights::{Crowd, Hogql};
+use facts::ReadView;
+use insights::{AdmissionControl, HogqlCompiler};
 use model::{ActionId, ObjectKind, ProjectId, Sights};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
@@ -154,7 +154,7 @@ struct Inner {
     cache: ResultCache,
     background: Background,
     permits: ProjectPermits,
-    admission: Crowd,
+    admission: AdmissionControl,
     limits: Limits,
     /// Memory of all running queries.
     pool: QueryMemoryPool,
@@ -180,7 +180,7 @@ impl QueryRunner {
             cache: ResultCache::new(),
             background: Background::new(),
             permits: ProjectPermits::new(limits.concurrent_max, limits.queue_timeout),
-            admission: Crowd::default(),
+            admission: AdmissionControl::default(),
             limits,
             pool: QueryMemoryPool::new(limits.total_memory_bytes),
         }))
@@ -406,7 +406,9 @@ impl Inner {
             .with_memory(resources.account.clone());
         let (view, schema) = self.read_views.open(project, &needs, names, &stop).await?;
         let view = Arc::new(view);
-        let hogql = |schema: &hogql::Project| Hogql::new(schema.clone()).within(stop.clone());
+        let hogql = |schema: &hogql::Project| {
+            HogqlCompiler::new(schema.clone()).with_cancellation(stop.clone())
+        };
         let guard = CancelOnDrop(resources.cancel.clone());
         let mut result = match &prepared.parsed {
             ParsedQuery::Insight(insight) => {
@@ -429,8 +431,8 @@ impl Inner {
                     Some((insight, point)) => {
                         let (insight, point) = (insight.clone(), point.clone());
                         let hogql = hogql(&schema);
-                        let run = move |view: &World, stop: &insights::Stop| {
-                            insight.behind(view, stop, Some(&hogql), &point)
+                        let run = move |view: &ReadView, stop: &insights::QueryLimits| {
+                            insight.actors(view, stop, Some(&hogql), &point)
                         };
                         Some(self.run_on_thread(&view, resources, run).await?)
                     }
@@ -454,7 +456,7 @@ impl Inner {
     async fn run_sql(
         &self,
         plan: &hogql::plan::Plan,
-        view: &Arc<World>,
+        view: &Arc<ReadView>,
         resources: &RunResources<'_>,
     ) -> Result<sql::ResultSet> {
         let Limits { timeout, memory_bytes, .. } = self.limits;
@@ -469,28 +471,29 @@ impl Inner {
     async fn run_insight(
         &self,
         insight: &insights::Insight,
-        view: &Arc<World>,
-        hogql: Hogql,
+        view: &Arc<ReadView>,
+        hogql: HogqlCompiler,
         resources: &RunResources<'_>,
     ) -> Result<QueryResult> {
         let insight = insight.clone();
-        let run =
-            move |view: &World, stop: &insights::Stop| insight.run_with(view, stop, Some(&hogql));
+        let run = move |view: &ReadView, stop: &insights::QueryLimits| {
+            insight.run_with(view, stop, Some(&hogql))
+        };
         Ok(QueryResult::of_insight(self.run_on_thread(view, resources, run).await?))
     }
 
     /// Runs an insight's scan on a thread that may block, within the limits.
     async fn run_on_thread<T: Send + 'static>(
         &self,
-        view: &Arc<World>,
+        view: &Arc<ReadView>,
         resources: &RunResources<'_>,
-        run: impl FnOnce(&World, &insights::Stop) -> insights::Result<T> + Send + 'static,
+        run: impl FnOnce(&ReadView, &insights::QueryLimits) -> insights::Result<T> + Send + 'static,
     ) -> Result<T> {
         let deadline = Instant::now() + self.limits.timeout;
         let cancelled = resources.cancel.flag.clone();
-        let stop = insights::Stop::new(Some(deadline), cancelled, self.limits.memory_bytes)
-            .within(resources.account.clone())
-            .beside(&self.admission);
+        let stop = insights::QueryLimits::new(Some(deadline), cancelled, self.limits.memory_bytes)
+            .with_memory(resources.account.clone())
+            .with_admission(&self.admission);
         let view = view.clone();
         let computed = spawn_query(resources.permit.clone(), move || run(&view, &stop)).await?;
         if resources.cancel.flag.load(Ordering::SeqCst) {

@@ -12,7 +12,7 @@ use datafusion_execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion_execution::runtime_env::RuntimeEnvBuilder;
 use datafusion_physical_plan::execute_stream;
 use eval::{MemoryTracker, QueryMemoryPool};
-use facts::World;
+use facts::ReadView;
 use futures_util::StreamExt;
 use hogql::plan::Plan;
 use hogql::types::Type;
@@ -55,7 +55,7 @@ const STACK_BYTES: usize = 16 * 1024 * 1024;
 const JSON_COPIES: usize = 4;
 
 /// Dropping the future ends the query.
-pub async fn run(plan: &Plan, world: &Arc<World>, limits: &Limits) -> Result<ResultSet> {
+pub async fn run(plan: &Plan, world: &Arc<ReadView>, limits: &Limits) -> Result<ResultSet> {
     let account = QueryMemoryPool::new(usize::MAX).tracker(limits.memory_bytes);
     run_within(plan, world, limits, account, ()).await
 }
@@ -64,7 +64,7 @@ pub async fn run(plan: &Plan, world: &Arc<World>, limits: &Limits) -> Result<Res
 /// has ended, which may be after the answer, or after the caller has gone.
 pub async fn run_within(
     plan: &Plan,
-    world: &Arc<World>,
+    world: &Arc<ReadView>,
     limits: &Limits,
     account: MemoryTracker,
     held: impl Send + 'static,
@@ -113,7 +113,7 @@ impl Drop for Waiting {
 /// The answer, and the workers, of which some may still be on their way to an end.
 fn on_threads(
     plan: Arc<Plan>,
-    world: Arc<World>,
+    world: Arc<ReadView>,
     limits: Limits,
     stop: Stop,
     gone: oneshot::Receiver<()>,
@@ -155,7 +155,7 @@ fn task(limits: &Limits, stop: &Stop, loan: Loan) -> Result<Arc<TaskContext>> {
 
 async fn answer(
     plan: &Arc<Plan>,
-    world: Arc<World>,
+    world: Arc<ReadView>,
     limits: &Limits,
     stop: Stop,
 ) -> Result<ResultSet> {

@@ -29,7 +29,7 @@ use datafusion_physical_plan::limit::GlobalLimitExec;
 use datafusion_physical_plan::projection::ProjectionExec;
 use datafusion_physical_plan::union::UnionExec;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
-use facts::World;
+use facts::ReadView;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use hashbrown::HashSet;
@@ -57,7 +57,7 @@ pub(crate) struct Stage {
 }
 
 pub(crate) struct Lower {
-    pub world: Arc<World>,
+    pub world: Arc<ReadView>,
     pub context: Arc<eval::Context>,
     pub task: Arc<TaskContext>,
     pub stop: Stop,
@@ -102,7 +102,7 @@ impl Members {
 impl Lower {
     pub(crate) fn new(
         plan: &Arc<Plan>,
-        world: Arc<World>,
+        world: Arc<ReadView>,
         context: eval::Context,
         task: Arc<TaskContext>,
         stop: Stop,
@@ -222,7 +222,7 @@ impl Lower {
     fn cohort(&self, cohort: CohortId) -> Arc<HashSet<Vec<u8>>> {
         let members = self.world.cohorts.get(cohort).map(|cohort| &cohort.members);
         let persons = members.into_iter().flatten();
-        let persons = persons.filter_map(|no| self.world.people.person(no));
+        let persons = persons.filter_map(|no| self.world.persons.person(no));
         Arc::new(persons.map(|person| person.uuid.as_bytes().to_vec()).collect())
     }
 }

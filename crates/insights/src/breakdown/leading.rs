@@ -5,8 +5,8 @@ use warehouse::{ABSENT, Column, Columns, Hashing, Value};
 
 use super::{Breakdown, Dimension, NO_VALUE, Place};
 use crate::Result;
+use crate::limits::MemoryReservation;
 use crate::scan::{Actors, Entries, Rows, Scan};
-use crate::stop::Held;
 
 /// Stands for every value that comes behind the limit for sure.
 pub(crate) const BEHIND: u32 = u32::MAX;
@@ -33,7 +33,7 @@ pub(crate) struct Leading<'a> {
 struct Own<'a> {
     events: Vec<u32>,
     by_code: Vec<u32>,
-    held: Held<'a>,
+    reservation: MemoryReservation<'a>,
 }
 
 impl<'a> Leading<'a> {
@@ -51,12 +51,12 @@ impl<'a> Leading<'a> {
         let actors = scan.actors.filter(|actors| !matches!(actors, Actors::Persons));
         let scan = Scan { actors, ..bare(scan, breakdown) };
         let new = || {
-            let held = scan.stop.hold();
-            Own { events: vec![0; places], by_code: Vec::new(), held }
+            let reservation = scan.limits.reserve();
+            Own { events: vec![0; places], by_code: Vec::new(), reservation }
         };
         let each = |own: &mut Own<'_>, rows: &Rows<'_>| {
             all.count(own, &rows.columns[0]);
-            own.held.set((own.events.len() + own.by_code.capacity()) * size_of::<u32>())
+            own.reservation.resize((own.events.len() + own.by_code.capacity()) * size_of::<u32>())
         };
         let found = scan.fold(new, each)?.into_iter().map(|own| own.events);
         let add = |mut sum: Vec<u32>, more: Vec<u32>| {
@@ -120,7 +120,7 @@ pub(crate) fn bare<'a>(scan: &Scan<'a>, breakdown: &Breakdown) -> Scan<'a> {
 /// At most so many events are read; none if there seem to be no more than `few` values.
 fn rows_if_wide(scan: &Scan<'_>, breakdown: &Breakdown, few: usize) -> Result<Option<usize>> {
     let columns = Columns { keys: breakdown.keys(), ..Columns::default() };
-    let parts = scan.world.events.parts(&scan.filter, &columns)?;
+    let parts = scan.view.events.parts(&scan.filter, &columns)?;
     // The largest part has the most to tell.
     let Some(part) = parts.iter().max_by_key(|part| part.rows_max()) else { return Ok(None) };
     let wide = part.read(&scan.filter, &columns)?.columns[0].dictionary.len() > few;

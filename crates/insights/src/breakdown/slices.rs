@@ -1,6 +1,6 @@
 //! Answers broken down by cohorts.
 
-use facts::World;
+use facts::ReadView;
 use model::CohortId;
 use serde_json::Value as Json;
 use warehouse::Predicate;
@@ -20,7 +20,7 @@ pub(crate) struct Slice {
     pub predicate: Option<Predicate>,
 }
 
-pub(super) fn slices(json: &Json, world: &World) -> Result<Vec<Slice>> {
+pub(super) fn slices(json: &Json, view: &ReadView) -> Result<Vec<Slice>> {
     let wanted = list(json);
     if wanted.len() > COHORTS_MAX {
         return Err(Error::Invalid(format!("At most {COHORTS_MAX} cohorts can be compared.")));
@@ -32,10 +32,10 @@ pub(super) fn slices(json: &Json, world: &World) -> Result<Vec<Slice>> {
         json => {
             let id = CohortId::from_json(json)
                 .ok_or_else(|| Error::invalid(format!("{json} is no cohort.")))?;
-            let cohort = world.cohorts.get(id);
+            let cohort = view.cohorts.get(id);
             let cohort =
                 cohort.ok_or_else(|| Error::invalid(format!("There is no cohort {}.", id.0)))?;
-            let ids = world.people.ids_of(|actor| cohort.members.contains(actor));
+            let ids = view.persons.distinct_nos_of(|actor| cohort.members.contains(actor));
             let predicate = Some(Predicate::Among(ids));
             Ok(Slice { id: Some(id), name: cohort.name.clone(), predicate })
         }

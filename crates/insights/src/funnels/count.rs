@@ -8,11 +8,11 @@ use super::none_of;
 use crate::Result;
 use crate::breakdown::{Breakdown, NO_VALUE, first_by_text};
 use crate::calendar::Buckets;
+use crate::context::{EventSelection, QueryContext};
 use crate::journeys::{Hit, Hits};
-use crate::question::{Meant, Question};
+use crate::limits::MemoryReservation;
 use crate::range::Period;
 use crate::scan::{Actors, Rows, Scan};
-use crate::stop::Held;
 
 /// Which of an actor's events says its breakdown value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +69,11 @@ pub(crate) struct Found {
 }
 
 pub(crate) struct Counter<'a> {
-    pub question: &'a Question<'a>,
+    pub context: &'a QueryContext<'a>,
     pub period: &'a Period,
     pub rules: &'a Rules,
     /// Steps, and behind them exclusions.
-    pub meant: Vec<Meant>,
+    pub selection: Vec<EventSelection>,
     pub actors: &'a Actors,
     pub attribution: Attribution,
     pub wanted: Wanted,
@@ -120,7 +120,7 @@ struct State<'a> {
     machine: Machine<'a>,
     tallies: HashMap<u32, Tally>,
     bytes: usize,
-    held: Held<'a>,
+    reservation: MemoryReservation<'a>,
 }
 
 impl<'a> Counter<'a> {
@@ -157,34 +157,34 @@ impl<'a> Counter<'a> {
         Ok(found)
     }
 
-    fn filter(&self, meant: &Meant) -> Filter {
-        let meant = meant.clone().and(self.slice.clone());
-        meant.filter(self.period.from, self.period.to)
+    fn filter(&self, selection: &EventSelection) -> Filter {
+        let selection = selection.clone().and(self.slice.clone());
+        selection.filter(self.period.from, self.period.to)
     }
 
     fn collect(&self) -> Result<Hits<'a>> {
-        let mut hits = Hits::new(self.question.stop);
+        let mut hits = Hits::new(self.context.limits);
         let mut collect = |filter: Filter, tag: u32| {
             let scan = Scan {
                 actors: Some(self.actors),
                 breakdown: self.breakdown,
-                ..self.question.scan(filter)
+                ..self.context.scan(filter)
             };
             hits.collect(&scan, |(), rows: &Rows<'_>| {
                 let tag = |row: usize| Some(rows.value(row) << 8 | tag);
                 Ok((0..rows.len()).map(tag).collect())
             })
         };
-        for (at, meant) in self.meant.iter().enumerate() {
+        for (at, selection) in self.selection.iter().enumerate() {
             let tag = match at.checked_sub(self.rules.steps) {
                 None => at as u32,
                 Some(exclusion) => EXCLUSION + exclusion as u32,
             };
-            collect(self.filter(meant), tag)?;
+            collect(self.filter(selection), tag)?;
         }
         if self.rules.order == Order::Strict {
-            let steps = &self.meant[..self.rules.steps];
-            let others = self.question.everything().and(Some(none_of(steps)));
+            let steps = &self.selection[..self.rules.steps];
+            let others = self.context.everything().and(Some(none_of(steps)));
             collect(self.filter(&others), OTHER)?;
         }
         Ok(hits)
@@ -196,7 +196,7 @@ impl<'a> Counter<'a> {
             machine: Machine::new(self.rules),
             tallies: HashMap::new(),
             bytes: 0,
-            held: self.question.stop.hold(),
+            reservation: self.context.limits.reserve(),
         };
         let states = hits.fold(new, |state, hits| {
             let every = self.attribution == Attribution::Every && self.breakdown.is_some();
@@ -231,7 +231,7 @@ impl<'a> Counter<'a> {
     fn journey(&self, state: &mut State<'_>, hits: &[Hit], own: Option<u32>) -> Result<()> {
         let own = own.or_else(|| self.touch(hits));
         let value = |run: &Run| own.unwrap_or_else(|| self.value_at_step(run, hits));
-        let State { machine, tallies, bytes, held } = state;
+        let State { machine, tallies, bytes, reservation } = state;
         let before = *bytes;
         match self.wanted {
             Wanted::Trend { from, to } => {
@@ -283,7 +283,7 @@ impl<'a> Counter<'a> {
                 *bytes += run.level * 16;
             }
         }
-        if *bytes != before { held.set(*bytes) } else { Ok(()) }
+        if *bytes != before { reservation.resize(*bytes) } else { Ok(()) }
     }
 
     /// The value of the first or last event that has one; none if the run decides.

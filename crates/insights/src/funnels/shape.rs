@@ -5,10 +5,10 @@ use serde_json::{Map, Value as Json, json};
 use super::count::{Found, Share, Tally};
 use super::machine::{Order, Rules};
 use crate::Result;
-use crate::question::{Question, json_number, node_id, node_type};
+use crate::aggregate::quantile;
+use crate::context::{QueryContext, json_number, node_id, node_type};
 use crate::range::Period;
 use crate::spec::Node;
-use crate::statistic::quantile;
 
 /// Bins when their number is not given.
 const BINS_MAX: usize = 60;
@@ -16,7 +16,7 @@ const BINS_MAX: usize = 60;
 const WIDTH: i64 = 60;
 
 pub(crate) struct Shape<'a> {
-    pub question: &'a Question<'a>,
+    pub context: &'a QueryContext<'a>,
     pub series: &'a [Node],
     pub rules: &'a Rules,
 }
@@ -61,7 +61,7 @@ impl Shape<'_> {
             let seconds = seconds.map(Vec::as_slice).unwrap_or_default();
             let free = self.rules.order == Order::Unordered;
             let name = match (free, order) {
-                (false, _) => self.question.name(node),
+                (false, _) => self.context.name(node),
                 (true, 0) => "Completed 1 step".to_owned(),
                 (true, _) => format!("Completed {} steps", order + 1),
             };
@@ -120,7 +120,7 @@ impl Shape<'_> {
 
     /// Which part of those who entered converted.
     pub fn trends(&self, found: &Found, period: &Period) -> Result<Json> {
-        let calendar = &self.question.dates.calendar;
+        let calendar = &self.context.dates.calendar;
         let interval = period.buckets.interval;
         let starts = &period.buckets.starts;
         let days: Vec<String> = starts

@@ -10,15 +10,15 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, UInt64Array};
 use arrow_schema::DataType;
 use eval::{Program, data_type};
-use facts::{Set, World};
+use facts::{IdSet, ReadView};
 use hogql::plan::{Aggregate, Expr, ExprKind, Value};
 use hogql::types::{Kind, Type};
 use warehouse::Key;
 
-use super::{Hogql, Scalar, Seen, context, of_eval, unsupported};
+use super::{HogqlCompiler, Scalar, Seen, context, of_eval, unsupported};
 use crate::Result;
+use crate::aggregate::AggregateFn;
 use crate::scan::Texts;
-use crate::statistic::Statistic;
 use crate::tally::{Cell, Stat};
 
 /// An expression over aggregates, and what these are.
@@ -37,7 +37,7 @@ struct Call {
 
 enum What {
     Count,
-    Number(Statistic),
+    Number(AggregateFn),
     /// Different values; texts have numbers.
     Different(Box<Texts>),
 }
@@ -51,7 +51,7 @@ enum Part {
     Count(u64),
     Stat(Stat),
     Numbers(Vec<f64>),
-    Different(Set),
+    Different(IdSet),
 }
 
 impl Cell for Counted {
@@ -96,17 +96,17 @@ enum Items {
     Codes(Vec<Option<u32>>),
 }
 
-impl Hogql {
-    pub(crate) fn counting(&self, world: &World, text: &str) -> Result<Counting> {
+impl HogqlCompiler {
+    pub(crate) fn counting(&self, view: &ReadView, text: &str) -> Result<Counting> {
         let select = self.select(text, |expr| expr)?;
         let aggregates = match &select.grouping {
             Some(grouping) if grouping.keys.is_empty() => &grouping.aggregates,
             _ => return Err(unsupported("Something other than aggregates")),
         };
         let [column] = select.columns.as_slice() else { return Err(unsupported("A list")) };
-        let context = context(world, &self.stop);
+        let context = context(view, &self.cancellation);
         let call = |aggregate: &Aggregate| {
-            let scalar = |expr: &Expr| Scalar::new(expr, world, &context);
+            let scalar = |expr: &Expr| Scalar::new(expr, view, &context);
             let (what, arg) = what(aggregate)?;
             let filter = aggregate.filter.as_ref().map(scalar).transpose()?;
             Ok(Call { what, arg: arg.as_ref().map(scalar).transpose()?, filter })
@@ -132,9 +132,9 @@ fn what(aggregate: &Aggregate) -> Result<(What, Option<Expr>)> {
         [arg] => Some(arg.clone()),
         _ => return Err(unsupported(name)),
     };
-    let number = |statistic: Statistic| match &arg {
+    let number = |aggregate: AggregateFn| match &arg {
         Some(arg) if arg.ty.kind.is_number() && !matches!(arg.ty.kind, Kind::Decimal(_)) => {
-            Ok((What::Number(statistic), Some(arg.clone())))
+            Ok((What::Number(aggregate), Some(arg.clone())))
         }
         _ => Err(unsupported(&format!("{name} of what is no number"))),
     };
@@ -147,18 +147,18 @@ fn what(aggregate: &Aggregate) -> Result<(What, Option<Expr>)> {
             let cast = ExprKind::Cast { expr: Box::new(arg), or_null: false };
             Ok((What::Different(Box::default()), Some(Expr { kind: cast, ty, span })))
         }
-        ("sum", false) => number(Statistic::Sum),
-        ("avg", false) => number(Statistic::Avg),
-        ("min", _) => number(Statistic::Min),
-        ("max", _) => number(Statistic::Max),
-        ("median", false) => number(Statistic::Quantile(0.5)),
+        ("sum", false) => number(AggregateFn::Sum),
+        ("avg", false) => number(AggregateFn::Avg),
+        ("min", _) => number(AggregateFn::Min),
+        ("max", _) => number(AggregateFn::Max),
+        ("median", false) => number(AggregateFn::Quantile(0.5)),
         ("quantile", false) => {
             let part = match aggregate.parameters.as_slice() {
                 [Value::Float(part)] => *part,
                 [Value::UInt(part)] => *part as f64,
                 _ => return Err(unsupported(name)),
             };
-            number(Statistic::Quantile(part))
+            number(AggregateFn::Quantile(part))
         }
         _ => Err(unsupported(name)),
     }
@@ -213,9 +213,9 @@ impl Counting {
         if cell.0.is_empty() {
             let part = |call: &Call| match call.what {
                 What::Count => Part::Count(0),
-                What::Number(Statistic::Quantile(_)) => Part::Numbers(Vec::new()),
+                What::Number(AggregateFn::Quantile(_)) => Part::Numbers(Vec::new()),
                 What::Number(_) => Part::Stat(Stat::default()),
-                What::Different(_) => Part::Different(Set::default()),
+                What::Different(_) => Part::Different(IdSet::default()),
             };
             cell.0 = self.calls.iter().map(part).collect();
         }
@@ -251,17 +251,17 @@ impl Counting {
     }
 
     fn number(&self, at: usize, cell: &Counted) -> Option<f64> {
-        let What::Number(statistic) = &self.calls[at].what else {
+        let What::Number(aggregate) = &self.calls[at].what else {
             return Some(match cell.0.get(at) {
                 Some(Part::Count(count)) => *count as f64,
                 Some(Part::Different(set)) => set.count() as f64,
                 _ => 0.0,
             });
         };
-        let empty = (*statistic == Statistic::Sum).then_some(0.0);
+        let empty = (*aggregate == AggregateFn::Sum).then_some(0.0);
         match cell.0.get(at) {
-            Some(Part::Stat(stat)) if stat.count > 0 => Some(statistic.of_stat(stat)),
-            Some(Part::Numbers(all)) if !all.is_empty() => Some(statistic.of(all.clone())),
+            Some(Part::Stat(stat)) if stat.count > 0 => Some(aggregate.of_stat(stat)),
+            Some(Part::Numbers(all)) if !all.is_empty() => Some(aggregate.of(all.clone())),
             _ => empty,
         }
     }

@@ -8,7 +8,7 @@ use arrow_array::{
     ArrayRef, DictionaryArray, FixedSizeBinaryArray, StringArray, TimestampMicrosecondArray,
     UInt32Array,
 };
-use facts::{Groups, People, World};
+use facts::{Groups, PersonIndex, ReadView};
 use hashbrown::HashMap;
 use hogql::plan::{Expr, ExprKind, Step};
 use hogql::tables::LazyJoin;
@@ -22,7 +22,7 @@ use crate::Result;
 pub(super) struct Inputs {
     gets: Vec<Get>,
     keys: Vec<Key>,
-    people: Option<Arc<People>>,
+    persons: Option<Arc<PersonIndex>>,
     unknown: Option<&'static str>,
 }
 
@@ -67,14 +67,14 @@ impl Inputs {
     }
 
     /// The number of the input that holds what an expression is.
-    pub fn find(&mut self, expr: &Expr, world: &World) -> Option<usize> {
-        let get = self.get(expr, world)?;
-        self.people.get_or_insert_with(|| world.people.clone());
+    pub fn find(&mut self, expr: &Expr, view: &ReadView) -> Option<usize> {
+        let get = self.get(expr, view)?;
+        self.persons.get_or_insert_with(|| view.persons.clone());
         self.gets.push(get);
         Some(self.gets.len() - 1)
     }
 
-    fn get(&mut self, expr: &Expr, world: &World) -> Option<Get> {
+    fn get(&mut self, expr: &Expr, view: &ReadView) -> Option<Get> {
         let (column, path) = match &expr.kind {
             ExprKind::Property { of, path } => (&of.kind, path.as_slice()),
             own => (own, &[][..]),
@@ -105,11 +105,11 @@ impl Inputs {
             ([LazyJoin::Group(index)], "properties", path @ [Step::Key(_), ..]) => {
                 let index = usize::from(*index);
                 let key = self.key(Key::Group(index));
-                let of = Of::Group(world.groups.clone(), index, path.to_vec());
+                let of = Of::Group(view.groups.clone(), index, path.to_vec());
                 Some(Get::Text { key, of })
             }
             ([LazyJoin::Person], "properties", [Step::Key(first), rest @ ..]) => {
-                Some(Get::Person(world.people.column(first), rest.to_vec()))
+                Some(Get::Person(view.persons.column(first), rest.to_vec()))
             }
             ([], "person_id", []) | ([LazyJoin::Person], "id", []) => Some(Get::PersonId),
             ([LazyJoin::Person], "created_at", []) => Some(Get::PersonCreatedAt),
@@ -128,8 +128,8 @@ impl Inputs {
 
     fn array(&self, get: &Get, seen: Seen<'_>) -> Result<ArrayRef> {
         let actors = || {
-            let people = self.people.as_deref();
-            let actor = move |no: &u32| people.map_or(0, |people| people.actor(*no));
+            let persons = self.persons.as_deref();
+            let actor = move |no: &u32| persons.map_or(0, |persons| persons.actor(*no));
             seen.distinct_nos.iter().map(actor)
         };
         Ok(match get {
@@ -146,16 +146,16 @@ impl Inputs {
                 texts(&column, &Of::Property(path.clone()))?
             }
             Get::PersonId => {
-                let people = self.people.as_deref();
+                let persons = self.persons.as_deref();
                 let uuid = |actor: u32| {
-                    people.map(|people| people.uuid(actor)).unwrap_or_default().into_bytes()
+                    persons.map(|persons| persons.uuid(actor)).unwrap_or_default().into_bytes()
                 };
                 let uuids = actors().map(uuid);
                 Arc::new(FixedSizeBinaryArray::try_from_iter(uuids).map_err(refused)?)
             }
             Get::PersonCreatedAt => {
-                let people = self.people.as_deref();
-                let time = |actor: u32| Some(people?.person(actor)?.created_at.as_micros());
+                let persons = self.persons.as_deref();
+                let time = |actor: u32| Some(persons?.person(actor)?.created_at.as_micros());
                 Arc::new(actors().map(time).collect::<TimestampMicrosecondArray>())
             }
         })

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use warehouse::Predicate;
 
-use crate::behind::Actor;
+use crate::actors::Actor;
 use crate::breakdown::{Breakdown, NO_VALUE};
 use crate::calendar::Buckets;
+use crate::context::{EventSelection, QueryContext};
 use crate::firsts::Firsts;
 use crate::journeys::Hits;
 use crate::masks::Masks;
-use crate::question::{Meant, Question};
 use crate::scan::{Actors, Rows, Scan};
 use crate::spec::Node;
 use crate::trends::Share;
@@ -34,7 +34,7 @@ pub(crate) enum Returns {
 }
 
 pub(crate) struct Counter<'a> {
-    pub question: &'a Question<'a>,
+    pub context: &'a QueryContext<'a>,
     pub rows: &'a Buckets,
     pub intervals: usize,
     pub actors: &'a Actors,
@@ -55,15 +55,20 @@ type Table = Vec<Vec<u64>>;
 type Start = (u32, u32, u32);
 
 impl<'a> Counter<'a> {
-    fn meant(&self, node: &Node) -> Result<Meant> {
-        let meant = self.question.meant(node)?;
-        let meant = meant.ok_or_else(|| Error::invalid("The action does not exist."))?;
-        Ok(meant.and(self.slice.clone()))
+    fn selection(&self, node: &Node) -> Result<EventSelection> {
+        let selection = self.context.selection(node)?;
+        let selection = selection.ok_or_else(|| Error::invalid("The action does not exist."))?;
+        Ok(selection.and(self.slice.clone()))
     }
 
-    fn scan<'b>(&'b self, meant: &Meant, from: i64, breakdown: Option<&'b Breakdown>) -> Scan<'b> {
-        let filter = meant.filter(from, self.rows.end - 1);
-        Scan { actors: Some(self.actors), breakdown, ..self.question.scan(filter) }
+    fn scan<'b>(
+        &'b self,
+        selection: &EventSelection,
+        from: i64,
+        breakdown: Option<&'b Breakdown>,
+    ) -> Scan<'b> {
+        let filter = selection.filter(from, self.rows.end - 1);
+        Scan { actors: Some(self.actors), breakdown, ..self.context.scan(filter) }
     }
 
     fn first_row(&self) -> i64 {
@@ -75,8 +80,8 @@ impl<'a> Counter<'a> {
     }
 
     fn returned(&self) -> Result<Masks> {
-        let meant = self.meant(self.returning)?;
-        let scan = self.scan(&meant, self.first_row(), None);
+        let selection = self.selection(self.returning)?;
+        let scan = self.scan(&selection, self.first_row(), None);
         if self.occurrences > 1 {
             return Masks::counted(&scan, self.rows, |count| count >= self.occurrences);
         }
@@ -101,7 +106,7 @@ impl<'a> Counter<'a> {
 
     /// Who began in a row with one of the values that are `wanted`, and came back after `later`
     /// intervals.
-    pub fn behind(
+    pub fn actors(
         &self,
         row: usize,
         later: usize,
@@ -112,8 +117,8 @@ impl<'a> Counter<'a> {
         let mut began: BTreeSet<u32> = BTreeSet::new();
         match (self.starts, breakdown) {
             (Starts::Any, None) => {
-                let meant = self.meant(self.target)?;
-                let masks = Masks::of(&self.scan(&meant, self.first_row(), None), self.rows)?;
+                let selection = self.selection(self.target)?;
+                let masks = Masks::of(&self.scan(&selection, self.first_row(), None), self.rows)?;
                 masks.for_each(|actor, rows| {
                     if rows.contains(&row) {
                         began.insert(actor);
@@ -133,7 +138,7 @@ impl<'a> Counter<'a> {
         let actor = |number: u32| {
             let there = |at: &usize| self.is_there(&returned, number, row, *at);
             let appearances: Vec<usize> = (0..self.intervals).filter(there).collect();
-            Actor { number, appearances, ..Actor::default() }
+            Actor { actor_no: number, appearances, ..Actor::default() }
         };
         let began = began.into_iter().map(actor);
         Ok(began.filter(|actor| actor.appearances.contains(&later)).collect())
@@ -142,16 +147,16 @@ impl<'a> Counter<'a> {
     pub fn whole(&self) -> Result<Table> {
         let mut table = self.empty();
         let returned = self.returned()?;
-        let mut held = self.question.stop.hold();
-        held.set(returned.bytes())?;
+        let mut reservation = self.context.limits.reserve();
+        reservation.resize(returned.bytes())?;
         if self.starts == Starts::Any {
             let mut own = None;
             let began = match self.target == self.returning && self.occurrences <= 1 {
                 // Mostly people come back for what they came for.
                 true => &returned,
                 false => {
-                    let meant = self.meant(self.target)?;
-                    let scan = self.scan(&meant, self.first_row(), None);
+                    let selection = self.selection(self.target)?;
+                    let scan = self.scan(&selection, self.first_row(), None);
                     own.insert(Masks::of(&scan, self.rows)?)
                 }
             };
@@ -168,9 +173,9 @@ impl<'a> Counter<'a> {
 
     /// Everybody begins once.
     fn first_starts(&self, breakdown: Option<&Breakdown>) -> Result<Vec<Start>> {
-        let meant = self.meant(self.target)?;
-        let firsts = Firsts::of(&self.scan(&meant, i64::MIN, breakdown))?;
-        let ever = match (self.starts, self.question.named(self.target)?) {
+        let selection = self.selection(self.target)?;
+        let firsts = Firsts::of(&self.scan(&selection, i64::MIN, breakdown))?;
+        let ever = match (self.starts, self.context.named(self.target)?) {
             (Starts::FirstEver, Some(named)) => {
                 Some(Firsts::of(&self.scan(&named, i64::MIN, None))?)
             }
@@ -188,9 +193,9 @@ impl<'a> Counter<'a> {
         if self.starts != Starts::Any {
             return self.first_starts(Some(breakdown));
         }
-        let meant = self.meant(self.target)?;
-        let mut hits = Hits::new(self.question.stop);
-        let scan = self.scan(&meant, self.first_row(), Some(breakdown));
+        let selection = self.selection(self.target)?;
+        let mut hits = Hits::new(self.context.limits);
+        let scan = self.scan(&selection, self.first_row(), Some(breakdown));
         hits.collect(&scan, |(), rows: &Rows<'_>| {
             Ok(rows.values.iter().copied().map(Some).collect())
         })?;
@@ -217,8 +222,8 @@ impl<'a> Counter<'a> {
     /// The largest first; what is beyond the limit together.
     pub fn values(&self, breakdown: &Breakdown) -> Result<(Vec<(Share, Table)>, bool)> {
         let mut starts = self.all_starts(breakdown)?;
-        let mut held = self.question.stop.hold();
-        held.set(starts.len() * size_of::<Start>())?;
+        let mut reservation = self.context.limits.reserve();
+        reservation.resize(starts.len() * size_of::<Start>())?;
         starts.sort_unstable();
         let size = |own: &[Start]| (own[0].0, own.len() as f64);
         let mut ranked: Vec<(u32, f64)> = starts.chunk_by(|a, b| a.0 == b.0).map(size).collect();

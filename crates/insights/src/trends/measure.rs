@@ -1,31 +1,31 @@
 //! The numbers of one series in one period.
 
-use facts::Set;
+use facts::IdSet;
 use hashbrown::HashMap;
 use warehouse::{ABSENT, Column, Filter, Key, Value};
 
 use super::lines::{Cells, Line, Lines, Share, rank};
 use super::wide::Wide;
+use crate::aggregate::AggregateFn;
 use crate::bins::Bins;
 use crate::breakdown::{Breakdown, NO_VALUE, Split};
 use crate::calendar::{Buckets, Interval};
+use crate::context::{EventSelection, QueryContext};
 use crate::expression;
 use crate::firsts::Firsts;
 use crate::hogql::counting::{Counted, FirstError};
-use crate::question::{Meant, Question};
+use crate::limits::MemoryReservation;
 use crate::range::Period;
 use crate::scan::{Actors, Entries, Rows, Scan, number};
 use crate::sessions::Sessions;
 use crate::spec::{BreakdownFilter, Math, Node, PropertyPlace};
-use crate::statistic::Statistic;
-use crate::stop::Held;
 use crate::tally::{Cell, Stat, Tally};
 use crate::{Error, Result};
 
 pub(super) const DIMENSIONS_MAX: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum View {
+pub(crate) enum DisplayMode {
     /// A number for each bucket.
     Series,
     /// Each bucket with all before it.
@@ -34,7 +34,7 @@ pub(crate) enum View {
     Total,
 }
 
-impl View {
+impl DisplayMode {
     /// What a line is ranked by.
     pub fn weight(self, data: &[f64]) -> f64 {
         match self {
@@ -46,33 +46,33 @@ impl View {
 
 /// One series with all that decides its numbers.
 pub(crate) struct Measure<'a> {
-    pub question: &'a Question<'a>,
+    pub context: &'a QueryContext<'a>,
     pub node: &'a Node,
     pub period: &'a Period,
-    pub view: View,
+    pub display_mode: DisplayMode,
 }
 
 impl Measure<'_> {
     /// None when the series means an action that is gone.
     pub fn lines(&self, split: &BreakdownFilter) -> Result<Option<Lines>> {
-        let Some(meant) = self.question.meant(self.node)? else { return Ok(None) };
-        match Split::plan(split, self.question, DIMENSIONS_MAX, (self.period.from, self.period.to))?
+        let Some(selection) = self.context.selection(self.node)? else { return Ok(None) };
+        match Split::plan(split, self.context, DIMENSIONS_MAX, (self.period.from, self.period.to))?
         {
-            Split::Whole => self.measure(&meant, None).map(Some),
+            Split::Whole => self.measure(&selection, None).map(Some),
             Split::Values(mut breakdown) => {
-                self.fill_bins(&meant, &mut breakdown)?;
-                self.measure(&meant, Some(&breakdown)).map(Some)
+                self.fill_bins(&selection, &mut breakdown)?;
+                self.measure(&selection, Some(&breakdown)).map(Some)
             }
             Split::Cohorts(slices) => {
                 let mut all = Lines::default();
                 for slice in slices {
-                    let own = meant.clone().and(slice.predicate.clone());
+                    let own = selection.clone().and(slice.predicate.clone());
                     let lines = self.measure(&own, None)?;
                     let share = Share::Cohort(slice.id.map(|id| id.0), slice.name);
                     let line = |line: Line| Line { share: share.clone(), ..line };
                     all.lines.extend(lines.lines.into_iter().map(line));
                 }
-                let weight = |line: &Line| self.view.weight(&line.data);
+                let weight = |line: &Line| self.display_mode.weight(&line.data);
                 all.lines.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
                 Ok(Some(all))
             }
@@ -80,11 +80,15 @@ impl Measure<'_> {
     }
 
     /// Numbers are put into bins by those that the series has.
-    pub(super) fn fill_bins(&self, meant: &Meant, breakdown: &mut Breakdown) -> Result<()> {
+    pub(super) fn fill_bins(
+        &self,
+        selection: &EventSelection,
+        breakdown: &mut Breakdown,
+    ) -> Result<()> {
         for dimension in &mut breakdown.dimensions {
             let Some(count) = dimension.bin_count else { continue };
             let plain = dimension.unbinned();
-            let mut scan = self.question.scan(meant.filter(self.period.from, self.period.to));
+            let mut scan = self.context.scan(selection.filter(self.period.from, self.period.to));
             scan.breakdown = Some(&plain);
             let whole = whole(self.period);
             let table = tally(&scan, &whole, |(), rows| vec![(); rows.len()], add_one)?;
@@ -100,48 +104,56 @@ impl Measure<'_> {
         Ok(())
     }
 
-    pub(super) fn measure(&self, meant: &Meant, breakdown: Option<&Breakdown>) -> Result<Lines> {
+    pub(super) fn measure(
+        &self,
+        selection: &EventSelection,
+        breakdown: Option<&Breakdown>,
+    ) -> Result<Lines> {
         let math = self.node.math;
-        let actors = Actors::of(self.question.base.aggregation_group_type_index);
+        let actors = Actors::of(self.context.base.aggregation_group_type_index);
         match math {
             Math::Total => {
-                let scan = self.scan(meant, breakdown);
+                let scan = self.scan(selection, breakdown);
                 let table =
                     tally(&scan, &self.buckets(), |(), rows| vec![(); rows.len()], add_one)?;
                 Ok(self.shape(table, breakdown, |count| *count as f64))
             }
-            Math::Dau => self.distinct(meant, breakdown, &actors, true),
-            Math::WeeklyActive => self.rolling(meant, breakdown, &actors, 7),
-            Math::MonthlyActive => self.rolling(meant, breakdown, &actors, 30),
-            Math::UniqueSession => self.distinct(meant, breakdown, &Actors::sessions(), false),
+            Math::Dau => self.distinct(selection, breakdown, &actors, true),
+            Math::WeeklyActive => self.rolling(selection, breakdown, &actors, 7),
+            Math::MonthlyActive => self.rolling(selection, breakdown, &actors, 30),
+            Math::UniqueSession => self.distinct(selection, breakdown, &Actors::sessions(), false),
             Math::UniqueGroup => {
                 let index = self.node.math_group_type_index.unwrap_or(0);
-                self.distinct(meant, breakdown, &Actors::groups(index), false)
+                self.distinct(selection, breakdown, &Actors::groups(index), false)
             }
             Math::FirstTimeForUser | Math::FirstMatchingEventForUser => {
-                self.firsts(meant, breakdown, &actors)
+                self.firsts(selection, breakdown, &actors)
             }
-            Math::Hogql => self.counting(meant, breakdown),
+            Math::Hogql => self.counting(selection, breakdown),
             _ => {
-                if let Some(statistic) = Statistic::of_count_per_actor(math) {
-                    return self.per_actor(meant, breakdown, &actors, statistic);
+                if let Some(aggregate) = AggregateFn::of_count_per_actor(math) {
+                    return self.per_actor(selection, breakdown, &actors, aggregate);
                 }
-                let statistic = Statistic::of_property(math)
+                let aggregate = AggregateFn::of_property(math)
                     .ok_or_else(|| Error::invalid("This way of counting is not supported here."))?;
-                self.numbers(meant, breakdown, statistic)
+                self.numbers(selection, breakdown, aggregate)
             }
         }
     }
 
     fn buckets(&self) -> Buckets {
-        match self.view {
-            View::Total => whole(self.period),
-            View::Series | View::Cumulative => self.period.buckets.clone(),
+        match self.display_mode {
+            DisplayMode::Total => whole(self.period),
+            DisplayMode::Series | DisplayMode::Cumulative => self.period.buckets.clone(),
         }
     }
 
-    fn scan<'b>(&'b self, meant: &Meant, breakdown: Option<&'b Breakdown>) -> Scan<'b> {
-        let filter = meant.filter(self.period.from, self.period.to);
+    fn scan<'b>(
+        &'b self,
+        selection: &EventSelection,
+        breakdown: Option<&'b Breakdown>,
+    ) -> Scan<'b> {
+        let filter = selection.filter(self.period.from, self.period.to);
         self.scan_filter(filter, breakdown)
     }
 
@@ -150,7 +162,7 @@ impl Measure<'_> {
         filter: Filter,
         breakdown: Option<&'b Breakdown>,
     ) -> Scan<'b> {
-        Scan { breakdown, ..self.question.scan(filter) }
+        Scan { breakdown, ..self.context.scan(filter) }
     }
 
     /// A number out of each cell, and the running total when that is asked for.
@@ -167,7 +179,7 @@ impl Measure<'_> {
 
     /// Each number with all before it, when that is asked for.
     fn run_up(&self, mut data: Vec<f64>) -> Vec<f64> {
-        if self.view == View::Cumulative {
+        if self.display_mode == DisplayMode::Cumulative {
             let mut sum = 0.0;
             data.iter_mut().for_each(|number| {
                 sum += *number;
@@ -193,7 +205,7 @@ impl Measure<'_> {
         };
         match breakdown {
             Some(breakdown) => {
-                let weight = |data: &[f64]| self.view.weight(data);
+                let weight = |data: &[f64]| self.display_mode.weight(data);
                 rank(Cells { tally: table, finish, weight }, breakdown)
             }
             None => {
@@ -208,22 +220,22 @@ impl Measure<'_> {
 
     fn distinct(
         &self,
-        meant: &Meant,
+        selection: &EventSelection,
         breakdown: Option<&Breakdown>,
         actors: &Actors,
         running: bool,
     ) -> Result<Lines> {
-        let scan = Scan { actors: Some(actors), ..self.scan(meant, breakdown) };
-        if let (View::Total, Some(breakdown)) = (self.view, breakdown) {
+        let scan = Scan { actors: Some(actors), ..self.scan(selection, breakdown) };
+        if let (DisplayMode::Total, Some(breakdown)) = (self.display_mode, breakdown) {
             return Ok(rank(Wide::of(&scan, breakdown, self.factor())?, breakdown));
         }
-        let table = tally(&scan, &self.buckets(), who, Set::insert)?;
-        if !(running && self.view == View::Cumulative) {
+        let table = tally(&scan, &self.buckets(), who, IdSet::insert)?;
+        if !(running && self.display_mode == DisplayMode::Cumulative) {
             return Ok(self.shape(table, breakdown, |set| set.count() as f64));
         }
         Ok(self.shape_rows(table, breakdown, |cells| {
-            let mut so_far = Set::default();
-            let count = |set: &&Set| {
+            let mut so_far = IdSet::default();
+            let count = |set: &&IdSet| {
                 so_far.union(set);
                 so_far.count() as f64
             };
@@ -233,7 +245,7 @@ impl Measure<'_> {
 
     /// The start of the first of so many days, of which the last is that of a moment.
     pub(super) fn back(&self, at: i64, days: i64) -> Result<i64> {
-        let calendar = &self.question.dates.calendar;
+        let calendar = &self.context.dates.calendar;
         let day = calendar.start(at, Interval::Day)?;
         calendar.start(calendar.plus(day, Interval::Day, 1 - days)?, Interval::Day)
     }
@@ -241,25 +253,25 @@ impl Measure<'_> {
     /// Who was there in the days that end with each bucket's last day.
     fn rolling(
         &self,
-        meant: &Meant,
+        selection: &EventSelection,
         breakdown: Option<&Breakdown>,
         actors: &Actors,
         days: i64,
     ) -> Result<Lines> {
-        let calendar = &self.question.dates.calendar;
+        let calendar = &self.context.dates.calendar;
         let Period { from, to, buckets } = self.period;
         let back = |at: i64| self.back(at, days);
-        if self.view == View::Total {
+        if self.display_mode == DisplayMode::Total {
             let from = back(*to)?.min(*from);
             let period = Period { from, ..self.period.clone() };
             let measure = Measure { period: &period, ..*self };
-            return measure.distinct(meant, breakdown, actors, false);
+            return measure.distinct(selection, breakdown, actors, false);
         }
         let first = buckets.starts.first().copied().unwrap_or(*from);
         let all = calendar.buckets(back(first)?, *to, Interval::Day)?;
-        let scan = self.scan_filter(meant.filter(back(first)?, *to), breakdown);
+        let scan = self.scan_filter(selection.filter(back(first)?, *to), breakdown);
         let scan = Scan { actors: Some(actors), ..scan };
-        let table = tally(&scan, &all, who, Set::insert)?;
+        let table = tally(&scan, &all, who, IdSet::insert)?;
         let last_day = |bucket: usize| match buckets.interval {
             Interval::Week | Interval::Month => all.of(buckets.end_of(bucket) - 1),
             _ => all.of(buckets.starts[bucket]),
@@ -270,12 +282,12 @@ impl Measure<'_> {
         Ok(self.shape_rows(table, breakdown, |cells| {
             let mut sum = 0.0;
             let count = |end: &usize| {
-                let mut there = Set::default();
+                let mut there = IdSet::default();
                 let start = (end + 1).saturating_sub(days as usize);
                 cells[start..=*end].iter().for_each(|day| there.union(day));
                 let count = there.count() as f64;
                 sum += count;
-                if self.view == View::Cumulative { sum } else { count }
+                if self.display_mode == DisplayMode::Cumulative { sum } else { count }
             };
             ends.iter().map(count).collect()
         }))
@@ -284,16 +296,16 @@ impl Measure<'_> {
     /// Actors in whose first event the period has a part, when, and the breakdown value then.
     pub(super) fn first_events(
         &self,
-        meant: &Meant,
+        selection: &EventSelection,
         breakdown: Option<&Breakdown>,
         actors: &Actors,
     ) -> Result<Vec<(u32, i64, u32)>> {
-        let scan = self.scan_filter(meant.filter(i64::MIN, self.period.to), breakdown);
+        let scan = self.scan_filter(selection.filter(i64::MIN, self.period.to), breakdown);
         let found = Firsts::of(&Scan { actors: Some(actors), ..scan })?;
-        let mut held = self.question.stop.hold();
-        held.set(found.bytes())?;
+        let mut reservation = self.context.limits.reserve();
+        reservation.resize(found.bytes())?;
         // The filters are asked of the very first event, so an earlier one that fails them counts.
-        let ever = match (self.node.math, self.question.named(self.node)?) {
+        let ever = match (self.node.math, self.context.named(self.node)?) {
             (Math::FirstTimeForUser, Some(named)) => {
                 let scan = self.scan_filter(named.filter(i64::MIN, self.period.to), None);
                 Some(Firsts::of(&Scan { actors: Some(actors), ..scan })?)
@@ -309,13 +321,13 @@ impl Measure<'_> {
 
     fn firsts(
         &self,
-        meant: &Meant,
+        selection: &EventSelection,
         breakdown: Option<&Breakdown>,
         actors: &Actors,
     ) -> Result<Lines> {
         let buckets = self.buckets();
         let mut table: Tally<u64> = Tally::new(buckets.len());
-        for (_, time, value) in self.first_events(meant, breakdown, actors)? {
+        for (_, time, value) in self.first_events(selection, breakdown, actors)? {
             if let Some(bucket) = buckets.of(time) {
                 *table.cell(value, bucket) += 1;
             }
@@ -324,14 +336,15 @@ impl Measure<'_> {
     }
 
     /// As an expression over aggregates says.
-    fn counting(&self, meant: &Meant, breakdown: Option<&Breakdown>) -> Result<Lines> {
+    fn counting(&self, selection: &EventSelection, breakdown: Option<&Breakdown>) -> Result<Lines> {
         let text = self.node.math_hogql.as_deref().unwrap_or_default();
-        let hogql = self.question.hogql.ok_or_else(expression::unsupported)?;
-        let counting = hogql.counting(self.question.world, text)?;
-        let scan = Scan { keys: counting.keys(), ..self.scan(meant, breakdown) };
+        let hogql = self.context.hogql.ok_or_else(expression::unsupported)?;
+        let counting = hogql.counting(self.context.view, text)?;
+        let scan = Scan { keys: counting.keys(), ..self.scan(selection, breakdown) };
         let buckets = self.buckets();
-        let new = || (Tally::<Counted>::new(buckets.len()), scan.stop.hold());
-        let each = |(table, held): &mut (Tally<Counted>, Held<'_>), rows: &Rows<'_>| {
+        let new = || (Tally::<Counted>::new(buckets.len()), scan.limits.reserve());
+        let each = |(table, reservation): &mut (Tally<Counted>, MemoryReservation<'_>),
+                    rows: &Rows<'_>| {
             let read = counting.read(rows.seen())?;
             let mut cursor = buckets.cursor();
             for (row, time) in rows.times.iter().enumerate() {
@@ -339,7 +352,7 @@ impl Measure<'_> {
                     counting.add(table.cell(rows.value(row), bucket), &read, row);
                 }
             }
-            held.set(table.bytes())
+            reservation.resize(table.bytes())
         };
         let found = scan.fold(new, each)?.into_iter().map(|(table, _)| table);
         let table = Tally::join(buckets.len(), found);
@@ -354,63 +367,64 @@ impl Measure<'_> {
 
     fn per_actor(
         &self,
-        meant: &Meant,
+        selection: &EventSelection,
         breakdown: Option<&Breakdown>,
         actors: &Actors,
-        statistic: Statistic,
+        aggregate: AggregateFn,
     ) -> Result<Lines> {
-        let scan = Scan { actors: Some(actors), ..self.scan(meant, breakdown) };
+        let scan = Scan { actors: Some(actors), ..self.scan(selection, breakdown) };
         let add = |counts: &mut HashMap<u32, u64>, actor: u32| {
             *counts.entry(actor).or_default() += 1;
         };
         let table = tally(&scan, &self.buckets(), who, add)?;
         Ok(self.shape(table, breakdown, |counts| {
-            statistic.of(counts.values().map(|count| *count as f64).collect())
+            aggregate.of(counts.values().map(|count| *count as f64).collect())
         }))
     }
 
     fn numbers(
         &self,
-        meant: &Meant,
+        selection: &EventSelection,
         breakdown: Option<&Breakdown>,
-        statistic: Statistic,
+        aggregate: AggregateFn,
     ) -> Result<Lines> {
         let name = self.node.math_property.as_deref().filter(|name| !name.is_empty());
         let name = name.ok_or_else(|| Error::invalid("This math needs a math_property."))?;
         let of_session = self.node.math_property_type == PropertyPlace::Session;
         if name == "$session_duration" || of_session {
-            return self.of_sessions(meant, breakdown, statistic, name);
+            return self.of_sessions(selection, breakdown, aggregate, name);
         }
-        let mut scan = self.scan(meant, breakdown);
-        let people = &self.question.world.people;
-        let persons = match self.node.math_property_type {
+        let mut scan = self.scan(selection, breakdown);
+        let persons = &self.context.view.persons;
+        let person_column = match self.node.math_property_type {
             PropertyPlace::Event => {
                 scan.keys = vec![Key::Property(name.to_owned())];
                 None
             }
-            PropertyPlace::Person => Some(people.column(name)),
+            PropertyPlace::Person => Some(persons.column(name)),
             PropertyPlace::Session => None,
         };
         let read = |entries: &mut Entries<f64>, rows: &Rows<'_>| {
             let of = |value: Value<'_>| number(value).unwrap_or(f64::NAN);
-            let Some(persons) = &persons else {
+            let Some(person_column) = &person_column else {
                 return entries.each_row(&rows.columns[0], f64::NAN, of);
             };
-            let code =
-                |no: &u32| persons.codes.get(people.actor(*no) as usize).copied().unwrap_or(ABSENT);
+            let code = |no: &u32| {
+                person_column.codes.get(persons.actor(*no) as usize).copied().unwrap_or(ABSENT)
+            };
             let codes = rows.distinct_nos.iter().map(code).collect();
-            let column = Column { codes, dictionary: persons.dictionary.clone() };
+            let column = Column { codes, dictionary: person_column.dictionary.clone() };
             entries.each_row(&column, f64::NAN, of)
         };
         let buckets = self.buckets();
-        if let Statistic::Quantile(_) = statistic {
+        if let AggregateFn::Quantile(_) = aggregate {
             let push = |all: &mut Vec<f64>, number: f64| {
                 if !number.is_nan() {
                     all.push(number);
                 }
             };
             let table = tally(&scan, &buckets, read, push)?;
-            return Ok(self.shape(table, breakdown, |all: &Vec<f64>| statistic.of(all.clone())));
+            return Ok(self.shape(table, breakdown, |all: &Vec<f64>| aggregate.of(all.clone())));
         }
         let add = |stat: &mut Stat, number: f64| {
             if !number.is_nan() {
@@ -418,27 +432,27 @@ impl Measure<'_> {
             }
         };
         let table = tally(&scan, &buckets, read, add)?;
-        Ok(self.shape(table, breakdown, |stat| statistic.of_stat(stat)))
+        Ok(self.shape(table, breakdown, |stat| aggregate.of_stat(stat)))
     }
 
     /// Each session that was there counts once, with its number.
     fn of_sessions(
         &self,
-        meant: &Meant,
+        selection: &EventSelection,
         breakdown: Option<&Breakdown>,
-        statistic: Statistic,
+        aggregate: AggregateFn,
         name: &str,
     ) -> Result<Lines> {
         let actors = Actors::sessions();
-        let scan = Scan { actors: Some(&actors), ..self.scan(meant, breakdown) };
-        let table = tally(&scan, &self.buckets(), who, Set::insert)?;
+        let scan = Scan { actors: Some(&actors), ..self.scan(selection, breakdown) };
+        let table = tally(&scan, &self.buckets(), who, IdSet::insert)?;
         let Period { from, to, .. } = *self.period;
-        let Question { world, stop, .. } = self.question;
-        let sessions = Sessions::read(world, stop, name, Some((from, to)))?;
-        Ok(self.shape(table, breakdown, |there: &Set| {
+        let QueryContext { view, limits, .. } = self.context;
+        let sessions = Sessions::read(view, limits, name, Some((from, to)))?;
+        Ok(self.shape(table, breakdown, |there: &IdSet| {
             let mut numbers = Vec::new();
             there.for_each(|session| numbers.extend(sessions.number(&actors.text(session))));
-            statistic.of(numbers)
+            aggregate.of(numbers)
         }))
     }
 }
@@ -464,8 +478,9 @@ pub(crate) fn tally<C: Cell, X: Default + Send, T: Copy>(
     read: impl Fn(&mut X, &Rows<'_>) -> Vec<T> + Sync,
     put: impl Fn(&mut C, T) + Sync,
 ) -> Result<Tally<C>> {
-    let new = || (Tally::new(buckets.len()), X::default(), scan.stop.hold());
-    let each = |(table, own, held): &mut (Tally<C>, X, Held<'_>), rows: &Rows<'_>| {
+    let new = || (Tally::new(buckets.len()), X::default(), scan.limits.reserve());
+    let each = |(table, own, reservation): &mut (Tally<C>, X, MemoryReservation<'_>),
+                rows: &Rows<'_>| {
         let mut cursor = buckets.cursor();
         let items = read(own, rows);
         let mut start = 0;
@@ -483,7 +498,7 @@ pub(crate) fn tally<C: Cell, X: Default + Send, T: Copy>(
                 }
             }
         }
-        held.set(table.bytes() + scan.breakdown.map_or(0, Breakdown::bytes))
+        reservation.resize(table.bytes() + scan.breakdown.map_or(0, Breakdown::bytes))
     };
     let found = scan.fold(new, each)?;
     Ok(Tally::join(buckets.len(), found.into_iter().map(|(table, _, _)| table)))

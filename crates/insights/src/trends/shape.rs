@@ -3,16 +3,16 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::lines::{Line, Share};
-use super::{Found, Side, View, math_name};
+use super::{DisplayMode, Found, Side, math_name};
 use crate::Result;
+use crate::context::{QueryContext, json_number, node_id, node_type};
 use crate::formula::Formula;
-use crate::question::{Question, json_number, node_id, node_type};
 use crate::range::Period;
 use crate::spec::Node;
 
 pub(crate) struct Shape<'a> {
-    pub question: &'a Question<'a>,
-    pub view: View,
+    pub context: &'a QueryContext<'a>,
+    pub display_mode: DisplayMode,
     /// Whether labels must say which series they are about.
     pub several: bool,
 }
@@ -21,7 +21,7 @@ impl Shape<'_> {
     pub fn series(&self, found: &[Found<'_>]) -> Result<Json> {
         let mut items = Vec::new();
         for series in found {
-            let name = self.question.name(series.node);
+            let name = self.context.name(series.node);
             let action = self.action(series.node, series.order, series.period)?;
             for line in &series.lines.lines {
                 let label = match (&line.share, self.several) {
@@ -55,14 +55,14 @@ impl Shape<'_> {
                     let data = self.combine(&own, share, formula, series);
                     lines.push(Line { share: share.clone(), data });
                 }
-                let weight = |line: &Line| self.view.weight(&line.data);
+                let weight = |line: &Line| self.display_mode.weight(&line.data);
                 lines.sort_by(|a, b| {
                     let by_rank = a.share.rank().cmp(&b.share.rank());
                     by_rank.then_with(|| weight(b).total_cmp(&weight(a)))
                 });
                 for line in lines {
                     let mut item = self.item(&line, name, period, side)?;
-                    if self.view == View::Total {
+                    if self.display_mode == DisplayMode::Total {
                         item.insert("data".into(), Json::Null);
                     }
                     item.insert("action".into(), Json::Null);
@@ -103,7 +103,7 @@ impl Shape<'_> {
         period: &Period,
         side: Side,
     ) -> Result<Map<String, Json>> {
-        let calendar = &self.question.dates.calendar;
+        let calendar = &self.context.dates.calendar;
         let interval = period.buckets.interval;
         let starts = &period.buckets.starts;
         let days: Vec<String> = starts
@@ -111,7 +111,7 @@ impl Shape<'_> {
             .map(|start| calendar.day_text(*start, interval))
             .collect::<Result<_>>()?;
         let mut item = Map::new();
-        if self.view == View::Total {
+        if self.display_mode == DisplayMode::Total {
             let value = line.data.first().copied().unwrap_or(0.0);
             item.insert("data".into(), json!([]));
             item.insert("count".into(), json!(0));
@@ -124,7 +124,7 @@ impl Shape<'_> {
             let data: Vec<Json> = line.data.iter().copied().map(json_number).collect();
             item.insert("data".into(), data.into());
             item.insert("labels".into(), json!(labels));
-            item.insert("count".into(), json_number(self.view.weight(&line.data)));
+            item.insert("count".into(), json_number(self.display_mode.weight(&line.data)));
         }
         item.insert("days".into(), json!(days));
         item.insert("label".into(), json!(label));
@@ -149,7 +149,7 @@ impl Shape<'_> {
     }
 
     fn action(&self, node: &Node, order: usize, period: &Period) -> Result<Json> {
-        let calendar = &self.question.dates.calendar;
+        let calendar = &self.context.dates.calendar;
         let starts = period.buckets.starts.iter();
         let days: Vec<String> = starts.map(|start| calendar.iso(*start)).collect::<Result<_>>()?;
         Ok(json!({
@@ -157,7 +157,7 @@ impl Shape<'_> {
             "id": node_id(node),
             "type": node_type(node),
             "order": order,
-            "name": self.question.name(node),
+            "name": self.context.name(node),
             "custom_name": node.custom_name,
             "math": math_name(node.math),
             "math_property": node.math_property,

@@ -3,13 +3,13 @@
 use std::mem::take;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use facts::Set;
+use facts::IdSet;
 
 use super::lines::Table;
 use crate::Result;
 use crate::breakdown::{BEHIND, Breakdown, Leading, bare};
+use crate::limits::MemoryReservation;
 use crate::scan::{Entries, Rows, Scan};
-use crate::stop::Held;
 use crate::tally::Tally;
 
 /// Values that have a set each. Most of many values have few members, and a list of pairs that is
@@ -25,11 +25,11 @@ const THREADS: usize = 2;
 
 /// One number for each value: how many were there.
 pub(crate) struct Wide {
-    few: Tally<Set>,
+    few: Tally<IdSet>,
     /// By the lowest part of a value.
     many: [Pairs; LISTS],
     /// Of values that come behind the limit for sure, if there are any.
-    behind: Option<Set>,
+    behind: Option<IdSet>,
     factor: f64,
 }
 
@@ -43,11 +43,11 @@ struct Pairs {
 
 /// What a thread has of its own.
 struct Own<'a> {
-    few: Tally<Set>,
+    few: Tally<IdSet>,
     many: [Vec<u64>; LISTS],
-    behind: Set,
+    behind: IdSet,
     entries: Entries<u32>,
-    held: Held<'a>,
+    reservation: MemoryReservation<'a>,
 }
 
 /// Filled by all threads: each would have its own copy of most pairs.
@@ -111,14 +111,14 @@ impl Wide {
         add: impl Fn(&mut Own<'_>, &Rows<'_>, &Lists) + Sync,
     ) -> Result<Self> {
         let lists = Lists::default();
-        let together = Mutex::new(scan.stop.hold());
+        let together = Mutex::new(scan.limits.reserve());
         let each = |own: &mut Own<'_>, rows: &Rows<'_>| {
             add(own, rows, &lists);
-            own.held.set(own.few.bytes() + own.behind.bytes())?;
-            lock(&together).set(lists.bytes() + breakdown.bytes())
+            own.reservation.resize(own.few.bytes() + own.behind.bytes())?;
+            lock(&together).resize(lists.bytes() + breakdown.bytes())
         };
-        let (mut few, mut behind) = (Tally::new(1), Set::default());
-        for own in scan.fold(|| Own::new(scan.stop.hold()), each)? {
+        let (mut few, mut behind) = (Tally::new(1), IdSet::default());
+        for own in scan.fold(|| Own::new(scan.limits.reserve()), each)? {
             few.absorb(own.few);
             behind.union(&own.behind);
             own.many.iter().zip(&lists.0).for_each(|(own, list)| lock(list).add(own));
@@ -151,9 +151,9 @@ impl Wide {
 }
 
 impl<'a> Own<'a> {
-    fn new(held: Held<'a>) -> Self {
-        let (behind, entries) = (Set::default(), Entries::default());
-        Self { few: Tally::new(1), many: Default::default(), behind, entries, held }
+    fn new(reservation: MemoryReservation<'a>) -> Self {
+        let (behind, entries) = (IdSet::default(), Entries::default());
+        Self { few: Tally::new(1), many: Default::default(), behind, entries, reservation }
     }
 
     fn add(&mut self, value: u32, actor: u32, lists: &Lists) {
@@ -232,7 +232,7 @@ impl Table for Wide {
 
     fn data(&self, value: u32) -> Vec<f64> {
         let mut count = self.many[value as usize % LISTS].of(value).len() as u64;
-        self.few.show(value, &Set::default(), |cells| count += cells[0].count());
+        self.few.show(value, &IdSet::default(), |cells| count += cells[0].count());
         vec![self.number(count)]
     }
 
@@ -265,8 +265,9 @@ mod tests {
     #[test]
     fn many_values_are_counted_as_sets_would() {
         let mut random = StdRng::seed_from_u64(11);
-        let (lists, stop) = (Lists::default(), crate::Stop::new(None, Default::default(), 0));
-        let mut own = Own::new(stop.hold());
+        let (lists, limits) =
+            (Lists::default(), crate::QueryLimits::new(None, Default::default(), 0));
+        let mut own = Own::new(limits.reserve());
         let mut plain = BTreeMap::<u32, BTreeSet<u32>>::new();
         for _ in 0..60_000 {
             let value = random.random_range(0..1_500);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 
-use crate::project::{Project, at, each, stop, with};
+use crate::project::{Project, at, each, limits, with};
 
 fn trends(node: Json) -> Json {
     json!({
@@ -124,8 +124,8 @@ fn without_somebody_who_reads_them_expressions_are_refused() {
     let project = Project::f1();
     let run = |query: &Json| {
         let insight = insights::Insight::parse("TrendsQuery", query).unwrap().unwrap();
-        assert!(insight.is_written_in_hogql());
-        insight.run(&project.world(), &stop())
+        assert!(insight.uses_hogql());
+        insight.run(&project.view(), &limits())
     };
     assert!(matches!(run(&math("count()")), Err(insights::Error::Invalid(_))));
 }

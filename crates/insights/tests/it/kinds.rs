@@ -3,7 +3,7 @@
 use insights::Insight;
 use serde_json::{Value as Json, json};
 
-use crate::project::{Project, at, each, stop, with};
+use crate::project::{Project, at, each, limits, with};
 
 fn retention(filter: Json) -> Json {
     let entity = json!({"id": "a", "name": "a", "type": "events"});
@@ -248,7 +248,7 @@ fn pages_and_screens_are_called_by_where_they_are() {
     assert!(project.refuse(replaced.clone()).contains("rules"));
     let mut insight = Insight::parse("PathsQuery", &replaced).unwrap().unwrap();
     insight.set_path_cleaning(&json!([{"alias": "/:user", "regex": "/user/.*"}, 17]));
-    let found = insight.run(&project.world(), &stop()).unwrap().results;
+    let found = insight.run(&project.view(), &limits()).unwrap().results;
     assert_eq!(found[0]["target"], "2_/:user");
     let named = json!({"includeEventTypes": ["hogql"], "pathsHogQLExpression": "event"});
     assert_eq!(targets(named), ["1_$pageview", "2_$screen", "3_$pageview", "4_bought"]);

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use insights::{Error, Insight, Overrides, Stop};
+use insights::{Error, Insight, Overrides, QueryLimits};
 use serde_json::{Value as Json, json};
 
-use crate::project::{Project, stop};
+use crate::project::{Project, limits};
 
 const KINDS: [&str; 6] = [
     "TrendsQuery",
@@ -37,14 +37,14 @@ fn insight(kind: &str, query: &Json) -> Insight {
 #[test]
 fn every_kind_stops_when_it_is_told_to() {
     let project = Project::f1();
-    let world = project.world();
+    let view = project.view();
     for kind in KINDS {
         let insight = insight(kind, &query(kind));
-        insight.run(&world, &stop()).unwrap();
-        let late = Stop::new(Some(Instant::now()), Arc::default(), usize::MAX);
-        assert!(matches!(insight.run(&world, &late), Err(Error::Time)), "{kind}");
-        let cancelled = Stop::new(None, Arc::new(AtomicBool::new(true)), usize::MAX);
-        assert!(matches!(insight.run(&world, &cancelled), Err(Error::Time)), "{kind}");
+        insight.run(&view, &limits()).unwrap();
+        let late = QueryLimits::new(Some(Instant::now()), Arc::default(), usize::MAX);
+        assert!(matches!(insight.run(&view, &late), Err(Error::Timeout)), "{kind}");
+        let cancelled = QueryLimits::new(None, Arc::new(AtomicBool::new(true)), usize::MAX);
+        assert!(matches!(insight.run(&view, &cancelled), Err(Error::Timeout)), "{kind}");
     }
 }
 
@@ -52,11 +52,11 @@ fn every_kind_stops_when_it_is_told_to() {
 fn memory_has_a_bound() {
     let mut project = Project::f1();
     project.event("p1", "$pageview", "2024-01-01T10:00:00Z", json!({"$current_url": "/"}));
-    let world = project.world();
+    let view = project.view();
     for kind in KINDS {
-        let little = Stop::new(None, Arc::default(), 7);
-        let found = insight(kind, &query(kind)).run(&world, &little);
-        assert!(matches!(found, Err(Error::Memory)), "{kind}: {found:?}");
+        let little = QueryLimits::new(None, Arc::default(), 7);
+        let found = insight(kind, &query(kind)).run(&view, &little);
+        assert!(matches!(found, Err(Error::MemoryLimit)), "{kind}: {found:?}");
     }
 }
 
@@ -113,7 +113,7 @@ fn what_is_put_on_top_changes_the_answer() {
     .unwrap();
     let mut own = insight("TrendsQuery", &query("TrendsQuery"));
     own.apply_filters(&overrides);
-    let found = own.run(&project.world(), &stop()).unwrap();
+    let found = own.run(&project.view(), &limits()).unwrap();
     assert_eq!(
         (&found.results[0]["count"], &found.results[0]["breakdown_value"]),
         (&json!(1), &json!("Chrome"))
@@ -125,11 +125,11 @@ fn what_is_put_on_top_changes_the_answer() {
     compared["compareFilter"] = json!({"compare": true});
     let mut compared = insight("TrendsQuery", &compared);
     compared.apply_filters(&all);
-    let found = compared.run(&project.world(), &stop()).unwrap();
+    let found = compared.run(&project.view(), &limits()).unwrap();
     assert_eq!(found.results.as_array().unwrap().len(), 1);
     for kind in KINDS {
         let mut own = insight(kind, &query(kind));
         own.apply_filters(&overrides);
-        own.run(&project.world(), &stop()).unwrap();
+        own.run(&project.view(), &limits()).unwrap();
     }
 }

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
-mod deeds;
+mod behavioral;
 mod filters;
 mod funnels;
 mod hogql;

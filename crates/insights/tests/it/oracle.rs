@@ -1,12 +1,12 @@
 //! Random questions about random projects, answered twice: by the crate, and by plain loops over
 //! plain rows.
 
-mod behind;
-mod deeds;
+mod actors;
+mod behavioral;
 mod funnels;
 mod history;
 mod others;
-mod questions;
+mod queries;
 mod trends;
 
 use rand::{SeedableRng as _, rngs::StdRng};
@@ -69,7 +69,7 @@ fn check(project: &Project, history: &History, query: &Json, seed: u64) {
         "StickinessQuery" => others::stickiness(history, query),
         _ => others::paths(history, query),
     };
-    behind::check(project, query, &found, seed);
+    actors::check(project, query, &found, seed);
     let found = only(&found, &expected);
     assert!(same(&found, &expected), "seed {seed}: {query}\nfound    {found}\nexpected {expected}");
 }
@@ -80,11 +80,11 @@ fn answers_agree_with_plain_loops_over_plain_rows() {
         let mut random = StdRng::seed_from_u64(seed);
         let (project, history) = History::random(&mut random);
         for _ in 0..QUESTIONS {
-            let query = questions::any(&mut random, &history);
+            let query = queries::any(&mut random, &history);
             check(&project, &history, &query, seed);
         }
         for _ in 0..DEEDS {
-            deeds::check(&project, &history, &mut random, seed);
+            behavioral::check(&project, &history, &mut random, seed);
         }
     }
 }

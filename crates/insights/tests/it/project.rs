@@ -4,10 +4,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use facts::{
-    ActionFacts, ActionTest, CohortFacts, GroupFacts, Groups, PathCleaning, People, PersonFacts,
-    World, Zone,
+    ActionFacts, ActionMatcher, CohortFacts, GroupFacts, Groups, PathCleaning, PersonFacts,
+    PersonIndex, ReadView, Zone,
 };
-use insights::{Behind, Error, Hogql, Insight, Outcome, Point, Stop};
+use insights::{
+    DataPoint, Error, HogqlCompiler, Insight, InsightActors, InsightResult, QueryLimits,
+};
 use model::definition::{PropertyOwner, PropertyType};
 use model::person::{DistinctNo, PersonNo};
 use model::{ActionId, Clock, CohortId, ProjectId, Timestamp};
@@ -22,7 +24,7 @@ const MEMORY_BYTES_MAX: usize = 256 << 20;
 pub struct Project {
     _dir: TempDir,
     pub warehouse: Warehouse,
-    pub people: People,
+    pub persons: PersonIndex,
     pub groups: Groups,
     pub cohorts: Vec<(CohortId, CohortFacts)>,
     pub actions: HashMap<ActionId, ActionFacts>,
@@ -32,15 +34,15 @@ pub struct Project {
     pub test_account_filters: Json,
     pub path_cleaning: Json,
     ids: HashMap<String, u32>,
-    persons: u32,
+    person_count: u32,
 }
 
 pub fn at(text: &str) -> Timestamp {
     Timestamp::parse(text).unwrap()
 }
 
-pub fn stop() -> Stop {
-    Stop::new(None, Arc::default(), MEMORY_BYTES_MAX)
+pub fn limits() -> QueryLimits {
+    QueryLimits::new(None, Arc::default(), MEMORY_BYTES_MAX)
 }
 
 impl Project {
@@ -55,7 +57,7 @@ impl Project {
         Self {
             _dir: dir,
             warehouse,
-            people: People::new(PROJECT),
+            persons: PersonIndex::new(PROJECT),
             groups: Groups::default(),
             cohorts: Vec::new(),
             actions: HashMap::new(),
@@ -65,7 +67,7 @@ impl Project {
             test_account_filters: json!([]),
             path_cleaning: json!([]),
             ids: HashMap::new(),
-            persons: 0,
+            person_count: 0,
         }
     }
 
@@ -95,23 +97,23 @@ impl Project {
         }
         let no = self.ids.len() as u32;
         self.ids.insert(id.to_owned(), no);
-        self.people.set_id(DistinctNo(no), id, None);
+        self.persons.set_distinct_id(DistinctNo(no), id, None);
         no
     }
 
     /// Returns the person's number.
     pub fn person(&mut self, ids: &[&str], created_at: &str, properties: Json) -> u32 {
-        let no = PersonNo(self.persons);
-        self.persons += 1;
+        let no = PersonNo(self.person_count);
+        self.person_count += 1;
         let facts = PersonFacts {
             uuid: Uuid::from_u128(u128::from(no.0)),
             created_at: at(created_at),
             is_identified: true,
         };
-        self.people.set_person(no, facts, &properties.to_string());
+        self.persons.set_person(no, facts, &properties.to_string());
         for id in ids {
             let own = DistinctNo(self.id(id));
-            self.people.set_id(own, id, Some(no));
+            self.persons.set_distinct_id(own, id, Some(no));
         }
         no.0
     }
@@ -129,8 +131,8 @@ impl Project {
 
     pub fn action(&mut self, id: i64, name: &str, steps: Json) {
         let steps: Vec<model::ActionStep> = serde_json::from_value(steps).unwrap();
-        let test = ActionTest::new(&steps, at(self.now), &Zone::named(self.zone)).unwrap();
-        self.actions.insert(ActionId(id), ActionFacts { name: name.to_owned(), test });
+        let matcher = ActionMatcher::new(&steps, at(self.now), &Zone::named(self.zone)).unwrap();
+        self.actions.insert(ActionId(id), ActionFacts { name: name.to_owned(), matcher });
     }
 
     pub fn event(&mut self, id: &str, event: &str, time: &str, properties: Json) {
@@ -163,17 +165,17 @@ impl Project {
         self.warehouse.append(&[row.as_new().unwrap()], position + 1).unwrap();
     }
 
-    pub fn world(&self) -> World {
-        World {
+    pub fn view(&self) -> ReadView {
+        ReadView {
             project: PROJECT,
             events: self.warehouse.snapshot(PROJECT),
-            people: Arc::new(self.people.clone()),
+            persons: Arc::new(self.persons.clone()),
             groups: Arc::new(self.groups.clone()),
             cohorts: Arc::new(self.cohorts.iter().cloned().collect()),
             actions: Arc::new(self.actions.clone()),
             sessions: Arc::default(),
             path_cleaning: Arc::new(PathCleaning::read(&self.path_cleaning)),
-            only: None,
+            event_filter: None,
             zone: Zone::named(self.zone),
             now: at(self.now),
             week_starts_monday: self.week_starts_monday,
@@ -183,9 +185,9 @@ impl Project {
     }
 
     /// `amount` is defined as a number.
-    fn hogql(&self) -> Hogql {
+    fn hogql(&self) -> HogqlCompiler {
         let amount = (PropertyOwner::Event, "amount".to_owned());
-        Hogql::new(hogql::Project {
+        HogqlCompiler::new(hogql::Project {
             id: PROJECT,
             zone: self.zone.to_owned(),
             groups: [("company".to_owned(), 0)].into(),
@@ -194,17 +196,17 @@ impl Project {
         })
     }
 
-    pub fn outcome(&self, query: &Json) -> Result<Outcome, Error> {
+    pub fn outcome(&self, query: &Json) -> Result<InsightResult, Error> {
         let kind = query["kind"].as_str().unwrap();
         let insight = Insight::parse(kind, query).unwrap()?;
-        insight.run_with(&self.world(), &stop(), Some(&self.hogql()))
+        insight.run_with(&self.view(), &limits(), Some(&self.hogql()))
     }
 
-    pub fn behind(&self, query: &Json, point: &Json) -> Result<Behind, Error> {
+    pub fn actors(&self, query: &Json, point: &Json) -> Result<InsightActors, Error> {
         let kind = query["kind"].as_str().unwrap();
         let insight = Insight::parse(kind, query).unwrap()?;
-        let point = Point::read(point.clone())?;
-        insight.behind(&self.world(), &stop(), Some(&self.hogql()), &point)
+        let point = DataPoint::read(point.clone())?;
+        insight.actors(&self.view(), &limits(), Some(&self.hogql()), &point)
     }
 
     /// The results, first of rows in memory, then of the same rows in segments.

@@ -154,7 +154,7 @@ fn whoever_is_behind_a_number_of_many_is_found() {
         "breakdownFilter": {"breakdown": "page", "breakdown_limit": 3},
     });
     for line in expected(&plain.persons, 3, false, 1.0) {
-        let behind = project.behind(&query, &json!({ "breakdown": line[0] })).unwrap();
+        let behind = project.actors(&query, &json!({ "breakdown": line[0] })).unwrap();
         assert_eq!(behind.actors.len() as f64, line[1], "{line}");
     }
     let shortened = |(value, there): (&String, &BTreeSet<String>)| {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use catalog::{DueCohort, ProjectRow};
 use facts::{Needs, Zone};
-use insights::Stop;
+use insights::QueryLimits;
 use model::Timestamp;
 use model::property::Behaviour;
 use warehouse::Numbers;
@@ -28,7 +28,7 @@ pub fn check_behavioral_filter(
     project: &ProjectRow,
     now: Timestamp,
 ) -> Result<()> {
-    Ok(insights::deed_needs(behaviour, now, &Zone::named(&project.timezone)).map(drop)?)
+    Ok(insights::behavioral_needs(behaviour, now, &Zone::named(&project.timezone)).map(drop)?)
 }
 
 impl QueryRunner {
@@ -69,7 +69,7 @@ impl QueryRunner {
         let (now, zone) = (inner.catalog.clock().now(), Zone::named(&project.timezone));
         let mut needs = Needs::default();
         for behaviour in &behaviours {
-            let more = insights::deed_needs(behaviour, now, &zone)?;
+            let more = insights::behavioral_needs(behaviour, now, &zone)?;
             needs.groups |= more.groups;
             needs.all_cohorts |= more.all_cohorts;
             needs.cohorts.extend(more.cohorts);
@@ -83,10 +83,10 @@ impl QueryRunner {
             eval::Cancellation::default().with_deadline(deadline).with_memory(account.clone());
         let names = ReferencedNames::default();
         let (view, _) = inner.read_views.open(&project, &needs, names, &expressions).await?;
-        let stop = Stop::new(Some(deadline), Arc::default(), 0).within(account);
+        let stop = QueryLimits::new(Some(deadline), Arc::default(), 0).with_memory(account);
         let scan = move || -> Result<MatchingPersons> {
             let evaluate = |behaviour: Behaviour| {
-                let persons = insights::doers(&behaviour, &view, &stop)?;
+                let persons = insights::matching_persons(&behaviour, &view, &stop)?;
                 Ok((behaviour, persons))
             };
             behaviours.into_iter().map(evaluate).collect()

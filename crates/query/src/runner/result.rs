@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use catalog::ProjectRow;
-use facts::World;
+use facts::ReadView;
 use hogql::plan::Plan;
 use model::Timestamp;
 use serde_json::{Map, Value as Json, json};
@@ -54,8 +54,8 @@ impl QueryResult {
         }
     }
 
-    pub(super) fn of_insight(outcome: insights::Outcome) -> Self {
-        let insights::Outcome { results, has_more, resolved, .. } = outcome;
+    pub(super) fn of_insight(outcome: insights::InsightResult) -> Self {
+        let insights::InsightResult { results, has_more, resolved, .. } = outcome;
         Self { has_more, resolved, ..Self::new(results) }
     }
 
@@ -81,7 +81,11 @@ impl QueryResult {
         result
     }
 
-    pub(super) fn of_events(plan: &EventsPlan, result_set: sql::ResultSet, view: &World) -> Self {
+    pub(super) fn of_events(
+        plan: &EventsPlan,
+        result_set: sql::ResultSet,
+        view: &ReadView,
+    ) -> Self {
         let mut rows = result_set.rows;
         let has_more = rows.len() as u64 > plan.limit || result_set.has_more;
         rows.truncate(plan.limit as usize);

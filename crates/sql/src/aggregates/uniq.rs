@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, UInt64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{EmitTo, GroupsAccumulator};
-use facts::Set;
+use facts::IdSet;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
 
 use super::own::never_in_parts;
@@ -40,7 +40,7 @@ pub(crate) struct Kinds {
 struct Groups {
     /// Nothing, a number, or where its set is.
     firsts: Vec<u32>,
-    sets: Vec<Set>,
+    sets: Vec<IdSet>,
     measured_bytes: usize,
     /// Rows since.
     added: usize,
@@ -58,7 +58,7 @@ impl Groups {
         } else if *first >= SETS {
             self.sets[(*first - SETS) as usize].insert(number);
         } else if *first != number {
-            let mut set = Set::default();
+            let mut set = IdSet::default();
             set.insert(*first);
             set.insert(number);
             *first = SETS + self.sets.len() as u32;
@@ -80,13 +80,13 @@ impl Groups {
         self.added += rows;
         if self.added >= self.sets.len() {
             self.added = 0;
-            self.measured_bytes = self.sets.iter().map(Set::bytes).sum();
+            self.measured_bytes = self.sets.iter().map(IdSet::bytes).sum();
         }
     }
 
     fn bytes(&self) -> usize {
         let firsts = self.firsts.capacity() * size_of::<u32>();
-        firsts + self.measured_bytes + self.sets.capacity() * size_of::<Set>()
+        firsts + self.measured_bytes + self.sets.capacity() * size_of::<IdSet>()
     }
 }
 

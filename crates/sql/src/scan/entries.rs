@@ -6,7 +6,7 @@ use arrow::array::{
     Array, ArrayRef, Int64Array, StringArray, TimestampMicrosecondArray, UInt32Array,
 };
 use eval::{MemoryCharge, MemoryTracker};
-use facts::World;
+use facts::ReadView;
 use warehouse::{ABSENT, Dictionary, Value};
 
 use super::coded::{Missing, Texts, property};
@@ -44,7 +44,7 @@ pub(super) struct Counted {
 }
 
 impl Coded {
-    pub(super) fn entries(&self, dictionary: &Dictionary, world: &World) -> Result<Entries> {
+    pub(super) fn entries(&self, dictionary: &Dictionary, world: &ReadView) -> Result<Entries> {
         let chains = || {
             dictionary.iter().map(|value| match value {
                 Value::Text(chain) => facts::parse_elements(chain),
@@ -84,7 +84,12 @@ impl Coded {
     }
 }
 
-fn groups(index: usize, field: &Field, dictionary: &Dictionary, world: &World) -> Result<ArrayRef> {
+fn groups(
+    index: usize,
+    field: &Field,
+    dictionary: &Dictionary,
+    world: &ReadView,
+) -> Result<ArrayRef> {
     let found = dictionary.iter().map(|value| match value {
         Value::Text(key) => world.groups.get(index, key).map(|group| (key, group)),
         _ => None,

@@ -14,7 +14,7 @@ use datafusion_common::Result as EngineResult;
 use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
-use facts::World;
+use facts::ReadView;
 use futures_util::stream;
 use hogql::plan::Expr;
 use hogql::tables::LazyJoin;
@@ -41,7 +41,7 @@ struct Events {
     next: AtomicUsize,
     filter: Filter,
     columns: Columns,
-    world: Arc<World>,
+    world: Arc<ReadView>,
     stop: Stop,
     /// Of each field.
     made: Vec<Mutex<Vec<Made>>>,
@@ -87,7 +87,7 @@ impl Lower {
         }
         let schema = schema_of(never_empty(gets.iter().map(Get::ty).collect()));
         let mut filter = self.pushed(filters);
-        filter.predicate = self.world.only.clone();
+        filter.predicate = self.world.event_filter.clone();
         let parts = self.world.events.parts(&filter, &columns)?;
         let partitions = self.threads.min(parts.len()).max(1);
         let step = Arc::new(Events {
@@ -299,7 +299,7 @@ impl Events {
         let actors: Vec<u32> = match self.gets.iter().any(asks) {
             true => {
                 let numbers = read.distinct_nos[range.clone()].iter();
-                numbers.map(|number| self.world.people.actor(*number)).collect()
+                numbers.map(|number| self.world.persons.actor(*number)).collect()
             }
             false => Vec::new(),
         };
@@ -355,7 +355,7 @@ impl Events {
             if !off.get(sent.codes[row] as usize).copied().unwrap_or(false) {
                 return "full";
             }
-            match self.world.people.person(*actor) {
+            match self.world.persons.person(*actor) {
                 Some(person) if *time > person.created_at.as_micros() + KNOWN_MICROS => {
                     "force_upgrade"
                 }

@@ -8,7 +8,7 @@ use arrow::array::{
     TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, Field as ArrowField, TimeUnit};
-use facts::World;
+use facts::ReadView;
 use uuid::Uuid;
 use warehouse::{ABSENT, Column};
 
@@ -37,9 +37,9 @@ pub(super) enum PersonField {
 
 impl PersonField {
     /// The links are gone through already. None if there is no such column.
-    pub(super) fn new(field: &Field, world: &World) -> Option<Self> {
+    pub(super) fn new(field: &Field, world: &ReadView) -> Option<Self> {
         if let [crate::lower::leaves::Place::Key(name), ..] = &field.path[..] {
-            let column = world.people.column(name);
+            let column = world.persons.column(name);
             let texts = Texts::of(&column.dictionary, &field.path, Missing::Null);
             return Some(Self::Property(column, texts));
         }
@@ -51,7 +51,7 @@ impl PersonField {
             "last_seen_at" => Self::LastSeenAt,
             "distinct_ids" => {
                 let mut ids: HashMap<u32, Vec<Box<str>>> = HashMap::new();
-                for (_, text, actor) in world.people.ids() {
+                for (_, text, actor) in world.persons.distinct_ids() {
                     ids.entry(actor).or_default().push(text.into());
                 }
                 Self::DistinctIds(ids)
@@ -73,8 +73,8 @@ impl PersonField {
         }
     }
 
-    pub(super) fn rows(&self, world: &World, actors: &[u32]) -> Result<ArrayRef> {
-        let people = &world.people;
+    pub(super) fn rows(&self, world: &ReadView, actors: &[u32]) -> Result<ArrayRef> {
+        let people = &world.persons;
         let persons = actors.iter().map(|actor| people.person(*actor));
         Ok(match self {
             Self::Id(known) => {

@@ -9,7 +9,7 @@ use arrow::array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, StringArray, TimestampMicrosecondArray,
     UInt64Array,
 };
-use facts::{channel, url_host, url_path};
+use facts::{channel_type, url_host, url_path};
 use model::ProjectId;
 use warehouse::{ABSENT, Batch, Columns, Filter, Interner, Key, Predicate, Value};
 
@@ -180,8 +180,8 @@ impl Sessions {
                 Arc::new(rows.map(|row| Some(row.is_bounce())).collect::<BooleanArray>())
             }
             "$channel_type" => {
-                let channels =
-                    rows.map(|row| channel(|name| self.text(row.entry(name)).map(str::to_owned)));
+                let channels = rows
+                    .map(|row| channel_type(|name| self.text(row.entry(name)).map(str::to_owned)));
                 Arc::new(StringArray::from_iter_values(channels))
             }
             "$last_external_click_url" => coded(&|row| row.exit("$external_click_url")),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, Int64Array, StringArray, TimestampMicrosecondArray};
 use arrow::datatypes::DataType;
 use datafusion_physical_plan::ExecutionPlan;
-use facts::World;
+use facts::ReadView;
 use hogql::tables::{LazyJoin, Table};
 use warehouse::GROUP_TYPES;
 
@@ -20,7 +20,7 @@ use crate::lower::leaves::Field;
 
 /// Rows that stand for persons, or for something that belongs to one.
 struct PersonColumn {
-    world: Arc<World>,
+    world: Arc<ReadView>,
     field: PersonField,
     actors: Arc<Vec<u32>>,
 }
@@ -59,8 +59,8 @@ impl Lower {
         match table {
             Table::Persons => self.persons(fields),
             Table::PersonDistinctIds => {
-                let ids = self.world.people.ids();
-                let ids = ids.filter(|(_, _, actor)| self.world.people.person(*actor).is_some());
+                let ids = self.world.persons.distinct_ids();
+                let ids = ids.filter(|(_, _, actor)| self.world.persons.person(*actor).is_some());
                 let (texts, actors) = ids.map(|(_, text, actor)| (text, actor)).unzip();
                 self.of_persons(fields, &[LazyJoin::Person], actors, texts, None)
             }
@@ -70,7 +70,7 @@ impl Lower {
                 for (id, cohort) in self.world.cohorts.iter() {
                     if cohort.is_static == is_static {
                         let members = cohort.members.iter();
-                        let own = members.filter(|no| self.world.people.person(*no).is_some());
+                        let own = members.filter(|no| self.world.persons.person(*no).is_some());
                         actors.extend(own);
                         cohorts.resize(actors.len(), id.0);
                     }
@@ -83,13 +83,13 @@ impl Lower {
     }
 
     fn persons(&self, fields: Vec<Field>) -> Result<Arc<dyn ExecutionPlan>> {
-        let persons = self.world.people.persons().map(|(no, _)| no);
+        let persons = self.world.persons.iter().map(|(no, _)| no);
         if !fields.iter().any(|field| field.via.contains(&LazyJoin::DistinctId)) {
             return self.of_persons(fields, &[], persons.collect(), Vec::new(), None);
         }
         // A row for each id.
         let mut ids: HashMap<u32, Vec<&str>> = HashMap::new();
-        for (_, text, actor) in self.world.people.ids() {
+        for (_, text, actor) in self.world.persons.distinct_ids() {
             ids.entry(actor).or_default().push(text);
         }
         let (mut actors, mut texts) = (Vec::new(), Vec::new());

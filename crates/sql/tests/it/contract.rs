@@ -126,7 +126,7 @@ fn a_person_is_who_it_is_now() {
     );
     store.check("select count(distinct person_id) from events", json!([[3]]));
     let moves = vec![(model::person::PersonNo(1), model::person::PersonNo(0))];
-    store.people.change(&model::person::IdentityChanges { moves, ..Default::default() });
+    store.persons.apply(&model::person::IdentityChanges { moves, ..Default::default() });
     store.check("select count(distinct person_id) from events", json!([[2]]));
     store.check(
         "select uniq(person_id), uniq(distinct_id), uniq(pdi.person_id) from events",

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use facts::{
-    CohortFacts, Cohorts, Expressions, GroupFacts, Groups, People, PersonFacts, World, Zone,
+    CohortFacts, Cohorts, ConditionCompiler, GroupFacts, Groups, PersonFacts, PersonIndex,
+    ReadView, Zone,
 };
 use hogql::{Filters, PlaceholderValues, Project};
 use model::definition::{PropertyOwner, PropertyType};
@@ -25,16 +26,16 @@ pub const LIMITS: Limits =
 #[derive(Debug)]
 struct NoExpressions;
 
-impl Expressions for NoExpressions {
-    fn condition(&self, _: &World, _: &str) -> facts::Result<Predicate> {
-        Err(facts::Error::Refused("no conditions here".to_owned()))
+impl ConditionCompiler for NoExpressions {
+    fn condition(&self, _: &ReadView, _: &str) -> facts::Result<Predicate> {
+        Err(facts::Error::Invalid("no conditions here".to_owned()))
     }
 }
 
 pub struct Store {
     _dir: TempDir,
     pub warehouse: Warehouse,
-    pub people: People,
+    pub persons: PersonIndex,
     pub groups: Groups,
     pub cohorts: Vec<(CohortId, CohortFacts)>,
     pub project: Project,
@@ -61,7 +62,7 @@ impl Store {
         Self {
             _dir: dir,
             warehouse,
-            people: People::new(PROJECT),
+            persons: PersonIndex::new(PROJECT),
             groups: Groups::default(),
             cohorts: Vec::new(),
             project,
@@ -78,11 +79,11 @@ impl Store {
     pub fn person_since(&mut self, created_at: Timestamp, no: u32, ids: &[&str], properties: Json) {
         let uuid = person_uuid(PROJECT, ids[0]);
         let facts = PersonFacts { uuid, created_at, is_identified: true };
-        self.people.set_person(PersonNo(no), facts, &properties.to_string());
+        self.persons.set_person(PersonNo(no), facts, &properties.to_string());
         for id in ids {
             let known = self.ids.len() as u32;
             let number = *self.ids.entry((*id).to_owned()).or_insert(known);
-            self.people.set_id(DistinctNo(number), id, Some(PersonNo(no)));
+            self.persons.set_distinct_id(DistinctNo(number), id, Some(PersonNo(no)));
         }
     }
 
@@ -115,7 +116,7 @@ impl Store {
         let known = self.ids.len() as u32;
         let number = *self.ids.entry(id.to_owned()).or_insert(known);
         if number == known {
-            self.people.set_id(DistinctNo(number), id, None);
+            self.persons.set_distinct_id(DistinctNo(number), id, None);
         }
         self.next += 1;
         EventRow {
@@ -167,20 +168,20 @@ impl Store {
         self.project.zone = zone.to_owned();
     }
 
-    pub fn world(&self) -> Arc<World> {
+    pub fn world(&self) -> Arc<ReadView> {
         self.world_of(PROJECT)
     }
 
-    pub fn world_of(&self, project: ProjectId) -> Arc<World> {
-        Arc::new(World {
+    pub fn world_of(&self, project: ProjectId) -> Arc<ReadView> {
+        Arc::new(ReadView {
             project,
             events: self.warehouse.snapshot(project),
-            people: Arc::new(self.people.clone()),
+            persons: Arc::new(self.persons.clone()),
             groups: Arc::new(self.groups.clone()),
             cohorts: Arc::new(self.cohorts.iter().cloned().collect::<Cohorts>()),
             sessions: Arc::default(),
             path_cleaning: Arc::default(),
-            only: None,
+            event_filter: None,
             actions: Arc::default(),
             zone: Zone::named(&self.project.zone),
             now: time("2024-01-04T00:00:00Z"),

@@ -281,15 +281,15 @@ impl Asked<'_> {
                     rows.iter().filter_map(|row| who(row)).for_each(|who| {
                         *counts.entry(who).or_default() += 1.0;
                     });
-                    statistic(math, counts.into_values().collect())
+                    aggregate(math, counts.into_values().collect())
                 }
-                None => statistic(math, rows.iter().filter_map(|row| row.amount).collect()),
+                None => aggregate(math, rows.iter().filter_map(|row| row.amount).collect()),
             },
         }
     }
 }
 
-fn statistic(math: &str, mut numbers: Vec<f64>) -> f64 {
+fn aggregate(math: &str, mut numbers: Vec<f64>) -> f64 {
     if numbers.is_empty() {
         return 0.0;
     }

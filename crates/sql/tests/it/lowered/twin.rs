@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use facts::{ActionFacts, ActionTest, World, Zone};
-use insights::{Hogql, Insight, Stop};
+use facts::{ActionFacts, ActionMatcher, ReadView, Zone};
+use insights::{HogqlCompiler, Insight, QueryLimits};
 use jiff::tz::TimeZone;
 use model::definition::{PropertyOwner, PropertyType};
 use model::person::{DistinctNo, IdentityChanges, PersonNo, person_uuid};
@@ -43,7 +43,7 @@ pub struct Twin {
     pub week_starts_monday: bool,
     /// No two events are at one moment.
     pub apart: bool,
-    world: World,
+    world: ReadView,
 }
 
 /// What arrived, a line each.
@@ -107,12 +107,12 @@ impl Twin {
         world.now = time(NOW);
         world.week_starts_monday = week_starts_monday;
         world.test_account_filters = test_accounts();
-        world.expressions = Arc::new(Hogql::new(store.project.clone()));
+        world.expressions = Arc::new(HogqlCompiler::new(store.project.clone()));
         let steps = json!([{"event": "a"}, {"event": "b", "properties": [{"key": "browser",
             "type": "event", "operator": "exact", "value": "Chrome"}]}]);
         let steps: Vec<model::ActionStep> = serde_json::from_value(steps).unwrap();
-        let test = ActionTest::new(&steps, world.now, &Zone::named(zone)).unwrap();
-        let action = ActionFacts { name: "act".to_owned(), test };
+        let matcher = ActionMatcher::new(&steps, world.now, &Zone::named(zone)).unwrap();
+        let action = ActionFacts { name: "act".to_owned(), matcher };
         world.actions = Arc::new([(ActionId(7), action)].into());
         let tz = TimeZone::get(zone).unwrap();
         Self { store, setup, zone, tz, week_starts_monday, apart, world }
@@ -122,8 +122,8 @@ impl Twin {
     pub fn operate(&self, query: &Json) -> Json {
         let insight = Insight::parse(query["kind"].as_str().unwrap(), query).unwrap();
         let insight = insight.unwrap_or_else(|error| panic!("{query}: {error}"));
-        let stop = Stop::new(None, Arc::default(), MEMORY_BYTES_MAX);
-        let hogql = Hogql::new(self.store.project.clone());
+        let stop = QueryLimits::new(None, Arc::default(), MEMORY_BYTES_MAX);
+        let hogql = HogqlCompiler::new(self.store.project.clone());
         let found = insight.run_with(&self.world, &stop, Some(&hogql));
         found.unwrap_or_else(|error| panic!("{query}: {error}")).results
     }
@@ -343,7 +343,7 @@ impl Maker {
             return;
         }
         let moves = vec![(PersonNo(from), PersonNo(to))];
-        self.store.people.change(&IdentityChanges { moves, ..Default::default() });
+        self.store.persons.apply(&IdentityChanges { moves, ..Default::default() });
         for (id, _) in self.ids.clone().iter().filter(|(_, owner)| *owner == Some(from)) {
             self.id(id, Some(to));
         }
@@ -354,12 +354,12 @@ impl Maker {
     fn forget(&mut self) {
         let gone = self.living();
         let deleted = vec![PersonNo(gone)];
-        self.store.people.change(&IdentityChanges { deleted, ..Default::default() });
+        self.store.persons.apply(&IdentityChanges { deleted, ..Default::default() });
         let ids: Vec<(u32, String)> =
-            self.store.people.ids().map(|(no, text, _)| (no, text.to_owned())).collect();
+            self.store.persons.distinct_ids().map(|(no, text, _)| (no, text.to_owned())).collect();
         for (id, _) in self.ids.clone().iter().filter(|(_, owner)| *owner == Some(gone)) {
             let (no, _) = ids.iter().find(|(_, text)| text == id).unwrap();
-            self.store.people.set_id(DistinctNo(*no), id, None);
+            self.store.persons.set_distinct_id(DistinctNo(*no), id, None);
             self.id(id, None);
         }
         self.arrived.persons.remove(&gone);

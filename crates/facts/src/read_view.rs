@@ -8,22 +8,22 @@ use model::{ActionId, CohortId, ProjectId, Timestamp};
 use serde_json::Value as Json;
 use warehouse::{Predicate, Snapshot};
 
-use crate::actions::ActionTest;
-use crate::cleaning::PathCleaning;
+use crate::actions::ActionMatcher;
 use crate::cohorts::Cohorts;
 use crate::dates::Zone;
 use crate::groups::Groups;
-use crate::people::People;
+use crate::path_cleaning::PathCleaning;
+use crate::person_index::PersonIndex;
 use crate::sessions::SessionFacts;
 use crate::{Filters, Result};
 
-/// Every distinct number of `events` is known to `people`: who fills a world takes them in this
+/// Every distinct number of `events` is known to `people`: who fills a view takes them in this
 /// order.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct ReadView {
     pub project: ProjectId,
     pub events: Snapshot,
-    pub people: Arc<People>,
+    pub persons: Arc<PersonIndex>,
     pub groups: Arc<Groups>,
     pub cohorts: Arc<Cohorts>,
     pub actions: Arc<HashMap<ActionId, ActionFacts>>,
@@ -36,15 +36,15 @@ pub struct World {
     pub test_account_filters: Json,
     pub path_cleaning: Arc<PathCleaning>,
     /// What the events of statements must pass.
-    pub only: Option<Predicate>,
+    pub event_filter: Option<Predicate>,
     /// How conditions in HogQL are read.
-    pub expressions: Arc<dyn Expressions>,
+    pub expressions: Arc<dyn ConditionCompiler>,
 }
 
 #[derive(Clone, Debug)]
 pub struct ActionFacts {
     pub name: String,
-    pub test: ActionTest,
+    pub matcher: ActionMatcher,
 }
 
 /// What of a project a question needs; events and who is who always are there.
@@ -61,12 +61,12 @@ pub struct Needs {
 }
 
 /// HogQL is another room's knowledge.
-pub trait Expressions: fmt::Debug + Send + Sync {
+pub trait ConditionCompiler: fmt::Debug + Send + Sync {
     /// A boolean expression over events.
-    fn condition(&self, world: &World, text: &str) -> Result<Predicate>;
+    fn condition(&self, view: &ReadView, text: &str) -> Result<Predicate>;
 }
 
-impl World {
+impl ReadView {
     pub fn test_accounts(&self) -> Result<Filters> {
         Filters::read(&self.test_account_filters, self.now, &self.zone)
     }

@@ -8,8 +8,8 @@ use rand::rngs::StdRng;
 use serde_json::{Value as Json, json};
 
 use super::history::History;
-use super::questions;
-use crate::project::{Project, at, stop};
+use super::queries;
+use crate::project::{Project, at, limits};
 
 const HOUR: i64 = 3_600_000_000;
 
@@ -18,13 +18,13 @@ fn random_leaf(random: &mut StdRng) -> Json {
     json!({
         "type": "behavioral",
         "event_type": "events",
-        "key": questions::one(random, &["a", "b", "c"]),
-        "value": questions::one(random, &kinds),
-        "operator": questions::one(random, &["gte", "lte", "gt", "lt", "exact"]),
+        "key": queries::one(random, &["a", "b", "c"]),
+        "value": queries::one(random, &kinds),
+        "operator": queries::one(random, &["gte", "lte", "gt", "lt", "exact"]),
         "operator_value": random.random_range(1..5),
         "time_value": random.random_range(1..400),
         "time_interval": "hour",
-        "event_filters": questions::filters(random),
+        "event_filters": queries::filters(random),
     })
 }
 
@@ -64,7 +64,7 @@ pub fn check(project: &Project, history: &History, random: &mut StdRng, seed: u6
     let node = Node::parse(&leaf, &Dialect::default()).unwrap();
     let mut found = Vec::new();
     node.behaviours(&mut found);
-    let found = insights::doers(found[0], &project.world(), &stop()).unwrap();
+    let found = insights::matching_persons(found[0], &project.view(), &limits()).unwrap();
     let found: BTreeSet<u32> = found.iter().collect();
     assert_eq!(found, expected(project, history, &leaf), "seed {seed}: {leaf}");
 }

@@ -33,7 +33,7 @@ pub struct PersonFacts {
 /// Everybody of a project. An *actor* is who counts once: a person, by its number, or a distinct
 /// id that has none, numbered behind all persons.
 #[derive(Debug)]
-pub struct People {
+pub struct PersonIndex {
     project: ProjectId,
     /// Person numbers by distinct number.
     owners: Vec<u32>,
@@ -56,7 +56,7 @@ struct Kept {
     shown: Option<Arc<Column>>,
 }
 
-impl Clone for People {
+impl Clone for PersonIndex {
     fn clone(&self) -> Self {
         let Self { project, owners, texts, persons, profiles, columns: _ } = self;
         let (owners, texts, persons) = (owners.clone(), texts.clone(), persons.clone());
@@ -71,7 +71,7 @@ impl Clone for People {
     }
 }
 
-impl People {
+impl PersonIndex {
     pub fn new(project: ProjectId) -> Self {
         Self {
             project,
@@ -83,7 +83,7 @@ impl People {
         }
     }
 
-    /// Who counts for this distinct id; always less than [`People::actors_max`].
+    /// Who counts for this distinct id; always less than [`PersonIndex::actors_max`].
     pub fn actor(&self, distinct_no: u32) -> u32 {
         match self.owners.get(distinct_no as usize) {
             Some(&NOBODY) => self.persons.len() as u32 + distinct_no,
@@ -126,13 +126,13 @@ impl People {
     }
 
     /// Persons by their numbers.
-    pub fn persons(&self) -> impl Iterator<Item = (u32, &PersonFacts)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &PersonFacts)> {
         let all = self.persons.iter().enumerate();
         all.filter_map(|(no, person)| Some((no as u32, person.as_ref()?)))
     }
 
     /// Distinct ids by their numbers, each with its text and actor.
-    pub fn ids(&self) -> impl Iterator<Item = (u32, &str, u32)> {
+    pub fn distinct_ids(&self) -> impl Iterator<Item = (u32, &str, u32)> {
         let all = 0..self.owners.len() as u32;
         all.filter_map(|no| Some((no, self.text(no as usize)?, self.actor(no))))
     }
@@ -143,7 +143,7 @@ impl People {
     }
 
     /// Numbers of the distinct ids of some actors.
-    pub fn ids_of(&self, wanted: impl Fn(u32) -> bool) -> warehouse::Numbers {
+    pub fn distinct_nos_of(&self, wanted: impl Fn(u32) -> bool) -> warehouse::Numbers {
         (0..self.owners.len() as u32).filter(|no| wanted(self.actor(*no))).collect()
     }
 
@@ -193,7 +193,7 @@ impl People {
         self.columns.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    pub fn set_id(&mut self, no: DistinctNo, text: &str, person: Option<PersonNo>) {
+    pub fn set_distinct_id(&mut self, no: DistinctNo, text: &str, person: Option<PersonNo>) {
         let at = no.0 as usize;
         if self.owners.len() <= at {
             self.owners.resize(at + 1, NOBODY);
@@ -205,7 +205,7 @@ impl People {
     }
 
     /// What a batch of events changed. Doing it twice is doing it once.
-    pub fn change(&mut self, changes: &IdentityChanges) {
+    pub fn apply(&mut self, changes: &IdentityChanges) {
         if !changes.moves.is_empty() {
             let mut ends: HashMap<u32, u32> = HashMap::with_capacity(changes.moves.len());
             // From the last one on: whoever a move leads to has moved for good by then.
@@ -233,7 +233,7 @@ impl People {
             self.set_person(no, facts, person.properties.text());
         }
         for DistinctId { no, text, person, .. } in &changes.ids {
-            self.set_id(*no, text, *person);
+            self.set_distinct_id(*no, text, *person);
         }
         let gone =
             changes.moves.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
@@ -311,79 +311,79 @@ mod tests {
         IdentityChanges { persons: persons.map(Arc::new).collect(), ..IdentityChanges::default() }
     }
 
-    fn values(people: &People, name: &str) -> Vec<Option<String>> {
-        let column = people.column(name);
+    fn values(persons: &PersonIndex, name: &str) -> Vec<Option<String>> {
+        let column = persons.column(name);
         let all = 0..column.codes.len();
         all.map(|row| column.value(row).map(|value| value.to_json())).collect()
     }
 
     #[test]
     fn properties_of_many_come_back_as_they_were() {
-        let mut people = People::new(ProjectId(1));
-        people.change(&changes((0..2_000).map(|no| person(no, "free"))));
+        let mut persons = PersonIndex::new(ProjectId(1));
+        persons.apply(&changes((0..2_000).map(|no| person(no, "free"))));
         let mut seen = Vec::new();
-        people.properties(&[7, 1_999, 2_000], |text| seen.push(text.map(str::to_owned)));
+        persons.properties(&[7, 1_999, 2_000], |text| seen.push(text.map(str::to_owned)));
         let text = |no| Some(person(no, "free").properties.text().to_owned());
         assert_eq!(seen, [text(7), text(1_999), None]);
     }
 
     #[test]
     fn whoever_was_merged_in_turns_belongs_to_the_last() {
-        let mut people = People::new(ProjectId(1));
-        people.change(&changes((0..5).map(|no| person(no, "free"))));
-        (0..5).for_each(|no| people.set_id(DistinctNo(no), "id", Some(PersonNo(no))));
+        let mut persons = PersonIndex::new(ProjectId(1));
+        persons.apply(&changes((0..5).map(|no| person(no, "free"))));
+        (0..5).for_each(|no| persons.set_distinct_id(DistinctNo(no), "id", Some(PersonNo(no))));
         let moves =
             [(0, 1), (3, 4), (1, 2), (2, 4)].map(|(from, to)| (PersonNo(from), PersonNo(to)));
-        people.change(&IdentityChanges { moves: moves.to_vec(), ..IdentityChanges::default() });
-        assert_eq!((0..5).map(|no| people.actor(no)).collect::<Vec<_>>(), [4; 5]);
+        persons.apply(&IdentityChanges { moves: moves.to_vec(), ..IdentityChanges::default() });
+        assert_eq!((0..5).map(|no| persons.actor(no)).collect::<Vec<_>>(), [4; 5]);
     }
 
     #[test]
     fn what_people_take_grows_and_shrinks_with_them() {
-        let mut people = People::new(ProjectId(1));
-        let empty = people.bytes();
-        people.change(&changes((0..2_000).map(|no| person(no, "free"))));
-        let stored = people.bytes();
+        let mut persons = PersonIndex::new(ProjectId(1));
+        let empty = persons.bytes();
+        persons.apply(&changes((0..2_000).map(|no| person(no, "free"))));
+        let stored = persons.bytes();
         assert!(stored > empty + 2_000 * 50, "{stored}");
-        people.column("email");
-        assert!(people.bytes() > stored + 2_000 * 20, "{}", people.bytes());
-        people.lock_columns().clear();
-        assert_eq!(people.bytes(), stored);
+        persons.column("email");
+        assert!(persons.bytes() > stored + 2_000 * 20, "{}", persons.bytes());
+        persons.lock_columns().clear();
+        assert_eq!(persons.bytes(), stored);
     }
 
     #[test]
     fn nobody_waits_for_another_column_or_copies_one_that_is_being_read() {
-        let mut people = People::new(ProjectId(1));
-        people.change(&changes((0..10).map(|no| person(no, "free"))));
-        assert_eq!(values(&people, "plan").len(), 10);
-        let read = people.lock_columns().entry("email".into()).or_default().clone();
+        let mut persons = PersonIndex::new(ProjectId(1));
+        persons.apply(&changes((0..10).map(|no| person(no, "free"))));
+        assert_eq!(values(&persons, "plan").len(), 10);
+        let read = persons.lock_columns().entry("email".into()).or_default().clone();
         let reading = lock(&read);
-        assert_eq!(values(&people, "no")[7].as_deref(), Some("7"));
-        let mut kept: Vec<String> = people.clone().lock_columns().keys().cloned().collect();
+        assert_eq!(values(&persons, "no")[7].as_deref(), Some("7"));
+        let mut kept: Vec<String> = persons.clone().lock_columns().keys().cloned().collect();
         kept.sort_unstable();
         assert_eq!(kept, ["no", "plan"]);
         drop(reading);
-        assert_eq!(values(&people, "email")[1].as_deref(), Some("\"user1@example.com\""));
+        assert_eq!(values(&persons, "email")[1].as_deref(), Some("\"user1@example.com\""));
     }
 
     #[test]
     fn a_column_follows_every_change() {
-        let mut people = People::new(ProjectId(1));
-        people.change(&changes((0..600).map(|no| person(no, "free"))));
-        assert!(values(&people, "plan").iter().all(|plan| plan.as_deref() == Some("\"free\"")));
-        let before = people.clone();
-        people.change(&IdentityChanges {
+        let mut persons = PersonIndex::new(ProjectId(1));
+        persons.apply(&changes((0..600).map(|no| person(no, "free"))));
+        assert!(values(&persons, "plan").iter().all(|plan| plan.as_deref() == Some("\"free\"")));
+        let before = persons.clone();
+        persons.apply(&IdentityChanges {
             moves: vec![(PersonNo(3), PersonNo(4))],
             deleted: vec![PersonNo(5)],
             ..changes([person(4, "team"), person(600, "team")].into_iter())
         });
-        let followed = values(&people, "plan");
-        people.lock_columns().clear();
-        assert_eq!(followed, values(&people, "plan"));
+        let followed = values(&persons, "plan");
+        persons.lock_columns().clear();
+        assert_eq!(followed, values(&persons, "plan"));
         assert_eq!((&followed[3], &followed[5]), (&None, &None));
         assert_eq!([&followed[4], &followed[600]].map(Option::as_deref), [Some("\"team\""); 2]);
         assert_eq!(values(&before, "plan")[4].as_deref(), Some("\"free\""));
-        assert_eq!(values(&people, "no")[7].as_deref(), Some("7"));
-        assert_eq!(values(&people, "nothing"), vec![None; 601]);
+        assert_eq!(values(&persons, "no")[7].as_deref(), Some("7"));
+        assert_eq!(values(&persons, "nothing"), vec![None; 601]);
     }
 }

@@ -18,20 +18,20 @@ const FEW: u64 = 8;
 /// Starts as a list, which most sets of a wide breakdown remain, and becomes an array of bits once
 /// its members are dense enough: adding to an array costs a fraction.
 #[derive(Clone, Debug)]
-pub enum Set {
+pub enum IdSet {
     /// In no order.
     List(SmallVec<[u32; INLINE_LEN_MAX]>),
     Sparse(RoaringBitmap),
     Bits(Vec<u64>),
 }
 
-impl Default for Set {
+impl Default for IdSet {
     fn default() -> Self {
         Self::List(SmallVec::new())
     }
 }
 
-impl Set {
+impl IdSet {
     pub fn insert(&mut self, number: u32) {
         match self {
             Self::List(members) => {
@@ -155,8 +155,8 @@ mod tests {
     fn sets_agree_with_plain_ones_in_every_form() {
         let mut random = StdRng::seed_from_u64(7);
         for spread in [100u32, 20_000, 4_000_000] {
-            let mut both = (Set::default(), BTreeSet::new());
-            let mut other = (Set::default(), BTreeSet::new());
+            let mut both = (IdSet::default(), BTreeSet::new());
+            let mut other = (IdSet::default(), BTreeSet::new());
             for _ in 0..12_000 {
                 let number = random.random_range(0..spread);
                 both.0.insert(number);
@@ -166,7 +166,7 @@ mod tests {
                 other.1.insert(number);
             }
             for few in [0, 10, 100, 5_000] {
-                let mut few_set = (Set::default(), BTreeSet::new());
+                let mut few_set = (IdSet::default(), BTreeSet::new());
                 (0..few).for_each(|number| {
                     few_set.0.insert(number);
                     few_set.1.insert(number);

@@ -1,23 +1,23 @@
 //! Who is behind a number of an answer: which number is meant, and what is told of each actor.
 
-use facts::parse_moment;
+use facts::parse_timestamp;
 use hashbrown::HashMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use warehouse::Key;
 
 use crate::calendar::{Buckets, Interval};
-use crate::question::Question;
+use crate::context::QueryContext;
+use crate::limits::MemoryReservation;
 use crate::range::Period;
 use crate::scan::{Actors, Rows, Scan};
 use crate::spec::{CompareFilter, Node};
-use crate::stop::Held;
 use crate::{Error, Result};
 
 /// A number of an answer, named as `InsightActorsQuery` and `FunnelsActorsQuery` name it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-pub struct Point {
+pub struct DataPoint {
     series: usize,
     /// A date; of stickiness and retention a number of intervals.
     pub(crate) day: Json,
@@ -54,7 +54,7 @@ pub(crate) enum Status {
 
 /// Who is behind a number, each once.
 #[derive(Clone, Debug, Default)]
-pub struct Behind {
+pub struct InsightActors {
     /// Groups of this type; otherwise persons.
     pub group: Option<usize>,
     pub actors: Vec<Actor>,
@@ -62,8 +62,8 @@ pub struct Behind {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Actor {
-    /// As [`facts::People`] numbers them; of groups nothing.
-    pub number: u32,
+    /// As [`facts::PersonIndex`] numbers them; of groups nothing.
+    pub actor_no: u32,
     /// The key of a group.
     pub key: String,
     /// Events of the actor that count, where events do.
@@ -72,30 +72,30 @@ pub struct Actor {
     pub appearances: Vec<usize>,
 }
 
-impl Point {
+impl DataPoint {
     pub fn read(json: Json) -> Result<Self> {
         serde_json::from_value(json).map_err(|why| Error::Parse(why.to_string()))
     }
 
     /// The series that is meant.
     pub(crate) fn node<'s>(&self, series: &'s [Node]) -> Result<&'s Node> {
-        series.get(self.series).ok_or_else(|| Error::invalid("The question has no such series."))
+        series.get(self.series).ok_or_else(|| Error::invalid("The context has no such series."))
     }
 
     /// The period that is meant: the question's own, or the one it is compared with.
     pub(crate) fn period(
         &self,
-        question: &Question<'_>,
+        context: &QueryContext<'_>,
         interval: Interval,
         compared: &CompareFilter,
     ) -> Result<Period> {
-        let range = &question.base.date_range;
-        let period = question.dates.period(range, interval)?;
+        let range = &context.base.date_range;
+        let period = context.dates.period(range, interval)?;
         if self.compare != Some(Compare::Previous) {
             return Ok(period);
         }
-        let previous = question.dates.previous(&period, range, compared)?;
-        previous.ok_or_else(|| Error::invalid("The question compares nothing."))
+        let previous = context.dates.previous(&period, range, compared)?;
+        previous.ok_or_else(|| Error::invalid("The context compares nothing."))
     }
 
     /// The breakdown value that is asked for.
@@ -122,7 +122,7 @@ impl Point {
     /// The bucket that is asked for; none for all.
     pub(crate) fn bucket(
         &self,
-        question: &Question<'_>,
+        context: &QueryContext<'_>,
         day: &Json,
         buckets: &Buckets,
     ) -> Result<Option<usize>> {
@@ -131,8 +131,8 @@ impl Point {
             Json::String(text) => text,
             _ => return Err(Error::invalid("day is a date of the answer.")),
         };
-        let world = question.world;
-        let at = parse_moment(text, world.now, &world.zone);
+        let view = context.view;
+        let at = parse_timestamp(text, view.now, &view.zone);
         let bucket = at.and_then(|at| buckets.of(at.as_micros()));
         match bucket {
             Some(bucket) => Ok(Some(bucket)),
@@ -151,7 +151,7 @@ impl Point {
     }
 }
 
-impl Behind {
+impl InsightActors {
     /// Actors that have no name of their own cannot be told.
     pub(crate) fn new(actors: &Actors, found: impl IntoIterator<Item = Actor>) -> Result<Self> {
         let group = match actors {
@@ -161,16 +161,16 @@ impl Behind {
                 return Err(Error::invalid("What is counted here are neither persons nor groups."));
             }
         };
-        let named = |actor: Actor| Actor { key: actors.text(actor.number), ..actor };
+        let named = |actor: Actor| Actor { key: actors.text(actor.actor_no), ..actor };
         let mut actors: Vec<Actor> = found.into_iter().map(named).collect();
-        actors.sort_by_key(|actor| actor.number);
+        actors.sort_by_key(|actor| actor.actor_no);
         Ok(Self { group, actors })
     }
 }
 
 impl Actor {
-    pub(crate) fn of((number, events): (u32, u64)) -> Self {
-        Self { number, events, ..Self::default() }
+    pub(crate) fn of((actor_no, events): (u32, u64)) -> Self {
+        Self { actor_no, events, ..Self::default() }
     }
 }
 
@@ -180,17 +180,18 @@ pub(crate) fn count(
     wanted: impl Fn(u32) -> bool + Sync,
 ) -> Result<HashMap<u32, u64>> {
     type Counts = HashMap<u32, u64>;
-    let new = || (Counts::new(), HashMap::<u32, bool>::new(), scan.stop.hold());
-    let each = |(counts, known, held): &mut (Counts, HashMap<u32, bool>, Held<'_>),
-                rows: &Rows<'_>| {
-        for row in 0..rows.len() {
-            let value = rows.value(row);
-            if *known.entry(value).or_insert_with(|| wanted(value)) {
-                *counts.entry(rows.actor(row)).or_default() += 1;
+    let new = || (Counts::new(), HashMap::<u32, bool>::new(), scan.limits.reserve());
+    let each =
+        |(counts, known, reservation): &mut (Counts, HashMap<u32, bool>, MemoryReservation<'_>),
+         rows: &Rows<'_>| {
+            for row in 0..rows.len() {
+                let value = rows.value(row);
+                if *known.entry(value).or_insert_with(|| wanted(value)) {
+                    *counts.entry(rows.actor(row)).or_default() += 1;
+                }
             }
-        }
-        held.set(counts.allocation_size() + known.allocation_size())
-    };
+            reservation.resize(counts.allocation_size() + known.allocation_size())
+        };
     let mut all = Counts::new();
     for (counts, ..) in scan.fold(new, each)? {
         for (actor, count) in counts {

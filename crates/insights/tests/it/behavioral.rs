@@ -3,16 +3,16 @@
 use model::property::{Dialect, Node};
 use serde_json::{Value as Json, json};
 
-use crate::project::{Project, stop};
+use crate::project::{Project, limits};
 
-fn doers(project: &Project, more: Json) -> Vec<u32> {
+fn matching_persons(project: &Project, more: Json) -> Vec<u32> {
     let mut leaf = json!({ "type": "behavioral", "key": "a", "value": "performed_event",
         "event_type": "events", "time_value": "2", "time_interval": "day" });
     leaf.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let node = Node::parse(&leaf, &Dialect::default()).unwrap();
     let mut found = Vec::new();
     node.behaviours(&mut found);
-    insights::doers(found[0], &project.world(), &stop()).unwrap().iter().collect()
+    insights::matching_persons(found[0], &project.view(), &limits()).unwrap().iter().collect()
 }
 
 // contract: management section 11, the first three kinds of behaviour
@@ -48,7 +48,7 @@ fn doers_are_persons_whose_events_are_recent_many_or_the_first() {
             vec![1],
         ),
     ] {
-        assert_eq!(doers(&project, more.clone()), expected, "{more}");
+        assert_eq!(matching_persons(&project, more.clone()), expected, "{more}");
         project.warehouse.flush().unwrap();
     }
 }

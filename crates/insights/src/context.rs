@@ -2,35 +2,35 @@
 
 use std::collections::BTreeSet;
 
-use facts::{Filters, World};
+use facts::{Filters, ReadView};
 use model::{ActionId, Timestamp};
 use serde_json::Value as Json;
 use warehouse::{Filter, Key, Predicate, Value};
 
-use crate::hogql::Hogql;
+use crate::hogql::HogqlCompiler;
+use crate::limits::QueryLimits;
 use crate::range::Dates;
 use crate::scan::Scan;
 use crate::spec::{Base, Node, NodeKind};
-use crate::stop::Stop;
 use crate::{Error, Result};
 
 /// Nodes inside a group of nodes.
 const NODES_MAX: usize = 100;
 
-pub(crate) struct Question<'a> {
-    pub world: &'a World,
-    pub stop: &'a Stop,
+pub(crate) struct QueryContext<'a> {
+    pub view: &'a ReadView,
+    pub limits: &'a QueryLimits,
     pub dates: Dates,
     pub base: &'a Base,
     /// Who reads expressions, if anybody does.
-    pub hogql: Option<&'a Hogql>,
+    pub hogql: Option<&'a HogqlCompiler>,
     /// What every event must pass.
     common: Option<Predicate>,
 }
 
 /// Events by their name and by a condition.
 #[derive(Clone, Debug)]
-pub(crate) struct Meant {
+pub(crate) struct EventSelection {
     events: Option<BTreeSet<String>>,
     predicate: Option<Predicate>,
 }
@@ -43,7 +43,7 @@ fn all(parts: impl IntoIterator<Item = Option<Predicate>>) -> Option<Predicate> 
     }
 }
 
-impl Meant {
+impl EventSelection {
     pub fn everything() -> Self {
         Self { events: None, predicate: None }
     }
@@ -82,51 +82,51 @@ impl Meant {
     }
 }
 
-impl<'a> Question<'a> {
+impl<'a> QueryContext<'a> {
     pub fn new(
-        world: &'a World,
-        stop: &'a Stop,
+        view: &'a ReadView,
+        limits: &'a QueryLimits,
         base: &'a Base,
-        hogql: Option<&'a Hogql>,
+        hogql: Option<&'a HogqlCompiler>,
     ) -> Result<Self> {
-        let dates = Dates::new(world);
-        let mut question = Self { world, stop, dates, base, hogql, common: None };
+        let dates = Dates::new(view);
+        let mut context = Self { view, limits, dates, base, hogql, common: None };
         let tested = match base.filter_test_accounts {
-            true => world.test_accounts()?.predicate(world)?,
+            true => view.test_accounts()?.predicate(view)?,
             false => None,
         };
-        question.common = all([question.condition(&base.properties)?, tested]);
-        Ok(question)
+        context.common = all([context.condition(&base.properties)?, tested]);
+        Ok(context)
     }
 
     pub fn condition(&self, filters: &Json) -> Result<Option<Predicate>> {
-        let filters = Filters::read(filters, self.world.now, &self.world.zone)?;
-        Ok(filters.predicate(self.world)?)
+        let filters = Filters::read(filters, self.view.now, &self.view.zone)?;
+        Ok(filters.predicate(self.view)?)
     }
 
     /// Events that pass what every event must pass.
-    pub fn everything(&self) -> Meant {
-        Meant::everything().and(self.common.clone())
+    pub fn everything(&self) -> EventSelection {
+        EventSelection::everything().and(self.common.clone())
     }
 
     /// The events a node names, whatever their properties; none when its action is gone.
-    pub fn named(&self, node: &Node) -> Result<Option<Meant>> {
-        let everything = Meant::everything();
+    pub fn named(&self, node: &Node) -> Result<Option<EventSelection>> {
+        let everything = EventSelection::everything();
         Ok(match node.kind {
             NodeKind::Events => {
                 let event = node.event.clone().map(|event| BTreeSet::from([event]));
                 Some(everything.named(event))
             }
-            NodeKind::Actions => match self.world.actions.get(&action_id(node)?) {
+            NodeKind::Actions => match self.view.actions.get(&action_id(node)?) {
                 None => None,
-                Some(action) => Some(everything.and(Some(action.test.predicate(self.world)?))),
+                Some(action) => Some(everything.and(Some(action.matcher.predicate(self.view)?))),
             },
             NodeKind::Group => {
                 check(node)?;
                 let mut any = Vec::new();
                 for inner in &node.nodes {
-                    if let Some(meant) = self.own(inner)? {
-                        any.push(meant.as_predicate());
+                    if let Some(selection) = self.own(inner)? {
+                        any.push(selection.as_predicate());
                     }
                 }
                 if any.is_empty() { None } else { Some(everything.and(Some(Predicate::Any(any)))) }
@@ -135,21 +135,21 @@ impl<'a> Question<'a> {
     }
 
     /// What the node names, with its own filters.
-    fn own(&self, node: &Node) -> Result<Option<Meant>> {
+    fn own(&self, node: &Node) -> Result<Option<EventSelection>> {
         let Some(named) = self.named(node)? else { return Ok(None) };
         let own = self.condition(&node.properties)?;
         Ok(Some(named.and(own).and(self.condition(&node.fixed_properties)?)))
     }
 
     /// The events a node means in this question; none when its action is gone.
-    pub fn meant(&self, node: &Node) -> Result<Option<Meant>> {
+    pub fn selection(&self, node: &Node) -> Result<Option<EventSelection>> {
         Ok(self.own(node)?.map(|own| own.and(self.common.clone())))
     }
 
     pub fn scan(&self, filter: Filter) -> Scan<'_> {
         Scan {
-            world: self.world,
-            stop: self.stop,
+            view: self.view,
+            limits: self.limits,
             filter,
             actors: None,
             breakdown: None,
@@ -162,7 +162,7 @@ impl<'a> Question<'a> {
         match node.kind {
             NodeKind::Events => node.event.clone().unwrap_or_else(|| "All events".to_owned()),
             NodeKind::Actions => {
-                let action = action_id(node).ok().and_then(|id| self.world.actions.get(&id));
+                let action = action_id(node).ok().and_then(|id| self.view.actions.get(&id));
                 let own = action.map(|action| action.name.clone()).or_else(|| node.name.clone());
                 own.unwrap_or_default()
             }

@@ -141,23 +141,25 @@ pub(crate) const DEFAULTS: &[(&str, &str, &str)] = &[
 ];
 
 /// Drops what changes nothing from a query of a kind, and from the objects in it.
-pub fn drop_inert(kind: &str, query: &mut Map<String, Json>) {
+pub fn strip_noop_keys(kind: &str, query: &mut Map<String, Json>) {
     for (key, value) in query.iter_mut().filter(|(key, _)| !OPAQUE.contains(&key.as_str())) {
         match value {
-            Json::Object(fields) if ENTITIES.contains(&key.as_str()) => drop_inert(NODE, fields),
-            Json::Object(fields) => drop_inert(key, fields),
+            Json::Object(fields) if ENTITIES.contains(&key.as_str()) => {
+                strip_noop_keys(NODE, fields)
+            }
+            Json::Object(fields) => strip_noop_keys(key, fields),
             Json::Array(nodes) if NODE_LISTS.contains(&key.as_str()) => {
                 nodes.iter_mut().filter_map(Json::as_object_mut).for_each(|fields| {
-                    drop_inert(NODE, fields);
+                    strip_noop_keys(NODE, fields);
                 });
             }
             _ => {}
         }
     }
-    query.retain(|key, value| !is_inert(kind, key, value));
+    query.retain(|key, value| !is_noop(kind, key, value));
 }
 
-fn is_inert(object: &str, key: &str, value: &Json) -> bool {
+fn is_noop(object: &str, key: &str, value: &Json) -> bool {
     let of = |name: &&(&str, &[&str])| name.0 == object;
     value.is_null()
         || DISPLAY_ONLY.iter().find(of).is_some_and(|(_, keys)| keys.contains(&key))
@@ -248,7 +250,7 @@ mod tests {
             "values": { "name": null }, "variables": { "a": null }, "connectionId": null,
             "filters": { "properties": [{ "value": null }], "dateRange": null },
         });
-        drop_inert("HogQLQuery", query.as_object_mut().unwrap());
+        strip_noop_keys("HogQLQuery", query.as_object_mut().unwrap());
         let kept = json!({
             "values": { "name": null }, "variables": { "a": null },
             "filters": { "properties": [{ "value": null }] },

@@ -1,19 +1,19 @@
 //! Who did what a cohort asks for.
 
-use facts::{Filters, Needs, World, Zone, parse_moment};
+use facts::{Filters, Needs, ReadView, Zone, parse_timestamp};
 use model::property::{Behaviour, Deed, Often};
 use model::{ActionId, Timestamp};
 use serde_json::Value as Json;
 use warehouse::Numbers;
 
+use crate::context::EventSelection;
 use crate::firsts::Firsts;
-use crate::question::Meant;
+use crate::limits::{MemoryReservation, QueryLimits};
 use crate::scan::{Actors, Rows, Scan};
-use crate::stop::{Held, Stop};
 use crate::{Error, Result, sessions};
 
-/// What a world must hold to tell who did it; refuses what makes no sense.
-pub fn deed_needs(behaviour: &Behaviour, now: Timestamp, zone: &Zone) -> Result<Needs> {
+/// What a view must hold to tell who did it; refuses what makes no sense.
+pub fn behavioral_needs(behaviour: &Behaviour, now: Timestamp, zone: &Zone) -> Result<Needs> {
     let mut needs = Needs::default();
     filters(behaviour, now, zone)?.needs(&mut needs);
     moment(&behaviour.since, now, zone)?;
@@ -27,41 +27,45 @@ pub fn deed_needs(behaviour: &Behaviour, now: Timestamp, zone: &Zone) -> Result<
 }
 
 /// The numbers of the persons who did it, as far as they have one.
-pub fn doers(behaviour: &Behaviour, world: &World, stop: &Stop) -> Result<Numbers> {
-    let (now, zone) = (world.now, &world.zone);
-    let mut needs = deed_needs(behaviour, now, zone)?;
-    world.actions.values().for_each(|action| action.test.needs(&mut needs));
-    let sessions = sessions::facts(world, stop, &needs.sessions)?;
-    let world = &World { sessions, ..world.clone() };
+pub fn matching_persons(
+    behaviour: &Behaviour,
+    view: &ReadView,
+    limits: &QueryLimits,
+) -> Result<Numbers> {
+    let (now, zone) = (view.now, &view.zone);
+    let mut needs = behavioral_needs(behaviour, now, zone)?;
+    view.actions.values().for_each(|action| action.matcher.needs(&mut needs));
+    let sessions = sessions::facts(view, limits, &needs.sessions)?;
+    let view = &ReadView { sessions, ..view.clone() };
     let from = moment(&behaviour.since, now, zone)?.as_micros();
     let to = match &behaviour.until {
         Some(until) => moment(until, now, zone)?.min(now),
         None => now,
     };
-    let meant = match &behaviour.deed {
-        Deed::Event(event) => Meant::everything().named(Some([event.clone()].into())),
-        Deed::Action(id) => Meant::everything().and(Some(action(*id, world)?)),
+    let selection = match &behaviour.deed {
+        Deed::Event(event) => EventSelection::everything().named(Some([event.clone()].into())),
+        Deed::Action(id) => EventSelection::everything().and(Some(action(*id, view)?)),
     };
-    let meant = meant.and(filters(behaviour, now, zone)?.predicate(world)?);
+    let selection = selection.and(filters(behaviour, now, zone)?.predicate(view)?);
     let from_then = if behaviour.often == Often::FirstTime { i64::MIN } else { from };
-    let (filter, actors) = (meant.filter(from_then, to.as_micros()), Actors::Persons);
+    let (filter, actors) = (selection.filter(from_then, to.as_micros()), Actors::Persons);
     let scan =
-        Scan { world, stop, filter, actors: Some(&actors), breakdown: None, keys: Vec::new() };
-    let is_person = |actor: &u32| world.people.person(*actor).is_some();
+        Scan { view, limits, filter, actors: Some(&actors), breakdown: None, keys: Vec::new() };
+    let is_person = |actor: &u32| view.persons.person(*actor).is_some();
     if behaviour.often == Often::FirstTime {
         let firsts = Firsts::of(&scan)?;
         let new = firsts.iter().filter(|(_, time, _)| *time >= from);
         return Ok(new.map(|(actor, ..)| actor).filter(is_person).collect());
     }
     let counts = counts(&scan)?.into_iter().enumerate();
-    let doers = counts.filter(|(_, times)| behaviour.often.fits(u64::from(*times)));
-    Ok(doers.map(|(actor, _)| actor as u32).filter(is_person).collect())
+    let matching_persons = counts.filter(|(_, times)| behaviour.often.fits(u64::from(*times)));
+    Ok(matching_persons.map(|(actor, _)| actor as u32).filter(is_person).collect())
 }
 
 /// How often each actor was there.
 fn counts(scan: &Scan<'_>) -> Result<Vec<u32>> {
-    let new = || (Vec::<u32>::new(), scan.stop.hold());
-    let each = |(counts, held): &mut (Vec<u32>, Held<'_>), rows: &Rows<'_>| {
+    let new = || (Vec::<u32>::new(), scan.limits.reserve());
+    let each = |(counts, reservation): &mut (Vec<u32>, MemoryReservation<'_>), rows: &Rows<'_>| {
         for actor in rows.actors {
             let at = *actor as usize;
             if at >= counts.len() {
@@ -69,7 +73,7 @@ fn counts(scan: &Scan<'_>) -> Result<Vec<u32>> {
             }
             counts[at] = counts[at].saturating_add(1);
         }
-        held.set(counts.capacity() * 4)
+        reservation.resize(counts.capacity() * 4)
     };
     let mut all: Vec<u32> = Vec::new();
     for (counts, _) in scan.fold(new, each)? {
@@ -86,13 +90,13 @@ fn filters(behaviour: &Behaviour, now: Timestamp, zone: &Zone) -> Result<Filters
 }
 
 fn moment(text: &str, now: Timestamp, zone: &Zone) -> Result<Timestamp> {
-    parse_moment(text, now, zone)
+    parse_timestamp(text, now, zone)
         .ok_or_else(|| Error::Invalid(format!("'{text}' is neither a date nor one such as -30d.")))
 }
 
-fn action(id: ActionId, world: &World) -> Result<warehouse::Predicate> {
-    match world.actions.get(&id) {
-        Some(action) => Ok(action.test.predicate(world)?),
+fn action(id: ActionId, view: &ReadView) -> Result<warehouse::Predicate> {
+    match view.actions.get(&id) {
+        Some(action) => Ok(action.matcher.predicate(view)?),
         None => Err(Error::Invalid(format!("It asks for action {id}, which is deleted."))),
     }
 }

@@ -4,7 +4,7 @@ use crate::spec::Math;
 use crate::tally::Stat;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Statistic {
+pub(crate) enum AggregateFn {
     Sum,
     Avg,
     Min,
@@ -13,7 +13,7 @@ pub(crate) enum Statistic {
     Quantile(f64),
 }
 
-impl Statistic {
+impl AggregateFn {
     pub fn of_property(math: Math) -> Option<Self> {
         Some(match math {
             Math::Sum => Self::Sum,
@@ -116,7 +116,7 @@ mod tests {
             assert_eq!(quantile_of_counts(&counted, part), expected);
         }
         assert_eq!(quantile_of_counts(&[(1.0, 3), (5.0, 1)], 0.5), Some(1.0));
-        assert_eq!(Statistic::Quantile(0.5).of(vec![3.0, 1.0]), 2.0);
-        assert_eq!(Statistic::Avg.of(vec![]), 0.0);
+        assert_eq!(AggregateFn::Quantile(0.5).of(vec![3.0, 1.0]), 2.0);
+        assert_eq!(AggregateFn::Avg.of(vec![]), 0.0);
     }
 }

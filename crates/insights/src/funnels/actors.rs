@@ -2,29 +2,29 @@
 
 use std::collections::BTreeSet;
 
-use facts::World;
+use facts::ReadView;
 
 use super::count::{Came, Wanted};
 use super::{FunnelsQuery, shape};
-use crate::behind::{Actor, Behind, Point};
-use crate::hogql::Hogql;
-use crate::question::Question;
-use crate::stop::Stop;
+use crate::actors::{Actor, DataPoint, InsightActors};
+use crate::context::QueryContext;
+use crate::hogql::HogqlCompiler;
+use crate::limits::QueryLimits;
 use crate::{Error, Result};
 
 impl FunnelsQuery {
-    pub(crate) fn behind(
+    pub(crate) fn actors(
         &self,
-        world: &World,
-        stop: &Stop,
-        hogql: Option<&Hogql>,
-        point: &Point,
-    ) -> Result<Behind> {
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+        point: &DataPoint,
+    ) -> Result<InsightActors> {
         let (rules, wanted) = (self.rules()?, self.wanted()?);
-        let question = Question::new(world, stop, &self.base, hogql)?;
-        let period = question.dates.period(&self.base.date_range, self.own.interval)?;
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let period = context.dates.period(&self.base.date_range, self.own.interval)?;
         let start = &point.funnel_trends_entrance_period_start;
-        let bucket = point.bucket(&question, start, &period.buckets)?;
+        let bucket = point.bucket(&context, start, &period.buckets)?;
         let dropped = point.funnel_trends_drop_off.unwrap_or(false);
         let steps = steps(point, rules.steps)?;
         let fits = |came: &&Came| match wanted {
@@ -33,18 +33,18 @@ impl FunnelsQuery {
             }
             _ => steps.contains(&came.level),
         };
-        let actors = self.actors(&question)?;
-        let (found, _) = self.found(&question, &period, &rules, &actors, true)?;
+        let actors = self.actor_source(&context)?;
+        let (found, _) = self.found(&context, &period, &rules, &actors, true)?;
         let shares = found.shares.iter();
         let shares = shares.filter(|(share, _)| point.is_value(&shape::names(share).1));
         let came = shares.flat_map(|(_, tally)| &tally.who).filter(fits);
         let came: BTreeSet<u32> = came.map(|came| came.actor).collect();
-        Behind::new(&actors, came.into_iter().map(|actor| Actor::of((actor, 0))))
+        InsightActors::new(&actors, came.into_iter().map(|actor| Actor::of((actor, 0))))
     }
 }
 
 /// How far actors came who are meant: `2` at least two steps, `-2` one and not the second.
-fn steps(point: &Point, last: usize) -> Result<Vec<usize>> {
+fn steps(point: &DataPoint, last: usize) -> Result<Vec<usize>> {
     if !point.funnel_custom_steps.is_empty() {
         return Ok(point.funnel_custom_steps.clone());
     }

@@ -1,17 +1,17 @@
 //! Who walked an edge of a path.
 
-use facts::World;
+use facts::ReadView;
 use hashbrown::HashMap;
 
 use super::items::Items;
 use super::walk::{Cut, Edge, walk};
 use super::{Interval, PathsQuery};
-use crate::behind::{Actor, Behind};
-use crate::hogql::Hogql;
+use crate::actors::{Actor, InsightActors};
+use crate::context::QueryContext;
+use crate::hogql::HogqlCompiler;
 use crate::journeys::Hit;
-use crate::question::Question;
+use crate::limits::{MemoryReservation, QueryLimits};
 use crate::scan::Actors;
-use crate::stop::{Held, Stop};
 use crate::{Error, Result};
 
 /// A node of an answer, such as `2_/pricing`.
@@ -37,18 +37,18 @@ impl Spot {
 
 impl PathsQuery {
     /// `pathStartKey` and `pathEndKey` are the ends of an edge; at `pathDropoffKey` a path ends.
-    pub(crate) fn behind(
+    pub(crate) fn actors(
         &self,
-        world: &World,
-        stop: &Stop,
-        hogql: Option<&Hogql>,
-    ) -> Result<Behind> {
+        view: &ReadView,
+        limits: &QueryLimits,
+        hogql: Option<&HogqlCompiler>,
+    ) -> Result<InsightActors> {
         if self.own.funnel_paths_filter.is_some() {
             return Err(Error::invalid("Paths of funnels are not supported."));
         }
         let filter = &self.own.paths_filter;
-        let question = Question::new(world, stop, &self.base, hogql)?;
-        let items = self.items(&question)?;
+        let context = QueryContext::new(view, limits, &self.base, hogql)?;
+        let items = self.items(&context)?;
         let start = Spot::read(filter.path_start_key.as_ref(), &items)?;
         let end = Spot::read(filter.path_end_key.as_ref(), &items)?;
         let last = Spot::read(filter.path_dropoff_key.as_ref(), &items)?;
@@ -58,10 +58,10 @@ impl PathsQuery {
                 && end.as_ref().is_none_or(|spot| spot.is(edge.step + 1, edge.to))
                 && last.as_ref().is_none_or(|spot| !goes_on && spot.is(edge.step + 1, edge.to))
         };
-        let period = question.dates.period(&self.base.date_range, Interval::Day)?;
+        let period = context.dates.period(&self.base.date_range, Interval::Day)?;
         let actors = Actors::of(self.base.aggregation_group_type_index);
-        let new = || (HashMap::<u32, u64>::new(), stop.hold());
-        let each = |(found, held): &mut (HashMap<u32, u64>, Held<'_>),
+        let new = || (HashMap::<u32, u64>::new(), limits.reserve());
+        let each = |(found, reservation): &mut (HashMap<u32, u64>, MemoryReservation<'_>),
                     hits: &[Hit],
                     order: &[u32],
                     cut: &Cut| {
@@ -71,10 +71,10 @@ impl PathsQuery {
             if own > 0 {
                 found.insert(hits[0].actor, own as u64);
             }
-            held.set(found.allocation_size())
+            reservation.resize(found.allocation_size())
         };
-        let found = self.walks(&question, &period, &items, &actors, new, each)?;
+        let found = self.walks(&context, &period, &items, &actors, new, each)?;
         let found = found.into_iter().flat_map(|(found, _)| found);
-        Behind::new(&actors, found.map(Actor::of).collect::<Vec<_>>())
+        InsightActors::new(&actors, found.map(Actor::of).collect::<Vec<_>>())
     }
 }

@@ -1,6 +1,6 @@
 //! Whoever is told to be behind a number is as many as the number says.
 
-use insights::Behind;
+use insights::InsightActors;
 use serde_json::{Value as Json, json};
 
 use crate::project::Project;
@@ -12,14 +12,14 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn behind(&self, query: &Json, point: &Json) -> Behind {
-        self.project.behind(query, point).unwrap_or_else(|error| {
+    fn actors(&self, query: &Json, point: &Json) -> InsightActors {
+        self.project.actors(query, point).unwrap_or_else(|error| {
             panic!("seed {}: {query} at {point}: {error}", self.seed);
         })
     }
 
     fn count(&self, point: Json, number: &Json) {
-        let found = self.behind(self.query, &point).actors.len();
+        let found = self.actors(self.query, &point).actors.len();
         assert_eq!(
             found as f64,
             number.as_f64().unwrap(),
@@ -30,7 +30,7 @@ impl Check<'_> {
     }
 
     fn events(&self, query: &Json, point: Json, number: &Json) {
-        let found: u64 = self.behind(query, &point).actors.iter().map(|actor| actor.events).sum();
+        let found: u64 = self.actors(query, &point).actors.iter().map(|actor| actor.events).sum();
         assert_eq!(
             found as f64,
             number.as_f64().unwrap(),
@@ -163,7 +163,7 @@ fn funnels(check: &Check<'_>, results: &Json) {
                     let of = |dropped: bool| {
                         let point = json!({ "funnelTrendsEntrancePeriodStart": day, "funnelTrendsDropOff": dropped });
                         let point = with(point, "funnelStepBreakdown", &item["breakdown_value"]);
-                        check.behind(check.query, &point).actors.len() as f64
+                        check.actors(check.query, &point).actors.len() as f64
                     };
                     let (converted, dropped) = (of(false), of(true));
                     let expected = match converted + dropped {

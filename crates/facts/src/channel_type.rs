@@ -23,7 +23,7 @@ pub fn url_path(url: &str) -> &str {
 }
 
 /// From where a visit came, by the names that upstream gives its channels.
-pub fn channel(of: impl Fn(&str) -> Option<String>) -> &'static str {
+pub fn channel_type(of: impl Fn(&str) -> Option<String>) -> &'static str {
     let lower = |name: &str| of(name).map(|text| text.to_lowercase()).unwrap_or_default();
     let (source, medium) = (lower("utm_source"), lower("utm_medium"));
     let (campaign, referrer) = (lower("utm_campaign"), lower("$referring_domain"));

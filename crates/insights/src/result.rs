@@ -5,7 +5,7 @@ use crate::{Interval, Result};
 
 /// An answer.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct InsightResult {
     pub results: Json,
     /// Of breakdowns: whether there are values beyond the limit.
     pub has_more: Option<bool>,
@@ -14,7 +14,7 @@ pub struct Outcome {
     pub interval: Interval,
 }
 
-impl Outcome {
+impl InsightResult {
     pub(crate) fn new(
         results: Json,
         calendar: &Calendar,
