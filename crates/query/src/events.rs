@@ -156,8 +156,11 @@ impl Events {
             let mut needs = Needs::default();
             properties.needs(&mut needs);
             action.iter().for_each(|action| action.needs(&mut needs));
-            let stop = eval::Cancellation::default();
-            self.read_views.open(project, &needs, ReferencedNames::default(), &stop).await?.0
+            let cancellation = eval::Cancellation::default();
+            self.read_views
+                .open(project, &needs, ReferencedNames::default(), &cancellation)
+                .await?
+                .0
         } else {
             self.read_views.events_only(project)
         };

@@ -146,13 +146,13 @@ impl ReadViews {
     }
 
     /// Opens a read view, and the project that HogQL resolves names against. `names` are those that
-    /// the query may use; `stop` bounds the time and memory of HogQL expressions in filters.
+    /// the query may use; `cancellation` bounds the time and memory of HogQL expressions in filters.
     pub async fn open(
         &self,
         project: &ProjectRow,
         needs: &Needs,
         mut names: ReferencedNames,
-        stop: &eval::Cancellation,
+        cancellation: &eval::Cancellation,
     ) -> Result<(ReadView, Project)> {
         // The snapshot comes first: the pipeline announces a batch's distinct ids before its events
         // can be read, so the person index knows every dense id of the snapshot.
@@ -173,7 +173,7 @@ impl ReadViews {
         needs.expressions.iter().for_each(|text| names.add_text(text));
         let schema = self.hogql_project(project, &names).await?;
         view.expressions =
-            Arc::new(HogqlCompiler::new(schema.clone()).with_cancellation(stop.clone()));
+            Arc::new(HogqlCompiler::new(schema.clone()).with_cancellation(cancellation.clone()));
         Ok((view, schema))
     }
 

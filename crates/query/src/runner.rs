@@ -378,12 +378,12 @@ impl Inner {
         cancel: &Cancel,
     ) -> Result<(Arc<QueryResult>, MemoryCharge)> {
         let permit = Arc::new(self.permits.acquire(project.id).await?);
-        let account = self.pool.tracker(self.limits.memory_bytes);
-        let resources = RunResources { permit, account: account.clone(), cancel };
+        let memory = self.pool.tracker(self.limits.memory_bytes);
+        let resources = RunResources { permit, memory: memory.clone(), cancel };
         let computed = self.compute_within(project, prepared, &resources).await;
         // Memory that other queries hold may be free on a retry; the query's own limit is not.
         computed.map_err(|error| match error {
-            Error::MemoryLimit if account.was_refused_by_pool() => Error::MemoryPressure,
+            Error::MemoryLimit if memory.was_refused_by_pool() => Error::MemoryPressure,
             other => other,
         })
     }
@@ -401,13 +401,13 @@ impl Inner {
         let layers = prepared.overrides.filters.iter().chain([&prepared.overrides.variables]);
         layers.flat_map(|layer| layer.values()).for_each(|value| names.add(value));
         SEARCHED_PROPERTIES.iter().for_each(|name| names.add_text(name));
-        let stop = eval::Cancellation::new(resources.cancel.flag.clone())
+        let cancellation = eval::Cancellation::new(resources.cancel.flag.clone())
             .with_deadline(started + self.limits.timeout)
-            .with_memory(resources.account.clone());
-        let (view, schema) = self.read_views.open(project, &needs, names, &stop).await?;
+            .with_memory(resources.memory.clone());
+        let (view, schema) = self.read_views.open(project, &needs, names, &cancellation).await?;
         let view = Arc::new(view);
         let hogql = |schema: &hogql::Project| {
-            HogqlCompiler::new(schema.clone()).with_cancellation(stop.clone())
+            HogqlCompiler::new(schema.clone()).with_cancellation(cancellation.clone())
         };
         let guard = CancelOnDrop(resources.cancel.clone());
         let mut result = match &prepared.parsed {
@@ -431,8 +431,8 @@ impl Inner {
                     Some((insight, point)) => {
                         let (insight, point) = (insight.clone(), point.clone());
                         let hogql = hogql(&schema);
-                        let run = move |view: &ReadView, stop: &insights::QueryLimits| {
-                            insight.actors(view, stop, Some(&hogql), &point)
+                        let run = move |view: &ReadView, limits: &insights::QueryLimits| {
+                            insight.actors(view, limits, Some(&hogql), &point)
                         };
                         Some(self.run_on_thread(&view, resources, run).await?)
                     }
@@ -444,7 +444,7 @@ impl Inner {
         };
         drop(guard);
         result.finish(prepared, project, started.elapsed(), view.now);
-        let mut reserved = resources.account.charge();
+        let mut reserved = resources.memory.charge();
         if !reserved.set(RESULT_COPIES * result.bytes()) {
             return Err(Error::MemoryLimit);
         }
@@ -461,9 +461,9 @@ impl Inner {
     ) -> Result<sql::ResultSet> {
         let Limits { timeout, memory_bytes, .. } = self.limits;
         let limits = sql::Limits { timeout, memory_bytes, threads: THREADS };
-        let (account, permit) = (resources.account.clone(), resources.permit.clone());
+        let (memory, permit) = (resources.memory.clone(), resources.permit.clone());
         tokio::select! {
-            rows = sql::run_within(plan, view, &limits, account, permit) => Ok(rows?),
+            rows = sql::run_within(plan, view, &limits, memory, permit) => Ok(rows?),
             () = resources.cancel.wait() => Err(Error::Cancelled),
         }
     }
@@ -476,8 +476,8 @@ impl Inner {
         resources: &RunResources<'_>,
     ) -> Result<QueryResult> {
         let insight = insight.clone();
-        let run = move |view: &ReadView, stop: &insights::QueryLimits| {
-            insight.run_with(view, stop, Some(&hogql))
+        let run = move |view: &ReadView, limits: &insights::QueryLimits| {
+            insight.run_with(view, limits, Some(&hogql))
         };
         Ok(QueryResult::of_insight(self.run_on_thread(view, resources, run).await?))
     }
@@ -491,18 +491,19 @@ impl Inner {
     ) -> Result<T> {
         let deadline = Instant::now() + self.limits.timeout;
         let cancelled = resources.cancel.flag.clone();
-        let stop = insights::QueryLimits::new(Some(deadline), cancelled, self.limits.memory_bytes)
-            .with_memory(resources.account.clone())
-            .with_admission(&self.admission);
+        let limits =
+            insights::QueryLimits::new(Some(deadline), cancelled, self.limits.memory_bytes)
+                .with_memory(resources.memory.clone())
+                .with_admission(&self.admission);
         let view = view.clone();
-        let computed = spawn_query(resources.permit.clone(), move || run(&view, &stop)).await?;
+        let computed = spawn_query(resources.permit.clone(), move || run(&view, &limits)).await?;
         if resources.cancel.flag.load(Ordering::SeqCst) {
             return Err(Error::Cancelled);
         }
         match computed {
             // A HogQL filter reports every failure as Invalid, a timeout and the memory limit too.
             Err(insights::Error::Invalid(_)) if Instant::now() >= deadline => Err(Error::Timeout),
-            Err(insights::Error::Invalid(_)) if resources.account.was_refused() => {
+            Err(insights::Error::Invalid(_)) if resources.memory.was_refused() => {
                 Err(Error::MemoryLimit)
             }
             computed => Ok(computed?),
@@ -514,7 +515,7 @@ impl Inner {
 /// caller has gone.
 struct RunResources<'a> {
     permit: Arc<OwnedSemaphorePermit>,
-    account: MemoryTracker,
+    memory: MemoryTracker,
     cancel: &'a Cancel,
 }
 

@@ -1,19 +1,19 @@
-//! Aggregates with ClickHouse's meaning.
+//! Aggregates with ClickHouse's semantics.
 //!
-//! What the engine computes alike is left to it, and may be computed in parts. The others are
-//! functions of all rows of a group ([`whole::Whole`]), or keep little of them ([`uniq`],
-//! [`pick`]). A row with a null among the arguments does not count, for any of them. Whatever
-//! computes it gives null for no rows, and [`Fold::finish`] puts in its place what ClickHouse says.
+//! Where DataFusion's aggregate has the same semantics it is used, and may aggregate partitions in
+//! parallel. The others are functions of all rows of a group ([`GroupFunction`]), or keep a small
+//! state ([`uniq`], [`pick`]). All skip rows with a null argument. All return null for no rows, which
+//! [`LoweredAggregate::finish`] replaces with ClickHouse's value.
 
 pub(crate) mod buffer;
 pub(crate) mod collect;
+pub(crate) mod custom;
 pub(crate) mod funnel;
-pub(crate) mod own;
+pub(crate) mod group_function;
 pub(crate) mod pick;
 pub(crate) mod quantile;
 pub(crate) mod sum_map;
 pub(crate) mod uniq;
-pub(crate) mod whole;
 
 use std::sync::Arc;
 
@@ -30,34 +30,34 @@ use eval::data_type;
 use hogql::plan::{self, Value};
 use hogql::types::Type;
 
-use crate::apply::Apply;
+use crate::closure_expr::ClosureExpr;
 use crate::error::{Error, Result, UNEXPECTED};
-use own::{Keeps, Own};
+use custom::{AggregateState, CustomAggregate};
+use group_function::GroupFunction;
 use pick::Pick;
-use whole::Whole;
 
-/// An aggregate that is ready to run on arguments of the engine's types.
+/// An aggregate over arguments of Arrow types.
 #[derive(Clone, Debug)]
-pub(crate) struct Fold {
-    pub function: Arc<AggregateUDF>,
-    /// To which its arguments are cast first.
+pub(crate) struct LoweredAggregate {
+    pub udaf: Arc<AggregateUDF>,
+    /// The types that the arguments are cast to.
     pub args: Vec<DataType>,
-    pub how: How,
-    /// What nothing gives.
+    pub strategy: Strategy,
+    /// The value for no rows.
     pub empty: ScalarValue,
     pub ty: DataType,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum How {
-    /// By the engine, also in parts.
+pub(crate) enum Strategy {
+    /// DataFusion's aggregate, which merges partial states.
     Engine,
-    Whole(Arc<dyn Whole>),
+    Group(Arc<dyn GroupFunction>),
 }
 
-const MOMENT: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 
-impl Fold {
+impl LoweredAggregate {
     /// `args` are the arguments' types and `result` is the result's.
     pub(crate) fn new(call: &plan::Aggregate, args: &[DataType], result: &Type) -> Result<Self> {
         let name = call.function.0.name;
@@ -65,29 +65,30 @@ impl Fold {
         let null = || ScalarValue::try_from(&ty);
         let floats = || vec![DataType::Float64; args.len()];
         let same = || args.to_vec();
-        let engine = |function: Arc<AggregateUDF>, args: Vec<DataType>| {
+        let engine = |udaf: Arc<AggregateUDF>, args: Vec<DataType>| {
             Ok::<_, Error>(Self {
-                function,
+                udaf,
                 args,
-                how: How::Engine,
+                strategy: Strategy::Engine,
                 empty: null()?,
                 ty: ty.clone(),
             })
         };
-        let whole = |args: Vec<DataType>, whole: Arc<dyn Whole>| {
-            let function = Own::function(name, Keeps::Rows(whole.clone()), ty.clone());
-            let empty = whole.value(&arrays_of_none(&args), None)?;
-            Ok::<_, Error>(Self { function, args, how: How::Whole(whole), empty, ty: ty.clone() })
+        let group = |args: Vec<DataType>, function: Arc<dyn GroupFunction>| {
+            let state = AggregateState::Rows(function.clone());
+            let udaf = CustomAggregate::udaf(name, state, ty.clone());
+            let empty = function.evaluate_filtered(&empty_arrays(&args), None)?;
+            let strategy = Strategy::Group(function);
+            Ok::<_, Error>(Self { udaf, args, strategy, empty, ty: ty.clone() })
         };
         let picks = |pick: Pick| {
-            let function = Own::function(name, Keeps::One(pick), ty.clone());
-            let how = How::Whole(Arc::new(pick) as Arc<dyn Whole>);
-            Ok::<_, Error>(Self { function, args: same(), how, empty: null()?, ty: ty.clone() })
+            let udaf = CustomAggregate::udaf(name, AggregateState::Picked(pick), ty.clone());
+            let strategy = Strategy::Group(Arc::new(pick) as Arc<dyn GroupFunction>);
+            Ok::<_, Error>(Self { udaf, args: same(), strategy, empty: null()?, ty: ty.clone() })
         };
-        let fold = match name {
+        let aggregate = match name {
             "count" if args.is_empty() => {
-                let one = vec![DataType::Int64];
-                engine(builtin::count::count_udaf(), one)?
+                engine(builtin::count::count_udaf(), vec![DataType::Int64])?
             }
             "uniq" | "uniqExact" => Self::uniq(name, same(), &ty),
             "count" if call.distinct => Self::uniq(name, same(), &ty),
@@ -100,27 +101,27 @@ impl Fold {
             "anyLast" => picks(Pick::Last)?,
             "argMin" => picks(Pick::Least)?,
             "argMax" => picks(Pick::Greatest)?,
-            "groupArray" => whole(
+            "groupArray" => group(
                 same(),
-                Arc::new(collect::GroupArray { max: first_count(call), ty: ty.clone() }),
+                Arc::new(collect::GroupArray { max: first_integer(call), ty: ty.clone() }),
             )?,
-            "groupUniqArray" => whole(
+            "groupUniqArray" => group(
                 same(),
-                Arc::new(collect::GroupUniqArray { max: first_count(call), ty: ty.clone() }),
+                Arc::new(collect::GroupUniqArray { max: first_integer(call), ty: ty.clone() }),
             )?,
             "topK" => {
-                let count = first_count(call).unwrap_or(usize::MAX);
-                whole(same(), Arc::new(collect::TopK { count, ty: ty.clone() }))?
+                let count = first_integer(call).unwrap_or(usize::MAX);
+                group(same(), Arc::new(collect::TopK { count, ty: ty.clone() }))?
             }
-            "string_agg" => whole(vec![DataType::Utf8; args.len()], Arc::new(collect::StringAgg))?,
-            "median" => whole(floats(), Arc::new(quantile::Quantile(0.5)))?,
+            "string_agg" => group(vec![DataType::Utf8; args.len()], Arc::new(collect::StringAgg))?,
+            "median" => group(floats(), Arc::new(quantile::Quantile(0.5)))?,
             "quantile" => {
                 let level = levels(call).first().copied().unwrap_or(0.5);
-                whole(floats(), Arc::new(quantile::Quantile(level)))?
+                group(floats(), Arc::new(quantile::Quantile(level)))?
             }
             "quantiles" => {
                 let quantiles = quantile::Quantiles { levels: levels(call), ty: ty.clone() };
-                whole(floats(), Arc::new(quantiles))?
+                group(floats(), Arc::new(quantiles))?
             }
             "stddevPop" => engine(builtin::stddev::stddev_pop_udaf(), floats())?,
             "stddevSamp" => engine(builtin::stddev::stddev_udaf(), floats())?,
@@ -133,20 +134,21 @@ impl Fold {
                 Self { empty: all_bits(&ty)?, ..engine(and, vec![ty.clone()])? }
             }
             "groupBitXor" => engine(builtin::bit_and_or_xor::bit_xor_udaf(), vec![ty.clone()])?,
-            "sumMap" => whole(same(), Arc::new(sum_map::SumMap { ty: ty.clone() }))?,
+            "sumMap" => group(same(), Arc::new(sum_map::SumMap { ty: ty.clone() }))?,
             "windowFunnel" => {
                 let mut args = vec![DataType::Boolean; args.len()];
-                args[0] = MOMENT;
-                let seconds = first_count(call).unwrap_or(0);
-                whole(args, Arc::new(funnel::Funnel { seconds: seconds as i64 }))?
+                args[0] = TIMESTAMP;
+                let seconds = first_integer(call).unwrap_or(0);
+                group(args, Arc::new(funnel::Funnel { seconds: seconds as i64 }))?
             }
             other => {
                 let message = format!("{other} is no aggregate that can be computed");
                 return Err(Error::engine(UNEXPECTED, message));
             }
         };
-        let fold = Self { empty: of_nothing(name, fold.empty, result)?, ..fold };
-        let repeats_matter = !matches!(
+        let empty = empty_value(name, aggregate.empty, result)?;
+        let aggregate = Self { empty, ..aggregate };
+        let counts_duplicates = !matches!(
             name,
             "count"
                 | "uniq"
@@ -159,74 +161,79 @@ impl Fold {
                 | "argMax"
                 | "groupUniqArray"
         );
-        if call.distinct && repeats_matter { fold.of_distinct(name) } else { Ok(fold) }
+        if call.distinct && counts_duplicates { aggregate.distinct(name) } else { Ok(aggregate) }
     }
 
     fn uniq(name: &'static str, args: Vec<DataType>, ty: &DataType) -> Self {
-        let function = Own::function(name, Keeps::Kinds, ty.clone());
-        let empty = ScalarValue::UInt64(Some(0));
-        Self { function, args, how: How::Whole(Arc::new(uniq::Uniq)), empty, ty: ty.clone() }
+        let udaf = CustomAggregate::udaf(name, AggregateState::Distinct, ty.clone());
+        let strategy = Strategy::Group(Arc::new(uniq::Uniq));
+        Self { udaf, args, strategy, empty: ScalarValue::UInt64(Some(0)), ty: ty.clone() }
     }
 
-    fn of_distinct(self, name: &'static str) -> Result<Self> {
-        let inner: Arc<dyn Whole> = match &self.how {
-            How::Whole(whole) => whole.clone(),
-            How::Engine => Arc::new(whole::Engine { expr: self.alone()?, ty: self.ty.clone() }),
+    /// The same aggregate over distinct arguments.
+    fn distinct(self, name: &'static str) -> Result<Self> {
+        let inner: Arc<dyn GroupFunction> = match &self.strategy {
+            Strategy::Group(function) => function.clone(),
+            Strategy::Engine => {
+                let expr = self.standalone()?;
+                Arc::new(group_function::Engine { expr, ty: self.ty.clone() })
+            }
         };
-        let whole: Arc<dyn Whole> = Arc::new(whole::Distinct(inner));
-        let function = Own::function(name, Keeps::Rows(whole.clone()), self.ty.clone());
-        Ok(Self { function, how: How::Whole(whole), ..self })
+        let function: Arc<dyn GroupFunction> = Arc::new(group_function::Distinct(inner));
+        let state = AggregateState::Rows(function.clone());
+        let udaf = CustomAggregate::udaf(name, state, self.ty.clone());
+        Ok(Self { udaf, strategy: Strategy::Group(function), ..self })
     }
 
-    /// Whether parts of a group may be computed apart and then put together.
+    /// Whether partial states can be merged, so that partitions aggregate in parallel.
     pub(crate) fn merges(&self) -> bool {
-        matches!(self.how, How::Engine)
+        matches!(self.strategy, Strategy::Engine)
     }
 
-    /// As a column of the engine's grouping.
+    /// The aggregate as an expression of DataFusion's `AggregateExec`.
     pub(crate) fn expr(
         &self,
         args: Vec<Arc<dyn PhysicalExpr>>,
         schema: &Arc<Schema>,
         alias: String,
     ) -> Result<Arc<AggregateFunctionExpr>> {
-        let builder = AggregateExprBuilder::new(self.function.clone(), args);
+        let builder = AggregateExprBuilder::new(self.udaf.clone(), args);
         Ok(Arc::new(builder.schema(schema.clone()).alias(alias).build()?))
     }
 
-    /// On columns of nothing but its arguments.
-    pub(crate) fn alone(&self) -> Result<Arc<AggregateFunctionExpr>> {
+    /// The aggregate over an input that has its arguments as its only columns.
+    pub(crate) fn standalone(&self) -> Result<Arc<AggregateFunctionExpr>> {
         let fields = self.args.iter().enumerate();
         let fields = fields.map(|(no, ty)| Field::new(format!("{no}"), ty.clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let columns = (0..self.args.len())
             .map(|no| Arc::new(Column::new(&no.to_string(), no)) as Arc<dyn PhysicalExpr>);
-        self.expr(columns.collect(), &schema, "alone".to_owned())
+        self.expr(columns.collect(), &schema, "standalone".to_owned())
     }
 
-    /// The aggregate's own result as the plan's type wants it.
+    /// The aggregate's result in the plan's type, with ClickHouse's value for no rows.
     pub(crate) fn finish(&self, result: Arc<dyn PhysicalExpr>) -> Arc<dyn PhysicalExpr> {
         let (ty, empty) = (self.ty.clone(), self.empty.clone());
-        Apply::expr("result", vec![result], self.ty.clone(), move |arrays, _| {
-            Ok(finished(&arrays[0], &ty, &empty)?)
+        ClosureExpr::expr("result", vec![result], self.ty.clone(), move |arrays, _| {
+            Ok(fill_empty(&arrays[0], &ty, &empty)?)
         })
     }
 }
 
-/// What an aggregate of no rows is. `found` is what it says itself.
-fn of_nothing(name: &str, found: ScalarValue, result: &Type) -> Result<ScalarValue> {
-    let divides = matches!(
+/// ClickHouse's value of an aggregate without rows. `own` is what the aggregate returns.
+fn empty_value(name: &str, own: ScalarValue, result: &Type) -> Result<ScalarValue> {
+    let is_nan = matches!(
         name,
         "avg" | "median" | "quantile" | "stddevPop" | "stddevSamp" | "varPop" | "varSamp" | "corr"
     );
-    match (found.is_null() || result.nullable, divides && !result.nullable) {
+    match (own.is_null() || result.nullable, is_nan && !result.nullable) {
         (true, true) => Ok(ScalarValue::Float64(Some(f64::NAN))),
         (true, false) => default_of(&data_type(result), result.nullable),
-        (false, _) => Ok(found),
+        (false, _) => Ok(own),
     }
 }
 
-/// ClickHouse's default of a type, for what is not there; null if it may be null.
+/// ClickHouse's default value of a type; null if it is nullable.
 pub(crate) fn default_of(ty: &DataType, nullable: bool) -> Result<ScalarValue> {
     Ok(match ty {
         _ if nullable => ScalarValue::try_from(ty)?,
@@ -238,15 +245,15 @@ pub(crate) fn default_of(ty: &DataType, nullable: bool) -> Result<ScalarValue> {
                 default_of(field.data_type(), field.is_nullable())?.to_array().map_err(Into::into)
             });
             let members = members.collect::<Result<Vec<ArrayRef>>>()?;
-            let one = StructArray::try_new_with_length(fields.clone(), members, None, 1)?;
-            ScalarValue::Struct(Arc::new(one))
+            let default = StructArray::try_new_with_length(fields.clone(), members, None, 1)?;
+            ScalarValue::Struct(Arc::new(default))
         }
         ty => ScalarValue::new_default(ty)?,
     })
 }
 
-/// In its type, with what stands for nothing.
-pub(crate) fn finished(array: &ArrayRef, ty: &DataType, empty: &ScalarValue) -> Result<ArrayRef> {
+/// Casts to the type, and replaces nulls with the value for no rows.
+pub(crate) fn fill_empty(array: &ArrayRef, ty: &DataType, empty: &ScalarValue) -> Result<ArrayRef> {
     let array =
         if array.data_type() == ty { array.clone() } else { arrow::compute::cast(array, ty)? };
     if empty.is_null() || array.null_count() == 0 {
@@ -256,8 +263,8 @@ pub(crate) fn finished(array: &ArrayRef, ty: &DataType, empty: &ScalarValue) -> 
     Ok(arrow::compute::kernels::zip::zip(&missing, &empty.to_scalar()?, &array)?)
 }
 
-/// Which rows count: none of their arguments is null, and the filter holds. None if all do.
-pub(crate) fn counted(
+/// The rows to aggregate: no argument is null, and the filter holds. None means all rows.
+pub(crate) fn counted_rows(
     args: &[ArrayRef],
     filter: Option<&BooleanArray>,
 ) -> Result<Option<BooleanArray>> {
@@ -275,18 +282,21 @@ pub(crate) fn counted(
     Ok(all.filter(|all| all.true_count() < all.len()))
 }
 
-pub(crate) fn only(args: &[ArrayRef], rows: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+pub(crate) fn filter_arrays(
+    args: &[ArrayRef],
+    rows: Option<&BooleanArray>,
+) -> Result<Vec<ArrayRef>> {
     match rows {
         None => Ok(args.to_vec()),
         Some(rows) => args.iter().map(|arg| Ok(filter(arg, rows)?)).collect(),
     }
 }
 
-fn arrays_of_none(types: &[DataType]) -> Vec<ArrayRef> {
+fn empty_arrays(types: &[DataType]) -> Vec<ArrayRef> {
     types.iter().map(arrow::array::new_empty_array).collect()
 }
 
-fn first_count(call: &plan::Aggregate) -> Option<usize> {
+fn first_integer(call: &plan::Aggregate) -> Option<usize> {
     call.parameters.iter().find_map(|value| match value {
         Value::UInt(count) => Some(usize::try_from(*count).unwrap_or(usize::MAX)),
         _ => None,
@@ -302,7 +312,7 @@ fn levels(call: &plan::Aggregate) -> Vec<f64> {
     levels.collect()
 }
 
-/// What is left of nothing when bits are taken away.
+/// The identity of bitwise AND.
 fn all_bits(ty: &DataType) -> Result<ScalarValue> {
     Ok(match ty {
         DataType::Int8 => ScalarValue::Int8(Some(-1)),

@@ -1,3 +1,5 @@
+//! Why a statement fails, also while its error travels through DataFusion.
+
 use std::sync::Arc;
 
 use arrow::error::ArrowError;
@@ -6,7 +8,7 @@ use hogql::Span;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The statement asks for what cannot be done, as its values show.
+    /// The statement is invalid for the values it was run on.
     #[error("{message}")]
     Invalid { message: String, span: Option<Span> },
     #[error("The query took longer than it may; ask for less time or fewer rows")]
@@ -15,7 +17,7 @@ pub enum Error {
     MemoryLimit,
     #[error("The query has too many {0}")]
     TooLarge(&'static str),
-    /// By a name such as ClickHouse gives its errors, in lower case.
+    /// With ClickHouse's name for the error, in lower case.
     #[error("{message}")]
     Engine { code: &'static str, message: String },
     #[error("the warehouse cannot be read")]
@@ -34,7 +36,7 @@ impl Error {
     }
 }
 
-/// What no statement should be able to cause.
+/// The code of an internal error, which no statement should be able to cause.
 pub const UNEXPECTED: &str = "unexpected";
 
 impl From<warehouse::Error> for Error {
@@ -43,7 +45,7 @@ impl From<warehouse::Error> for Error {
     }
 }
 
-/// Through the engine and back: its streams know only its own errors.
+/// DataFusion's streams carry its own error type only; this wraps ours, and [`Error::from`] unwraps it.
 impl From<Error> for DataFusionError {
     fn from(error: Error) -> Self {
         Self::External(Box::new(error))
@@ -52,49 +54,49 @@ impl From<Error> for DataFusionError {
 
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Self {
-        of_engine(&error)
+        from_datafusion(&error)
     }
 }
 
 impl From<ArrowError> for Error {
     fn from(error: ArrowError) -> Self {
-        of_arrow(&error)
+        from_arrow(&error)
     }
 }
 
-fn of_engine(error: &DataFusionError) -> Error {
+fn from_datafusion(error: &DataFusionError) -> Error {
     match error {
-        DataFusionError::External(source) => of_source(source.as_ref()),
-        DataFusionError::ArrowError(source, _) => of_arrow(source),
+        DataFusionError::External(source) => from_source(source.as_ref()),
+        DataFusionError::ArrowError(source, _) => from_arrow(source),
         DataFusionError::ResourcesExhausted(_) => Error::MemoryLimit,
-        DataFusionError::Shared(source) => of_engine(source),
+        DataFusionError::Shared(source) => from_datafusion(source),
         DataFusionError::Context(_, source) | DataFusionError::Diagnostic(_, source) => {
-            of_engine(source)
+            from_datafusion(source)
         }
         DataFusionError::Collection(several) => {
-            several.first().map_or_else(|| Error::engine(UNEXPECTED, "no error"), of_engine)
+            several.first().map_or_else(|| Error::engine(UNEXPECTED, "no error"), from_datafusion)
         }
         other => Error::engine(UNEXPECTED, other.strip_backtrace()),
     }
 }
 
-fn of_arrow(error: &ArrowError) -> Error {
+fn from_arrow(error: &ArrowError) -> Error {
     match error {
-        ArrowError::ExternalError(source) => of_source(source.as_ref()),
+        ArrowError::ExternalError(source) => from_source(source.as_ref()),
         ArrowError::OffsetOverflowError(_) => Error::MemoryLimit,
         other => Error::engine(UNEXPECTED, other.to_string()),
     }
 }
 
-fn of_source(source: &(dyn std::error::Error + Send + Sync + 'static)) -> Error {
+fn from_source(source: &(dyn std::error::Error + Send + Sync + 'static)) -> Error {
     if let Some(error) = source.downcast_ref::<Error>() {
         return error.clone();
     }
     if let Some(error) = source.downcast_ref::<DataFusionError>() {
-        return of_engine(error);
+        return from_datafusion(error);
     }
     if let Some(error) = source.downcast_ref::<ArrowError>() {
-        return of_arrow(error);
+        return from_arrow(error);
     }
     Error::engine(UNEXPECTED, source.to_string())
 }

@@ -1,4 +1,4 @@
-//! One query, from its plan to rows of JSON.
+//! Executes one query, from its plan to rows of JSON.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
 use warehouse::Loan;
 
+use crate::cancellation::Cancellation;
 use crate::error::{Error, Result, UNEXPECTED};
-use crate::lower::{Lower, one};
-use crate::memory::Memory;
-use crate::stop::Stop;
+use crate::lower::{Lowering, single_partition};
+use crate::memory::TrackedPool;
 
-/// What a query may use.
+/// Limits of one query.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub timeout: Duration,
     pub memory_bytes: usize,
-    /// That read and compute at once.
+    /// Worker threads.
     pub threads: usize,
 }
 
@@ -39,84 +39,87 @@ pub struct Limits {
 pub struct ResultSet {
     pub columns: Vec<String>,
     pub types: Vec<Type>,
-    /// At most as many as the plan's page.
+    /// The rows of the plan's page.
     pub rows: Vec<Vec<Json>>,
-    /// Whether there are more, if the statement had no limit of its own.
+    /// Whether there are more rows, if the statement has no limit of its own.
     pub has_more: bool,
 }
 
-/// Rows of one batch: what is computed at once.
+/// Rows of one batch.
 const BATCH_ROWS: usize = 8 * 1024;
 
-/// Everything that walks a plan does so by recursion.
+/// Stack of the query's threads: plans are traversed recursively.
 const STACK_BYTES: usize = 16 * 1024 * 1024;
 
-/// JSON takes more room than the columns it is made of.
-const JSON_COPIES: usize = 4;
+/// How much more memory JSON takes than the columns it is made from.
+const JSON_OVERHEAD: usize = 4;
 
-/// Dropping the future ends the query.
-pub async fn run(plan: &Plan, world: &Arc<ReadView>, limits: &Limits) -> Result<ResultSet> {
-    let account = QueryMemoryPool::new(usize::MAX).tracker(limits.memory_bytes);
-    run_within(plan, world, limits, account, ()).await
+/// Runs a plan. Dropping the future cancels the query.
+pub async fn run(plan: &Plan, view: &Arc<ReadView>, limits: &Limits) -> Result<ResultSet> {
+    let memory = QueryMemoryPool::new(usize::MAX).tracker(limits.memory_bytes);
+    run_within(plan, view, limits, memory, ()).await
 }
 
-/// What the query holds is counted in its account; `held` is dropped when the last of its threads
-/// has ended, which may be after the answer, or after the caller has gone.
+/// The same, with the query's memory tracked in `memory`. `held` is dropped when the last of its
+/// threads has ended, which may be after the result, or after the caller has gone.
 pub async fn run_within(
     plan: &Plan,
-    world: &Arc<ReadView>,
+    view: &Arc<ReadView>,
     limits: &Limits,
-    account: MemoryTracker,
+    memory: MemoryTracker,
     held: impl Send + 'static,
 ) -> Result<ResultSet> {
-    let (plan, world, limits) = (Arc::new(plan.clone()), world.clone(), *limits);
-    let stop = Stop::new(Instant::now().checked_add(limits.timeout), account);
-    let (waits, gone) = oneshot::channel::<()>();
-    let waiting = Waiting { stop: stop.clone(), _waits: waits };
-    let (send, answer) = oneshot::channel();
+    let (plan, view, limits) = (Arc::new(plan.clone()), view.clone(), *limits);
+    let cancellation = Cancellation::new(Instant::now().checked_add(limits.timeout), memory);
+    let (caller, caller_gone) = oneshot::channel::<()>();
+    let guard = CancelOnDrop { cancellation: cancellation.clone(), _caller: caller };
+    let (send, result) = oneshot::channel();
     let work = move || {
-        let work = || on_threads(plan, world, limits, stop, gone);
-        let found = std::panic::catch_unwind(AssertUnwindSafe(work));
-        let broken = || (Err(Error::engine(UNEXPECTED, "the query broke")), None);
-        let (found, runtime) = found.unwrap_or_else(|_| broken());
-        // Nobody is there to hear it if the caller is gone.
-        drop(send.send(found));
-        // Waits for the workers: each ends at its next look.
+        let work = || run_on_workers(plan, view, limits, cancellation, caller_gone);
+        let outcome = std::panic::catch_unwind(AssertUnwindSafe(work));
+        let panicked = || (Err(Error::engine(UNEXPECTED, "the query panicked")), None);
+        let (outcome, runtime) = outcome.unwrap_or_else(|_| panicked());
+        // Fails if the caller has gone.
+        drop(send.send(outcome));
+        // Waits for the workers: each ends at its next check.
         drop(runtime);
         drop(held);
     };
-    // The workers are started by it, and stand back as it does.
+    // The thread spawns the workers, which inherit its priority.
     if let Err(error) = threads::spawn_query_thread("sql", STACK_BYTES, work) {
-        return Err(Error::engine(UNEXPECTED, format!("no thread for the query: {error}")));
+        return Err(Error::engine(
+            UNEXPECTED,
+            format!("cannot start a thread for the query: {error}"),
+        ));
     }
-    let found = tokio::time::timeout(limits.timeout, answer).await;
-    drop(waiting);
-    match found {
+    let outcome = tokio::time::timeout(limits.timeout, result).await;
+    drop(guard);
+    match outcome {
         Err(_) => Err(Error::Timeout),
-        Ok(Err(_)) => Err(Error::engine(UNEXPECTED, "the query broke")),
-        Ok(Ok(found)) => found,
+        Ok(Err(_)) => Err(Error::engine(UNEXPECTED, "the query panicked")),
+        Ok(Ok(outcome)) => outcome,
     }
 }
 
-/// Held while somebody waits for the answer.
-struct Waiting {
-    stop: Stop,
-    _waits: oneshot::Sender<()>,
+/// Held by the caller's future: cancels the query on drop.
+struct CancelOnDrop {
+    cancellation: Cancellation,
+    _caller: oneshot::Sender<()>,
 }
 
-impl Drop for Waiting {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
-        self.stop.now();
+        self.cancellation.cancel();
     }
 }
 
-/// The answer, and the workers, of which some may still be on their way to an end.
-fn on_threads(
+/// The result, and the runtime whose workers may not all have ended yet.
+fn run_on_workers(
     plan: Arc<Plan>,
-    world: Arc<ReadView>,
+    view: Arc<ReadView>,
     limits: Limits,
-    stop: Stop,
-    gone: oneshot::Receiver<()>,
+    cancellation: Cancellation,
+    caller_gone: oneshot::Receiver<()>,
 ) -> (Result<ResultSet>, Option<Runtime>) {
     let threads = limits.threads.max(1);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -127,63 +130,71 @@ fn on_threads(
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            return (Err(Error::engine(UNEXPECTED, format!("no threads: {error}"))), None);
+            return (
+                Err(Error::engine(UNEXPECTED, format!("cannot start worker threads: {error}"))),
+                None,
+            );
         }
     };
-    let found = runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         tokio::select! {
-            found = answer(&plan, world, &limits, stop) => found,
-            _ = gone => Err(Error::Timeout),
+            outcome = execute(&plan, view, &limits, cancellation) => outcome,
+            _ = caller_gone => Err(Error::Timeout),
         }
     });
-    (found, Some(runtime))
+    (outcome, Some(runtime))
 }
 
-fn task(limits: &Limits, stop: &Stop, loan: Loan) -> Result<Arc<TaskContext>> {
+fn task_context(
+    limits: &Limits,
+    cancellation: &Cancellation,
+    loan: Loan,
+) -> Result<Arc<TaskContext>> {
     let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
     let runtime = RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::new(Memory::new(stop.account().clone(), loan)))
+        .with_memory_pool(Arc::new(TrackedPool::new(cancellation.memory().clone(), loan)))
         .with_disk_manager_builder(disk)
         .build_arc()?;
     let config = SessionConfig::new()
         .with_batch_size(BATCH_ROWS)
         .with_target_partitions(limits.threads.max(1))
-        .with_extension(Arc::new(stop.clone()));
+        .with_extension(Arc::new(cancellation.clone()));
     let task = TaskContext::default().with_session_config(config);
     Ok(Arc::new(task.with_runtime(runtime)))
 }
 
-async fn answer(
+async fn execute(
     plan: &Arc<Plan>,
-    world: Arc<ReadView>,
+    view: Arc<ReadView>,
     limits: &Limits,
-    stop: Stop,
+    cancellation: Cancellation,
 ) -> Result<ResultSet> {
     let context = eval::Context {
-        zone: world.zone.time_zone().clone(),
-        now: world.now.as_micros(),
-        week_starts_monday: world.week_starts_monday,
-        cancellation: stop.of_eval(),
+        zone: view.zone.time_zone().clone(),
+        now: view.now.as_micros(),
+        week_starts_monday: view.week_starts_monday,
+        cancellation: cancellation.for_eval(),
     };
-    let task = task(limits, &stop, world.events.loan())?;
-    let mut rows = Rows {
+    let task = task_context(limits, &cancellation, view.events.loan())?;
+    let mut page = Page {
         types: plan.root.columns.iter().map(|column| column.ty.clone()).collect(),
         zone: context.zone.clone(),
         skip: plan.page.offset,
         left: plan.page.limit.saturating_add(u64::from(!plan.page.has_limit || plan.page.capped)),
         rows: Vec::new(),
-        reservation: MemoryConsumer::new("answer").register(task.memory_pool()),
-        stop: stop.clone(),
+        reservation: MemoryConsumer::new("result").register(task.memory_pool()),
+        cancellation: cancellation.clone(),
     };
-    let mut lower = Lower::new(plan, world, context, task.clone(), stop, limits.threads.max(1));
-    let fetch = plan.page.offset.saturating_add(rows.left);
-    let stage = lower.relation(&plan.root, Some(fetch)).await?;
-    let mut stream = execute_stream(one(stage.plan), task)?;
-    while rows.left > 0 {
+    let mut lowering =
+        Lowering::new(plan, view, context, task.clone(), cancellation, limits.threads.max(1));
+    let fetch = plan.page.offset.saturating_add(page.left);
+    let stage = lowering.relation(&plan.root, Some(fetch)).await?;
+    let mut stream = execute_stream(single_partition(stage.plan), task)?;
+    while page.left > 0 {
         let Some(batch) = stream.next().await.transpose()? else { break };
-        rows.take(&batch)?;
+        page.add(&batch)?;
     }
-    let Rows { types, mut rows, .. } = rows;
+    let Page { types, mut rows, .. } = page;
     let limit = usize::try_from(plan.page.limit).unwrap_or(usize::MAX);
     let has_more = rows.len() > limit;
     rows.truncate(limit);
@@ -191,19 +202,19 @@ async fn answer(
     Ok(ResultSet { columns, types, rows, has_more })
 }
 
-/// The page, as it fills.
-struct Rows {
+/// The page of rows, as it fills.
+struct Page {
     types: Vec<Type>,
     zone: jiff::tz::TimeZone,
     skip: u64,
     left: u64,
     rows: Vec<Vec<Json>>,
     reservation: MemoryReservation,
-    stop: Stop,
+    cancellation: Cancellation,
 }
 
-impl Rows {
-    fn take(&mut self, batch: &RecordBatch) -> Result<()> {
+impl Page {
+    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         let skipped = self.skip.min(batch.num_rows() as u64) as usize;
         self.skip -= skipped as u64;
         let taken =
@@ -212,10 +223,10 @@ impl Rows {
         let batch = batch.slice(skipped, taken);
         for column in batch.columns() {
             let bytes = column.to_data().get_slice_memory_size()?;
-            self.reservation.try_grow(bytes * JSON_COPIES)?;
+            self.reservation.try_grow(bytes * JSON_OVERHEAD)?;
         }
         for row in 0..taken {
-            self.stop.check()?;
+            self.cancellation.check()?;
             let columns = batch.columns().iter().zip(&self.types);
             let row = columns.map(|(column, ty)| eval::json_value(column, ty, row, &self.zone));
             self.rows.push(row.collect());

@@ -1,22 +1,22 @@
-//! Runs a checked HogQL plan over a project's events and what is known beside them.
+//! Executes a checked HogQL plan on a project's read view.
 //!
-//! On the read path between `hogql`, which says what a statement means, and `query`, which answers
-//! with it. The only crate that names its engine: DataFusion's operators (joins, grouping,
-//! sorting), and steps of our own where ClickHouse means something else. Scalar expressions are
-//! [`eval`]'s.
+//! On the read path between `hogql`, which resolves and type-checks a statement, and `query`, which
+//! shapes the result. The only crate that names its engine: DataFusion's physical operators (joins,
+//! grouping, sorting), and operators of its own where ClickHouse's semantics differ. Scalar
+//! expressions are [`eval`]'s.
 //!
-//! A query has a bound of everything: time, memory (nothing goes to disk) and rows. Its work is
-//! done on threads of its own, which end when the caller stops waiting.
+//! Every query is bounded in time, memory (nothing spills to disk) and rows. It runs on threads of
+//! its own, which end when the caller drops the future.
 
 mod aggregates;
-mod apply;
+mod cancellation;
+mod closure_expr;
 mod error;
 mod execute;
 mod lower;
 mod memory;
+mod operators;
 mod scan;
-mod steps;
-mod stop;
 
 pub use error::{Error, Result, UNEXPECTED};
 pub use execute::{Limits, ResultSet, run, run_within};

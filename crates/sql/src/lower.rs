@@ -1,17 +1,16 @@
-//! A checked plan becomes the engine's operators, without a logical plan between: the plan says
-//! what is computed, this says how.
+//! Lowers a checked HogQL plan to DataFusion's physical operators, without a logical plan in between.
 //!
-//! Subqueries that stand for values or sets see nothing of the rows around them, so they are run
-//! first. Columns keep their dictionaries from a scan to the first step that computes something.
+//! Scalar subqueries and `IN` subqueries are not correlated, so they run first. Columns stay
+//! dictionary-encoded from the scan to the first operator that computes something.
 
-mod express;
+mod expressions;
+mod global_codes;
 mod group;
 mod joins;
 pub(crate) mod leaves;
-mod numbers;
 mod select;
+mod string_interner;
 mod subqueries;
-mod texts;
 mod windows;
 
 use std::collections::HashMap;
@@ -39,58 +38,59 @@ use hogql::plan::{Body, Output, Plan, Relation};
 use hogql::types::{Kind, Type};
 use model::CohortId;
 
+use crate::cancellation::Cancellation;
 use crate::error::Result;
+use crate::operators::limit_by::{LimitBy, RowCounts};
+use crate::operators::set_operation::SetOperation;
+use crate::operators::{OperatorExec, row_sources};
 use crate::scan::sessions::Sessions;
-use crate::steps::first::{First, Seen};
-use crate::steps::member::Member;
-use crate::steps::{StepExec, rows};
-use crate::stop::Stop;
 use leaves::Layout;
 
-/// Rows on their way, and what stands where.
+/// A physical plan, and which of its columns holds what.
 #[derive(Clone)]
 pub(crate) struct Stage {
     pub plan: Arc<dyn ExecutionPlan>,
     pub layout: Layout,
-    /// Whether an outer join may have left nulls where a type has none.
+    /// Whether an outer join may have put nulls into columns of non-nullable types.
     pub outer: bool,
 }
 
-pub(crate) struct Lower {
-    pub world: Arc<ReadView>,
+pub(crate) struct Lowering {
+    pub view: Arc<ReadView>,
     pub context: Arc<eval::Context>,
     pub task: Arc<TaskContext>,
-    pub stop: Stop,
+    pub cancellation: Cancellation,
     pub threads: usize,
     ctes: Vec<Cte>,
-    found: HashMap<usize, Found>,
+    /// By the address of the subquery's relation.
+    subquery_results: HashMap<usize, SubqueryResult>,
     sessions: Option<Arc<Sessions>>,
-    /// For what is kept until the query ends.
-    kept: MemoryReservation,
+    /// Memory that stays in use until the query ends.
+    retained: MemoryReservation,
 }
 
-/// A common table expression that is read more than once is computed once.
+/// A common table expression. One that is read more than once is materialized.
 struct Cte {
-    relation: Arc<Plan>,
-    no: usize,
+    plan: Arc<Plan>,
+    index: usize,
     uses: usize,
-    held: Option<(SchemaRef, Arc<Vec<RecordBatch>>)>,
+    materialized: Option<(SchemaRef, Arc<Vec<RecordBatch>>)>,
 }
 
-/// What a subquery gave.
-enum Found {
+/// The result of a subquery that ran before the rows that use it.
+enum SubqueryResult {
     Scalar(ScalarValue),
-    Set(Arc<Members>),
+    Set(Arc<SetMembers>),
 }
 
-struct Members {
-    /// Of one element.
+struct SetMembers {
+    /// The type of an element.
     ty: Type,
-    seen: Seen,
+    counts: RowCounts,
 }
 
-impl Members {
-    /// An element of several columns is a tuple.
+impl SetMembers {
+    /// The columns of an element; a tuple has one for each member.
     fn columns(&self, array: &ArrayRef) -> Vec<ArrayRef> {
         match self.ty.kind {
             Kind::Tuple(_) => array.as_struct().columns().to_vec(),
@@ -99,32 +99,32 @@ impl Members {
     }
 }
 
-impl Lower {
+impl Lowering {
     pub(crate) fn new(
         plan: &Arc<Plan>,
-        world: Arc<ReadView>,
+        view: Arc<ReadView>,
         context: eval::Context,
         task: Arc<TaskContext>,
-        stop: Stop,
+        cancellation: Cancellation,
         threads: usize,
     ) -> Self {
         let uses = subqueries::cte_uses(plan);
-        let cte = |(no, uses)| Cte { relation: plan.clone(), no, uses, held: None };
-        let kept = MemoryConsumer::new("kept").register(task.memory_pool());
+        let cte = |(index, uses)| Cte { plan: plan.clone(), index, uses, materialized: None };
+        let retained = MemoryConsumer::new("retained by the query").register(task.memory_pool());
         Self {
-            world,
+            view,
             context: Arc::new(context),
             task,
-            stop,
+            cancellation,
             threads,
             ctes: uses.into_iter().enumerate().map(cte).collect(),
-            found: HashMap::new(),
+            subquery_results: HashMap::new(),
             sessions: None,
-            kept,
+            retained,
         }
     }
 
-    /// At most `fetch` of its rows are asked for.
+    /// Lowers a relation of which at most `fetch` rows are read.
     pub(crate) fn relation<'a>(
         &'a mut self,
         relation: &'a Relation,
@@ -153,10 +153,10 @@ impl Lower {
                     UnionExec::try_new(vec![stage.plan, other.plan])?
                 }
                 SetOp::Intersect | SetOp::Except => {
-                    let wanted = *op == SetOp::Intersect;
-                    let inputs = vec![one(stage.plan), one(other.plan)];
-                    let step = Member { schema: schema.clone(), wanted };
-                    StepExec::plan(step, inputs, schema.clone(), 1)
+                    let keep_matching = *op == SetOp::Intersect;
+                    let inputs = vec![single_partition(stage.plan), single_partition(other.plan)];
+                    let operator = SetOperation { schema: schema.clone(), keep_matching };
+                    OperatorExec::plan(operator, inputs, schema.clone(), 1)
                 }
             };
             if *op == SetOp::UnionDistinct {
@@ -166,24 +166,24 @@ impl Lower {
         Ok(stage)
     }
 
-    /// With the columns' types of the whole.
+    /// An operand of a set operation, cast to the column types of the result.
     async fn operand(&mut self, columns: &[Output], relation: &Relation) -> Result<Stage> {
         let stage = self.relation(relation, None).await?;
         let pairs = relation.columns.iter().zip(columns).enumerate();
-        let exprs = pairs.map(|(no, (own, whole))| {
-            self.cast(input(&stage.plan, no), &own.ty, &whole.ty, Span::default())
+        let exprs = pairs.map(|(no, (from, to))| {
+            self.cast(input(&stage.plan, no), &from.ty, &to.ty, Span::default())
         });
         let exprs = exprs.collect::<Result<_>>()?;
         let plan = project(stage.plan, exprs)?;
         Ok(Stage { plan, ..stage })
     }
 
-    /// All rows, kept in memory until the query ends.
+    /// Materializes all rows until the query ends.
     async fn collect(&mut self, plan: Arc<dyn ExecutionPlan>) -> Result<Vec<RecordBatch>> {
         let mut stream = execute_stream(plan, self.task.clone())?;
         let mut batches = Vec::new();
         while let Some(batch) = stream.next().await.transpose()? {
-            self.kept.try_grow(batch.get_array_memory_size())?;
+            self.retained.try_grow(batch.get_array_memory_size())?;
             batches.push(batch);
         }
         Ok(batches)
@@ -191,21 +191,21 @@ impl Lower {
 
     async fn cte(&mut self, no: usize) -> Result<Arc<dyn ExecutionPlan>> {
         let cte = &self.ctes[no];
-        if let Some((schema, batches)) = &cte.held {
-            return Ok(rows::held(schema.clone(), batches.clone()));
+        if let Some((schema, batches)) = &cte.materialized {
+            return Ok(row_sources::in_memory(schema.clone(), batches.clone()));
         }
-        let (plan, uses) = (cte.relation.clone(), cte.uses);
-        let stage = self.relation(&plan.ctes[self.ctes[no].no], None).await?;
+        let (plan, uses) = (cte.plan.clone(), cte.uses);
+        let stage = self.relation(&plan.ctes[self.ctes[no].index], None).await?;
         if uses < 2 {
             return Ok(stage.plan);
         }
         let schema = stage.plan.schema();
         let batches = Arc::new(self.collect(stage.plan).await?);
-        self.ctes[no].held = Some((schema.clone(), batches.clone()));
-        Ok(rows::held(schema, batches))
+        self.ctes[no].materialized = Some((schema.clone(), batches.clone()));
+        Ok(row_sources::in_memory(schema, batches))
     }
 
-    pub(crate) fn sessions_read(&self) -> Option<Arc<Sessions>> {
+    pub(crate) fn loaded_sessions(&self) -> Option<Arc<Sessions>> {
         self.sessions.clone()
     }
 
@@ -213,22 +213,22 @@ impl Lower {
         self.sessions = Some(sessions);
     }
 
-    /// Counts memory that stays in use until the query ends.
-    pub(crate) fn keep(&self, bytes: usize) -> Result<()> {
-        Ok(self.kept.try_grow(bytes)?)
+    /// Reserves memory until the query ends.
+    pub(crate) fn retain(&self, bytes: usize) -> Result<()> {
+        Ok(self.retained.try_grow(bytes)?)
     }
 
-    /// Members' ids.
+    /// The person uuids of a cohort's members.
     fn cohort(&self, cohort: CohortId) -> Arc<HashSet<Vec<u8>>> {
-        let members = self.world.cohorts.get(cohort).map(|cohort| &cohort.members);
+        let members = self.view.cohorts.get(cohort).map(|cohort| &cohort.members);
         let persons = members.into_iter().flatten();
-        let persons = persons.filter_map(|no| self.world.persons.person(no));
+        let persons = persons.filter_map(|no| self.view.persons.person(no));
         Arc::new(persons.map(|person| person.uuid.as_bytes().to_vec()).collect())
     }
 }
 
-/// In one partition.
-pub(crate) fn one(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+/// Merges the partitions of a plan into one.
+pub(crate) fn single_partition(plan: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     match plan.output_partitioning().partition_count() {
         1 => plan,
         _ => Arc::new(CoalescePartitionsExec::new(plan)),
@@ -243,11 +243,12 @@ pub(crate) fn project(
     Ok(Arc::new(ProjectionExec::try_new(named.collect::<Vec<_>>(), plan)?))
 }
 
-/// Each row once, by its first columns.
+/// Keeps one row for each combination of the first `columns` columns.
 fn distinct(plan: Arc<dyn ExecutionPlan>, columns: usize) -> Arc<dyn ExecutionPlan> {
     let schema = plan.schema();
-    let step = First { schema: schema.clone(), keys: (0..columns).collect(), skip: 0, take: 1 };
-    StepExec::plan(step, vec![one(plan)], schema, 1)
+    let operator =
+        LimitBy { schema: schema.clone(), keys: (0..columns).collect(), skip: 0, take: 1 };
+    OperatorExec::plan(operator, vec![single_partition(plan)], schema, 1)
 }
 
 fn limit(plan: Arc<dyn ExecutionPlan>, skip: u64, fetch: Option<u64>) -> Arc<dyn ExecutionPlan> {
@@ -255,10 +256,10 @@ fn limit(plan: Arc<dyn ExecutionPlan>, skip: u64, fetch: Option<u64>) -> Arc<dyn
         return plan;
     }
     let size = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
-    Arc::new(GlobalLimitExec::new(one(plan), size(skip), fetch.map(size)))
+    Arc::new(GlobalLimitExec::new(single_partition(plan), size(skip), fetch.map(size)))
 }
 
-/// A column of a projection that is yet to be made.
+/// A column of a projection that does not exist yet; projections name columns by index.
 pub(crate) fn column(no: usize) -> Arc<dyn PhysicalExpr> {
     Arc::new(Column::new(&no.to_string(), no))
 }
@@ -268,12 +269,12 @@ pub(crate) fn input(plan: &Arc<dyn ExecutionPlan>, no: usize) -> Arc<dyn Physica
     Arc::new(Column::new(plan.schema().field(no).name(), no))
 }
 
-/// All its columns.
+/// All columns of a plan.
 pub(crate) fn inputs(plan: &Arc<dyn ExecutionPlan>) -> Vec<Arc<dyn PhysicalExpr>> {
     (0..plan.schema().fields().len()).map(|no| input(plan, no)).collect()
 }
 
-/// The schema of columns with these types, named by their places.
+/// The schema of columns with these types, named by their indexes.
 pub(crate) fn schema_of(
     types: impl IntoIterator<Item = arrow::datatypes::DataType>,
 ) -> Arc<Schema> {

@@ -1,4 +1,5 @@
-//! What a query holds, within its bound: the columns that are kept for everybody give way to it.
+//! TrackedPool tracking of a query: DataFusion's operators and our arrays count against one memory tracker,
+//! and what the query holds is borrowed from the column cache.
 
 use std::fmt::{self, Display, Formatter};
 use std::ptr::NonNull;
@@ -12,113 +13,113 @@ use datafusion_execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservati
 use eval::{MemoryCharge, MemoryTracker};
 use warehouse::Loan;
 
-/// The engine's view of the query's account.
+/// The query's memory tracker as DataFusion's memory pool.
 #[derive(Debug)]
-pub(crate) struct Memory {
-    account: MemoryTracker,
+pub(crate) struct TrackedPool {
+    memory: MemoryTracker,
     loan: Mutex<Loan>,
 }
 
-impl Memory {
-    pub(crate) fn new(account: MemoryTracker, loan: Loan) -> Self {
-        Self { account, loan: Mutex::new(loan) }
+impl TrackedPool {
+    pub(crate) fn new(memory: MemoryTracker, loan: Loan) -> Self {
+        Self { memory, loan: Mutex::new(loan) }
     }
 
-    fn tell(&self) {
+    /// Shrinks the column cache by what the query holds.
+    fn update_loan(&self) {
         let mut loan = self.loan.lock().unwrap_or_else(PoisonError::into_inner);
-        loan.set(self.account.bytes());
+        loan.set(self.memory.bytes());
     }
 }
 
-impl Display for Memory {
+impl Display for TrackedPool {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}({} of {})", self.name(), self.reserved(), self.account.bytes_max())
+        write!(f, "{}({} of {})", self.name(), self.reserved(), self.memory.bytes_max())
     }
 }
 
-impl MemoryPool for Memory {
+impl MemoryPool for TrackedPool {
     fn name(&self) -> &str {
         "query"
     }
 
     fn grow(&self, _: &MemoryReservation, additional: usize) {
-        self.account.grow(additional);
-        self.tell();
+        self.memory.grow(additional);
+        self.update_loan();
     }
 
     fn shrink(&self, _: &MemoryReservation, shrink: usize) {
-        self.account.shrink(shrink);
-        self.tell();
+        self.memory.shrink(shrink);
+        self.update_loan();
     }
 
     fn try_grow(&self, _: &MemoryReservation, additional: usize) -> Result<()> {
-        if !self.account.try_grow(additional) {
-            return Err(full());
+        if !self.memory.try_grow(additional) {
+            return Err(memory_limit_error());
         }
-        self.tell();
+        self.update_loan();
         Ok(())
     }
 
     fn reserved(&self) -> usize {
-        self.account.bytes()
+        self.memory.bytes()
     }
 
     fn memory_limit(&self) -> MemoryLimit {
-        MemoryLimit::Finite(self.account.bytes_max())
+        MemoryLimit::Finite(self.memory.bytes_max())
     }
 }
 
-pub(crate) fn full() -> DataFusionError {
-    DataFusionError::ResourcesExhausted("the query's account is full".to_owned())
+pub(crate) fn memory_limit_error() -> DataFusionError {
+    DataFusionError::ResourcesExhausted("the query has reached its memory limit".to_owned())
 }
 
-/// Smaller buffers are not counted: a batch has some thousand columns at most.
+/// Smaller buffers are not tracked: a batch has some thousand columns at most.
 const SMALL_BYTES: usize = 16 * 1024;
 
-/// A buffer with what it was counted as, given back when nobody has it any more.
-struct Counted {
+/// A buffer and its charge, which is released with the last reference.
+struct TrackedBuffer {
     buffer: Buffer,
     _charge: MemoryCharge,
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for TrackedBuffer {
     fn as_ref(&self) -> &[u8] {
         self.buffer.as_slice()
     }
 }
 
-/// The same values, counted as long as anybody holds them: the engine's operators pass batches on,
-/// and several may wait between two of them.
-pub(crate) fn counted(array: ArrayRef, account: &MemoryTracker) -> Result<ArrayRef> {
-    counted_beside(&[], array, account)
+/// The same values, tracked for as long as they are referenced: operators pass batches on, and
+/// several may be queued between two of them.
+pub(crate) fn track_array(array: ArrayRef, memory: &MemoryTracker) -> Result<ArrayRef> {
+    track_derived_array(&[], array, memory)
 }
 
-/// The same for what was made of `inputs`: a buffer that is one of theirs, or a part of it, takes no
-/// memory, and was counted where it was made.
-pub(crate) fn counted_beside(
+/// The same for an array computed from `inputs`. Buffers that it shares with them are already
+/// tracked, and not charged again.
+pub(crate) fn track_derived_array(
     inputs: &[ArrayRef],
     array: ArrayRef,
-    account: &MemoryTracker,
+    memory: &MemoryTracker,
 ) -> Result<ArrayRef> {
     let data = array.to_data();
-    let none = Shared::default();
-    if !none.has_new(&data) {
+    let mut tracked = TrackedBuffers::default();
+    if !tracked.has_new(&data) {
         return Ok(array);
     }
-    let mut shared = none;
-    inputs.iter().for_each(|input| shared.add(&input.to_data()));
-    // To put it together anew checks every value.
-    if !shared.has_new(&data) {
+    inputs.iter().for_each(|input| tracked.add(&input.to_data()));
+    // Rebuilding the array would validate every value.
+    if !tracked.has_new(&data) {
         return Ok(array);
     }
-    Ok(make_array(counted_data(data, &shared, account)?))
+    Ok(make_array(track_data(data, &tracked, memory)?))
 }
 
-/// Where large buffers begin that are counted already.
+/// Addresses of large buffers that are tracked already.
 #[derive(Default)]
-struct Shared(Vec<NonNull<u8>>);
+struct TrackedBuffers(Vec<NonNull<u8>>);
 
-impl Shared {
+impl TrackedBuffers {
     fn add(&mut self, data: &ArrayData) {
         let large = data.buffers().iter().filter(|buffer| buffer.capacity() > SMALL_BYTES);
         self.0.extend(large.map(Buffer::data_ptr));
@@ -129,48 +130,52 @@ impl Shared {
         buffer.capacity() > SMALL_BYTES && !self.0.contains(&buffer.data_ptr())
     }
 
-    /// Whether there is something to count.
+    /// Whether it has a buffer to track.
     fn has_new(&self, data: &ArrayData) -> bool {
         data.buffers().iter().any(|buffer| self.is_new(buffer))
             || data.child_data().iter().any(|child| self.has_new(child))
     }
 }
 
-fn counted_data(data: ArrayData, shared: &Shared, account: &MemoryTracker) -> Result<ArrayData> {
+fn track_data(
+    data: ArrayData,
+    tracked: &TrackedBuffers,
+    memory: &MemoryTracker,
+) -> Result<ArrayData> {
     let buffer = |buffer: &Buffer| -> Result<Buffer> {
-        if !shared.is_new(buffer) {
+        if !tracked.is_new(buffer) {
             return Ok(buffer.clone());
         }
-        let mut charge = account.charge();
+        let mut charge = memory.charge();
         if !charge.set(buffer.capacity()) {
-            return Err(full());
+            return Err(memory_limit_error());
         }
-        let owner = Counted { buffer: buffer.clone(), _charge: charge };
+        let owner = TrackedBuffer { buffer: buffer.clone(), _charge: charge };
         Ok(Buffer::from(bytes::Bytes::from_owner(owner)))
     };
     let buffers = data.buffers().iter().map(buffer).collect::<Result<Vec<_>>>()?;
     let children = data.child_data().iter().cloned();
     let children =
-        children.map(|child| counted_data(child, shared, account)).collect::<Result<_>>()?;
+        children.map(|child| track_data(child, tracked, memory)).collect::<Result<_>>()?;
     Ok(data.into_builder().buffers(buffers).child_data(children).build()?)
 }
 
-/// What stands at these numbers, if there is room for all copies.
-pub(crate) fn taken(
+/// The values at these indexes, if the memory limit allows for the copies.
+pub(crate) fn take_tracked(
     values: &ArrayRef,
     at: &UInt32Array,
-    account: &MemoryTracker,
+    memory: &MemoryTracker,
 ) -> Result<ArrayRef> {
-    let mut room = account.charge();
-    if !room.set(bytes_at(values, at)) {
-        return Err(full());
+    let mut reserved = memory.charge();
+    if !reserved.set(bytes_at(values, at)) {
+        return Err(memory_limit_error());
     }
-    let found = arrow::compute::take(values, at, None)?;
-    drop(room);
-    counted(found, account)
+    let copies = arrow::compute::take(values, at, None)?;
+    drop(reserved);
+    track_array(copies, memory)
 }
 
-/// Bytes of the texts, or of lists' elements, at these numbers.
+/// Bytes of the strings, or of the lists' elements, at these indexes.
 fn bytes_at(values: &ArrayRef, at: &UInt32Array) -> usize {
     let sum = |offsets: &[i32], bytes: usize| {
         let length = |at: u32| (offsets[at as usize + 1] - offsets[at as usize]) as usize;
@@ -187,8 +192,12 @@ fn bytes_at(values: &ArrayRef, at: &UInt32Array) -> usize {
     }
 }
 
-/// Texts of codes, if there is room for all copies.
-pub(crate) fn spread(array: &ArrayRef, ty: &DataType, account: &MemoryTracker) -> Result<ArrayRef> {
+/// Decodes a dictionary-encoded array, if the memory limit allows for the copies.
+pub(crate) fn decode_dictionary(
+    array: &ArrayRef,
+    ty: &DataType,
+    memory: &MemoryTracker,
+) -> Result<ArrayRef> {
     let Some(coded) = array.as_any_dictionary_opt() else {
         return Ok(arrow::compute::cast(array, ty)?);
     };
@@ -196,7 +205,7 @@ pub(crate) fn spread(array: &ArrayRef, ty: &DataType, account: &MemoryTracker) -
     if coded.values().data_type() != ty || coded.values().is_empty() {
         return Ok(arrow::compute::cast(array, ty)?);
     }
-    taken(coded.values(), keys.as_primitive(), account)
+    take_tracked(coded.values(), keys.as_primitive(), memory)
 }
 
 #[cfg(test)]
@@ -209,21 +218,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_column_that_is_passed_on_is_counted_once() {
-        let account = QueryMemoryPool::new(1 << 30).tracker(1 << 30);
-        let made: ArrayRef = Arc::new(Int64Array::from_iter_values(0..8_192));
-        let column = counted(made, &account).unwrap();
-        let once = account.bytes();
+    fn array_that_shares_its_inputs_buffers_is_tracked_once() {
+        let memory = QueryMemoryPool::new(1 << 30).tracker(1 << 30);
+        let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..8_192));
+        let column = track_array(values, &memory).unwrap();
+        let once = memory.bytes();
         assert!(once >= 8_192 * 8, "{once}");
         let inputs = [column.slice(0, 8_000)];
-        let passed = counted_beside(&inputs, inputs[0].slice(10, 100), &account).unwrap();
-        assert_eq!(account.bytes(), once);
+        let passed = track_derived_array(&inputs, inputs[0].slice(10, 100), &memory).unwrap();
+        assert_eq!(memory.bytes(), once);
         let other: ArrayRef = Arc::new(Int64Array::from_iter_values(1..8_193));
-        let other = counted_beside(&inputs, other, &account).unwrap();
-        assert!(account.bytes() >= 2 * 8_192 * 8, "what is made anew counts");
+        let other = track_derived_array(&inputs, other, &memory).unwrap();
+        assert!(memory.bytes() >= 2 * 8_192 * 8, "new buffers are charged");
         drop((column, other));
-        assert_eq!(account.bytes(), once, "somebody still holds a part of it");
+        assert_eq!(memory.bytes(), once, "a slice still references the buffer");
         drop((inputs, passed));
-        assert_eq!(account.bytes(), 0);
+        assert_eq!(memory.bytes(), 0);
     }
 }

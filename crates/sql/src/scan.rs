@@ -1,16 +1,16 @@
-//! Tables, as far as a query asks for them: only its fields are read, and links to persons,
-//! groups and sessions are looked up row by row, without a join.
+//! Table scans. They read only the fields that a query uses, and resolve lazy joins to persons,
+//! groups and sessions by lookup, row by row.
 
-mod coded;
-mod entries;
+mod derived_entries;
+mod dictionary_strings;
 mod events;
 mod persons;
-mod push;
-mod session_rows;
+mod pushdown;
+mod session;
 pub(crate) mod sessions;
 mod tables;
 
-pub(crate) use coded::text_type;
+pub(crate) use dictionary_strings::dictionary_string_type;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,30 +28,30 @@ use hogql::tables::{LazyJoin, Table};
 
 use crate::error::{Error, Result};
 use crate::lower::leaves::Field;
-use crate::lower::{Lower, schema_of};
-use crate::steps::{Step, StepExec};
+use crate::lower::{Lowering, schema_of};
+use crate::operators::{Operator, OperatorExec};
 
-/// A column of rows that are known by their number.
+/// A column of an in-memory table.
 pub(crate) trait Column: Send + Sync {
     fn ty(&self) -> DataType;
     fn rows(&self, range: Range<usize>) -> Result<ArrayRef>;
 }
 
-/// Rows without gaps, made when they are asked for.
-struct Known {
+/// A table in memory, whose batches are built when they are read.
+struct InMemoryTable {
     schema: SchemaRef,
     columns: Vec<Box<dyn Column>>,
     rows: usize,
     next: Arc<AtomicUsize>,
 }
 
-impl std::fmt::Debug for Known {
+impl std::fmt::Debug for InMemoryTable {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Known({})", self.rows)
+        write!(f, "InMemoryTable({})", self.rows)
     }
 }
 
-/// If nothing is asked of the rows, how many there are is still seen.
+/// A scan without columns gets a placeholder, which carries the number of rows.
 fn never_empty(mut types: Vec<DataType>) -> Vec<DataType> {
     if types.is_empty() {
         types.push(DataType::UInt8);
@@ -66,15 +66,16 @@ fn batch(schema: &SchemaRef, mut columns: Vec<ArrayRef>, rows: usize) -> Result<
     Ok(RecordBatch::try_new(schema.clone(), columns)?)
 }
 
-fn known(columns: Vec<Box<dyn Column>>, rows: usize) -> Arc<dyn ExecutionPlan> {
+fn in_memory_table(columns: Vec<Box<dyn Column>>, rows: usize) -> Arc<dyn ExecutionPlan> {
     let types = columns.iter().map(|column| column.ty()).collect();
     let schema = schema_of(never_empty(types));
-    let step = Arc::new(Known { schema: schema.clone(), columns, rows, next: Arc::default() });
-    StepExec::plan(step, Vec::new(), schema, 1)
+    let operator =
+        Arc::new(InMemoryTable { schema: schema.clone(), columns, rows, next: Arc::default() });
+    OperatorExec::plan(operator, Vec::new(), schema, 1)
 }
 
-impl Known {
-    fn piece(self: &Arc<Self>, rows_max: usize) -> Result<Option<RecordBatch>> {
+impl InMemoryTable {
+    fn next_batch(self: &Arc<Self>, rows_max: usize) -> Result<Option<RecordBatch>> {
         let from = self.next.fetch_add(rows_max, Ordering::Relaxed);
         if from >= self.rows {
             return Ok(None);
@@ -85,7 +86,7 @@ impl Known {
     }
 }
 
-impl Step for Arc<Known> {
+impl Operator for Arc<InMemoryTable> {
     fn name(&self) -> &'static str {
         "table"
     }
@@ -97,17 +98,17 @@ impl Step for Arc<Known> {
         context: &Arc<TaskContext>,
     ) -> EngineResult<SendableRecordBatchStream> {
         let rows_max = context.session_config().batch_size();
-        let out = stream::try_unfold(self.clone(), move |known| async move {
+        let out = stream::try_unfold(self.clone(), move |table| async move {
             tokio::task::yield_now().await;
-            Ok(known.piece(rows_max)?.map(|batch| (batch, known)))
+            Ok(table.next_batch(rows_max)?.map(|batch| (batch, table)))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), out)))
     }
 }
 
-impl Lower {
-    /// A plan whose columns are the fields, in their order. Filters hold for every row that is
-    /// used; what they allow to leave out is left out, the rest is tested by the caller.
+impl Lowering {
+    /// A scan whose columns are the fields, in their order. It may use the filters to skip rows; the
+    /// caller still has to apply them.
     pub(crate) async fn table(
         &mut self,
         table: Table,
@@ -116,11 +117,11 @@ impl Lower {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let by_session = fields.iter().any(|field| field.via.contains(&LazyJoin::Session));
         if by_session || table == Table::Sessions {
-            self.read_sessions().await?;
+            self.load_sessions().await?;
         }
         match table {
             Table::Events => self.events(fields, filters),
-            _ => self.known_table(table, fields),
+            _ => self.memory_table(table, fields),
         }
     }
 }

@@ -78,15 +78,15 @@ impl QueryRunner {
         }
         let permit = inner.permits.acquire(due.project).await?;
         let deadline = Instant::now() + TIME_MAX;
-        let account = inner.pool.tracker(inner.limits.memory_bytes);
+        let memory = inner.pool.tracker(inner.limits.memory_bytes);
         let expressions =
-            eval::Cancellation::default().with_deadline(deadline).with_memory(account.clone());
+            eval::Cancellation::default().with_deadline(deadline).with_memory(memory.clone());
         let names = ReferencedNames::default();
         let (view, _) = inner.read_views.open(&project, &needs, names, &expressions).await?;
-        let stop = QueryLimits::new(Some(deadline), Arc::default(), 0).with_memory(account);
+        let limits = QueryLimits::new(Some(deadline), Arc::default(), 0).with_memory(memory);
         let scan = move || -> Result<MatchingPersons> {
             let evaluate = |behaviour: Behaviour| {
-                let persons = insights::matching_persons(&behaviour, &view, &stop)?;
+                let persons = insights::matching_persons(&behaviour, &view, &limits)?;
                 Ok((behaviour, persons))
             };
             behaviours.into_iter().map(evaluate).collect()

@@ -1,4 +1,4 @@
-//! Rows of all groups, kept until the groups are complete.
+//! Buffers the rows of all groups until the groups are complete.
 
 use std::sync::Arc;
 
@@ -8,53 +8,53 @@ use arrow::datatypes::DataType;
 use datafusion_common::{Result, ScalarValue, resources_err};
 use datafusion_expr::{EmitTo, GroupsAccumulator};
 
-use super::own::never_in_parts;
-use super::whole::Whole;
-use super::{counted, only};
+use super::custom::no_partial_aggregation;
+use super::group_function::GroupFunction;
+use super::{counted_rows, filter_arrays};
 use crate::error::Error;
 
-pub(crate) struct Buffer {
-    whole: Arc<dyn Whole>,
+pub(crate) struct RowBuffer {
+    function: Arc<dyn GroupFunction>,
     ty: DataType,
-    /// Of each argument, as they came.
+    /// The batches of each argument.
     columns: Vec<Vec<ArrayRef>>,
-    /// The group of each row, as they came.
+    /// The group of each row, by batch.
     groups: Vec<Box<[u32]>>,
     groups_total: usize,
     rows: usize,
     bytes: usize,
 }
 
-/// Rows are held as they come, and once more as one piece with their order.
+/// Copies of the rows in memory: the batches, and their concatenation with the order.
 const COPIES: usize = 2;
-/// Rows that are put side by side by group at a time, about.
+/// Rows that are gathered by group at a time, approximately.
 const BLOCK_ROWS: usize = 64 << 10;
 
-/// Rows by group.
-struct Ordered {
+/// Rows sorted by group.
+struct GroupedRows {
     columns: Vec<ArrayRef>,
     /// Rows of the first group, then of the second, and so on.
     order: UInt32Array,
-    /// Where groups begin, and where the last one ends.
+    /// Where each group begins, and where the last one ends.
     ends: Vec<usize>,
 }
 
-impl Buffer {
-    pub(crate) fn new(whole: Arc<dyn Whole>, ty: DataType) -> Self {
+impl RowBuffer {
+    pub(crate) fn new(function: Arc<dyn GroupFunction>, ty: DataType) -> Self {
         let (columns, groups) = (Vec::new(), Vec::new());
-        Self { whole, ty, columns, groups, groups_total: 0, rows: 0, bytes: 0 }
+        Self { function, ty, columns, groups, groups_total: 0, rows: 0, bytes: 0 }
     }
 
-    /// The rows of the first groups; the others stay.
-    fn ordered(&mut self, emitted: usize) -> Result<Ordered> {
+    /// Takes the rows of the first groups; the others stay.
+    fn take_groups(&mut self, emitted: usize) -> Result<GroupedRows> {
         if u32::try_from(self.rows).is_err() {
-            return resources_err!("there are too many rows");
+            return resources_err!("a query may buffer at most 2^32 rows for an aggregate");
         }
         let join = |parts: Vec<ArrayRef>| {
             let parts: Vec<&dyn Array> = parts.iter().map(|part| &**part).collect();
             Ok(concat(&parts)?)
         };
-        // One after the other, so that only one is there twice.
+        // One by one, so that only one column is in memory twice.
         let columns = std::mem::take(&mut self.columns).into_iter().map(join);
         let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
         let groups = std::mem::take(&mut self.groups);
@@ -88,21 +88,25 @@ impl Buffer {
             self.columns = kept.into_iter().map(|column| vec![column]).collect();
             self.groups.push(rest_groups.into());
         }
-        Ok(Ordered { columns, order: order.into(), ends })
+        Ok(GroupedRows { columns, order: order.into(), ends })
     }
 }
 
-impl Ordered {
-    /// What a whole makes of some groups.
-    fn values(&self, groups: std::ops::Range<usize>, whole: &dyn Whole) -> Result<ArrayRef> {
+impl GroupedRows {
+    /// Evaluates the function for some groups.
+    fn values(
+        &self,
+        groups: std::ops::Range<usize>,
+        function: &dyn GroupFunction,
+    ) -> Result<ArrayRef> {
         let (from, to) = (self.ends[groups.start], self.ends[groups.end]);
         let order = self.order.slice(from, to - from);
         let columns = self.columns.iter().map(|column| Ok(take(column, &order, None)?));
         let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
         let values = groups.map(|group| {
             let (start, end) = (self.ends[group], self.ends[group + 1]);
-            let own = columns.iter().map(|column| column.slice(start - from, end - start));
-            whole.of(&own.collect::<Vec<ArrayRef>>())
+            let args = columns.iter().map(|column| column.slice(start - from, end - start));
+            function.evaluate(&args.collect::<Vec<ArrayRef>>())
         });
         ScalarValue::iter_to_array(values.collect::<Result<Vec<ScalarValue>, Error>>()?)
     }
@@ -113,7 +117,7 @@ fn slice_bytes(arrays: &[ArrayRef]) -> Result<usize> {
     each.sum()
 }
 
-impl GroupsAccumulator for Buffer {
+impl GroupsAccumulator for RowBuffer {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -122,22 +126,22 @@ impl GroupsAccumulator for Buffer {
         groups_total: usize,
     ) -> Result<()> {
         self.groups_total = groups_total;
-        let rows = counted(values, filter)?;
-        let chunk = only(values, rows.as_ref())?;
-        let own: Box<[u32]> = match &rows {
+        let rows = counted_rows(values, filter)?;
+        let chunk = filter_arrays(values, rows.as_ref())?;
+        let chunk_groups: Box<[u32]> = match &rows {
             None => groups.iter().map(|group| *group as u32).collect(),
             Some(rows) => {
                 let counted = groups.iter().zip(rows.values()).filter(|(_, counts)| *counts);
                 counted.map(|(group, _)| *group as u32).collect()
             }
         };
-        // Also an empty chunk, which tells the columns' types.
-        if self.columns.is_empty() || !own.is_empty() {
+        // The first chunk is added even if it is empty, since it has the columns' types.
+        if self.columns.is_empty() || !chunk_groups.is_empty() {
             self.bytes += slice_bytes(&chunk)?;
-            self.rows += own.len();
+            self.rows += chunk_groups.len();
             self.columns.resize_with(chunk.len(), Vec::new);
             self.columns.iter_mut().zip(chunk).for_each(|(column, part)| column.push(part));
-            self.groups.push(own);
+            self.groups.push(chunk_groups);
         }
         Ok(())
     }
@@ -147,14 +151,14 @@ impl GroupsAccumulator for Buffer {
             EmitTo::All => self.groups_total,
             EmitTo::First(groups) => groups,
         };
-        let ordered = self.ordered(emitted)?;
+        let grouped = self.take_groups(emitted)?;
         let (mut arrays, mut start) = (Vec::new(), 0);
         while start < emitted {
-            let enough = ordered.ends[start] + BLOCK_ROWS;
-            let end = ordered.ends.partition_point(|end| *end <= enough) - 1;
-            // A group is not divided.
+            let enough = grouped.ends[start] + BLOCK_ROWS;
+            let end = grouped.ends.partition_point(|end| *end <= enough) - 1;
+            // A group is never split.
             let end = end.clamp(start + 1, emitted);
-            arrays.push(ordered.values(start..end, &*self.whole)?);
+            arrays.push(grouped.values(start..end, &*self.function)?);
             start = end;
         }
         match &arrays[..] {
@@ -170,7 +174,7 @@ impl GroupsAccumulator for Buffer {
         (self.bytes + self.rows * size_of::<u32>()) * COPIES
     }
 
-    never_in_parts!();
+    no_partial_aggregation!();
 }
 
 #[cfg(test)]
@@ -181,15 +185,15 @@ mod tests {
     use super::*;
     use crate::aggregates::quantile::Quantile;
 
-    /// The greatest of each group, in two batches, some groups before the others.
+    /// The maximum of each group, over two batches, emitted in two steps.
     #[test]
-    fn groups_of_any_size_are_seen_whole_whenever_they_are_wanted() {
+    fn row_buffer_evaluates_whole_groups_of_any_size_in_any_emission_order() {
         let rows = 3 * BLOCK_ROWS;
         let group = |row: usize| match row {
             row if row.is_multiple_of(2) => 1,
             row => row % 5_000 + 3,
         };
-        let mut buffer = Buffer::new(Arc::new(Quantile(1.0)), DataType::Float64);
+        let mut buffer = RowBuffer::new(Arc::new(Quantile(1.0)), DataType::Float64);
         let mut greatest = vec![None; 5_004];
         for from in [0, rows] {
             let groups: Vec<usize> = (from..from + rows).map(group).collect();
@@ -203,9 +207,9 @@ mod tests {
         assert_eq!(buffer.size(), 2 * rows * 12 * COPIES);
         let first = buffer.evaluate(EmitTo::First(2)).unwrap();
         let rest = buffer.evaluate(EmitTo::All).unwrap();
-        let found = [&first, &rest].map(|one| one.as_primitive::<Float64Type>().iter());
-        let found: Vec<Option<f64>> = found.into_iter().flatten().collect();
-        assert_eq!((first.len(), found), (2, greatest));
+        let values = [&first, &rest].map(|part| part.as_primitive::<Float64Type>().iter());
+        let values: Vec<Option<f64>> = values.into_iter().flatten().collect();
+        assert_eq!((first.len(), values), (2, greatest));
         assert_eq!(buffer.size(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Values gathered into an array or a text.
+//! `groupArray`, `groupUniqArray`, `topK` and `string_agg`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field};
 use datafusion_common::ScalarValue;
 use hashbrown::HashMap;
 
-use super::whole::{Whole, encoded};
+use super::group_function::{GroupFunction, encoded};
 use crate::error::{Error, Result, UNEXPECTED};
 
 #[derive(Debug)]
@@ -18,41 +18,41 @@ pub(crate) struct GroupArray {
     pub ty: DataType,
 }
 
-impl Whole for GroupArray {
-    fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+impl GroupFunction for GroupArray {
+    fn evaluate(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
         let count = self.max.unwrap_or(usize::MAX).min(args[0].len());
         list(&self.ty, args[0].slice(0, count))
     }
 }
 
-/// Each value once, as they were met.
+/// Distinct values, in the order of their first occurrence.
 #[derive(Debug)]
 pub(crate) struct GroupUniqArray {
     pub max: Option<usize>,
     pub ty: DataType,
 }
 
-impl Whole for GroupUniqArray {
-    fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+impl GroupFunction for GroupUniqArray {
+    fn evaluate(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
         let mut rows: Vec<u32> = counts(args)?.into_iter().map(|(row, _)| row).collect();
         rows.truncate(self.max.unwrap_or(usize::MAX));
         list(&self.ty, take(&args[0], &UInt32Array::from(rows), None)?)
     }
 }
 
-/// The most frequent values, of equals those that were met first.
+/// The most frequent values; ties are broken by first occurrence.
 #[derive(Debug)]
 pub(crate) struct TopK {
     pub count: usize,
     pub ty: DataType,
 }
 
-impl Whole for TopK {
-    fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
-        let mut kinds = counts(args)?;
-        kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        kinds.truncate(self.count);
-        let rows = kinds.into_iter().map(|(row, _)| row);
+impl GroupFunction for TopK {
+    fn evaluate(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+        let mut values = counts(args)?;
+        values.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        values.truncate(self.count);
+        let rows = values.into_iter().map(|(row, _)| row);
         list(&self.ty, take(&args[0], &UInt32Array::from_iter_values(rows), None)?)
     }
 }
@@ -60,8 +60,8 @@ impl Whole for TopK {
 #[derive(Debug)]
 pub(crate) struct StringAgg;
 
-impl Whole for StringAgg {
-    fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+impl GroupFunction for StringAgg {
+    fn evaluate(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
         let (texts, separators) = (args[0].as_string::<i32>(), args[1].as_string::<i32>());
         if texts.is_empty() {
             return Ok(ScalarValue::Utf8(None));
@@ -77,19 +77,19 @@ impl Whole for StringAgg {
     }
 }
 
-/// The first row of each kind, and how many there are.
+/// The first row of each distinct value, and its number of occurrences.
 fn counts(args: &[ArrayRef]) -> Result<Vec<(u32, u64)>> {
     let rows = encoded(&args[..1])?;
-    let mut kinds: HashMap<&[u8], usize> = HashMap::new();
-    let mut found: Vec<(u32, u64)> = Vec::new();
+    let mut values: HashMap<&[u8], usize> = HashMap::new();
+    let mut counts: Vec<(u32, u64)> = Vec::new();
     for (no, row) in rows.iter().enumerate() {
-        let at = *kinds.entry(row.data()).or_insert(found.len());
-        match found.get_mut(at) {
+        let at = *values.entry(row.data()).or_insert(counts.len());
+        match counts.get_mut(at) {
             Some((_, count)) => *count += 1,
-            None => found.push((no as u32, 1)),
+            None => counts.push((no as u32, 1)),
         }
     }
-    Ok(found)
+    Ok(counts)
 }
 
 pub(crate) fn element(ty: &DataType) -> Result<&Arc<Field>> {
@@ -99,7 +99,7 @@ pub(crate) fn element(ty: &DataType) -> Result<&Arc<Field>> {
     }
 }
 
-/// One array of these elements.
+/// An array with these elements.
 pub(crate) fn list(ty: &DataType, elements: ArrayRef) -> Result<ScalarValue> {
     let field = element(ty)?;
     let elements = match elements.data_type() == field.data_type() {

@@ -1,4 +1,4 @@
-//! The value of one row: the first, the last, or that with the least or the greatest key.
+//! `any`, `anyLast`, `argMin` and `argMax`: the value of one row of a group.
 
 use std::cmp::Ordering;
 
@@ -9,22 +9,22 @@ use arrow::row::{RowConverter, SortField};
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::{EmitTo, GroupsAccumulator};
 
-use super::own::never_in_parts;
-use super::whole::{Whole, encoded};
-use super::{counted, only};
+use super::custom::no_partial_aggregation;
+use super::group_function::{GroupFunction, encoded};
+use super::{counted_rows, filter_arrays};
 use crate::error;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pick {
     First,
     Last,
-    /// By the second argument; of equals the first.
+    /// By the second argument; ties go to the first row.
     Least,
     Greatest,
 }
 
 impl Pick {
-    /// Whether a row with the key `new` takes the place of one with the key `old`.
+    /// Whether a row with the key `new` replaces one with the key `old`.
     fn prefers(self, new: &[u8], old: &[u8]) -> bool {
         match self {
             Self::First => false,
@@ -39,8 +39,8 @@ impl Pick {
     }
 }
 
-impl Whole for Pick {
-    fn of(&self, args: &[ArrayRef]) -> error::Result<ScalarValue> {
+impl GroupFunction for Pick {
+    fn evaluate(&self, args: &[ArrayRef]) -> error::Result<ScalarValue> {
         if args[0].is_empty() {
             return Ok(ScalarValue::try_from(args[0].data_type())?);
         }
@@ -59,25 +59,25 @@ impl Whole for Pick {
     }
 }
 
-/// For each group its row.
-pub(crate) struct Picked {
+/// The picked row of each group.
+pub(crate) struct PickAccumulator {
     pick: Pick,
     ty: DataType,
     converter: Option<RowConverter>,
-    /// Values that were picked, some of which no longer count.
+    /// Picked values, some of which were replaced since.
     chunks: Vec<ArrayRef>,
     rows: usize,
-    places: Vec<Option<(u32, u32)>>,
+    locations: Vec<Option<(u32, u32)>>,
     keys: Vec<Box<[u8]>>,
     bytes: usize,
     key_bytes: usize,
 }
 
-/// Picked values may be this many times those that count, before the rest is thrown away.
+/// How many times more values than groups are kept before replaced ones are dropped.
 const SLACK: usize = 2;
 const ROWS_MIN: usize = 16 * 1024;
 
-impl Picked {
+impl PickAccumulator {
     pub(crate) fn new(pick: Pick, types: Vec<DataType>) -> Result<Self> {
         let keys: Vec<SortField> = types[1..].iter().cloned().map(SortField::new).collect();
         Ok(Self {
@@ -86,26 +86,26 @@ impl Picked {
             converter: if pick.has_key() { Some(RowConverter::new(keys)?) } else { None },
             chunks: Vec::new(),
             rows: 0,
-            places: Vec::new(),
+            locations: Vec::new(),
             keys: Vec::new(),
             bytes: 0,
             key_bytes: 0,
         })
     }
 
-    fn values(&self, places: &[Option<(u32, u32)>]) -> Result<ArrayRef> {
-        if places.is_empty() {
+    fn values(&self, locations: &[Option<(u32, u32)>]) -> Result<ArrayRef> {
+        if locations.is_empty() {
             return Ok(new_empty_array(&self.ty));
         }
         let none = new_null_array(&self.ty, 1);
         let mut chunks: Vec<&dyn Array> = self.chunks.iter().map(|chunk| &**chunk).collect();
         chunks.push(&none);
         let missing = (self.chunks.len(), 0);
-        let places: Vec<(usize, usize)> = places
+        let locations: Vec<(usize, usize)> = locations
             .iter()
-            .map(|place| place.map_or(missing, |(chunk, row)| (chunk as usize, row as usize)))
+            .map(|location| location.map_or(missing, |(chunk, row)| (chunk as usize, row as usize)))
             .collect();
-        Ok(interleave(&chunks, &places)?)
+        Ok(interleave(&chunks, &locations)?)
     }
 
     fn add(&mut self, chunk: ArrayRef) -> Result<()> {
@@ -115,14 +115,15 @@ impl Picked {
         Ok(())
     }
 
-    fn tidy(&mut self) -> Result<()> {
-        if self.rows <= SLACK * self.places.len() + ROWS_MIN {
+    /// Drops replaced values once there are too many.
+    fn compact(&mut self) -> Result<()> {
+        if self.rows <= SLACK * self.locations.len() + ROWS_MIN {
             return Ok(());
         }
-        let values = self.values(&self.places)?;
-        let places = self.places.iter_mut().enumerate();
-        places.for_each(|(row, place)| {
-            *place = place.map(|_| (0, row as u32));
+        let values = self.values(&self.locations)?;
+        let locations = self.locations.iter_mut().enumerate();
+        locations.for_each(|(row, location)| {
+            *location = location.map(|_| (0, row as u32));
         });
         (self.rows, self.bytes) = (0, 0);
         self.chunks.clear();
@@ -130,7 +131,7 @@ impl Picked {
     }
 }
 
-impl GroupsAccumulator for Picked {
+impl GroupsAccumulator for PickAccumulator {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -138,12 +139,12 @@ impl GroupsAccumulator for Picked {
         filter: Option<&BooleanArray>,
         groups_total: usize,
     ) -> Result<()> {
-        self.places.resize(groups_total, None);
+        self.locations.resize(groups_total, None);
         if self.pick.has_key() {
             self.keys.resize(groups_total, Box::default());
         }
-        let rows = counted(values, filter)?;
-        let values = only(values, rows.as_ref())?;
+        let rows = counted_rows(values, filter)?;
+        let values = filter_arrays(values, rows.as_ref())?;
         let counts = |row: usize| rows.as_ref().is_none_or(|rows| rows.value(row));
         let counted = groups.iter().enumerate().filter(|(row, _)| counts(*row));
         let keys = match &self.converter {
@@ -155,43 +156,43 @@ impl GroupsAccumulator for Picked {
         for (row, group) in counted.map(|(_, group)| *group).enumerate() {
             let key = keys.as_ref().map(|keys| keys.row(row));
             let key = key.as_ref().map_or(&[] as &[u8], |key| key.data());
-            let place = &mut self.places[group];
+            let location = &mut self.locations[group];
             let old = self.keys.get(group).map_or(&[] as &[u8], |key| key);
-            if place.is_some() && !self.pick.prefers(key, old) {
+            if location.is_some() && !self.pick.prefers(key, old) {
                 continue;
             }
-            match place {
-                // Picked from this batch before: the value just takes its place.
-                Some((own, at)) if *own == chunk => picked[*at as usize] = row as u32,
+            match location {
+                // The group's row is from this batch: the new one replaces it.
+                Some((of_chunk, at)) if *of_chunk == chunk => picked[*at as usize] = row as u32,
                 _ => {
-                    *place = Some((chunk, picked.len() as u32));
+                    *location = Some((chunk, picked.len() as u32));
                     picked.push(row as u32);
                 }
             }
-            if let Some(own) = self.keys.get_mut(group) {
-                self.key_bytes = self.key_bytes + key.len() - own.len();
-                *own = key.into();
+            if let Some(stored) = self.keys.get_mut(group) {
+                self.key_bytes = self.key_bytes + key.len() - stored.len();
+                *stored = key.into();
             }
         }
         if !picked.is_empty() {
             self.add(take(&values[0], &UInt32Array::from(picked), None)?)?;
         }
-        self.tidy()
+        self.compact()
     }
 
     fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let places = emit_to.take_needed(&mut self.places);
+        let locations = emit_to.take_needed(&mut self.locations);
         if self.pick.has_key() {
             emit_to.take_needed(&mut self.keys);
         }
-        self.values(&places)
+        self.values(&locations)
     }
 
     fn size(&self) -> usize {
-        let groups = self.places.capacity() * size_of::<Option<(u32, u32)>>()
+        let groups = self.locations.capacity() * size_of::<Option<(u32, u32)>>()
             + self.keys.capacity() * size_of::<Box<[u8]>>();
         self.bytes + self.key_bytes + groups
     }
 
-    never_in_parts!();
+    no_partial_aggregation!();
 }

@@ -1,4 +1,4 @@
-//! Quantiles, interpolated between the two values beside them.
+//! Quantiles, with linear interpolation between the two nearest values.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use arrow::datatypes::{DataType, Float64Type};
 use datafusion_common::ScalarValue;
 
 use super::collect::list;
-use super::whole::Whole;
+use super::group_function::GroupFunction;
 use crate::error::Result;
 
 #[derive(Debug)]
 pub(crate) struct Quantile(pub f64);
 
-impl Whole for Quantile {
-    fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
-        // Rows without a number among them are rows.
+impl GroupFunction for Quantile {
+    fn evaluate(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+        // A group of NaNs is not empty: its quantile is NaN.
         let none = (!args[0].is_empty()).then_some(f64::NAN);
-        Ok(ScalarValue::Float64(at(&mut numbers(args), self.0).or(none)))
+        Ok(ScalarValue::Float64(interpolate(&mut numbers(args), self.0).or(none)))
     }
 }
 
@@ -27,11 +27,12 @@ pub(crate) struct Quantiles {
     pub ty: DataType,
 }
 
-impl Whole for Quantiles {
-    fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+impl GroupFunction for Quantiles {
+    fn evaluate(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
         let mut numbers = numbers(args);
-        let found = self.levels.iter().map(|level| at(&mut numbers, *level).unwrap_or(f64::NAN));
-        list(&self.ty, Arc::new(found.collect::<Float64Array>()))
+        let values =
+            self.levels.iter().map(|level| interpolate(&mut numbers, *level).unwrap_or(f64::NAN));
+        list(&self.ty, Arc::new(values.collect::<Float64Array>()))
     }
 }
 
@@ -40,13 +41,13 @@ fn numbers(args: &[ArrayRef]) -> Vec<f64> {
     all.copied().filter(|number| !number.is_nan()).collect()
 }
 
-fn at(numbers: &mut [f64], level: f64) -> Option<f64> {
+fn interpolate(numbers: &mut [f64], level: f64) -> Option<f64> {
     let last = numbers.len().checked_sub(1)?;
-    let place = level * last as f64;
-    let below = (place.floor() as usize).min(last);
+    let position = level * last as f64;
+    let below = (position.floor() as usize).min(last);
     let (_, low, above) = numbers.select_nth_unstable_by(below, f64::total_cmp);
     let low = *low;
-    let share = place - below as f64;
+    let share = position - below as f64;
     match above.iter().copied().min_by(f64::total_cmp) {
         Some(high) if share > 0.0 => Some(low + (high - low) * share),
         _ => Some(low),
@@ -58,11 +59,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_level_between_two_values_lies_between_them() {
-        assert_eq!(at(&mut [4.0, 1.0, 3.0, 2.0], 0.5), Some(2.5));
-        assert_eq!(at(&mut [4.0, 1.0, 3.0, 2.0], 0.0), Some(1.0));
-        assert_eq!(at(&mut [4.0, 1.0, 3.0, 2.0], 1.0), Some(4.0));
-        assert_eq!(at(&mut [7.0], 0.9), Some(7.0));
-        assert_eq!(at(&mut [], 0.5), None);
+    fn quantile_is_interpolated_between_the_two_nearest_values() {
+        assert_eq!(interpolate(&mut [4.0, 1.0, 3.0, 2.0], 0.5), Some(2.5));
+        assert_eq!(interpolate(&mut [4.0, 1.0, 3.0, 2.0], 0.0), Some(1.0));
+        assert_eq!(interpolate(&mut [4.0, 1.0, 3.0, 2.0], 1.0), Some(4.0));
+        assert_eq!(interpolate(&mut [7.0], 0.9), Some(7.0));
+        assert_eq!(interpolate(&mut [], 0.5), None);
     }
 }

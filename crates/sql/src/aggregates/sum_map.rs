@@ -1,4 +1,4 @@
-//! Sums by key, of maps (lists of entries) or of pairs of arrays.
+//! `sumMap`: sums by key, of maps (lists of entries) or of pairs of arrays.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use datafusion_common::ScalarValue;
 use hashbrown::HashMap;
 
 use super::collect::{element, list};
-use super::whole::{Whole, encoded};
+use super::group_function::{GroupFunction, encoded};
 use crate::error::{Error, Result, UNEXPECTED};
 
 #[derive(Debug)]
@@ -20,8 +20,8 @@ pub(crate) struct SumMap {
     pub ty: DataType,
 }
 
-impl Whole for SumMap {
-    fn of(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
+impl GroupFunction for SumMap {
+    fn evaluate(&self, args: &[ArrayRef]) -> Result<ScalarValue> {
         match &self.ty {
             DataType::List(_) => self.maps(&args[0]),
             DataType::Struct(fields) if fields.len() == 2 => self.pairs(&args[0]),
@@ -64,7 +64,7 @@ impl SumMap {
         }
         let sum_type = element(fields[1].data_type())?.data_type();
         let (keys, sums) = sums(&keys, &values, sum_type)?;
-        // Of arrays, other than of maps, keys whose values add up to nothing are left out.
+        // Of arrays, unlike of maps, ClickHouse drops keys whose sum is zero.
         let zero = ScalarValue::new_zero(sum_type)?.to_scalar()?;
         let some = arrow::compute::kernels::cmp::neq(&sums, &zero)?;
         let (keys, sums) = (filter(&keys, &some)?, filter(&sums, &some)?);
@@ -74,26 +74,26 @@ impl SumMap {
     }
 }
 
-/// Each key once, in order, and the sum of its values.
+/// The distinct keys, sorted, and the sum of the values of each.
 fn sums(keys: &ArrayRef, values: &ArrayRef, ty: &DataType) -> Result<(ArrayRef, ArrayRef)> {
     if keys.is_empty() {
         return Ok((keys.clone(), new_empty_array(ty)));
     }
     let values = cast(values, ty)?;
     let rows = encoded(std::slice::from_ref(keys))?;
-    let mut places: HashMap<&[u8], usize> = HashMap::new();
+    let mut key_indexes: HashMap<&[u8], usize> = HashMap::new();
     let mut first: Vec<u32> = Vec::new();
-    let mut place_of = Vec::with_capacity(rows.num_rows());
+    let mut index_of_row = Vec::with_capacity(rows.num_rows());
     for (no, row) in rows.iter().enumerate() {
-        let place = *places.entry(row.data()).or_insert(first.len());
-        if place == first.len() {
+        let index = *key_indexes.entry(row.data()).or_insert(first.len());
+        if index == first.len() {
             first.push(no as u32);
         }
-        place_of.push(place);
+        index_of_row.push(index);
     }
     let mut order: Vec<u32> = (0..first.len() as u32).collect();
     order.sort_by(|a, b| {
-        let row = |place: &u32| rows.row(first[*place as usize] as usize);
+        let row = |index: &u32| rows.row(first[*index as usize] as usize);
         row(a).cmp(&row(b))
     });
     let order = UInt32Array::from(order);
@@ -101,9 +101,10 @@ fn sums(keys: &ArrayRef, values: &ArrayRef, ty: &DataType) -> Result<(ArrayRef, 
         ($of:ty, $array:ty, $add:expr) => {{
             let values = values.as_primitive::<$of>();
             let mut sums = vec![Default::default(); first.len()];
-            for (row, place) in place_of.iter().enumerate().filter(|(row, _)| values.is_valid(*row))
+            for (row, index) in
+                index_of_row.iter().enumerate().filter(|(row, _)| values.is_valid(*row))
             {
-                sums[*place] = $add(sums[*place], values.value(row));
+                sums[*index] = $add(sums[*index], values.value(row));
             }
             Arc::new(<$array>::from(sums)) as ArrayRef
         }};
@@ -115,9 +116,10 @@ fn sums(keys: &ArrayRef, values: &ArrayRef, ty: &DataType) -> Result<(ArrayRef, 
         DataType::Decimal128(precision, scale) => {
             let values = values.as_primitive::<Decimal128Type>();
             let mut sums = vec![0i128; first.len()];
-            for (row, place) in place_of.iter().enumerate().filter(|(row, _)| values.is_valid(*row))
+            for (row, index) in
+                index_of_row.iter().enumerate().filter(|(row, _)| values.is_valid(*row))
             {
-                sums[*place] = sums[*place].wrapping_add(values.value(row));
+                sums[*index] = sums[*index].wrapping_add(values.value(row));
             }
             let sums = Decimal128Array::from(sums).with_precision_and_scale(*precision, *scale)?;
             Arc::new(sums) as ArrayRef

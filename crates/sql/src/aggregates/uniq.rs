@@ -1,4 +1,4 @@
-//! How many kinds of values there are, exactly.
+//! `uniq` and `uniqExact`: exact distinct counts.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -12,55 +12,55 @@ use datafusion_expr::{EmitTo, GroupsAccumulator};
 use facts::IdSet;
 use hashbrown::{DefaultHashBuilder, HashMap, HashSet, HashTable};
 
-use super::own::never_in_parts;
-use super::whole::{Whole, encoded};
-use super::{counted, only};
+use super::custom::no_partial_aggregation;
+use super::group_function::{GroupFunction, encoded};
+use super::{counted_rows, filter_arrays};
 use crate::error;
 
 #[derive(Debug)]
 pub(crate) struct Uniq;
 
-impl Whole for Uniq {
-    fn of(&self, args: &[ArrayRef]) -> error::Result<ScalarValue> {
+impl GroupFunction for Uniq {
+    fn evaluate(&self, args: &[ArrayRef]) -> error::Result<ScalarValue> {
         let rows = encoded(args)?;
-        let kinds: HashSet<&[u8]> = rows.iter().map(|row| row.data()).collect();
-        Ok(ScalarValue::UInt64(Some(kinds.len() as u64)))
+        let counts: HashSet<&[u8]> = rows.iter().map(|row| row.data()).collect();
+        Ok(ScalarValue::UInt64(Some(counts.len() as u64)))
     }
 }
 
-/// Which values each group has. Values get numbers, since groups share most of them, and sets of
-/// small numbers cost a fraction of sets of values.
-pub(crate) struct Kinds {
-    numbers: Numbers,
-    groups: Groups,
+/// The distinct values of each group. Values are interned to dense codes: groups share most values,
+/// and sets of small integers cost a fraction of sets of values.
+pub(crate) struct DistinctCounts {
+    codes: ValueCodes,
+    groups: GroupSets,
 }
 
-/// Numbers by group. Of very many groups most have one, which needs no set.
+/// The set of codes of each group. With very many groups most have one value, which needs no set.
 #[derive(Default)]
-struct Groups {
-    /// Nothing, a number, or where its set is.
+struct GroupSets {
+    /// For each group `EMPTY`, its only code, or `SETS` plus the index of its set.
     firsts: Vec<u32>,
     sets: Vec<IdSet>,
     measured_bytes: usize,
-    /// Rows since.
+    /// Rows added since the sets were measured.
     added: usize,
 }
 
-/// No group has as many values as this, nor are there as many groups: there is no memory for them.
+/// Separates codes from indexes of sets. No query has the memory for this many values or groups.
 const SETS: u32 = 1 << 31;
-const NOTHING: u32 = u32::MAX;
+const EMPTY: u32 = u32::MAX;
 
-impl Groups {
-    fn insert(&mut self, group: usize, number: u32) {
+impl GroupSets {
+    fn insert(&mut self, group: usize, code: u32) {
         let first = &mut self.firsts[group];
-        if *first == NOTHING {
-            *first = number;
+        if *first == EMPTY {
+            *first = code;
         } else if *first >= SETS {
-            self.sets[(*first - SETS) as usize].insert(number);
-        } else if *first != number {
+            self.sets[(*first - SETS) as usize].insert(code);
+        } else if *first != code {
             let mut set = IdSet::default();
             set.insert(*first);
-            set.insert(number);
+            set.insert(code);
             *first = SETS + self.sets.len() as u32;
             self.sets.push(set);
         }
@@ -69,13 +69,13 @@ impl Groups {
     fn count(&self, first: u32) -> u64 {
         match first.checked_sub(SETS) {
             None => 1,
-            Some(_) if first == NOTHING => 0,
+            Some(_) if first == EMPTY => 0,
             Some(set) => self.sets[set as usize].count(),
         }
     }
 
-    /// Looking at every set costs as much as filling it, so it is done again only when as many may
-    /// have grown.
+    /// Measuring all sets costs as much as filling them, so it happens only once as many rows were
+    /// added as there are sets.
     fn measure(&mut self, rows: usize) {
         self.added += rows;
         if self.added >= self.sets.len() {
@@ -90,18 +90,18 @@ impl Groups {
     }
 }
 
-enum Numbers {
-    /// Values that fit into a word.
+enum ValueCodes {
+    /// Values of at most 64 bits.
     Words {
         as_type: DataType,
         known: HashMap<u64, u32>,
     },
     Uuids(Uuids),
-    /// Any other: the rows as bytes, one after the other.
+    /// All other values, as encoded rows in one buffer.
     Rows(Box<Rows>),
 }
 
-/// In the order of their numbers, and a table of those: one of uuids would be mostly empty room.
+/// Uuids by code, and a hash table of the codes: a table of uuids would be mostly empty slots.
 #[derive(Default)]
 struct Uuids {
     known: Vec<u128>,
@@ -112,21 +112,21 @@ struct Uuids {
 struct Rows {
     converter: RowConverter,
     bytes: Vec<u8>,
-    /// Where each one's bytes end.
+    /// Where each row's bytes end.
     ends: Vec<usize>,
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
 
-impl Kinds {
+impl DistinctCounts {
     pub(crate) fn new(types: Vec<DataType>) -> Result<Self> {
-        let numbers = match &types[..] {
-            [ty] if word(ty).is_some() => Numbers::Words {
-                as_type: word(ty).unwrap_or(DataType::UInt64),
+        let codes = match &types[..] {
+            [ty] if word_type(ty).is_some() => ValueCodes::Words {
+                as_type: word_type(ty).unwrap_or(DataType::UInt64),
                 known: HashMap::new(),
             },
-            [DataType::FixedSizeBinary(16)] => Numbers::Uuids(Uuids::default()),
-            _ => Numbers::Rows(Box::new(Rows {
+            [DataType::FixedSizeBinary(16)] => ValueCodes::Uuids(Uuids::default()),
+            _ => ValueCodes::Rows(Box::new(Rows {
                 converter: RowConverter::new(types.into_iter().map(SortField::new).collect())?,
                 bytes: Vec::new(),
                 ends: Vec::new(),
@@ -134,12 +134,12 @@ impl Kinds {
                 hasher: DefaultHashBuilder::default(),
             })),
         };
-        Ok(Self { numbers, groups: Groups::default() })
+        Ok(Self { codes, groups: GroupSets::default() })
     }
 }
 
-/// The whole number of 64 bits that stands for a value of this type.
-fn word(ty: &DataType) -> Option<DataType> {
+/// The 64-bit integer type that values of this type are cast to.
+fn word_type(ty: &DataType) -> Option<DataType> {
     match ty {
         DataType::Boolean
         | DataType::UInt8
@@ -157,37 +157,37 @@ fn word(ty: &DataType) -> Option<DataType> {
 }
 
 impl Uuids {
-    fn number(&mut self, uuid: u128) -> u32 {
+    fn code(&mut self, uuid: u128) -> u32 {
         let Self { known, table, hasher } = self;
         let hash = hasher.hash_one(uuid);
-        if let Some(number) = table.find(hash, |number| known[*number as usize] == uuid) {
-            return *number;
+        if let Some(code) = table.find(hash, |code| known[*code as usize] == uuid) {
+            return *code;
         }
         let new = known.len() as u32;
-        table.insert_unique(hash, new, |number| hasher.hash_one(known[*number as usize]));
+        table.insert_unique(hash, new, |code| hasher.hash_one(known[*code as usize]));
         known.push(uuid);
         new
     }
 }
 
 impl Rows {
-    fn number(&mut self, row: &[u8]) -> u32 {
+    fn code(&mut self, row: &[u8]) -> u32 {
         let Self { bytes, ends, table, hasher, .. } = self;
         let start = |at: usize| if at == 0 { 0 } else { ends[at - 1] };
-        let own = |at: u32| &bytes[start(at as usize)..ends[at as usize]];
+        let stored = |at: u32| &bytes[start(at as usize)..ends[at as usize]];
         let hash = hasher.hash_one(row);
-        if let Some(known) = table.find(hash, |at| own(*at) == row) {
+        if let Some(known) = table.find(hash, |at| stored(*at) == row) {
             return *known;
         }
         let new = ends.len() as u32;
-        table.insert_unique(hash, new, |at| hasher.hash_one(own(*at)));
+        table.insert_unique(hash, new, |at| hasher.hash_one(stored(*at)));
         bytes.extend_from_slice(row);
         ends.push(bytes.len());
         new
     }
 }
 
-impl GroupsAccumulator for Kinds {
+impl GroupsAccumulator for DistinctCounts {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -195,13 +195,13 @@ impl GroupsAccumulator for Kinds {
         filter: Option<&BooleanArray>,
         groups_total: usize,
     ) -> Result<()> {
-        let Self { numbers, groups: own } = self;
-        own.firsts.resize(groups_total, NOTHING);
-        let rows = counted(values, filter)?;
+        let Self { codes, groups: sets } = self;
+        sets.firsts.resize(groups_total, EMPTY);
+        let rows = counted_rows(values, filter)?;
         let counts = |row: usize| rows.as_ref().is_none_or(|rows| rows.value(row));
         let counted = groups.iter().enumerate().filter(|(row, _)| counts(*row));
-        match numbers {
-            Numbers::Words { as_type, known } => {
+        match codes {
+            ValueCodes::Words { as_type, known } => {
                 let words = match as_type {
                     DataType::Int64 => reinterpreted(&cast(&values[0], &DataType::Int64)?)?,
                     _ => cast(&values[0], &DataType::UInt64)?,
@@ -209,24 +209,25 @@ impl GroupsAccumulator for Kinds {
                 let words = words.as_primitive::<UInt64Type>();
                 for (row, group) in counted {
                     let new = known.len() as u32;
-                    own.insert(*group, *known.entry(words.value(row)).or_insert(new));
+                    sets.insert(*group, *known.entry(words.value(row)).or_insert(new));
                 }
             }
-            Numbers::Uuids(known) => {
+            ValueCodes::Uuids(known) => {
                 let uuids = values[0].as_fixed_size_binary();
                 for (row, group) in counted {
                     let Ok(uuid) = uuids.value(row).try_into() else { continue };
-                    own.insert(*group, known.number(u128::from_ne_bytes(uuid)));
+                    sets.insert(*group, known.code(u128::from_ne_bytes(uuid)));
                 }
             }
-            Numbers::Rows(known) => {
-                let encoded = known.converter.convert_columns(&only(values, rows.as_ref())?)?;
+            ValueCodes::Rows(known) => {
+                let encoded =
+                    known.converter.convert_columns(&filter_arrays(values, rows.as_ref())?)?;
                 for ((_, group), row) in counted.zip(encoded.iter()) {
-                    own.insert(*group, known.number(row.data()));
+                    sets.insert(*group, known.code(row.data()));
                 }
             }
         }
-        own.measure(groups.len());
+        sets.measure(groups.len());
         Ok(())
     }
 
@@ -237,21 +238,21 @@ impl GroupsAccumulator for Kinds {
     }
 
     fn size(&self) -> usize {
-        let numbers = match &self.numbers {
-            Numbers::Words { known, .. } => known.allocation_size(),
-            Numbers::Uuids(own) => {
-                own.known.capacity() * size_of::<u128>() + own.table.allocation_size()
+        let codes = match &self.codes {
+            ValueCodes::Words { known, .. } => known.allocation_size(),
+            ValueCodes::Uuids(uuids) => {
+                uuids.known.capacity() * size_of::<u128>() + uuids.table.allocation_size()
             }
-            Numbers::Rows(known) => {
+            ValueCodes::Rows(known) => {
                 known.bytes.capacity()
                     + known.ends.capacity() * size_of::<usize>()
                     + known.table.allocation_size()
             }
         };
-        numbers + self.groups.bytes()
+        codes + self.groups.bytes()
     }
 
-    never_in_parts!();
+    no_partial_aggregation!();
 }
 
 fn reinterpreted(array: &ArrayRef) -> Result<ArrayRef> {
@@ -267,18 +268,18 @@ mod tests {
 
     /// Two batches of the same values; the second has one group more.
     fn check(values: ArrayRef, expected: [u64; 3]) {
-        let mut kinds = Kinds::new(vec![values.data_type().clone()]).unwrap();
-        kinds.update_batch(std::slice::from_ref(&values), &[0, 0, 1, 1, 0], None, 2).unwrap();
-        kinds.update_batch(&[values], &[0, 2, 1, 2, 0], None, 3).unwrap();
-        assert!(kinds.size() > 0);
-        let first = kinds.evaluate(EmitTo::First(1)).unwrap();
-        let rest = kinds.evaluate(EmitTo::All).unwrap();
-        let all = [first, rest].map(|one| one.as_primitive::<UInt64Type>().values().to_vec());
+        let mut counts = DistinctCounts::new(vec![values.data_type().clone()]).unwrap();
+        counts.update_batch(std::slice::from_ref(&values), &[0, 0, 1, 1, 0], None, 2).unwrap();
+        counts.update_batch(&[values], &[0, 2, 1, 2, 0], None, 3).unwrap();
+        assert!(counts.size() > 0);
+        let first = counts.evaluate(EmitTo::First(1)).unwrap();
+        let rest = counts.evaluate(EmitTo::All).unwrap();
+        let all = [first, rest].map(|part| part.as_primitive::<UInt64Type>().values().to_vec());
         assert_eq!(all.concat(), expected);
     }
 
     #[test]
-    fn kinds_are_counted_for_each_group_whatever_their_type() {
+    fn uniq_counts_distinct_values_of_each_group_for_every_type() {
         check(Arc::new(StringArray::from(vec!["a", "b", "a", "b", ""])), [3, 2, 1]);
         check(
             Arc::new(Int32Array::from(vec![Some(-1), Some(7), Some(-1), None, Some(7)])),

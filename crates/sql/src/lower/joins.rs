@@ -1,4 +1,4 @@
-//! Joins: by equal keys where the condition has any, else row by row.
+//! Joins: a hash join where the condition has equal keys, else a nested loop.
 
 use std::sync::Arc;
 
@@ -14,34 +14,35 @@ use hogql::plan::{Comparison, Expr, ExprKind, JoinedSource};
 use hogql::types::Type;
 
 use super::leaves::{Layout, conjuncts, leaves, sources};
-use super::{Lower, Stage, column, inputs, one, project};
+use super::{Lowering, Stage, column, inputs, project, single_partition};
 use crate::error::Result;
-use crate::steps::paused;
-use crate::steps::width::narrow;
+use crate::operators::cooperative;
+use crate::operators::row_width::limit_row_width;
 
-/// Of each source, whether joins may put nulls in its place.
+/// For each source, whether an outer join may replace its rows with nulls.
 pub(super) fn nullable(joined: &[JoinedSource]) -> Vec<bool> {
     let mut nullable = vec![false; joined.len()];
-    for (no, one) in joined.iter().enumerate() {
-        if matches!(one.kind, Some(JoinKind::Left | JoinKind::Full)) {
+    for (no, source) in joined.iter().enumerate() {
+        if matches!(source.kind, Some(JoinKind::Left | JoinKind::Full)) {
             nullable[no] = true;
         }
-        if matches!(one.kind, Some(JoinKind::Right | JoinKind::Full)) {
+        if matches!(source.kind, Some(JoinKind::Right | JoinKind::Full)) {
             nullable[..no].fill(true);
         }
     }
     nullable
 }
 
-/// Two expressions that must be equal, that of the new source last, and the type to compare in.
+/// An equality of a join's condition between the earlier sources and the new one, and the type to
+/// compare in.
 struct Equal<'a> {
     before: &'a Expr,
     new: &'a Expr,
     ty: Type,
 }
 
-impl Lower {
-    /// The new source is held in memory, the ones before it pass by.
+impl Lowering {
+    /// The new source is the build side, in memory; the earlier ones are the probe side.
     pub(super) fn join(
         &self,
         before: Stage,
@@ -49,7 +50,7 @@ impl Lower {
         joined: &JoinedSource,
         no: usize,
     ) -> Result<Stage> {
-        // A join in the engine's terms has the held side first.
+        // DataFusion's build side is the left one.
         let kind = match joined.kind {
             Some(JoinKind::Left) => JoinType::Right,
             Some(JoinKind::Right) => JoinType::Left,
@@ -61,12 +62,12 @@ impl Lower {
         let (mut equal, mut rest) = (Vec::new(), Vec::new());
         for condition in conditions {
             match equality(condition, no) {
-                Some(found) => equal.push(found),
+                Some(equality) => equal.push(equality),
                 None => rest.push(condition),
             }
         }
-        let own = new.plan.schema().fields().len();
-        let other = before.plan.schema().fields().len();
+        let new_width = new.plan.schema().fields().len();
+        let before_width = before.plan.schema().fields().len();
         let mut keys = Vec::new();
         let (mut new_keys, mut before_keys) = (Vec::new(), Vec::new());
         for (at, Equal { before: left, new: right, ty }) in equal.iter().enumerate() {
@@ -74,76 +75,81 @@ impl Lower {
             new_keys.push(self.cast(value, &right.ty, ty, right.span)?);
             let value = self.value(left, &before)?;
             before_keys.push(self.cast(value, &left.ty, ty, left.span)?);
-            keys.push((column(own + at), column(other + at)));
+            keys.push((column(new_width + at), column(before_width + at)));
         }
-        let held = one(narrow(with_columns(new.plan, new_keys)?));
-        let mut passing = narrow(with_columns(before.plan, before_keys)?);
+        let build = single_partition(limit_row_width(with_columns(new.plan, new_keys)?));
+        let mut probe = limit_row_width(with_columns(before.plan, before_keys)?);
         if kind != JoinType::Inner {
-            // Which held rows met nobody is known when all rows have passed.
-            passing = one(passing);
+            // Which build rows have no match is only known once all probe rows were read.
+            probe = single_partition(probe);
         }
-        let mut layout = before.layout.shifted(own + equal.len());
+        let mut layout = before.layout.shifted(new_width + equal.len());
         layout.merge(new.layout);
-        let mut stage = Stage { plan: held.clone(), layout, outer };
-        let filter = self.residual(&rest, &stage, &held.schema(), &passing.schema())?;
+        let mut stage = Stage { plan: build.clone(), layout, outer };
+        let filter = self.residual(&rest, &stage, &build.schema(), &probe.schema())?;
         stage.plan = match (keys.is_empty(), &filter) {
-            (true, None) if kind == JoinType::Inner => Arc::new(CrossJoinExec::new(held, passing)),
-            (true, _) => {
-                Arc::new(NestedLoopJoinExec::try_new(held, one(passing), filter, &kind, None)?)
-            }
+            (true, None) if kind == JoinType::Inner => Arc::new(CrossJoinExec::new(build, probe)),
+            (true, _) => Arc::new(NestedLoopJoinExec::try_new(
+                build,
+                single_partition(probe),
+                filter,
+                &kind,
+                None,
+            )?),
             (false, _) => Arc::new(HashJoinExec::try_new(
-                held,
-                passing,
+                build,
+                probe,
                 keys,
                 filter,
                 &kind,
                 None,
                 PartitionMode::CollectLeft,
-                // Nobody means to join rows that lack a key.
+                // As in ClickHouse, null keys match nothing.
                 NullEquality::NullEqualsNothing,
                 false,
             )?),
         };
-        stage.plan = paused(stage.plan);
+        stage.plan = cooperative(stage.plan);
         Ok(stage)
     }
 
-    /// What equal keys do not say, over the columns that it needs of both sides.
+    /// The join filter: conditions other than key equality, over the columns that they read.
     fn residual(
         &self,
         rest: &[&Expr],
         stage: &Stage,
-        held: &Schema,
-        passing: &Schema,
+        build: &Schema,
+        probe: &Schema,
     ) -> Result<Option<JoinFilter>> {
         if rest.is_empty() {
             return Ok(None);
         }
-        let (mut layout, mut places, mut fields) = (Layout::default(), Vec::new(), Vec::new());
+        let (mut layout, mut indexes, mut fields) = (Layout::default(), Vec::new(), Vec::new());
         for condition in rest {
             leaves(condition, &mut |leaf| {
                 let (None, Some(at)) = (layout.get(&leaf), stage.layout.get(&leaf)) else {
                     return;
                 };
-                let width = held.fields().len();
-                let (side, index, found) = match at.checked_sub(width) {
-                    None => (JoinSide::Left, at, held.field(at)),
-                    Some(at) => (JoinSide::Right, at, passing.field(at)),
+                let width = build.fields().len();
+                let (side, index, field) = match at.checked_sub(width) {
+                    None => (JoinSide::Left, at, build.field(at)),
+                    Some(at) => (JoinSide::Right, at, probe.field(at)),
                 };
-                layout.set(leaf, places.len());
-                fields.push(Field::new(places.len().to_string(), found.data_type().clone(), true));
-                places.push(ColumnIndex { index, side });
+                layout.set(leaf, indexes.len());
+                let ty = field.data_type().clone();
+                fields.push(Field::new(indexes.len().to_string(), ty, true));
+                indexes.push(ColumnIndex { index, side });
             });
         }
         let schema = Arc::new(Schema::new(fields));
-        let plan = crate::steps::rows::held(schema.clone(), Arc::default());
+        let plan = crate::operators::row_sources::in_memory(schema.clone(), Arc::default());
         let stage = Stage { plan, layout, outer: stage.outer };
         let mut all: Option<Arc<dyn PhysicalExpr>> = None;
         for condition in rest {
             let next = self.condition(condition, &stage)?;
             all = Some(match all {
                 None => next,
-                Some(before) => crate::apply::Apply::expr(
+                Some(before) => crate::closure_expr::ClosureExpr::expr(
                     "and",
                     vec![before, next],
                     arrow::datatypes::DataType::Boolean,
@@ -155,18 +161,18 @@ impl Lower {
                 ),
             });
         }
-        Ok(all.map(|all| JoinFilter::new(all, places, schema)))
+        Ok(all.map(|all| JoinFilter::new(all, indexes, schema)))
     }
 }
 
-/// Whether a condition compares the new source with those before it.
+/// Whether a condition is an equality between the new source and the earlier ones.
 fn equality(condition: &Expr, no: usize) -> Option<Equal<'_>> {
     let ExprKind::Compare(Comparison::Equal, sides) = &condition.kind else { return None };
     let side = |expr: &Expr| {
-        let found = sources(expr)?;
-        let all_new = found.iter().all(|source| *source == no);
-        let none_new = found.iter().all(|source| *source != no);
-        (!found.is_empty() && (all_new || none_new)).then_some(all_new)
+        let sources = sources(expr)?;
+        let all_new = sources.iter().all(|source| *source == no);
+        let none_new = sources.iter().all(|source| *source != no);
+        (!sources.is_empty() && (all_new || none_new)).then_some(all_new)
     };
     let (before, new) = match (side(&sides[0])?, side(&sides[1])?) {
         (false, true) => (&sides[0], &sides[1]),

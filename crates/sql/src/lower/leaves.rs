@@ -1,11 +1,11 @@
-//! What expressions take from rows, and where it stands.
+//! Leaves of expressions: the values that they read from a row, and the columns that hold them.
 
 use std::collections::HashMap;
 
 use hogql::plan::{Aggregate, Expr, ExprKind, Select, Set, Step};
 use hogql::tables::LazyJoin;
 
-/// A value that a row has before anything is computed.
+/// A value that an expression reads from its input row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Leaf {
     Field { source: usize, field: Field },
@@ -16,23 +16,23 @@ pub(crate) enum Leaf {
     Window(usize),
 }
 
-/// A column of a table or of one that its links lead to, or a property out of it.
+/// A column of a table, or of a table that its lazy joins lead to, or a property within the column.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Field {
     pub via: Vec<LazyJoin>,
     pub name: &'static str,
-    /// Into the column's JSON; empty for the column itself.
-    pub path: Vec<Place>,
+    /// The path within the column's JSON; empty for the column itself.
+    pub path: Vec<PathStep>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Place {
+pub(crate) enum PathStep {
     Key(String),
-    /// From 1.
+    /// Counts from 1.
     Index(u64),
 }
 
-/// Columns of a stage by what they hold.
+/// The column of each leaf.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Layout(HashMap<Leaf, usize>);
 
@@ -55,7 +55,7 @@ impl Layout {
     }
 }
 
-/// None for what is computed.
+/// The leaf that an expression is; none for a computed one.
 pub(crate) fn leaf_of(expr: &Expr) -> Option<Leaf> {
     Some(match &expr.kind {
         ExprKind::Column { source, via, name } => {
@@ -64,11 +64,12 @@ pub(crate) fn leaf_of(expr: &Expr) -> Option<Leaf> {
         }
         ExprKind::Property { of, path } => {
             let ExprKind::Column { source, via, name } = &of.kind else { return None };
-            // Members are columns; an element of an object is found in its text.
+            // The warehouse stores an object's members as columns. A path that starts with an index
+            // is evaluated on the JSON string.
             let [Step::Key(_), ..] = &path[..] else { return None };
             let path = path.iter().map(|step| match step {
-                Step::Key(key) => Place::Key(key.clone()),
-                Step::Index(index) => Place::Index(*index),
+                Step::Key(key) => PathStep::Key(key.clone()),
+                Step::Index(index) => PathStep::Index(*index),
             });
             let field = Field { via: via.clone(), name, path: path.collect() };
             Leaf::Field { source: *source, field }
@@ -82,7 +83,7 @@ pub(crate) fn leaf_of(expr: &Expr) -> Option<Leaf> {
     })
 }
 
-/// The parts of an expression; subqueries are none.
+/// The direct subexpressions; subqueries do not count.
 pub(crate) fn parts(expr: &Expr) -> Vec<&Expr> {
     match &expr.kind {
         ExprKind::Property { of, .. } => vec![of],
@@ -113,29 +114,29 @@ pub(crate) fn parts(expr: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// The expression and all its parts, except those of leaves.
-pub(crate) fn walk<'a>(expr: &'a Expr, see: &mut impl FnMut(&'a Expr)) {
-    see(expr);
+/// Visits the expression and its subexpressions, but not those of leaves.
+pub(crate) fn walk<'a>(expr: &'a Expr, visit: &mut impl FnMut(&'a Expr)) {
+    visit(expr);
     if leaf_of(expr).is_none() {
-        parts(expr).into_iter().for_each(|part| walk(part, see));
+        parts(expr).into_iter().for_each(|part| walk(part, visit));
     }
 }
 
-pub(crate) fn leaves(expr: &Expr, see: &mut impl FnMut(Leaf)) {
-    walk(expr, &mut |part| leaf_of(part).into_iter().for_each(&mut *see));
+pub(crate) fn leaves(expr: &Expr, visit: &mut impl FnMut(Leaf)) {
+    walk(expr, &mut |part| leaf_of(part).into_iter().for_each(&mut *visit));
 }
 
-/// The sources that an expression reads, or None if it reads elements of arrays too.
+/// The sources that an expression reads; none if it reads anything but fields and outputs of them.
 pub(crate) fn sources(expr: &Expr) -> Option<Vec<usize>> {
-    let (mut found, mut only_rows) = (Vec::new(), true);
+    let (mut sources, mut only_sources) = (Vec::new(), true);
     leaves(expr, &mut |leaf| match leaf {
-        Leaf::Field { source, .. } | Leaf::Output { source, .. } => found.push(source),
-        _ => only_rows = false,
+        Leaf::Field { source, .. } | Leaf::Output { source, .. } => sources.push(source),
+        _ => only_sources = false,
     });
-    only_rows.then_some(found)
+    only_sources.then_some(sources)
 }
 
-/// Everything that a select computes, apart from its subqueries.
+/// All expressions of a select, apart from those of its subqueries.
 pub(crate) fn exprs(select: &Select) -> Vec<&Expr> {
     fn call(call: &Aggregate) -> impl Iterator<Item = &Expr> {
         call.args.iter().chain(&call.filter)
@@ -159,7 +160,7 @@ pub(crate) fn exprs(select: &Select) -> Vec<&Expr> {
     all
 }
 
-/// The conditions that must all hold.
+/// The operands of a conjunction, flattened.
 pub(crate) fn conjuncts(expr: &Expr) -> Vec<&Expr> {
     match &expr.kind {
         ExprKind::And(parts) => parts.iter().flat_map(conjuncts).collect(),

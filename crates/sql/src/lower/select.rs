@@ -1,4 +1,4 @@
-//! One select, its parts in the order in which they apply.
+//! Lowers a `SELECT`, clause by clause in the order of evaluation.
 
 use std::sync::Arc;
 
@@ -10,22 +10,24 @@ use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use eval::{MemoryTracker, data_type};
 use hogql::plan::{Expr, Order, Select, Source, Unnest};
 
-use super::express::sortable;
+use super::expressions::sortable;
 use super::leaves::{Field, Layout, Leaf, conjuncts, exprs, leaves, sources};
-use super::{Lower, Stage, column, distinct, input, inputs, limit, one, project, schema_of};
+use super::{
+    Lowering, Stage, column, distinct, input, inputs, limit, project, schema_of, single_partition,
+};
 use crate::aggregates::default_of;
 use crate::error::Result;
-use crate::steps::explode::Explode;
-use crate::steps::filter::filter;
-use crate::steps::first::First;
-use crate::steps::{StepExec, rows};
+use crate::operators::array_join::ArrayJoin;
+use crate::operators::filter::filter;
+use crate::operators::limit_by::LimitBy;
+use crate::operators::{OperatorExec, row_sources};
 
-impl Lower {
+impl Lowering {
     pub(super) async fn select(&mut self, select: &Select, fetch: Option<u64>) -> Result<Stage> {
-        self.prepare(select).await?;
+        self.run_subqueries(select).await?;
         let all: Vec<&Expr> = select.filter.iter().flat_map(conjuncts).collect();
         let (early, late): (Vec<&Expr>, Vec<&Expr>) =
-            all.into_iter().partition(|one| self.applies_to(one, select).is_some());
+            all.into_iter().partition(|condition| self.only_source(condition, select).is_some());
         let mut stage = self.sources(select, &early).await?;
         for (no, unnest) in select.unnests.iter().enumerate() {
             stage = self.unnest(stage, unnest, no)?;
@@ -46,65 +48,66 @@ impl Lower {
         self.shape(stage, select, fetch)
     }
 
-    /// The source that a condition can be put to before anything is joined.
-    pub(super) fn applies_to(&self, condition: &Expr, select: &Select) -> Option<usize> {
-        let found = sources(condition)?;
-        let (first, rest) = found.split_first()?;
-        let own = rest.iter().all(|other| other == first).then_some(*first)?;
-        // What an outer join adds to a source is filtered too, so the filter has to wait.
-        (!super::joins::nullable(&select.sources)[own]).then_some(own)
+    /// The source that a condition can be pushed down to, below the joins.
+    pub(super) fn only_source(&self, condition: &Expr, select: &Select) -> Option<usize> {
+        let sources = sources(condition)?;
+        let (first, rest) = sources.split_first()?;
+        let source = rest.iter().all(|other| other == first).then_some(*first)?;
+        // The condition must also filter rows that an outer join fills with nulls.
+        (!super::joins::nullable(&select.sources)[source]).then_some(source)
     }
 
     async fn sources(&mut self, select: &Select, early: &[&Expr]) -> Result<Stage> {
-        let mut wanted: Vec<Vec<Leaf>> = vec![Vec::new(); select.sources.len()];
+        let mut leaves_read: Vec<Vec<Leaf>> = vec![Vec::new(); select.sources.len()];
         for expr in exprs(select) {
             leaves(expr, &mut |leaf| {
                 let (Leaf::Field { source, .. } | Leaf::Output { source, .. }) = leaf else {
                     return;
                 };
-                if let Some(own) = wanted.get_mut(source)
-                    && !own.contains(&leaf)
+                if let Some(leaves) = leaves_read.get_mut(source)
+                    && !leaves.contains(&leaf)
                 {
-                    own.push(leaf);
+                    leaves.push(leaf);
                 }
             });
         }
         let mut joined: Option<Stage> = None;
-        for (no, one) in select.sources.iter().enumerate() {
-            let own: Vec<&Expr> = early
+        for (no, joined_source) in select.sources.iter().enumerate() {
+            let pushed: Vec<&Expr> = early
                 .iter()
                 .copied()
-                .filter(|one| self.applies_to(one, select) == Some(no))
+                .filter(|condition| self.only_source(condition, select) == Some(no))
                 .collect();
             let plain = select.sources.len() > 1;
-            let mut stage = self.source(&one.source, no, &wanted[no], &own, plain).await?;
-            for condition in own {
+            let mut stage =
+                self.source(&joined_source.source, no, &leaves_read[no], &pushed, plain).await?;
+            for condition in pushed {
                 stage.plan = filter(stage.plan.clone(), self.condition(condition, &stage)?);
             }
             joined = Some(match joined {
                 None => stage,
-                Some(before) => self.join(before, stage, one, no)?,
+                Some(before) => self.join(before, stage, joined_source, no)?,
             });
         }
         match joined {
             Some(stage) => Ok(stage),
-            None => nothing(),
+            None => one_row(),
         }
     }
 
-    /// With `plain`, without dictionaries: joins keep rows of many batches together.
+    /// With `plain`, columns are not dictionary-encoded: joins mix rows of many batches.
     async fn source(
         &mut self,
         source: &Source,
         no: usize,
-        wanted: &[Leaf],
+        leaves_read: &[Leaf],
         filters: &[&Expr],
         plain: bool,
     ) -> Result<Stage> {
         let mut layout = Layout::default();
         let plan = match source {
             Source::Table(table, _) => {
-                let fields: Vec<Field> = wanted
+                let fields: Vec<Field> = leaves_read
                     .iter()
                     .filter_map(|leaf| match leaf {
                         Leaf::Field { field, .. } => Some(field.clone()),
@@ -115,11 +118,11 @@ impl Lower {
                     layout.set(Leaf::Field { source: no, field: field.clone() }, at);
                 }
                 let plan = self.table(*table, fields, filters).await?;
-                if plain { without_dictionaries(plan, self.stop.account())? } else { plan }
+                if plain { without_dictionaries(plan, self.cancellation.memory())? } else { plan }
             }
             Source::Numbers(count) => {
                 layout.set(Leaf::Output { source: no, column: 0 }, 0);
-                rows::numbers(*count)
+                row_sources::numbers(*count)
             }
             Source::Query(relation) => self.relation(relation, None).await?.plan,
             Source::Cte(cte) => Box::pin(self.cte(*cte)).await?,
@@ -149,12 +152,12 @@ impl Lower {
         let partitions = stage.plan.output_partitioning().partition_count();
         let input = project(stage.plan, exprs)?;
         let schema = schema_of(types);
-        let step = Explode {
+        let operator = ArrayJoin {
             schema: schema.clone(),
             defaults: unnest.keep_empty.then_some(defaults),
             arrays: unnest.arrays.len(),
         };
-        let plan = StepExec::plan(step, vec![input], schema, partitions);
+        let plan = OperatorExec::plan(operator, vec![input], schema, partitions);
         let mut layout = stage.layout;
         for array in 0..unnest.arrays.len() {
             layout.set(Leaf::Element(no, array), plain + array);
@@ -162,7 +165,7 @@ impl Lower {
         Ok(Stage { plan, layout, ..stage })
     }
 
-    /// Columns, `DISTINCT`, order and limits.
+    /// Projection, `DISTINCT`, `ORDER BY` and limits.
     fn shape(&self, stage: Stage, select: &Select, fetch: Option<u64>) -> Result<Stage> {
         let mut exprs = Vec::new();
         for expr in &select.columns {
@@ -170,8 +173,8 @@ impl Lower {
         }
         let columns = exprs.len();
         let mut order = Vec::new();
-        for one in &select.order {
-            order.push(self.order(one, &stage, &mut exprs)?);
+        for key in &select.order {
+            order.push(self.order(key, &stage, &mut exprs)?);
         }
         let mut by = Vec::new();
         for expr in select.limit_by.iter().flat_map(|limit_by| &limit_by.by) {
@@ -191,24 +194,24 @@ impl Lower {
         if let Some(ordering) = LexOrdering::new(order) {
             let rows = if select.limit_by.is_none() { end } else { None };
             let rows = rows.map(|rows| usize::try_from(rows).unwrap_or(usize::MAX));
-            plan = Arc::new(SortExec::new(ordering, one(plan)).with_fetch(rows));
+            plan = Arc::new(SortExec::new(ordering, single_partition(plan)).with_fetch(rows));
         }
         if let Some(limit_by) = &select.limit_by {
             let schema = plan.schema();
             let (skip, take) = (limit_by.offset, limit_by.limit);
-            let step = First { schema: schema.clone(), keys: by, skip, take };
-            plan = StepExec::plan(step, vec![one(plan)], schema, 1);
+            let operator = LimitBy { schema: schema.clone(), keys: by, skip, take };
+            plan = OperatorExec::plan(operator, vec![single_partition(plan)], schema, 1);
         }
         plan = limit(plan, select.offset, select.limit);
         if hidden {
-            let mut shown = inputs(&plan);
-            shown.truncate(columns);
-            plan = project(plan, shown)?;
+            let mut visible = inputs(&plan);
+            visible.truncate(columns);
+            plan = project(plan, visible)?;
         }
         Ok(Stage { plan, layout: Layout::default(), outer: false })
     }
 
-    /// Adds a column to sort by.
+    /// Adds the column of a sort key.
     pub(super) fn order(
         &self,
         order: &Order,
@@ -216,33 +219,33 @@ impl Lower {
         exprs: &mut Vec<Arc<dyn PhysicalExpr>>,
     ) -> Result<PhysicalSortExpr> {
         let value = self.value(&order.expr, stage)?;
-        let value = sortable(value, &data_type(&order.expr.ty), self.stop.account())?;
-        let place = column(exprs.len());
+        let value = sortable(value, &data_type(&order.expr.ty), self.cancellation.memory())?;
+        let key = column(exprs.len());
         exprs.push(value);
         let options = arrow::compute::SortOptions {
             descending: order.descending,
             nulls_first: order.nulls_first,
         };
-        Ok(PhysicalSortExpr::new(place, options))
+        Ok(PhysicalSortExpr::new(key, options))
     }
 }
 
-/// Up to which row the caller reads.
+/// The last row that the caller reads, before the offset is applied.
 fn fetch_end(select: &Select, fetch: Option<u64>) -> Option<u64> {
     fetch.map(|fetch| fetch.saturating_add(select.offset))
 }
 
-/// One row without columns that anybody reads.
-fn nothing() -> Result<Stage> {
+/// One row, for a select without FROM. Its column is a placeholder.
+fn one_row() -> Result<Stage> {
     let schema = schema_of([DataType::UInt8]);
     let batch = RecordBatch::try_new(schema.clone(), vec![Arc::new(UInt8Array::from(vec![0]))])?;
-    let plan = rows::held(schema, Arc::new(vec![batch]));
+    let plan = row_sources::in_memory(schema, Arc::new(vec![batch]));
     Ok(Stage { plan, layout: Layout::default(), outer: false })
 }
 
 fn without_dictionaries(
     plan: Arc<dyn ExecutionPlan>,
-    account: &MemoryTracker,
+    memory: &MemoryTracker,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let schema = plan.schema();
     let coded = |ty: &DataType| matches!(ty, DataType::Dictionary(..));
@@ -250,9 +253,11 @@ fn without_dictionaries(
         return Ok(plan);
     }
     let exprs = schema.fields().iter().enumerate().map(|(no, field)| match field.data_type() {
-        DataType::Dictionary(_, values) => {
-            crate::apply::Apply::spread(input(&plan, no), (**values).clone(), account)
-        }
+        DataType::Dictionary(_, values) => crate::closure_expr::ClosureExpr::decode_dictionary(
+            input(&plan, no),
+            (**values).clone(),
+            memory,
+        ),
         _ => input(&plan, no),
     });
     let exprs = exprs.collect();

@@ -1,4 +1,4 @@
-//! Subqueries that stand for a value or a set, run before the rows that need them.
+//! Scalar subqueries and `IN` subqueries, which run before the rows that use them.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use futures_util::StreamExt;
 use hogql::plan::{Body, Expr, ExprKind, Plan, Relation, Select, Set, Source};
 use hogql::types::{Kind, Type};
 
-use super::express::address;
+use super::expressions::address;
 use super::leaves::{exprs, walk};
-use super::{Found, Lower, Members, input, one, project};
+use super::{Lowering, SetMembers, SubqueryResult, input, project, single_partition};
 use crate::error::{Error, Result};
-use crate::steps::first::Seen;
+use crate::operators::limit_by::RowCounts;
 
-/// The engine repeats the value for every row of a batch.
+/// The largest scalar; DataFusion repeats it for every row of a batch.
 const VALUE_BYTES_MAX: usize = 64 * 1024;
 
-impl Lower {
-    pub(super) async fn prepare(&mut self, select: &Select) -> Result<()> {
-        let mut wanted: Vec<&Expr> = Vec::new();
+impl Lowering {
+    pub(super) async fn run_subqueries(&mut self, select: &Select) -> Result<()> {
+        let mut subqueries: Vec<&Expr> = Vec::new();
         for expr in exprs(select) {
             walk(expr, &mut |part| {
                 let is_query = matches!(
@@ -29,28 +29,31 @@ impl Lower {
                     ExprKind::Query(_) | ExprKind::In { set: Set::Query(_), .. }
                 );
                 if is_query {
-                    wanted.push(part);
+                    subqueries.push(part);
                 }
             });
         }
-        for expr in wanted {
-            let (relation, found) = match &expr.kind {
+        for expr in subqueries {
+            let (relation, result) = match &expr.kind {
                 ExprKind::Query(relation) => {
-                    (relation, Found::Scalar(self.one_value(relation, expr).await?))
+                    (relation, SubqueryResult::Scalar(self.scalar_result(relation, expr).await?))
                 }
-                ExprKind::In { expr: what, set: Set::Query(relation), .. } => {
-                    (relation, Found::Set(Arc::new(self.members(relation, &what.ty, expr).await?)))
-                }
+                ExprKind::In { expr: what, set: Set::Query(relation), .. } => (
+                    relation,
+                    SubqueryResult::Set(Arc::new(
+                        self.set_members(relation, &what.ty, expr).await?,
+                    )),
+                ),
                 _ => continue,
             };
-            self.found.insert(address(relation), found);
+            self.subquery_results.insert(address(relation), result);
         }
         Ok(())
     }
 
-    async fn one_value(&mut self, relation: &Relation, expr: &Expr) -> Result<ScalarValue> {
+    async fn scalar_result(&mut self, relation: &Relation, expr: &Expr) -> Result<ScalarValue> {
         let stage = self.relation(relation, Some(2)).await?;
-        let mut stream = execute_stream(one(stage.plan), self.task.clone())?;
+        let mut stream = execute_stream(single_partition(stage.plan), self.task.clone())?;
         let mut value = None;
         while let Some(batch) = stream.next().await.transpose()? {
             if batch.num_rows() > usize::from(value.is_none()) {
@@ -72,45 +75,51 @@ impl Lower {
         }
     }
 
-    async fn members(&mut self, relation: &Relation, left: &Type, expr: &Expr) -> Result<Members> {
-        let own: Vec<Type> = relation.columns.iter().map(|column| column.ty.clone()).collect();
-        let element = match (&own[..], &left.kind) {
-            ([one], _) => one.clone(),
-            _ => Kind::Tuple(own.clone()).into(),
+    async fn set_members(
+        &mut self,
+        relation: &Relation,
+        left: &Type,
+        expr: &Expr,
+    ) -> Result<SetMembers> {
+        let column_types: Vec<Type> =
+            relation.columns.iter().map(|column| column.ty.clone()).collect();
+        let element = match (&column_types[..], &left.kind) {
+            ([ty], _) => ty.clone(),
+            _ => Kind::Tuple(column_types.clone()).into(),
         };
         let Some(ty) = left.common(&element) else {
             let message = format!("{left} cannot be in rows of {element}");
             return Err(Error::invalid(message, expr.span));
         };
-        let wanted = match &ty.kind {
-            Kind::Tuple(items) if own.len() > 1 => items.clone(),
+        let targets = match &ty.kind {
+            Kind::Tuple(items) if column_types.len() > 1 => items.clone(),
             _ => vec![ty.clone()],
         };
         let stage = self.relation(relation, None).await?;
-        let pairs = own.iter().zip(&wanted).enumerate();
+        let pairs = column_types.iter().zip(&targets).enumerate();
         let columns =
-            pairs.map(|(no, (own, to))| self.cast(input(&stage.plan, no), own, to, expr.span));
+            pairs.map(|(no, (from, to))| self.cast(input(&stage.plan, no), from, to, expr.span));
         let columns = columns.collect::<Result<_>>()?;
         let plan = project(stage.plan, columns)?;
         let split = matches!(&ty.kind, Kind::Tuple(_));
-        let types = match (&ty.kind, own.len()) {
-            // A single column of tuples is taken apart like the left side.
+        let types = match (&ty.kind, column_types.len()) {
+            // A single column of tuples is split into its members, like the left side.
             (Kind::Tuple(items), _) => items.iter().map(data_type).collect(),
-            _ => wanted.iter().map(data_type).collect(),
+            _ => targets.iter().map(data_type).collect(),
         };
-        let mut seen = Seen::new(types, self.task.memory_pool())?;
-        let mut stream = execute_stream(one(plan), self.task.clone())?;
+        let mut counts = RowCounts::new(types, self.task.memory_pool())?;
+        let mut stream = execute_stream(single_partition(plan), self.task.clone())?;
         while let Some(batch) = stream.next().await.transpose()? {
             let columns: Vec<ArrayRef> = match (split, batch.columns()) {
-                (true, [only]) if own.len() == 1 => {
+                (true, [only]) if column_types.len() == 1 => {
                     arrow::array::AsArray::as_struct(only).columns().to_vec()
                 }
                 (_, columns) => columns.to_vec(),
             };
             debug_assert!(columns.iter().all(|column| column.len() == batch.num_rows()));
-            seen.count(&columns, |_| ())?;
+            counts.add(&columns, |_| ())?;
         }
-        Ok(Members { ty, seen })
+        Ok(SetMembers { ty, counts })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Window functions: those over one partition and order together.
+//! Lowers window functions. Those with the same `PARTITION BY` and `ORDER BY` share one sort.
 
 use std::sync::Arc;
 
@@ -12,74 +12,74 @@ use hogql::functions::FunctionKind;
 use hogql::plan::{ExprKind, Value, WindowCall};
 use hogql::types::Type;
 
-use super::express::sortable;
+use super::expressions::sortable;
 use super::leaves::Leaf;
-use super::{Lower, Stage, column, inputs, one, project, schema_of};
+use super::{Lowering, Stage, column, inputs, project, schema_of, single_partition};
 use crate::aggregates::default_of;
 use crate::error::{Error, Result, UNEXPECTED};
-use crate::steps::StepExec;
-use crate::steps::window::{Call, Frame, Function, Window};
+use crate::operators::OperatorExec;
+use crate::operators::window::{Call, Frame, Function, Window};
 
-impl Lower {
+impl Lowering {
     pub(super) fn windows(&self, mut stage: Stage, windows: &[WindowCall]) -> Result<Stage> {
         let mut done = vec![false; windows.len()];
         for no in 0..windows.len() {
             if done[no] {
                 continue;
             }
-            let alike: Vec<usize> = (no..windows.len())
+            let group: Vec<usize> = (no..windows.len())
                 .filter(|other| {
-                    let (own, other) = (&windows[no], &windows[*other]);
-                    own.partition == other.partition && own.order == other.order
+                    let (window, other) = (&windows[no], &windows[*other]);
+                    window.partition == other.partition && window.order == other.order
                 })
                 .collect();
-            alike.iter().for_each(|no| done[*no] = true);
-            stage = self.over_one(stage, windows, &alike)?;
+            group.iter().for_each(|no| done[*no] = true);
+            stage = self.window_group(stage, windows, &group)?;
         }
         Ok(stage)
     }
 
-    fn over_one(&self, stage: Stage, windows: &[WindowCall], alike: &[usize]) -> Result<Stage> {
+    fn window_group(&self, stage: Stage, windows: &[WindowCall], group: &[usize]) -> Result<Stage> {
         let before = stage.plan.schema();
         let plain = before.fields().len();
         let mut exprs = inputs(&stage.plan);
         let mut types: Vec<DataType> =
             before.fields().iter().map(|field| field.data_type().clone()).collect();
-        let first = &windows[alike[0]];
+        let first = &windows[group[0]];
         let (mut partition, mut sort) = (Vec::new(), Vec::new());
         for key in &first.partition {
             let ty = data_type(&key.ty);
             partition.push(exprs.len());
             sort.push(PhysicalSortExpr::new_default(column(exprs.len())));
-            exprs.push(sortable(self.value(key, &stage)?, &ty, self.stop.account())?);
+            exprs.push(sortable(self.value(key, &stage)?, &ty, self.cancellation.memory())?);
             types.push(if ty.is_nested() { DataType::Binary } else { ty });
         }
         let mut order = Vec::new();
-        for one in &first.order {
-            let ty = data_type(&one.expr.ty);
-            order.push((exprs.len(), one.descending));
-            sort.push(self.order(one, &stage, &mut exprs)?);
+        for key in &first.order {
+            let ty = data_type(&key.expr.ty);
+            order.push((exprs.len(), key.descending));
+            sort.push(self.order(key, &stage, &mut exprs)?);
             types.push(if ty.is_nested() { DataType::Binary } else { ty });
         }
         let mut calls = Vec::new();
-        for no in alike {
+        for no in group {
             calls.push(self.window_call(&windows[*no], &stage, &mut exprs, &mut types)?);
         }
         let width = exprs.len();
-        let mut input = one(project(stage.plan, exprs)?);
+        let mut input = single_partition(project(stage.plan, exprs)?);
         if let Some(ordering) = LexOrdering::new(sort) {
             input = Arc::new(SortExec::new(ordering, input));
         }
         types.extend(calls.iter().map(|call| call.ty.clone()));
         let schema = schema_of(types);
-        let stop = self.stop.clone();
-        let step = Window { schema: schema.clone(), partition, order, calls, stop };
-        let plan: Arc<dyn ExecutionPlan> = StepExec::plan(step, vec![input], schema, 1);
-        // What only the windows needed goes.
-        let kept = (0..plain).chain(width..width + alike.len());
-        let plan = project(plan, kept.map(column).collect())?;
+        let cancellation = self.cancellation.clone();
+        let operator = Window { schema: schema.clone(), partition, order, calls, cancellation };
+        let plan: Arc<dyn ExecutionPlan> = OperatorExec::plan(operator, vec![input], schema, 1);
+        // Drops the columns that only the windows read.
+        let visible = (0..plain).chain(width..width + group.len());
+        let plan = project(plan, visible.map(column).collect())?;
         let mut layout = stage.layout;
-        for (at, no) in alike.iter().enumerate() {
+        for (at, no) in group.iter().enumerate() {
             layout.set(Leaf::Window(*no), plain + at);
         }
         Ok(Stage { plan, layout, ..stage })
@@ -105,13 +105,13 @@ impl Lower {
         };
         let mut args = Vec::new();
         let function = if call.function.0.kind == FunctionKind::Aggregate {
-            let (fold, values) = self.fold(call, stage)?;
-            for (value, ty) in values.into_iter().zip(&fold.args) {
+            let (aggregate, values) = self.aggregate(call, stage)?;
+            for (value, ty) in values.into_iter().zip(&aggregate.args) {
                 args.push(add(value, ty.clone()));
             }
-            Function::Fold(fold)
+            Function::Aggregate(aggregate)
         } else {
-            // The first is the value, the second a number, the third stands for no value.
+            // Arguments: the value, the offset, and the default.
             for arg in call.args.iter().step_by(2) {
                 let value = self.value(arg, stage)?;
                 let value = self.cast(value, &arg.ty, &result, arg.span)?;
@@ -128,24 +128,24 @@ impl Lower {
     }
 
     fn function(&self, window: &WindowCall) -> Result<Function> {
-        let number = match window.call.args.get(1).map(|arg| &arg.kind) {
-            Some(ExprKind::Value(Value::UInt(number))) => {
-                i64::try_from(*number).unwrap_or(i64::MAX)
+        let offset = match window.call.args.get(1).map(|arg| &arg.kind) {
+            Some(ExprKind::Value(Value::UInt(offset))) => {
+                i64::try_from(*offset).unwrap_or(i64::MAX)
             }
-            Some(ExprKind::Value(Value::Int(number))) => *number,
+            Some(ExprKind::Value(Value::Int(offset))) => *offset,
             _ => 1,
         };
         Ok(match window.call.function.0.name {
             "row_number" => Function::RowNumber,
             "rank" => Function::Rank,
             "dense_rank" => Function::DenseRank,
-            "lag" => Function::Neighbour(number),
-            "lead" => Function::Neighbour(number.saturating_neg()),
-            "lagInFrame" => Function::InFrame(number),
-            "leadInFrame" => Function::InFrame(number.saturating_neg()),
+            "lag" => Function::Offset(offset),
+            "lead" => Function::Offset(offset.saturating_neg()),
+            "lagInFrame" => Function::OffsetInFrame(offset),
+            "leadInFrame" => Function::OffsetInFrame(offset.saturating_neg()),
             "first_value" => Function::First,
             "last_value" => Function::Last,
-            "nth_value" => Function::Nth(u64::try_from(number).unwrap_or(0)),
+            "nth_value" => Function::Nth(u64::try_from(offset).unwrap_or(0)),
             other => return Err(Error::engine(UNEXPECTED, format!("no window function {other}"))),
         })
     }

@@ -1,4 +1,4 @@
-//! Events, part by part, on as many threads as there are partitions.
+//! The scan of `events`: partitions take the warehouse's parts one by one, in parallel.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,44 +20,44 @@ use hogql::plan::Expr;
 use hogql::tables::LazyJoin;
 use warehouse::{ABSENT, Batch, Column, Columns, Dictionary, Filter, Key, Part, Value};
 
-use super::coded::{Missing, text_type};
-use super::entries::{Coded, Counted};
-use super::persons::{MOMENT, PersonField, UUID, texts_type};
+use super::derived_entries::{DerivedField, TrackedEntries};
+use super::dictionary_strings::{Missing, dictionary_string_type};
+use super::persons::{PersonField, TIMESTAMP, UUID, string_list_type};
 use super::{batch, never_empty, unsupported};
+use crate::cancellation::Cancellation;
 use crate::error::{Error, Result};
-use crate::lower::leaves::{Field, Place};
-use crate::lower::{Lower, schema_of};
-use crate::memory::counted;
-use crate::steps::{Step, StepExec};
-use crate::stop::Stop;
+use crate::lower::leaves::{Field, PathStep};
+use crate::lower::{Lowering, schema_of};
+use crate::memory::track_array;
+use crate::operators::{Operator, OperatorExec};
 
-/// A dictionary this many times the rows is cut down to what they use.
-const SPARSE: usize = 2;
+/// A dictionary with this many times more entries than rows is compacted to those in use.
+const SPARSE_FACTOR: usize = 2;
 
 struct Events {
     schema: SchemaRef,
-    gets: Vec<Get>,
+    sources: Vec<FieldSource>,
     parts: Vec<Part>,
     next: AtomicUsize,
     filter: Filter,
     columns: Columns,
-    world: Arc<ReadView>,
-    stop: Stop,
-    /// Of each field.
-    made: Vec<Mutex<Vec<Made>>>,
+    view: Arc<ReadView>,
+    cancellation: Cancellation,
+    /// Derived entries of the last dictionaries, for each field.
+    entry_cache: Vec<Mutex<Vec<CachedEntries>>>,
 }
 
-type Made = (Arc<Dictionary>, Counted);
+type CachedEntries = (Arc<Dictionary>, TrackedEntries);
 
-/// Dictionaries that are remembered: parts of one row group follow each other, so partitions are
-/// mostly in the same or in two neighbouring ones.
-const MADE_MAX: usize = 2;
+/// Dictionaries whose entries are cached: parts of one row group follow each other, so partitions
+/// mostly read the same row group or two neighboring ones.
+const CACHED_DICTIONARIES_MAX: usize = 2;
 
-/// How long somebody was known before an event without a person counts as theirs.
-const KNOWN_MICROS: i64 = 60_000_000;
+/// How long before an event a person must exist for the event's `force_upgrade` mode.
+const FORCE_UPGRADE_MICROS: i64 = 60_000_000;
 
 /// Where a field's values come from.
-enum Get {
+enum FieldSource {
     Timestamp,
     CreatedAt,
     Uuid,
@@ -65,7 +65,7 @@ enum Get {
     Project,
     Person(PersonField),
     PersonMode(usize),
-    Coded(usize, Coded),
+    Derived(usize, DerivedField),
 }
 
 impl std::fmt::Debug for Events {
@@ -74,105 +74,119 @@ impl std::fmt::Debug for Events {
     }
 }
 
-impl Lower {
+impl Lowering {
     pub(super) fn events(
         &self,
         fields: Vec<Field>,
         filters: &[&Expr],
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut columns = Columns::default();
-        let mut gets = Vec::with_capacity(fields.len());
+        let mut sources = Vec::with_capacity(fields.len());
         for field in &fields {
-            gets.push(self.get(field, &mut columns)?);
+            sources.push(self.field_source(field, &mut columns)?);
         }
-        let schema = schema_of(never_empty(gets.iter().map(Get::ty).collect()));
-        let mut filter = self.pushed(filters);
-        filter.predicate = self.world.event_filter.clone();
-        let parts = self.world.events.parts(&filter, &columns)?;
+        let schema = schema_of(never_empty(sources.iter().map(FieldSource::ty).collect()));
+        let mut filter = self.pushdown_filter(filters);
+        filter.predicate = self.view.event_filter.clone();
+        let parts = self.view.events.parts(&filter, &columns)?;
         let partitions = self.threads.min(parts.len()).max(1);
-        let step = Arc::new(Events {
+        let operator = Arc::new(Events {
             schema: schema.clone(),
-            made: gets.iter().map(|_| Mutex::default()).collect(),
-            gets,
+            entry_cache: sources.iter().map(|_| Mutex::default()).collect(),
+            sources,
             parts,
             next: AtomicUsize::new(0),
             filter,
             columns,
-            world: self.world.clone(),
-            stop: self.stop.clone(),
+            view: self.view.clone(),
+            cancellation: self.cancellation.clone(),
         });
-        Ok(StepExec::plan(step, Vec::new(), schema, partitions))
+        Ok(OperatorExec::plan(operator, Vec::new(), schema, partitions))
     }
 
-    fn get(&self, field: &Field, columns: &mut Columns) -> Result<Get> {
-        let mut key = |key: Key| match columns.keys.iter().position(|own| *own == key) {
+    fn field_source(&self, field: &Field, columns: &mut Columns) -> Result<FieldSource> {
+        let mut key = |key: Key| match columns.keys.iter().position(|known| *known == key) {
             Some(at) => at,
             None => {
                 columns.keys.push(key);
                 columns.keys.len() - 1
             }
         };
-        // An event has one distinct id, so what lies behind it is the event's own.
+        // An event has one distinct id, so the lazy join to it needs no lookup.
         let via: Vec<LazyJoin> =
             field.via.iter().copied().filter(|link| *link != LazyJoin::DistinctId).collect();
         if field.via.iter().skip(1).any(|link| *link == LazyJoin::DistinctId) {
             return Err(unsupported(field));
         }
-        let own = |name: &str| Key::Property(name.to_owned());
-        let text = |key, missing| Get::Coded(key, Coded::Text(field.path.clone(), missing));
+        let property = |name: &str| Key::Property(name.to_owned());
+        let text = |key, missing| {
+            FieldSource::Derived(key, DerivedField::Text(field.path.clone(), missing))
+        };
         Ok(match (&via[..], field.name, &field.path[..]) {
-            ([], "properties", [Place::Key(name), ..]) => text(key(own(name)), Missing::Null),
+            ([], "properties", [PathStep::Key(name), ..]) => {
+                text(key(property(name)), Missing::Null)
+            }
             ([], "properties", _) => {
                 columns.properties = true;
-                Get::Properties
+                FieldSource::Properties
             }
-            ([], "timestamp", _) => Get::Timestamp,
+            ([], "timestamp", _) => FieldSource::Timestamp,
             ([], "created_at", _) => {
                 columns.created_at = true;
-                Get::CreatedAt
+                FieldSource::CreatedAt
             }
             ([], "uuid", _) => {
                 columns.uuids = true;
-                Get::Uuid
+                FieldSource::Uuid
             }
-            (_, "team_id", _) => Get::Project,
+            (_, "team_id", _) => FieldSource::Project,
             ([], "event", _) => text(key(Key::Event), Missing::Empty),
             ([], "distinct_id", _) => text(key(Key::DistinctId), Missing::Empty),
             ([], "elements_chain", _) => text(key(Key::ElementsChain), Missing::Empty),
-            ([], "$session_id" | "$window_id", _) => text(key(own(field.name)), Missing::Null),
-            ([], "person_mode", _) => Get::PersonMode(key(own("$process_person_profile"))),
-            ([], "elements_chain_href", _) => Get::Coded(key(Key::ElementsChain), Coded::Href),
+            ([], "$session_id" | "$window_id", _) => text(key(property(field.name)), Missing::Null),
+            ([], "person_mode", _) => {
+                FieldSource::PersonMode(key(property("$process_person_profile")))
+            }
+            ([], "elements_chain_href", _) => {
+                FieldSource::Derived(key(Key::ElementsChain), DerivedField::Href)
+            }
             ([], "elements_chain_texts", _) => {
                 let text: fn(&facts::Element) -> Option<&str> = |element| element.text.as_deref();
-                Get::Coded(key(Key::ElementsChain), Coded::Elements(text))
+                FieldSource::Derived(key(Key::ElementsChain), DerivedField::Elements(text))
             }
             ([], "elements_chain_ids", _) => {
                 let id: fn(&facts::Element) -> Option<&str> = |element| element.attr_id.as_deref();
-                Get::Coded(key(Key::ElementsChain), Coded::Elements(id))
+                FieldSource::Derived(key(Key::ElementsChain), DerivedField::Elements(id))
             }
             ([], "elements_chain_elements", _) => {
                 let tag: fn(&facts::Element) -> Option<&str> =
                     |element| element.tag_name.as_deref();
-                Get::Coded(key(Key::ElementsChain), Coded::Elements(tag))
+                FieldSource::Derived(key(Key::ElementsChain), DerivedField::Elements(tag))
             }
             ([], name, _) if name.starts_with("$group_") => {
                 let Some(index) = group_index(name) else { return Err(unsupported(field)) };
                 text(key(Key::Group(index)), Missing::Empty)
             }
             ([] | [LazyJoin::Person], _, _) => {
-                let person = PersonField::new(field, &self.world);
-                Get::Person(person.ok_or_else(|| unsupported(field))?)
+                let person = PersonField::new(field, &self.view);
+                FieldSource::Person(person.ok_or_else(|| unsupported(field))?)
             }
             ([LazyJoin::Group(index)], _, _) => {
                 let index = usize::from(*index);
-                Get::Coded(key(Key::Group(index)), Coded::Group(index, field.clone()))
+                FieldSource::Derived(
+                    key(Key::Group(index)),
+                    DerivedField::Group(index, field.clone()),
+                )
             }
             ([LazyJoin::Session], _, _) => {
                 let sessions = self.sessions()?;
-                let Some(column) = sessions.column(field.name, self.world.project) else {
+                let Some(column) = sessions.column(field.name, self.view.project) else {
                     return Err(unsupported(field));
                 };
-                Get::Coded(key(own("$session_id")), Coded::Session(sessions, column))
+                FieldSource::Derived(
+                    key(property("$session_id")),
+                    DerivedField::Session(sessions, column),
+                )
             }
             _ => return Err(unsupported(field)),
         })
@@ -183,38 +197,38 @@ fn group_index(name: &str) -> Option<usize> {
     name.strip_prefix("$group_")?.parse().ok()
 }
 
-impl Get {
+impl FieldSource {
     fn ty(&self) -> DataType {
         match self {
-            Self::Timestamp | Self::CreatedAt => MOMENT,
+            Self::Timestamp | Self::CreatedAt => TIMESTAMP,
             Self::Uuid => UUID,
             Self::Properties | Self::PersonMode(_) => DataType::Utf8,
             Self::Project => DataType::Int64,
             Self::Person(field) => field.ty(),
-            Self::Coded(_, coded) => match coded {
-                Coded::Text(..) => text_type(),
-                Coded::Href => DataType::Utf8,
-                Coded::Elements(_) => texts_type(),
-                Coded::Group(_, field) => match field.name {
+            Self::Derived(_, derived) => match derived {
+                DerivedField::Text(..) => dictionary_string_type(),
+                DerivedField::Href => DataType::Utf8,
+                DerivedField::Elements(_) => string_list_type(),
+                DerivedField::Group(_, field) => match field.name {
                     "index" => DataType::Int64,
-                    "created_at" | "updated_at" => MOMENT,
+                    "created_at" | "updated_at" => TIMESTAMP,
                     _ => DataType::Utf8,
                 },
-                Coded::Session(_, column) => column.data_type().clone(),
+                DerivedField::Session(_, column) => column.data_type().clone(),
             },
         }
     }
 }
 
-/// One partition's reading.
-struct Reading {
+/// Reads the parts of one partition.
+struct PartitionReader {
     scan: Arc<Events>,
-    /// Of each field, what the last dictionary gave: parts of one file share theirs.
-    last: Vec<Option<Made>>,
+    /// The entries of the last dictionary, for each field: parts of one file share it.
+    last: Vec<Option<CachedEntries>>,
     part: Option<(Batch, usize)>,
 }
 
-impl Reading {
+impl PartitionReader {
     async fn next(&mut self, rows_max: usize) -> Result<Option<RecordBatch>> {
         loop {
             if let Some((batch, from)) = &mut self.part
@@ -222,27 +236,26 @@ impl Reading {
             {
                 let range = *from..batch.rows.min(*from + rows_max);
                 *from = range.end;
-                let found = self.scan.piece(batch, range, &self.last)?;
-                return Ok(Some(found));
+                return Ok(Some(self.scan.rows(batch, range, &self.last)?));
             }
             tokio::task::yield_now().await;
-            self.scan.stop.check()?;
+            self.scan.cancellation.check()?;
             let no = self.scan.next.fetch_add(1, Ordering::Relaxed);
             let Some(part) = self.scan.parts.get(no) else { return Ok(None) };
             let mut batch = part.read(&self.scan.filter, &self.scan.columns)?;
             let rows = batch.rows;
-            batch.columns.iter_mut().for_each(|column| cut_down(column, rows));
-            self.prepare(&batch)?;
+            batch.columns.iter_mut().for_each(|column| compact_dictionary(column, rows));
+            self.derive_entries(&batch)?;
             self.part = Some((batch, 0));
         }
     }
 
-    fn prepare(&mut self, batch: &Batch) -> Result<()> {
-        for (no, (get, last)) in self.scan.gets.iter().zip(&mut self.last).enumerate() {
-            let Get::Coded(key, coded) = get else { continue };
+    fn derive_entries(&mut self, batch: &Batch) -> Result<()> {
+        for (no, (source, last)) in self.scan.sources.iter().zip(&mut self.last).enumerate() {
+            let FieldSource::Derived(key, derived) = source else { continue };
             let dictionary = &batch.columns[*key].dictionary;
-            if !last.as_ref().is_some_and(|(own, _)| Arc::ptr_eq(own, dictionary)) {
-                let entries = self.scan.entries(no, coded, dictionary)?;
+            if !last.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, dictionary)) {
+                let entries = self.scan.entries(no, derived, dictionary)?;
                 *last = Some((dictionary.clone(), entries));
             }
         }
@@ -250,9 +263,9 @@ impl Reading {
     }
 }
 
-/// A few rows of a large file need a few of its texts.
-fn cut_down(column: &mut Column, rows: usize) {
-    if column.dictionary.len() <= rows * SPARSE {
+/// Drops unused entries: a few rows of a large file use a few of its strings.
+fn compact_dictionary(column: &mut Column, rows: usize) {
+    if column.dictionary.len() <= rows * SPARSE_FACTOR {
         return;
     }
     let mut small = Dictionary::default();
@@ -265,83 +278,96 @@ fn cut_down(column: &mut Column, rows: usize) {
 }
 
 impl Events {
-    /// What one partition makes of a dictionary, and what is worked out of that later, is not done
-    /// by each.
-    fn entries(&self, no: usize, coded: &Coded, dictionary: &Arc<Dictionary>) -> Result<Counted> {
-        let mut made = self.made[no].lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, entries)) = made.iter().find(|(own, _)| Arc::ptr_eq(own, dictionary)) {
+    /// The derived entries of a dictionary, shared by all partitions.
+    fn entries(
+        &self,
+        no: usize,
+        derived: &DerivedField,
+        dictionary: &Arc<Dictionary>,
+    ) -> Result<TrackedEntries> {
+        let mut cache = self.entry_cache[no].lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, entries)) = cache.iter().find(|(known, _)| Arc::ptr_eq(known, dictionary)) {
             return Ok(entries.clone());
         }
-        let mut charge = self.stop.account().charge();
-        // They are about as large as the dictionary.
+        let mut charge = self.cancellation.memory().charge();
+        // An estimate: the entries are about as large as the dictionary.
         if !charge.set(dictionary.text_bytes()) {
             return Err(Error::MemoryLimit);
         }
-        let entries = coded.entries(dictionary, &self.world)?;
+        let entries = derived.entries(dictionary, &self.view)?;
         if !charge.set(entries.bytes()) {
             return Err(Error::MemoryLimit);
         }
-        if made.len() == MADE_MAX {
-            made.remove(0);
+        if cache.len() == CACHED_DICTIONARIES_MAX {
+            cache.remove(0);
         }
-        let entries = Counted { entries, _charge: Arc::new(charge) };
-        made.push((dictionary.clone(), entries.clone()));
+        let entries = TrackedEntries { entries, _charge: Arc::new(charge) };
+        cache.push((dictionary.clone(), entries.clone()));
         Ok(entries)
     }
 
-    fn piece(
+    fn rows(
         &self,
         read: &Batch,
         range: Range<usize>,
-        entries: &[Option<Made>],
+        entries: &[Option<CachedEntries>],
     ) -> Result<RecordBatch> {
-        let asks = |get: &Get| matches!(get, Get::Person(_) | Get::PersonMode(_));
-        let actors: Vec<u32> = match self.gets.iter().any(asks) {
+        let reads_person = |source: &FieldSource| {
+            matches!(source, FieldSource::Person(_) | FieldSource::PersonMode(_))
+        };
+        let actors: Vec<u32> = match self.sources.iter().any(reads_person) {
             true => {
-                let numbers = read.distinct_nos[range.clone()].iter();
-                numbers.map(|number| self.world.persons.actor(*number)).collect()
+                let distinct_nos = read.distinct_nos[range.clone()].iter();
+                distinct_nos.map(|distinct_no| self.view.persons.actor(*distinct_no)).collect()
             }
             false => Vec::new(),
         };
-        let (rows, account) = (range.len(), self.stop.account());
-        let columns = self.gets.iter().zip(entries).map(|(get, entries)| -> Result<ArrayRef> {
-            let range = range.clone();
-            let made: ArrayRef = match (get, entries) {
-                (Get::Timestamp, _) => moments(&read.timestamps[range]),
-                (Get::CreatedAt, _) => moments(&read.created_at[range]),
-                (Get::Uuid, _) => {
-                    let uuids = read.uuids[range].iter();
-                    Arc::new(FixedSizeBinaryArray::try_from_iter(uuids)?)
+        let (rows, memory) = (range.len(), self.cancellation.memory());
+        let columns =
+            self.sources.iter().zip(entries).map(|(source, entries)| -> Result<ArrayRef> {
+                let range = range.clone();
+                let array: ArrayRef = match (source, entries) {
+                    (FieldSource::Timestamp, _) => timestamps(&read.timestamps[range]),
+                    (FieldSource::CreatedAt, _) => timestamps(&read.created_at[range]),
+                    (FieldSource::Uuid, _) => {
+                        let uuids = read.uuids[range].iter();
+                        Arc::new(FixedSizeBinaryArray::try_from_iter(uuids)?)
+                    }
+                    (FieldSource::Properties, _) => {
+                        Arc::new(StringArray::from_iter_values(&read.properties[range]))
+                    }
+                    (FieldSource::Project, _) => {
+                        Arc::new(Int64Array::from(vec![self.view.project.0; rows]))
+                    }
+                    (FieldSource::Person(field), _) => field.rows(&self.view, &actors)?,
+                    (FieldSource::PersonMode(key), _) => {
+                        let times = &read.timestamps[range.clone()];
+                        self.person_modes(&read.columns[*key], range, &actors, times)
+                    }
+                    (FieldSource::Derived(key, _), Some((_, entries))) => {
+                        entries.entries.rows(&read.columns[*key].codes[range], memory)?
+                    }
+                    (FieldSource::Derived(..), None) => {
+                        arrow::array::new_null_array(&source.ty(), rows)
+                    }
+                };
+                // Dictionaries are charged where they are cached.
+                match source {
+                    FieldSource::Properties | FieldSource::Person(_)
+                        if *array.data_type() == DataType::Utf8 =>
+                    {
+                        Ok(track_array(array, memory)?)
+                    }
+                    _ => Ok(array),
                 }
-                (Get::Properties, _) => {
-                    Arc::new(StringArray::from_iter_values(&read.properties[range]))
-                }
-                (Get::Project, _) => Arc::new(Int64Array::from(vec![self.world.project.0; rows])),
-                (Get::Person(field), _) => field.rows(&self.world, &actors)?,
-                (Get::PersonMode(key), _) => {
-                    let times = &read.timestamps[range.clone()];
-                    self.person_modes(&read.columns[*key], range, &actors, times)
-                }
-                (Get::Coded(key, _), Some((_, entries))) => {
-                    entries.entries.rows(&read.columns[*key].codes[range], account)?
-                }
-                (Get::Coded(..), None) => arrow::array::new_null_array(&get.ty(), rows),
-            };
-            // Texts behind codes share a dictionary, which is counted where it is kept.
-            match get {
-                Get::Properties | Get::Person(_) if *made.data_type() == DataType::Utf8 => {
-                    Ok(counted(made, account)?)
-                }
-                _ => Ok(made),
-            }
-        });
+            });
         batch(&self.schema, columns.collect::<Result<_>>()?, rows)
     }
 }
 
 impl Events {
-    /// Whether events had a person. Of those that asked for none: whether somebody was known by their
-    /// id for a while.
+    /// `person_mode`: `full` for events with person processing. Of the others, `force_upgrade` where
+    /// the distinct id had a person before the event, else `propertyless`.
     fn person_modes(
         &self,
         sent: &Column,
@@ -355,8 +381,8 @@ impl Events {
             if !off.get(sent.codes[row] as usize).copied().unwrap_or(false) {
                 return "full";
             }
-            match self.world.persons.person(*actor) {
-                Some(person) if *time > person.created_at.as_micros() + KNOWN_MICROS => {
+            match self.view.persons.person(*actor) {
+                Some(person) if *time > person.created_at.as_micros() + FORCE_UPGRADE_MICROS => {
                     "force_upgrade"
                 }
                 _ => "propertyless",
@@ -366,11 +392,11 @@ impl Events {
     }
 }
 
-fn moments(micros: &[i64]) -> ArrayRef {
+fn timestamps(micros: &[i64]) -> ArrayRef {
     Arc::new(TimestampMicrosecondArray::from_iter_values(micros.iter().copied()))
 }
 
-impl Step for Arc<Events> {
+impl Operator for Arc<Events> {
     fn name(&self) -> &'static str {
         "events"
     }
@@ -382,10 +408,10 @@ impl Step for Arc<Events> {
         context: &Arc<TaskContext>,
     ) -> EngineResult<SendableRecordBatchStream> {
         let rows_max = context.session_config().batch_size();
-        let last = self.gets.iter().map(|_| None).collect();
-        let reading = Reading { scan: self.clone(), last, part: None };
-        let out = stream::try_unfold(reading, move |mut reading| async move {
-            Ok(reading.next(rows_max).await?.map(|batch| (batch, reading)))
+        let last = self.sources.iter().map(|_| None).collect();
+        let reader = PartitionReader { scan: self.clone(), last, part: None };
+        let out = stream::try_unfold(reader, move |mut reader| async move {
+            Ok(reader.next(rows_max).await?.map(|batch| (batch, reader)))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), out)))
     }

@@ -1,4 +1,4 @@
-//! What is known of persons, by actor.
+//! Columns of `persons`, by dense person id.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,15 +12,15 @@ use facts::ReadView;
 use uuid::Uuid;
 use warehouse::{ABSENT, Column};
 
-use super::coded::{Missing, Texts, text_type};
+use super::dictionary_strings::{DictionaryStrings, Missing, dictionary_string_type};
 use crate::error::Result;
 use crate::lower::leaves::Field;
 
-pub(super) const MOMENT: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+pub(super) const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
 pub(super) const UUID: DataType = DataType::FixedSizeBinary(16);
 
-/// Uuids of actors without a profile that are remembered.
-const UUIDS_MAX: usize = 64 * 1024;
+/// Cached uuids of distinct ids without a person.
+const CACHED_UUIDS_MAX: usize = 64 * 1024;
 
 /// A column of `persons`.
 pub(super) enum PersonField {
@@ -29,18 +29,18 @@ pub(super) enum PersonField {
     Properties,
     IsIdentified,
     LastSeenAt,
-    /// Numbers of the ids of each person.
+    /// The distinct ids of each person.
     DistinctIds(HashMap<u32, Vec<Box<str>>>),
     Project,
-    Property(Arc<Column>, Texts),
+    Property(Arc<Column>, DictionaryStrings),
 }
 
 impl PersonField {
-    /// The links are gone through already. None if there is no such column.
-    pub(super) fn new(field: &Field, world: &ReadView) -> Option<Self> {
-        if let [crate::lower::leaves::Place::Key(name), ..] = &field.path[..] {
-            let column = world.persons.column(name);
-            let texts = Texts::of(&column.dictionary, &field.path, Missing::Null);
+    /// `field` must be resolved to the persons table. None if it has no such column.
+    pub(super) fn new(field: &Field, view: &ReadView) -> Option<Self> {
+        if let [crate::lower::leaves::PathStep::Key(name), ..] = &field.path[..] {
+            let column = view.persons.column(name);
+            let texts = DictionaryStrings::of(&column.dictionary, &field.path, Missing::Null);
             return Some(Self::Property(column, texts));
         }
         Some(match field.name {
@@ -51,7 +51,7 @@ impl PersonField {
             "last_seen_at" => Self::LastSeenAt,
             "distinct_ids" => {
                 let mut ids: HashMap<u32, Vec<Box<str>>> = HashMap::new();
-                for (_, text, actor) in world.persons.distinct_ids() {
+                for (_, text, actor) in view.persons.distinct_ids() {
                     ids.entry(actor).or_default().push(text.into());
                 }
                 Self::DistinctIds(ids)
@@ -64,31 +64,31 @@ impl PersonField {
     pub(super) fn ty(&self) -> DataType {
         match self {
             Self::Id(_) => UUID,
-            Self::CreatedAt | Self::LastSeenAt => MOMENT,
+            Self::CreatedAt | Self::LastSeenAt => TIMESTAMP,
             Self::Properties => DataType::Utf8,
             Self::IsIdentified => DataType::Boolean,
-            Self::DistinctIds(_) => texts_type(),
+            Self::DistinctIds(_) => string_list_type(),
             Self::Project => DataType::Int64,
-            Self::Property(..) => text_type(),
+            Self::Property(..) => dictionary_string_type(),
         }
     }
 
-    pub(super) fn rows(&self, world: &ReadView, actors: &[u32]) -> Result<ArrayRef> {
-        let people = &world.persons;
+    pub(super) fn rows(&self, view: &ReadView, actors: &[u32]) -> Result<ArrayRef> {
+        let people = &view.persons;
         let persons = actors.iter().map(|actor| people.person(*actor));
         Ok(match self {
-            Self::Id(known) => {
+            Self::Id(cache) => {
                 let mut uuids = FixedSizeBinaryBuilder::with_capacity(actors.len(), 16);
                 for (actor, person) in actors.iter().zip(persons) {
                     let uuid = match person {
                         Some(person) => person.uuid,
-                        // A name made of the id's text, which takes a while.
+                        // A uuid v5 of the distinct id, which is slow to hash.
                         None => {
-                            let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-                            if known.len() >= UUIDS_MAX {
-                                known.clear();
+                            let mut cache = cache.lock().unwrap_or_else(PoisonError::into_inner);
+                            if cache.len() >= CACHED_UUIDS_MAX {
+                                cache.clear();
                             }
-                            *known.entry(*actor).or_insert_with(|| people.uuid(*actor))
+                            *cache.entry(*actor).or_insert_with(|| people.uuid(*actor))
                         }
                     };
                     uuids.append_value(uuid.as_bytes())?;
@@ -108,11 +108,11 @@ impl PersonField {
                 persons.map(|person| Some(person?.is_identified)).collect::<BooleanArray>(),
             ),
             Self::LastSeenAt => Arc::new(TimestampMicrosecondArray::new_null(actors.len())),
-            Self::DistinctIds(ids) => {
-                texts(actors.iter().map(|actor| ids.get(actor).map_or(&[] as &[_], |ids| ids)))
-            }
+            Self::DistinctIds(ids) => string_lists(
+                actors.iter().map(|actor| ids.get(actor).map_or(&[] as &[_], |ids| ids)),
+            ),
             Self::Project => {
-                let project = world.project.0;
+                let project = view.project.0;
                 Arc::new(persons.map(|person| person.map(|_| project)).collect::<Int64Array>())
             }
             Self::Property(column, texts) => {
@@ -123,12 +123,14 @@ impl PersonField {
     }
 }
 
-/// Arrays of texts that are never null.
-pub(super) fn texts_type() -> DataType {
+/// The type of arrays of non-null strings.
+pub(super) fn string_list_type() -> DataType {
     DataType::List(Arc::new(ArrowField::new("item", DataType::Utf8, false)))
 }
 
-pub(super) fn texts<'a, T: AsRef<str> + 'a>(rows: impl Iterator<Item = &'a [T]>) -> ArrayRef {
+pub(super) fn string_lists<'a, T: AsRef<str> + 'a>(
+    rows: impl Iterator<Item = &'a [T]>,
+) -> ArrayRef {
     let item = ArrowField::new("item", DataType::Utf8, false);
     let mut lists = ListBuilder::new(StringBuilder::new()).with_field(item);
     for row in rows {

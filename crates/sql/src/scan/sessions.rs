@@ -1,6 +1,6 @@
-//! Sessions, out of the events that name them (contract, 5.4).
+//! The `sessions` table, computed from events with a `$session_id` (contract, 5.4).
 //!
-//! A session is computed from all its events, whichever of them a query is about.
+//! A session is computed from all its events, whatever the query filters.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use facts::{channel_type, url_host, url_path};
 use model::ProjectId;
 use warehouse::{ABSENT, Batch, Columns, Filter, Interner, Key, Predicate, Value};
 
-use super::coded::{Missing, Texts};
-use super::persons::texts;
-use super::session_rows::{ENTRIES, EXITS, Event, NONE, Session};
+use super::dictionary_strings::{DictionaryStrings, Missing};
+use super::persons::string_lists;
+use super::session::{ENTRY_PROPERTIES, EXIT_PROPERTIES, Event, NONE, Session};
 use crate::error::{Error, Result, UNEXPECTED};
-use crate::lower::Lower;
+use crate::lower::Lowering;
 
 #[derive(Default)]
 pub(crate) struct Sessions {
@@ -27,36 +27,38 @@ pub(crate) struct Sessions {
     texts: Interner,
 }
 
-/// Of a session beside its texts: its row, its id, and what finds it.
+/// Memory of a session on top of its strings: its row, its id, and its hash table entry.
 const SESSION_BYTES: usize = size_of::<Session>() + 128;
 
-/// Columns that are read of each event, the session's id first.
-const NAMED: usize = 3;
+/// Columns that are read before the properties: session id, event and distinct id.
+const FIXED_COLUMNS: usize = 3;
 
-impl Lower {
+impl Lowering {
     pub(super) fn sessions(&self) -> Result<Arc<Sessions>> {
-        let sessions = self.sessions_read();
-        sessions.ok_or_else(|| Error::engine(UNEXPECTED, "sessions were not read"))
+        let sessions = self.loaded_sessions();
+        sessions.ok_or_else(|| Error::engine(UNEXPECTED, "sessions were not loaded"))
     }
 
-    pub(super) async fn read_sessions(&mut self) -> Result<()> {
-        if self.sessions_read().is_some() {
+    pub(super) async fn load_sessions(&mut self) -> Result<()> {
+        if self.loaded_sessions().is_some() {
             return Ok(());
         }
         let mut columns = Columns { created_at: true, ..Columns::default() };
-        let own = |name: &str| Key::Property(name.to_owned());
-        columns.keys.extend([own("$session_id"), Key::Event, Key::DistinctId]);
-        columns.keys.extend(ENTRIES.iter().chain(&EXITS).map(|name| own(name)));
-        let has_session = Predicate::test(own("$session_id"), |value| value.is_some());
+        let property = |name: &str| Key::Property(name.to_owned());
+        columns.keys.extend([property("$session_id"), Key::Event, Key::DistinctId]);
+        columns
+            .keys
+            .extend(ENTRY_PROPERTIES.iter().chain(&EXIT_PROPERTIES).map(|name| property(name)));
+        let has_session = Predicate::test(property("$session_id"), |value| value.is_some());
         let filter = Filter { predicate: Some(has_session), ..Filter::default() };
-        let parts = self.world.events.parts(&filter, &columns)?;
+        let parts = self.view.events.parts(&filter, &columns)?;
         let mut sessions = Sessions::default();
         for part in parts {
             tokio::task::yield_now().await;
-            self.stop.check()?;
+            self.cancellation.check()?;
             let before = sessions.bytes();
             sessions.add(&part.read(&filter, &columns)?);
-            self.keep(sessions.bytes() - before)?;
+            self.retain(sessions.bytes() - before)?;
         }
         self.set_sessions(Arc::new(sessions));
         Ok(())
@@ -65,39 +67,40 @@ impl Lower {
 
 impl Sessions {
     fn bytes(&self) -> usize {
-        // Texts are held in the dictionary and found by a table of its codes.
+        // Each string is in the dictionary and in the interner's table of codes.
         self.rows.len() * SESSION_BYTES + self.texts.dictionary.memory_bytes() * 2
     }
 
     fn add(&mut self, batch: &Batch) {
-        let ids = Texts::of(&batch.columns[0].dictionary, &[], Missing::Null);
-        let mut places: Vec<Option<u32>> = vec![None; batch.columns[0].dictionary.len()];
+        let ids = DictionaryStrings::of(&batch.columns[0].dictionary, &[], Missing::Null);
+        let mut session_rows: Vec<Option<u32>> = vec![None; batch.columns[0].dictionary.len()];
         let ids: Vec<Option<&str>> = ids.entries().collect();
         let mut texts: Vec<Vec<u32>> = Vec::new();
-        for column in &batch.columns[NAMED - 1..] {
-            // Texts of whole dictionaries: parts share most of them.
-            let coded = Texts::of(&column.dictionary, &[], Missing::Null);
-            let own = coded
+        for column in &batch.columns[FIXED_COLUMNS - 1..] {
+            // Interns the whole dictionary: parts share most of its strings.
+            let coded = DictionaryStrings::of(&column.dictionary, &[], Missing::Null);
+            let codes = coded
                 .entries()
                 .map(|text| text.map_or(NONE, |text| self.texts.intern(Value::Text(text))));
-            texts.push(own.collect());
+            texts.push(codes.collect());
         }
         for row in 0..batch.rows {
             let code = batch.columns[0].codes[row];
             let Some(id) = ids.get(code as usize).copied().flatten() else { continue };
-            let place = *places[code as usize].get_or_insert_with(|| match self.ids.get(id) {
-                Some(place) => *place,
-                None => {
-                    let place = self.rows.len() as u32;
-                    self.ids.insert(id.into(), place);
-                    self.names.push(id.into());
-                    self.rows.push(Session::new());
-                    place
-                }
-            });
+            let row_no =
+                *session_rows[code as usize].get_or_insert_with(|| match self.ids.get(id) {
+                    Some(row_no) => *row_no,
+                    None => {
+                        let row_no = self.rows.len() as u32;
+                        self.ids.insert(id.into(), row_no);
+                        self.names.push(id.into());
+                        self.rows.push(Session::new());
+                        row_no
+                    }
+                });
             let text = |column: usize| match batch.columns[column].codes[row] {
                 ABSENT => NONE,
-                code => texts[column - (NAMED - 1)][code as usize],
+                code => texts[column - (FIXED_COLUMNS - 1)][code as usize],
             };
             let name = &batch.columns[1];
             let name = match name.value(row) {
@@ -109,10 +112,10 @@ impl Sessions {
                 at: batch.timestamps[row],
                 inserted: batch.created_at[row],
                 distinct_id: text(2),
-                entries: std::array::from_fn(|at| text(NAMED + at)),
-                exits: std::array::from_fn(|at| text(NAMED + ENTRIES.len() + at)),
+                entries: std::array::from_fn(|at| text(FIXED_COLUMNS + at)),
+                exits: std::array::from_fn(|at| text(FIXED_COLUMNS + ENTRY_PROPERTIES.len() + at)),
             };
-            self.rows[place as usize].add(&event);
+            self.rows[row_no as usize].add(&event);
         }
     }
 
@@ -120,7 +123,8 @@ impl Sessions {
         self.rows.len()
     }
 
-    pub(super) fn place(&self, id: &str) -> Option<u32> {
+    /// The row of a session.
+    pub(super) fn row(&self, id: &str) -> Option<u32> {
         self.ids.get(id).copied()
     }
 
@@ -165,7 +169,7 @@ impl Sessions {
                 let urls: Vec<Vec<&str>> = rows
                     .map(|row| row.urls.iter().filter_map(|url| self.text(*url)).collect())
                     .collect();
-                texts(urls.iter().map(Vec::as_slice))
+                string_lists(urls.iter().map(Vec::as_slice))
             }
             "$entry_current_url" => coded(&first_url),
             "$entry_pathname" => url(&first_url, url_path),
@@ -193,7 +197,8 @@ impl Sessions {
             "team_id" => Arc::new(Int64Array::from(vec![project.0; self.rows.len()])),
             other => {
                 let entry = other.strip_prefix("$entry_")?;
-                let known = ENTRIES.iter().find(|own| own.trim_start_matches('$') == entry)?;
+                let known =
+                    ENTRY_PROPERTIES.iter().find(|name| name.trim_start_matches('$') == entry)?;
                 coded(&|row| row.entry(known))
             }
         })

@@ -1,4 +1,4 @@
-//! The tables that are in memory: persons, their ids, groups, cohorts, sessions.
+//! Scans of the tables in memory: persons, distinct ids, groups, cohorts and sessions.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,16 +11,16 @@ use facts::ReadView;
 use hogql::tables::{LazyJoin, Table};
 use warehouse::GROUP_TYPES;
 
-use super::coded::property;
-use super::persons::{MOMENT, PersonField};
-use super::{Column, known, unsupported};
+use super::dictionary_strings::property;
+use super::persons::{PersonField, TIMESTAMP};
+use super::{Column, in_memory_table, unsupported};
 use crate::error::Result;
-use crate::lower::Lower;
+use crate::lower::Lowering;
 use crate::lower::leaves::Field;
 
-/// Rows that stand for persons, or for something that belongs to one.
+/// A column of rows that each belong to a person.
 struct PersonColumn {
-    world: Arc<ReadView>,
+    view: Arc<ReadView>,
     field: PersonField,
     actors: Arc<Vec<u32>>,
 }
@@ -31,27 +31,27 @@ impl Column for PersonColumn {
     }
 
     fn rows(&self, range: Range<usize>) -> Result<ArrayRef> {
-        self.field.rows(&self.world, &self.actors[range])
+        self.field.rows(&self.view, &self.actors[range])
     }
 }
 
-struct Ready(ArrayRef);
+struct ArrayColumn(ArrayRef);
 
-impl Column for Ready {
+impl Column for ArrayColumn {
     fn ty(&self) -> DataType {
         self.0.data_type().clone()
     }
 
     fn rows(&self, range: Range<usize>) -> Result<ArrayRef> {
-        // A copy: a slice would be counted as large as the whole.
+        // A copy: the memory of a slice is measured as that of the whole array.
         let rows = range.start as u64..range.end as u64;
         let rows = arrow::array::UInt64Array::from_iter_values(rows);
         Ok(arrow::compute::take(&self.0, &rows, None)?)
     }
 }
 
-impl Lower {
-    pub(super) fn known_table(
+impl Lowering {
+    pub(super) fn memory_table(
         &self,
         table: Table,
         fields: Vec<Field>,
@@ -59,23 +59,23 @@ impl Lower {
         match table {
             Table::Persons => self.persons(fields),
             Table::PersonDistinctIds => {
-                let ids = self.world.persons.distinct_ids();
-                let ids = ids.filter(|(_, _, actor)| self.world.persons.person(*actor).is_some());
+                let ids = self.view.persons.distinct_ids();
+                let ids = ids.filter(|(_, _, actor)| self.view.persons.person(*actor).is_some());
                 let (texts, actors) = ids.map(|(_, text, actor)| (text, actor)).unzip();
-                self.of_persons(fields, &[LazyJoin::Person], actors, texts, None)
+                self.person_rows(fields, &[LazyJoin::Person], actors, texts, None)
             }
             Table::CohortPeople | Table::StaticCohortPeople => {
                 let is_static = table == Table::StaticCohortPeople;
                 let (mut actors, mut cohorts) = (Vec::new(), Vec::new());
-                for (id, cohort) in self.world.cohorts.iter() {
+                for (id, cohort) in self.view.cohorts.iter() {
                     if cohort.is_static == is_static {
                         let members = cohort.members.iter();
-                        let own = members.filter(|no| self.world.persons.person(*no).is_some());
-                        actors.extend(own);
+                        let persons = members.filter(|no| self.view.persons.person(*no).is_some());
+                        actors.extend(persons);
                         cohorts.resize(actors.len(), id.0);
                     }
                 }
-                self.of_persons(fields, &[LazyJoin::Person], actors, Vec::new(), Some(cohorts))
+                self.person_rows(fields, &[LazyJoin::Person], actors, Vec::new(), Some(cohorts))
             }
             Table::Groups => self.groups(fields),
             Table::Sessions | Table::Events => self.session_table(fields),
@@ -83,13 +83,13 @@ impl Lower {
     }
 
     fn persons(&self, fields: Vec<Field>) -> Result<Arc<dyn ExecutionPlan>> {
-        let persons = self.world.persons.iter().map(|(no, _)| no);
+        let persons = self.view.persons.iter().map(|(no, _)| no);
         if !fields.iter().any(|field| field.via.contains(&LazyJoin::DistinctId)) {
-            return self.of_persons(fields, &[], persons.collect(), Vec::new(), None);
+            return self.person_rows(fields, &[], persons.collect(), Vec::new(), None);
         }
-        // A row for each id.
+        // A row for each distinct id.
         let mut ids: HashMap<u32, Vec<&str>> = HashMap::new();
-        for (_, text, actor) in self.world.persons.distinct_ids() {
+        for (_, text, actor) in self.view.persons.distinct_ids() {
             ids.entry(actor).or_default().push(text);
         }
         let (mut actors, mut texts) = (Vec::new(), Vec::new());
@@ -99,11 +99,12 @@ impl Lower {
                 texts.push(*id);
             }
         }
-        self.of_persons(fields, &[LazyJoin::DistinctId, LazyJoin::Person], actors, texts, None)
+        self.person_rows(fields, &[LazyJoin::DistinctId, LazyJoin::Person], actors, texts, None)
     }
 
-    /// Links that lead back to the row's person or id are no way at all.
-    fn of_persons(
+    /// A table with a row for each of `actors`. `links` are the lazy joins that lead back to the row's
+    /// own person or distinct id, and need no lookup.
+    fn person_rows(
         &self,
         fields: Vec<Field>,
         links: &[LazyJoin],
@@ -120,23 +121,23 @@ impl Lower {
             match field.name {
                 "distinct_id" => {
                     let texts = StringArray::from_iter_values(texts.iter());
-                    return Ok(Box::new(Ready(Arc::new(texts))));
+                    return Ok(Box::new(ArrayColumn(Arc::new(texts))));
                 }
                 "cohort_id" => {
                     let cohorts = Int64Array::from(cohorts.clone().unwrap_or_default());
-                    return Ok(Box::new(Ready(Arc::new(cohorts))));
+                    return Ok(Box::new(ArrayColumn(Arc::new(cohorts))));
                 }
                 _ => {}
             }
-            let field = PersonField::new(field, &self.world).ok_or_else(|| unsupported(field))?;
-            let (world, actors) = (self.world.clone(), actors.clone());
-            Ok(Box::new(PersonColumn { world, field, actors }))
+            let field = PersonField::new(field, &self.view).ok_or_else(|| unsupported(field))?;
+            let (view, actors) = (self.view.clone(), actors.clone());
+            Ok(Box::new(PersonColumn { view, field, actors }))
         });
-        Ok(known(columns.collect::<Result<_>>()?, rows))
+        Ok(in_memory_table(columns.collect::<Result<_>>()?, rows))
     }
 
     fn groups(&self, fields: Vec<Field>) -> Result<Arc<dyn ExecutionPlan>> {
-        let groups = &self.world.groups;
+        let groups = &self.view.groups;
         let all = (0..GROUP_TYPES)
             .flat_map(|index| groups.of_type(index).map(move |(key, group)| (index, key, group)));
         let mut all: Vec<_> = all.collect();
@@ -157,29 +158,29 @@ impl Lower {
                     Arc::new(Int64Array::from_iter_values(all.map(|(index, _, _)| *index as i64)))
                 }
                 ("key", _) => Arc::new(StringArray::from_iter_values(all.map(|(_, key, _)| *key))),
-                // When a group last changed is not kept.
+                // Groups have no update time.
                 ("created_at" | "updated_at", _) => {
                     let times = all.map(|(_, _, group)| group.created_at.as_micros());
                     Arc::new(TimestampMicrosecondArray::from_iter_values(times))
                 }
-                ("team_id", _) => Arc::new(Int64Array::from(vec![self.world.project.0; all.len()])),
+                ("team_id", _) => Arc::new(Int64Array::from(vec![self.view.project.0; all.len()])),
                 _ => return Err(unsupported(field)),
             };
-            debug_assert!(field.name != "created_at" || *array.data_type() == MOMENT);
-            Ok(Box::new(Ready(array)))
+            debug_assert!(field.name != "created_at" || *array.data_type() == TIMESTAMP);
+            Ok(Box::new(ArrayColumn(array)))
         });
-        Ok(known(columns.collect::<Result<_>>()?, all.len()))
+        Ok(in_memory_table(columns.collect::<Result<_>>()?, all.len()))
     }
 
     fn session_table(&self, fields: Vec<Field>) -> Result<Arc<dyn ExecutionPlan>> {
         let sessions = self.sessions()?;
         let columns = fields.iter().map(|field| -> Result<Box<dyn Column>> {
-            match sessions.column(field.name, self.world.project) {
-                Some(array) if field.via.is_empty() => Ok(Box::new(Ready(array))),
+            match sessions.column(field.name, self.view.project) {
+                Some(array) if field.via.is_empty() => Ok(Box::new(ArrayColumn(array))),
                 _ => Err(unsupported(field)),
             }
         });
-        Ok(known(columns.collect::<Result<_>>()?, sessions.rows()))
+        Ok(in_memory_table(columns.collect::<Result<_>>()?, sessions.rows()))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The first rows of each kind: `DISTINCT` keeps one, `LIMIT BY` some.
+//! `LIMIT BY`: keeps the first rows of each key. `DISTINCT` keeps one.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use hashbrown::HashMap;
 
-use super::Step;
+use super::Operator;
 
 #[derive(Debug)]
-pub(crate) struct First {
+pub(crate) struct LimitBy {
     pub schema: SchemaRef,
-    /// Columns that make rows of one kind.
+    /// The key columns.
     pub keys: Vec<usize>,
     pub skip: u64,
     pub take: u64,
 }
 
-impl Step for First {
+impl Operator for LimitBy {
     fn name(&self) -> &'static str {
-        "first"
+        "limit by"
     }
 
     fn start(
@@ -37,7 +37,7 @@ impl Step for First {
     ) -> Result<SendableRecordBatchStream> {
         let input = inputs.remove(0);
         let types = self.keys.iter().map(|key| self.schema.field(*key).data_type().clone());
-        let mut seen = Seen::new(types.collect(), context.memory_pool())?;
+        let mut counts = RowCounts::new(types.collect(), context.memory_pool())?;
         let (keys, skip) = (self.keys.clone(), self.skip);
         let end = self.skip.saturating_add(self.take);
         let out = input.map(move |batch| {
@@ -45,7 +45,7 @@ impl Step for First {
             let columns: Vec<ArrayRef> =
                 keys.iter().map(|key| batch.column(*key).clone()).collect();
             let mut keep = Vec::with_capacity(batch.num_rows());
-            seen.count(&columns, |before| keep.push((skip..end).contains(&before)))?;
+            counts.add(&columns, |before| keep.push((skip..end).contains(&before)))?;
             Ok(filter_record_batch(&batch, &BooleanArray::from(keep))?)
         });
         let out = out.try_filter(|batch| std::future::ready(batch.num_rows() > 0));
@@ -53,39 +53,39 @@ impl Step for First {
     }
 }
 
-/// How often each kind of row was met, within the memory that a query has.
-pub(crate) struct Seen {
+/// A multiset of rows, within the query's memory.
+pub(crate) struct RowCounts {
     converter: RowConverter,
     counts: HashMap<Box<[u8]>, u64>,
     key_bytes: usize,
     reservation: MemoryReservation,
 }
 
-/// Of a key beside its own bytes: its pointer and length, its count, and the table's slack.
+/// Overhead of a key on top of its bytes: its pointer and length, its count, and the table's slack.
 const KEY_OVERHEAD_BYTES: usize = 56;
 
-impl Seen {
+impl RowCounts {
     pub(crate) fn new(
         types: Vec<arrow::datatypes::DataType>,
         pool: &Arc<dyn MemoryPool>,
     ) -> Result<Self> {
         let converter = RowConverter::new(types.into_iter().map(SortField::new).collect())?;
-        let reservation = MemoryConsumer::new("rows by kind").register(pool);
+        let reservation = MemoryConsumer::new("row counts").register(pool);
         Ok(Self { converter, counts: HashMap::new(), key_bytes: 0, reservation })
     }
 
-    /// Tells of each row how many of its kind were before it.
-    pub(crate) fn count(&mut self, columns: &[ArrayRef], mut tell: impl FnMut(u64)) -> Result<()> {
+    /// Adds rows, and calls `visit` for each with the number of equal rows before it.
+    pub(crate) fn add(&mut self, columns: &[ArrayRef], mut visit: impl FnMut(u64)) -> Result<()> {
         let rows = self.converter.convert_columns(columns)?;
         for row in &rows {
             let bytes = row.data();
             match self.counts.get_mut(bytes) {
                 Some(count) => {
-                    tell(*count);
+                    visit(*count);
                     *count += 1;
                 }
                 None => {
-                    tell(0);
+                    visit(0);
                     self.key_bytes += bytes.len() + KEY_OVERHEAD_BYTES;
                     self.counts.insert(bytes.into(), 1);
                 }
@@ -94,33 +94,33 @@ impl Seen {
         self.reservation.try_resize(self.key_bytes)
     }
 
-    /// Of each row, whether one of its kind was left, which it then takes.
-    pub(crate) fn take(&mut self, columns: &[ArrayRef]) -> Result<Vec<bool>> {
+    /// Removes one equal row for each row; returns whether there was one.
+    pub(crate) fn remove(&mut self, columns: &[ArrayRef]) -> Result<Vec<bool>> {
         let rows = self.converter.convert_columns(columns)?;
-        let taken = rows.iter().map(|row| match self.counts.get_mut(row.data()) {
+        let removed = rows.iter().map(|row| match self.counts.get_mut(row.data()) {
             Some(count) if *count > 0 => {
                 *count -= 1;
                 true
             }
             _ => false,
         });
-        Ok(taken.collect())
+        Ok(removed.collect())
     }
 
-    pub(crate) fn has(&self, columns: &[ArrayRef]) -> Result<Vec<bool>> {
+    pub(crate) fn contains(&self, columns: &[ArrayRef]) -> Result<Vec<bool>> {
         let rows = self.converter.convert_columns(columns)?;
         Ok(rows.iter().map(|row| self.counts.contains_key(row.data())).collect())
     }
 }
 
-impl std::fmt::Debug for Seen {
+impl std::fmt::Debug for RowCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Seen({})", self.counts.len())
+        write!(f, "RowCounts({})", self.counts.len())
     }
 }
 
-/// A stream that begins with work of its own.
-pub(crate) fn later<F>(schema: SchemaRef, work: F) -> SendableRecordBatchStream
+/// A stream that a future makes when it is first polled.
+pub(crate) fn deferred_stream<F>(schema: SchemaRef, work: F) -> SendableRecordBatchStream
 where
     F: Future<Output = Result<SendableRecordBatchStream>> + Send + 'static,
 {
@@ -128,6 +128,6 @@ where
     Box::pin(RecordBatchStreamAdapter::new(schema, out))
 }
 
-pub(crate) fn keep(batch: &RecordBatch, keep: Vec<bool>) -> Result<RecordBatch> {
+pub(crate) fn filter_rows(batch: &RecordBatch, keep: Vec<bool>) -> Result<RecordBatch> {
     Ok(filter_record_batch(batch, &BooleanArray::from(keep))?)
 }

@@ -1,17 +1,18 @@
-//! One session, as its events are met.
+//! One session, accumulated from its events.
 
-/// A text, or none.
+/// The code of a missing string.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Different addresses of one session that are kept.
+/// Distinct URLs of one session that are stored.
 const URLS_MAX: usize = 1_000;
 
 const MICROS: i64 = 1_000_000;
-/// Shorter visits without a second page or a click are bounces (contract, 5.4).
+/// Sessions shorter than this, without a second pageview or an autocapture, are bounces
+/// (contract, 5.4).
 const BOUNCE_SECONDS: u64 = 10;
 
-/// Properties whose first value in a session is kept.
-pub(super) const ENTRIES: [&str; 11] = [
+/// Properties whose first value in a session is stored.
+pub(super) const ENTRY_PROPERTIES: [&str; 11] = [
     "$current_url",
     "utm_source",
     "utm_campaign",
@@ -24,11 +25,11 @@ pub(super) const ENTRIES: [&str; 11] = [
     "gad_source",
     "$web_vitals_LCP_value",
 ];
-/// Properties whose last value is kept.
-pub(super) const EXITS: [&str; 2] = ["$current_url", "$external_click_url"];
+/// Properties whose last value in a session is stored.
+pub(super) const EXIT_PROPERTIES: [&str; 2] = ["$current_url", "$external_click_url"];
 
 #[derive(Clone, Copy)]
-struct Dated {
+struct TimestampedString {
     at: i64,
     text: u32,
 }
@@ -40,21 +41,21 @@ pub(super) struct Session {
     pub end: i64,
     pub inserted: i64,
     pub urls: Vec<u32>,
-    entries: [Dated; ENTRIES.len()],
-    exits: [Dated; EXITS.len()],
+    entries: [TimestampedString; ENTRY_PROPERTIES.len()],
+    exits: [TimestampedString; EXIT_PROPERTIES.len()],
     pub pageviews: u64,
     pub autocaptures: u64,
     pub screens: u64,
 }
 
-/// What of an event a session wants to know.
+/// What a session reads of an event.
 pub(super) struct Event<'a> {
     pub name: &'a str,
     pub at: i64,
     pub inserted: i64,
     pub distinct_id: u32,
-    pub entries: [u32; ENTRIES.len()],
-    pub exits: [u32; EXITS.len()],
+    pub entries: [u32; ENTRY_PROPERTIES.len()],
+    pub exits: [u32; EXIT_PROPERTIES.len()],
 }
 
 impl Session {
@@ -66,8 +67,8 @@ impl Session {
             end: i64::MIN,
             inserted: i64::MIN,
             urls: Vec::new(),
-            entries: [Dated { at: i64::MAX, text: NONE }; ENTRIES.len()],
-            exits: [Dated { at: i64::MIN, text: NONE }; EXITS.len()],
+            entries: [TimestampedString { at: i64::MAX, text: NONE }; ENTRY_PROPERTIES.len()],
+            exits: [TimestampedString { at: i64::MIN, text: NONE }; EXIT_PROPERTIES.len()],
             pageviews: 0,
             autocaptures: 0,
             screens: 0,
@@ -82,14 +83,14 @@ impl Session {
         if at < self.distinct_at {
             (self.distinct_at, self.distinct_id) = (at, event.distinct_id);
         }
-        for (own, text) in self.entries.iter_mut().zip(event.entries) {
-            if text != NONE && at < own.at {
-                *own = Dated { at, text };
+        for (entry, text) in self.entries.iter_mut().zip(event.entries) {
+            if text != NONE && at < entry.at {
+                *entry = TimestampedString { at, text };
             }
         }
-        for (own, text) in self.exits.iter_mut().zip(event.exits) {
-            if text != NONE && at >= own.at {
-                *own = Dated { at, text };
+        for (exit, text) in self.exits.iter_mut().zip(event.exits) {
+            if text != NONE && at >= exit.at {
+                *exit = TimestampedString { at, text };
             }
         }
         let url = event.entries[0];
@@ -105,16 +106,16 @@ impl Session {
     }
 
     pub(super) fn entry(&self, name: &str) -> u32 {
-        let at = ENTRIES.iter().position(|own| *own == name);
+        let at = ENTRY_PROPERTIES.iter().position(|property| *property == name);
         at.map_or(NONE, |at| self.entries[at].text)
     }
 
     pub(super) fn exit(&self, name: &str) -> u32 {
-        let at = EXITS.iter().position(|own| *own == name);
+        let at = EXIT_PROPERTIES.iter().position(|property| *property == name);
         at.map_or(NONE, |at| self.exits[at].text)
     }
 
-    /// Seconds that began in it.
+    /// The duration: the difference of the two timestamps' whole seconds.
     pub(super) fn seconds(&self) -> u64 {
         (self.end.div_euclid(MICROS) - self.start.div_euclid(MICROS)).max(0) as u64
     }

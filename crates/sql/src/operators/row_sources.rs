@@ -1,4 +1,4 @@
-//! Rows that come from nowhere else: `numbers(n)`, and what was computed before.
+//! Row sources: `numbers(n)`, and batches in memory.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use datafusion_physical_plan::ExecutionPlan;
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures_util::stream;
 
-use super::{Step, StepExec};
+use super::{Operator, OperatorExec};
 
 #[derive(Debug)]
 struct Numbers {
@@ -18,13 +18,13 @@ struct Numbers {
     count: u64,
 }
 
-/// 0 up to `count`, made as they are asked for.
+/// 0 up to `count`, generated batch by batch.
 pub(crate) fn numbers(count: u64) -> Arc<dyn ExecutionPlan> {
     let schema = Arc::new(Schema::new(vec![Field::new("number", DataType::UInt64, true)]));
-    StepExec::plan(Numbers { schema: schema.clone(), count }, Vec::new(), schema, 1)
+    OperatorExec::plan(Numbers { schema: schema.clone(), count }, Vec::new(), schema, 1)
 }
 
-impl Step for Numbers {
+impl Operator for Numbers {
     fn name(&self) -> &'static str {
         "numbers"
     }
@@ -40,7 +40,7 @@ impl Step for Numbers {
         let out = stream::unfold(0, move |next| {
             let schema = schema.clone();
             async move {
-                // The engine's other tasks get their turn.
+                // Lets other tasks of the runtime run.
                 tokio::task::yield_now().await;
                 let end = next + rows_max.min(count - next);
                 let numbers: ArrayRef = Arc::new(UInt64Array::from_iter_values(next..end));
@@ -53,19 +53,22 @@ impl Step for Numbers {
 }
 
 #[derive(Debug)]
-struct Held {
+struct InMemory {
     schema: SchemaRef,
     batches: Arc<Vec<RecordBatch>>,
 }
 
-/// Their memory is counted where they are kept.
-pub(crate) fn held(schema: SchemaRef, batches: Arc<Vec<RecordBatch>>) -> Arc<dyn ExecutionPlan> {
-    StepExec::plan(Held { schema: schema.clone(), batches }, Vec::new(), schema, 1)
+/// The caller has reserved the memory of the batches.
+pub(crate) fn in_memory(
+    schema: SchemaRef,
+    batches: Arc<Vec<RecordBatch>>,
+) -> Arc<dyn ExecutionPlan> {
+    OperatorExec::plan(InMemory { schema: schema.clone(), batches }, Vec::new(), schema, 1)
 }
 
-impl Step for Held {
+impl Operator for InMemory {
     fn name(&self) -> &'static str {
-        "held"
+        "in memory"
     }
 
     fn start(

@@ -1,5 +1,4 @@
-//! `INTERSECT` and `EXCEPT`: rows of the left that are, or are not, on the right. A row of the right
-//! stands for one of the left, as often as it is there.
+//! `INTERSECT` and `EXCEPT`, on multisets: each row of the right matches one equal row of the left.
 
 use std::sync::Arc;
 
@@ -9,19 +8,19 @@ use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures_util::StreamExt;
 
-use super::Step;
-use super::first::{Seen, keep, later};
+use super::Operator;
+use super::limit_by::{RowCounts, deferred_stream, filter_rows};
 
 #[derive(Debug)]
-pub(crate) struct Member {
+pub(crate) struct SetOperation {
     pub schema: SchemaRef,
-    /// Whether rows of the right stay, or go.
-    pub wanted: bool,
+    /// Whether matching rows are kept (`INTERSECT`) or dropped (`EXCEPT`).
+    pub keep_matching: bool,
 }
 
-impl Step for Member {
+impl Operator for SetOperation {
     fn name(&self) -> &'static str {
-        "member"
+        "set operation"
     }
 
     fn start(
@@ -31,20 +30,21 @@ impl Step for Member {
         context: &Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let types = self.schema.fields().iter().map(|field| field.data_type().clone()).collect();
-        let mut seen = Seen::new(types, context.memory_pool())?;
-        let (schema, wanted) = (self.schema.clone(), self.wanted);
+        let mut counts = RowCounts::new(types, context.memory_pool())?;
+        let (schema, keep_matching) = (self.schema.clone(), self.keep_matching);
         let mut inputs = inputs.into_iter();
         let (Some(left), Some(mut right)) = (inputs.next(), inputs.next()) else {
             return datafusion_common::internal_err!("two inputs");
         };
-        Ok(later(self.schema.clone(), async move {
+        Ok(deferred_stream(self.schema.clone(), async move {
             while let Some(batch) = right.next().await.transpose()? {
-                seen.count(batch.columns(), |_| ())?;
+                counts.add(batch.columns(), |_| ())?;
             }
             let out = left.map(move |batch| {
                 let batch = batch?;
-                let has = seen.take(batch.columns())?;
-                keep(&batch, has.into_iter().map(|has| has == wanted).collect())
+                let matches = counts.remove(batch.columns())?;
+                let keep = matches.into_iter().map(|matches| matches == keep_matching);
+                filter_rows(&batch, keep.collect())
             });
             Ok(Box::pin(RecordBatchStreamAdapter::new(schema, out)) as SendableRecordBatchStream)
         }))

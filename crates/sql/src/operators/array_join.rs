@@ -1,4 +1,4 @@
-//! A row for each element of its arrays.
+//! `ARRAY JOIN`: emits a row for each element of a row's arrays.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures_util::{StreamExt, stream};
 
-use super::Step;
-use super::width::widths;
+use super::Operator;
+use super::row_width::widths;
 use crate::error::Error;
 
-/// Texts and arrays that one batch repeats.
+/// Bytes of strings and arrays that one output batch repeats.
 const REPEATED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// The arrays are the last columns of the input; their elements are the last of the output.
 #[derive(Debug)]
-pub(crate) struct Explode {
+pub(crate) struct ArrayJoin {
     pub schema: SchemaRef,
-    /// Of the elements' types: a row without elements stays with these. None if it goes.
+    /// `LEFT ARRAY JOIN` keeps rows without elements, with these default values. None drops them.
     pub defaults: Option<Vec<ScalarValue>>,
     pub arrays: usize,
 }
@@ -29,16 +29,16 @@ pub(crate) struct Explode {
 struct State {
     input: SendableRecordBatchStream,
     batch: Option<RecordBatch>,
-    /// Of its rows, what they repeat for each element.
+    /// Bytes that each row of `batch` repeats for each element.
     widths: Option<Vec<usize>>,
     row: usize,
-    /// Elements of `row` that are out already.
-    done: usize,
+    /// Elements of `row` that were emitted.
+    emitted: usize,
 }
 
-impl Step for Explode {
+impl Operator for ArrayJoin {
     fn name(&self) -> &'static str {
-        "explode"
+        "array join"
     }
 
     fn start(
@@ -48,29 +48,30 @@ impl Step for Explode {
         context: &Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let rows_max = context.session_config().batch_size();
-        let own = Self {
+        let operator = Self {
             schema: self.schema.clone(),
             defaults: self.defaults.clone(),
             arrays: self.arrays,
         };
-        let state = State { input: inputs.remove(0), batch: None, widths: None, row: 0, done: 0 };
-        let out = stream::try_unfold((own, state), move |(own, mut state)| async move {
+        let state =
+            State { input: inputs.remove(0), batch: None, widths: None, row: 0, emitted: 0 };
+        let out = stream::try_unfold((operator, state), move |(operator, mut state)| async move {
             loop {
                 let Some(batch) = state.batch.clone() else {
                     let Some(batch) = state.input.next().await.transpose()? else {
                         return Ok(None);
                     };
-                    let plain = &batch.columns()[..batch.num_columns() - own.arrays];
+                    let plain = &batch.columns()[..batch.num_columns() - operator.arrays];
                     state.widths = widths(plain);
-                    (state.batch, state.row, state.done) = (Some(batch), 0, 0);
+                    (state.batch, state.row, state.emitted) = (Some(batch), 0, 0);
                     continue;
                 };
-                let out = own.piece(&batch, &mut state, rows_max)?;
+                let out = operator.next_batch(&batch, &mut state, rows_max)?;
                 if state.row >= batch.num_rows() {
                     state.batch = None;
                 }
                 if out.num_rows() > 0 {
-                    return Ok(Some((out, (own, state))));
+                    return Ok(Some((out, (operator, state))));
                 }
             }
         });
@@ -78,8 +79,8 @@ impl Step for Explode {
     }
 }
 
-impl Explode {
-    fn piece(
+impl ArrayJoin {
+    fn next_batch(
         &self,
         batch: &RecordBatch,
         state: &mut State,
@@ -99,27 +100,27 @@ impl Explode {
             Ok(first)
         };
         let mut rows: Vec<u32> = Vec::with_capacity(rows_max);
-        let mut places: Vec<Vec<Option<u64>>> = vec![Vec::with_capacity(rows_max); lists.len()];
-        let mut room = REPEATED_BYTES_MAX;
-        while state.row < batch.num_rows() && rows.len() < rows_max && room > 0 {
+        let mut elements: Vec<Vec<Option<u64>>> = vec![Vec::with_capacity(rows_max); lists.len()];
+        let mut headroom = REPEATED_BYTES_MAX;
+        while state.row < batch.num_rows() && rows.len() < rows_max && headroom > 0 {
             let length = length(state.row)?;
             if length == 0 && self.defaults.is_some() {
                 rows.push(state.row as u32);
-                places.iter_mut().for_each(|places| places.push(None));
+                elements.iter_mut().for_each(|elements| elements.push(None));
             }
-            let mut count = (length - state.done).min(rows_max - rows.len());
+            let mut count = (length - state.emitted).min(rows_max - rows.len());
             if let Some(width) = state.widths.as_ref().map(|widths| widths[state.row]) {
-                count = count.min((room / width.max(1)).max(1));
-                room = room.saturating_sub(count.max(1) * width);
+                count = count.min((headroom / width.max(1)).max(1));
+                headroom = headroom.saturating_sub(count.max(1) * width);
             }
             rows.extend(std::iter::repeat_n(state.row as u32, count));
-            for (places, list) in places.iter_mut().zip(&lists) {
-                let from = list.value_offsets()[state.row] as usize + state.done;
-                places.extend((from..from + count).map(|at| Some(at as u64)));
+            for (elements, list) in elements.iter_mut().zip(&lists) {
+                let from = list.value_offsets()[state.row] as usize + state.emitted;
+                elements.extend((from..from + count).map(|at| Some(at as u64)));
             }
-            state.done += count;
-            if state.done >= length {
-                (state.row, state.done) = (state.row + 1, 0);
+            state.emitted += count;
+            if state.emitted >= length {
+                (state.row, state.emitted) = (state.row + 1, 0);
             }
         }
         let rows = UInt32Array::from(rows);
@@ -127,15 +128,15 @@ impl Explode {
             .iter()
             .map(|column| Ok(take(column, &rows, None)?))
             .collect::<Result<Vec<ArrayRef>>>()?;
-        for (no, (list, places)) in lists.iter().zip(places).enumerate() {
-            let kept = places.iter().any(Option::is_none);
-            let places = UInt64Array::from(places);
-            let elements = take(list.values(), &places, None)?;
+        for (no, (list, indexes)) in lists.iter().zip(elements).enumerate() {
+            let has_default = indexes.iter().any(Option::is_none);
+            let indexes = UInt64Array::from(indexes);
+            let elements = take(list.values(), &indexes, None)?;
             columns.push(match &self.defaults {
-                Some(defaults) if kept => {
+                Some(defaults) if has_default => {
                     let default = defaults[no].to_scalar()?;
                     let missing: BooleanArray =
-                        places.iter().map(|at| Some(at.is_none())).collect();
+                        indexes.iter().map(|at| Some(at.is_none())).collect();
                     zip(&missing, &default, &elements)?
                 }
                 _ => elements,

@@ -1,4 +1,4 @@
-//! Expressions of the plan as the engine's.
+//! Lowers expressions of the plan to DataFusion's physical expressions.
 
 use std::sync::Arc;
 
@@ -15,24 +15,24 @@ use hogql::Span;
 use hogql::plan::{Expr, ExprKind, Relation, Set};
 use hogql::types::Type;
 
+use super::global_codes::GlobalCodes;
 use super::leaves::leaf_of;
-use super::numbers::Numbers;
-use super::{Found, Lower, Stage, input};
-use crate::apply::Apply;
+use super::{Lowering, Stage, SubqueryResult, input};
+use crate::closure_expr::ClosureExpr;
 use crate::error::{Error, Result, UNEXPECTED};
-use crate::memory::{counted, counted_beside, full};
-use crate::scan::text_type;
+use crate::memory::{memory_limit_error, track_array, track_derived_array};
+use crate::scan::dictionary_string_type;
 
-/// Larger constants are computed, within the bounds of what is computed.
+/// Larger constants are computed for each batch, where their memory is tracked.
 const LITERAL_BYTES_MAX: usize = 1024;
 
 type Physical = Arc<dyn PhysicalExpr>;
 
-impl Lower {
-    /// Of the type that the plan says.
+impl Lowering {
+    /// The value of an expression, in the type that the plan gives it.
     pub(super) fn value(&self, expr: &Expr, stage: &Stage) -> Result<Physical> {
         let ty = data_type(&expr.ty);
-        if let Some(column) = self.plain(expr, stage, &ty) {
+        if let Some(column) = self.plain_column(expr, stage, &ty) {
             return Ok(column);
         }
         match &expr.kind {
@@ -44,57 +44,57 @@ impl Lower {
         }
         let (program, inputs) = self.program(expr, stage)?;
         if program.is_constant() {
-            let one = program.run(&[], 1).map_err(of_eval)?;
-            // The engine repeats a literal for every row, whatever its size.
-            if one.to_data().get_slice_memory_size()? <= LITERAL_BYTES_MAX {
-                return Ok(Arc::new(Literal::new(ScalarValue::try_from_array(&one, 0)?)));
+            let constant = program.run(&[], 1).map_err(from_eval)?;
+            // DataFusion repeats a literal for every row, whatever its size.
+            if constant.to_data().get_slice_memory_size()? <= LITERAL_BYTES_MAX {
+                return Ok(Arc::new(Literal::new(ScalarValue::try_from_array(&constant, 0)?)));
             }
         }
-        let account = self.stop.account().clone();
-        Ok(Apply::expr("expr", inputs, ty, move |arrays, rows| {
-            counted_beside(arrays, program.run(arrays, rows).map_err(of_eval)?, &account)
+        let memory = self.cancellation.memory().clone();
+        Ok(ClosureExpr::expr("expr", inputs, ty, move |arrays, rows| {
+            track_derived_array(arrays, program.run(arrays, rows).map_err(from_eval)?, &memory)
         }))
     }
 
-    /// True where the condition holds, and false where it does not or is null.
+    /// A boolean that is never null: true where the condition holds.
     pub(super) fn condition(&self, expr: &Expr, stage: &Stage) -> Result<Physical> {
         let (program, inputs) = self.program(expr, stage)?;
-        let stop = self.stop.clone();
-        Ok(Apply::expr("condition", inputs, DataType::Boolean, move |arrays, rows| {
-            // A join may try it on many batches before it gives one.
-            stop.check()?;
-            let truth = program.filter(arrays, rows).map_err(of_eval)?;
+        let cancellation = self.cancellation.clone();
+        Ok(ClosureExpr::expr("condition", inputs, DataType::Boolean, move |arrays, rows| {
+            // A join may evaluate it on many batches before it emits one.
+            cancellation.check()?;
+            let truth = program.filter(arrays, rows).map_err(from_eval)?;
             Ok(Arc::new(truth))
         }))
     }
 
-    /// A column as it stands.
-    fn plain(&self, expr: &Expr, stage: &Stage, ty: &DataType) -> Option<Physical> {
+    /// The column that an expression names, if no computation is needed.
+    fn plain_column(&self, expr: &Expr, stage: &Stage, ty: &DataType) -> Option<Physical> {
         let column = stage.layout.get(&leaf_of(expr)?)?;
-        let found = stage.plan.schema().field(column).data_type().clone();
-        // Behind an outer join an array may be null, which its type cannot be.
+        let actual = stage.plan.schema().field(column).data_type().clone();
+        // After an outer join an array may be null, which its type does not allow.
         if stage.outer && ty.is_nested() {
             return None;
         }
         let plain = input(&stage.plan, column);
-        match &found {
-            found if found == ty => Some(plain),
+        match &actual {
+            actual if actual == ty => Some(plain),
             DataType::Dictionary(_, values) if **values == *ty => {
-                Some(Apply::spread(plain, ty.clone(), self.stop.account()))
+                Some(ClosureExpr::decode_dictionary(plain, ty.clone(), self.cancellation.memory()))
             }
             _ => None,
         }
     }
 
-    /// A column of texts behind codes.
-    pub(super) fn coded(&self, expr: &Expr, stage: &Stage) -> Option<Physical> {
+    /// The dictionary-encoded string column that an expression names.
+    pub(super) fn encoded_column(&self, expr: &Expr, stage: &Stage) -> Option<Physical> {
         let column = stage.layout.get(&leaf_of(expr)?)?;
-        let coded = *stage.plan.schema().field(column).data_type() == text_type();
+        let coded = *stage.plan.schema().field(column).data_type() == dictionary_string_type();
         (coded && data_type(&expr.ty) == DataType::Utf8).then(|| input(&stage.plan, column))
     }
 
-    pub(super) fn numbers(&self) -> Arc<Numbers> {
-        Numbers::new(MemoryConsumer::new("texts").register(self.task.memory_pool()))
+    pub(super) fn global_codes(&self) -> Arc<GlobalCodes> {
+        GlobalCodes::new(MemoryConsumer::new("string codes").register(self.task.memory_pool()))
     }
 
     fn program(&self, expr: &Expr, stage: &Stage) -> Result<(Program, Vec<Physical>)> {
@@ -109,7 +109,7 @@ impl Lower {
                 }
                 _ => {
                     let column = stage.layout.get(&leaf_of(part)?)?;
-                    if let Some((_, input)) = columns.iter().find(|(own, _)| *own == column) {
+                    if let Some((_, input)) = columns.iter().find(|(known, _)| *known == column) {
                         return Some(*input);
                     }
                     columns.push((column, inputs.len()));
@@ -128,11 +128,11 @@ impl Lower {
         let program = Program::compile(expr, &self.context, &mut leaf);
         match failed {
             Some(error) => Err(error),
-            None => Ok((program.map_err(of_eval)?, inputs)),
+            None => Ok((program.map_err(from_eval)?, inputs)),
         }
     }
 
-    /// A value that is the same for all rows, if it is one.
+    /// The value of a constant expression.
     pub(crate) fn constant(&self, expr: &Expr) -> Option<ScalarValue> {
         let program = Program::compile(expr, &self.context, &mut |_| None).ok()?;
         if !program.is_constant() {
@@ -142,8 +142,8 @@ impl Lower {
     }
 
     fn scalar(&self, relation: &Relation) -> Result<Physical> {
-        match self.found.get(&address(relation)) {
-            Some(Found::Scalar(value)) => Ok(Arc::new(Literal::new(value.clone()))),
+        match self.subquery_results.get(&address(relation)) {
+            Some(SubqueryResult::Scalar(value)) => Ok(Arc::new(Literal::new(value.clone()))),
             _ => Err(Error::engine(UNEXPECTED, "a subquery was not run")),
         }
     }
@@ -154,23 +154,26 @@ impl Lower {
             return Err(Error::engine(UNEXPECTED, "no IN"));
         };
         let (negated, to) = (*negated, data_type(&expr.ty));
-        let found = match set {
-            Set::Query(relation) => self.found.get(&address(relation)),
+        let result = match set {
+            Set::Query(relation) => self.subquery_results.get(&address(relation)),
             Set::Cohort(cohort) => return self.in_cohort(what, *cohort, negated, to, stage),
             Set::List(_) | Set::Array(_) => None,
         };
-        let Some(Found::Set(members)) = found else {
+        let Some(SubqueryResult::Set(members)) = result else {
             return Err(Error::engine(UNEXPECTED, "a subquery was not run"));
         };
         let what = self.cast(self.value(what, stage)?, &what.ty, &members.ty, expr.span)?;
         let members = members.clone();
         let ty = to.clone();
-        Ok(Apply::expr("in", vec![what], ty, move |arrays, _| {
+        Ok(ClosureExpr::expr("in", vec![what], ty, move |arrays, _| {
             let columns = members.columns(&arrays[0]);
-            let has = members.seen.has(&columns)?;
-            // Nothing equals a null, nor a tuple that has one.
-            let nulls: Vec<NullBuffer> =
-                arrays[..1].iter().chain(&columns).filter_map(|one| one.logical_nulls()).collect();
+            let has = members.counts.contains(&columns)?;
+            // Null equals nothing; nor does a tuple with a null in it.
+            let nulls: Vec<NullBuffer> = arrays[..1]
+                .iter()
+                .chain(&columns)
+                .filter_map(|array| array.logical_nulls())
+                .collect();
             let valid = |row: usize| nulls.iter().all(|nulls| nulls.is_valid(row));
             let has = has.into_iter().enumerate();
             let truth: BooleanArray =
@@ -189,7 +192,7 @@ impl Lower {
     ) -> Result<Physical> {
         let what = self.value(what, stage)?;
         let members = self.cohort(cohort);
-        Ok(Apply::expr("in cohort", vec![what], to.clone(), move |arrays, _| {
+        Ok(ClosureExpr::expr("in cohort", vec![what], to.clone(), move |arrays, _| {
             let ids = arrays[0].as_fixed_size_binary();
             let has =
                 (0..ids.len()).map(|row| ids.is_valid(row) && members.contains(ids.value(row)));
@@ -198,7 +201,7 @@ impl Lower {
         }))
     }
 
-    /// As a cast that the plan wants without writing it: where two types meet.
+    /// An implicit cast, where operands of two types meet.
     pub(super) fn cast(
         &self,
         value: Physical,
@@ -217,44 +220,40 @@ impl Lower {
             ExprKind::Output { .. } => Some(0),
             _ => None,
         });
-        let program = program.map_err(of_eval)?;
-        let account = self.stop.account().clone();
-        Ok(Apply::expr("cast", vec![value], data_type(to), move |arrays, rows| {
-            counted_beside(arrays, program.run(arrays, rows).map_err(of_eval)?, &account)
+        let program = program.map_err(from_eval)?;
+        let memory = self.cancellation.memory().clone();
+        Ok(ClosureExpr::expr("cast", vec![value], data_type(to), move |arrays, rows| {
+            track_derived_array(arrays, program.run(arrays, rows).map_err(from_eval)?, &memory)
         }))
     }
 }
 
-/// Values that the engine cannot sort, as bytes that it can.
-pub(super) fn sortable(
-    value: Physical,
-    ty: &DataType,
-    account: &MemoryTracker,
-) -> Result<Physical> {
+/// Encodes nested values, which DataFusion cannot sort, as sortable bytes.
+pub(super) fn sortable(value: Physical, ty: &DataType, memory: &MemoryTracker) -> Result<Physical> {
     if !ty.is_nested() {
         return Ok(value);
     }
     let converter = RowConverter::new(vec![SortField::new(ty.clone())])?;
-    let account = account.clone();
-    Ok(Apply::expr("bytes", vec![value], DataType::Binary, move |arrays, _| {
-        let mut room = account.charge();
-        // As rows, and once more as bytes.
-        if !room.set(3 * arrays[0].get_array_memory_size()) {
-            return Err(full());
+    let memory = memory.clone();
+    Ok(ClosureExpr::expr("bytes", vec![value], DataType::Binary, move |arrays, _| {
+        let mut reserved = memory.charge();
+        // The encoded rows, and their copy as bytes.
+        if !reserved.set(3 * arrays[0].get_array_memory_size()) {
+            return Err(memory_limit_error());
         }
         let rows = converter.convert_columns(arrays)?;
         let bytes: BinaryArray = rows.iter().map(|row| Some(row.data().to_vec())).collect();
-        drop(room);
-        counted(Arc::new(bytes) as ArrayRef, &account)
+        drop(reserved);
+        track_array(Arc::new(bytes) as ArrayRef, &memory)
     }))
 }
 
-/// Plans do not change while they run, so where a subquery stands is its name.
+/// The key of a subquery. The plan does not move while it runs, so the address identifies it.
 pub(super) fn address(relation: &Relation) -> usize {
     std::ptr::from_ref(relation) as usize
 }
 
-pub(super) fn of_eval(error: eval::Error) -> Error {
+pub(super) fn from_eval(error: eval::Error) -> Error {
     match error {
         eval::Error::Invalid { message, span } => Error::Invalid { message, span: Some(span) },
         eval::Error::TooLarge { .. } => Error::engine("too_large_value", error.to_string()),

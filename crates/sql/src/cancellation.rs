@@ -1,4 +1,4 @@
-//! When nobody waits for an answer any more.
+//! Cancellation of a query: by its deadline, or when the caller has gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,17 +8,17 @@ use eval::MemoryTracker;
 
 use crate::error::{Error, Result};
 
-/// Long loops without a pause look here.
+/// Long loops that never yield check this.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stop {
+pub(crate) struct Cancellation {
     flag: Arc<AtomicBool>,
     inner: eval::Cancellation,
 }
 
-impl Stop {
-    pub(crate) fn new(deadline: Option<Instant>, account: MemoryTracker) -> Self {
+impl Cancellation {
+    pub(crate) fn new(deadline: Option<Instant>, memory: MemoryTracker) -> Self {
         let flag = Arc::new(AtomicBool::new(false));
-        let inner = eval::Cancellation::new(flag.clone()).with_memory(account);
+        let inner = eval::Cancellation::new(flag.clone()).with_memory(memory);
         let inner = match deadline {
             Some(deadline) => inner.with_deadline(deadline),
             None => inner,
@@ -26,16 +26,16 @@ impl Stop {
         Self { flag, inner }
     }
 
-    pub(crate) fn now(&self) {
+    pub(crate) fn cancel(&self) {
         self.flag.store(true, Ordering::Relaxed);
     }
 
-    /// For expressions, which look at the same flag.
-    pub(crate) fn of_eval(&self) -> eval::Cancellation {
+    /// For expressions, which check the same flag.
+    pub(crate) fn for_eval(&self) -> eval::Cancellation {
         self.inner.clone()
     }
 
-    pub(crate) fn account(&self) -> &MemoryTracker {
+    pub(crate) fn memory(&self) -> &MemoryTracker {
         self.inner.memory()
     }
 

@@ -1,4 +1,4 @@
-//! What of a query's conditions the warehouse can use to leave rows unread.
+//! Predicate pushdown: the part of a query's conditions that lets the warehouse skip rows.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +8,25 @@ use hogql::types::{Kind, Type};
 use model::Timestamp;
 use warehouse::Filter;
 
-use crate::lower::Lower;
+use crate::lower::Lowering;
 
-impl Lower {
-    /// Lets through at least what the conditions do.
-    pub(super) fn pushed(&self, conditions: &[&Expr]) -> Filter {
+impl Lowering {
+    /// A filter that passes at least the rows that the conditions do.
+    pub(super) fn pushdown_filter(&self, conditions: &[&Expr]) -> Filter {
         let mut filter = Filter::default();
         for condition in conditions {
             match &condition.kind {
                 ExprKind::Compare(comparison, sides) => {
                     let (left, right) = (&sides[0], &sides[1]);
-                    self.compared(*comparison, left, right, &mut filter);
-                    self.compared(turned(*comparison), right, left, &mut filter);
+                    self.push_comparison(*comparison, left, right, &mut filter);
+                    self.push_comparison(flipped(*comparison), right, left, &mut filter);
                 }
                 ExprKind::In { expr, set: Set::List(items), negated: false }
-                    if is(expr, "event") =>
+                    if is_column(expr, "event") =>
                 {
-                    let names = items.iter().map(|item| self.text(item));
+                    let names = items.iter().map(|item| self.constant_string(item));
                     if let Some(names) = names.collect::<Option<BTreeSet<String>>>() {
-                        among(&mut filter, names);
+                        intersect_events(&mut filter, names);
                     }
                 }
                 _ => {}
@@ -35,17 +35,23 @@ impl Lower {
         filter
     }
 
-    fn compared(&self, comparison: Comparison, left: &Expr, right: &Expr, filter: &mut Filter) {
-        if is(left, "event")
+    fn push_comparison(
+        &self,
+        comparison: Comparison,
+        left: &Expr,
+        right: &Expr,
+        filter: &mut Filter,
+    ) {
+        if is_column(left, "event")
             && comparison == Comparison::Equal
-            && let Some(name) = self.text(right)
+            && let Some(name) = self.constant_string(right)
         {
-            among(filter, BTreeSet::from([name]));
+            intersect_events(filter, BTreeSet::from([name]));
         }
-        if !is(left, "timestamp") {
+        if !is_column(left, "timestamp") {
             return;
         }
-        let Some(micros) = self.moment(right) else { return };
+        let Some(micros) = self.constant_timestamp(right) else { return };
         let after = match comparison {
             Comparison::Greater => Some(micros),
             Comparison::GreaterOrEqual | Comparison::Equal => micros.checked_sub(1),
@@ -57,23 +63,23 @@ impl Lower {
             _ => None,
         };
         if let Some(after) = after.map(Timestamp::from_micros) {
-            filter.after = Some(filter.after.map_or(after, |own| own.max(after)));
+            filter.after = Some(filter.after.map_or(after, |current| current.max(after)));
         }
         if let Some(before) = before.map(Timestamp::from_micros) {
-            filter.before = Some(filter.before.map_or(before, |own| own.min(before)));
+            filter.before = Some(filter.before.map_or(before, |current| current.min(before)));
         }
     }
 
-    fn text(&self, expr: &Expr) -> Option<String> {
+    fn constant_string(&self, expr: &Expr) -> Option<String> {
         match self.constant(expr)? {
             ScalarValue::Utf8(text) => text,
             _ => None,
         }
     }
 
-    /// A moment that is known before anything runs; a date begins at its midnight.
-    fn moment(&self, expr: &Expr) -> Option<i64> {
-        let as_moment = match expr.ty.kind {
+    /// The timestamp of a constant, in microseconds; a date means its midnight.
+    fn constant_timestamp(&self, expr: &Expr) -> Option<i64> {
+        let timestamp = match expr.ty.kind {
             Kind::Date => {
                 let kind = ExprKind::Cast { expr: Box::new(expr.clone()), or_null: false };
                 let ty = Type::from(Kind::TIMESTAMP).or_null(expr.ty.nullable);
@@ -82,26 +88,26 @@ impl Lower {
             Kind::DateTime(_) => self.constant(expr)?,
             _ => return None,
         };
-        match as_moment {
+        match timestamp {
             ScalarValue::TimestampMicrosecond(micros, _) => micros,
             _ => None,
         }
     }
 }
 
-fn is(expr: &Expr, column: &str) -> bool {
+fn is_column(expr: &Expr, column: &str) -> bool {
     matches!(&expr.kind, ExprKind::Column { via, name, .. } if via.is_empty() && *name == column)
 }
 
-fn among(filter: &mut Filter, names: BTreeSet<String>) {
+fn intersect_events(filter: &mut Filter, names: BTreeSet<String>) {
     filter.events = Some(match filter.events.take() {
         None => names,
-        Some(own) => own.intersection(&names).cloned().collect(),
+        Some(current) => current.intersection(&names).cloned().collect(),
     });
 }
 
-/// With its sides changed.
-const fn turned(comparison: Comparison) -> Comparison {
+/// The comparison with its operands swapped.
+const fn flipped(comparison: Comparison) -> Comparison {
     match comparison {
         Comparison::Less => Comparison::Greater,
         Comparison::LessOrEqual => Comparison::GreaterOrEqual,

@@ -1,4 +1,4 @@
-//! What is computed over a frame.
+//! Evaluates a window function over the frame of each row.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,23 +13,23 @@ use datafusion_common::ScalarValue;
 use datafusion_execution::memory_pool::MemoryReservation;
 use datafusion_expr::Accumulator;
 
-use super::frame::{Frame, Places};
-use crate::aggregates::whole::{Engine, Whole};
-use crate::aggregates::{Fold, How, counted, finished, only};
+use super::frame::{Frame, RowGroups};
+use crate::aggregates::group_function::{Engine, GroupFunction};
+use crate::aggregates::{LoweredAggregate, Strategy, counted_rows, fill_empty, filter_arrays};
+use crate::cancellation::Cancellation;
 use crate::error::Result;
-use crate::steps::width::widths;
-use crate::stop::Stop;
+use crate::operators::row_width::widths;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub function: Function,
     /// Columns of the input.
     pub args: Vec<usize>,
-    /// Only rows where this column holds are counted by an aggregate.
+    /// An aggregate's `FILTER`: a boolean column of the input.
     pub filter: Option<usize>,
     pub frame: Frame,
     pub ty: DataType,
-    /// What stands for a row outside of the frame.
+    /// The value for a row outside of the frame.
     pub empty: ScalarValue,
 }
 
@@ -38,38 +38,38 @@ pub(crate) enum Function {
     RowNumber,
     Rank,
     DenseRank,
-    /// So many rows before, or with a sign behind; the second argument stands for none.
-    Neighbour(i64),
-    /// The same, if that row is in the frame.
-    InFrame(i64),
+    /// `lag`, or `lead` if negative; the second argument is the default.
+    Offset(i64),
+    /// The same, limited to rows of the frame.
+    OffsetInFrame(i64),
     First,
     Last,
     Nth(u64),
-    Fold(Fold),
+    Aggregate(LoweredAggregate),
 }
 
-/// What a call may use.
+/// Limits of a call.
 #[derive(Clone, Copy)]
-pub(super) struct Bounds<'a> {
-    pub stop: &'a Stop,
-    pub room: &'a MemoryReservation,
+pub(super) struct CallLimits<'a> {
+    pub cancellation: &'a Cancellation,
+    pub reservation: &'a MemoryReservation,
 }
 
-impl Bounds<'_> {
-    /// Values of other rows; a large one may be wanted by many.
+impl CallLimits<'_> {
+    /// Copies values of other rows. Many rows may copy the same large value, so they are reserved.
     fn take(&self, from: &ArrayRef, rows: &UInt64Array) -> Result<ArrayRef> {
         if let Some(widths) = widths(std::slice::from_ref(from)) {
-            let wanted: usize = rows.iter().flatten().map(|row| widths[row as usize]).sum();
-            self.room.try_grow(wanted)?;
+            let copied: usize = rows.iter().flatten().map(|row| widths[row as usize]).sum();
+            self.reservation.try_grow(copied)?;
         }
         Ok(take(from, rows, None)?)
     }
 }
 
-/// Values are held one by one and then in one piece.
+/// Copies of a value in memory: the scalar, and the array of all.
 const COPIES: usize = 2;
 
-/// Of a value that may be large.
+/// The size of a value that may be large.
 fn bytes(value: &ScalarValue) -> Result<usize> {
     Ok(match value {
         ScalarValue::List(list) => list.to_data().get_slice_memory_size()?,
@@ -79,33 +79,34 @@ fn bytes(value: &ScalarValue) -> Result<usize> {
     })
 }
 
-/// Rows between two looks whether anybody still waits.
+/// Rows between two checks for cancellation.
 const ROWS_PER_CHECK: usize = 256;
 
 impl Call {
     pub(super) fn run(
         &self,
         block: &RecordBatch,
-        places: &Places,
+        groups: &RowGroups,
         ranges: &[Range<usize>],
-        bounds: Bounds<'_>,
+        limits: CallLimits<'_>,
     ) -> Result<ArrayRef> {
         let args: Vec<ArrayRef> = self.args.iter().map(|arg| block.column(*arg).clone()).collect();
-        let each =
-            || places.partitions.iter().flat_map(|own| own.clone().map(move |row| (own, row)));
+        let each = || {
+            groups.partitions.iter().flat_map(|range| range.clone().map(move |row| (range, row)))
+        };
         let result: ArrayRef = match &self.function {
             Function::RowNumber => Arc::new(UInt64Array::from_iter_values(
-                each().map(|(own, row)| (row - own.start + 1) as u64),
+                each().map(|(partition, row)| (row - partition.start + 1) as u64),
             )),
             Function::Rank => {
                 let ranks =
-                    each().map(|(own, row)| (places.peers[row].start - own.start + 1) as u64);
+                    each().map(|(range, row)| (groups.peers[row].start - range.start + 1) as u64);
                 Arc::new(UInt64Array::from_iter_values(ranks))
             }
             Function::DenseRank => {
                 let mut rank = 0;
-                let ranks = each().map(|(own, row)| {
-                    rank = match (row == own.start, places.peers[row].start == row) {
+                let ranks = each().map(|(partition, row)| {
+                    rank = match (row == partition.start, groups.peers[row].start == row) {
                         (true, _) => 1,
                         (false, true) => rank + 1,
                         (false, false) => rank,
@@ -114,34 +115,34 @@ impl Call {
                 });
                 Arc::new(UInt64Array::from_iter_values(ranks))
             }
-            Function::Neighbour(offset) | Function::InFrame(offset) => {
-                let framed = matches!(self.function, Function::InFrame(_));
+            Function::Offset(offset) | Function::OffsetInFrame(offset) => {
+                let framed = matches!(self.function, Function::OffsetInFrame(_));
                 let rows: UInt64Array = each()
-                    .map(|(own, row)| {
+                    .map(|(partition, row)| {
                         let at = (row as i64).checked_sub(*offset)?;
                         let at = usize::try_from(at).ok()?;
-                        let seen = if framed { &ranges[row] } else { own };
-                        seen.contains(&at).then_some(at as u64)
+                        let visible = if framed { &ranges[row] } else { partition };
+                        visible.contains(&at).then_some(at as u64)
                     })
                     .collect();
-                let found = bounds.take(&args[0], &rows)?;
+                let values = limits.take(&args[0], &rows)?;
                 match args.get(1) {
-                    None => found,
+                    None => values,
                     Some(default) => {
                         let outside: BooleanArray =
                             rows.iter().map(|row| Some(row.is_none())).collect();
-                        zip(&outside, default, &found)?
+                        zip(&outside, default, &values)?
                     }
                 }
             }
-            // Like every aggregate, these two skip nulls.
+            // Like all aggregates, `first_value` and `last_value` skip nulls.
             Function::First => {
                 let next = next_valid(&args[0]);
                 let rows = ranges.iter().map(|range| {
                     let at = next.get(range.start).copied()?;
                     range.contains(&at).then_some(at as u64)
                 });
-                bounds.take(&args[0], &rows.collect::<UInt64Array>())?
+                limits.take(&args[0], &rows.collect::<UInt64Array>())?
             }
             Function::Last => {
                 let last = last_valid(&args[0]);
@@ -149,65 +150,67 @@ impl Call {
                     let at = last.get(range.end.checked_sub(1)?).copied().flatten()?;
                     range.contains(&at).then_some(at as u64)
                 });
-                bounds.take(&args[0], &rows.collect::<UInt64Array>())?
+                limits.take(&args[0], &rows.collect::<UInt64Array>())?
             }
             Function::Nth(nth) => {
                 let rows = ranges.iter().map(|range| {
                     let at = range.start as u64 + nth.checked_sub(1)?;
                     (at < range.end as u64).then_some(at)
                 });
-                bounds.take(&args[0], &rows.collect::<UInt64Array>())?
+                limits.take(&args[0], &rows.collect::<UInt64Array>())?
             }
-            Function::Fold(fold) => {
+            Function::Aggregate(aggregate) => {
                 let filter = self.filter.map(|filter| block.column(filter).as_boolean());
-                return self.fold(fold, &args, filter, ranges, bounds);
+                return self.aggregate(aggregate, &args, filter, ranges, limits);
             }
         };
-        finished(&result, &self.ty, &self.empty)
+        fill_empty(&result, &self.ty, &self.empty)
     }
 
-    fn fold(
+    fn aggregate(
         &self,
-        fold: &Fold,
+        aggregate: &LoweredAggregate,
         args: &[ArrayRef],
         filter: Option<&BooleanArray>,
         ranges: &[Range<usize>],
-        bounds: Bounds<'_>,
+        limits: CallLimits<'_>,
     ) -> Result<ArrayRef> {
-        let mut moving = Moving::new(fold)?;
+        let mut sliding = SlidingAggregate::new(aggregate)?;
         let mut values = Vec::with_capacity(ranges.len());
         let mut last: Option<(Range<usize>, ScalarValue)> = None;
         for (row, range) in ranges.iter().enumerate() {
             if row % ROWS_PER_CHECK == 0 {
-                bounds.stop.check()?;
+                limits.cancellation.check()?;
             }
             let value = match &last {
                 Some((same, value)) if same == range => value.clone(),
-                _ => moving.value(args, filter, range.clone())?,
+                _ => sliding.value(args, filter, range.clone())?,
             };
-            bounds.room.try_grow(bytes(&value)? * COPIES)?;
+            limits.reservation.try_grow(bytes(&value)? * COPIES)?;
             last = Some((range.clone(), value.clone()));
             values.push(value);
         }
         if values.is_empty() {
             return Ok(new_empty_array(&self.ty));
         }
-        finished(&ScalarValue::iter_to_array(values)?, &fold.ty, &fold.empty)
+        fill_empty(&ScalarValue::iter_to_array(values)?, &aggregate.ty, &aggregate.empty)
     }
 }
 
-/// An aggregate over a frame that moves on.
-enum Moving {
-    Whole(Arc<dyn Whole>),
+/// An aggregate over a sliding frame.
+enum SlidingAggregate {
+    /// Evaluated again for each frame.
+    Group(Arc<dyn GroupFunction>),
+    /// Updated and retracted as the frame moves.
     Engine { engine: Engine, state: Box<dyn Accumulator>, range: Range<usize> },
 }
 
-impl Moving {
-    fn new(fold: &Fold) -> Result<Self> {
-        Ok(match &fold.how {
-            How::Whole(whole) => Self::Whole(whole.clone()),
-            How::Engine => {
-                let engine = Engine { expr: fold.alone()?, ty: fold.ty.clone() };
+impl SlidingAggregate {
+    fn new(aggregate: &LoweredAggregate) -> Result<Self> {
+        Ok(match &aggregate.strategy {
+            Strategy::Group(function) => Self::Group(function.clone()),
+            Strategy::Engine => {
+                let engine = Engine { expr: aggregate.standalone()?, ty: aggregate.ty.clone() };
                 let state = engine.sliding()?;
                 Self::Engine { engine, state, range: 0..0 }
             }
@@ -224,30 +227,33 @@ impl Moving {
             let args: Vec<ArrayRef> =
                 args.iter().map(|arg| arg.slice(range.start, range.len())).collect();
             let filter = filter.map(|filter| filter.slice(range.start, range.len()));
-            let counts = counted(&args, filter.as_ref())?;
-            only(&args, counts.as_ref())
+            let counts = counted_rows(&args, filter.as_ref())?;
+            filter_arrays(&args, counts.as_ref())
         };
         match self {
-            Self::Whole(whole) => whole.of(&rows(range)?),
-            Self::Engine { engine, state, range: own } => {
-                let grows = range.start >= own.start && range.end >= own.end;
-                let drops = range.start > own.start;
-                if !grows || range.start >= own.end || (drops && !state.supports_retract_batch()) {
-                    (*state, *own) = (engine.sliding()?, range.start..range.start);
+            Self::Group(function) => function.evaluate(&rows(range)?),
+            Self::Engine { engine, state, range: current } => {
+                let grows = range.start >= current.start && range.end >= current.end;
+                let drops = range.start > current.start;
+                if !grows
+                    || range.start >= current.end
+                    || (drops && !state.supports_retract_batch())
+                {
+                    (*state, *current) = (engine.sliding()?, range.start..range.start);
                 } else if drops {
-                    state.retract_batch(&rows(own.start..range.start)?)?;
+                    state.retract_batch(&rows(current.start..range.start)?)?;
                 }
-                if range.end > own.end {
-                    state.update_batch(&rows(own.end..range.end)?)?;
+                if range.end > current.end {
+                    state.update_batch(&rows(current.end..range.end)?)?;
                 }
-                *own = range;
+                *current = range;
                 Ok(state.evaluate()?)
             }
         }
     }
 }
 
-/// The first row from each on that is not null; one behind the last if there is none.
+/// For each row, the first non-null row at or after it; the array's length if there is none.
 fn next_valid(array: &ArrayRef) -> Vec<usize> {
     let mut next = array.len();
     let mut all: Vec<usize> = (0..array.len())
@@ -261,6 +267,7 @@ fn next_valid(array: &ArrayRef) -> Vec<usize> {
     all
 }
 
+/// For each row, the last non-null row at or before it.
 fn last_valid(array: &ArrayRef) -> Vec<Option<usize>> {
     let mut last = None;
     let each = (0..array.len()).map(|row| {

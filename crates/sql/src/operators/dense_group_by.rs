@@ -1,5 +1,5 @@
-//! Groups by texts that have numbers: a number says where its group's state is, and the table by
-//! which the engine would find it is most of what very many groups need.
+//! `GROUP BY` a key of dense codes: the code is the index of the group's state. With very many groups,
+//! most of the memory of DataFusion's grouping is the hash table that this saves.
 
 use std::sync::Arc;
 
@@ -14,35 +14,35 @@ use datafusion_physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures_util::{StreamExt, stream};
 
-use super::Step;
-use super::first::later;
+use super::Operator;
+use super::limit_by::deferred_stream;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Numbered {
-    /// The number, and one column for each call.
+pub(crate) struct DenseGroupBy {
+    /// The code, and one column for each aggregate.
     pub schema: SchemaRef,
-    /// Numbers without gaps, null for none.
+    /// Dense codes; null for null.
     pub key: Arc<dyn PhysicalExpr>,
     pub calls: Vec<Arc<AggregateFunctionExpr>>,
     pub filters: Vec<Option<Arc<dyn PhysicalExpr>>>,
 }
 
-/// The place of rows without a text.
-const NONE: usize = 0;
+/// The group of rows whose key is null.
+const NULL_GROUP: usize = 0;
 
 struct Groups {
-    step: Numbered,
+    operator: DenseGroupBy,
     states: Vec<Box<dyn GroupsAccumulator>>,
-    /// Of the rows of a batch.
-    places: Vec<usize>,
+    /// The group of each row of a batch.
+    indexes: Vec<usize>,
     total: usize,
-    none_met: bool,
+    has_null_group: bool,
     reservation: MemoryReservation,
 }
 
-impl Step for Numbered {
+impl Operator for DenseGroupBy {
     fn name(&self) -> &'static str {
-        "groups"
+        "dense group by"
     }
 
     fn start(
@@ -54,23 +54,23 @@ impl Step for Numbered {
         let mut input = inputs.remove(0);
         let states = self.calls.iter().map(|call| call.create_groups_accumulator());
         let mut groups = Groups {
-            step: self.clone(),
+            operator: self.clone(),
             states: states.collect::<Result<_>>()?,
-            places: Vec::new(),
-            total: NONE + 1,
-            none_met: false,
+            indexes: Vec::new(),
+            total: NULL_GROUP + 1,
+            has_null_group: false,
             reservation: MemoryConsumer::new("groups").register(context.memory_pool()),
         };
         let rows_max = context.session_config().batch_size();
         let schema = self.schema.clone();
-        Ok(later(schema.clone(), async move {
+        Ok(deferred_stream(schema.clone(), async move {
             while let Some(batch) = input.next().await {
                 groups.add(&batch?)?;
             }
             let all = groups.finish()?;
             let starts = (0..all.num_rows()).step_by(rows_max);
             let part = move |from: usize| {
-                // Held as long as there are rows to come.
+                // Keeps the reservation for as long as rows are emitted.
                 let _ = &groups.reservation;
                 Ok(all.slice(from, rows_max.min(all.num_rows() - from)))
             };
@@ -83,40 +83,42 @@ impl Step for Numbered {
 impl Groups {
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         let rows = batch.num_rows();
-        let numbers = self.step.key.evaluate(batch)?.into_array(rows)?;
-        self.places.clear();
-        let place = |number: Option<u32>| number.map_or(NONE, |number| NONE + 1 + number as usize);
-        self.places.extend(numbers.as_primitive::<UInt32Type>().iter().map(place));
-        self.none_met |= numbers.null_count() > 0;
-        self.total = self.places.iter().fold(self.total, |total, place| total.max(place + 1));
+        let codes = self.operator.key.evaluate(batch)?.into_array(rows)?;
+        self.indexes.clear();
+        let index =
+            |code: Option<u32>| code.map_or(NULL_GROUP, |code| NULL_GROUP + 1 + code as usize);
+        self.indexes.extend(codes.as_primitive::<UInt32Type>().iter().map(index));
+        self.has_null_group |= codes.null_count() > 0;
+        self.total = self.indexes.iter().fold(self.total, |total, index| total.max(index + 1));
         let mut bytes = 0;
         for (no, state) in self.states.iter_mut().enumerate() {
-            let args = self.step.calls[no].expressions();
+            let args = self.operator.calls[no].expressions();
             let args = args.iter().map(|arg| arg.evaluate(batch)?.into_array(rows));
             let args: Vec<ArrayRef> = args.collect::<Result<_>>()?;
-            let filter = self.step.filters[no].as_ref();
+            let filter = self.operator.filters[no].as_ref();
             let filter =
                 filter.map(|filter| filter.evaluate(batch)?.into_array(rows)).transpose()?;
             let filter = filter.as_ref().map(|filter| filter.as_boolean());
-            state.update_batch(&args, &self.places, filter, self.total)?;
+            state.update_batch(&args, &self.indexes, filter, self.total)?;
             bytes += state.size();
         }
         self.reservation.try_resize(bytes)
     }
 
     fn finish(&mut self) -> Result<RecordBatch> {
-        if self.total == NONE + 1 && !self.none_met {
-            return Ok(RecordBatch::new_empty(self.step.schema.clone()));
+        if self.total == NULL_GROUP + 1 && !self.has_null_group {
+            return Ok(RecordBatch::new_empty(self.operator.schema.clone()));
         }
-        let numbers = (NONE..self.total).map(|place| Some((place - NONE).checked_sub(1)? as u32));
-        let mut columns: Vec<ArrayRef> = vec![Arc::new(numbers.collect::<UInt32Array>())];
+        let codes =
+            (NULL_GROUP..self.total).map(|index| Some((index - NULL_GROUP).checked_sub(1)? as u32));
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(codes.collect::<UInt32Array>())];
         for mut state in self.states.drain(..) {
             columns.push(state.evaluate(EmitTo::All)?);
         }
         let bytes = columns.iter().map(|column| column.get_array_memory_size()).sum();
         self.reservation.try_resize(bytes)?;
-        let all = RecordBatch::try_new(self.step.schema.clone(), columns)?;
-        let first = usize::from(!self.none_met);
+        let all = RecordBatch::try_new(self.operator.schema.clone(), columns)?;
+        let first = usize::from(!self.has_null_group);
         Ok(all.slice(first, all.num_rows() - first))
     }
 }

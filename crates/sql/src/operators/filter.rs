@@ -1,5 +1,5 @@
-//! Rows that a condition holds for. The engine's own filter gathers rows until a batch is full,
-//! which for columns with dictionaries costs more than it gains.
+//! Filters rows by a condition. DataFusion's filter coalesces rows into full batches, which costs
+//! more than it gains for dictionary-encoded columns.
 
 use std::sync::Arc;
 
@@ -12,24 +12,24 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures_util::{StreamExt, TryStreamExt};
 
-use super::{Step, StepExec};
+use super::{Operator, OperatorExec};
 
 #[derive(Debug)]
 struct Filter {
     condition: Arc<dyn PhysicalExpr>,
 }
 
-/// The condition is never null.
+/// The condition must not be null.
 pub(crate) fn filter(
     input: Arc<dyn ExecutionPlan>,
     condition: Arc<dyn PhysicalExpr>,
 ) -> Arc<dyn ExecutionPlan> {
     let schema = input.schema();
     let partitions = input.output_partitioning().partition_count();
-    StepExec::plan(Filter { condition }, vec![input], schema, partitions)
+    OperatorExec::plan(Filter { condition }, vec![input], schema, partitions)
 }
 
-impl Step for Filter {
+impl Operator for Filter {
     fn name(&self) -> &'static str {
         "filter"
     }

@@ -1,4 +1,4 @@
-//! How much room rows take, so that repeating one of them does not take more than there is.
+//! The width of rows in bytes. Joins and `ARRAY JOIN` repeat rows where no memory is tracked.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures_util::StreamExt;
 
-use super::{Step, StepExec};
+use super::{Operator, OperatorExec};
 use crate::error::Error;
 
-/// A joined row may be given again for each of a batch of others, where nobody counts it.
+/// The widest row of a join's input: a join may repeat it for each row of a batch.
 const JOINED_BYTES_MAX: usize = 128 * 1024;
 
-/// Bytes of the texts and arrays of each row. None if there are none.
+/// Bytes of the strings and arrays of each row; none if there are none.
 pub(crate) fn widths(columns: &[ArrayRef]) -> Option<Vec<usize>> {
     let rows = columns.first()?.len();
     let mut widths: Option<Vec<usize>> = None;
@@ -48,17 +48,17 @@ fn add(column: &ArrayRef, widths: &mut [usize]) {
 }
 
 #[derive(Debug)]
-struct Narrow;
+struct RowWidthLimit;
 
-/// The same rows, none of them too wide to be joined.
-pub(crate) fn narrow(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+/// Fails the query when a row is too wide to be joined.
+pub(crate) fn limit_row_width(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let schema = input.schema();
     let wide = |ty: &DataType| ty.is_nested() || matches!(ty, DataType::Utf8 | DataType::Binary);
     if !schema.fields().iter().any(|field| wide(field.data_type())) {
         return input;
     }
     let partitions = input.output_partitioning().partition_count();
-    StepExec::plan(Narrow, vec![input], schema, partitions)
+    OperatorExec::plan(RowWidthLimit, vec![input], schema, partitions)
 }
 
 fn check(batch: &RecordBatch) -> Result<()> {
@@ -70,9 +70,9 @@ fn check(batch: &RecordBatch) -> Result<()> {
     Ok(())
 }
 
-impl Step for Narrow {
+impl Operator for RowWidthLimit {
     fn name(&self) -> &'static str {
-        "narrow"
+        "row width limit"
     }
 
     fn start(

@@ -1,4 +1,4 @@
-//! The engine's side of an aggregate of ours.
+//! Our aggregates as DataFusion UDAFs.
 
 use std::fmt::{self, Debug, Formatter};
 use std::hash::{Hash, Hasher};
@@ -12,69 +12,77 @@ use datafusion_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, EmitTo, GroupsAccumulator, Signature, Volatility,
 };
 
-use super::buffer::Buffer;
-use super::pick::{Pick, Picked};
-use super::uniq::Kinds;
-use super::whole::Whole;
+use super::buffer::RowBuffer;
+use super::group_function::GroupFunction;
+use super::pick::{Pick, PickAccumulator};
+use super::uniq::DistinctCounts;
 
-/// What an aggregate keeps of the rows it meets.
+/// The state that an aggregate keeps for each group.
 #[derive(Clone, Debug)]
-pub(crate) enum Keeps {
-    Rows(Arc<dyn Whole>),
-    /// Which there are.
-    Kinds,
-    One(Pick),
+pub(crate) enum AggregateState {
+    /// All rows.
+    Rows(Arc<dyn GroupFunction>),
+    /// The set of distinct values.
+    Distinct,
+    /// One row.
+    Picked(Pick),
 }
 
-pub(crate) struct Own {
+pub(crate) struct CustomAggregate {
     name: &'static str,
-    keeps: Keeps,
+    state: AggregateState,
     ty: DataType,
     signature: Signature,
 }
 
-impl Own {
-    pub(crate) fn function(name: &'static str, keeps: Keeps, ty: DataType) -> Arc<AggregateUDF> {
+impl CustomAggregate {
+    pub(crate) fn udaf(
+        name: &'static str,
+        state: AggregateState,
+        ty: DataType,
+    ) -> Arc<AggregateUDF> {
         let signature = Signature::variadic_any(Volatility::Immutable);
-        Arc::new(AggregateUDF::from(Self { name, keeps, ty, signature }))
+        Arc::new(AggregateUDF::from(Self { name, state, ty, signature }))
     }
 
-    fn groups(&self, args: &AccumulatorArgs<'_>) -> Result<Box<dyn Groups>> {
+    fn groups(&self, args: &AccumulatorArgs<'_>) -> Result<Box<dyn BoxedAccumulator>> {
         let types = args.expr_fields.iter().map(|field| field.data_type().clone()).collect();
-        Ok(match &self.keeps {
-            Keeps::Rows(whole) => Box::new(Buffer::new(whole.clone(), self.ty.clone())),
-            Keeps::Kinds => Box::new(Kinds::new(types)?),
-            Keeps::One(pick) => Box::new(Picked::new(*pick, types)?),
+        Ok(match &self.state {
+            AggregateState::Rows(function) => {
+                Box::new(RowBuffer::new(function.clone(), self.ty.clone()))
+            }
+            AggregateState::Distinct => Box::new(DistinctCounts::new(types)?),
+            AggregateState::Picked(pick) => Box::new(PickAccumulator::new(*pick, types)?),
         })
     }
 }
 
-pub(crate) trait Groups: GroupsAccumulator + Sync {}
+pub(crate) trait BoxedAccumulator: GroupsAccumulator + Sync {}
 
-impl<T: GroupsAccumulator + Sync> Groups for T {}
+impl<T: GroupsAccumulator + Sync> BoxedAccumulator for T {}
 
-impl Debug for Own {
+impl Debug for CustomAggregate {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
 }
 
-/// No two are taken for the same: their parameters are not compared.
-impl PartialEq for Own {
+/// Compares by identity, since parameters cannot be compared.
+impl PartialEq for CustomAggregate {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
     }
 }
 
-impl Eq for Own {}
+impl Eq for CustomAggregate {}
 
-impl Hash for Own {
+impl Hash for CustomAggregate {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.name.hash(state);
     }
 }
 
-impl AggregateUDFImpl for Own {
+impl AggregateUDFImpl for CustomAggregate {
     fn name(&self) -> &str {
         self.name
     }
@@ -89,11 +97,11 @@ impl AggregateUDFImpl for Own {
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         let mut groups = self.groups(&args)?;
-        let nothing = args.expr_fields.iter();
-        let nothing: Vec<ArrayRef> =
-            nothing.map(|field| arrow::array::new_empty_array(field.data_type())).collect();
-        groups.update_batch(&nothing, &[], None, 1)?;
-        Ok(Box::new(Lone { groups, zeros: Vec::new() }))
+        let empty = args.expr_fields.iter();
+        let empty: Vec<ArrayRef> =
+            empty.map(|field| arrow::array::new_empty_array(field.data_type())).collect();
+        groups.update_batch(&empty, &[], None, 1)?;
+        Ok(Box::new(SingleGroup { groups, zeros: Vec::new() }))
     }
 
     fn groups_accumulator_supported(&self, _: AccumulatorArgs<'_>) -> bool {
@@ -105,23 +113,23 @@ impl AggregateUDFImpl for Own {
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn GroupsAccumulator>> {
         let groups = self.groups(&args)?;
-        Ok(Box::new(Several(groups)))
+        Ok(Box::new(BoxedGroups(groups)))
     }
 }
 
-/// All rows as one group.
-struct Lone {
-    groups: Box<dyn Groups>,
+/// An aggregate without `GROUP BY`: all rows are one group.
+struct SingleGroup {
+    groups: Box<dyn BoxedAccumulator>,
     zeros: Vec<usize>,
 }
 
-impl Debug for Lone {
+impl Debug for SingleGroup {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("Lone")
+        f.write_str("SingleGroup")
     }
 }
 
-impl Accumulator for Lone {
+impl Accumulator for SingleGroup {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let rows = values.first().map_or(0, |array| array.len());
         self.zeros.resize(rows, 0);
@@ -145,9 +153,9 @@ impl Accumulator for Lone {
     }
 }
 
-struct Several(Box<dyn Groups>);
+struct BoxedGroups(Box<dyn BoxedAccumulator>);
 
-impl GroupsAccumulator for Several {
+impl GroupsAccumulator for BoxedGroups {
     fn update_batch(
         &mut self,
         values: &[ArrayRef],
@@ -183,8 +191,8 @@ impl GroupsAccumulator for Several {
     }
 }
 
-/// Rows of ours never travel in parts, so none of this is called.
-macro_rules! never_in_parts {
+/// Our aggregates have no partial state ([`super::LoweredAggregate::merges`]), so none of this is called.
+macro_rules! no_partial_aggregation {
     () => {
         fn state(
             &mut self,
@@ -211,4 +219,4 @@ macro_rules! never_in_parts {
         }
     };
 }
-pub(crate) use never_in_parts;
+pub(crate) use no_partial_aggregation;

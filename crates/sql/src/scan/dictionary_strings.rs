@@ -1,4 +1,4 @@
-//! Columns of codes as the engine's dictionaries.
+//! Converts the warehouse's dictionary columns to Arrow dictionaries of strings.
 
 use std::sync::Arc;
 
@@ -8,66 +8,67 @@ use serde_json::Value as Json;
 use warehouse::{ABSENT, Dictionary, Value};
 
 use crate::error::Result;
-use crate::lower::leaves::Place;
+use crate::lower::leaves::PathStep;
 
-/// Texts behind codes.
-pub(crate) fn text_type() -> DataType {
+/// The type of a dictionary-encoded string column.
+pub(crate) fn dictionary_string_type() -> DataType {
     DataType::Dictionary(Box::new(DataType::UInt32), Box::new(DataType::Utf8))
 }
 
-/// What a missing text is.
+/// The value of a row without a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
     Null,
     Empty,
 }
 
-/// A dictionary as texts: what is null, or lies behind a path that leads nowhere, is none.
+/// A dictionary's entries as strings. Nulls, and entries without a value at the path, have absent.
 #[derive(Clone, Debug)]
-pub(super) struct Texts {
+pub(super) struct DictionaryStrings {
     values: ArrayRef,
-    /// Entries that are no text; empty if all are.
-    none: Vec<bool>,
+    /// Which entries have no string; empty if all have one.
+    absent: Vec<bool>,
     missing: Missing,
     entries: u32,
 }
 
-impl Texts {
-    pub(super) fn of(dictionary: &Dictionary, path: &[Place], missing: Missing) -> Self {
+impl DictionaryStrings {
+    pub(super) fn of(dictionary: &Dictionary, path: &[PathStep], missing: Missing) -> Self {
         let texts = dictionary.iter().map(|value| text(value, path));
         let builder = StringBuilder::with_capacity(dictionary.len() + 1, dictionary.text_bytes());
-        Self::from_texts(texts, builder, missing)
+        Self::from_strings(texts, builder, missing)
     }
 
-    fn from_texts(
+    fn from_strings(
         texts: impl Iterator<Item = Option<impl AsRef<str>>>,
         mut builder: StringBuilder,
         missing: Missing,
     ) -> Self {
-        let (mut none, mut any_none, mut entries) = (Vec::new(), false, 0);
+        let (mut absent, mut any_absent, mut entries) = (Vec::new(), false, 0);
         for text in texts {
             builder.append_value(text.as_ref().map_or("", AsRef::as_ref));
-            any_none |= text.is_none();
-            none.push(text.is_none());
+            any_absent |= text.is_none();
+            absent.push(text.is_none());
             entries += 1;
         }
         if missing == Missing::Empty {
-            // What rows without a text point at.
+            // The entry of rows without a string.
             builder.append_value("");
         }
-        if !any_none {
-            none.clear();
+        if !any_absent {
+            absent.clear();
         }
-        Self { values: Arc::new(builder.finish()), none, missing, entries }
+        Self { values: Arc::new(builder.finish()), absent, missing, entries }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.values.get_array_memory_size() + self.none.len()
+        self.values.get_array_memory_size() + self.absent.len()
     }
 
     pub(super) fn rows(&self, codes: impl Iterator<Item = u32>) -> Result<ArrayRef> {
-        let is_none =
-            |code: u32| code == ABSENT || self.none.get(code as usize).is_some_and(|none| *none);
+        let is_none = |code: u32| {
+            code == ABSENT || self.absent.get(code as usize).is_some_and(|absent| *absent)
+        };
         let keys: UInt32Array = match self.missing {
             Missing::Null => codes.map(|code| (!is_none(code)).then_some(code)).collect(),
             Missing::Empty => {
@@ -79,18 +80,18 @@ impl Texts {
         Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, values)?))
     }
 
-    /// The text of each entry.
+    /// The string of each entry.
     pub(super) fn entries(&self) -> impl Iterator<Item = Option<&str>> {
         let values = self.values.as_any().downcast_ref::<StringArray>();
         (0..self.entries as usize).map(move |entry| {
-            let is_none = self.none.get(entry).is_some_and(|none| *none);
+            let is_none = self.absent.get(entry).is_some_and(|absent| *absent);
             values.filter(|_| !is_none).map(|values| values.value(entry))
         })
     }
 }
 
-/// A property's text: without quotes; none for `null` and for what is empty.
-fn text<'a>(value: Value<'a>, path: &[Place]) -> Option<std::borrow::Cow<'a, str>> {
+/// A property's value as a string, without quotes; none for null and for an empty string.
+fn text<'a>(value: Value<'a>, path: &[PathStep]) -> Option<std::borrow::Cow<'a, str>> {
     let within = path.get(1..).unwrap_or_default();
     match (value, within) {
         (Value::Json(json), [_, ..]) => {
@@ -106,10 +107,10 @@ fn text<'a>(value: Value<'a>, path: &[Place]) -> Option<std::borrow::Cow<'a, str
     }
 }
 
-fn walk<'a>(json: &'a Json, path: &[Place]) -> Option<&'a Json> {
+fn walk<'a>(json: &'a Json, path: &[PathStep]) -> Option<&'a Json> {
     path.iter().try_fold(json, |json, place| match place {
-        Place::Key(key) => json.get(key),
-        Place::Index(index) => json.get(usize::try_from(index.checked_sub(1)?).ok()?),
+        PathStep::Key(key) => json.get(key),
+        PathStep::Index(index) => json.get(usize::try_from(index.checked_sub(1)?).ok()?),
     })
 }
 
@@ -121,8 +122,11 @@ pub(super) fn json_text(json: &Json) -> Option<String> {
     }
 }
 
-/// A property out of an object that is in memory.
-pub(super) fn property(object: &serde_json::Map<String, Json>, path: &[Place]) -> Option<String> {
-    let (Place::Key(first), within) = path.split_first()? else { return None };
+/// The property at a path of a JSON object, as a string.
+pub(super) fn property(
+    object: &serde_json::Map<String, Json>,
+    path: &[PathStep],
+) -> Option<String> {
+    let (PathStep::Key(first), within) = path.split_first()? else { return None };
     json_text(walk(object.get(first)?, within)?)
 }

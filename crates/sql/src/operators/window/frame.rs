@@ -1,4 +1,4 @@
-//! Which rows a window function sees from each row.
+//! Window frames: the range of rows that a window function reads for each row.
 
 use std::ops::Range;
 
@@ -16,30 +16,30 @@ pub(crate) struct Frame {
     pub end: Bound,
 }
 
-/// Where each row of a block stands.
-pub(super) struct Places {
+/// Partitions and peer groups of a block.
+pub(super) struct RowGroups {
     pub partitions: Vec<Range<usize>>,
-    /// Of each row: the rows that no order tells from it.
+    /// The peer group of each row: the rows that are equal in order.
     pub peers: Vec<Range<usize>>,
 }
 
-impl Places {
+impl RowGroups {
     pub(super) fn new(
         partitions: Vec<Range<usize>>,
         order: &[ArrayRef],
         rows: usize,
     ) -> Result<Self> {
         let mut peers = Vec::with_capacity(rows);
-        for own in &partitions {
+        for range in &partitions {
             if order.is_empty() {
-                peers.extend(std::iter::repeat_n(own.clone(), own.len()));
+                peers.extend(std::iter::repeat_n(range.clone(), range.len()));
                 continue;
             }
             let keys: Vec<ArrayRef> =
-                order.iter().map(|column| column.slice(own.start, own.len())).collect();
-            for range in partition(&keys)?.ranges() {
-                let range = own.start + range.start..own.start + range.end;
-                peers.extend(std::iter::repeat_n(range.clone(), range.len()));
+                order.iter().map(|column| column.slice(range.start, range.len())).collect();
+            for group in partition(&keys)?.ranges() {
+                let group = range.start + group.start..range.start + group.end;
+                peers.extend(std::iter::repeat_n(group.clone(), group.len()));
             }
         }
         Ok(Self { partitions, peers })
@@ -47,10 +47,10 @@ impl Places {
 }
 
 impl Frame {
-    /// For each row its range, which may be empty.
+    /// The frame of each row, which may be empty.
     pub(super) fn ranges(
         &self,
-        places: &Places,
+        groups: &RowGroups,
         block: &RecordBatch,
         order: &[(usize, bool)],
     ) -> Result<Vec<Range<usize>>> {
@@ -68,11 +68,14 @@ impl Frame {
             _ => None,
         };
         let mut ranges = Vec::with_capacity(block.num_rows());
-        for own in &places.partitions {
-            for row in own.clone() {
-                let at = Row { row, own, peers: &places.peers[row], keys: keys.as_ref() };
-                let start = self.bound(self.start, &at, true).clamp(own.start, own.end);
-                let end = self.bound(self.end, &at, false).clamp(own.start, own.end);
+        for partition in &groups.partitions {
+            for row in partition.clone() {
+                let peers = &groups.peers[row];
+                let at = Row { row, partition, peers, keys: keys.as_ref() };
+                let start = self.bound(self.start, &at, true);
+                let start = start.clamp(partition.start, partition.end);
+                let end = self.bound(self.end, &at, false);
+                let end = end.clamp(partition.start, partition.end);
                 ranges.push(start..end.max(start));
             }
         }
@@ -82,8 +85,8 @@ impl Frame {
     fn bound(&self, bound: Bound, at: &Row<'_>, starts: bool) -> usize {
         let side = |range: &Range<usize>| if starts { range.start } else { range.end };
         match (bound, self.unit) {
-            (Bound::UnboundedPreceding, _) => at.own.start,
-            (Bound::UnboundedFollowing, _) => at.own.end,
+            (Bound::UnboundedPreceding, _) => at.partition.start,
+            (Bound::UnboundedFollowing, _) => at.partition.end,
             (Bound::CurrentRow, FrameUnit::Rows) => at.row + usize::from(!starts),
             (Bound::CurrentRow, FrameUnit::Range) => side(at.peers),
             (Bound::Preceding(rows), FrameUnit::Rows) => {
@@ -96,10 +99,10 @@ impl Frame {
             }
             (Bound::Preceding(by), FrameUnit::Range) => at
                 .keys
-                .and_then(|keys| keys.place(at, -(by as f64), starts))
+                .and_then(|keys| keys.bound(at, -(by as f64), starts))
                 .unwrap_or(side(at.peers)),
             (Bound::Following(by), FrameUnit::Range) => {
-                at.keys.and_then(|keys| keys.place(at, by as f64, starts)).unwrap_or(side(at.peers))
+                at.keys.and_then(|keys| keys.bound(at, by as f64, starts)).unwrap_or(side(at.peers))
             }
         }
     }
@@ -107,12 +110,12 @@ impl Frame {
 
 struct Row<'a> {
     row: usize,
-    own: &'a Range<usize>,
+    partition: &'a Range<usize>,
     peers: &'a Range<usize>,
     keys: Option<&'a Keys>,
 }
 
-/// The order's values as growing numbers; None for null. A moment's unit is the second.
+/// The order key as ascending numbers; none for null. The unit of a timestamp is the second.
 struct Keys(Vec<Option<f64>>);
 
 const MICROS: f64 = 1_000_000.0;
@@ -149,18 +152,19 @@ impl Keys {
         Ok(Self(keys))
     }
 
-    /// The first row of the partition at or, for an end, behind a value.
-    fn place(&self, at: &Row<'_>, by: f64, starts: bool) -> Option<usize> {
+    /// The first row of the partition whose key is at least `by` from this row's; for the end of a
+    /// frame, the first one past it.
+    fn bound(&self, at: &Row<'_>, by: f64, starts: bool) -> Option<usize> {
         let value = self.0[at.row]? + by;
-        let own = &self.0[at.own.clone()];
-        // Nulls stand together, first or last.
-        let first = own.iter().position(Option::is_some)?;
-        let count = own[first..].iter().take_while(|key| key.is_some()).count();
-        let found = own[first..first + count].partition_point(|key| match key {
+        let keys = &self.0[at.partition.clone()];
+        // Nulls are contiguous, first or last.
+        let first = keys.iter().position(Option::is_some)?;
+        let count = keys[first..].iter().take_while(|key| key.is_some()).count();
+        let offset = keys[first..first + count].partition_point(|key| match key {
             Some(key) if starts => *key < value,
             Some(key) => *key <= value,
             None => false,
         });
-        Some(at.own.start + first + found)
+        Some(at.partition.start + first + offset)
     }
 }

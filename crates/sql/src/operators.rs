@@ -1,12 +1,12 @@
-//! Steps of a query that the engine does not have, or has with another meaning.
+//! Physical operators that DataFusion does not have, or has with other semantics.
 
-pub(crate) mod explode;
+pub(crate) mod array_join;
+pub(crate) mod dense_group_by;
 pub(crate) mod filter;
-pub(crate) mod first;
-pub(crate) mod member;
-pub(crate) mod numbered;
-pub(crate) mod rows;
-pub(crate) mod width;
+pub(crate) mod limit_by;
+pub(crate) mod row_sources;
+pub(crate) mod row_width;
+pub(crate) mod set_operation;
 pub(crate) mod window;
 
 use std::fmt::{self, Debug, Formatter};
@@ -24,10 +24,10 @@ use datafusion_physical_plan::{
 };
 use futures_util::StreamExt;
 
-use crate::stop::Stop;
+use crate::cancellation::Cancellation;
 
-/// How a step makes one partition of its rows of the same partition of its inputs.
-pub(crate) trait Step: Debug + Send + Sync + 'static {
+/// Computes one partition of its output from the same partition of its inputs.
+pub(crate) trait Operator: Debug + Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     fn start(
@@ -38,15 +38,18 @@ pub(crate) trait Step: Debug + Send + Sync + 'static {
     ) -> Result<SendableRecordBatchStream>;
 }
 
-/// A step that reads and drops batches, or makes many of one, would never let go of its thread:
-/// between any two of them others get their turn, and a query that nobody waits for ends.
-fn with_pauses(input: SendableRecordBatchStream, stop: Arc<Stop>) -> SendableRecordBatchStream {
+/// Yields and checks for cancellation between any two batches: an operator that drops most batches, or
+/// emits many for one, would never release its thread.
+fn with_yields(
+    input: SendableRecordBatchStream,
+    cancellation: Arc<Cancellation>,
+) -> SendableRecordBatchStream {
     let schema = input.schema();
     let out = input.then(move |batch| {
-        let stop = stop.clone();
+        let cancellation = cancellation.clone();
         async move {
             tokio::task::coop::consume_budget().await;
-            stop.check()?;
+            cancellation.check()?;
             batch
         }
     });
@@ -54,11 +57,11 @@ fn with_pauses(input: SendableRecordBatchStream, stop: Arc<Stop>) -> SendableRec
 }
 
 #[derive(Debug)]
-struct Pause;
+struct Cooperative;
 
-impl Step for Pause {
+impl Operator for Cooperative {
     fn name(&self) -> &'static str {
-        "pause"
+        "cooperative"
     }
 
     fn start(
@@ -71,24 +74,24 @@ impl Step for Pause {
     }
 }
 
-/// The same rows; for operators of the engine that make many rows of a few.
-pub(crate) fn paused(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+/// Wraps a DataFusion operator that emits many rows for a few, such as a join, so that it yields.
+pub(crate) fn cooperative(input: Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
     let schema = input.schema();
     let partitions = input.output_partitioning().partition_count();
-    StepExec::plan(Pause, vec![input], schema, partitions)
+    OperatorExec::plan(Cooperative, vec![input], schema, partitions)
 }
 
 #[derive(Debug)]
-pub(crate) struct StepExec {
-    step: Arc<dyn Step>,
+pub(crate) struct OperatorExec {
+    operator: Arc<dyn Operator>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     properties: Arc<PlanProperties>,
 }
 
-impl StepExec {
-    /// All inputs have as many partitions as the step.
+impl OperatorExec {
+    /// All inputs must have `partitions` partitions.
     pub(crate) fn plan(
-        step: impl Step,
+        operator: impl Operator,
         inputs: Vec<Arc<dyn ExecutionPlan>>,
         schema: SchemaRef,
         partitions: usize,
@@ -99,19 +102,19 @@ impl StepExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        Arc::new(Self { step: Arc::new(step), inputs, properties: Arc::new(properties) })
+        Arc::new(Self { operator: Arc::new(operator), inputs, properties: Arc::new(properties) })
     }
 }
 
-impl DisplayAs for StepExec {
+impl DisplayAs for OperatorExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(self.step.name())
+        f.write_str(self.operator.name())
     }
 }
 
-impl ExecutionPlan for StepExec {
+impl ExecutionPlan for OperatorExec {
     fn name(&self) -> &str {
-        self.step.name()
+        self.operator.name()
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -133,8 +136,8 @@ impl ExecutionPlan for StepExec {
         self: Arc<Self>,
         inputs: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (step, properties) = (self.step.clone(), self.properties.clone());
-        Ok(Arc::new(Self { step, inputs, properties }))
+        let (operator, properties) = (self.operator.clone(), self.properties.clone());
+        Ok(Arc::new(Self { operator, inputs, properties }))
     }
 
     fn execute(
@@ -142,12 +145,12 @@ impl ExecutionPlan for StepExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let stop = context.session_config().get_extension::<Stop>().unwrap_or_default();
-        let inputs = self
-            .inputs
-            .iter()
-            .map(|input| Ok(with_pauses(input.execute(partition, context.clone())?, stop.clone())));
-        let out = self.step.start(partition, inputs.collect::<Result<_>>()?, &context)?;
-        Ok(with_pauses(out, stop))
+        let cancellation =
+            context.session_config().get_extension::<Cancellation>().unwrap_or_default();
+        let inputs = self.inputs.iter().map(|input| {
+            Ok(with_yields(input.execute(partition, context.clone())?, cancellation.clone()))
+        });
+        let out = self.operator.start(partition, inputs.collect::<Result<_>>()?, &context)?;
+        Ok(with_yields(out, cancellation))
     }
 }

@@ -1,4 +1,4 @@
-//! Window functions, over rows that come sorted by partition and order.
+//! Window functions, over an input that is sorted by partition and order.
 
 mod call;
 mod frame;
@@ -15,22 +15,22 @@ use datafusion_execution::{SendableRecordBatchStream, TaskContext};
 use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures_util::{StreamExt, stream};
 
-use call::Bounds;
+use call::CallLimits;
 pub(crate) use call::{Call, Function};
 pub(crate) use frame::Frame;
 
-use super::Step;
-use crate::stop::Stop;
+use super::Operator;
+use crate::cancellation::Cancellation;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
-    /// The input's columns and one for each call.
+    /// The input's columns, and one for each call.
     pub schema: SchemaRef,
     pub partition: Vec<usize>,
-    /// Columns, and whether greater values come first.
+    /// Columns, and whether each is descending.
     pub order: Vec<(usize, bool)>,
     pub calls: Vec<Call>,
-    pub stop: Stop,
+    pub cancellation: Cancellation,
 }
 
 struct State {
@@ -41,21 +41,21 @@ struct State {
     pending: Vec<RecordBatch>,
     pending_rows: usize,
     pending_bytes: usize,
-    /// Rows of `pending` whose partitions are complete.
+    /// Rows of `pending` that belong to complete partitions.
     complete: usize,
     last: Option<OwnedRow>,
     converter: RowConverter,
     ready: Option<(RecordBatch, usize)>,
     rows_max: usize,
     reservation: MemoryReservation,
-    /// For what is computed of a block.
+    /// Memory of the results of a block.
     results: MemoryReservation,
 }
 
-/// A block is held as it came, in one piece, and with its results.
+/// Copies of a block in memory: its batches, their concatenation, and the output.
 const COPIES: usize = 3;
 
-impl Step for Window {
+impl Operator for Window {
     fn name(&self) -> &'static str {
         "window"
     }
@@ -100,11 +100,11 @@ impl State {
             if let Some((block, from)) = &mut self.ready {
                 let rows = (block.num_rows() - *from).min(self.rows_max);
                 if rows > 0 {
-                    // A piece of its own: slices of a large block would all be counted as large.
-                    let places = *from as u64..(*from + rows) as u64;
-                    let piece = take_record_batch(block, &UInt64Array::from_iter_values(places))?;
+                    // A copy: the memory of a slice is measured as that of the whole block.
+                    let indexes = *from as u64..(*from + rows) as u64;
+                    let batch = take_record_batch(block, &UInt64Array::from_iter_values(indexes))?;
                     *from += rows;
-                    return Ok(Some(piece));
+                    return Ok(Some(batch));
                 }
                 self.ready = None;
             }
@@ -112,7 +112,7 @@ impl State {
                 return Ok(None);
             }
             match self.input.next().await.transpose()? {
-                Some(batch) => self.take_in(batch)?,
+                Some(batch) => self.add(batch)?,
                 None => (self.ended, self.complete) = (true, self.pending_rows),
             }
             if self.complete >= self.rows_max || (self.ended && self.complete > 0) {
@@ -121,23 +121,27 @@ impl State {
         }
     }
 
-    fn take_in(&mut self, batch: RecordBatch) -> Result<()> {
+    fn add(&mut self, batch: RecordBatch) -> Result<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
         if !self.window.partition.is_empty() {
             let keys = columns(&batch, &self.window.partition);
             let ranges = partition(&keys)?.ranges();
-            let ends = |row: usize| -> Result<OwnedRow> {
-                let one: Vec<ArrayRef> = keys.iter().map(|key| key.slice(row, 1)).collect();
-                Ok(self.converter.convert_columns(&one)?.row(0).owned())
+            let key_at = |row: usize| -> Result<OwnedRow> {
+                let key: Vec<ArrayRef> = keys.iter().map(|key| key.slice(row, 1)).collect();
+                Ok(self.converter.convert_columns(&key)?.row(0).owned())
             };
             if let [_, .., last] = &ranges[..] {
                 self.complete = self.pending_rows + last.start;
-            } else if self.last.as_ref().is_some_and(|last| ends(0).is_ok_and(|own| own != *last)) {
+            } else if self
+                .last
+                .as_ref()
+                .is_some_and(|last| key_at(0).is_ok_and(|first| first != *last))
+            {
                 self.complete = self.pending_rows;
             }
-            self.last = Some(ends(batch.num_rows() - 1)?);
+            self.last = Some(key_at(batch.num_rows() - 1)?);
         }
         self.pending_rows += batch.num_rows();
         self.pending_bytes += batch.get_array_memory_size();
@@ -160,18 +164,19 @@ impl State {
 }
 
 impl Window {
-    fn block(&self, block: &RecordBatch, room: &MemoryReservation) -> Result<RecordBatch> {
+    fn block(&self, block: &RecordBatch, reservation: &MemoryReservation) -> Result<RecordBatch> {
         let partitions = match self.partition.is_empty() {
             true => std::iter::once(0..block.num_rows()).collect(),
             false => partition(&columns(block, &self.partition))?.ranges(),
         };
         let order: Vec<usize> = self.order.iter().map(|(column, _)| *column).collect();
-        let places = frame::Places::new(partitions, &columns(block, &order), block.num_rows())?;
+        let groups = frame::RowGroups::new(partitions, &columns(block, &order), block.num_rows())?;
         let mut out = block.columns().to_vec();
+        let limits = CallLimits { cancellation: &self.cancellation, reservation };
         for call in &self.calls {
-            self.stop.check()?;
-            let ranges = call.frame.ranges(&places, block, &self.order)?;
-            out.push(call.run(block, &places, &ranges, Bounds { stop: &self.stop, room })?);
+            self.cancellation.check()?;
+            let ranges = call.frame.ranges(&groups, block, &self.order)?;
+            out.push(call.run(block, &groups, &ranges, limits)?);
         }
         Ok(RecordBatch::try_new(self.schema.clone(), out)?)
     }

@@ -1,4 +1,4 @@
-//! Expressions of ours where the engine wants its own.
+//! A closure over columns as a DataFusion physical expression.
 
 use std::fmt::{self, Debug, Display, Formatter};
 use std::hash::{Hash, Hasher};
@@ -11,20 +11,20 @@ use datafusion_expr::ColumnarValue;
 use datafusion_physical_expr::PhysicalExpr;
 use eval::MemoryTracker;
 
-use crate::memory::spread;
+use crate::memory::decode_dictionary;
 
 type Run = dyn Fn(&[ArrayRef], usize) -> Result<ArrayRef> + Send + Sync;
 
-/// A function of columns, computed a batch at a time.
+/// A function of columns, evaluated a batch at a time.
 #[derive(Clone)]
-pub(crate) struct Apply {
+pub(crate) struct ClosureExpr {
     label: Arc<str>,
     inputs: Vec<Arc<dyn PhysicalExpr>>,
     ty: DataType,
     run: Arc<Run>,
 }
 
-impl Apply {
+impl ClosureExpr {
     pub(crate) fn expr(
         label: impl Into<Arc<str>>,
         inputs: Vec<Arc<dyn PhysicalExpr>>,
@@ -34,17 +34,19 @@ impl Apply {
         Arc::new(Self { label: label.into(), inputs, ty, run: Arc::new(run) })
     }
 
-    /// The texts of codes, counted.
-    pub(crate) fn spread(
+    /// Decodes a dictionary-encoded column; the copies are tracked.
+    pub(crate) fn decode_dictionary(
         input: Arc<dyn PhysicalExpr>,
         ty: DataType,
-        account: &MemoryTracker,
+        memory: &MemoryTracker,
     ) -> Arc<dyn PhysicalExpr> {
-        let (to, account) = (ty.clone(), account.clone());
-        Self::expr("as", vec![input], ty, move |arrays, _| spread(&arrays[0], &to, &account))
+        let (to, memory) = (ty.clone(), memory.clone());
+        Self::expr("decode", vec![input], ty, move |arrays, _| {
+            decode_dictionary(&arrays[0], &to, &memory)
+        })
     }
 
-    /// The same value in another of the engine's types.
+    /// The same value in another Arrow type.
     pub(crate) fn cast(input: Arc<dyn PhysicalExpr>, ty: DataType) -> Arc<dyn PhysicalExpr> {
         let to = ty.clone();
         Self::expr("as", vec![input], ty, move |arrays, _| {
@@ -53,34 +55,37 @@ impl Apply {
     }
 }
 
-impl Debug for Apply {
+impl Debug for ClosureExpr {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Apply").field("label", &self.label).field("inputs", &self.inputs).finish()
+        f.debug_struct("ClosureExpr")
+            .field("label", &self.label)
+            .field("inputs", &self.inputs)
+            .finish()
     }
 }
 
-impl Display for Apply {
+impl Display for ClosureExpr {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(&self.label)
     }
 }
 
-impl PartialEq for Apply {
+impl PartialEq for ClosureExpr {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.run, &other.run) && self.inputs == other.inputs
     }
 }
 
-impl Eq for Apply {}
+impl Eq for ClosureExpr {}
 
-impl Hash for Apply {
+impl Hash for ClosureExpr {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.label.hash(state);
         self.inputs.hash(state);
     }
 }
 
-impl PhysicalExpr for Apply {
+impl PhysicalExpr for ClosureExpr {
     fn data_type(&self, _: &Schema) -> Result<DataType> {
         Ok(self.ty.clone())
     }
