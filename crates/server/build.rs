@@ -1,29 +1,29 @@
-//! Tells the program which commit it was built from. Without git, as in a tarball, it says nothing.
+//! Sets `BUILT_VERSION` to the version and the git commit; without git (a tarball) to the version.
 
 use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// Given by packagers whose checkout has no history.
-const GIVEN: &str = "HEDGEROW_COMMIT";
+/// Overrides the commit, for packagers whose checkout has no history.
+const COMMIT: &str = "HEDGEROW_COMMIT";
 
 fn main() {
-    println!("cargo::rerun-if-env-changed={GIVEN}");
-    let given = env::var(GIVEN).ok().filter(|commit| !commit.is_empty());
+    println!("cargo::rerun-if-env-changed={COMMIT}");
+    let configured = env::var(COMMIT).ok().filter(|commit| !commit.is_empty());
     let version = env!("CARGO_PKG_VERSION");
-    match given.or_else(checked_out) {
+    match configured.or_else(checked_out) {
         Some(commit) => println!("cargo::rustc-env=BUILT_VERSION={version} ({commit})"),
         None => println!("cargo::rustc-env=BUILT_VERSION={version}"),
     }
 }
 
 fn checked_out() -> Option<String> {
-    // Sources unpacked somewhere inside another repository are not at its commit.
+    // Sources unpacked inside another repository must not report that repository's commit.
     if git(&["rev-parse", "--show-prefix"])? != "crates/server/" {
         return None;
     }
-    // A file that is missing would have this run every time. The log changes where the branch does,
-    // be it a file of its own or packed.
+    // Cargo reruns the script every time for a missing file, so only existing ones are watched. The
+    // reflog changes with every commit, whether the branch's ref is loose or packed.
     for name in ["HEAD", "logs/HEAD"] {
         let file = git(&["rev-parse", "--git-path", name])?;
         if Path::new(&file).exists() {

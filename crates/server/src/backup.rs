@@ -1,10 +1,10 @@
-//! `hedgerow backup` and `hedgerow restore`: a copy of everything at one place of the journal.
+//! `hedgerow backup` and `hedgerow restore`: a consistent copy of all stores.
 //!
-//! A backup is taken beside a running server, without stopping it. First the warehouse's manifest
-//! and the files it names, then the catalog, which is never behind the warehouse, then the journal,
-//! which is never behind the catalog. What the three have in common is checked at the end: should
-//! the journal have let go of records meanwhile that the copy of the warehouse lacks, it is all done
-//! again. A server that starts on the copy reads on from the warehouse's place, as after a crash.
+//! A backup runs alongside a server. It copies the warehouse (manifest and segments), then the
+//! catalog, which is never behind the warehouse, then the journal, which is never behind the
+//! catalog. At the end it checks that the three are consistent: if the server has truncated records
+//! that the copied warehouse lacks, the backup starts over. A server on the copy resumes at the
+//! warehouse's position, as after a crash.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -19,201 +19,212 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use warehouse::Archive;
 
-use crate::cli::say;
-use crate::folder::{self, Folder};
+use crate::cli::print;
+use crate::data_dir::{self, DataDir};
 use crate::settings::Settings;
 
-const ABOUT: &str = "backup.json";
+const MANIFEST_FILE: &str = "backup.json";
 const FORMAT: u32 = 1;
-/// The journal lets go of files about once a minute; a copy of it takes less.
+/// The server truncates the journal about once a minute; copying it takes less.
 const ATTEMPTS: usize = 5;
-/// How often the journal may begin a file while it is copied: after the first time little is left.
+/// New segments that may begin while the journal is copied; each further round copies little.
 const JOURNAL_ROUNDS_MAX: usize = 100;
 const READ_BYTES: usize = 1 << 20;
 
-/// What a backup holds, written last: a folder without it is no backup.
+/// The content of `backup.json`, written last: a directory without it is not a backup.
 #[derive(Serialize, Deserialize)]
-struct About {
+struct BackupManifest {
     format: u32,
     hedgerow: String,
-    /// Every record before this place of the journal is in the backup.
+    /// The backup contains every record before this position of the journal.
     position: u64,
-    files: Vec<Copied>,
+    files: Vec<FileEntry>,
 }
 
 #[derive(Clone, Serialize, Deserialize, PartialEq, Eq)]
-struct Copied {
-    /// Below the folder.
+struct FileEntry {
+    /// Relative to the backup's directory.
     path: String,
     bytes: u64,
     sha256: String,
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn backup(given: &ArgMatches, settings: &Settings) -> Result<()> {
-    let to = named(given, "to");
+pub(crate) async fn backup(args: &ArgMatches, settings: &Settings) -> Result<()> {
+    let to = path_arg(args, "to");
     if settings.catalog_url.is_some() {
         bail!(
-            "the catalog is in PostgreSQL, which this does not copy: stop the server, use pg_dump, \
-             and copy the data folder"
+            "the catalog is in PostgreSQL, which backup does not copy: stop the server, run \
+             pg_dump, and copy the data directory"
         );
     }
-    empty(&to)?;
-    let own = Folder::join(settings)?;
-    // A copy without the key that opens it is none.
-    own.vault(settings)?;
-    let file = own.catalog_file();
-    let location = folder::location(settings, &file);
-    // Also of an older schema: a copy before an upgrade is made by whichever release is there.
+    ensure_empty(&to)?;
+    let source = DataDir::attach(settings)?;
+    // Fails early without the key: the copied catalog could not be decrypted.
+    source.vault(settings)?;
+    let file = source.catalog_file();
+    let location = data_dir::catalog_location(settings, &file);
+    // Runs no migrations, so either release can take the backup before an upgrade.
     let catalog = Catalog::inspect(location, Clock::system()).await?;
-    let mut last = None;
+    let mut last_error = None;
     for _ in 0..ATTEMPTS {
-        match copy_all(&own, &catalog, &to).await {
+        match copy_all(&source, &catalog, &to).await {
             Ok(position) => {
                 catalog.close().await;
-                say(&format!("copied everything before position {position} of the journal\n"))?;
+                print(&format!("copied everything before position {position} of the journal\n"))?;
                 return Ok(());
             }
-            Err(why) => last = Some(why),
+            Err(error) => last_error = Some(error),
         }
         clear(&to)?;
     }
     catalog.close().await;
-    Err(last.unwrap_or_else(|| anyhow::anyhow!("nothing was tried")))
+    Err(last_error.unwrap_or_else(|| anyhow::anyhow!("no attempt was made")))
 }
 
-async fn copy_all(own: &Folder, catalog: &Catalog, to: &Path) -> Result<u64> {
-    let copy = Folder::at(to);
-    let warehouse = own.warehouse();
-    let mut from = None;
+async fn copy_all(source: &DataDir, catalog: &Catalog, to: &Path) -> Result<u64> {
+    let copy = DataDir::unlocked(to);
+    let warehouse = source.warehouse();
+    let mut warehouse_position = None;
     if warehouse.join("manifest").is_file() {
         let archive = Archive::open(&warehouse).context("cannot read the warehouse")?;
         archive.copy_to(&copy.warehouse()).context("cannot copy the warehouse")?;
-        from = Some(archive.position());
+        warehouse_position = Some(archive.position());
     }
     catalog.copy_to(&copy.catalog_file()).await.context("cannot copy the catalog")?;
-    for (file, kept) in [(own.secret_key(), copy.secret_key())] {
-        if file.is_file() {
-            copy_file(&file, &kept)?;
-        }
+    if source.secret_key().is_file() {
+        copy_file(&source.secret_key(), &copy.secret_key())?;
     }
-    copy_flat(&own.imports(), &copy.imports())?;
-    copy_journal(&own.journal(), &copy.journal())?;
-    let position = agree(&copy, from).await?;
+    copy_dir_files(&source.imports(), &copy.imports())?;
+    copy_journal(&source.journal(), &copy.journal())?;
+    let position = check_consistency(&copy, warehouse_position).await?;
     let mut files = Vec::new();
-    list(to, to, &mut files)?;
-    let about =
-        About { format: FORMAT, hedgerow: env!("CARGO_PKG_VERSION").into(), position, files };
-    let mut file = File::create(to.join(ABOUT))?;
-    file.write_all(&serde_json::to_vec_pretty(&about)?)?;
+    list_files(to, to, &mut files)?;
+    let manifest = BackupManifest {
+        format: FORMAT,
+        hedgerow: env!("CARGO_PKG_VERSION").into(),
+        position,
+        files,
+    };
+    let mut file = File::create(to.join(MANIFEST_FILE))?;
+    file.write_all(&serde_json::to_vec_pretty(&manifest)?)?;
     file.sync_all()?;
     File::open(to)?.sync_all()?;
     Ok(position)
 }
 
-/// Whether the copies belong together. Gives the place they reach.
-async fn agree(copy: &Folder, warehouse: Option<u64>) -> Result<u64> {
+/// Fails if the copied stores are inconsistent. Returns the position that the backup reaches.
+async fn check_consistency(copy: &DataDir, warehouse: Option<u64>) -> Result<u64> {
     let file = copy.catalog_file();
     let catalog = Catalog::inspect(Location::Sqlite(&file), Clock::system()).await?;
     let applied = catalog.ingest_offset().await?.map_or(1, |(_, position)| position);
     catalog.close().await;
-    // Opening it left helpers of SQLite beside it.
+    // Opening SQLite left its WAL files.
     for suffix in ["-wal", "-shm"] {
-        let helper = PathBuf::from(format!("{}{suffix}", file.display()));
-        if helper.exists() {
-            fs::remove_file(helper)?;
+        let wal_file = PathBuf::from(format!("{}{suffix}", file.display()));
+        if wal_file.exists() {
+            fs::remove_file(wal_file)?;
         }
     }
-    // An empty warehouse stands before the first record.
-    let wanted = warehouse.unwrap_or(1).max(1);
-    let found = journal::survey(&copy.journal(), None, |_, _| Ok(()))?;
-    if let Some(fault) = found.faults.into_iter().next() {
+    // An empty warehouse is at the first position.
+    let warehouse_position = warehouse.unwrap_or(1).max(1);
+    let survey = journal::survey(&copy.journal(), None, |_, _| Ok(()))?;
+    if let Some(fault) = survey.faults.into_iter().next() {
         return Err(fault.into());
     }
-    // A start asks the same.
-    let begins = found.oldest.as_u64() <= wanted;
-    let next = found.next.as_u64();
-    ensure!(begins && next >= applied, "the journal moved on while it was copied; try again");
-    Ok(found.end.as_u64().max(applied))
+    // The same check as at the start of a server.
+    let covers_warehouse = survey.oldest.as_u64() <= warehouse_position;
+    let next = survey.next.as_u64();
+    ensure!(
+        covers_warehouse && next >= applied,
+        "the journal was truncated while it was copied; try again"
+    );
+    Ok(survey.end.as_u64().max(applied))
 }
 
-pub(crate) fn restore(given: &ArgMatches, settings: &Settings) -> Result<()> {
-    let from = named(given, "from");
+pub(crate) fn restore(args: &ArgMatches, settings: &Settings) -> Result<()> {
+    let from = path_arg(args, "from");
     let shown = from.display();
-    let about = fs::read(from.join(ABOUT)).with_context(|| format!("{shown} is no backup"))?;
-    let about: About =
-        serde_json::from_slice(&about).with_context(|| format!("{shown} is no backup"))?;
-    ensure!(about.format <= FORMAT, "a newer version made this backup (format {})", about.format);
+    let manifest =
+        fs::read(from.join(MANIFEST_FILE)).with_context(|| format!("{shown} is not a backup"))?;
+    let manifest: BackupManifest =
+        serde_json::from_slice(&manifest).with_context(|| format!("{shown} is not a backup"))?;
+    ensure!(
+        manifest.format <= FORMAT,
+        "a newer release made this backup (format {})",
+        manifest.format
+    );
     let to = &settings.data_dir;
-    empty(to)?;
-    let mut found = Vec::new();
-    list(&from, &from, &mut found)?;
-    for wanted in &about.files {
-        ensure!(found.contains(wanted), "{} is missing or damaged in the backup", wanted.path);
+    ensure_empty(to)?;
+    let mut present = Vec::new();
+    list_files(&from, &from, &mut present)?;
+    for listed in &manifest.files {
+        ensure!(present.contains(listed), "{} is missing or corrupted in the backup", listed.path);
     }
-    let own = Folder::own(to)?;
-    File::create(own.restoring())?.sync_all()?;
+    let target = DataDir::acquire(to)?;
+    File::create(target.restore_marker())?.sync_all()?;
     File::open(to)?.sync_all()?;
-    for file in &about.files {
+    for file in &manifest.files {
         copy_file(&from.join(&file.path), &to.join(&file.path))?;
     }
-    fs::remove_file(own.restoring())?;
+    fs::remove_file(target.restore_marker())?;
     File::open(to)?.sync_all()?;
-    say(&format!("restored {} files; start the server on them\n", about.files.len()))
+    print(&format!("restored {} files; start the server on them\n", manifest.files.len()))
 }
 
-fn named(given: &ArgMatches, name: &str) -> PathBuf {
-    PathBuf::from(given.get_one::<String>(name).map_or("", String::as_str))
+fn path_arg(args: &ArgMatches, name: &str) -> PathBuf {
+    PathBuf::from(args.get_one::<String>(name).map_or("", String::as_str))
 }
 
-fn empty(folder: &Path) -> Result<()> {
-    match fs::read_dir(folder).map(|mut entries| entries.next().is_none()) {
+fn ensure_empty(dir: &Path) -> Result<()> {
+    match fs::read_dir(dir).map(|mut entries| entries.next().is_none()) {
         Ok(true) => Ok(()),
-        Ok(false) => bail!("{} is not empty", folder.display()),
+        Ok(false) => bail!("{} is not empty", dir.display()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("cannot read {}", folder.display())),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", dir.display())),
     }
 }
 
-/// Removes what a failed attempt left; the folder was empty before.
-fn clear(folder: &Path) -> Result<()> {
-    if !folder.is_dir() {
+/// Removes the files of a failed attempt; the directory was empty before.
+fn clear(dir: &Path) -> Result<()> {
+    if !dir.is_dir() {
         return Ok(());
     }
-    for entry in fs::read_dir(folder)? {
+    for entry in fs::read_dir(dir)? {
         let path = entry?.path();
         if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
     }
     Ok(())
 }
 
-/// Only the last file of a journal may still be written to. One that was completed while it was
-/// copied is copied again with those behind it, so that the copy's last file is one that was the last.
+/// Copies the journal's segments. The server appends to the last one. If it began a new segment
+/// meanwhile, the formerly last one and all after it are copied again, until the last copied segment
+/// is the current one.
 fn copy_journal(from: &Path, to: &Path) -> Result<()> {
     if !from.is_dir() {
         return Ok(());
     }
-    // From here on files may have been written to since they were copied.
-    let mut written = None;
+    // The first segment that may have changed since it was copied.
+    let mut stale_from = None;
     for _ in 0..JOURNAL_ROUNDS_MAX {
         let names = segments(from)?;
         let last = names.last().cloned();
         for name in names {
-            let kept = to.join(&name);
-            if written.as_ref().is_none_or(|first| name >= *first) || !kept.exists() {
-                copy_segment(&from.join(&name), &kept)?;
+            let target = to.join(&name);
+            if stale_from.as_ref().is_none_or(|first| name >= *first) || !target.exists() {
+                copy_segment(&from.join(&name), &target)?;
             }
         }
         if segments(from)?.last() == last.as_ref() {
             return Ok(());
         }
-        written = last;
+        stale_from = last;
     }
-    bail!("the journal moved on while it was copied; try again")
+    bail!("the server began journal segments faster than they were copied; try again")
 }
 
-/// One that the journal lets go of is left out: its file may become that of new records at any moment.
-/// Whether it is needed is seen at the end.
+/// Skips a segment that the server truncated meanwhile: the journal recycles its file for new
+/// records. The final consistency check notices if it was needed.
 fn copy_segment(from: &Path, to: &Path) -> Result<()> {
     let copied = copy_file(from, to);
     if from.try_exists()? {
@@ -225,17 +236,17 @@ fn copy_segment(from: &Path, to: &Path) -> Result<()> {
     }
 }
 
-/// The names of a journal's files, in the order of their records.
-fn segments(folder: &Path) -> Result<Vec<OsString>> {
-    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
+/// The segment file names of a journal, in position order.
+fn segments(dir: &Path) -> Result<Vec<OsString>> {
+    let names = fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name()));
     let mut names: Vec<_> = names.collect::<io::Result<_>>()?;
     names.retain(|name| Path::new(name).extension() == Some("segment".as_ref()));
     names.sort();
     Ok(names)
 }
 
-/// The files of a folder in the order of their names.
-fn copy_flat(from: &Path, to: &Path) -> Result<()> {
+/// Copies the files directly in a directory, sorted by name.
+fn copy_dir_files(from: &Path, to: &Path) -> Result<()> {
     if !from.is_dir() {
         return Ok(());
     }
@@ -265,18 +276,18 @@ fn copy_file(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Every file below `folder` but the one that lists them.
-fn list(root: &Path, folder: &Path, files: &mut Vec<Copied>) -> Result<()> {
+/// Lists the files below `dir` with their hashes, without the manifest itself.
+fn list_files(root: &Path, dir: &Path, files: &mut Vec<FileEntry>) -> Result<()> {
     let mut entries: Vec<PathBuf> =
-        fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+        fs::read_dir(dir)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
     entries.sort();
     for path in entries {
         if path.is_dir() {
-            list(root, &path, files)?;
+            list_files(root, &path, files)?;
             continue;
         }
         let name = path.strip_prefix(root)?.to_string_lossy().into_owned();
-        if name == ABOUT {
+        if name == MANIFEST_FILE {
             continue;
         }
         let (mut hash, mut bytes, mut part) = (Sha256::new(), 0, vec![0; READ_BYTES]);
@@ -290,7 +301,7 @@ fn list(root: &Path, folder: &Path, files: &mut Vec<Copied>) -> Result<()> {
             bytes += read as u64;
         }
         let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        files.push(Copied { path: name, bytes, sha256 });
+        files.push(FileEntry { path: name, bytes, sha256 });
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The commands, and the flags that the table of settings gives them.
+//! The command line: subcommands, their arguments, and a flag for each setting.
 
 use std::env;
 use std::io::{self, Write as _};
@@ -6,12 +6,12 @@ use std::io::{self, Write as _};
 use anyhow::{Result, bail};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use crate::config::{self, Effective};
+use crate::config::{self, EffectiveConfig};
 use crate::settings::{Setting, TABLE};
 use crate::{admin, backup, export, health, import, repair, serve, verify};
 
-/// What finds and opens the catalog.
-const CATALOG: [&str; 3] = ["data_dir", "catalog_url", "secret_key"];
+/// The settings that commands need to open the catalog.
+const CATALOG_SETTINGS: [&str; 3] = ["data_dir", "catalog_url", "secret_key"];
 
 pub(crate) fn command() -> Command {
     Command::new("hedgerow")
@@ -20,99 +20,103 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .max_term_width(100)
-        .after_help("Exit codes: 0 done, 1 it failed and says why, 2 the command was misspelt.")
+        .after_help("Exit codes: 0 success, 1 failure (reason on standard error), 2 invalid usage.")
         .subcommand(
-            with(Command::new("serve").about("Starts the server"), |_| true).after_help(PRECEDENCE),
+            with_settings(Command::new("serve").about("Starts the server"), |_| true)
+                .after_help(PRECEDENCE),
         )
         .subcommand(
             Command::new("config")
-                .about("Tells about settings")
+                .about("Shows the settings")
                 .subcommand_required(true)
                 .arg_required_else_help(true)
-                .subcommand(with(
-                    Command::new("show")
-                        .about("Shows each setting's value and where it came from, secrets hidden"),
+                .subcommand(with_settings(
+                    Command::new("show").about(
+                        "Shows the effective value and source of each setting, secrets hidden",
+                    ),
                     |_| true,
                 ))
                 .subcommand(
                     Command::new("reference").about("Prints all settings as a Markdown table"),
                 ),
         )
-        .subcommand(with(
-            Command::new("health").about("Asks a running server whether it is ready").arg(
+        .subcommand(with_settings(
+            Command::new("health").about("Checks whether a running server is ready").arg(
                 Arg::new("for")
                     .long("for")
                     .value_parser(["capture", "query"])
-                    .help("Only what this needs has to be ready; everything unless given"),
+                    .help("Check only this part; default: all"),
             ),
             |setting| setting.key == "listen",
         ))
         .subcommand(administration())
-        .subcommands(copies().map(|command| with(command, |x| CATALOG.contains(&x.key))))
-        .subcommands(events().map(|command| with(command, |x| CATALOG.contains(&x.key))))
+        .subcommands(store_commands().map(with_catalog_settings))
+        .subcommands(event_commands().map(with_catalog_settings))
 }
 
-/// Commands about everything that is kept.
-fn copies() -> [Command; 4] {
-    let folder = |name: &'static str| Arg::new(name).long(name).value_name("FOLDER").required(true);
+/// Commands that work on the whole data directory.
+fn store_commands() -> [Command; 4] {
+    let directory =
+        |name: &'static str| Arg::new(name).long(name).value_name("DIRECTORY").required(true);
     let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
     [
         Command::new("backup")
-            .about("Copies everything that is kept, beside a running server")
-            .arg(folder("to").help("A new or empty folder")),
+            .about("Takes a consistent backup; the server may run")
+            .arg(directory("to").help("New or empty directory")),
         Command::new("restore")
-            .about("Puts a backup into an empty data folder")
-            .arg(folder("from").help("A folder that backup made")),
+            .about("Restores a backup into an empty data directory")
+            .arg(directory("from").help("Directory that `hedgerow backup` wrote")),
         Command::new("verify")
             .about(
-                "Reads everything that is kept, beside a running server or without one, and says \
-                 what is damaged",
+                "Reads all stores and reports corruption and inconsistencies; changes nothing, \
+                 and the server may run",
             )
-            .after_help("Exit codes: 0 everything is whole, 1 something is damaged.")
-            .arg(flag("json").help("As JSON")),
+            .after_help("Exit codes: 0 no problems, 1 problems found.")
+            .arg(flag("json").help("Print the report as JSON")),
         Command::new("repair")
             .about(
-                "Makes a damaged journal readable and stores agree with it; the server must not \
-                 run meanwhile",
+                "Salvages a corrupted journal and makes it consistent with the other stores; stop \
+                 the server first",
             )
-            .arg(flag("yes").help("Do it; without this it only says what it would do"))
-            .arg(flag("dry-run").id("dry_run").help("Only say what it would do"))
+            .arg(flag("yes").help("Execute the plan; without it the plan is only printed"))
+            .arg(flag("dry-run").id("dry_run").help("Only print the plan"))
             .arg(
                 Arg::new("drop_segment")
                     .long("drop-segment")
                     .value_name("FILE")
                     .action(ArgAction::Append)
                     .help(
-                        "Give up the events of this segment, named as verify does; may be repeated",
+                        "Remove this segment and its events from the warehouse (the name that \
+                         verify prints); may be repeated",
                     ),
             )
             .arg(
                 flag("drop-damaged")
                     .id("drop_damaged")
-                    .help("Give up the events of every segment that verify finds damaged"),
+                    .help("Remove every segment that verify finds corrupted, with its events"),
             ),
     ]
 }
 
-/// Commands about events.
-fn events() -> [Command; 3] {
+/// Commands that read or write events.
+fn event_commands() -> [Command; 3] {
     let project = Arg::new("project")
         .long("project")
-        .value_name("NUMBER")
+        .value_name("ID")
         .value_parser(clap::value_parser!(i64))
         .default_value("1");
     [
         Command::new("files")
-            .about("Lists the Parquet files that are a project's events")
+            .about("Lists the Parquet files with a project's events")
             .arg(project.clone())
             .arg(
                 Arg::new("json")
                     .long("json")
                     .action(ArgAction::SetTrue)
-                    .help("With rows, bytes, and where deleted rows are listed"),
+                    .help("With row counts, sizes, and the files that mask deleted rows"),
             ),
         Command::new("export")
-            .about("Writes a project's events, the oldest first, as import reads them")
+            .about("Exports a project's events, oldest first, in the format that import reads")
             .arg(project.clone())
             .arg(
                 Arg::new("format")
@@ -124,32 +128,30 @@ fn events() -> [Command; 3] {
                 Arg::new("output")
                     .long("output")
                     .value_name("FILE")
-                    .help("A new file; standard output unless given"),
+                    .help("A new file; default: standard output"),
             ),
         Command::new("import")
-            .about(
-                "Takes in events from lines of JSON or Parquet; the server must not run meanwhile",
-            )
+            .about("Imports events from JSON lines or Parquet; stop the server first")
             .arg(
                 Arg::new("file")
                     .value_name("FILE")
                     .required(true)
-                    .help("Such as events.jsonl, events.jsonl.gz or events.parquet"),
+                    .help("For example events.jsonl, events.jsonl.gz or events.parquet"),
             )
             .arg(project),
     ]
 }
 
-const PRECEDENCE: &str = "Each setting is taken from its flag, else its environment variable, else \
-    its key in the settings file, else its default. A secret is safer in the file that its \
-    variable's …_FILE twin names: flags are visible to every user of the machine.";
+const PRECEDENCE: &str = "Precedence: flag, environment variable, settings file, default. Pass \
+    secrets through the …_FILE variables: flags are visible to every user of the machine.";
 
 fn administration() -> Command {
-    let email = Arg::new("email").long("email").value_name("EMAIL").help("Whose");
+    let email =
+        Arg::new("email").long("email").value_name("EMAIL").help("E-mail address of the user");
     let stdin = Arg::new("password_stdin")
         .long("password-stdin")
         .action(ArgAction::SetTrue)
-        .help("Read the password from standard input; otherwise one is made up and printed");
+        .help("Read the password from standard input; default: generate and print one");
     let commands = [
         Command::new("create-user")
             .about("Adds a user to the first organization")
@@ -163,26 +165,26 @@ fn administration() -> Command {
             )
             .arg(stdin.clone()),
         Command::new("reset-password")
-            .about("Gives a user another password and ends their sessions")
+            .about("Sets a new password and ends the user's sessions")
             .arg(email.clone().required(true))
             .arg(stdin),
         Command::new("deactivate-user")
-            .about("Ends a user's sessions and keys until they are activated again")
+            .about("Disables a user's sessions and keys until activate-user")
             .arg(email.clone().required(true)),
         Command::new("activate-user")
-            .about("Lets a deactivated user in again")
+            .about("Reactivates a deactivated user")
             .arg(email.clone().required(true)),
         Command::new("confirm-email")
-            .about("Confirms the e-mail address that a user changed, so that others may add them")
+            .about("Confirms a user's changed e-mail address, so that organizations can add them")
             .arg(email.clone().required(true)),
         Command::new("grant-staff")
-            .about("Lets a user create organizations and add accounts of one to another")
+            .about("Lets a user create organizations and add existing accounts to any of them")
             .arg(email.clone().required(true)),
         Command::new("revoke-staff")
-            .about("Takes that right away")
+            .about("Revokes the rights of grant-staff")
             .arg(email.clone().required(true)),
         Command::new("create-key")
-            .about("Makes a personal API key and prints it")
+            .about("Creates a personal API key and prints it")
             .arg(email.clone().required(true))
             .arg(Arg::new("label").long("label").value_name("TEXT").default_value("admin"))
             .arg(
@@ -190,75 +192,83 @@ fn administration() -> Command {
                     .long("scopes")
                     .value_name("LIST")
                     .default_value("*")
-                    .help("Such as feature_flag:read,query:read"),
+                    .help("For example feature_flag:read,query:read"),
             ),
         Command::new("list-keys").about("Lists personal API keys, masked").arg(email),
-        Command::new("list-dead-letters").about("Lists records that could not be applied, and why"),
+        Command::new("list-dead-letters")
+            .about("Lists the records that the pipeline could not apply, with the reason"),
         Command::new("replay-dead-letters")
-            .about("Has the server send dead letters again, within seconds or at its next start")
-            .arg(Arg::new("id").long("id").value_name("ID").help("Only this one")),
+            .about("Replays dead letters; a running server does it within seconds")
+            .arg(Arg::new("id").long("id").value_name("ID").help("Only this dead letter")),
     ];
     Command::new("admin")
-        .about("Changes users and keys, beside a running server")
+        .about("Manages users, keys and dead letters; the server may run")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommands(commands.map(|command| with(command, |x| CATALOG.contains(&x.key))))
+        .subcommands(commands.map(with_catalog_settings))
 }
 
-/// Adds the flags of some settings, and the one that names the file.
-fn with(command: Command, wanted: impl Fn(&Setting) -> bool) -> Command {
+fn with_catalog_settings(command: Command) -> Command {
+    with_settings(command, |setting| CATALOG_SETTINGS.contains(&setting.key))
+}
+
+/// Adds `--config` and the flags of the settings that `selected` accepts.
+fn with_settings(command: Command, selected: impl Fn(&Setting) -> bool) -> Command {
     let config = Arg::new(config::CONFIG)
         .long("config")
         .value_name("FILE")
         .help("Settings file in TOML [env: HEDGEROW_CONFIG]");
-    TABLE.iter().filter(|setting| wanted(setting)).fold(command.arg(config), |command, setting| {
-        let mut help = format!("{} [env: {}]", setting.help, setting.variable());
-        if let Some(default) = setting.default.filter(|default| !default.is_empty()) {
-            help.push_str(&format!(" [default: {default}]"));
-        }
-        command.arg(
-            Arg::new(setting.key)
-                .long(setting.flag())
-                .value_name(setting.value_name)
-                .help_heading(setting.heading)
-                .help(help),
-        )
-    })
+    TABLE.iter().filter(|setting| selected(setting)).fold(
+        command.arg(config),
+        |command, setting| {
+            let mut help = format!("{} [env: {}]", setting.help, setting.variable());
+            if let Some(default) = setting.default.filter(|default| !default.is_empty()) {
+                help.push_str(&format!(" [default: {default}]"));
+            }
+            command.arg(
+                Arg::new(setting.key)
+                    .long(setting.flag())
+                    .value_name(setting.value_name)
+                    .help_heading(setting.heading)
+                    .help(help),
+            )
+        },
+    )
 }
 
-pub(crate) fn run(given: &ArgMatches) -> Result<()> {
-    let gather = |flags| Effective::gather(flags, env::vars_os());
-    match given.subcommand() {
-        Some(("serve", flags)) => serve::run(gather(flags)?),
-        Some(("health", flags)) => health::run(flags, &gather(flags)?.settings()?),
-        Some(("config", what)) => match what.subcommand() {
+pub(crate) fn run(args: &ArgMatches) -> Result<()> {
+    let resolve = |flags| EffectiveConfig::resolve(flags, env::vars_os());
+    match args.subcommand() {
+        Some(("serve", flags)) => serve::run(resolve(flags)?),
+        Some(("health", flags)) => health::run(flags, &resolve(flags)?.settings()?),
+        Some(("config", subcommand)) => match subcommand.subcommand() {
             Some(("show", flags)) => {
-                let effective = gather(flags)?;
+                let effective = resolve(flags)?;
                 effective.settings()?;
                 for name in &effective.unknown_variables {
-                    eprintln!("hedgerow: {name} is no setting");
+                    eprintln!("hedgerow: {name} is not a setting");
                 }
-                say(&effective.shown())
+                print(&effective.render())
             }
-            _ => say(&config::reference()),
+            _ => print(&config::reference()),
         },
-        Some(("admin", what)) => match what.subcommand() {
-            Some((name, flags)) => admin::run(name, flags, &gather(flags)?.settings()?),
-            None => bail!("admin does nothing by itself"),
+        Some(("admin", subcommand)) => match subcommand.subcommand() {
+            Some((name, flags)) => admin::run(name, flags, &resolve(flags)?.settings()?),
+            None => bail!("admin needs a subcommand"),
         },
-        Some(("backup", flags)) => backup::backup(flags, &gather(flags)?.settings()?),
-        Some(("restore", flags)) => backup::restore(flags, &gather(flags)?.settings()?),
-        Some(("verify", flags)) => verify::run(flags, &gather(flags)?.settings()?),
-        Some(("repair", flags)) => repair::run(flags, &gather(flags)?.settings()?),
-        Some(("files", flags)) => export::files(flags, &gather(flags)?.settings()?),
-        Some(("export", flags)) => export::export(flags, &gather(flags)?.settings()?),
-        Some(("import", flags)) => import::run(flags, &gather(flags)?.settings()?),
+        Some(("backup", flags)) => backup::backup(flags, &resolve(flags)?.settings()?),
+        Some(("restore", flags)) => backup::restore(flags, &resolve(flags)?.settings()?),
+        Some(("verify", flags)) => verify::run(flags, &resolve(flags)?.settings()?),
+        Some(("repair", flags)) => repair::run(flags, &resolve(flags)?.settings()?),
+        Some(("files", flags)) => export::files(flags, &resolve(flags)?.settings()?),
+        Some(("export", flags)) => export::export(flags, &resolve(flags)?.settings()?),
+        Some(("import", flags)) => import::run(flags, &resolve(flags)?.settings()?),
         _ => bail!("there is no such command"),
     }
 }
 
-/// Standard output may be a closed pipe; that is an error, not a panic.
-pub(crate) fn say(text: &str) -> Result<()> {
+/// Writes to standard output. Unlike `print!`, a closed pipe is an error, not a panic.
+pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)

@@ -1,4 +1,4 @@
-//! Where a setting's value comes from: flag, then environment, then file, then default.
+//! Resolves each setting: flag, then environment variable, then TOML file, then default.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -11,16 +11,16 @@ use clap::parser::ValueSource;
 
 use crate::settings::{PREFIX, Setting, Settings, TABLE};
 
-/// The flag that names the settings file; its variable follows the rule of all others.
+/// The flag that names the settings file.
 pub(crate) const CONFIG: &str = "config";
 const CONFIG_VARIABLE: &str = "HEDGEROW_CONFIG";
-/// A secret in a file is a line, not a document.
+/// A secret file holds one line.
 const SECRET_FILE_BYTES_MAX: u64 = 64 << 10;
 const CONFIG_FILE_BYTES_MAX: u64 = 1 << 20;
 
-pub(crate) struct Effective {
+pub(crate) struct EffectiveConfig {
     values: BTreeMap<&'static str, (Option<String>, Source)>,
-    /// Variables that look like settings and are none.
+    /// Variables with the prefix `HEDGEROW_` that no setting has.
     pub unknown_variables: Vec<String>,
 }
 
@@ -42,12 +42,12 @@ impl fmt::Display for Source {
     }
 }
 
-impl Effective {
-    pub(crate) fn gather(
+impl EffectiveConfig {
+    pub(crate) fn resolve(
         flags: &ArgMatches,
         environment: impl Iterator<Item = (OsString, OsString)>,
     ) -> Result<Self> {
-        let mut variables = ours(environment)?;
+        let mut variables = prefixed_variables(environment)?;
         let file = flag(flags, CONFIG).or_else(|| variables.remove(CONFIG_VARIABLE));
         let file = file.filter(|path| !path.is_empty()).map(PathBuf::from);
         let mut in_file = file.as_deref().map(read_file).transpose()?.unwrap_or_default();
@@ -55,7 +55,7 @@ impl Effective {
         for setting in TABLE {
             let from_file = in_file.remove(setting.key);
             let from_environment = variable(setting, &mut variables)?;
-            let found = if let Some(text) = flag(flags, setting.key) {
+            let resolved = if let Some(text) = flag(flags, setting.key) {
                 (Some(text), Source::Flag(setting.flag()))
             } else if let Some((text, name)) = from_environment {
                 (Some(text), Source::Variable(name))
@@ -64,10 +64,10 @@ impl Effective {
             } else {
                 (setting.default.map(str::to_owned), Source::Default)
             };
-            values.insert(setting.key, found);
+            values.insert(setting.key, resolved);
         }
         if let (Some(key), Some(file)) = (in_file.keys().next(), &file) {
-            bail!("{} has the key \"{key}\", which is no setting", file.display());
+            bail!("{}: \"{key}\" is not a setting", file.display());
         }
         Ok(Self { values, unknown_variables: variables.into_keys().collect() })
     }
@@ -82,8 +82,8 @@ impl Effective {
         )
     }
 
-    /// Every setting with its value and its source, secrets hidden.
-    pub(crate) fn shown(&self) -> String {
+    /// The output of `config show`: every setting with its value and source, secrets hidden.
+    pub(crate) fn render(&self) -> String {
         let rows: Vec<(&str, String, String)> = TABLE
             .iter()
             .map(|setting| {
@@ -96,17 +96,17 @@ impl Effective {
                 (setting.key, value, source.to_string())
             })
             .collect();
-        let wide =
+        let widest =
             |of: fn(&(&str, String, String)) -> usize| rows.iter().map(of).max().unwrap_or(0);
-        let (keys, values) = (wide(|row| row.0.len()), wide(|row| row.1.chars().count()));
+        let (keys, values) = (widest(|row| row.0.len()), widest(|row| row.1.chars().count()));
         rows.iter()
             .map(|(key, value, source)| format!("{key:keys$}  {value:values$}  {source}\n"))
             .collect()
     }
 }
 
-/// The variables that carry our prefix. Ones that are no text cannot be a setting's value.
-fn ours(
+/// The environment variables that start with `HEDGEROW_`; an error for values that are not UTF-8.
+fn prefixed_variables(
     environment: impl Iterator<Item = (OsString, OsString)>,
 ) -> Result<BTreeMap<String, String>> {
     environment
@@ -114,18 +114,18 @@ fn ours(
         .filter(|(name, _)| name.starts_with(PREFIX))
         .map(|(name, value)| match value.into_string() {
             Ok(value) => Ok((name, value)),
-            Err(_) => Err(anyhow!("{name}: it is no UTF-8 text")),
+            Err(_) => Err(anyhow!("{name}: it is not valid UTF-8")),
         })
         .collect()
 }
 
 fn flag(flags: &ArgMatches, key: &str) -> Option<String> {
-    let given = flags.try_contains_id(key).is_ok()
+    let on_command_line = flags.try_contains_id(key).is_ok()
         && flags.value_source(key) == Some(ValueSource::CommandLine);
-    given.then(|| flags.get_one::<String>(key).cloned()).flatten()
+    on_command_line.then(|| flags.get_one::<String>(key).cloned()).flatten()
 }
 
-/// The value of a setting's variable, or of the file that its `_FILE` twin names.
+/// The value of a setting's variable, or the content of the file that its `_FILE` variable names.
 fn variable(
     setting: &Setting,
     variables: &mut BTreeMap<String, String>,
@@ -158,36 +158,36 @@ fn read_bounded(path: &Path, bytes_max: u64) -> Result<String> {
     Ok(text)
 }
 
-/// The file's keys with their values as text, the way a variable would hold them.
+/// The file's keys, with values spelled as an environment variable would spell them.
 fn read_file(path: &Path) -> Result<BTreeMap<String, String>> {
     let shown = path.display();
     let text = read_bounded(path, CONFIG_FILE_BYTES_MAX)
         .with_context(|| format!("cannot read the settings in {shown}"))?;
     let table: toml::Table = toml::from_str(&text).map_err(|error| {
-        // Its own message would show the line, which may hold a secret.
+        // toml's own message quotes the line, which may contain a secret.
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or("");
         let line = before.matches('\n').count() + 1;
         anyhow!("{shown}, line {line}: {}", error.message().replace('\n', " "))
     })?;
     table
         .into_iter()
-        .map(|(key, value)| match as_text(&value) {
+        .map(|(key, value)| match to_string(&value) {
             Some(text) => Ok((key, text)),
             None if TABLE.iter().any(|setting| setting.key == key) => {
-                bail!("{key} in {shown}: it must be text or a number")
+                bail!("{key} in {shown}: it must be a string or an integer")
             }
-            None => bail!("{shown} has the key \"{key}\", which is no setting"),
+            None => bail!("{shown}: \"{key}\" is not a setting"),
         })
         .collect()
 }
 
-fn as_text(value: &toml::Value) -> Option<String> {
+fn to_string(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
         toml::Value::Integer(number) => Some(number.to_string()),
         toml::Value::Boolean(on) => Some(if *on { "on" } else { "off" }.into()),
         toml::Value::Array(items) => {
-            items.iter().map(as_text).collect::<Option<Vec<_>>>().map(|texts| texts.join(", "))
+            items.iter().map(to_string).collect::<Option<Vec<_>>>().map(|items| items.join(", "))
         }
         toml::Value::Float(_) | toml::Value::Datetime(_) | toml::Value::Table(_) => None,
     }

@@ -1,8 +1,8 @@
-//! `hedgerow files` and `hedgerow export`: events for other programs, beside a running server.
+//! `hedgerow files` and `hedgerow export`: events for other programs; the server may run.
 //!
-//! Both read what is durable. Events of the last minute may still be in the server's memory.
+//! Both read flushed segments. Events of the last minute may still be in the server's memory.
 
-mod table;
+mod parquet_writer;
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -21,15 +21,14 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use warehouse::{Archive, Cursor, EventRow, Filter, Order, Window};
 
-use crate::cli::say;
-use crate::folder::{self, Folder};
+use crate::cli::print;
+use crate::data_dir::{self, DataDir};
 use crate::settings::Settings;
-use table::Table;
+use parquet_writer::ParquetWriter;
 
-/// Events that are read and written in one go.
-const EVENTS_AT_ONCE: usize = 1_000;
+const BATCH_EVENTS: usize = 1_000;
 
-/// One line of an export. Import reads it back.
+/// One line of a JSON export; `hedgerow import` reads it.
 #[derive(Serialize)]
 struct Line<'a> {
     uuid: Uuid,
@@ -39,65 +38,70 @@ struct Line<'a> {
     created_at: String,
     properties: &'a RawValue,
     elements_chain: &'a str,
-    /// The person it belongs to now, and what is known of them now.
+    /// The person of the distinct id at the time of the export, with its current properties.
     person_id: Option<Uuid>,
     person_properties: &'a Map<String, Value>,
     team_id: ProjectId,
 }
 
-fn project(given: &ArgMatches) -> ProjectId {
-    ProjectId(given.get_one::<i64>("project").copied().unwrap_or(1))
+fn project(args: &ArgMatches) -> ProjectId {
+    ProjectId(args.get_one::<i64>("project").copied().unwrap_or(1))
 }
 
-fn archive(folder: &Folder) -> Result<Archive> {
-    let path = folder.warehouse();
+fn archive(data_dir: &DataDir) -> Result<Archive> {
+    let path = data_dir.warehouse();
     if !path.is_dir() {
         bail!("there are no events in {}; start the server once", path.display());
     }
     Archive::open(&path).with_context(|| format!("cannot read the events in {}", path.display()))
 }
 
-/// Prints the files that are a project's events.
-pub(crate) fn files(given: &ArgMatches, settings: &Settings) -> Result<()> {
-    let folder = Folder::join(settings)?;
-    let found = archive(&folder)?.files(project(given));
-    let whole = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if given.get_flag("json") {
+/// Prints the Parquet files with a project's events.
+pub(crate) fn files(args: &ArgMatches, settings: &Settings) -> Result<()> {
+    let data_dir = DataDir::attach(settings)?;
+    let live = archive(&data_dir)?.files(project(args));
+    let absolute = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    if args.get_flag("json") {
         let file = |file: &warehouse::LiveFile| {
             json!({
-                "path": whole(&file.path), "rows": file.rows, "bytes": file.bytes,
-                "dead": file.dead.as_deref().map(whole), "dead_rows": file.dead_rows,
+                "path": absolute(&file.path), "rows": file.rows, "bytes": file.bytes,
+                "dead": file.dead.as_deref().map(absolute), "dead_rows": file.dead_rows,
             })
         };
-        let files: Vec<_> = found.files.iter().map(file).collect();
-        return say(&format!("{}\n", json!({ "position": found.position, "files": files })));
+        let files: Vec<_> = live.files.iter().map(file).collect();
+        return print(&format!("{}\n", json!({ "position": live.position, "files": files })));
     }
-    if found.files.is_empty() {
-        let project = project(given);
-        eprintln!("hedgerow: project {project} has no files yet; events are in one after a minute");
+    if live.files.is_empty() {
+        let project = project(args);
+        eprintln!(
+            "hedgerow: project {project} has no files yet; events are flushed after a minute"
+        );
     }
-    for file in &found.files {
-        say(&format!("{}\n", whole(&file.path).display()))?;
+    for file in &live.files {
+        print(&format!("{}\n", absolute(&file.path).display()))?;
     }
-    let dead: u64 = found.files.iter().map(|file| file.dead_rows).sum();
+    let dead: u64 = live.files.iter().map(|file| file.dead_rows).sum();
     if dead > 0 {
-        eprintln!("hedgerow: {dead} rows in these files are deleted; --json says where");
+        eprintln!(
+            "hedgerow: {dead} rows in these files are deleted; --json lists the delete masks"
+        );
     }
     Ok(())
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn export(given: &ArgMatches, settings: &Settings) -> Result<()> {
-    let folder = Folder::join(settings)?;
-    let vault = folder.vault(settings)?;
-    let file = folder.catalog_file();
-    let catalog = Catalog::join(folder::location(settings, &file), vault, Clock::system())
-        .await
-        .context("cannot open the catalog")?;
-    let output = given.get_one::<String>("output");
-    let outcome = match output.map(|path| make(path)).transpose() {
-        Ok(file) => write(given, &folder, &catalog, file).await.inspect_err(|_| {
-            // Half an export is none, and would be in the way of the next.
+pub(crate) async fn export(args: &ArgMatches, settings: &Settings) -> Result<()> {
+    let data_dir = DataDir::attach(settings)?;
+    let vault = data_dir.vault(settings)?;
+    let file = data_dir.catalog_file();
+    let catalog =
+        Catalog::join(data_dir::catalog_location(settings, &file), vault, Clock::system())
+            .await
+            .context("cannot open the catalog")?;
+    let output = args.get_one::<String>("output");
+    let outcome = match output.map(|path| create(path)).transpose() {
+        Ok(file) => write(args, &data_dir, &catalog, file).await.inspect_err(|_| {
+            // A partial file would block the next attempt.
             output.map(fs::remove_file);
         }),
         Err(error) => Err(error),
@@ -108,33 +112,33 @@ pub(crate) async fn export(given: &ArgMatches, settings: &Settings) -> Result<()
     Ok(())
 }
 
-/// An export is never written over.
-fn make(path: &str) -> Result<File> {
-    File::create_new(path).with_context(|| format!("cannot make {path}"))
+/// Never overwrites an existing file.
+fn create(path: &str) -> Result<File> {
+    File::create_new(path).with_context(|| format!("cannot create {path}"))
 }
 
 async fn write(
-    given: &ArgMatches,
-    folder: &Folder,
+    args: &ArgMatches,
+    data_dir: &DataDir,
     catalog: &Catalog,
     file: Option<File>,
 ) -> Result<(u64, u64)> {
-    let project = project(given);
+    let project = project(args);
     catalog.project(project).await.with_context(|| format!("there is no project {project}"))?;
-    let snapshot = archive(folder)?.snapshot(project);
+    let snapshot = archive(data_dir)?.snapshot(project);
     let out: Box<dyn Write + Send> = match file {
         Some(file) => Box::new(file),
         None => Box::new(io::stdout()),
     };
     let out = BufWriter::new(out);
-    let mut out = match given.get_one::<String>("format").map(String::as_str) {
-        Some("parquet") => Out::Table(Box::new(Table::new(out)?)),
-        _ => Out::Lines(out),
+    let mut out = match args.get_one::<String>("format").map(String::as_str) {
+        Some("parquet") => Output::Parquet(Box::new(ParquetWriter::new(out)?)),
+        _ => Output::JsonLines(out),
     };
     let (mut events, mut resume) = (0, None::<Cursor>);
     loop {
         let order = Order::OldestFirst;
-        let window = Window { order, limit: EVENTS_AT_ONCE, offset: 0, resume };
+        let window = Window { order, limit: BATCH_EVENTS, offset: 0, resume };
         let listing = snapshot.list(&Filter::default(), &window)?;
         let persons = persons(catalog, project, &listing.events).await?;
         for row in &listing.events {
@@ -150,28 +154,28 @@ async fn write(
     Ok((events, snapshot.position()))
 }
 
-enum Out<W: Write + Send> {
-    Lines(W),
-    Table(Box<Table<W>>),
+enum Output<W: Write + Send> {
+    JsonLines(W),
+    Parquet(Box<ParquetWriter<W>>),
 }
 
-impl<W: Write + Send> Out<W> {
+impl<W: Write + Send> Output<W> {
     fn write(&mut self, row: &EventRow, person: Option<&Person>) -> Result<()> {
         match self {
-            Self::Lines(out) => {
-                let nothing = Map::new();
-                let known = person.map_or(&nothing, |person| &person.properties);
-                serde_json::to_writer(&mut *out, &line(row, person, known)?)?;
+            Self::JsonLines(out) => {
+                let empty = Map::new();
+                let properties = person.map_or(&empty, |person| &person.properties);
+                serde_json::to_writer(&mut *out, &line(row, person, properties)?)?;
                 Ok(out.write_all(b"\n")?)
             }
-            Self::Table(table) => table.add(row, person),
+            Self::Parquet(writer) => writer.add(row, person),
         }
     }
 
     fn finish(self) -> Result<()> {
         match self {
-            Self::Lines(mut out) => Ok(out.flush()?),
-            Self::Table(table) => table.finish(),
+            Self::JsonLines(mut out) => Ok(out.flush()?),
+            Self::Parquet(writer) => writer.finish(),
         }
     }
 }
@@ -181,14 +185,15 @@ async fn persons(
     project: ProjectId,
     rows: &[EventRow],
 ) -> Result<HashMap<String, Arc<Person>>> {
-    let mut texts: Vec<&str> = rows.iter().map(|row| &*row.distinct_id).collect();
-    texts.sort_unstable();
-    texts.dedup();
-    let (ids, persons) = catalog.identities(project, &texts).await?;
+    let mut distinct_ids: Vec<&str> = rows.iter().map(|row| &*row.distinct_id).collect();
+    distinct_ids.sort_unstable();
+    distinct_ids.dedup();
+    let (ids, persons) = catalog.identities(project, &distinct_ids).await?;
     let persons: HashMap<_, _> =
         persons.into_iter().map(|person| (person.no, Arc::new(person))).collect();
-    let own = |id: model::person::DistinctId| Some((id.text, persons.get(&id.person?)?.clone()));
-    Ok(ids.into_iter().filter_map(own).collect())
+    let with_person =
+        |id: model::person::DistinctId| Some((id.text, persons.get(&id.person?)?.clone()));
+    Ok(ids.into_iter().filter_map(with_person).collect())
 }
 
 fn line<'a>(

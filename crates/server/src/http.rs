@@ -1,8 +1,9 @@
-//! Connections: accepted up to a bound, slow ones cut off, all of them drained at the end.
+//! The HTTP server: accepts connections up to a limit, closes slow ones, drains all at shutdown.
 //!
-//! Connections are what a stranger can take without a key. When there are as many as may be, or as
-//! many of one address, a new one takes the place of that whose client has kept us waiting longest:
-//! one address cannot keep others out, and probes are answered whatever the others do.
+//! Connections need no credentials, so they are the cheapest resource to exhaust. At
+//! `connections_max`, or at `connections_per_address_max` for one address, a new connection evicts
+//! the one whose client has been idle longest. One address cannot lock others out, and health
+//! probes are served under load.
 
 mod connection;
 
@@ -32,92 +33,88 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
 
-use self::connection::{Answer, Connection, Socket, WIDE_BYTES_MAX, Watched};
+use self::connection::{BUFFER_BYTES_MAX, Connection, RequestBody, ResponseBody, Socket};
 use crate::settings::Settings;
 
-/// Out of room or of file descriptors, trying again at once would only burn the processor.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How often a connection looks at the clock within the shortest time that its client has.
-const LOOKS: u32 = 10;
-/// Whoever has waited for less is not pushed out: a client needs a moment to send its request.
-const EVICTED_AFTER_MS: u64 = 1_000;
-/// The part of all connections that is pushed out at once, so that looking for them costs little.
-const EVICTED_PART: usize = 64;
-/// The part of the file descriptors that connections leave to files.
-const FILES_PART: u64 = 4;
+/// Backoff when the limit is reached or `accept` fails, for example without file descriptors.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
+/// A connection checks its deadlines this often within the shortest timeout.
+const POLLS_PER_TIMEOUT: u32 = 10;
+/// Connections that have been idle for less are not evicted: a client needs time to send a request.
+const EVICTION_IDLE_MS_MIN: u64 = 1_000;
+/// One eviction closes `connections_max` divided by this, which amortizes its scan.
+const EVICTION_DIVISOR: usize = 64;
+/// Connections leave the file descriptor limit divided by this to files.
+const FILES_DIVISOR: u64 = 4;
 
-pub(crate) struct Http {
+pub(crate) struct HttpServer {
     service: api::Service,
     protocol: http1::Builder,
     header_bytes_max: usize,
-    look_every: Duration,
-    write_within: Duration,
+    poll_interval: Duration,
+    write_timeout: Duration,
     connections_max: usize,
     per_address_max: usize,
     trusted_proxies: Networks,
-    /// Room for what connections hold beside their requests.
+    /// Memory for read buffers and long request heads.
     pool: Pool,
     epoch: Instant,
     tasks: JoinSet<()>,
-    open: HashMap<Id, Open>,
+    open: HashMap<Id, OpenConnection>,
     by_address: HashMap<IpAddr, usize>,
     stopping: watch::Sender<bool>,
-    counts: Counts,
+    metrics: ConnectionMetrics,
 }
 
-struct Open {
+struct OpenConnection {
     connection: Arc<Connection>,
     task: AbortHandle,
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct Counts {
+pub(crate) struct ConnectionMetrics {
     open: Gauge,
     evicted: Counter,
     refused: Counter,
     unread: Counter,
 }
 
-impl Counts {
+impl ConnectionMetrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
         let name = "hedgerow_connections_open";
-        registry.register(name, "Connections held", self.open.clone());
+        registry.register(name, "Open connections", self.open.clone());
         for (name, help, counter) in [
-            ("evicted", "Connections closed because a new one needed their place", &self.evicted),
-            (
-                "refused",
-                "Connections closed at once, since their address had too many",
-                &self.refused,
-            ),
-            ("unread", "Connections closed because nobody read their answers", &self.unread),
+            ("evicted", "Idle connections closed to make room for new ones", &self.evicted),
+            ("refused", "Connections refused at connections_per_address_max", &self.refused),
+            ("unread", "Connections closed because the client did not read", &self.unread),
         ] {
             registry.register(format!("hedgerow_connections_{name}"), help, counter.clone());
         }
     }
 }
 
-impl Http {
+impl HttpServer {
     pub(crate) fn new(
         service: api::Service,
         settings: &Settings,
         pool: Pool,
-        counts: Counts,
+        metrics: ConnectionMetrics,
     ) -> Self {
         let header_bytes_max = settings.header_bytes_max.0 as usize;
-        let head_within = Duration::from_secs(settings.header_seconds_max.0);
-        let write_within = Duration::from_secs(settings.write_seconds_max.0);
+        let header_timeout = Duration::from_secs(settings.header_seconds_max.0);
+        let write_timeout = Duration::from_secs(settings.write_seconds_max.0);
         let mut protocol = http1::Builder::new();
         protocol
-            .timer(Looking)
-            .header_read_timeout(head_within)
+            .timer(PolledTimer)
+            .header_read_timeout(header_timeout)
             .max_header_size(header_bytes_max)
-            .max_buf_size(WIDE_BYTES_MAX.max(header_bytes_max));
+            .max_buf_size(BUFFER_BYTES_MAX.max(header_bytes_max));
         Self {
             service,
             protocol,
             header_bytes_max,
-            look_every: head_within.min(write_within) / LOOKS,
-            write_within,
+            poll_interval: header_timeout.min(write_timeout) / POLLS_PER_TIMEOUT,
+            write_timeout,
             connections_max: connections_max(settings.connections_max.0),
             per_address_max: settings.connections_per_address_max.0 as usize,
             trusted_proxies: settings.trusted_proxies.clone(),
@@ -127,43 +124,43 @@ impl Http {
             open: HashMap::new(),
             by_address: HashMap::new(),
             stopping: watch::Sender::new(false),
-            counts,
+            metrics,
         }
     }
 
-    /// Accepts connections until `stop` is there.
+    /// Accepts connections until `stop` resolves.
     pub(crate) async fn accept(&mut self, listener: &TcpListener, stop: impl Future<Output = ()>) {
         let mut stop = pin!(stop);
         loop {
-            // A few are taken beyond the bound, so that there is a choice whom to push out.
+            // Slightly more than the limit: evictions close connections asynchronously.
             let full =
-                self.open.len() >= self.connections_max + self.connections_max / EVICTED_PART;
+                self.open.len() >= self.connections_max + self.connections_max / EVICTION_DIVISOR;
             tokio::select! {
                 () = &mut stop => return,
-                Some(ended) = self.tasks.join_next_with_id() => self.forget(ended),
+                Some(ended) = self.tasks.join_next_with_id() => self.on_task_end(ended),
                 accepted = listener.accept(), if !full => match accepted {
                     Ok((stream, peer)) => self.admit(stream, peer),
-                    // The client was gone before it was accepted.
+                    // The client closed the connection before it was accepted.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(error) => {
                         tracing::warn!(%error, "cannot accept connections");
                         self.evict(|_| true);
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                        tokio::time::sleep(ACCEPT_BACKOFF).await;
                     }
                 },
-                () = tokio::time::sleep(ACCEPT_PAUSE), if full => self.evict(|_| true),
+                () = tokio::time::sleep(ACCEPT_BACKOFF), if full => self.evict(|_| true),
             }
         }
     }
 
     fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
-        let address = self.accountable(peer.ip());
+        let address = self.quota_key(peer.ip());
         let of_address = self.by_address.get(&address).copied().unwrap_or_default();
         if of_address >= self.per_address_max && !self.is_exempt(peer.ip()) {
             self.evict(|connection| connection.address == address);
             let left = self.by_address.get(&address).copied().unwrap_or_default();
             if left >= self.per_address_max {
-                self.counts.refused.inc();
+                self.metrics.refused.inc();
                 return;
             }
         }
@@ -173,13 +170,13 @@ impl Http {
         self.serve(stream, peer, address);
     }
 
-    /// Behind a proxy everybody has its address; one on this machine needs no setting.
+    /// All clients of a proxy share its address. Loopback needs no setting.
     fn is_exempt(&self, peer: IpAddr) -> bool {
         peer.to_canonical().is_loopback() || self.trusted_proxies.contains(peer)
     }
 
-    /// Whoever has one address of IPv6 has 2^64 of them.
-    fn accountable(&self, peer: IpAddr) -> IpAddr {
+    /// The key of the per-address limit: an IPv6 client owns a whole /64.
+    fn quota_key(&self, peer: IpAddr) -> IpAddr {
         match peer.to_canonical() {
             IpAddr::V6(address) => {
                 let network = address.to_bits() & !u128::from(u64::MAX);
@@ -189,40 +186,43 @@ impl Http {
         }
     }
 
-    /// Closes those whose clients have kept us waiting longest, those of the address that has most
-    /// connections first. One that is being worked for is never closed.
-    fn evict(&mut self, among: impl Fn(&Connection) -> bool) {
+    /// Closes the connections that have been idle longest; those of an address with more than half of
+    /// all connections first. A connection with a request in progress is never evicted.
+    fn evict(&mut self, eligible: impl Fn(&Connection) -> bool) {
         let now = Instant::now();
-        let share = self.connections_max / 2;
-        let crowded = |connection: &Connection| {
-            self.by_address.get(&connection.address).is_some_and(|count| *count > share)
+        let half = self.connections_max / 2;
+        let dominates = |connection: &Connection| {
+            self.by_address.get(&connection.address).is_some_and(|count| *count > half)
         };
-        let idle = |open: &Open| {
-            let idle = open.connection.idle_ms(now).filter(|ms| *ms >= EVICTED_AFTER_MS)?;
-            among(&open.connection).then(|| (crowded(&open.connection), idle))
+        let priority = |open: &OpenConnection| {
+            let idle = open.connection.idle_ms(now).filter(|ms| *ms >= EVICTION_IDLE_MS_MIN)?;
+            eligible(&open.connection).then(|| (dominates(&open.connection), idle))
         };
-        let mut waiting: Vec<_> =
-            self.open.iter().filter_map(|(id, open)| Some((Reverse(idle(open)?), *id))).collect();
-        let count = (self.connections_max / EVICTED_PART).clamp(1, waiting.len().max(1));
-        if waiting.len() > count {
-            waiting.select_nth_unstable_by_key(count - 1, |(longest, _)| *longest);
+        let mut candidates: Vec<_> = self
+            .open
+            .iter()
+            .filter_map(|(id, open)| Some((Reverse(priority(open)?), *id)))
+            .collect();
+        let count = (self.connections_max / EVICTION_DIVISOR).clamp(1, candidates.len().max(1));
+        if candidates.len() > count {
+            candidates.select_nth_unstable_by_key(count - 1, |(priority, _)| *priority);
         }
-        for (_, id) in waiting.into_iter().take(count) {
+        for (_, id) in candidates.into_iter().take(count) {
             if let Some(open) = self.remove(id) {
                 open.task.abort();
-                self.counts.evicted.inc();
+                self.metrics.evicted.inc();
             }
         }
     }
 
-    fn forget(&mut self, ended: Result<(Id, ()), JoinError>) {
+    fn on_task_end(&mut self, ended: Result<(Id, ()), JoinError>) {
         let id = ended.map_or_else(|error| error.id(), |(id, ())| id);
         self.remove(id);
     }
 
-    fn remove(&mut self, id: Id) -> Option<Open> {
+    fn remove(&mut self, id: Id) -> Option<OpenConnection> {
         let open = self.open.remove(&id)?;
-        self.counts.open.dec();
+        self.metrics.open.dec();
         let address = open.connection.address;
         if let Some(count) = self.by_address.get_mut(&address) {
             *count -= 1;
@@ -236,58 +236,58 @@ impl Http {
     fn serve(&mut self, stream: TcpStream, peer: SocketAddr, address: IpAddr) {
         let _ = stream.set_nodelay(true);
         let shared = Connection::new(address, self.epoch);
-        let (service, watched) = (self.service.clone(), shared.clone());
+        let (service, tracked) = (self.service.clone(), shared.clone());
         let service = service_fn(move |request: hyper::Request<Incoming>| {
-            let watched = watched.clone();
-            watched.begin();
-            let request = request.map(|body| Watched::new(body, watched.clone()));
-            let answer = service.clone().respond(request, peer);
+            let tracked = tracked.clone();
+            tracked.begin();
+            let request = request.map(|body| RequestBody::new(body, tracked.clone()));
+            let response = service.clone().respond(request, peer);
             async move {
-                let answer = answer.await;
-                let is_whole = answer.body().size_hint().exact().is_some()
-                    || answer.headers().contains_key(CONTENT_LENGTH);
-                watched.answer(is_whole);
-                Ok::<_, Infallible>(answer.map(|body| Answer::new(body, watched)))
+                let response = response.await;
+                let length_known = response.body().size_hint().exact().is_some()
+                    || response.headers().contains_key(CONTENT_LENGTH);
+                tracked.respond(length_known);
+                Ok::<_, Infallible>(response.map(|body| ResponseBody::new(body, tracked)))
             }
         });
         let socket = Socket::new(stream, shared.clone(), self.pool.clone(), self.header_bytes_max);
         let connection = self.protocol.serve_connection(TokioIo::new(socket), service);
         let mut stopping = self.stopping.subscribe();
-        let (look_every, write_within) = (self.look_every, self.write_within);
-        let (watched, unread) = (shared.clone(), self.counts.unread.clone());
+        let (poll_interval, write_timeout) = (self.poll_interval, self.write_timeout);
+        let (tracked, unread) = (shared.clone(), self.metrics.unread.clone());
         let task = self.tasks.spawn(async move {
             let mut connection = pin!(connection);
-            let mut told = pin!(async { drop(stopping.wait_for(|stopping| *stopping).await) });
+            let mut shutdown = pin!(async { drop(stopping.wait_for(|stopping| *stopping).await) });
             let mut stopping = false;
-            let mut look = pin!(tokio::time::sleep(look_every));
+            let mut poll = pin!(tokio::time::sleep(poll_interval));
             let outcome = loop {
                 tokio::select! {
                     biased;
                     outcome = connection.as_mut() => break outcome,
-                    () = told.as_mut(), if !stopping => {
+                    () = shutdown.as_mut(), if !stopping => {
                         stopping = true;
                         connection.as_mut().graceful_shutdown();
                     }
-                    () = look.as_mut() => {
-                        if watched.is_unread(Instant::now(), write_within) {
+                    () = poll.as_mut() => {
+                        if tracked.is_unread(Instant::now(), write_timeout) {
                             unread.inc();
                             return;
                         }
-                        look.as_mut().reset(tokio::time::Instant::now() + look_every);
+                        poll.as_mut().reset(tokio::time::Instant::now() + poll_interval);
                     }
                 }
             };
-            // Clients go away as they please.
+            // Usually a client that disconnected.
             if let Err(error) = outcome {
                 tracing::trace!(%error, "connection ended");
             }
         });
-        self.counts.open.inc();
+        self.metrics.open.inc();
         *self.by_address.entry(address).or_default() += 1;
-        self.open.insert(task.id(), Open { connection: shared, task });
+        self.open.insert(task.id(), OpenConnection { connection: shared, task });
     }
 
-    /// Lets requests in flight finish, for at most `seconds_max`; true when all of them did.
+    /// Waits up to `seconds_max` for requests in flight; true when all of them finished.
     pub(crate) async fn drain(mut self, seconds_max: u64) -> bool {
         self.stopping.send_replace(true);
         let all = async { while self.tasks.join_next().await.is_some() {} };
@@ -297,35 +297,39 @@ impl Http {
     }
 }
 
-/// As many as are wanted, unless files would find no descriptor then.
-fn connections_max(wanted: u64) -> usize {
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let most = files - files / FILES_PART;
-    if most < wanted {
-        tracing::warn!(files, connections = most, "too few file descriptors for connections_max");
+/// The setting, lowered so that descriptors remain for files.
+fn connections_max(configured: u64) -> usize {
+    let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let limit = descriptors - descriptors / FILES_DIVISOR;
+    if limit < configured {
+        tracing::warn!(
+            descriptors,
+            connections = limit,
+            "too few file descriptors for connections_max; raise RLIMIT_NOFILE"
+        );
     }
-    wanted.min(most).max(1) as usize
+    configured.min(limit).max(1) as usize
 }
 
-/// hyper wants a timer for every head that it waits for, and to enter and leave the runtime's for
-/// each request costs more than reading the head. These only look at the clock when they are
-/// polled; a connection is polled every so often.
+/// Timer for hyper's header timeout. Registering one with tokio's timer wheel per request costs more
+/// than reading the headers. These only compare the clock when polled; each connection is polled
+/// every `poll_interval`.
 #[derive(Clone, Copy)]
-struct Looking;
+struct PolledTimer;
 
-impl Timer for Looking {
+impl Timer for PolledTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
         self.sleep_until(Instant::now() + duration)
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        Box::pin(Until(deadline))
+        Box::pin(PolledSleep(deadline))
     }
 }
 
-struct Until(Instant);
+struct PolledSleep(Instant);
 
-impl Future for Until {
+impl Future for PolledSleep {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
@@ -333,4 +337,4 @@ impl Future for Until {
     }
 }
 
-impl Sleep for Until {}
+impl Sleep for PolledSleep {}

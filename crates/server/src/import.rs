@@ -1,12 +1,12 @@
-//! `hedgerow import`: events from a file, through the same journal and pipeline as all others.
+//! `hedgerow import`: ingests events from a file through the same journal and pipeline as capture.
 //!
-//! The server must not run meanwhile: the pipeline has one owner. An import that was cut short
-//! goes on where it ended, and what is sent twice is stored once, as every event has a uuid.
+//! Needs the data directory for itself, so the server must not run. An interrupted import resumes
+//! after the last batch in the journal. Import is idempotent: every event has a uuid.
 
 mod exported;
-mod lines;
+mod jsonl;
+mod parquet_rows;
 mod report;
-mod rows;
 mod source;
 
 use std::path::PathBuf;
@@ -17,61 +17,66 @@ use capture::{Endpoint, Rejection, Request};
 use clap::ArgMatches;
 use model::{Clock, ProjectId};
 
-use crate::folder::Folder;
+use crate::data_dir::DataDir;
 use crate::ingest::Ingest;
-use crate::intake::Intake;
-use crate::runtimes::{Behind, Runtimes};
+use crate::runtimes::{BackgroundRuntimes, Runtimes};
 use crate::settings::Settings;
+use crate::write_path::WritePath;
 use crate::{logs, stores};
 use report::{Progress, Report};
-use source::{Next, Source};
+use source::{ReadItem, Source};
 
-/// Events taken in at once, and their bytes: far below what one request may have.
-const EVENTS_AT_ONCE: usize = 500;
-const BYTES_AT_ONCE: usize = 4 << 20;
-/// How often somebody who watches is told.
-const TELL_EVERY: Duration = Duration::from_secs(2);
-/// While the journal is full, it is asked again this often, and for this long.
-const FULL_PAUSE: Duration = Duration::from_millis(500);
-const FULL_PATIENCE: Duration = Duration::from_secs(600);
-const APPLIED_PAUSE: Duration = Duration::from_millis(10);
+/// Bounds of a batch, far below the limits of one capture request.
+const BATCH_EVENTS_MAX: usize = 500;
+const BATCH_BYTES_MAX: usize = 4 << 20;
+/// Interval of the progress lines on standard error.
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
+/// Retry interval and timeout while the journal is full.
+const JOURNAL_FULL_RETRY: Duration = Duration::from_millis(500);
+const JOURNAL_FULL_TIMEOUT: Duration = Duration::from_secs(600);
+const APPLIED_POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-pub(crate) fn run(given: &ArgMatches, settings: &Settings) -> Result<()> {
-    logs::start(settings.log_format, settings.log_level.0.clone());
+pub(crate) fn run(args: &ArgMatches, settings: &Settings) -> Result<()> {
+    logs::init(settings.log_format, settings.log_level.0.clone());
     let runtimes = Runtimes::start()?;
-    let outcome = runtimes.block_on(import(given, settings, runtimes.behind()));
-    runtimes.abandon();
+    let outcome = runtimes.block_on(import(args, settings, runtimes.background()));
+    runtimes.shutdown();
     outcome
 }
 
-async fn import(given: &ArgMatches, settings: &Settings, behind: Behind) -> Result<()> {
-    let file = PathBuf::from(given.get_one::<String>("file").context("which file?")?);
-    let project = ProjectId(given.get_one::<i64>("project").copied().unwrap_or(1));
+async fn import(
+    args: &ArgMatches,
+    settings: &Settings,
+    background: BackgroundRuntimes,
+) -> Result<()> {
+    let file = PathBuf::from(args.get_one::<String>("file").context("no file was given")?);
+    let project = ProjectId(args.get_one::<i64>("project").copied().unwrap_or(1));
     let source = Source::open(&file)?;
-    // Only a folder that was served before has projects to import into.
-    drop(Folder::join(settings)?);
-    let folder = Folder::own(&settings.data_dir)?;
-    let vault = folder.vault(settings)?;
-    stores::check_versions(&folder)?;
-    let catalog = stores::open_catalog(&folder, settings, vault, Clock::system()).await?;
+    // Fails unless the directory has a catalog, and so projects to import into.
+    drop(DataDir::attach(settings)?);
+    let data_dir = DataDir::acquire(&settings.data_dir)?;
+    let vault = data_dir.vault(settings)?;
+    stores::check_versions(&data_dir)?;
+    let catalog = stores::open_catalog(&data_dir, settings, vault, Clock::system()).await?;
     let row =
         catalog.project(project).await.with_context(|| format!("there is no project {project}"))?;
     let token = row.api_token;
-    let intake = Intake::open(&folder, &catalog, settings).await?;
+    let write_path = WritePath::open(&data_dir, &catalog, settings).await?;
     let ingest =
-        Ingest::open(&folder.warehouse(), &catalog, intake.journal(), settings, behind).await?;
-    let import = Import { intake, ingest, project, token, clock: Clock::system() };
-    let progress = Progress::of(&file, project, &folder.imports())?;
+        Ingest::open(&data_dir.warehouse(), &catalog, write_path.journal(), settings, background)
+            .await?;
+    let import = Import { write_path, ingest, project, token, clock: Clock::system() };
+    let progress = Progress::of(&file, project, &data_dir.imports())?;
     let outcome = import.run(source, progress).await;
-    let Import { intake, ingest, .. } = import;
-    intake.close().await;
+    let Import { write_path, ingest, .. } = import;
+    write_path.close().await;
     ingest.close().await;
     catalog.close().await;
-    outcome?.tell()
+    outcome?.print()
 }
 
 struct Import {
-    intake: Intake,
+    write_path: WritePath,
     ingest: Ingest,
     project: ProjectId,
     token: String,
@@ -80,42 +85,42 @@ struct Import {
 
 impl Import {
     async fn run(&self, mut lines: Source, mut progress: Progress) -> Result<Report> {
-        // What an earlier life left in the journal is none of this file's.
-        self.applied().await;
+        // Events that an earlier run left in the journal must not count for this file.
+        self.wait_until_applied().await;
         let before = self.stored();
         let mut report = Report::default();
-        report.resumed_behind = progress.lines;
-        let counted = (self.intake.capture.counters(), self.ingest.counters());
+        report.resumed_after = progress.lines;
+        let counted = (self.write_path.capture.counters(), self.ingest.counters());
         lines.skip(progress.lines)?;
         let (mut batch, mut bytes) = (Vec::new(), 0);
-        let mut told = Instant::now();
+        let mut last_progress = Instant::now();
         loop {
             let next = lines.next()?;
             match &next {
-                Next::Event(event) => {
+                ReadItem::Event(event) => {
                     bytes += event.len();
                     batch.push(event.clone());
                 }
-                Next::Refused(why) => report.refuse(lines.number(), why),
-                Next::End => {}
+                ReadItem::Invalid(why) => report.reject(lines.number(), why),
+                ReadItem::End => {}
             }
-            let ended = matches!(next, Next::End);
-            if ended || batch.len() >= EVENTS_AT_ONCE || bytes >= BYTES_AT_ONCE {
+            let ended = matches!(next, ReadItem::End);
+            if ended || batch.len() >= BATCH_EVENTS_MAX || bytes >= BATCH_BYTES_MAX {
                 self.send(&std::mem::take(&mut batch), &mut report).await?;
                 bytes = 0;
                 progress.reach(lines.number())?;
             }
-            if told.elapsed() >= TELL_EVERY {
-                told = Instant::now();
+            if last_progress.elapsed() >= PROGRESS_INTERVAL {
+                last_progress = Instant::now();
                 eprintln!("hedgerow: {} lines, {} % of the file", lines.number(), lines.percent());
             }
             if ended {
                 break;
             }
         }
-        self.applied().await;
-        report.lines = lines.number() - report.resumed_behind;
-        report.count(counted, (self.intake.capture.counters(), self.ingest.counters()));
+        self.wait_until_applied().await;
+        report.lines = lines.number() - report.resumed_after;
+        report.count(counted, (self.write_path.capture.counters(), self.ingest.counters()));
         report.new = self.stored().saturating_sub(before);
         progress.finish()?;
         Ok(report)
@@ -125,35 +130,35 @@ impl Import {
         self.ingest.warehouse().snapshot(self.project).totals().events
     }
 
-    /// Waits until both stores have what the journal has.
-    async fn applied(&self) {
-        let reach = self.intake.journal().stats().next.as_u64();
+    /// Waits until the pipeline has applied the whole journal.
+    async fn wait_until_applied(&self) {
+        let reach = self.write_path.journal().stats().next.as_u64();
         while self.ingest.counters().applied < reach {
-            tokio::time::sleep(APPLIED_PAUSE).await;
+            tokio::time::sleep(APPLIED_POLL_INTERVAL).await;
         }
     }
 
-    /// One event that cannot be read must not take its neighbours with it, so they are sent one
-    /// by one then.
+    /// Sends a batch. If capture rejects it, sends its events one by one, so that only the invalid
+    /// ones are rejected.
     async fn send(&self, events: &[String], report: &mut Report) -> Result<()> {
-        if events.is_empty() || self.take(events).await?.is_none() {
+        if events.is_empty() || self.append(events).await?.is_none() {
             return Ok(());
         }
         for event in events {
-            if let Some(why) = self.take(std::slice::from_ref(event)).await? {
-                report.refuse_event(&why.to_string());
+            if let Some(why) = self.append(std::slice::from_ref(event)).await? {
+                report.reject_event(&why.to_string());
             }
         }
         Ok(())
     }
 
-    /// None when the journal has the events; otherwise why they are refused.
-    async fn take(&self, events: &[String]) -> Result<Option<Rejection>> {
+    /// `None` when the events are in the journal, otherwise why capture rejected them.
+    async fn append(&self, events: &[String]) -> Result<Option<Rejection>> {
         let token = serde_json::to_string(&self.token)?;
         let events = events.join(",");
         let body =
             format!(r#"{{"api_key":{token},"historical_migration":true,"batch":[{events}]}}"#);
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             let request = Request {
                 endpoint: Endpoint::Events,
@@ -161,19 +166,19 @@ impl Import {
                 content_type: Some("application/json"),
                 content_encoding: None,
                 body: body.as_bytes(),
-                // Whoever imports did not send the events.
+                // The importing host is not the client that sent the events.
                 client_ip: None,
                 received_at: self.clock.now(),
             };
-            match self.intake.capture.events(request).await {
+            match self.write_path.capture.events(request).await {
                 Ok(_) => return Ok(None),
-                Err(refused @ (Rejection::InvalidPayload(_) | Rejection::TooLarge)) => {
-                    return Ok(Some(refused));
+                Err(rejection @ (Rejection::InvalidPayload(_) | Rejection::TooLarge)) => {
+                    return Ok(Some(rejection));
                 }
-                Err(refused) if begun.elapsed() > FULL_PATIENCE => {
-                    bail!("the events cannot be taken in: {refused}");
+                Err(rejection) if started.elapsed() > JOURNAL_FULL_TIMEOUT => {
+                    bail!("the journal takes no events: {rejection}");
                 }
-                Err(_) => tokio::time::sleep(FULL_PAUSE).await,
+                Err(_) => tokio::time::sleep(JOURNAL_FULL_RETRY).await,
             }
         }
     }

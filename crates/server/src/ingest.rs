@@ -1,4 +1,6 @@
-//! The task that applies the journal to the stores, and the timetable of what the stores need.
+//! The background tasks of ingestion: one applies the journal to the catalog and the warehouse, one
+//! runs maintenance (flush, compaction, retention, journal truncation, dead-letter replay) on a
+//! schedule, one scrubs.
 
 use std::fmt;
 use std::path::Path;
@@ -21,32 +23,31 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, interval, sleep};
 use warehouse::{Effort, Retention, Warehouse};
 
-use crate::runtimes::Behind;
-use crate::scrub::Scrub;
+use crate::runtimes::BackgroundRuntimes;
+use crate::scrub::Scrubber;
 use crate::settings::Settings;
 
-/// Records of one batch: so many that a person who is met several times is written once, and few
-/// enough that others who write to SQLite wait for some tens of milliseconds.
+/// Records per batch: enough to write a person with several events once, few enough that other
+/// writers of SQLite wait only tens of milliseconds.
 const BATCH_RECORDS_MAX: usize = 8_000;
 const BATCH_BYTES_MAX: usize = 16 << 20;
-/// From here on a batch is large, and as many that wait are not kept waiting.
+/// A backlog of this many records is applied without waiting for [`BATCH_INTERVAL`].
 const BATCH_RECORDS_LARGE: usize = 2_000;
-/// How soon another batch begins if few records wait. Each costs a transaction, however small it is;
-/// events that come one by one, thousands in a second, share one.
-const BATCH_EVERY: Duration = Duration::from_millis(10);
-/// The pause after a batch that could not be applied, doubled each time up to the longest.
-const PAUSE_SHORTEST: Duration = Duration::from_millis(100);
-const PAUSE_LONGEST: Duration = Duration::from_secs(10);
-/// How often the warehouse is asked whether something is due, and the journal whether it can be
-/// shortened.
-const UPKEEP_EVERY: Duration = Duration::from_secs(5);
-/// How often old things are thrown away.
-const PRUNE_EVERY: Duration = Duration::from_secs(600);
+/// Minimum time between the starts of two small batches. Each batch costs a transaction whatever its
+/// size, so thousands of single events in a second share a few of them.
+const BATCH_INTERVAL: Duration = Duration::from_millis(10);
+/// Exponential backoff after a batch that could not be applied.
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(10);
+/// Interval of flush and compaction checks and of journal truncation.
+const MAINTENANCE_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval of retention, and of the cleanup of old files, warnings and dead letters.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(600);
 const DAY_SECONDS: u64 = 86_400;
-/// Dead letters sent again in one round.
-const REPLAYS_AT_ONCE_MAX: i64 = 100;
-/// Merges done in a row before the journal is looked after again.
-const MERGES_AT_ONCE_MAX: usize = 16;
+/// Dead letters replayed per maintenance round.
+const REPLAYS_PER_ROUND_MAX: i64 = 100;
+/// Compactions per maintenance round; the journal is truncated between rounds.
+const COMPACTIONS_PER_ROUND_MAX: usize = 16;
 
 pub(crate) struct Ingest {
     warehouse: Warehouse,
@@ -57,29 +58,29 @@ pub(crate) struct Ingest {
     pub geoip: GeoIp,
     stop: watch::Sender<bool>,
     applying: JoinHandle<()>,
-    upkeep: JoinHandle<()>,
-    scrub: Scrub,
+    maintenance: JoinHandle<()>,
+    scrubber: Scrubber,
     scrubbing: JoinHandle<()>,
-    /// Where the journal ended when this server started.
-    replayed_at: u64,
+    /// The journal's next position when this server started: the replay ends here.
+    replay_end: u64,
 }
 
 impl Ingest {
     pub(crate) async fn open(
-        folder: &Path,
+        warehouse_dir: &Path,
         catalog: &Catalog,
         journal: &Journal,
         settings: &Settings,
-        behind: Behind,
+        background: BackgroundRuntimes,
     ) -> Result<Self> {
         catalog.set_definition_limits(DefinitionLimits {
             events: settings.event_definitions_max.0.cast_signed(),
             properties: settings.property_definitions_max.0.cast_signed(),
         });
         let clock = catalog.clock().clone();
-        let (folder, id) = (folder.to_owned(), journal.id().as_u128());
-        let (warehouse_settings, own_clock) = (warehouse_settings(settings), clock.clone());
-        let opening = move || Warehouse::open(&folder, id, warehouse_settings, own_clock);
+        let (dir, id) = (warehouse_dir.to_owned(), journal.id().as_u128());
+        let (warehouse_settings, warehouse_clock) = (warehouse_settings(settings), clock.clone());
+        let opening = move || Warehouse::open(&dir, id, warehouse_settings, warehouse_clock);
         let warehouse = tokio::task::spawn_blocking(opening)
             .await?
             .context("cannot open the warehouse of events")?;
@@ -88,7 +89,7 @@ impl Ingest {
             None => GeoIp::built_in()?,
         };
         if !geoip.is_on() {
-            tracing::info!("events are not located: no GeoIP database was built in or set");
+            tracing::info!("events get no GeoIP properties: none built in, geoip_db is not set");
         }
         let parts = Parts {
             catalog: catalog.clone(),
@@ -96,21 +97,21 @@ impl Ingest {
             journal: journal.id(),
             geoip: geoip.clone(),
         };
-        let pipeline = Pipeline::open(parts).await.context("the stores do not fit together")?;
+        let pipeline = Pipeline::open(parts).await.context("the stores are inconsistent")?;
         let counters = pipeline.counters();
         let reader = journal.reader(pipeline.start()).context("the journal lacks events")?;
-        let replayed_at = journal.stats().next.as_u64();
+        let replay_end = journal.stats().next.as_u64();
         let (stop, stopped) = watch::channel(false);
-        let applying = behind.pipeline.spawn(apply(pipeline, reader, stopped.clone()));
-        let chores = Chores {
+        let applying = background.pipeline.spawn(apply(pipeline, reader, stopped.clone()));
+        let maintenance = Maintenance {
             catalog: catalog.clone(),
             warehouse: warehouse.clone(),
             journal: journal.clone(),
             geoip: geoip.clone(),
         };
-        let upkeep = behind.upkeep.spawn(chores.run(stopped.clone()));
-        let scrub = Scrub::of(&warehouse);
-        let scrubbing = behind.upkeep.spawn(scrub.clone().run(stopped));
+        let maintenance = background.maintenance.spawn(maintenance.run(stopped.clone()));
+        let scrubber = Scrubber::new(&warehouse);
+        let scrubbing = background.maintenance.spawn(scrubber.clone().run(stopped));
         let journal = journal.clone();
         Ok(Self {
             warehouse,
@@ -120,10 +121,10 @@ impl Ingest {
             geoip,
             stop,
             applying,
-            upkeep,
-            scrub,
+            maintenance,
+            scrubber,
             scrubbing,
-            replayed_at,
+            replay_end,
         })
     }
 
@@ -135,28 +136,28 @@ impl Ingest {
         self.counters.snapshot()
     }
 
-    /// Says how many records that the journal had at the start are still to be applied: until there
-    /// are none, reads lack events that were there before the restart.
+    /// How many of the records that the journal held at the start are not applied yet. Until it is
+    /// zero, queries miss events that were visible before the restart.
     pub(crate) fn replay_left(&self) -> impl Fn() -> u64 + Send + Sync + 'static {
-        let (counters, end) = (self.counters.clone(), self.replayed_at);
+        let (counters, end) = (self.counters.clone(), self.replay_end);
         move || end.saturating_sub(counters.snapshot().applied)
     }
 
-    pub(crate) fn measure(&self, registry: &mut Registry) {
-        registry.register_collector(Box::new(self.scrub.clone()));
-        registry.register_collector(Box::new(Measured {
+    pub(crate) fn register_metrics(&self, registry: &mut Registry) {
+        registry.register_collector(Box::new(self.scrubber.clone()));
+        registry.register_collector(Box::new(PipelineMetrics {
             counters: self.counters.clone(),
             journal: self.journal.clone(),
             clock: self.clock.clone(),
         }));
     }
 
-    /// Ends after the batch at hand. What is left waits in the journal for the next start.
+    /// Stops after the current batch and flushes. The rest stays in the journal for the next start.
     pub(crate) async fn close(self) {
         self.stop.send_replace(true);
-        for task in [self.applying, self.upkeep, self.scrubbing] {
+        for task in [self.applying, self.maintenance, self.scrubbing] {
             if let Err(error) = task.await {
-                tracing::error!(%error, "a task of the pipeline failed");
+                tracing::error!(%error, "a background task of ingestion failed");
             }
         }
         let warehouse = self.warehouse;
@@ -168,13 +169,13 @@ impl Ingest {
     }
 }
 
-/// Applies what the journal has, at once when it grows after a while.
+/// Reads the journal in batches and applies them, retrying with backoff.
 async fn apply(
     mut pipeline: Pipeline,
     mut reader: journal::Reader,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let mut pause = PAUSE_SHORTEST;
+    let mut backoff = BACKOFF_MIN;
     let mut burst = Burst::default();
     loop {
         let read = tokio::select! {
@@ -187,30 +188,30 @@ async fn apply(
             Err(journal::Error::Closed) => return,
             Err(error) => {
                 tracing::error!(%error, "the journal cannot be read");
-                if !rest(&mut pause, &mut stopped).await {
+                if !back_off(&mut backoff, &mut stopped).await {
                     return;
                 }
                 continue;
             }
         };
-        let (begun, end) = (Instant::now(), reader.end());
+        let (started, end) = (Instant::now(), reader.end());
         while let Err(error) = pipeline.apply(&records).await {
             let cause = std::error::Error::source(&error).map(ToString::to_string);
-            tracing::warn!(%error, cause, "events wait in the journal");
-            if !rest(&mut pause, &mut stopped).await {
+            tracing::warn!(%error, cause, "cannot apply a batch, its events wait in the journal");
+            if !back_off(&mut backoff, &mut stopped).await {
                 return;
             }
         }
-        pause = PAUSE_SHORTEST;
-        // The end may be told of a moment after what stands before it can be read.
+        backoff = BACKOFF_MIN;
+        // Saturates: the writer publishes records slightly before it publishes the new end.
         let to_end = |from: Position| reader.end().as_u64().saturating_sub(from.as_u64()) as usize;
         let rest = match records.len() {
-            BATCH_RECORDS_LARGE.. => burst.rest(begun.elapsed(), records.len(), to_end(end)),
+            BATCH_RECORDS_LARGE.. => burst.rest(started.elapsed(), records.len(), to_end(end)),
             _ => Duration::ZERO,
         };
         let next = match to_end(reader.position()) {
             BATCH_RECORDS_LARGE.. => Instant::now() + rest,
-            _ => begun + BATCH_EVERY,
+            _ => started + BATCH_INTERVAL,
         };
         reader.reuse(records);
         tokio::select! {
@@ -221,13 +222,13 @@ async fn apply(
     }
 }
 
-/// Pauses, longer each time; false when it is time to stop.
-async fn rest(pause: &mut Duration, stopped: &mut watch::Receiver<bool>) -> bool {
+/// Sleeps for `backoff` and doubles it; false when the server stops meanwhile.
+async fn back_off(backoff: &mut Duration, stopped: &mut watch::Receiver<bool>) -> bool {
     let stop = tokio::select! {
         _ = stopped.wait_for(|stopped| *stopped) => true,
-        () = sleep(*pause) => false,
+        () = sleep(*backoff) => false,
     };
-    *pause = (*pause * 2).min(PAUSE_LONGEST);
+    *backoff = (*backoff * 2).min(BACKOFF_MAX);
     !stop
 }
 
@@ -241,18 +242,18 @@ fn warehouse_settings(settings: &Settings) -> warehouse::Settings {
     }
 }
 
-/// What the stores need now and then.
-struct Chores {
+/// Periodic maintenance of the stores.
+struct Maintenance {
     catalog: Catalog,
     warehouse: Warehouse,
     journal: Journal,
     geoip: GeoIp,
 }
 
-impl Chores {
+impl Maintenance {
     async fn run(self, mut stopped: watch::Receiver<bool>) {
-        let mut ticks = interval(UPKEEP_EVERY);
-        // What ran before may have kept more.
+        let mut ticks = interval(MAINTENANCE_INTERVAL);
+        // The retention settings may be stricter than those of the last run.
         self.retain().await;
         let mut pruned = Instant::now();
         loop {
@@ -264,58 +265,61 @@ impl Chores {
             let warehouse = self.warehouse.clone();
             self.blocking("flush", move || warehouse.flush_due()).await;
             self.release().await;
-            self.replay().await;
+            self.replay_dead_letters().await;
             let geoip = self.geoip.clone();
             match tokio::task::spawn_blocking(move || geoip.refresh()).await {
-                Ok(Ok(true)) => tracing::info!("read the GeoIP database again"),
+                Ok(Ok(true)) => tracing::info!("reloaded the GeoIP database"),
                 Ok(Ok(false)) => {}
-                Ok(Err(error)) => tracing::warn!(%error, "the old GeoIP database stays in use"),
-                Err(error) => tracing::error!(%error, "reading the GeoIP database failed"),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "cannot reload the GeoIP database, the old one is used");
+                }
+                Err(error) => tracing::error!(%error, "reloading the GeoIP database failed"),
             }
-            for _ in 0..MERGES_AT_ONCE_MAX {
+            for _ in 0..COMPACTIONS_PER_ROUND_MAX {
                 let warehouse = self.warehouse.clone();
-                let merged = self.blocking("compact", move || warehouse.compact(Effort::Due)).await;
-                if *stopped.borrow() || !matches!(merged, Some(Some(_))) {
+                let compacted =
+                    self.blocking("compact", move || warehouse.compact(Effort::Due)).await;
+                if *stopped.borrow() || !matches!(compacted, Some(Some(_))) {
                     break;
                 }
             }
-            if pruned.elapsed() >= PRUNE_EVERY {
+            if pruned.elapsed() >= PRUNE_INTERVAL {
                 pruned = Instant::now();
                 self.prune().await;
             }
         }
     }
 
-    /// Lets go of records that both stores have for good.
+    /// Truncates the journal before the position that both stores have durably.
     async fn release(&self) {
         let before = Pipeline::releasable(&self.catalog, &self.warehouse);
         if let Err(error) = self.journal.release(before).await {
-            tracing::warn!(%error, "the journal could not be shortened");
+            tracing::warn!(%error, "cannot truncate the journal");
         }
     }
 
-    /// Sends dead letters again that an operator asked for.
-    async fn replay(&self) {
-        let wanted = match self.catalog.replays_wanted(REPLAYS_AT_ONCE_MAX).await {
-            Ok(wanted) => wanted,
+    /// Appends the dead letters to the journal again whose replay was requested.
+    async fn replay_dead_letters(&self) {
+        let requested = match self.catalog.replays_wanted(REPLAYS_PER_ROUND_MAX).await {
+            Ok(requested) => requested,
             Err(error) => {
-                tracing::warn!(%error, "cannot look for dead letters to send again");
+                tracing::warn!(%error, "cannot read the dead letters to replay");
                 return;
             }
         };
-        for (id, record) in wanted {
+        for (id, record) in requested {
             let mut batch = journal::Batch::new();
             batch.push(&record);
             if let Err(error) = self.journal.append(batch).await {
-                tracing::warn!(%error, "a dead letter could not be sent again");
+                tracing::warn!(%error, "cannot replay a dead letter");
                 return;
             }
-            // One that is sent twice for want of this note is the same event once more.
+            // If this fails the record is replayed twice, which is idempotent: it keeps its uuid.
             if let Err(error) = self.catalog.dead_letter_replayed(id).await {
-                tracing::warn!(%error, "a dead letter is sent again, but not noted");
+                tracing::warn!(%error, "replayed a dead letter, but cannot mark it as replayed");
                 return;
             }
-            tracing::info!(dead_letter.id = %id, "sent a dead letter again");
+            tracing::info!(dead_letter.id = %id, "replayed a dead letter");
         }
     }
 
@@ -328,7 +332,7 @@ impl Chores {
         self.retain().await;
         let warehouse = self.warehouse.clone();
         self.blocking("remove old files", move || warehouse.sweep()).await;
-        // Records that gave no row leave nothing in memory that would make a flush due.
+        // Records without a row (identity changes) never make a flush due, but advance the position.
         let warehouse = self.warehouse.clone();
         self.blocking("flush", move || warehouse.flush()).await;
         for (what, pruned) in [
@@ -351,30 +355,30 @@ impl Chores {
         match tokio::task::spawn_blocking(work).await {
             Ok(Ok(done)) => Some(done),
             Ok(Err(error)) => {
-                tracing::warn!(what, %error, "upkeep of the warehouse failed");
+                tracing::warn!(what, %error, "maintenance of the warehouse failed");
                 None
             }
             Err(error) => {
-                tracing::error!(what, %error, "upkeep of the warehouse failed");
+                tracing::error!(what, %error, "maintenance of the warehouse failed");
                 None
             }
         }
     }
 }
 
-struct Measured {
+struct PipelineMetrics {
     counters: Arc<Counters>,
     journal: Journal,
     clock: Clock,
 }
 
-impl fmt::Debug for Measured {
+impl fmt::Debug for PipelineMetrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Measured")
+        f.write_str("PipelineMetrics")
     }
 }
 
-impl Collector for Measured {
+impl Collector for PipelineMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let (done, next) = (self.counters.snapshot(), self.journal.stats().next.as_u64());
         let mut show = |name: &str, help: &str, metric: &dyn EncodeMetric| {
@@ -385,17 +389,25 @@ impl Collector for Measured {
             ("batches", "Batches of records applied", done.batches),
             ("records", "Records applied", done.records),
             ("events", "Events handed to the warehouse", done.events),
-            ("dead_letters", "Records set aside", done.dead_letters),
-            ("failures", "Batches that had to be tried again", done.failures),
+            ("dead_letters", "Records stored as dead letters", done.dead_letters),
+            ("failures", "Failed attempts to apply a batch", done.failures),
         ] {
             show(name, help, &ConstCounter::new(value))?;
         }
         let lag = next.saturating_sub(done.applied);
-        // Before the first batch nobody knows when the records that wait came.
+        // Until the first batch is applied, the time lag is unknown.
         let known = lag > 0 && done.applied_received_at > 0;
-        let behind = self.clock.now().as_micros() - done.applied_received_at;
-        let seconds = if known { behind as f64 / 1e6 } else { 0.0 };
-        show("lag_records", "Records that wait in the journal", &ConstGauge::new(lag))?;
-        show("lag_seconds", "Age of the last record applied", &ConstGauge::new(seconds))
+        let lag_us = self.clock.now().as_micros() - done.applied_received_at;
+        let seconds = if known { lag_us as f64 / 1e6 } else { 0.0 };
+        show(
+            "lag_records",
+            "Records in the journal that are not applied yet",
+            &ConstGauge::new(lag),
+        )?;
+        show(
+            "lag_seconds",
+            "Age of the last applied record while others wait",
+            &ConstGauge::new(seconds),
+        )
     }
 }

@@ -1,20 +1,20 @@
-//! The program: settings, wiring, start and stop, and the commands beside the server.
+//! The `hedgerow` binary: settings, wiring, startup and shutdown, and the other CLI commands.
 //!
-//! It is the only crate that names concrete parts; what they do is theirs.
+//! The only crate that constructs the concrete stores and services; their logic lives in their own
+//! crates.
 
 mod admin;
+mod allocator;
 mod backup;
 mod cli;
 mod config;
+mod data_dir;
 mod export;
-mod folder;
 mod health;
 mod http;
 mod import;
 mod ingest;
-mod intake;
 mod logs;
-mod memory;
 mod process;
 mod repair;
 mod runtimes;
@@ -24,15 +24,16 @@ mod settings;
 mod stores;
 mod values;
 mod verify;
+mod write_path;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    memory::start();
+    allocator::init();
     match cli::run(&cli::command().get_matches()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // One line, whatever a library's message looks like.
+            // Library messages may span lines; scripts expect one.
             eprintln!("hedgerow: {}", format!("{error:#}").replace('\n', " "));
             ExitCode::FAILURE
         }

@@ -1,4 +1,5 @@
-//! What the system says about this process, under the names Prometheus uses everywhere.
+//! Metrics of the process (RSS, CPU time, file descriptors) under Prometheus' standard names, and
+//! the file descriptor limit.
 
 use std::fmt;
 use std::fs;
@@ -11,40 +12,48 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 #[derive(Debug)]
-pub(crate) struct Process {
+pub(crate) struct ProcessMetrics {
     pub started: Timestamp,
 }
 
-impl Collector for Process {
+impl Collector for ProcessMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let mut show = |name: &str, help: &str, metric: &dyn EncodeMetric| {
             metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
         };
         let started = self.started.as_micros() as f64 / 1e6;
         let name = "process_start_time_seconds";
-        show(name, "When the process started, in seconds since 1970", &ConstGauge::new(started))?;
+        show(
+            name,
+            "Start time of the process, in seconds since the Unix epoch",
+            &ConstGauge::new(started),
+        )?;
         if let Some(bytes) = resident_bytes() {
             let name = "process_resident_memory_bytes";
-            show(name, "Memory held by the process", &ConstGauge::new(bytes))?;
+            show(name, "Resident memory of the process", &ConstGauge::new(bytes))?;
         }
         if let Some(seconds) = cpu_seconds() {
-            show("process_cpu_seconds", "Processor time spent", &ConstCounter::new(seconds))?;
+            show(
+                "process_cpu_seconds",
+                "CPU time of the process, user and system",
+                &ConstCounter::new(seconds),
+            )?;
         }
         if let Ok(files) = fs::read_dir("/proc/self/fd") {
             let count = ConstGauge::new(files.count() as u64);
-            show("process_open_fds", "Files and connections open", &count)?;
+            show("process_open_fds", "Open file descriptors", &count)?;
         }
         Ok(())
     }
 }
 
-/// Raises the soft limit of open files and connections to the hard one: the soft one is small for
-/// the sake of programs that still use `select`. Gives the limit before and now.
+/// Raises the soft `RLIMIT_NOFILE` to the hard limit: distributions keep the soft one small only for
+/// programs that use `select`. Returns the soft limit before and after.
 pub(crate) fn raise_descriptor_limit() -> (Option<u64>, Option<u64>) {
     let before = getrlimit(Resource::Nofile);
-    let wanted = Rlimit { current: before.maximum, maximum: before.maximum };
-    match setrlimit(Resource::Nofile, wanted) {
-        Ok(()) => (before.current, wanted.current),
+    let raised = Rlimit { current: before.maximum, maximum: before.maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => (before.current, raised.current),
         Err(_) => (before.current, before.current),
     }
 }
@@ -57,7 +66,7 @@ fn resident_bytes() -> Option<u64> {
 
 fn cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is the program's name in parentheses, which may hold spaces.
+    // The second field is the program's name in parentheses, which may contain spaces.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let user: f64 = fields.nth(11)?.parse().ok()?;
     let system: f64 = fields.next()?.parse().ok()?;

@@ -1,10 +1,10 @@
-//! `hedgerow repair`: makes stores that contradict each other agree again, as far as that is sound.
+//! `hedgerow repair`: makes inconsistent stores consistent again by rewriting the journal.
 //!
-//! Everything it does is to the journal: what can be read of it is written into a new one at the
-//! same positions, which begins where the warehouse stands and goes on behind both stores. So no
-//! new event can be mistaken for one that was applied, and no record that still is to be applied is
-//! lost. The catalog and the rows of the warehouse stay as they are, since rows refer to numbers that
-//! only the catalog knows. What it replaces is moved aside, never deleted.
+//! It salvages every readable record into a new journal at its old position. The new journal begins
+//! at the warehouse's position and continues past both stores' positions. So no new event reuses a
+//! position that was applied, and no readable record that is still to be applied is lost. The
+//! catalog and the rows of the warehouse stay unchanged: rows refer to dense ids that only the
+//! catalog knows. Replaced files are moved to `repair-<time>`, never deleted.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -18,129 +18,129 @@ use clap::ArgMatches;
 use journal::{JournalId, Position, Survey, Wanted};
 use model::Clock;
 
-use crate::cli::say;
-use crate::folder::{self, Folder};
+use crate::cli::print;
+use crate::data_dir::{self, DataDir};
 use crate::settings::Settings;
-use crate::stores::{self, Disagreement, Positions, span};
+use crate::stores::{self, Inconsistency, Positions, format_positions};
 use crate::verify;
 
-const MANIFEST: &str = "a manifest cannot be made again from Parquet files, which do not say which of \
+const MANIFEST: &str = "a manifest cannot be rebuilt from Parquet files, which do not record which of \
     them were merged into others, which rows were deleted, and how far the journal was applied";
-/// The new journal before it has its name.
+/// The new journal before it is renamed to `journal`.
 const REPAIRED: &str = "journal.repaired";
-/// The second line of the marker when there was none to move.
+/// The second line of the marker if there was no journal to move.
 const NO_JOURNAL: &str = "no journal";
-/// Ranges of positions that are named one by one.
-const RANGES_TOLD_MAX: usize = 10;
+/// Lost ranges of positions that the plan lists.
+const RANGES_LISTED_MAX: usize = 10;
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn run(given: &ArgMatches, settings: &Settings) -> Result<()> {
+pub(crate) async fn run(args: &ArgMatches, settings: &Settings) -> Result<()> {
     let dir = &settings.data_dir;
-    ensure!(dir.is_dir(), "there is no data folder {}", dir.display());
-    let folder = Folder::own_for_repair(dir)?;
-    stores::check_versions(&folder)?;
-    let act = given.get_flag("yes") && !given.get_flag("dry_run");
-    go_back_to_the_start(&folder, act)?;
-    let catalog = look_into_catalog(&folder, settings).await?;
-    // On PostgreSQL a server may run elsewhere.
-    catalog.keep().await.context("cannot own the catalog")?;
+    ensure!(dir.is_dir(), "there is no data directory {}", dir.display());
+    let data_dir = DataDir::acquire_for_repair(dir)?;
+    stores::check_versions(&data_dir)?;
+    let execute = args.get_flag("yes") && !args.get_flag("dry_run");
+    roll_back_interrupted(&data_dir, execute)?;
+    let catalog = open_catalog(&data_dir, settings).await?;
+    // A server on another machine may use the same PostgreSQL.
+    catalog.keep().await.context("cannot lock the catalog")?;
     let offset = catalog.ingest_offset().await.context("cannot read the catalog")?;
-    let mut plan = plan(&folder, offset)?;
-    plan.segments = segments(&folder, given)?;
-    say(&plan.told())?;
+    let mut plan = plan(&data_dir, offset)?;
+    plan.segments = segments(&data_dir, args)?;
+    print(&plan.render())?;
     if !plan.is_empty() {
-        if act {
-            say(&do_it(&folder, &plan)?)?;
+        if execute {
+            print(&execute_plan(&data_dir, &plan)?)?;
         } else {
-            say("nothing was changed; the same command with `--yes` does it\n")?;
+            print("nothing was changed; run the same command with `--yes` to do it\n")?;
         }
     }
     catalog.close().await;
     Ok(())
 }
 
-async fn look_into_catalog(folder: &Folder, settings: &Settings) -> Result<Catalog> {
-    let file = folder.catalog_file();
-    if let Location::Sqlite(file) = folder::location(settings, &file) {
-        let restore = "a catalog cannot be made again from events; restore a backup";
+async fn open_catalog(data_dir: &DataDir, settings: &Settings) -> Result<Catalog> {
+    let file = data_dir.catalog_file();
+    if let Location::Sqlite(file) = data_dir::catalog_location(settings, &file) {
+        let restore = "a catalog cannot be rebuilt from events; restore a backup";
         ensure!(file.is_file(), "there is no {}; {restore}", file.display());
         let checked = catalog::check_file(file)
             .with_context(|| format!("cannot read {}; {restore}", file.display()))?;
         if let Some(fault) = checked.faults.first() {
-            bail!("{} is damaged: {fault}; {restore}", file.display());
+            bail!("{} is corrupted: {fault}; {restore}", file.display());
         }
     }
-    let location = folder::location(settings, &file);
+    let location = data_dir::catalog_location(settings, &file);
     Catalog::inspect(location, Clock::system()).await.context("cannot open the catalog")
 }
 
-/// What is to be done, and why.
+/// What the repair will do, and why.
 struct Plan {
     reasons: Vec<String>,
     survey: Survey,
     wanted: Option<Wanted>,
     /// Records that the new journal takes over.
-    kept: u64,
-    /// Up to where both stores, and the catalog alone, have the journal.
+    salvaged: u64,
+    /// The positions of the warehouse and of the catalog.
     stored: (u64, u64),
     imports: bool,
-    /// Files of the warehouse that are given up.
+    /// Segments of the warehouse to drop.
     segments: BTreeSet<String>,
 }
 
-/// Those that were named, and all that are damaged if that was asked for.
-fn segments(folder: &Folder, given: &ArgMatches) -> Result<BTreeSet<String>> {
-    let named = given.get_many::<String>("drop_segment").into_iter().flatten();
-    let mut segments: BTreeSet<String> = named.cloned().collect();
-    if given.get_flag("drop_damaged") {
-        let found = warehouse::verify(&folder.warehouse(), &mut |_| {})?;
-        segments.extend(found.damage.into_iter().map(|damage| damage.segment));
-        // What a disk or a permission hides may be whole.
-        for one in found.unreadable {
-            let (file, what) = (one.file.display(), one.what);
-            say(&format!("{file} cannot be read, and is not given up: {what}\n"))?;
+/// The segments of `--drop-segment`, and all corrupted ones with `--drop-damaged`.
+fn segments(data_dir: &DataDir, args: &ArgMatches) -> Result<BTreeSet<String>> {
+    let listed = args.get_many::<String>("drop_segment").into_iter().flatten();
+    let mut segments: BTreeSet<String> = listed.cloned().collect();
+    if args.get_flag("drop_damaged") {
+        let verified = warehouse::verify(&data_dir.warehouse(), &mut |_| {})?;
+        segments.extend(verified.damage.into_iter().map(|damage| damage.segment));
+        // A disk error or missing permissions do not mean corruption.
+        for unreadable in verified.unreadable {
+            let (file, what) = (unreadable.file.display(), unreadable.what);
+            print(&format!("{file} cannot be read, and is not dropped: {what}\n"))?;
         }
     }
     Ok(segments)
 }
 
-fn plan(folder: &Folder, catalog: Option<(u128, u64)>) -> Result<Plan> {
-    let warehouse = warehouse::stand(&folder.warehouse()).context(MANIFEST)?;
+fn plan(data_dir: &DataDir, catalog: Option<(u128, u64)>) -> Result<Plan> {
+    let warehouse = warehouse::stand(&data_dir.warehouse()).context(MANIFEST)?;
     let mut positions = Positions::new(catalog, warehouse);
     let ids = [positions.catalog, positions.warehouse];
-    let known = ids.into_iter().flatten().map(|(id, _)| id).next();
+    let stored_id = ids.into_iter().flatten().map(|(id, _)| id).next();
     let oldest = positions.warehouse.map_or(1, |(_, position)| position);
     let applied = positions.catalog.map_or(1, |(_, position)| position);
-    let mut kept = 0;
-    let survey = journal::survey(&folder.journal(), known, |position, _| {
-        kept += u64::from(position.as_u64() >= oldest);
+    let mut salvaged = 0;
+    let survey = journal::survey(&data_dir.journal(), stored_id, |position, _| {
+        salvaged += u64::from(position.as_u64() >= oldest);
         Ok(())
     })?;
-    positions.journal = verify::stand(&survey);
-    let disagreements = positions.disagreements();
-    if let Some(found) = disagreements.iter().find(|found| !found.is_repairable()) {
-        let why = match found {
-            Disagreement::NoWarehouse { .. } => MANIFEST,
+    positions.journal = verify::journal_bounds(&survey);
+    let inconsistencies = positions.inconsistencies();
+    if let Some(fatal) = inconsistencies.iter().find(|found| !found.is_repairable()) {
+        let why = match fatal {
+            Inconsistency::WarehouseMissing { .. } => MANIFEST,
             _ => "that cannot be repaired",
         };
-        bail!("{found}; {why}: {}", found.remedy());
+        bail!("{fatal}; {why}: {}", fatal.remedy());
     }
     let mut reasons: Vec<String> = survey.faults.iter().map(ToString::to_string).collect();
-    reasons.extend(disagreements.iter().map(ToString::to_string));
+    reasons.extend(inconsistencies.iter().map(ToString::to_string));
     let mut plan = Plan {
-        imports: !reasons.is_empty() && folder.imports().is_dir(),
+        imports: !reasons.is_empty() && data_dir.imports().is_dir(),
         reasons,
         survey,
         wanted: None,
-        kept,
+        salvaged,
         stored: (oldest, applied),
         segments: BTreeSet::new(),
     };
     if !plan.reasons.is_empty() {
-        let id = known.or(plan.survey.id);
+        let id = stored_id.or(plan.survey.id);
         let id = id.context("no header of the journal can be read; restore a backup")?;
-        if plan.is_of_another_journal(id) {
-            plan.kept = 0;
+        if plan.is_foreign_journal(id) {
+            plan.salvaged = 0;
         }
         plan.wanted = Some(Wanted {
             id,
@@ -156,17 +156,18 @@ impl Plan {
         self.wanted.is_none() && self.segments.is_empty()
     }
 
-    fn is_of_another_journal(&self, id: JournalId) -> bool {
+    /// Whether the journal found has another id than the one the stores were filled from.
+    fn is_foreign_journal(&self, id: JournalId) -> bool {
         self.survey.id.is_some_and(|found| found != id)
     }
 
-    /// Positions that a store lacks and the journal no longer has.
-    fn lost(&self) -> Vec<Range<u64>> {
+    /// Positions that a store has not applied and the journal no longer has.
+    fn lost_ranges(&self) -> Vec<Range<u64>> {
         let (oldest, applied) = self.stored;
         let mut lost: Vec<Range<u64>> = Vec::new();
         let survey = &self.survey;
         let (first, end) = match self.wanted {
-            Some(wanted) if self.is_of_another_journal(wanted.id) => (oldest, oldest),
+            Some(wanted) if self.is_foreign_journal(wanted.id) => (oldest, oldest),
             _ if survey.segments == 0 => (oldest, oldest),
             _ => (survey.oldest.as_u64(), survey.end.as_u64()),
         };
@@ -177,58 +178,58 @@ impl Plan {
         lost.filter(|range| !range.is_empty()).collect()
     }
 
-    fn told(&self) -> String {
+    fn render(&self) -> String {
         let dropped: String = self
             .segments
             .iter()
             .map(|file| {
-                format!("the segment {file} is given up: its files move to warehouse/damaged\n")
+                format!("the segment {file} is dropped: its files move to warehouse/damaged\n")
             })
             .collect();
         let Some(wanted) = self.wanted else {
             if !dropped.is_empty() {
                 return dropped;
             }
-            return "nothing is to be repaired: the journal is whole, and the stores agree\n"
+            return "nothing is to be repaired: the journal is intact and the stores are \
+                    consistent\n"
                 .to_owned();
         };
-        let mut text = dropped + "what is wrong:\n";
+        let mut text = dropped + "problems:\n";
         for reason in &self.reasons {
             text += &format!("  {reason}\n");
         }
-        text += "what is done about it:\n";
+        text += "actions:\n";
         text += &format!(
-            "  a new journal {} takes over {} records that are still to be applied, and goes on at \
-             position {}\n",
+            "  a new journal {} takes over {} records that are still to be applied, and continues \
+             at position {}\n",
             wanted.id,
-            self.kept,
+            self.salvaged,
             wanted.next.as_u64().max(self.survey.next.as_u64()).max(wanted.oldest.as_u64()),
         );
-        text += "  the old journal is moved aside as it is\n";
+        text += "  the old journal is moved to repair-<time>, unchanged\n";
         if self.imports {
-            text += "  the progress of imports is moved aside: an import that was cut short begins \
-                     at its first line again, and each event is there once\n";
+            text += "  the progress of imports is moved as well: an interrupted import starts at \
+                     its first line again, and uuids prevent duplicates\n";
         }
-        text += "what is lost:\n";
-        let lost = self.lost();
-        for range in lost.iter().take(RANGES_TOLD_MAX) {
-            let where_to = if range.end <= self.stored.1 {
-                "persons, groups and definitions have them, rows of events are missing"
+        text += "lost:\n";
+        let lost = self.lost_ranges();
+        for range in lost.iter().take(RANGES_LISTED_MAX) {
+            let extent = if range.end <= self.stored.1 {
+                "persons, groups and definitions are applied, rows of events are missing"
             } else {
-                "no store has them"
+                "not applied to any store"
             };
-            text += &format!("  {}: {where_to}\n", span(range.start, range.end));
+            text += &format!("  {}: {extent}\n", format_positions(range.start, range.end));
         }
-        match lost.len().saturating_sub(RANGES_TOLD_MAX) {
+        match lost.len().saturating_sub(RANGES_LISTED_MAX) {
             0 if lost.is_empty() => text += "  no position that a store has reached\n",
             0 => {}
             more => text += &format!("  and {more} more ranges of positions\n"),
         }
-        text += "  events that stood behind the journal's end and that no store had applied cannot \
-                 be counted\n";
-        if let Some(id) = self.survey.id.filter(|_| self.is_of_another_journal(wanted.id)) {
+        text += "  events after the journal's end that no store had applied cannot be counted\n";
+        if let Some(id) = self.survey.id.filter(|_| self.is_foreign_journal(wanted.id)) {
             text += &format!(
-                "  the {} records of journal {id}, which are none of these stores'\n",
+                "  the {} records of journal {id}, which belong to other stores\n",
                 self.survey.records
             );
         }
@@ -236,95 +237,95 @@ impl Plan {
     }
 }
 
-/// What is moved aside first, so that a repair which is cut short can begin again.
-fn do_it(folder: &Folder, plan: &Plan) -> Result<String> {
+/// Moves old files before it replaces them, so that an interrupted repair can be rolled back.
+fn execute_plan(data_dir: &DataDir, plan: &Plan) -> Result<String> {
     let mut text = String::new();
     for file in &plan.segments {
-        let aside = warehouse::set_aside(&folder.warehouse(), file)
-            .with_context(|| format!("cannot give up {file}"))?;
+        let aside = warehouse::set_aside(&data_dir.warehouse(), file)
+            .with_context(|| format!("cannot drop {file}"))?;
         let kept: Vec<String> = aside.kept.iter().map(|file| file.display().to_string()).collect();
         text += &format!(
-            "done: {} events of project {} were given up; their files are {}\n",
+            "done: dropped {} events of project {}; their files are {}\n",
             aside.events,
             aside.project,
             kept.join(" and ")
         );
     }
-    Ok(text + &repair_journal(folder, plan)?)
+    Ok(text + &repair_journal(data_dir, plan)?)
 }
 
-fn repair_journal(folder: &Folder, plan: &Plan) -> Result<String> {
+fn repair_journal(data_dir: &DataDir, plan: &Plan) -> Result<String> {
     let Some(wanted) = plan.wanted else { return Ok(String::new()) };
-    let dir = folder.path();
-    let kept = new_folder(dir)?;
-    let (new, journal) = (dir.join(REPAIRED), folder.journal());
-    mark(folder, &kept)?;
+    let dir = data_dir.path();
+    let backup_dir = create_backup_dir(dir)?;
+    let (new, journal) = (dir.join(REPAIRED), data_dir.journal());
+    write_marker(data_dir, &backup_dir)?;
     let empty = dir.join("journal.none");
-    let from = if plan.is_of_another_journal(wanted.id) { &empty } else { &journal };
+    let from = if plan.is_foreign_journal(wanted.id) { &empty } else { &journal };
     let made = journal::salvage(from, &new, wanted).context("cannot write the new journal")?;
-    let imports = folder.imports();
+    let imports = data_dir.imports();
     for (from, name) in [(&journal, "journal"), (&imports, "imports")] {
         if from.is_dir() {
-            fs::rename(from, kept.join(name))
-                .with_context(|| format!("cannot move {} aside", from.display()))?;
+            fs::rename(from, backup_dir.join(name))
+                .with_context(|| format!("cannot move {}", from.display()))?;
         }
     }
-    sync(&kept)?;
-    fs::rename(&new, &journal).context("cannot put the new journal in its place")?;
+    sync(&backup_dir)?;
+    fs::rename(&new, &journal).context("cannot rename the new journal")?;
     sync(dir)?;
-    fs::remove_file(folder.repairing())?;
+    fs::remove_file(data_dir.repair_marker())?;
     sync(dir)?;
     Ok(format!(
-        "done: the journal holds {} records and goes on at position {}; what was there before is \
-         in {}\n",
+        "done: the journal holds {} records and continues at position {}; the old files are in \
+         {}\n",
         made.records,
         made.next,
-        kept.display()
+        backup_dir.display()
     ))
 }
 
-/// Notes durably where things are moved to, and whether there is a journal to be moved.
-fn mark(folder: &Folder, kept: &Path) -> Result<()> {
-    let (dir, marker) = (folder.path(), folder.repairing());
-    let name = kept.file_name().unwrap_or_default().to_string_lossy();
-    let journal = if folder.journal().is_dir() { "" } else { NO_JOURNAL };
-    let aside = marker.with_extension("new");
-    let mut file = File::create(&aside)?;
+/// Durably records the directory of the old files, and whether there is a journal to move.
+fn write_marker(data_dir: &DataDir, backup_dir: &Path) -> Result<()> {
+    let (dir, marker) = (data_dir.path(), data_dir.repair_marker());
+    let name = backup_dir.file_name().unwrap_or_default().to_string_lossy();
+    let journal = if data_dir.journal().is_dir() { "" } else { NO_JOURNAL };
+    let temporary = marker.with_extension("new");
+    let mut file = File::create(&temporary)?;
     file.write_all(format!("{name}\n{journal}\n").as_bytes())?;
     file.sync_all()?;
-    fs::rename(&aside, &marker)?;
+    fs::rename(&temporary, &marker)?;
     sync(dir)
 }
 
-/// A repair that was cut short is undone, so that this one sees what that one saw.
-fn go_back_to_the_start(folder: &Folder, act: bool) -> Result<()> {
-    let (marker, dir) = (folder.repairing(), folder.path());
+/// Rolls an interrupted repair back, so that this one starts from the same state.
+fn roll_back_interrupted(data_dir: &DataDir, execute: bool) -> Result<()> {
+    let (marker, dir) = (data_dir.repair_marker(), data_dir.path());
     let text = match fs::read_to_string(&marker) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         read => read.with_context(|| format!("cannot read {}", marker.display()))?,
     };
-    ensure!(act, "a repair was cut short; `hedgerow repair --yes` begins it again");
+    ensure!(execute, "a repair was interrupted; `hedgerow repair --yes` starts it again");
     let mut lines = text.lines();
-    // Earlier versions noted a whole path.
+    // Earlier releases wrote an absolute path.
     let name = lines.next().and_then(|line| Path::new(line.trim()).file_name());
     let had_journal = lines.next() != Some(NO_JOURNAL);
-    let kept = name.map(|name| dir.join(name)).filter(|kept| kept.is_dir());
-    let Some(kept) = kept else {
+    let backup_dir = name.map(|name| dir.join(name)).filter(|path| path.is_dir());
+    let Some(backup_dir) = backup_dir else {
         bail!(
-            "a repair was cut short, and {} names no folder in {}; nothing was changed: write the \
-             name of the folder `repair-<time>` into it that has the old journal",
+            "a repair was interrupted, and {} names no directory in {}; nothing was changed: write \
+             the name of the directory `repair-<time>` with the old journal into it",
             marker.display(),
             dir.display()
         );
     };
     let new = dir.join(REPAIRED);
-    // The new journal has its name last: where it has one, everything was done.
-    let moved = !had_journal || kept.join("journal").is_dir();
-    let done = !new.is_dir() && folder.journal().is_dir() && moved;
-    if !done {
-        for (name, place) in [("journal", folder.journal()), ("imports", folder.imports())] {
-            if kept.join(name).is_dir() && !place.exists() {
-                fs::rename(kept.join(name), place)?;
+    // Renaming the new journal is the last step: after it the repair is complete.
+    let moved = !had_journal || backup_dir.join("journal").is_dir();
+    let complete = !new.is_dir() && data_dir.journal().is_dir() && moved;
+    if !complete {
+        for (name, original) in [("journal", data_dir.journal()), ("imports", data_dir.imports())] {
+            if backup_dir.join(name).is_dir() && !original.exists() {
+                fs::rename(backup_dir.join(name), original)?;
             }
         }
         if new.is_dir() {
@@ -332,20 +333,20 @@ fn go_back_to_the_start(folder: &Folder, act: bool) -> Result<()> {
         }
     }
     sync(dir)?;
-    fs::remove_file(folder.repairing())?;
+    fs::remove_file(data_dir.repair_marker())?;
     sync(dir)
 }
 
-/// `repair-<UTC time>` in the data folder.
-fn new_folder(dir: &Path) -> Result<PathBuf> {
+/// Creates `repair-<UTC time>` in the data directory.
+fn create_backup_dir(dir: &Path) -> Result<PathBuf> {
     let now = Clock::system().now().to_string();
     let name: String = now.chars().map(|c| if c == ':' { '-' } else { c }).collect();
     let path = dir.join(format!("repair-{name}"));
-    fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+    fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
     sync(dir)?;
     Ok(path)
 }
 
-fn sync(folder: &Path) -> Result<()> {
-    Ok(File::open(folder)?.sync_all()?)
+fn sync(dir: &Path) -> Result<()> {
+    Ok(File::open(dir)?.sync_all()?)
 }

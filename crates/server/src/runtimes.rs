@@ -1,6 +1,6 @@
-//! The threads of the process, by what they do. What answers requests, what applies the journal
-//! and what tidies files never wait for each other's turn, and the system tells their costs apart
-//! by their names.
+//! The tokio runtimes of the process: one for requests, one for the pipeline that applies the
+//! journal, one for maintenance (flush, compaction, scrub). Separate threads keep one kind of work
+//! from delaying another, and thread names let the system account CPU time by kind.
 
 use std::io;
 use std::num::NonZero;
@@ -11,45 +11,46 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Threads for what blocks: password hashes and files.
+/// Threads for blocking work: password hashes and file I/O.
 const BLOCKING_THREADS_MAX: usize = 64;
-/// A thread that ended takes the record of its costs with it.
+/// The kernel drops a thread's CPU time with the thread, so idle ones stay for the accounting.
 const KEEP_ALIVE: Duration = Duration::from_secs(3_600);
 
-/// On so few, threads that wake each other all the time pile up on one processor.
-const FEW_PROCESSORS: usize = 2;
+/// With this many cores the scheduler tends to place threads that wake each other on the same one,
+/// so the request threads are pinned.
+const FEW_CORES: usize = 2;
 
 pub(crate) struct Runtimes {
     requests: Runtime,
     pipeline: Runtime,
-    upkeep: Runtime,
+    maintenance: Runtime,
 }
 
-/// Where work that nobody waits for is started.
+/// Handles of the runtimes for background work.
 #[derive(Clone)]
-pub(crate) struct Behind {
+pub(crate) struct BackgroundRuntimes {
     pub pipeline: Handle,
-    pub upkeep: Handle,
+    pub maintenance: Handle,
 }
 
 impl Runtimes {
     pub(crate) fn start() -> Result<Self> {
         let requests = requests();
-        let behind = |name, niceness| {
+        let background = |name, niceness| {
             Builder::new_multi_thread()
                 .enable_all()
                 .worker_threads(1)
                 .thread_name(name)
                 .thread_keep_alive(KEEP_ALIVE)
-                // What was answered is safe in the journal, and can be applied a moment later.
+                // Acknowledged events are durable in the journal; applying them can wait.
                 .on_thread_start(move || threads::lower_priority(niceness))
                 .build()
                 .context("cannot start the threads of the pipeline")
         };
         Ok(Self {
             requests: requests.context("cannot start the runtime")?,
-            pipeline: behind("pipeline", threads::INGEST_NICENESS)?,
-            upkeep: behind("upkeep", threads::MAINTENANCE_NICENESS)?,
+            pipeline: background("pipeline", threads::INGEST_NICENESS)?,
+            maintenance: background("upkeep", threads::MAINTENANCE_NICENESS)?,
         })
     }
 
@@ -57,13 +58,16 @@ impl Runtimes {
         self.requests.block_on(work)
     }
 
-    pub(crate) fn behind(&self) -> Behind {
-        Behind { pipeline: self.pipeline.handle().clone(), upkeep: self.upkeep.handle().clone() }
+    pub(crate) fn background(&self) -> BackgroundRuntimes {
+        BackgroundRuntimes {
+            pipeline: self.pipeline.handle().clone(),
+            maintenance: self.maintenance.handle().clone(),
+        }
     }
 
-    /// What is left runs for nobody: its request has been answered or given up.
-    pub(crate) fn abandon(self) {
-        for runtime in [self.requests, self.pipeline, self.upkeep] {
+    /// Does not wait for tasks: those left over belong to requests that ended or were abandoned.
+    pub(crate) fn shutdown(self) {
+        for runtime in [self.requests, self.pipeline, self.maintenance] {
             runtime.shutdown_background();
         }
     }
@@ -80,7 +84,7 @@ fn requests() -> io::Result<Runtime> {
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .on_thread_start(move || match started.fetch_add(1, Ordering::Relaxed) {
             nth if nth < workers => {
-                if workers == FEW_PROCESSORS {
+                if workers == FEW_CORES {
                     threads::pin_to_core(nth, workers);
                 }
                 ready.wait();
@@ -88,7 +92,8 @@ fn requests() -> io::Result<Runtime> {
             _blocking => threads::unpin(),
         })
         .build()?;
-    // The first to start are those that answer; others start when these ask for them.
+    // Threads start in order, workers first: wait until all workers have taken their index, before
+    // one of them spawns a blocking thread.
     all_started.wait();
     Ok(requests)
 }

@@ -1,4 +1,5 @@
-//! Reads the warehouse's cold segments again and again, slowly, and shows what it found.
+//! The scrubber: reads every segment of the warehouse once a week at a limited rate, to detect bit
+//! rot while backups are recent, and exports the result as metrics.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,53 +14,55 @@ use tokio::sync::watch;
 use tokio::time::interval;
 use warehouse::Warehouse;
 
-/// Each segment is read once in so long: a week's backups are still there when damage is found.
-const AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// How fast: 100 GB in three and a half hours, and little enough that queries do not notice.
+/// Each segment is read once in this interval, so that backups older than the corruption exist.
+const SCRUB_INTERVAL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Rate limit: 100 GB take three and a half hours, and queries keep the disk's bandwidth.
 const BYTES_PER_SECOND: u64 = 8 << 20;
-/// How often it is looked whether one is due.
-const EVERY: Duration = Duration::from_secs(60);
+/// How often the scrubber checks whether a segment is due.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Clone)]
-pub(crate) struct Scrub {
+pub(crate) struct Scrubber {
     warehouse: Warehouse,
     bytes: Arc<AtomicU64>,
 }
 
-impl Scrub {
-    pub(crate) fn of(warehouse: &Warehouse) -> Self {
+impl Scrubber {
+    pub(crate) fn new(warehouse: &Warehouse) -> Self {
         Self { warehouse: warehouse.clone(), bytes: Arc::default() }
     }
 
     pub(crate) async fn run(self, mut stopped: watch::Receiver<bool>) {
-        let mut ticks = interval(EVERY);
+        let mut ticks = interval(CHECK_INTERVAL);
         loop {
             tokio::select! {
                 biased;
                 _ = stopped.wait_for(|stopped| *stopped) => return,
                 _ = ticks.tick() => {}
             }
-            let (own, stopping) = (self.clone(), stopped.clone());
-            let read = tokio::task::spawn_blocking(move || own.read(&stopping)).await;
-            if let Err(error) = read {
+            let (scrubber, stopping) = (self.clone(), stopped.clone());
+            let scrubbed = tokio::task::spawn_blocking(move || scrubber.scrub_due(&stopping)).await;
+            if let Err(error) = scrubbed {
                 tracing::error!(%error, "the scrub of the warehouse failed");
             }
         }
     }
 
-    /// Reads all segments that are due. Damage is told of by the warehouse.
-    fn read(&self, stopped: &watch::Receiver<bool>) {
-        let mut pace = |bytes: usize| {
+    /// Reads all segments that are due. The warehouse logs and counts corrupted ones.
+    fn scrub_due(&self, stopped: &watch::Receiver<bool>) {
+        let mut throttle = |bytes: usize| {
             self.bytes.fetch_add(bytes as u64, Relaxed);
             std::thread::sleep(Duration::from_secs_f64(bytes as f64 / BYTES_PER_SECOND as f64));
             !*stopped.borrow()
         };
         loop {
-            match self.warehouse.scrub(AGE, &mut pace) {
-                Ok(Some(done)) => tracing::debug!(file = done.file, done.bytes, "read a segment"),
+            match self.warehouse.scrub(SCRUB_INTERVAL, &mut throttle) {
+                Ok(Some(done)) => {
+                    tracing::debug!(file = done.file, done.bytes, "scrubbed a segment");
+                }
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "a segment could not be read");
+                    tracing::warn!(%error, "a segment cannot be scrubbed");
                     return;
                 }
             }
@@ -67,25 +70,25 @@ impl Scrub {
     }
 }
 
-impl fmt::Debug for Scrub {
+impl fmt::Debug for Scrubber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Scrub")
+        f.write_str("Scrubber")
     }
 }
 
-impl Collector for Scrub {
+impl Collector for Scrubber {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let mut show = |name: &str, help: &str, metric: &dyn EncodeMetric| {
             let name = format!("hedgerow_warehouse_{name}");
             metric.encode(encoder.encode_descriptor(&name, help, None, metric.metric_type())?)
         };
         let health = self.warehouse.health();
-        let count = |found: usize| ConstGauge::new(found as u64);
-        let help = "Segments found damaged since the start";
-        show("damaged_segments", help, &count(health.damaged.len()))?;
-        let help = "Projects whose events cannot be written";
-        show("failing_projects", help, &count(health.failing.len()))?;
-        let read = ConstCounter::new(self.bytes.load(Relaxed));
-        show("scrubbed_bytes", "Bytes of segments read to find damage", &read)
+        let gauge = |count: usize| ConstGauge::new(count as u64);
+        let help = "Corrupted segments found since the start";
+        show("damaged_segments", help, &gauge(health.damaged.len()))?;
+        let help = "Projects whose events cannot be flushed";
+        show("failing_projects", help, &gauge(health.failing.len()))?;
+        let scrubbed = ConstCounter::new(self.bytes.load(Relaxed));
+        show("scrubbed_bytes", "Bytes of segments that the scrubber read", &scrubbed)
     }
 }

@@ -1,4 +1,4 @@
-//! `hedgerow serve`: opens the stores, answers until it is told to stop, and closes them.
+//! `hedgerow serve`: opens the stores, serves requests until a signal, drains and closes.
 
 use std::time::Duration;
 
@@ -13,80 +13,86 @@ use query::QueryRunner;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::cli::say;
-use crate::config::Effective;
-use crate::folder::Folder;
-use crate::http::{self, Http};
+use crate::cli::print;
+use crate::config::EffectiveConfig;
+use crate::data_dir::DataDir;
+use crate::http::{self, HttpServer};
 use crate::ingest::Ingest;
-use crate::intake::Intake;
-use crate::process::{self, Process};
-use crate::runtimes::{Behind, Runtimes};
+use crate::process::{self, ProcessMetrics};
+use crate::runtimes::{BackgroundRuntimes, Runtimes};
 use crate::settings::Settings;
 use crate::values::Switch;
-use crate::{logs, memory, stores};
+use crate::write_path::WritePath;
+use crate::{allocator, logs, stores};
 
-/// How long two servers may believe that they own one PostgreSQL, after a connection broke.
-const OWNERSHIP_CHECK: Duration = Duration::from_secs(5);
-/// How often old cohorts are looked for, and failures of the catalog are tried again.
-const COHORT_CHECK: Duration = Duration::from_secs(60);
-/// A statement that hangs must not keep the process from ending.
-const CLOSE_WAIT: Duration = Duration::from_secs(5);
+/// Interval of the check that this server still holds the PostgreSQL catalog's lock. After a broken
+/// connection two servers may believe that they own the catalog for this long.
+const OWNERSHIP_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval of the check for stale cohorts, and of retries when the catalog fails.
+const COHORT_CHECK_INTERVAL: Duration = Duration::from_secs(60);
+/// A statement that hangs must not keep the process from exiting.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(crate) fn run(effective: Effective) -> Result<()> {
+pub(crate) fn run(effective: EffectiveConfig) -> Result<()> {
     let settings = effective.settings()?;
-    logs::start(settings.log_format, settings.log_level.0.clone());
-    // Only a warning: Kubernetes makes such variables for every service called hedgerow.
+    logs::init(settings.log_format, settings.log_level.0.clone());
+    // Only a warning: Kubernetes sets such variables for every service named hedgerow.
     for name in &effective.unknown_variables {
-        tracing::warn!(variable = name, "this environment variable is no setting");
+        tracing::warn!(variable = name, "environment variable is not a setting");
     }
     let runtimes = Runtimes::start()?;
-    let outcome = runtimes.block_on(serve(&settings, runtimes.behind()));
-    runtimes.abandon();
+    let outcome = runtimes.block_on(serve(&settings, runtimes.background()));
+    runtimes.shutdown();
     outcome
 }
 
-async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
+async fn serve(settings: &Settings, background: BackgroundRuntimes) -> Result<()> {
     let clock = Clock::system();
-    let (before, now) = process::raise_descriptor_limit();
+    let (soft_limit, raised_limit) = process::raise_descriptor_limit();
     let mut signals = Signals::new()?;
-    let folder = Folder::own(&settings.data_dir)?;
-    stores::check_versions(&folder)?;
-    let listener = TcpListener::bind(settings.listen)
-        .await
-        .with_context(|| format!("cannot listen on {}; --listen takes another", settings.listen))?;
-    let vault = folder.vault(settings)?;
-    let file = folder.catalog_file();
+    let data_dir = DataDir::acquire(&settings.data_dir)?;
+    stores::check_versions(&data_dir)?;
+    let listener = TcpListener::bind(settings.listen).await.with_context(|| {
+        format!("cannot listen on {}; choose another --listen", settings.listen)
+    })?;
+    let vault = data_dir.vault(settings)?;
+    let file = data_dir.catalog_file();
     let is_new = settings.catalog_url.is_none() && !file.exists();
     if is_new {
-        stores::check_catalog_may_be_new(&folder)?;
+        stores::check_new_catalog_allowed(&data_dir)?;
     }
+    // Hashes the password while the empty catalog is created, which takes about as long.
     let prepared = is_new.then(|| first_start(settings).prepare());
-    let catalog = stores::open_catalog(&folder, settings, vault, clock.clone()).await?;
-    let made = match prepared {
+    let catalog = stores::open_catalog(&data_dir, settings, vault, clock.clone()).await?;
+    let bootstrapped = match prepared {
         Some(prepared) => catalog.bootstrap_prepared(prepared).await?,
         None => catalog.bootstrap(first_start(settings)).await?,
     };
-    match (made, &settings.project_api_key) {
-        (Some(made), _) => introduce(&made, settings).context("cannot print the first keys")?,
+    match (bootstrapped, &settings.project_api_key) {
+        (Some(bootstrapped), _) => {
+            print_credentials(&bootstrapped, settings).context("cannot print the first keys")?;
+        }
         (None, Some(key)) if catalog.project_by_token(key.0.reveal()).await?.is_none() => {
             tracing::warn!(
-                "no project has the key of --project-api-key: only a first start takes it"
+                "no project has the key in project_api_key: the setting applies to the first \
+                 start only"
             );
         }
         (None, _) => {}
     }
-    let intake = Intake::open(&folder, &catalog, settings).await?;
+    let write_path = WritePath::open(&data_dir, &catalog, settings).await?;
     let ingest =
-        Ingest::open(&folder.warehouse(), &catalog, intake.journal(), settings, behind).await?;
-    folder.note_release();
+        Ingest::open(&data_dir.warehouse(), &catalog, write_path.journal(), settings, background)
+            .await?;
+    data_dir.record_release();
     let mut metrics = Registry::default();
-    metrics.register_collector(Box::new(Process { started: clock.now() }));
-    intake.measure(&mut metrics);
-    ingest.measure(&mut metrics);
-    let connections = http::Counts::default();
+    metrics.register_collector(Box::new(ProcessMetrics { started: clock.now() }));
+    write_path.register_metrics(&mut metrics);
+    ingest.register_metrics(&mut metrics);
+    let connections = http::ConnectionMetrics::default();
     connections.register(&mut metrics);
-    let (tokens, capture) = (intake.tokens.clone(), intake.capture.clone());
-    let connection_room = capture.budget().pool(PoolKind::Connections).clone();
+    let (tokens, capture) = (write_path.tokens.clone(), write_path.capture.clone());
+    let connection_pool = capture.budget().pool(PoolKind::Connections).clone();
     let flags = Flags::new(catalog.clone(), ingest.geoip.clone());
     let events = query::Events::new(catalog.clone(), ingest.warehouse(), clock.clone());
     let http_settings =
@@ -102,27 +108,28 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
     );
     app.watch_replay(ingest.replay_left());
     let mut http =
-        Http::new(api::Service::new(app.clone()), settings, connection_room, connections);
-    let chores = tokio::spawn(tend_cohorts(catalog.clone(), flags.clone(), app.queries().clone()));
-    let tidying = tokio::spawn(memory::tend());
-    // Nobody has to listen to this; the log says it too.
+        HttpServer::new(api::Service::new(app.clone()), settings, connection_pool, connections);
+    let refreshing_cohorts =
+        tokio::spawn(refresh_cohorts(catalog.clone(), flags.clone(), app.queries().clone()));
+    let purging = tokio::spawn(allocator::purge_periodically());
+    // Standard output may be closed; the log has the address as well.
     let address = listener.local_addr()?;
-    let _ = say(&format!("listening on http://{address}\n"));
-    tracing::info!(before, now, "open files and connections that the system allows");
+    let _ = print(&format!("listening on http://{address}\n"));
+    tracing::info!(soft_limit, raised_limit, "file descriptor limit (RLIMIT_NOFILE)");
     tracing::info!(version = env!("BUILT_VERSION"), %address, "started");
 
-    let mut lost = None;
+    let mut ownership_error = None;
     http.accept(&listener, async {
         tokio::select! {
             () = signals.next() => {}
-            error = ownership_lost(&catalog) => lost = Some(error),
+            error = ownership_lost(&catalog) => ownership_error = Some(error),
         }
     })
     .await;
 
     tracing::info!("stopping");
     app.drain();
-    if settings.drain_delay_seconds.0 > 0 && lost.is_none() {
+    if settings.drain_delay_seconds.0 > 0 && ownership_error.is_none() {
         let delay = tokio::time::sleep(Duration::from_secs(settings.drain_delay_seconds.0));
         http.accept(&listener, async {
             tokio::select! { () = delay => {}, () = signals.next() => {} }
@@ -132,51 +139,54 @@ async fn serve(settings: &Settings, behind: Behind) -> Result<()> {
     drop(listener);
     let drained = tokio::select! {
         drained = http.drain(settings.drain_seconds_max.0) => drained,
-        // Whoever asks twice does not want to wait.
+        // A second signal skips the drain.
         () = signals.next() => false,
     };
     if !drained {
-        tracing::warn!("stopped before every request was answered");
+        tracing::warn!(
+            "stopped before every request was answered; drain_seconds_max allows more time"
+        );
     }
-    chores.abort();
-    tidying.abort();
+    refreshing_cohorts.abort();
+    purging.abort();
     let closing = async {
-        intake.close().await;
+        write_path.close().await;
         ingest.close().await;
         catalog.close().await;
     };
-    if tokio::time::timeout(CLOSE_WAIT, closing).await.is_err() {
+    if tokio::time::timeout(CLOSE_TIMEOUT, closing).await.is_err() {
         tracing::warn!("the stores did not close in time");
     }
     tracing::info!("stopped");
-    lost.map_or(Ok(()), |error| Err(error.into()))
+    ownership_error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Keeps cohorts current: at once when somebody changed one, and again when they have grown old.
-async fn tend_cohorts(catalog: Catalog, flags: Flags, queries: QueryRunner) {
+/// Recalculates cohorts: immediately after a change, and when their membership is stale.
+async fn refresh_cohorts(catalog: Catalog, flags: Flags, queries: QueryRunner) {
     loop {
-        let tended =
+        let refreshed =
             async { Ok(flags.fill_due_cohort().await? || queries.calculate_due_cohort().await?) };
-        match tended.await {
+        match refreshed.await {
             Ok(true) => continue,
             Ok(false) => {}
             Err::<_, catalog::Error>(error) => {
                 tracing::warn!(%error, "cannot calculate a cohort");
             }
         }
-        // Nobody wanting one for a while is as good a reason to look.
-        let _ = tokio::time::timeout(COHORT_CHECK, catalog.cohort_wanted()).await;
+        // Without a request, check again after the interval.
+        let _ = tokio::time::timeout(COHORT_CHECK_INTERVAL, catalog.cohort_wanted()).await;
     }
 }
 
-/// Waits until another server has the catalog. While it cannot be reached, nobody has it.
+/// Returns when another server holds the catalog's lock. While PostgreSQL is unreachable, no server
+/// can take it.
 async fn ownership_lost(catalog: &Catalog) -> catalog::Error {
     loop {
-        tokio::time::sleep(OWNERSHIP_CHECK).await;
+        tokio::time::sleep(OWNERSHIP_CHECK_INTERVAL).await;
         match catalog.keep().await {
             Ok(()) => {}
             Err(error @ catalog::Error::Owned) => return error,
-            Err(error) => tracing::warn!(%error, "cannot see who owns the catalog"),
+            Err(error) => tracing::warn!(%error, "cannot check the ownership of the catalog"),
         }
     }
 }
@@ -213,22 +223,26 @@ fn http_settings(settings: &Settings) -> api::Settings {
     }
 }
 
-/// The only moment these secrets can be read; what the operator chose is not repeated.
-fn introduce(made: &Bootstrapped, settings: &Settings) -> Result<()> {
-    let shown =
-        |given: bool, value: &str| if given { "(as given)".into() } else { value.to_owned() };
-    say(&format!(
+/// Prints the generated credentials; later starts cannot read them. Configured ones are not echoed.
+fn print_credentials(bootstrapped: &Bootstrapped, settings: &Settings) -> Result<()> {
+    let unless_configured = |configured: bool, value: &str| {
+        if configured { "(as given)".into() } else { value.to_owned() }
+    };
+    print(&format!(
         "This is the first start. What follows is shown only now:\n\
          \x20 project             {}\n\
          \x20 project API key     {}\n\
          \x20 personal API key    {}\n\
          \x20 admin               {}\n\
          \x20 admin password      {}\n",
-        made.project,
-        made.project_api_key.reveal(),
-        shown(settings.personal_api_key.is_some(), made.personal_api_key.reveal()),
-        made.admin_email,
-        shown(settings.admin_password.is_some(), made.admin_password.reveal()),
+        bootstrapped.project,
+        bootstrapped.project_api_key.reveal(),
+        unless_configured(
+            settings.personal_api_key.is_some(),
+            bootstrapped.personal_api_key.reveal()
+        ),
+        bootstrapped.admin_email,
+        unless_configured(settings.admin_password.is_some(), bootstrapped.admin_password.reveal()),
     ))
 }
 

@@ -1,5 +1,5 @@
-//! The one table of settings. Flags, environment variables, TOML keys, defaults, help and the
-//! table in docs/SETTINGS.md are all read off it.
+//! The table of settings: the single source of flags, environment variables, TOML keys, defaults,
+//! help texts and the table in docs/SETTINGS.md.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,18 +8,18 @@ use api::Networks;
 use catalog::Secret;
 
 use crate::values::{
-    Durability, Email, File, LogFilter, LogFormat, Password, PostgresUrl, ProjectKey, Size, Switch,
-    Value, Whole,
+    Durability, Email, File, Integer, LogFilter, LogFormat, Password, PostgresUrl, ProjectKey,
+    SettingValue, Size, Switch,
 };
 
 /// A row of the table.
 pub(crate) struct Setting {
-    /// The TOML key; flag and variable are spellings of it.
+    /// The TOML key; the names of the flag and the variable derive from it.
     pub key: &'static str,
     pub heading: &'static str,
     pub default: Option<&'static str>,
     pub help: &'static str,
-    /// What a value looks like, for `--help`.
+    /// Placeholder of the value in `--help`.
     pub value_name: &'static str,
     pub secret: bool,
 }
@@ -35,7 +35,7 @@ impl Setting {
         format!("{PREFIX}{}", self.key.to_uppercase())
     }
 
-    /// The variable that names a file holding a secret.
+    /// The variable that names a file with the secret.
     pub(crate) fn file_variable(&self) -> Option<String> {
         self.secret.then(|| format!("{}_FILE", self.variable()))
     }
@@ -54,20 +54,20 @@ macro_rules! settings {
                 heading: $heading,
                 default: $default,
                 help: $help,
-                value_name: <$type as Value>::NAME,
-                secret: <$type as Value>::SECRET,
+                value_name: <$type as SettingValue>::NAME,
+                secret: <$type as SettingValue>::SECRET,
             },
         )+)+];
 
         impl Settings {
-            /// Reads every value from the text that `text_of` found for its key.
+            /// Parses every value from the string that `raw_value` returns for its key.
             pub(crate) fn read<E>(
-                mut text_of: impl FnMut(&'static str) -> Option<String>,
-                wrong: impl Fn(&'static str, String) -> E,
+                mut raw_value: impl FnMut(&'static str) -> Option<String>,
+                invalid: impl Fn(&'static str, String) -> E,
             ) -> Result<Self, E> {
                 Ok(Self {
-                    $($($key: <$type as Value>::read(text_of(stringify!($key)))
-                        .map_err(|why| wrong(stringify!($key), why))?,)+)+
+                    $($($key: <$type as SettingValue>::read(raw_value(stringify!($key)))
+                        .map_err(|why| invalid(stringify!($key), why))?,)+)+
                 })
             }
         }
@@ -77,98 +77,98 @@ macro_rules! settings {
 settings! {
     "Server" {
         listen: SocketAddr = Some("127.0.0.1:8000"),
-            "Address and port to listen on; port 0 takes a free one";
+            "Address and port to listen on; port 0 selects a free port";
         data_dir: PathBuf = Some("./hedgerow-data"),
-            "Folder for everything that is kept; made when missing";
+            "Data directory; created when missing";
         catalog_url: Option<PostgresUrl> = None,
-            "PostgreSQL to keep the catalog in; without it, SQLite in the data folder";
+            "PostgreSQL database for the catalog; default: SQLite in the data directory";
         secret_key: Option<Secret> = None,
-            "Key that seals what must be shown again; without it, a file in the data folder";
+            "Key that encrypts stored tokens; default: generated into secret.key in the data directory";
         rate_limits: Switch = Some("off"),
-            "Whether personal API keys have rate limits";
-        sharing_grace_seconds: Whole<0, 86_400> = Some("300"),
-            "How long the link of a shared page works after its token was replaced";
+            "Rate limits for personal API keys: on or off";
+        sharing_grace_seconds: Integer<0, 86_400> = Some("300"),
+            "Seconds that the link of a shared page stays valid after its token was rotated";
         trusted_proxies: Networks = Some(""),
-            "Proxies whose X-Forwarded-For is believed, such as 10.0.0.0/8, 192.0.2.7";
+            "Proxies whose X-Forwarded-For is trusted, such as 10.0.0.0/8, 192.0.2.7";
     }
     "First start" {
         project_api_key: Option<ProjectKey> = None,
-            "API key of the first project (first start only); without it, made up and printed";
+            "API key of the first project (first start only); default: generated and printed";
         personal_api_key: Option<Secret> = None,
-            "Personal API key of the admin, scope * (first start only); without it, made up and printed";
+            "Personal API key of the admin, scope * (first start only); default: generated and printed";
         admin_email: Email = Some("admin@hedgerow.local"),
             "E-mail address of the admin (first start only)";
         admin_password: Option<Password> = None,
-            "Password of the admin (first start only); without it, made up and printed";
+            "Password of the admin (first start only); default: generated and printed";
     }
     "Limits" {
         body_bytes_max: Size<1_024, { 1 << 30 }> = Some("1 MiB"),
-            "Largest body of a management request";
+            "Maximum body of a management request; larger ones get 413";
         header_bytes_max: Size<8_192, { 1 << 20 }> = Some("64 KiB"),
-            "Largest head of a request";
-        header_seconds_max: Whole<1, 3_600> = Some("75"),
-            "How long a client may take to send a head, and may stay silent between requests";
-        request_seconds_max: Whole<1, 3_600> = Some("60"),
-            "How long a management request may take";
-        requests_at_once_max: Whole<1, 1_000_000> = Some("512"),
-            "Management requests worked on at once; more wait a second, then get 503";
-        connections_max: Whole<1, 1_000_000> = Some("4096"),
-            "Connections held at once; a new one takes the place of that which has waited longest for its client";
-        connections_per_address_max: Whole<1, 1_000_000> = Some("1024"),
-            "The same for one address (for IPv6: one /64); does not count for loopback and trusted_proxies";
-        write_seconds_max: Whole<1, 3_600> = Some("30"),
-            "How long a client may leave an answer unread before its connection is closed";
-        drain_delay_seconds: Whole<0, 3_600> = Some("0"),
-            "How long to say \"not ready\" before refusing connections, so that load balancers notice";
-        drain_seconds_max: Whole<0, 3_600> = Some("30"),
-            "How long requests may take to finish when the server stops";
+            "Maximum size of a request's line and headers";
+        header_seconds_max: Integer<1, 3_600> = Some("75"),
+            "Timeout for receiving a request's headers, and for an idle keep-alive connection";
+        request_seconds_max: Integer<1, 3_600> = Some("60"),
+            "Timeout of a management request";
+        requests_at_once_max: Integer<1, 1_000_000> = Some("512"),
+            "Management requests processed concurrently; more wait one second, then get 503";
+        connections_max: Integer<1, 1_000_000> = Some("4096"),
+            "Open connections; past it a new connection evicts the one whose client has been idle longest";
+        connections_per_address_max: Integer<1, 1_000_000> = Some("1024"),
+            "Open connections of one client address (IPv6: one /64); loopback and trusted_proxies are exempt";
+        write_seconds_max: Integer<1, 3_600> = Some("30"),
+            "Timeout for a client that does not read its response; then the connection is closed";
+        drain_delay_seconds: Integer<0, 3_600> = Some("0"),
+            "Seconds that readiness fails before the server stops accepting connections, so that load balancers notice";
+        drain_seconds_max: Integer<0, 3_600> = Some("30"),
+            "Timeout for requests in flight when the server stops";
     }
     "Queries" {
-        query_seconds_max: Whole<1, 60> = Some("10"),
-            "How long a question about events may take; past it the answer is 504";
+        query_seconds_max: Integer<1, 60> = Some("10"),
+            "Timeout of one query; past it the response is 504";
         query_memory_bytes_max: Size<{ 16 << 20 }, { 1 << 40 }> = Some("512 MiB"),
-            "Memory of one question; past it the answer is 504";
+            "Memory of one query; past it the response is 504";
         queries_memory_bytes_max: Size<{ 16 << 20 }, { 1 << 40 }> = Some("512 MiB"),
-            "Memory of all questions together; one that finds none left gets 503";
-        queries_at_once_max: Whole<1, 1_000> = Some("3"),
-            "Questions of one project that run at once; more wait 30 seconds, then get 429";
+            "Memory of all running queries; a query that cannot get more gets 503";
+        queries_at_once_max: Integer<1, 1_000> = Some("3"),
+            "Concurrent queries of one project; more wait 30 seconds, then get 429";
     }
     "Definitions" {
-        event_definitions_max: Whole<1, 10_000_000> = Some("10000"),
-            "Names of events that a project has listed; events with others are stored, and counted";
-        property_definitions_max: Whole<1, 10_000_000> = Some("20000"),
-            "Names of properties of events, persons and groups that a project has listed, together";
+        event_definitions_max: Integer<1, 10_000_000> = Some("10000"),
+            "Event definitions of one project; events with further names are stored but not listed";
+        property_definitions_max: Integer<1, 10_000_000> = Some("20000"),
+            "Property definitions of one project (events, persons and groups together)";
     }
     "Capture" {
         capture_durability: Durability = Some("fsync"),
-            "When an event counts as kept: fsync (survives a power cut) or os (survives a crash)";
+            "When capture acknowledges an event: fsync (survives a power failure) or os (survives a crash of the process)";
         capture_body_bytes_max: Size<1_024, { 256 << 20 }> = Some("20 MiB"),
-            "Largest body of a capture request, before and after decompression";
+            "Maximum body of a capture request, before and after decompression; larger ones get 413";
         capture_in_flight_bytes_max: Size<{ 1 << 20 }, { 1 << 40 }> = Some("128 MiB"),
-            "Memory for everything that strangers make the server hold (bodies, what is decoded of them, answers that wait for readers); what finds no room waits, then gets 503";
-        capture_stall_seconds_max: Whole<1, 3_600> = Some("15"),
-            "How long the body of a request may pause before it is given up with 408; a second while its room is short, and then with 503";
-        capture_body_seconds_max: Whole<1, 3_600> = Some("120"),
-            "How long the body of a request may take altogether";
+            "Memory budget of requests in flight (bodies, decoded bodies, unread responses); a request past it waits, then gets 503";
+        capture_stall_seconds_max: Integer<1, 3_600> = Some("15"),
+            "Timeout for a body that stalls, then 408; one second while the memory budget is contended, then 503";
+        capture_body_seconds_max: Integer<1, 3_600> = Some("120"),
+            "Timeout for receiving a whole body";
         journal_segment_bytes: Size<8_192, { 1 << 30 }> = Some("64 MiB"),
-            "Size of a journal file";
+            "Size of a journal segment file";
         journal_disk_bytes_max: Size<{ 1 << 20 }, { 1 << 50 }> = Some("16 GiB"),
-            "Events that wait on disk to be stored; past it capture answers 503";
+            "Maximum size of the journal (events not applied yet); past it capture responds with 503";
     }
     "Events" {
         geoip_db: Option<File> = None,
-            "MaxMind-format database that says where events come from; without it, the one built in";
-        events_days_max: Option<Whole<1, 36_500>> = None,
-            "Days that events are kept, by their own time; without it, for good";
+            "GeoIP database in MaxMind format; default: the built-in one";
+        events_days_max: Option<Integer<1, 36_500>> = None,
+            "Retention of events in days, by event timestamp; default: unlimited";
         events_disk_bytes_max: Option<Size<{ 1 << 20 }, { 1 << 50 }>> = None,
-            "Disk space of stored events, past which the oldest are dropped; without it, all are kept";
+            "Disk space of stored events; past it the oldest are deleted; default: unlimited";
         column_cache_bytes_max: Size<{ 1 << 20 }, { 1 << 40 }> = Some("192 MiB"),
-            "Memory for what was read of stored events, kept for the next question; up to three quarters are lent to statements that need much";
+            "Memory of the column cache; up to three quarters of it are lent to memory-heavy HogQL statements";
     }
     "Logs" {
         log_format: LogFormat = Some("pretty"),
-            "pretty for people, json for machines";
+            "pretty for terminals, json for log collectors";
         log_level: LogFilter = Some("info"),
-            "error, warn, info, debug or trace; or by part, such as info,api=debug";
+            "error, warn, info, debug or trace; or per crate, such as info,api=debug";
     }
 }

@@ -1,10 +1,10 @@
-//! Whether the journal, the catalog and the warehouse of a data directory belong together.
+//! Checks that the journal, the catalog and the warehouse of a data directory are consistent.
 //!
-//! The journal is written first, then the catalog, then the warehouse: each store keeps the id of
-//! the journal it was filled from and the first position it lacks. After any crash
-//! `oldest of the journal <= warehouse <= catalog <= next of the journal` holds. What breaks it was
-//! damaged, or put back from copies of different times; a server that started on it would take new
-//! events for old ones.
+//! Events reach the journal first, then the catalog, then the warehouse. Each store records the id of
+//! the journal it was filled from and the first position it has not applied. After any crash
+//! `oldest of the journal <= warehouse <= catalog <= next of the journal` holds. Only corruption or
+//! a restore from backups of different times violates it; a server that started on such stores
+//! would skip new events as already applied.
 
 use std::fmt;
 
@@ -14,19 +14,19 @@ use journal::{Journal, JournalId};
 use model::Clock;
 use warehouse::Stand;
 
-use crate::folder::{self, Folder};
+use crate::data_dir::{self, DataDir};
 use crate::settings::Settings;
 
-/// Where the three stand. A store that is new, or not there, is none.
+/// The positions of the three stores; `None` for a store that is new or missing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Positions {
-    pub journal: Option<JournalStand>,
+    pub journal: Option<JournalBounds>,
     pub catalog: Option<(JournalId, u64)>,
     pub warehouse: Option<(JournalId, u64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct JournalStand {
+pub(crate) struct JournalBounds {
     pub id: JournalId,
     pub oldest: u64,
     pub next: u64,
@@ -38,20 +38,20 @@ pub(crate) enum Store {
     Warehouse,
 }
 
-/// How two of them contradict each other.
+/// A violation of the invariant between two stores.
 #[derive(Clone, Debug)]
-pub(crate) enum Disagreement {
-    NoJournal { store: Store, position: u64 },
-    OtherJournal { store: Store, stored: JournalId, given: JournalId },
-    TwoJournals { catalog: JournalId, warehouse: JournalId },
-    Ahead { store: Store, position: u64, next: u64 },
-    JournalBegins { warehouse: u64, oldest: u64 },
-    NoWarehouse { catalog: u64 },
+pub(crate) enum Inconsistency {
+    JournalMissing { store: Store, position: u64 },
+    JournalMismatch { store: Store, stored: JournalId, given: JournalId },
+    StoresDiffer { catalog: JournalId, warehouse: JournalId },
+    StoreAhead { store: Store, position: u64, next: u64 },
+    JournalStartsLate { warehouse: u64, oldest: u64 },
+    WarehouseMissing { catalog: u64 },
     CatalogBehind { catalog: u64, warehouse: u64 },
 }
 
 impl Positions {
-    /// What both stores say, before the journal is looked at.
+    /// The positions of the catalog and the warehouse; the caller adds the journal's.
     pub(crate) fn new(catalog: Option<(u128, u64)>, warehouse: Option<Stand>) -> Self {
         Self {
             journal: None,
@@ -60,67 +60,81 @@ impl Positions {
         }
     }
 
-    pub(crate) fn disagreements(&self) -> Vec<Disagreement> {
+    pub(crate) fn inconsistencies(&self) -> Vec<Inconsistency> {
         let stores = [(Store::Catalog, self.catalog), (Store::Warehouse, self.warehouse)];
         let stores = stores.into_iter().filter_map(|(store, at)| at.map(|at| (store, at)));
         if let (Some((catalog, _)), Some((warehouse, _))) = (self.catalog, self.warehouse)
             && catalog != warehouse
         {
-            return vec![Disagreement::TwoJournals { catalog, warehouse }];
+            return vec![Inconsistency::StoresDiffer { catalog, warehouse }];
         }
-        let mut found = Vec::new();
+        let mut inconsistencies = Vec::new();
         let catalog = self.catalog.map_or(1, |(_, position)| position);
         match self.warehouse {
             Some((_, warehouse)) if warehouse > catalog => {
-                found.push(Disagreement::CatalogBehind { catalog, warehouse });
+                inconsistencies.push(Inconsistency::CatalogBehind { catalog, warehouse });
             }
-            // The first start makes it, before the catalog applies anything.
-            None if catalog > 1 => found.push(Disagreement::NoWarehouse { catalog }),
+            // The first start creates the warehouse before the catalog applies anything.
+            None if catalog > 1 => {
+                inconsistencies.push(Inconsistency::WarehouseMissing { catalog })
+            }
             _ => {}
         }
         let Some(journal) = self.journal else {
-            // An empty warehouse is made together with the first journal.
+            // The first start creates an empty warehouse together with the journal.
             let filled = stores.filter(|(_, (_, position))| *position > 1);
-            found.extend(
-                filled.map(|(store, (_, position))| Disagreement::NoJournal { store, position }),
+            inconsistencies.extend(
+                filled.map(|(store, (_, position))| Inconsistency::JournalMissing {
+                    store,
+                    position,
+                }),
             );
-            return found;
+            return inconsistencies;
         };
         for (store, (stored, position)) in stores {
             if stored != journal.id {
-                found.push(Disagreement::OtherJournal { store, stored, given: journal.id });
+                inconsistencies.push(Inconsistency::JournalMismatch {
+                    store,
+                    stored,
+                    given: journal.id,
+                });
             } else if position > journal.next {
-                found.push(Disagreement::Ahead { store, position, next: journal.next });
+                inconsistencies.push(Inconsistency::StoreAhead {
+                    store,
+                    position,
+                    next: journal.next,
+                });
             }
         }
         if let Some((id, warehouse)) = self.warehouse
             && id == journal.id
             && warehouse < journal.oldest
         {
-            found.push(Disagreement::JournalBegins { warehouse, oldest: journal.oldest });
+            inconsistencies
+                .push(Inconsistency::JournalStartsLate { warehouse, oldest: journal.oldest });
         }
-        found
+        inconsistencies
     }
 }
 
-impl Disagreement {
-    /// Whether `hedgerow repair` can make the stores agree. It never changes what the catalog and
-    /// the warehouse hold: rows refer to numbers in the catalog.
+impl Inconsistency {
+    /// Whether `hedgerow repair` can fix it. Repair only rewrites the journal: the rows of the
+    /// warehouse refer to dense ids in the catalog, so neither can be rebuilt alone.
     pub(crate) const fn is_repairable(&self) -> bool {
         match self {
-            Self::NoJournal { .. }
-            | Self::OtherJournal { .. }
-            | Self::Ahead { .. }
-            | Self::JournalBegins { .. } => true,
-            Self::TwoJournals { .. } | Self::NoWarehouse { .. } | Self::CatalogBehind { .. } => {
-                false
-            }
+            Self::JournalMissing { .. }
+            | Self::JournalMismatch { .. }
+            | Self::StoreAhead { .. }
+            | Self::JournalStartsLate { .. } => true,
+            Self::StoresDiffer { .. }
+            | Self::WarehouseMissing { .. }
+            | Self::CatalogBehind { .. } => false,
         }
     }
 
     pub(crate) const fn remedy(&self) -> &'static str {
         if self.is_repairable() {
-            "`hedgerow repair` says what it would do"
+            "`hedgerow repair` prints what it would do"
         } else {
             "restore catalog, warehouse and journal from one backup (`hedgerow restore`)"
         }
@@ -136,138 +150,145 @@ impl fmt::Display for Store {
     }
 }
 
-impl fmt::Display for Disagreement {
+impl fmt::Display for Inconsistency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoJournal { store, position } => write!(
+            Self::JournalMissing { store, position } => write!(
                 f,
-                "the {store} has applied a journal up to position {position}, but there is no \
-                 journal here"
+                "the {store} has applied a journal up to position {position}, but the journal is \
+                 missing"
             ),
-            Self::OtherJournal { store, stored, given } => write!(
+            Self::JournalMismatch { store, stored, given } => write!(
                 f,
                 "the {store} was filled from journal {stored}, but the journal here is {given}"
             ),
-            Self::TwoJournals { catalog, warehouse } => write!(
+            Self::StoresDiffer { catalog, warehouse } => write!(
                 f,
                 "the catalog was filled from journal {catalog}, the warehouse from {warehouse}: \
-                 they belong to different servers, and rows refer to the catalog by number"
+                 they belong to different servers, and rows refer to ids of their own catalog"
             ),
-            Self::Ahead { store, position, next } => write!(
+            Self::StoreAhead { store, position, next } => write!(
                 f,
                 "the {store} has applied the journal up to position {position}, but the journal \
-                 ends at position {next}: it was cut or restored from an older copy, and new \
-                 events would be taken for old ones"
+                 ends at position {next}: it was truncated or restored from an older backup, and \
+                 new events would be skipped as already applied"
             ),
-            Self::JournalBegins { warehouse, oldest } => write!(
+            Self::JournalStartsLate { warehouse, oldest } => write!(
                 f,
                 "the warehouse has the journal up to position {warehouse}, but the journal begins \
-                 at position {oldest}: the warehouse was restored from an older copy, or files of \
-                 the journal are gone"
+                 at position {oldest}: the warehouse was restored from an older backup, or journal \
+                 segments are missing"
             ),
-            Self::NoWarehouse { catalog } => write!(
+            Self::WarehouseMissing { catalog } => write!(
                 f,
-                "the catalog has applied the journal up to position {catalog}, but there is no \
-                 warehouse here (no manifest)"
+                "the catalog has applied the journal up to position {catalog}, but the warehouse \
+                 is missing (no manifest)"
             ),
             Self::CatalogBehind { catalog, warehouse } => write!(
                 f,
                 "the catalog has applied the journal up to position {catalog}, the warehouse up to \
-                 {warehouse}: the catalog was restored from an older copy, and rows refer to \
-                 numbers that it has not given yet"
+                 {warehouse}: the catalog was restored from an older backup, and rows refer to ids \
+                 that it has not assigned yet"
             ),
         }
     }
 }
 
-/// Refuses a directory that a newer release wrote, before anything in it is changed. The catalog
-/// says so itself when it is opened.
-pub(crate) fn check_versions(folder: &Folder) -> Result<()> {
-    let newer = || folder.newer("a newer release wrote it");
-    journal::check_version(&folder.journal()).with_context(newer)?;
-    match warehouse::stand(&folder.warehouse()) {
+/// Fails if a newer release wrote the journal or the warehouse, before anything is changed. Opening
+/// the catalog checks its own schema version.
+pub(crate) fn check_versions(data_dir: &DataDir) -> Result<()> {
+    let newer = || data_dir.newer_release_message("a newer release wrote it");
+    journal::check_version(&data_dir.journal()).with_context(newer)?;
+    match warehouse::stand(&data_dir.warehouse()) {
         Err(error @ warehouse::Error::Version { .. }) => Err(error).with_context(newer),
-        // Whoever opens the warehouse says what else is wrong with it.
+        // Other errors are reported when the warehouse is opened.
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-/// Opens or makes the catalog, and migrates it.
+/// Opens or creates the catalog and runs its migrations.
 pub(crate) async fn open_catalog(
-    folder: &Folder,
+    data_dir: &DataDir,
     settings: &Settings,
     vault: Vault,
     clock: Clock,
 ) -> Result<Catalog> {
-    let file = folder.catalog_file();
-    match Catalog::open(folder::location(settings, &file), vault, clock).await {
-        Err(error @ catalog::Error::NewerSchema { .. }) => {
-            Err(error).with_context(|| folder.newer("a newer release migrated its catalog"))
-        }
+    let file = data_dir.catalog_file();
+    match Catalog::open(data_dir::catalog_location(settings, &file), vault, clock).await {
+        Err(error @ catalog::Error::NewerSchema { .. }) => Err(error).with_context(|| {
+            data_dir.newer_release_message("a newer release migrated its catalog")
+        }),
         opened => opened.context("cannot open the catalog"),
     }
 }
 
-/// A catalog is not made anew where events refer to the one that was there.
-pub(crate) fn check_catalog_may_be_new(folder: &Folder) -> Result<()> {
-    let warehouse = warehouse::stand(&folder.warehouse());
+/// Fails if the warehouse has events: their rows refer to ids of the catalog that is missing.
+pub(crate) fn check_new_catalog_allowed(data_dir: &DataDir) -> Result<()> {
+    let warehouse = warehouse::stand(&data_dir.warehouse());
     if let Some(at) = warehouse.context("cannot open the warehouse of events")?
         && at.position > 1
     {
         bail!(
-            "there is no {}, but a warehouse with the journal up to position {}: rows refer to the \
-             catalog by number; restore both from one backup (`hedgerow restore`)",
-            folder.catalog_file().display(),
+            "there is no {}, but the warehouse has applied the journal up to position {}: rows \
+             refer to ids of the catalog; restore both from one backup (`hedgerow restore`)",
+            data_dir.catalog_file().display(),
             at.position
         );
     }
     Ok(())
 }
 
-/// Before a journal is made where one is missing, and before a warehouse is opened.
-pub(crate) async fn check_journal_is_here(folder: &Folder, catalog: &Catalog) -> Result<()> {
-    if !journal::is_present(&folder.journal())? {
-        agree(&stored(folder, catalog).await?)?;
+/// Fails if the journal is missing although a store was filled from one. Call it before a journal is
+/// created and before the warehouse is opened.
+pub(crate) async fn check_journal_present(data_dir: &DataDir, catalog: &Catalog) -> Result<()> {
+    if !journal::is_present(&data_dir.journal())? {
+        ensure_consistent(&store_positions(data_dir, catalog).await?)?;
     }
     Ok(())
 }
 
-/// Refuses to start on stores that contradict each other.
-pub(crate) async fn check(folder: &Folder, catalog: &Catalog, journal: &Journal) -> Result<()> {
-    let stand = JournalStand {
+/// Fails if the stores are inconsistent; a server must not start on them.
+pub(crate) async fn check_consistency(
+    data_dir: &DataDir,
+    catalog: &Catalog,
+    journal: &Journal,
+) -> Result<()> {
+    let bounds = JournalBounds {
         id: journal.id(),
         oldest: journal.stats().oldest.as_u64(),
         next: journal.next_position().as_u64(),
     };
-    agree(&Positions { journal: Some(stand), ..stored(folder, catalog).await? })
+    let stores = store_positions(data_dir, catalog).await?;
+    ensure_consistent(&Positions { journal: Some(bounds), ..stores })
 }
 
-async fn stored(folder: &Folder, catalog: &Catalog) -> Result<Positions> {
+async fn store_positions(data_dir: &DataDir, catalog: &Catalog) -> Result<Positions> {
     let warehouse =
-        warehouse::stand(&folder.warehouse()).context("cannot open the warehouse of events")?;
+        warehouse::stand(&data_dir.warehouse()).context("cannot open the warehouse of events")?;
     Ok(Positions::new(catalog.ingest_offset().await?, warehouse))
 }
 
-fn agree(positions: &Positions) -> Result<()> {
-    match positions.disagreements().first() {
-        Some(found) => bail!("the stores do not fit together: {found}; {}", found.remedy()),
+fn ensure_consistent(positions: &Positions) -> Result<()> {
+    match positions.inconsistencies().first() {
+        Some(first) => bail!("the stores are inconsistent: {first}; {}", first.remedy()),
         None => Ok(()),
     }
 }
 
-/// A journal's error, with what helps.
-pub(crate) fn with_remedy(error: journal::Error) -> anyhow::Error {
-    let damaged = error.is_damage();
+/// Adds the remedy to an error of opening the journal.
+pub(crate) fn journal_open_error(error: journal::Error) -> anyhow::Error {
+    let corrupted = error.is_damage();
     let error = anyhow::Error::new(error);
-    if damaged {
-        return error
-            .context("the journal of events is damaged; `hedgerow repair` says what can be saved");
+    if corrupted {
+        return error.context(
+            "the journal of events is corrupted; `hedgerow repair` prints what can be salvaged",
+        );
     }
     error.context("cannot open the journal of events")
 }
 
-/// Positions of records in words: `from` up to, not including, `to`.
-pub(crate) fn span(from: u64, to: u64) -> String {
+/// The half-open range `from..to` of positions, for messages.
+pub(crate) fn format_positions(from: u64, to: u64) -> String {
     match to.saturating_sub(from) {
         1 => format!("position {from}"),
         _ => format!("positions {from} to {}", to.saturating_sub(1)),

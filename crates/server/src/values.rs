@@ -1,4 +1,4 @@
-//! How the text of a setting becomes its value, and what is refused.
+//! Types of settings' values: parsing, validation and the placeholder in `--help`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use api::Networks;
 use catalog::Secret;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-/// Why a value is refused; shown after the setting's name.
+/// The error completes a message that begins with the setting's name.
 type Parsed<T> = Result<T, String>;
 
-pub(crate) trait Value: Sized {
+pub(crate) trait SettingValue: Sized {
     const NAME: &'static str;
-    /// A secret is never shown, not even when it is refused.
+    /// A secret is never printed, not even in an error.
     const SECRET: bool = false;
 
     fn parse(text: &str) -> Parsed<Self>;
@@ -22,8 +22,8 @@ pub(crate) trait Value: Sized {
     }
 }
 
-/// Absent, and empty as scripts leave unset things, both mean none.
-impl<T: Value> Value for Option<T> {
+/// Absent and empty both mean `None`: scripts pass unset variables as empty strings.
+impl<T: SettingValue> SettingValue for Option<T> {
     const NAME: &'static str = T::NAME;
     const SECRET: bool = T::SECRET;
 
@@ -32,25 +32,26 @@ impl<T: Value> Value for Option<T> {
     }
 }
 
-impl Value for SocketAddr {
+impl SettingValue for SocketAddr {
     const NAME: &'static str = "ADDRESS";
 
     fn parse(text: &str) -> Parsed<Self> {
-        text.parse().map_err(|_| format!("\"{text}\" is no address and port such as 0.0.0.0:8000"))
+        text.parse()
+            .map_err(|_| format!("\"{text}\" is not an address and port such as 0.0.0.0:8000"))
     }
 }
 
-impl Value for PathBuf {
-    const NAME: &'static str = "FOLDER";
+impl SettingValue for PathBuf {
+    const NAME: &'static str = "DIRECTORY";
 
     fn parse(text: &str) -> Parsed<Self> {
-        if text.is_empty() { Err("the name is empty".into()) } else { Ok(text.into()) }
+        if text.is_empty() { Err("the path is empty".into()) } else { Ok(text.into()) }
     }
 }
 
 pub(crate) struct File(pub PathBuf);
 
-impl Value for File {
+impl SettingValue for File {
     const NAME: &'static str = "FILE";
 
     fn parse(text: &str) -> Parsed<Self> {
@@ -58,7 +59,7 @@ impl Value for File {
     }
 }
 
-impl Value for Networks {
+impl SettingValue for Networks {
     const NAME: &'static str = "RANGES";
 
     fn parse(text: &str) -> Parsed<Self> {
@@ -66,7 +67,7 @@ impl Value for Networks {
     }
 }
 
-impl Value for Secret {
+impl SettingValue for Secret {
     const NAME: &'static str = "SECRET";
     const SECRET: bool = true;
 
@@ -81,7 +82,7 @@ impl Value for Secret {
 
 pub(crate) struct Password(pub Secret);
 
-impl Value for Password {
+impl SettingValue for Password {
     const NAME: &'static str = "PASSWORD";
     const SECRET: bool = true;
 
@@ -94,15 +95,15 @@ impl Value for Password {
     }
 }
 
-/// Public, but hidden all the same: people paste `config show` into reports.
+/// Public, but hidden in `config show`, whose output ends up in bug reports.
 pub(crate) struct ProjectKey(pub Secret);
 
-impl Value for ProjectKey {
+impl SettingValue for ProjectKey {
     const NAME: &'static str = "KEY";
     const SECRET: bool = true;
 
     fn parse(text: &str) -> Parsed<Self> {
-        /// Capture refuses longer ones.
+        /// Capture rejects longer tokens.
         const BYTES_MAX: usize = 64;
         let fits = text.len() <= BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
         if !fits || text.starts_with("phx_") {
@@ -114,7 +115,7 @@ impl Value for ProjectKey {
 
 pub(crate) struct PostgresUrl(pub Secret);
 
-impl Value for PostgresUrl {
+impl SettingValue for PostgresUrl {
     const NAME: &'static str = "URL";
     const SECRET: bool = true;
 
@@ -128,34 +129,34 @@ impl Value for PostgresUrl {
 
 pub(crate) struct Email(pub String);
 
-impl Value for Email {
+impl SettingValue for Email {
     const NAME: &'static str = "EMAIL";
 
     fn parse(text: &str) -> Parsed<Self> {
-        let whole = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
+        let valid = |part: &str| !part.is_empty() && !part.contains(char::is_whitespace);
         match text.split_once('@') {
-            Some((name, host)) if whole(name) && whole(host) => Ok(Self(text.to_owned())),
-            _ => Err(format!("\"{text}\" is no e-mail address")),
+            Some((name, host)) if valid(name) && valid(host) => Ok(Self(text.to_owned())),
+            _ => Err(format!("\"{text}\" is not an e-mail address")),
         }
     }
 }
 
-/// A whole number within bounds.
+/// An integer from `MIN` to `MAX`.
 #[derive(Clone, Copy)]
-pub(crate) struct Whole<const MIN: u64, const MAX: u64>(pub u64);
+pub(crate) struct Integer<const MIN: u64, const MAX: u64>(pub u64);
 
-impl<const MIN: u64, const MAX: u64> Value for Whole<MIN, MAX> {
+impl<const MIN: u64, const MAX: u64> SettingValue for Integer<MIN, MAX> {
     const NAME: &'static str = "NUMBER";
 
     fn parse(text: &str) -> Parsed<Self> {
         match text.parse() {
             Ok(number) if (MIN..=MAX).contains(&number) => Ok(Self(number)),
-            _ => Err(format!("\"{text}\" is no whole number from {MIN} to {MAX}")),
+            _ => Err(format!("\"{text}\" is not an integer from {MIN} to {MAX}")),
         }
     }
 }
 
-/// A number of bytes within bounds, with or without a unit.
+/// A size in bytes from `MIN` to `MAX`; accepts a unit such as `MiB`.
 #[derive(Clone, Copy)]
 pub(crate) struct Size<const MIN: u64, const MAX: u64>(pub u64);
 
@@ -171,7 +172,7 @@ const UNITS: [(&str, u64); 9] = [
     ("B", 1),
 ];
 
-impl<const MIN: u64, const MAX: u64> Value for Size<MIN, MAX> {
+impl<const MIN: u64, const MAX: u64> SettingValue for Size<MIN, MAX> {
     const NAME: &'static str = "SIZE";
 
     fn parse(text: &str) -> Parsed<Self> {
@@ -180,13 +181,17 @@ impl<const MIN: u64, const MAX: u64> Value for Size<MIN, MAX> {
         let bytes = number.trim_end().parse().ok().and_then(|n: u64| n.checked_mul(unit_bytes));
         match bytes {
             Some(bytes) if (MIN..=MAX).contains(&bytes) => Ok(Self(bytes)),
-            Some(_) => Err(format!("\"{text}\" is not between {} and {}", shown(MIN), shown(MAX))),
-            None => Err(format!("\"{text}\" is no size such as 20 MiB")),
+            Some(_) => Err(format!(
+                "\"{text}\" is not between {} and {}",
+                format_size(MIN),
+                format_size(MAX)
+            )),
+            None => Err(format!("\"{text}\" is not a size such as 20 MiB")),
         }
     }
 }
 
-fn shown(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     let fits = |(_, unit): &&(&str, u64)| bytes >= *unit && bytes.is_multiple_of(*unit);
     let (name, unit) = UNITS.iter().find(fits).unwrap_or(&("B", 1));
     format!("{} {name}", bytes / unit)
@@ -199,7 +204,7 @@ macro_rules! choices {
             $($variant),+
         }
 
-        impl Value for $name {
+        impl SettingValue for $name {
             const NAME: &'static str = $value_name;
 
             fn parse(text: &str) -> Parsed<Self> {
@@ -207,7 +212,7 @@ macro_rules! choices {
                     $($word => Ok(Self::$variant),)+
                     _ => {
                         let words = [$($word),+].join(", ");
-                        Err(format!("\"{text}\" is none of {words}"))
+                        Err(format!("\"{text}\" is not one of {words}"))
                     }
                 }
             }
@@ -221,7 +226,7 @@ choices!(Durability, "DURABILITY" { Fsync = "fsync", Os = "os" });
 
 pub(crate) struct LogFilter(pub Targets);
 
-impl Value for LogFilter {
+impl SettingValue for LogFilter {
     const NAME: &'static str = "LEVEL";
 
     fn parse(text: &str) -> Parsed<Self> {
@@ -231,10 +236,10 @@ impl Value for LogFilter {
             None => is_level(word),
         };
         if !text.split(',').all(is_directive) {
-            return Err(format!("\"{text}\" is no level such as info or info,api=debug"));
+            return Err(format!("\"{text}\" is not a level such as info or info,api=debug"));
         }
-        // A bare level is about this program; its libraries speak up from info on.
+        // A bare level applies to hedgerow's crates; noisy libraries keep a fixed level.
         let quiet = if text.contains('=') { "" } else { ",sqlx=warn,hyper=info,rustls=info" };
-        format!("{text}{quiet}").parse().map(Self).map_err(|_| format!("\"{text}\" is no level"))
+        format!("{text}{quiet}").parse().map(Self).map_err(|_| format!("\"{text}\" is not a level"))
     }
 }

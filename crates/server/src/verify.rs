@@ -1,5 +1,5 @@
-//! `hedgerow verify`: reads everything that is kept and says what is wrong with it. It changes
-//! nothing, and runs beside a server or without one.
+//! `hedgerow verify`: reads all stores and reports corruption and inconsistencies. Read-only; may run
+//! alongside a server.
 
 use std::path::Path;
 
@@ -10,19 +10,19 @@ use journal::{JournalId, Survey};
 use model::Clock;
 use serde::Serialize;
 
-use crate::cli::say;
-use crate::folder::{self, Folder};
+use crate::cli::print;
+use crate::data_dir::{self, DataDir};
 use crate::settings::Settings;
-use crate::stores::{JournalStand, Positions};
+use crate::stores::{JournalBounds, Positions};
 
-/// A server that writes and merges meanwhile may make files look damaged that are not: only what
-/// is found each time counts.
+/// A server that flushes and compacts concurrently can cause false positives. Only problems that
+/// every attempt finds are reported.
 const ATTEMPTS: usize = 3;
 
 const RESTORE: &str = "restore a backup (`hedgerow restore`)";
 const UNREADABLE: &str =
-    "whether it is damaged is not known: look after the disk and the file's permissions";
-const REPAIR: &str = "`hedgerow repair` says what can be saved";
+    "it may be intact: check the disk and the permissions of the file, then verify again";
+const REPAIR: &str = "`hedgerow repair` prints what can be salvaged";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Problem {
@@ -59,31 +59,31 @@ struct CatalogReport {
 #[derive(Default, Serialize)]
 struct WarehouseReport {
     files: usize,
-    /// Of an older release: they were only decoded.
+    /// Written by releases before checksums; verified by decoding only.
     files_without_checksums: usize,
     events: u64,
     position: Option<u64>,
 }
 
 #[tokio::main(flavor = "current_thread")]
-pub(crate) async fn run(given: &ArgMatches, settings: &Settings) -> Result<()> {
-    let folder = Folder::at(&settings.data_dir);
+pub(crate) async fn run(args: &ArgMatches, settings: &Settings) -> Result<()> {
+    let data_dir = DataDir::unlocked(&settings.data_dir);
     let shown = settings.data_dir.display();
-    ensure!(settings.data_dir.is_dir(), "there is no data folder {shown}");
-    let mut report = look(&folder, settings).await?;
+    ensure!(settings.data_dir.is_dir(), "there is no data directory {shown}");
+    let mut report = inspect(&data_dir, settings).await?;
     for _ in 1..ATTEMPTS {
         if report.problems.is_empty() {
             break;
         }
         let before = std::mem::take(&mut report.problems);
-        report = look(&folder, settings).await?;
+        report = inspect(&data_dir, settings).await?;
         report.problems.retain(|problem| before.contains(problem));
     }
     report.healthy = report.problems.is_empty();
-    if given.get_flag("json") {
-        say(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
+    if args.get_flag("json") {
+        print(&format!("{}\n", serde_json::to_string_pretty(&report)?))?;
     } else {
-        say(&told(&report, &folder))?;
+        print(&render(&report, &data_dir))?;
     }
     match report.problems.len() {
         0 => Ok(()),
@@ -92,7 +92,7 @@ pub(crate) async fn run(given: &ArgMatches, settings: &Settings) -> Result<()> {
     }
 }
 
-fn told(report: &Report, folder: &Folder) -> String {
+fn render(report: &Report, data_dir: &DataDir) -> String {
     let Report { journal, catalog, warehouse, problems, .. } = report;
     let mut text = format!(
         "journal    {} records in {} files, positions {} to {}\n",
@@ -109,76 +109,81 @@ fn told(report: &Report, folder: &Folder) -> String {
         position(warehouse.position)
     );
     for Problem { store, what, remedy } in problems {
-        text += &format!("damaged    {store}: {what}; {remedy}\n");
+        text += &format!("problem    {store}: {what}; {remedy}\n");
     }
     if problems.is_empty() {
-        text += &format!("{} is whole\n", folder.path().display());
+        text += &format!("{} is intact\n", data_dir.path().display());
     }
     text
 }
 
-/// In the order in which a server is behind: warehouse, catalog, journal. What the later ones say
-/// is never behind what the earlier ones said.
-async fn look(folder: &Folder, settings: &Settings) -> Result<Report> {
+/// Reads the warehouse, the catalog, then the journal: each is always at least as far as the one
+/// before, so a concurrent server cannot make them look inconsistent.
+async fn inspect(data_dir: &DataDir, settings: &Settings) -> Result<Report> {
     let mut report = Report::default();
     let problems = &mut report.problems;
     for (marker, what, remedy) in [
-        (folder.restoring(), "a restore was cut short", "empty the folder and restore again"),
-        (folder.repairing(), "a repair was cut short", "run `hedgerow repair --yes` again"),
+        (
+            data_dir.restore_marker(),
+            "a restore was interrupted",
+            "empty the directory and restore again",
+        ),
+        (data_dir.repair_marker(), "a repair was interrupted", "run `hedgerow repair --yes` again"),
     ] {
         if marker.exists() {
             let what = format!("{what} ({})", marker.display());
             problems.push(Problem { store: "folder", what, remedy: remedy.to_owned() });
         }
     }
-    let warehouse = look_at_warehouse(&folder.warehouse(), &mut report.warehouse, problems);
-    let catalog = look_at_catalog(folder, settings, problems).await;
+    let warehouse = check_warehouse(&data_dir.warehouse(), &mut report.warehouse, problems);
+    let catalog = check_catalog(data_dir, settings, problems).await;
     if let Some(catalog) = &catalog {
         report.catalog.schema = catalog.schema;
         report.catalog.position = catalog.offset.map(|(_, position)| position);
     }
     let id = catalog.as_ref().and_then(|catalog| catalog.offset).map(|(id, _)| id);
-    let journal = look_at_journal(&folder.journal(), id.map(JournalId::from_u128), problems);
-    if let Some(found) = &journal {
+    let journal = check_journal(&data_dir.journal(), id.map(JournalId::from_u128), problems);
+    if let Some(survey) = &journal {
         report.journal = JournalReport {
-            files: found.segments,
-            records: found.records,
-            bytes: found.record_bytes,
-            oldest: found.oldest.as_u64(),
-            next: found.next.as_u64(),
+            files: survey.segments,
+            records: survey.records,
+            bytes: survey.record_bytes,
+            oldest: survey.oldest.as_u64(),
+            next: survey.next.as_u64(),
         };
     }
-    // Without one of them there is nothing to compare.
+    // Positions are compared only if all three could be read.
     let (Some(catalog), Some(journal), true) = (catalog, journal, warehouse.is_some()) else {
         return Ok(report);
     };
     let mut positions = Positions::new(catalog.offset, warehouse.flatten());
-    positions.journal = stand(&journal);
-    let mut found = positions.disagreements();
-    // The journal may have let go meanwhile of what the warehouse has by now.
-    let later = warehouse::stand(&folder.warehouse()).unwrap_or(warehouse.flatten());
-    let mut by_now = Positions::new(catalog.offset, later);
-    by_now.journal = positions.journal;
-    let still: Vec<String> = by_now.disagreements().iter().map(ToString::to_string).collect();
-    found.retain(|one| {
-        still.contains(&one.to_string())
-            || !matches!(one, crate::stores::Disagreement::JournalBegins { .. })
+    positions.journal = journal_bounds(&journal);
+    let mut inconsistencies = positions.inconsistencies();
+    // The server may have flushed the warehouse and then truncated the journal since it was read.
+    let later = warehouse::stand(&data_dir.warehouse()).unwrap_or(warehouse.flatten());
+    let mut later_positions = Positions::new(catalog.offset, later);
+    later_positions.journal = positions.journal;
+    let confirmed: Vec<String> =
+        later_positions.inconsistencies().iter().map(ToString::to_string).collect();
+    inconsistencies.retain(|inconsistency| {
+        confirmed.contains(&inconsistency.to_string())
+            || !matches!(inconsistency, crate::stores::Inconsistency::JournalStartsLate { .. })
     });
-    problems.extend(found.into_iter().map(|one| Problem {
+    problems.extend(inconsistencies.into_iter().map(|inconsistency| Problem {
         store: "positions",
-        what: one.to_string(),
-        remedy: one.remedy().to_owned(),
+        what: inconsistency.to_string(),
+        remedy: inconsistency.remedy().to_owned(),
     }));
     Ok(report)
 }
 
-pub(crate) fn stand(survey: &Survey) -> Option<JournalStand> {
+pub(crate) fn journal_bounds(survey: &Survey) -> Option<JournalBounds> {
     let (oldest, next) = (survey.oldest.as_u64(), survey.next.as_u64());
-    survey.id.filter(|_| survey.segments > 0).map(|id| JournalStand { id, oldest, next })
+    survey.id.filter(|_| survey.segments > 0).map(|id| JournalBounds { id, oldest, next })
 }
 
-/// None when it cannot be compared with the others; none inside when there is no warehouse.
-fn look_at_warehouse(
+/// `None` if the warehouse is unreadable, `Some(None)` if there is none.
+fn check_warehouse(
     dir: &Path,
     report: &mut WarehouseReport,
     problems: &mut Vec<Problem>,
@@ -196,22 +201,22 @@ fn look_at_warehouse(
     report.position = stand.map(|stand| stand.position);
     if stand.is_some() {
         match warehouse::verify(dir, &mut |_| {}) {
-            Ok(found) => {
-                report.files = found.segments;
-                report.files_without_checksums = found.segments_unchecked;
-                report.events = found.rows;
-                for one in found.unreadable {
-                    let what = format!("{}: {}", one.file.display(), one.what);
+            Ok(verified) => {
+                report.files = verified.segments;
+                report.files_without_checksums = verified.segments_unchecked;
+                report.events = verified.rows;
+                for unreadable in verified.unreadable {
+                    let what = format!("{}: {}", unreadable.file.display(), unreadable.what);
                     problem(what, UNREADABLE);
                 }
-                for one in found.damage {
-                    let what = format!("{}: {}", one.file.display(), one.what);
-                    let drop = format!(
-                        "restore it from a backup, or give up its {} events with `hedgerow repair \
+                for damage in verified.damage {
+                    let what = format!("{}: {}", damage.file.display(), damage.what);
+                    let remedy = format!(
+                        "restore it from a backup, or drop its {} events with `hedgerow repair \
                          --drop-segment {}`",
-                        one.events, one.segment
+                        damage.events, damage.segment
                     );
-                    problem(what, &drop);
+                    problem(what, &remedy);
                 }
             }
             Err(error) => problem(error.to_string(), RESTORE),
@@ -220,22 +225,22 @@ fn look_at_warehouse(
     Some(stand)
 }
 
-async fn look_at_catalog(
-    folder: &Folder,
+async fn check_catalog(
+    data_dir: &DataDir,
     settings: &Settings,
     problems: &mut Vec<Problem>,
 ) -> Option<Checked> {
     let mut problem = |what: String| {
         problems.push(Problem { store: "catalog", what, remedy: RESTORE.to_owned() });
     };
-    let file = folder.catalog_file();
-    let checked = match folder::location(settings, &file) {
+    let file = data_dir.catalog_file();
+    let checked = match data_dir::catalog_location(settings, &file) {
         Location::Sqlite(file) if !file.is_file() => {
             problem(format!("{} is missing", file.display()));
             return None;
         }
         Location::Sqlite(file) => catalog::check_file(file).map_err(anyhow::Error::new),
-        location @ Location::Postgres(_) => asked(location).await,
+        location @ Location::Postgres(_) => inspect_postgres(location).await,
     };
     match checked {
         Ok(checked) => {
@@ -251,19 +256,15 @@ async fn look_at_catalog(
     }
 }
 
-/// PostgreSQL checks its own pages (`pg_amcheck`); that it answers is what can be seen from here.
-async fn asked(location: Location<'_>) -> Result<Checked> {
+/// Only checks that PostgreSQL responds: `pg_amcheck` verifies its pages.
+async fn inspect_postgres(location: Location<'_>) -> Result<Checked> {
     let catalog = Catalog::inspect(location, Clock::system()).await.context("PostgreSQL")?;
     let (schema, offset) = (catalog.schema().await?, catalog.ingest_offset().await?);
     catalog.close().await;
     Ok(Checked { schema, offset, faults: Vec::new() })
 }
 
-fn look_at_journal(
-    dir: &Path,
-    id: Option<JournalId>,
-    problems: &mut Vec<Problem>,
-) -> Option<Survey> {
+fn check_journal(dir: &Path, id: Option<JournalId>, problems: &mut Vec<Problem>) -> Option<Survey> {
     let mut problem = |what: String, remedy: &str| {
         problems.push(Problem { store: "journal", what, remedy: remedy.to_owned() });
     };

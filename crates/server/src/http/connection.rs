@@ -1,10 +1,9 @@
-//! One connection: what its client keeps it waiting for, how fast it reads and writes, and what it
-//! may hold.
+//! Per-connection state: what the server waits for, transfer progress, and memory of buffers.
 //!
-//! hyper reads into a buffer that it doubles whenever a read fills it, and keeps for as long as the
-//! connection lives. A read that never fills the buffer never makes it grow, so bounding a read
-//! bounds the buffer: a connection begins with a narrow one and widens it only in room of the
-//! budget. Without room it goes on reading in small pieces, which costs time and no memory.
+//! hyper doubles its read buffer whenever a read fills it, and keeps it for the life of the
+//! connection. A read that does not fill the buffer does not grow it, so limiting the read limits
+//! the buffer. A connection starts with 8 KiB and grows only with a reservation from the memory
+//! budget; without one it reads in small pieces, which costs time but no memory.
 
 use std::io;
 use std::net::IpAddr;
@@ -19,56 +18,55 @@ use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf, Take};
 use tokio::net::TcpStream;
 
-/// hyper's first buffer, which every connection may have.
-const NARROW_BYTES: usize = 8 << 10;
-/// Bodies are read in pieces of at most this.
-pub(super) const WIDE_BYTES_MAX: usize = 256 << 10;
+/// hyper's initial read buffer; not charged to the budget.
+const BUFFER_BYTES_MIN: usize = 8 << 10;
+/// Maximum size of a read.
+pub(super) const BUFFER_BYTES_MAX: usize = 256 << 10;
 
-/// A client that reads less than this in a second does not read.
+/// A client that reads its response slower than this counts as not reading.
 const READER_BYTES_PER_SECOND: u64 = 1 << 10;
-/// A client that moves this much is not idle; less is a trickle, which must not keep others out.
+/// Bytes that count as progress. A client that trickles less counts as idle and can be evicted.
 const PROGRESS_BYTES: u64 = 4 << 10;
 
-/// Where a connection is in the course of a request.
+/// Stage of a connection in the request cycle.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Stage {
-    /// The next head is awaited, or on its way.
+    /// Waiting for the next request's headers.
     Head,
-    /// A request is worked on; its body may still be on the way.
+    /// Processing a request; its body may still be arriving.
     Request,
-    /// Its answer is known as a whole.
-    Answered,
-    /// Its answer has no end yet.
+    /// Sending a response of known length.
+    Responding,
+    /// Sending a response whose end is not known yet.
     Streaming,
 }
 
-/// What a client keeps us waiting for.
+/// What the server waits for from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waiting {
+enum WaitReason {
     Head = 1,
     Body = 2,
-    /// That it reads what it asked for.
+    /// The client must read its response.
     Reader = 3,
 }
 
-/// What others see of a connection.
+/// The state that the connection's task shares with the accept loop.
 pub(super) struct Connection {
     pub address: IpAddr,
-    /// Times are milliseconds after this, which all connections share.
+    /// Timestamps are milliseconds since this instant, common to all connections.
     epoch: Instant,
     stage: AtomicU8,
     requests: AtomicU32,
-    /// A [`Waiting`] in the lowest two bits, since when above; zero when we wait for nothing.
+    /// A [`WaitReason`] in the two low bits and the start of the wait above; zero while not waiting.
     waiting: AtomicU64,
-    /// Moved since then.
+    /// Bytes transferred since the wait began.
     bytes: AtomicU64,
-    /// When bytes last amounted to progress,
-    progress: AtomicU64,
-    /// and those that moved since then.
-    trickled: AtomicU64,
-    /// For how long the body was waited for without progress before the wait that goes on.
-    waited: AtomicU64,
+    /// When the transferred bytes last reached [`PROGRESS_BYTES`].
+    progress_at: AtomicU64,
+    bytes_since_progress: AtomicU64,
+    /// Idle time of earlier waits for the current body, since its last progress.
+    body_idle_ms: AtomicU64,
 }
 
 impl Connection {
@@ -80,52 +78,53 @@ impl Connection {
             requests: AtomicU32::new(0),
             waiting: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
-            progress: AtomicU64::new(0),
-            trickled: AtomicU64::new(0),
-            waited: AtomicU64::new(0),
+            progress_at: AtomicU64::new(0),
+            bytes_since_progress: AtomicU64::new(0),
+            body_idle_ms: AtomicU64::new(0),
         };
-        connection.wait_for(Waiting::Head);
+        connection.wait_for(WaitReason::Head);
         Arc::new(connection)
     }
 
-    /// A head is here.
+    /// The headers of a request have arrived.
     pub(super) fn begin(&self) {
         self.requests.fetch_add(1, Ordering::Relaxed);
         self.stage.store(Stage::Request as u8, Ordering::Relaxed);
         self.waiting.store(0, Ordering::Relaxed);
-        self.waited.store(0, Ordering::Relaxed);
-        self.trickled.store(0, Ordering::Relaxed);
+        self.body_idle_ms.store(0, Ordering::Relaxed);
+        self.bytes_since_progress.store(0, Ordering::Relaxed);
     }
 
-    /// The answer is on its way. One of unknown length may pause without the client's fault.
-    pub(super) fn answer(&self, is_whole: bool) {
-        let stage = if is_whole { Stage::Answered } else { Stage::Streaming };
+    /// The response starts. One of unknown length may pause without the client being at fault.
+    pub(super) fn respond(&self, length_known: bool) {
+        let stage = if length_known { Stage::Responding } else { Stage::Streaming };
         self.stage.store(stage as u8, Ordering::Relaxed);
     }
 
-    /// All of an answer without a known end was made.
-    fn answered(&self) {
+    /// A streamed response has been produced completely.
+    fn response_complete(&self) {
         if self.is_at(Stage::Streaming) {
-            self.stage.store(Stage::Answered as u8, Ordering::Relaxed);
+            self.stage.store(Stage::Responding as u8, Ordering::Relaxed);
         }
     }
 
-    /// For how long its client has done next to nothing that we wait for; none while we work.
+    /// How long the client has made no progress; `None` while the server works on a request.
     pub(super) fn idle_ms(&self, now: Instant) -> Option<u64> {
         let (_, since) = self.waiting()?;
-        Some(self.ms(now).saturating_sub(since.max(self.progress.load(Ordering::Relaxed))))
+        Some(self.ms(now).saturating_sub(since.max(self.progress_at.load(Ordering::Relaxed))))
     }
 
-    /// Whether its client has read next to nothing for `within`. Otherwise the clock starts again.
-    pub(super) fn is_unread(&self, now: Instant, within: Duration) -> bool {
-        let Some((Waiting::Reader, since)) = self.waiting() else { return false };
-        if self.ms(now).saturating_sub(since) < within.as_millis() as u64 {
+    /// Whether the client has read less than [`READER_BYTES_PER_SECOND`] for `timeout`. Restarts the
+    /// interval otherwise.
+    pub(super) fn is_unread(&self, now: Instant, timeout: Duration) -> bool {
+        let Some((WaitReason::Reader, since)) = self.waiting() else { return false };
+        if self.ms(now).saturating_sub(since) < timeout.as_millis() as u64 {
             return false;
         }
-        if self.bytes.load(Ordering::Relaxed) < within.as_secs().max(1) * READER_BYTES_PER_SECOND {
+        if self.bytes.load(Ordering::Relaxed) < timeout.as_secs().max(1) * READER_BYTES_PER_SECOND {
             return true;
         }
-        self.wait_for(Waiting::Reader);
+        self.wait_for(WaitReason::Reader);
         false
     }
 
@@ -133,61 +132,61 @@ impl Connection {
         now.saturating_duration_since(self.epoch).as_millis() as u64
     }
 
-    fn waiting(&self) -> Option<(Waiting, u64)> {
+    fn waiting(&self) -> Option<(WaitReason, u64)> {
         let packed = self.waiting.load(Ordering::Relaxed);
-        let what = match packed & 3 {
+        let reason = match packed & 3 {
             0 => return None,
-            1 => Waiting::Head,
-            2 => Waiting::Body,
-            _ => Waiting::Reader,
+            1 => WaitReason::Head,
+            2 => WaitReason::Body,
+            _ => WaitReason::Reader,
         };
-        Some((what, packed >> 2))
+        Some((reason, packed >> 2))
     }
 
-    fn is_waiting_for(&self, what: Waiting) -> bool {
-        self.waiting.load(Ordering::Relaxed) & 3 == what as u64
+    fn is_waiting_for(&self, reason: WaitReason) -> bool {
+        self.waiting.load(Ordering::Relaxed) & 3 == reason as u64
     }
 
-    fn wait_for(&self, what: Waiting) {
+    fn wait_for(&self, reason: WaitReason) {
         self.bytes.store(0, Ordering::Relaxed);
         let since = self.ms(Instant::now());
-        self.waiting.store(since << 2 | what as u64, Ordering::Relaxed);
+        self.waiting.store(since << 2 | reason as u64, Ordering::Relaxed);
     }
 
-    fn done_waiting(&self, what: Waiting) {
-        if self.is_waiting_for(what) {
+    fn stop_waiting(&self, reason: WaitReason) {
+        if self.is_waiting_for(reason) {
             self.waiting.store(0, Ordering::Relaxed);
         }
     }
 
-    /// The wait for a body goes on where it was left: one that comes byte by byte is one wait,
-    /// without the time that we took in between.
+    /// Resumes the wait for a body: a body that arrives byte by byte counts as one wait, without the
+    /// time the server took in between.
     fn wait_for_body(&self, now: Instant) {
-        if self.is_waiting_for(Waiting::Body) {
+        if self.is_waiting_for(WaitReason::Body) {
             return;
         }
-        let since = self.ms(now).saturating_sub(self.waited.load(Ordering::Relaxed));
+        let since = self.ms(now).saturating_sub(self.body_idle_ms.load(Ordering::Relaxed));
         self.bytes.store(0, Ordering::Relaxed);
-        self.waiting.store(since << 2 | Waiting::Body as u64, Ordering::Relaxed);
+        self.waiting.store(since << 2 | WaitReason::Body as u64, Ordering::Relaxed);
     }
 
-    /// A part of it is here, and may have to wait for us.
-    fn got_body(&self, now: Instant) {
-        if self.is_waiting_for(Waiting::Body) {
-            self.waited.store(self.idle_ms(now).unwrap_or(0), Ordering::Relaxed);
+    /// A chunk has arrived; the server may take its time with it.
+    fn body_received(&self, now: Instant) {
+        if self.is_waiting_for(WaitReason::Body) {
+            self.body_idle_ms.store(self.idle_ms(now).unwrap_or(0), Ordering::Relaxed);
             self.waiting.store(0, Ordering::Relaxed);
         }
     }
 
-    fn moved(&self, bytes: usize, now: impl FnOnce() -> Instant) {
+    fn transferred(&self, bytes: usize, now: impl FnOnce() -> Instant) {
         let bytes = bytes as u64;
         if self.waiting.load(Ordering::Relaxed) != 0 {
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
         }
-        if self.trickled.fetch_add(bytes, Ordering::Relaxed) + bytes >= PROGRESS_BYTES {
-            self.trickled.store(0, Ordering::Relaxed);
-            self.waited.store(0, Ordering::Relaxed);
-            self.progress.store(self.ms(now()), Ordering::Relaxed);
+        if self.bytes_since_progress.fetch_add(bytes, Ordering::Relaxed) + bytes >= PROGRESS_BYTES {
+            self.bytes_since_progress.store(0, Ordering::Relaxed);
+            self.body_idle_ms.store(0, Ordering::Relaxed);
+            self.progress_at.store(self.ms(now()), Ordering::Relaxed);
         }
     }
 
@@ -196,21 +195,21 @@ impl Connection {
     }
 }
 
-/// The socket under hyper.
+/// The TCP stream under hyper: limits reads and reports transfers.
 pub(super) struct Socket {
     stream: Take<TcpStream>,
     connection: Arc<Connection>,
     pool: Pool,
-    /// No read fills a buffer of this size.
-    width: usize,
-    /// What a wider buffer than the first takes.
-    wide: Option<OwnedReservation>,
-    /// The request whose head is read.
+    /// Reads stay below this, so hyper's buffer does not outgrow it.
+    buffer_bytes: usize,
+    /// Budget of a buffer beyond [`BUFFER_BYTES_MIN`].
+    buffer_reservation: Option<OwnedReservation>,
+    /// Number of the request whose headers are being read.
     request: u32,
     head_bytes: usize,
     head_bytes_max: usize,
-    /// What a longer head than the first buffer takes, until its request is answered.
-    head: Option<OwnedReservation>,
+    /// Budget of headers longer than [`BUFFER_BYTES_MIN`], until the next request.
+    head_reservation: Option<OwnedReservation>,
 }
 
 impl Socket {
@@ -224,36 +223,37 @@ impl Socket {
             stream: stream.take(0),
             connection,
             pool,
-            width: NARROW_BYTES,
-            wide: None,
+            buffer_bytes: BUFFER_BYTES_MIN,
+            buffer_reservation: None,
             request: 0,
             head_bytes: 0,
             head_bytes_max,
-            head: None,
+            head_reservation: None,
         }
     }
 
-    /// Before a head is read on. It may be longer than the first buffer if there is room for it.
-    fn read_head(&mut self) -> io::Result<()> {
+    /// Called before reading headers. Long ones need a reservation; without it the connection ends.
+    fn prepare_head_read(&mut self) -> io::Result<()> {
         let request = self.connection.requests.load(Ordering::Relaxed);
         if self.request != request {
-            (self.request, self.head_bytes, self.head) = (request, 0, None);
+            (self.request, self.head_bytes, self.head_reservation) = (request, 0, None);
         }
-        if self.head_bytes >= NARROW_BYTES && self.head.is_none() {
-            let room = self.pool.try_reserve(self.head_bytes_max);
-            self.head = Some(room.map_err(|_| io::Error::other("no room for a long head"))?);
+        if self.head_bytes >= BUFFER_BYTES_MIN && self.head_reservation.is_none() {
+            let reserved = self.pool.try_reserve(self.head_bytes_max);
+            let exhausted = |_| io::Error::other("no memory budget for long headers");
+            self.head_reservation = Some(reserved.map_err(exhausted)?);
         }
         Ok(())
     }
 
-    fn widen(&mut self) {
-        if self.width >= WIDE_BYTES_MAX {
+    fn grow_buffer(&mut self) {
+        if self.buffer_bytes >= BUFFER_BYTES_MAX {
             return;
         }
-        let Ok(more) = self.pool.try_reserve(self.width) else { return };
-        self.width *= 2;
-        match &mut self.wide {
-            Some(wide) => wide.merge(more),
+        let Ok(more) = self.pool.try_reserve(self.buffer_bytes) else { return };
+        self.buffer_bytes *= 2;
+        match &mut self.buffer_reservation {
+            Some(buffer_reservation) => buffer_reservation.merge(more),
             none => *none = Some(more),
         }
     }
@@ -266,41 +266,41 @@ impl AsyncRead for Socket {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let between = this.connection.is_at(Stage::Answered);
+        let between = this.connection.is_at(Stage::Responding);
         let in_head = between || this.connection.is_at(Stage::Head);
         if in_head {
-            this.read_head()?;
+            this.prepare_head_read()?;
         }
-        let (before, most) = (buffer.filled().len(), this.width - 1);
-        this.stream.set_limit(most as u64);
+        let (before, limit) = (buffer.filled().len(), this.buffer_bytes - 1);
+        this.stream.set_limit(limit as u64);
         let read = Pin::new(&mut this.stream).poll_read(context, buffer);
         if read.is_pending() {
-            // What hyper reads while an answer is on its way is the next head.
-            if between && !this.connection.is_waiting_for(Waiting::Reader) {
+            // hyper reads the next request's headers while it sends a response.
+            if between && !this.connection.is_waiting_for(WaitReason::Reader) {
                 this.connection.stage.store(Stage::Head as u8, Ordering::Relaxed);
-                this.connection.wait_for(Waiting::Head);
+                this.connection.wait_for(WaitReason::Head);
             }
             return read;
         }
         let bytes = buffer.filled().len() - before;
-        this.connection.moved(bytes, Instant::now);
+        this.connection.transferred(bytes, Instant::now);
         if in_head {
             this.head_bytes += bytes;
         }
-        if bytes == most {
-            this.widen();
+        if bytes == limit {
+            this.grow_buffer();
         }
         read
     }
 }
 
 impl Socket {
-    fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+    fn track_write(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match &written {
-            Poll::Pending if !self.connection.is_waiting_for(Waiting::Reader) => {
-                self.connection.wait_for(Waiting::Reader);
+            Poll::Pending if !self.connection.is_waiting_for(WaitReason::Reader) => {
+                self.connection.wait_for(WaitReason::Reader);
             }
-            Poll::Ready(Ok(bytes)) => self.connection.moved(*bytes, Instant::now),
+            Poll::Ready(Ok(bytes)) => self.connection.transferred(*bytes, Instant::now),
             _ => {}
         }
         written
@@ -315,7 +315,7 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(this.stream.get_mut()).poll_write(context, bytes);
-        this.wrote(written)
+        this.track_write(written)
     }
 
     fn poll_write_vectored(
@@ -325,17 +325,17 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(this.stream.get_mut()).poll_write_vectored(context, bytes);
-        this.wrote(written)
+        this.track_write(written)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.get_ref().is_write_vectored()
     }
 
-    /// hyper flushes when it has written everything.
+    /// hyper flushes when it has written the whole response.
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.connection.done_waiting(Waiting::Reader);
+        this.connection.stop_waiting(WaitReason::Reader);
         Pin::new(this.stream.get_mut()).poll_flush(context)
     }
 
@@ -344,19 +344,19 @@ impl AsyncWrite for Socket {
     }
 }
 
-/// A body whose sender may keep us waiting.
-pub(super) struct Watched {
+/// A request body that records when the server waits for it.
+pub(super) struct RequestBody {
     body: Incoming,
     connection: Arc<Connection>,
 }
 
-impl Watched {
+impl RequestBody {
     pub(super) fn new(body: Incoming, connection: Arc<Connection>) -> Self {
         Self { body, connection }
     }
 }
 
-impl Body for Watched {
+impl Body for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -368,7 +368,7 @@ impl Body for Watched {
         let frame = Pin::new(&mut this.body).poll_frame(context);
         match frame.is_pending() {
             true => this.connection.wait_for_body(Instant::now()),
-            false => this.connection.got_body(Instant::now()),
+            false => this.connection.body_received(Instant::now()),
         }
         frame
     }
@@ -382,25 +382,25 @@ impl Body for Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for RequestBody {
     fn drop(&mut self) {
-        self.connection.done_waiting(Waiting::Body);
+        self.connection.stop_waiting(WaitReason::Body);
     }
 }
 
-/// The body of an answer, whose end is not known before it is there.
-pub(super) struct Answer<B> {
+/// A response body that records its end.
+pub(super) struct ResponseBody<B> {
     body: B,
     connection: Arc<Connection>,
 }
 
-impl<B> Answer<B> {
+impl<B> ResponseBody<B> {
     pub(super) fn new(body: B, connection: Arc<Connection>) -> Self {
         Self { body, connection }
     }
 }
 
-impl<B: Body + Unpin> Body for Answer<B> {
+impl<B: Body + Unpin> Body for ResponseBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -420,9 +420,9 @@ impl<B: Body + Unpin> Body for Answer<B> {
     }
 }
 
-/// hyper drops a body when it has all of it.
-impl<B> Drop for Answer<B> {
+/// hyper drops a body after its last frame.
+impl<B> Drop for ResponseBody<B> {
     fn drop(&mut self) {
-        self.connection.answered();
+        self.connection.response_complete();
     }
 }

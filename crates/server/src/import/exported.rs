@@ -1,4 +1,4 @@
-//! An event as an export tells of it, and as capture can read it.
+//! Converts an exported event to the JSON that capture reads.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +8,21 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 use uuid::Uuid;
 
-/// Of uuids that are made for events without one.
+/// Namespace of the v5 uuids of events without a uuid.
 const NAMESPACE: Uuid = Uuid::from_u128(0x5b0e_6d1c_7c0f_4a52_9d0e_0c7f_3b1e_8a44);
-/// Events that say nothing about a person, whatever theirs is like.
+/// Events that must not set person properties.
 const WITHOUT_PERSON: [&str; 2] = ["$groupidentify", "$exception"];
-/// Written when a person is made, not by events.
+/// Person property that the pipeline sets when it creates a person.
 const CREATOR: &str = "$creator_event_uuid";
-const NO_OBJECT: &str = "its properties are no JSON object";
-/// It would be stored at the moment of the import, and move when it is imported again.
-const NO_TIME: &str = "it has no timestamp that can be read";
+const NO_OBJECT: &str = "its properties are not a JSON object";
+/// Such an event would get the time of the import, another one with each import.
+const NO_TIME: &str = "it has no valid timestamp";
 
 type Members<'a> = BTreeMap<String, &'a RawValue>;
 
-/// The members that mean something here; others are ignored.
+/// The fields that an import uses; others are ignored.
 #[derive(Deserialize)]
-pub(super) struct Exported<'a> {
+pub(super) struct ExportedEvent<'a> {
     #[serde(default)]
     pub uuid: Option<Uuid>,
     pub event: String,
@@ -37,14 +37,15 @@ pub(super) struct Exported<'a> {
     pub person_properties: Option<&'a RawValue>,
 }
 
-impl Exported<'_> {
-    /// `origin` is different for every event of a file, and the same whenever it is read.
+impl ExportedEvent<'_> {
+    /// `origin` identifies the event within its file and seeds the uuid of an event without one, so
+    /// that a second import yields the same uuid.
     pub fn to_json(&self, origin: &str) -> Result<String, &'static str> {
         let time = self.timestamp.as_deref().filter(|text| parse_time(text).is_some());
         let time = time.ok_or(NO_TIME)?;
-        let made = || Uuid::new_v5(&NAMESPACE, origin.as_bytes());
+        let derived = || Uuid::new_v5(&NAMESPACE, origin.as_bytes());
         let event = json!({
-            "uuid": self.uuid.unwrap_or_else(made),
+            "uuid": self.uuid.unwrap_or_else(derived),
             "event": self.event,
             "distinct_id": self.distinct_id,
             "timestamp": time,
@@ -53,7 +54,7 @@ impl Exported<'_> {
         text.truncate(text.len() - 1);
         let chain = self.elements_chain.as_deref().filter(|chain| !chain.is_empty());
         let chain = chain.map(to_raw_value).transpose().map_err(|_| NO_OBJECT)?;
-        // Properties go in as they are: reading them would change the literals of numbers.
+        // Properties stay raw JSON: parsing would change the spelling of numbers.
         let properties = object_text(self.properties)?;
         let mut members: Members<'_> = serde_json::from_str(&properties).map_err(|_| NO_OBJECT)?;
         let personless = members.get("$process_person_profile").is_some_and(|x| x.get() == "false");
@@ -66,19 +67,19 @@ impl Exported<'_> {
             }
         }
         let person = object_text(self.person_properties)?;
-        let mut known: Members<'_> = serde_json::from_str(&person).map_err(|_| NO_OBJECT)?;
-        known.remove(CREATOR);
-        // An export says what the person is like, not what the event changed.
-        if !known.is_empty() && !personless && !WITHOUT_PERSON.contains(&self.event.as_str()) {
-            let known = serde_json::to_string(&known).map_err(|_| NO_OBJECT)?;
-            text.push_str(&format!(",\"$set\":{known}"));
+        let mut set: Members<'_> = serde_json::from_str(&person).map_err(|_| NO_OBJECT)?;
+        set.remove(CREATOR);
+        // An export holds the person's properties, not the changes that the event made.
+        if !set.is_empty() && !personless && !WITHOUT_PERSON.contains(&self.event.as_str()) {
+            let set = serde_json::to_string(&set).map_err(|_| NO_OBJECT)?;
+            text.push_str(&format!(",\"$set\":{set}"));
         }
         text.push('}');
         Ok(text)
     }
 }
 
-/// An object, or one as JSON in a text, as some exports have it.
+/// An object, or a string with the JSON of one, as some exports have it.
 fn object_text(sent: Option<&RawValue>) -> Result<String, &'static str> {
     match sent.map(RawValue::get) {
         None | Some("null" | "\"\"") => Ok("{}".to_owned()),

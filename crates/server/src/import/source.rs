@@ -1,60 +1,60 @@
-//! A file of events, whatever its format.
+//! The file to import, JSON lines or Parquet by its extension.
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use anyhow::Result;
 
-use super::lines::Lines;
-use super::rows::Rows;
+use super::jsonl::JsonLines;
+use super::parquet_rows::ParquetRows;
 
 pub(super) enum Source {
-    Lines(Lines),
-    Rows(Rows),
+    JsonLines(JsonLines),
+    Parquet(ParquetRows),
 }
 
-pub(super) enum Next {
-    /// As JSON that capture can read.
+pub(super) enum ReadItem {
+    /// JSON as capture reads it.
     Event(String),
-    /// And why.
-    Refused(Cow<'static, str>),
+    /// The reason why a line or row is not an event.
+    Invalid(Cow<'static, str>),
     End,
 }
 
 impl Source {
     pub fn open(path: &Path) -> Result<Self> {
         match path.extension() {
-            Some(ending) if ending == "parquet" => Rows::open(path).map(Self::Rows),
-            _ => Lines::open(path).map(Self::Lines),
+            Some(ending) if ending == "parquet" => ParquetRows::open(path).map(Self::Parquet),
+            _ => JsonLines::open(path).map(Self::JsonLines),
         }
     }
 
-    /// How many lines or rows were read.
+    /// Lines or rows read so far.
     pub fn number(&self) -> u64 {
         match self {
-            Self::Lines(lines) => lines.number(),
-            Self::Rows(rows) => rows.number(),
+            Self::JsonLines(lines) => lines.number(),
+            Self::Parquet(rows) => rows.number(),
         }
     }
 
     pub fn percent(&self) -> u64 {
         match self {
-            Self::Lines(lines) => lines.percent(),
-            Self::Rows(rows) => rows.percent(),
+            Self::JsonLines(lines) => lines.percent(),
+            Self::Parquet(rows) => rows.percent(),
         }
     }
 
     pub fn skip(&mut self, count: u64) -> Result<()> {
         match self {
-            Self::Lines(lines) => lines.skip(count),
-            Self::Rows(rows) => rows.skip(count),
+            Self::JsonLines(lines) => lines.skip(count),
+            Self::Parquet(rows) => rows.skip(count),
         }
     }
 
-    pub fn next(&mut self) -> Result<Next> {
+    pub fn next(&mut self) -> Result<ReadItem> {
         match self {
-            Self::Lines(lines) => lines.next(),
-            Self::Rows(rows) => rows.next(),
+            Self::JsonLines(lines) => lines.next(),
+            Self::Parquet(rows) => rows.next(),
         }
     }
 }

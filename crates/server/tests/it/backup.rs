@@ -69,7 +69,7 @@ fn a_backup_beside_a_busy_server_becomes_the_same_server_elsewhere() {
     let half = place.folder.path().join("restoring");
     fs::write(&half, "").unwrap();
     let (started, _, complained) = place.run(&["serve"]);
-    assert!(!started && complained.contains("was cut short"), "{complained}");
+    assert!(!started && complained.contains("was interrupted"), "{complained}");
     fs::remove_file(half).unwrap();
     let other = place.serve();
     other.settle();
@@ -102,11 +102,11 @@ fn a_backup_that_is_damaged_or_none_is_not_restored() {
     let place = Place::new(Store::Sqlite);
     let (restored, _, complained) = place.run(&["restore", "--from", &shown]);
     assert!(
-        !restored && complained.contains("catalog.sqlite is missing or damaged"),
+        !restored && complained.contains("catalog.sqlite is missing or corrupted"),
         "{complained}"
     );
     let nothing = kept.path().display().to_string();
     let (restored, _, complained) = place.run(&["restore", "--from", &nothing]);
-    assert!(!restored && complained.contains("is no backup"), "{complained}");
+    assert!(!restored && complained.contains("is not a backup"), "{complained}");
     assert!(fs::read_dir(place.folder.path()).unwrap().next().is_none());
 }

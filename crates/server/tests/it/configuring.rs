@@ -63,23 +63,23 @@ fn a_secret_comes_from_a_file_and_is_never_shown() {
 #[test]
 fn a_bad_value_is_refused_with_its_setting_and_its_source() {
     for (variable, value, complaint) in [
-        ("LISTEN", "8000", "listen (HEDGEROW_LISTEN): \"8000\" is no address and port"),
+        ("LISTEN", "8000", "listen (HEDGEROW_LISTEN): \"8000\" is not an address and port"),
         ("DATA_DIR", "", "data_dir (HEDGEROW_DATA_DIR): the name is empty"),
         ("CATALOG_URL", "mysql://u:hunter22@x", "it must begin with postgres://"),
         ("SECRET_KEY", "hunter2", "it must have 8 to 1024 characters and no spaces"),
         ("PROJECT_API_KEY", "phx_hunter22", "not begin with phx_"),
-        ("ADMIN_EMAIL", "admin", "\"admin\" is no e-mail address"),
+        ("ADMIN_EMAIL", "admin", "\"admin\" is not an e-mail address"),
         ("ADMIN_PASSWORD", "hunter2", "it must have 8 to 1024 characters"),
-        ("RATE_LIMITS", "yes", "\"yes\" is none of off, on"),
+        ("RATE_LIMITS", "yes", "\"yes\" is not one of off, on"),
         ("TRUSTED_PROXIES", "10.0.0.0/8, x", "\"x\" is no address or range"),
-        ("BODY_BYTES_MAX", "1 lot", "\"1 lot\" is no size such as 20 MiB"),
+        ("BODY_BYTES_MAX", "1 lot", "\"1 lot\" is not a size such as 20 MiB"),
         ("BODY_BYTES_MAX", "2 GiB", "\"2 GiB\" is not between 1 KiB and 1 GiB"),
-        ("BODY_BYTES_MAX", "99999999999 TiB", "is no size"),
-        ("REQUEST_SECONDS_MAX", "0", "\"0\" is no whole number from 1 to 3600"),
-        ("REQUEST_SECONDS_MAX", "-1", "\"-1\" is no whole number"),
-        ("CAPTURE_DURABILITY", "maybe", "\"maybe\" is none of fsync, os"),
-        ("LOG_FORMAT", "xml", "\"xml\" is none of pretty, json"),
-        ("LOG_LEVEL", "loud", "\"loud\" is no level"),
+        ("BODY_BYTES_MAX", "99999999999 TiB", "is not a size"),
+        ("REQUEST_SECONDS_MAX", "0", "\"0\" is not an integer from 1 to 3600"),
+        ("REQUEST_SECONDS_MAX", "-1", "\"-1\" is not an integer"),
+        ("CAPTURE_DURABILITY", "maybe", "\"maybe\" is not one of fsync, os"),
+        ("LOG_FORMAT", "xml", "\"xml\" is not one of pretty, json"),
+        ("LOG_LEVEL", "loud", "\"loud\" is not a level"),
     ] {
         let mut place = Place::new(Store::Sqlite);
         place.set(&format!("HEDGEROW_{variable}"), value);
@@ -96,8 +96,8 @@ fn a_bad_value_is_refused_with_its_setting_and_its_source() {
 #[test]
 fn an_unknown_key_is_named() {
     for (text, complaint) in [
-        ("lisen = \"x\"", "has the key \"lisen\", which is no setting"),
-        ("[server]\nlisten = \"x\"", "has the key \"server\", which is no setting"),
+        ("lisen = \"x\"", ": \"lisen\" is not a setting"),
+        ("[server]\nlisten = \"x\"", ": \"server\" is not a setting"),
         ("listen = { a = 1 }", "listen in"),
         ("listen = \"a\"\nlisten = \"b\"", "line 2"),
         ("secret_key = hunter2", "line 1"),
@@ -109,11 +109,11 @@ fn an_unknown_key_is_named() {
         assert!(!ok && said.contains(complaint) && !said.contains("hunter2"), "{text}: {said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     }
-    // A variable that is no setting is only warned of: others may have set it.
+    // An unknown variable only causes a warning: Kubernetes sets such variables.
     let mut place = Place::new(Store::Sqlite);
     place.set("HEDGEROW_LISEN", "x");
     let (ok, _, said) = place.run(&["config", "show"]);
-    assert!(ok && said.contains("HEDGEROW_LISEN is no setting"), "{said}");
+    assert!(ok && said.contains("HEDGEROW_LISEN is not a setting"), "{said}");
     let server = place.serve();
     assert!(server.process().logged().contains("HEDGEROW_LISEN"));
 }

@@ -125,18 +125,14 @@ fn a_store_ahead_of_its_journal_refuses_to_start_and_a_repair_loses_no_new_event
     refused(&place, &["serve"], &both);
     refused(&place, &["verify"], &both);
     for arguments in [&["repair"][..], &["repair", "--dry-run", "--yes"]] {
-        done(
-            &place,
-            arguments,
-            &["what is wrong", "goes on at position 201", "nothing was changed"],
-        );
+        done(&place, arguments, &["problems:", "continues at position 201", "nothing was changed"]);
     }
     assert_eq!(contents(place.folder.path()), before);
-    done(&place, &["repair", "--yes"], &["goes on at position 201", "done"]);
+    done(&place, &["repair", "--yes"], &["continues at position 201", "done"]);
     let [kept] = &kept(&place)[..] else { panic!("nothing was kept") };
     assert!(fs::read_dir(kept.join("journal")).unwrap().next().is_some());
 
-    done(&place, &["verify"], &["is whole"]);
+    done(&place, &["verify"], &["is intact"]);
     done(&place, &["repair"], &["nothing is to be repaired"]);
     if store == Store::Sqlite {
         let to = place.folder.path().join("copy").display().to_string();
@@ -158,10 +154,10 @@ fn a_journal_that_is_gone_or_another_servers_refuses_to_start_until_it_is_repair
     let place = stop(server);
     let journal = place.folder.path().join("journal");
     fs::remove_dir_all(&journal).unwrap();
-    refused(&place, &["serve"], &["position 31", "there is no journal here", "hedgerow repair"]);
+    refused(&place, &["serve"], &["position 31", "the journal is missing", "hedgerow repair"]);
     assert!(!journal.exists(), "a new journal was made");
-    refused(&place, &["verify"], &["there is no journal here", "hedgerow repair"]);
-    done(&place, &["repair", "--yes"], &["goes on at position 31"]);
+    refused(&place, &["verify"], &["the journal is missing", "hedgerow repair"]);
+    done(&place, &["repair", "--yes"], &["continues at position 31"]);
     let server = place.serve();
     ingest(&server, 30..60);
     assert_eq!(numbers(&server), (0..60).collect::<Vec<_>>());
@@ -173,7 +169,7 @@ fn a_journal_that_is_gone_or_another_servers_refuses_to_start_until_it_is_repair
     fs::remove_dir_all(&journal).unwrap();
     copy_dir(&other.folder.path().join("journal"), &journal);
     refused(&place, &["serve"], &["was filled from journal", "hedgerow repair"]);
-    done(&place, &["repair", "--yes"], &["goes on at position 61", "the 20 records of journal"]);
+    done(&place, &["repair", "--yes"], &["continues at position 61", "the 20 records of journal"]);
     assert_eq!(kept(&place).len(), 2);
     let server = place.serve();
     ingest(&server, 60..90);
@@ -212,7 +208,7 @@ fn a_catalog_or_a_key_that_is_gone_is_not_made_anew() {
 
     // Rows that were deleted would come back with the journal.
     fs::rename(file("warehouse"), file("away")).unwrap();
-    let why = ["up to position 21", "there is no warehouse here", "from one backup"];
+    let why = ["up to position 21", "the warehouse is missing", "from one backup"];
     for arguments in [&["serve"][..], &["verify"], &["repair", "--yes"]] {
         refused(&place, arguments, &why);
     }
@@ -248,12 +244,12 @@ fn a_damaged_record_of_the_journal_costs_that_event_alone() {
     bytes[at] = b'N';
     fs::write(&path, &bytes).unwrap();
     let shown = path.display().to_string();
-    refused(&place, &["serve"], &[shown.as_str(), "is damaged", "hedgerow repair"]);
+    refused(&place, &["serve"], &[shown.as_str(), "is corrupted", "hedgerow repair"]);
     refused(&place, &["verify"], &[shown.as_str(), "record checksum", "hedgerow repair"]);
-    let lost = "position 21: persons, groups and definitions have them";
+    let lost = "position 21: persons, groups and definitions are applied";
     done(&place, &["repair"], &[lost, "takes over 30 records", "nothing was changed"]);
-    done(&place, &["repair", "--yes"], &["holds 30 records and goes on at position 42"]);
-    done(&place, &["verify"], &["is whole"]);
+    done(&place, &["repair", "--yes"], &["holds 30 records and continues at position 42"]);
+    done(&place, &["verify"], &["is intact"]);
     assert_eq!(
         fs::read(kept(&place)[0].join("journal").join(path.file_name().unwrap())).unwrap(),
         bytes
@@ -273,7 +269,7 @@ fn a_journal_file_that_the_disk_cut_is_noticed_and_repaired() {
     fs::write(&path, &bytes[..at]).unwrap();
     refused(&place, &["serve"], &["shorter than it was made", "hedgerow repair"]);
     refused(&place, &["verify"], &["shorter than it was made", "hedgerow repair"]);
-    done(&place, &["repair", "--yes"], &["position 21: persons", "goes on at position 22"]);
+    done(&place, &["repair", "--yes"], &["position 21: persons", "continues at position 22"]);
     let server = place.serve();
     ingest(&server, 20..30);
     assert_eq!(numbers(&server), (0..30).collect::<Vec<_>>());
@@ -284,8 +280,8 @@ fn verify_reads_everything_beside_a_running_server_and_without_one() {
     let server = Server::start(Store::Sqlite);
     ingest(&server, 0..30);
     let place = server.place();
-    done(place, &["verify"], &["30 records", "position 31", "is whole"]);
-    refused(place, &["repair"], &["another server", "is using the folder"]);
+    done(place, &["verify"], &["30 records", "position 31", "is intact"]);
+    refused(place, &["repair"], &["another server", "is using the data directory"]);
     let place = stop(server);
     let before = contents(place.folder.path());
     let (ok, said, _) = place.run(&["verify", "--json"]);
@@ -335,14 +331,14 @@ fn a_damaged_segment_is_named_by_verify_and_given_up_by_repair() {
     let remedy = format!("hedgerow repair --drop-segment {drop}");
     refused(&place, &["verify"], &[file, "30 events", &remedy]);
     done(&place, &["repair"], &["nothing is to be repaired"]);
-    let told = format!("the segment {drop} is given up");
+    let told = format!("the segment {drop} is dropped");
     done(&place, &["repair", "--drop-damaged"], &[&told, "nothing was changed"]);
     refused(&place, &["repair", "--yes", "--drop-segment", "1/none.parquet"], &["1/none.parquet"]);
     assert_eq!(fs::read(file).unwrap(), bytes);
     done(&place, &["repair", "--yes", "--drop-segment", &drop], &["30 events of project 1"]);
     let kept = fs::read_dir(place.folder.path().join("warehouse/damaged")).unwrap();
     assert!(kept.map(|file| fs::read(file.unwrap().path()).unwrap()).any(|kept| kept == bytes));
-    done(&place, &["verify"], &["is whole"]);
+    done(&place, &["verify"], &["is intact"]);
     let server = place.serve();
     let left = server.get(EVENTS).expect(200).json();
     assert_eq!(left["results"].as_array().unwrap().len(), 1, "{left}");
@@ -355,7 +351,7 @@ fn a_repair_whose_marker_names_no_folder_is_refused_and_removes_nothing() {
     fs::create_dir(folder.join("journal.repaired")).unwrap();
     for marker in ["", "repair-none\n\n"] {
         fs::write(folder.join("repairing"), marker).unwrap();
-        refused(&place, &["repair", "--yes"], &["names no folder", "nothing was changed"]);
+        refused(&place, &["repair", "--yes"], &["names no directory", "nothing was changed"]);
         assert!(folder.join("journal.repaired").is_dir() && folder.join("journal").is_dir());
     }
 }
@@ -369,10 +365,10 @@ fn a_repair_that_was_cut_short_is_begun_again() {
     fs::rename(folder.join("journal"), kept_folder.join("journal")).unwrap();
     fs::create_dir(folder.join("journal.repaired")).unwrap();
     fs::write(folder.join("repairing"), kept_folder.display().to_string()).unwrap();
-    refused(&place, &["serve"], &["a repair", "was cut short", "hedgerow repair --yes"]);
-    refused(&place, &["repair"], &["a repair was cut short"]);
-    refused(&place, &["verify"], &["a repair was cut short", "hedgerow repair --yes"]);
-    done(&place, &["repair", "--yes"], &["goes on at position 201", "done"]);
+    refused(&place, &["serve"], &["a repair", "was interrupted", "hedgerow repair --yes"]);
+    refused(&place, &["repair"], &["a repair was interrupted"]);
+    refused(&place, &["verify"], &["a repair was interrupted", "hedgerow repair --yes"]);
+    done(&place, &["repair", "--yes"], &["continues at position 201", "done"]);
     let server = place.serve();
     ingest(&server, 200..210);
     assert_eq!(numbers(&server), (0..210).collect::<Vec<_>>());

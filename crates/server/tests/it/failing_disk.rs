@@ -148,7 +148,7 @@ fn warehouse_in_turn(server: Server, disk: &Disk, mut told: Told) {
     let before = segments(&place);
     let server = place.serve();
     told.go_on(&server, 7);
-    let failed = server.process().wait_for("upkeep of the warehouse failed");
+    let failed = server.process().wait_for("maintenance of the warehouse failed");
     assert!(failed.is_some_and(|line| line.contains("compact")), "{}", server.output());
     assert_eq!(segments(server.place()), before);
     disk.mends();

@@ -119,12 +119,12 @@ fn an_export_becomes_the_same_events_elsewhere_once(store: Store) {
     let report = import(&other, &compressed);
     for expected in [
         "read       65 lines",
-        "refused    1 line: it is empty",
-        "refused    1 line: it is no JSON\n",
-        "refused    1 line: it is no event: missing field `distinct_id`",
-        "refused    1 line: it has no timestamp that can be read",
+        "rejected   1 line: it is empty",
+        "rejected   1 line: it is not valid JSON\n",
+        "rejected   1 line: it is not an event: missing field `distinct_id`",
+        "rejected   1 line: it has no valid timestamp",
         "the first are 61, 62, 63, 64",
-        "left out   1 event: missing_distinct_id",
+        "dropped    1 event: missing_distinct_id",
         "stored     60 events",
         "known      0 events",
     ] {
@@ -228,7 +228,7 @@ fn goes_on(place: &Place, file: &Path) {
     }
     drop(running);
     let report = import(place, file);
-    assert!(report.contains("went on behind line"), "{report}");
+    assert!(report.contains("resumed after line"), "{report}");
     assert!(!progressed(), "an import that ended needs no progress");
     let again = import(place, file);
     assert!(

@@ -175,7 +175,7 @@ fn a_newcomer_who_follows_the_readme_sees_what_it_says() {
         "Growth",
         "signed up",
         "ready",
-        "is whole",
+        "is intact",
         "nothing is to be repaired",
     ] {
         assert!(printed.contains(part), "{part} is not in\n{printed}");

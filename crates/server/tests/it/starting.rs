@@ -135,7 +135,7 @@ fn a_start_that_fails_says_why_in_one_line() {
     let file = file.display().to_string();
     let nobody = "postgres://nobody@127.0.0.1:1/x";
     for (arguments, why) in [
-        (["--data-dir", file.as_str()], "cannot make the data folder"),
+        (["--data-dir", file.as_str()], "cannot create the data directory"),
         (["--listen", taken.as_str()], "cannot listen on"),
         (["--catalog-url", nobody], "cannot open the catalog: the catalog is unavailable"),
     ] {

@@ -1,4 +1,4 @@
-//! The lines of a file as events that capture can read.
+//! Reads events from JSON lines, plain or gzip.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Context as _, Result};
 use flate2::bufread::MultiGzDecoder;
 
-use super::exported::Exported;
-use super::source::Next;
+use super::exported::ExportedEvent;
+use super::source::ReadItem;
 
-/// Longer lines hold no event that could be stored.
+/// Longer lines exceed the limit of an event.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 const BUFFER_BYTES: usize = 256 << 10;
 
-pub(super) struct Lines {
+pub(super) struct JsonLines {
     source: Box<dyn BufRead + Send>,
-    /// Bytes of the file that were read so far.
+    /// Bytes read from the file, before decompression.
     read: Arc<AtomicU64>,
     bytes: u64,
     number: u64,
@@ -38,7 +38,7 @@ impl std::io::Read for Counted {
     }
 }
 
-impl Lines {
+impl JsonLines {
     pub fn open(path: &Path) -> Result<Self> {
         let cannot = || format!("cannot read {}", path.display());
         let file = File::open(path).with_context(cannot)?;
@@ -55,7 +55,7 @@ impl Lines {
         Ok(Self { source, read, bytes, number: 0 })
     }
 
-    /// How many lines were read.
+    /// Lines read so far.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -70,51 +70,51 @@ impl Lines {
         Ok(())
     }
 
-    pub fn next(&mut self) -> Result<Next> {
+    pub fn next(&mut self) -> Result<ReadItem> {
         let mut line = Vec::new();
-        let Some(whole) = self.line(&mut line)? else { return Ok(Next::End) };
-        if !whole {
-            return Ok(Next::Refused("it is too long".into()));
+        let Some(complete) = self.line(&mut line)? else { return Ok(ReadItem::End) };
+        if !complete {
+            return Ok(ReadItem::Invalid("it is too long".into()));
         }
         Ok(match event(&line, self.number) {
-            Ok(event) => Next::Event(event),
-            Err(why) => Next::Refused(why),
+            Ok(event) => ReadItem::Event(event),
+            Err(why) => ReadItem::Invalid(why),
         })
     }
 
-    /// Reads the next line; none at the end, false when it is too long to be kept.
+    /// Reads the next line. `None` at the end; `false` if it is longer than [`LINE_BYTES_MAX`].
     fn line(&mut self, line: &mut Vec<u8>) -> Result<Option<bool>> {
         line.clear();
         let mut within = (&mut self.source).take(LINE_BYTES_MAX);
-        let read = within.read_until(b'\n', line).context("the file cannot be read on")?;
+        let read = within.read_until(b'\n', line).context("cannot read the file further")?;
         if read == 0 {
             return Ok(None);
         }
         self.number += 1;
-        let whole = line.ends_with(b"\n") || (read as u64) < LINE_BYTES_MAX;
-        if !whole {
-            self.source.skip_until(b'\n').context("the file cannot be read on")?;
+        let complete = line.ends_with(b"\n") || (read as u64) < LINE_BYTES_MAX;
+        if !complete {
+            self.source.skip_until(b'\n').context("cannot read the file further")?;
         }
-        Ok(Some(whole))
+        Ok(Some(complete))
     }
 }
 
 fn event(line: &[u8], number: u64) -> Result<String, Cow<'static, str>> {
-    let text = str::from_utf8(line).map_err(|_| "it is no UTF-8")?.trim();
+    let text = str::from_utf8(line).map_err(|_| "it is not valid UTF-8")?.trim();
     if text.is_empty() {
         return Err("it is empty".into());
     }
-    let read: Exported<'_> = serde_json::from_str(text).map_err(|error| fault(&error))?;
-    // The same line of the same file always gets the same uuid.
+    let read: ExportedEvent<'_> = serde_json::from_str(text).map_err(|error| fault(&error))?;
+    // Line number and content make the derived uuid stable across imports.
     Ok(read.to_json(&format!("{number}:{text}"))?)
 }
 
-/// Without the place in the line, so that equal reasons are counted together.
+/// Without the column of the error, so that equal reasons are counted together.
 fn fault(error: &serde_json::Error) -> Cow<'static, str> {
     if !error.is_data() {
-        return "it is no JSON".into();
+        return "it is not valid JSON".into();
     }
     let text = error.to_string();
     let text = text.rsplit_once(" at line ").map_or(&*text, |(reason, _)| reason);
-    format!("it is no event: {text}").into()
+    format!("it is not an event: {text}").into()
 }

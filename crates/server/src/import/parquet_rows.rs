@@ -1,5 +1,5 @@
-//! The rows of a Parquet file as events, with the columns of PostHog's batch exports: texts, two of
-//! them JSON, and instants. Columns of other names are not read.
+//! Reads events from Parquet with the columns of PostHog's batch exports: strings, two of them JSON,
+//! and timestamps. Other columns are ignored.
 
 use std::fs::File;
 use std::path::Path;
@@ -15,49 +15,50 @@ use parquet::schema::types::Type;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::exported::Exported;
-use super::source::Next;
+use super::exported::ExportedEvent;
+use super::source::ReadItem;
 
 const REQUIRED: [&str; 2] = ["event", "distinct_id"];
 const OPTIONAL: [&str; 5] =
     ["uuid", "timestamp", "properties", "elements_chain", "person_properties"];
-/// Larger values hold no event that could be stored.
+/// Larger values exceed the limit of an event.
 const VALUE_BYTES_MAX: usize = 4 << 20;
 const NANOS_PER_MICRO: i64 = 1_000;
 
-pub(super) struct Rows {
+pub(super) struct ParquetRows {
     rows: RowIter<'static>,
-    /// Whether plain numbers in the column of times count nanoseconds.
+    /// Whether the timestamp column holds nanoseconds, which the reader returns as plain integers.
     in_nanos: bool,
     total: u64,
     number: u64,
 }
 
-impl Rows {
+impl ParquetRows {
     pub fn open(path: &Path) -> Result<Self> {
         let cannot = || format!("cannot read {}", path.display());
         let file = File::open(path).with_context(cannot)?;
         let reader = SerializedFileReader::new(file).with_context(cannot)?;
         let about = reader.metadata().file_metadata();
         let total = u64::try_from(about.num_rows()).unwrap_or(0);
-        let mut wanted = Vec::new();
+        let mut projected = Vec::new();
         for field in about.schema().get_fields() {
             if REQUIRED.iter().chain(&OPTIONAL).any(|name| *name == field.name()) {
                 check(field).with_context(cannot)?;
-                wanted.push(Arc::clone(field));
+                projected.push(Arc::clone(field));
             }
         }
         for name in REQUIRED {
-            if !wanted.iter().any(|field| field.name() == name) {
+            if !projected.iter().any(|field| field.name() == name) {
                 bail!("{}: there is no column {name}", path.display());
             }
         }
-        let in_nanos = wanted.iter().any(|field| {
+        let in_nanos = projected.iter().any(|field| {
             field.name() == "timestamp" && unit(field).is_some_and(|unit| unit == TimeUnit::NANOS)
         });
-        let wanted = Type::group_type_builder(about.schema().name()).with_fields(wanted).build()?;
+        let schema =
+            Type::group_type_builder(about.schema().name()).with_fields(projected).build()?;
         let rows =
-            RowIter::from_file_into(Box::new(reader)).project(Some(wanted)).with_context(cannot)?;
+            RowIter::from_file_into(Box::new(reader)).project(Some(schema)).with_context(cannot)?;
         Ok(Self { rows, in_nanos, total, number: 0 })
     }
 
@@ -74,46 +75,45 @@ impl Rows {
         Ok(())
     }
 
-    pub fn next(&mut self) -> Result<Next> {
-        let Some(row) = self.row()? else { return Ok(Next::End) };
+    pub fn next(&mut self) -> Result<ReadItem> {
+        let Some(row) = self.row()? else { return Ok(ReadItem::End) };
         Ok(match self.event(&row) {
-            Ok(event) => Next::Event(event),
-            Err(why) => Next::Refused(why.into()),
+            Ok(event) => ReadItem::Event(event),
+            Err(why) => ReadItem::Invalid(why.into()),
         })
     }
 
     fn row(&mut self) -> Result<Option<Row>> {
         let row = self.rows.next().transpose();
-        let row =
-            row.with_context(|| format!("the file cannot be read behind row {}", self.number))?;
+        let row = row.with_context(|| format!("cannot read the file after row {}", self.number))?;
         self.number += u64::from(row.is_some());
         Ok(row)
     }
 
     fn event(&self, row: &Row) -> Result<String, &'static str> {
-        let mut texts = Texts::default();
+        let mut columns = Texts::default();
         let mut uuid = None;
         for (name, field) in row.get_column_iter() {
             match name.as_str() {
                 "uuid" => uuid = uuid_of(field)?,
-                "event" => texts.event = text(field)?,
-                "distinct_id" => texts.distinct_id = text(field)?,
-                "timestamp" => texts.timestamp = self.time(field)?,
-                "properties" => texts.properties = text(field)?,
-                "elements_chain" => texts.elements_chain = text(field)?,
-                "person_properties" => texts.person_properties = text(field)?,
+                "event" => columns.event = text(field)?,
+                "distinct_id" => columns.distinct_id = text(field)?,
+                "timestamp" => columns.timestamp = self.time(field)?,
+                "properties" => columns.properties = text(field)?,
+                "elements_chain" => columns.elements_chain = text(field)?,
+                "person_properties" => columns.person_properties = text(field)?,
                 _ => {}
             }
         }
-        let origin = format!("{}:{texts:?}", self.number);
-        let exported = Exported {
+        let origin = format!("{}:{columns:?}", self.number);
+        let exported = ExportedEvent {
             uuid,
-            properties: object(texts.properties.as_deref())?,
-            person_properties: object(texts.person_properties.as_deref())?,
-            event: texts.event.ok_or("it has no event name")?,
-            distinct_id: texts.distinct_id.ok_or("it has no distinct id")?,
-            timestamp: texts.timestamp,
-            elements_chain: texts.elements_chain,
+            properties: object(columns.properties.as_deref())?,
+            person_properties: object(columns.person_properties.as_deref())?,
+            event: columns.event.ok_or("it has no event name")?,
+            distinct_id: columns.distinct_id.ok_or("it has no distinct id")?,
+            timestamp: columns.timestamp,
+            elements_chain: columns.elements_chain,
         };
         exported.to_json(&origin)
     }
@@ -131,6 +131,8 @@ impl Rows {
     }
 }
 
+/// The string columns of a row. Its `Debug` output seeds the uuid of an event without one, so neither
+/// the name nor the fields may change.
 #[derive(Debug, Default)]
 struct Texts {
     event: Option<String>,
@@ -141,7 +143,7 @@ struct Texts {
     person_properties: Option<String>,
 }
 
-/// Refuses columns that hold something else than their name promises.
+/// Fails for a column whose type does not fit its name.
 fn check(field: &Type) -> Result<()> {
     let fits = field.is_primitive()
         && match (field.name(), field.get_physical_type()) {
@@ -158,7 +160,7 @@ fn check(field: &Type) -> Result<()> {
             _ => false,
         };
     if !fits {
-        bail!("the column {} has a type that is not understood", field.name());
+        bail!("the column {} has an unsupported type", field.name());
     }
     Ok(())
 }
@@ -178,9 +180,9 @@ fn text(field: &Field) -> Result<Option<String>, &'static str> {
         Field::Null => return Ok(None),
         Field::Str(text) => text.clone(),
         Field::Bytes(bytes) => {
-            str::from_utf8(bytes.data()).map_err(|_| "it is no UTF-8")?.to_owned()
+            str::from_utf8(bytes.data()).map_err(|_| "it is not valid UTF-8")?.to_owned()
         }
-        _ => return Err("a column is neither text nor a time"),
+        _ => return Err("a column is neither a string nor a timestamp"),
     };
     if text.len() > VALUE_BYTES_MAX {
         return Err("it is too long");
@@ -188,9 +190,9 @@ fn text(field: &Field) -> Result<Option<String>, &'static str> {
     Ok(Some(text))
 }
 
-/// As text, or as its sixteen bytes.
+/// From a string, or from sixteen bytes.
 fn uuid_of(field: &Field) -> Result<Option<Uuid>, &'static str> {
-    let wrong = "its uuid is none";
+    let wrong = "its uuid is invalid";
     if let Field::Bytes(bytes) = field
         && bytes.len() == 16
     {
@@ -199,8 +201,8 @@ fn uuid_of(field: &Field) -> Result<Option<Uuid>, &'static str> {
     text(field)?.map(|text| text.parse().map_err(|_| wrong)).transpose()
 }
 
-/// The JSON of an object; an empty text is as good as none.
+/// The raw JSON; an empty string counts as absent.
 fn object(text: Option<&str>) -> Result<Option<&RawValue>, &'static str> {
     let text = text.filter(|text| !text.is_empty());
-    text.map(serde_json::from_str).transpose().map_err(|_| "its properties are no JSON object")
+    text.map(serde_json::from_str).transpose().map_err(|_| "its properties are not a JSON object")
 }

@@ -1,4 +1,4 @@
-//! An export as Parquet, with the columns of PostHog's batch exports.
+//! Writes an export as Parquet, with the columns of PostHog's batch exports.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use parquet::schema::parser::parse_message_type;
 use serde_json::{Map, Value};
 use warehouse::EventRow;
 
-/// What is held in memory before it is written as one row group.
+/// Bounds of a row group, which is buffered in memory.
 const GROUP_ROWS_MAX: usize = 100_000;
 const GROUP_BYTES_MAX: usize = 64 << 20;
 
@@ -28,45 +28,45 @@ const SCHEMA: &str = "message events {
     required int64 timestamp (TIMESTAMP(MICROS,true));
     required int64 created_at (TIMESTAMP(MICROS,true));
 }";
-const TEXTS: usize = 7;
-/// The column that some rows lack.
+const STRING_COLUMNS: usize = 7;
+/// The nullable column.
 const PERSON_ID: usize = 3;
 
-pub(super) struct Table<W: Write + Send> {
+pub(super) struct ParquetWriter<W: Write + Send> {
     writer: SerializedFileWriter<W>,
-    /// In the order of the schema.
-    texts: [Vec<ByteArray>; TEXTS],
-    /// 1 for each row that has a person, 0 for others, as Parquet wants it.
+    /// In schema order.
+    strings: [Vec<ByteArray>; STRING_COLUMNS],
+    /// Definition levels of `person_id`: 1 for rows with a person, else 0.
     has_person: Vec<i16>,
     times: [Vec<i64>; 2],
     bytes: usize,
 }
 
-impl<W: Write + Send> Table<W> {
+impl<W: Write + Send> ParquetWriter<W> {
     pub fn new(out: W) -> Result<Self> {
         let schema = Arc::new(parse_message_type(SCHEMA)?);
         let zstd = Compression::ZSTD(ZstdLevel::default());
         let properties = WriterProperties::builder().set_compression(zstd).build();
         let writer = SerializedFileWriter::new(out, schema, Arc::new(properties))?;
-        let (texts, times) = Default::default();
-        Ok(Self { writer, texts, has_person: Vec::new(), times, bytes: 0 })
+        let (strings, times) = Default::default();
+        Ok(Self { writer, strings, has_person: Vec::new(), times, bytes: 0 })
     }
 
     pub fn add(&mut self, row: &EventRow, person: Option<&Person>) -> Result<()> {
-        let nothing = Map::<String, Value>::new();
-        let known = person.map_or(&nothing, |person| &person.properties);
-        let all = [
+        let empty = Map::<String, Value>::new();
+        let person_properties = person.map_or(&empty, |person| &person.properties);
+        let values = [
             Some(row.uuid.to_string()),
             Some(row.event.to_string()),
             Some(row.distinct_id.to_string()),
             person.map(|person| person.uuid.to_string()),
             Some(row.properties.clone()),
-            Some(serde_json::to_string(known)?),
+            Some(serde_json::to_string(person_properties)?),
             Some(row.elements_chain.clone()),
         ];
-        for (column, text) in self.texts.iter_mut().zip(all) {
-            self.bytes += text.as_ref().map_or(0, String::len);
-            column.extend(text.map(|text| ByteArray::from(text.into_bytes())));
+        for (column, value) in self.strings.iter_mut().zip(values) {
+            self.bytes += value.as_ref().map_or(0, String::len);
+            column.extend(value.map(|value| ByteArray::from(value.into_bytes())));
         }
         self.has_person.push(i16::from(person.is_some()));
         self.times[0].push(row.timestamp.as_micros());
@@ -89,10 +89,10 @@ impl<W: Write + Send> Table<W> {
         }
         let columns = "the schema has as many columns as are written";
         let mut group = self.writer.next_row_group()?;
-        for (index, texts) in self.texts.iter_mut().enumerate() {
+        for (index, strings) in self.strings.iter_mut().enumerate() {
             let mut column = group.next_column()?.context(columns)?;
             let levels = (index == PERSON_ID).then_some(self.has_person.as_slice());
-            column.typed::<ByteArrayType>().write_batch(&std::mem::take(texts), levels, None)?;
+            column.typed::<ByteArrayType>().write_batch(&std::mem::take(strings), levels, None)?;
             column.close()?;
         }
         for times in &mut self.times {
