@@ -1,4 +1,4 @@
-//! Expressions of a plan to nodes.
+//! Compiles an expression of a plan to nodes.
 
 use std::sync::Arc;
 
@@ -9,47 +9,51 @@ use hogql::functions::Nulls;
 use hogql::plan::{Comparison, Expr, ExprKind, Set, Value};
 use hogql::types::{Kind, Type};
 
-use crate::column::Args;
 use crate::error::{Error, Result};
-use crate::functions::{self, Built, Site};
-use crate::memory::MemoryCharge;
-use crate::meter;
-use crate::node::{Call, Node, NodeKind, Run, Test, bytes_of};
-use crate::types::nothing;
-use crate::{
-    CONSTANT_BYTES_MAX, Context, cast, compare, functions::lambdas, functions::properties,
-};
+use crate::functions::{self, CallSite, CompiledCall, KernelKind, properties};
+use crate::limits::memory::MemoryCharge;
+use crate::limits::meter;
+use crate::run::compare;
+use crate::run::higher_order::HigherOrder;
+use crate::run::node::{Kernel, Node, NodeKind, call, cast_node, predicate};
+use crate::run::scope::Scope;
+use crate::values::cast;
+use crate::vector::column::Args;
+use crate::vector::gather::bytes_of;
+use crate::vector::types::null_or_default;
+use crate::{CONSTANT_BYTES_MAX, Context};
 
 pub(crate) struct Compiler<'a> {
     pub context: &'a Arc<Context>,
-    pub leaf: &'a mut dyn FnMut(&Expr) -> Option<usize>,
-    /// Bytes of constants so far.
-    pub spent: usize,
-    /// Those that the program keeps.
-    pub kept: Vec<MemoryCharge>,
+    /// Maps a leaf of the expression to its input.
+    pub input_of: &'a mut dyn FnMut(&Expr) -> Option<usize>,
+    /// Bytes of all constants so far.
+    pub constant_bytes: usize,
+    /// Memory of the constants that the program retains.
+    pub charges: Vec<MemoryCharge>,
 }
 
-/// To compile a node takes as long as to work on so many rows.
+/// Units of work per compiled node: about as expensive as processing this many rows.
 const NODE_UNITS: usize = 256;
 
-/// A statement's nodes are bounded, so that smaller constants do not matter.
+/// Smaller constants are not charged; `hogql::limits::PLAN_NODES_MAX` bounds their number.
 const SMALL_BYTES: usize = 1024;
 
 impl Compiler<'_> {
     pub fn node(&mut self, expr: &Expr) -> Result<Node> {
         meter::work(NODE_UNITS)?;
-        let before = self.kept.len();
+        let before = self.charges.len();
         let node = self.by_kind(expr)?.fold(&self.context.cancellation)?;
         if let Some(array) = node.as_constant() {
             let bytes = bytes_of(array)?;
-            // Those that it was made of are gone.
-            self.kept.truncate(before);
-            // Constants stay as long as the program; patterns are counted where they are compiled.
+            // Folding dropped the constants it was made of.
+            self.charges.truncate(before);
+            // Constants live as long as the program; patterns are charged where they are compiled.
             if bytes > SMALL_BYTES {
-                self.kept.extend(meter::keep(bytes)?);
+                self.charges.extend(meter::charge(bytes)?);
             }
-            self.spent = self.spent.saturating_add(bytes);
-            if self.spent > CONSTANT_BYTES_MAX {
+            self.constant_bytes = self.constant_bytes.saturating_add(bytes);
+            if self.constant_bytes > CONSTANT_BYTES_MAX {
                 let what = "bytes of constants";
                 return Err(Error::TooLarge { what, max: CONSTANT_BYTES_MAX, span: node.span });
             }
@@ -70,18 +74,18 @@ impl Compiler<'_> {
             | ExprKind::Query(_)
             | ExprKind::AggregateCall(_)
             | ExprKind::WindowCall(_)
-            | ExprKind::Unnested { .. } => self.leaf(expr)?.ok_or_else(|| outside(span)),
+            | ExprKind::Unnested { .. } => self.leaf(expr)?.ok_or_else(|| not_an_input(span)),
             ExprKind::Property { of, path } => {
                 if let Some(node) = self.leaf(expr)? {
                     return Ok(node);
                 }
                 let of = self.node(of)?;
                 if of.ty.kind == Kind::Null {
-                    return Ok(Node::constant(nothing(ty, 1)?, ty.clone(), span));
+                    return Ok(Node::constant(null_or_default(ty, 1)?, ty.clone(), span));
                 }
                 let of = self.cast(of, &Kind::String)?;
-                let run = properties::extract(path, ty, span, self.context)?;
-                Ok(call(vec![of], run, true, ty, span))
+                let kernel = properties::extract(path, ty, span, self.context)?;
+                Ok(call(vec![of], kernel, true, ty, span))
             }
             ExprKind::Param(param) => Ok(Node::new(NodeKind::Param(*param), ty.clone(), span)),
             ExprKind::Lambda { .. } => Err(Error::invalid("A lambda is no value", span)),
@@ -93,11 +97,11 @@ impl Compiler<'_> {
             }
             ExprKind::And(parts) => {
                 let parts = parts.iter().map(|part| self.node(part)).collect::<Result<_>>()?;
-                Ok(Node::new(NodeKind::All(parts), ty.clone(), span))
+                Ok(Node::new(NodeKind::And(parts), ty.clone(), span))
             }
             ExprKind::Or(parts) => {
                 let parts = parts.iter().map(|part| self.node(part)).collect::<Result<_>>()?;
-                Ok(Node::new(NodeKind::Any(parts), ty.clone(), span))
+                Ok(Node::new(NodeKind::Or(parts), ty.clone(), span))
             }
             ExprKind::Not(part) => {
                 let part = Box::new(self.node(part)?);
@@ -105,34 +109,34 @@ impl Compiler<'_> {
             }
             ExprKind::IsNull { expr, negated } => {
                 let part = self.node(expr)?;
-                Ok(test(vec![part], compare::is_null(*negated), false, ty, span))
+                Ok(predicate(vec![part], compare::is_null(*negated), false, ty, span))
             }
-            ExprKind::In { expr: what, set, negated } => {
+            ExprKind::In { expr: needle, set, negated } => {
                 if matches!(set, Set::Query(_) | Set::Cohort(_)) {
-                    return self.leaf(expr)?.ok_or_else(|| outside(span));
+                    return self.leaf(expr)?.ok_or_else(|| not_an_input(span));
                 }
-                self.in_set(what, set, *negated, span)
+                self.in_set(needle, set, *negated, span)
             }
             ExprKind::Cast { expr: inner, or_null } => {
                 let is_literal = matches!(inner.kind, ExprKind::Value(_));
                 let inner = self.node(inner)?;
                 if inner.ty.kind == Kind::Null {
-                    return Ok(Node::constant(nothing(ty, 1)?, ty.clone(), span));
+                    return Ok(Node::constant(null_or_default(ty, 1)?, ty.clone(), span));
                 }
                 let node = self.cast_to(inner, ty, *or_null, span)?;
-                // What is written in the query is refused before anything runs.
-                if is_literal && let NodeKind::Call(args, run) = &node.kind {
-                    let scope = crate::node::Scope::root(&[], 1, &self.context.cancellation);
+                // A literal that cannot be cast is an error before anything runs.
+                if is_literal && let NodeKind::Call(args, function) = &node.kind {
+                    let scope = Scope::root(&[], 1, &self.context.cancellation);
                     let columns = scope.eval_all(args)?;
                     let nulls = Args::any_null(&columns, 1);
-                    (run.run)(&Args { columns: &columns, rows: 1, nulls })?;
+                    (function.kernel)(&Args { columns: &columns, rows: 1, nulls })?;
                 }
                 Ok(node)
             }
             ExprKind::Interval(count, _) => {
                 let count = self.node(count)?;
                 if count.ty.kind == Kind::Null {
-                    return Ok(Node::constant(nothing(ty, 1)?, ty.clone(), span));
+                    return Ok(Node::constant(null_or_default(ty, 1)?, ty.clone(), span));
                 }
                 Ok(Node { ty: ty.clone(), ..self.cast(count, &Kind::Int(64))? })
             }
@@ -140,14 +144,14 @@ impl Compiler<'_> {
     }
 
     fn leaf(&mut self, expr: &Expr) -> Result<Option<Node>> {
-        let Some(input) = (self.leaf)(expr) else { return Ok(None) };
-        let read = match &expr.kind {
+        let Some(input) = (self.input_of)(expr) else { return Ok(None) };
+        let parse = match &expr.kind {
             ExprKind::Property { .. } if !expr.ty.kind.is_string() => {
                 Some(properties::read(&expr.ty, self.context)?)
             }
             _ => None,
         };
-        Ok(Some(Node::new(NodeKind::Input(input, read), expr.ty.clone(), expr.span)))
+        Ok(Some(Node::new(NodeKind::Input(input, parse), expr.ty.clone(), expr.span)))
     }
 
     fn call(
@@ -157,36 +161,43 @@ impl Compiler<'_> {
         ty: &Type,
         span: Span,
     ) -> Result<Node> {
-        if let Some(higher) = lambdas::Higher::named(function.name) {
-            return self.higher(higher, args, ty, span);
+        if let Some(function) = HigherOrder::named(function.name) {
+            return self.higher_order(function, args, ty, span);
         }
         let nodes = args.iter().map(|arg| self.node(arg)).collect::<Result<Vec<Node>>>()?;
         let strict = matches!(function.nulls, Nulls::Strict | Nulls::OrNull);
         if strict && nodes.iter().any(|node| node.ty.kind == Kind::Null) {
-            return Ok(Node::constant(nothing(ty, 1)?, ty.clone(), span));
+            return Ok(Node::constant(null_or_default(ty, 1)?, ty.clone(), span));
         }
         if matches!(function.name, "if" | "multiIf") {
-            return self.choose(nodes, ty, span);
+            return self.case(nodes, ty, span);
         }
-        let mut site =
-            Site { name: function.name, args: nodes, exprs: args, ty, span, context: self.context };
-        let Built { kind, fails } = functions::build(&mut site)?;
+        let mut site = CallSite {
+            name: function.name,
+            args: nodes,
+            exprs: args,
+            ty,
+            span,
+            context: self.context,
+            compile_constant,
+        };
+        let CompiledCall { kind, fallible } = functions::build(&mut site)?;
         let args = site.args;
         let mut node = match kind {
-            functions::BuiltKind::Call(run) => call(args, run, strict, ty, span),
-            functions::BuiltKind::Test(run) => test(args, run, strict, ty, span),
+            KernelKind::Values(kernel) => call(args, kernel, strict, ty, span),
+            KernelKind::Predicate(kernel) => predicate(args, kernel, strict, ty, span),
         };
-        node.fails |= fails;
+        node.fallible |= fallible;
         Ok(node)
     }
 
-    fn choose(&mut self, nodes: Vec<Node>, ty: &Type, span: Span) -> Result<Node> {
+    fn case(&mut self, nodes: Vec<Node>, ty: &Type, span: Span) -> Result<Node> {
         let mut branches = Vec::new();
         let mut nodes = nodes.into_iter();
         while let Some(when) = nodes.next() {
             let Some(then) = nodes.next() else {
                 let otherwise = Box::new(self.cast(when, &ty.kind)?);
-                let kind = NodeKind::Choose(branches, otherwise);
+                let kind = NodeKind::Case(branches, otherwise);
                 return Ok(Node::new(kind, ty.clone(), span));
             };
             branches.push((when, self.cast(then, &ty.kind)?));
@@ -194,9 +205,9 @@ impl Compiler<'_> {
         Err(Error::invalid("A value for the rest is missing", span))
     }
 
-    fn higher(
+    fn higher_order(
         &mut self,
-        run: lambdas::Higher,
+        function: HigherOrder,
         args: &[Expr],
         ty: &Type,
         span: Span,
@@ -210,14 +221,15 @@ impl Compiler<'_> {
         let arrays = arrays.iter().map(|array| self.node(array)).collect::<Result<Vec<_>>>()?;
         let element = arrays.first().and_then(|array| array.ty.element());
         let result = lambda.as_ref().map(|(_, body)| &body.ty).or(element);
-        if run == lambdas::Higher::Average
+        if function == HigherOrder::Average
             && !result.is_some_and(|ty| ty.kind.is_number() || ty.kind == Kind::Null)
         {
             return Err(Error::invalid("arrayAvg takes numbers", span));
         }
-        let fails = run.fails(arrays.len());
-        let mut node = Node::new(NodeKind::Higher { run, lambda, arrays }, ty.clone(), span);
-        node.fails |= fails;
+        let fallible = function.fallible(arrays.len());
+        let mut node =
+            Node::new(NodeKind::HigherOrder { function, lambda, arrays }, ty.clone(), span);
+        node.fallible |= fallible;
         Ok(node)
     }
 
@@ -232,56 +244,57 @@ impl Compiler<'_> {
         if let Some(op) = compare::Op::of(comparison) {
             return self.compared(op, left, right, span);
         }
-        let (run, fails) = compare::pattern(comparison, right.as_constant(), right.span)?;
+        let (kernel, fallible) = compare::pattern(comparison, right.as_constant(), right.span)?;
         let args = vec![self.cast(left, &Kind::String)?, self.cast(right, &Kind::String)?];
-        let mut node = test(args, run, false, &ty, span);
-        node.fails |= fails;
+        let mut node = predicate(args, kernel, false, &ty, span);
+        node.fallible |= fallible;
         Ok(node)
     }
 
     pub fn compared(&self, op: compare::Op, left: Node, right: Node, span: Span) -> Result<Node> {
         let ty = Type::from(Kind::UInt(8));
         let (left, right, kinds) = compare::align(left, right, self.context, span)?;
-        Ok(test(vec![left, right], compare::test(op, &kinds), false, &ty, span))
+        Ok(predicate(vec![left, right], compare::predicate(op, &kinds), false, &ty, span))
     }
 
-    fn in_set(&mut self, what: &Expr, set: &Set, negated: bool, span: Span) -> Result<Node> {
+    fn in_set(&mut self, needle: &Expr, set: &Set, negated: bool, span: Span) -> Result<Node> {
         let ty = Type::from(Kind::UInt(8));
-        let what = self.node(what)?;
+        let needle = self.node(needle)?;
         match set {
             Set::List(items) => {
                 let items = items.iter().map(|item| self.node(item)).collect::<Result<Vec<_>>>()?;
-                let common =
-                    items.iter().try_fold(what.ty.clone(), |common, item| common.common(&item.ty));
+                let common = items
+                    .iter()
+                    .try_fold(needle.ty.clone(), |common, item| common.common(&item.ty));
                 let Some(common) = common else {
                     return Err(Error::invalid("The elements of IN have no common type", span));
                 };
                 let kind = common.kind;
-                let what = self.cast_key(what, &kind)?;
+                let needle = self.cast_key(needle, &kind)?;
                 let items = items.into_iter().map(|item| self.cast_key(item, &kind));
-                let (run, args) =
-                    compare::in_list(what, items.collect::<Result<Vec<Node>>>()?, negated);
-                Ok(test(args, run, false, &ty, span))
+                let (kernel, args) =
+                    compare::in_list(needle, items.collect::<Result<Vec<Node>>>()?, negated);
+                Ok(predicate(args, kernel, false, &ty, span))
             }
             Set::Array(array) => {
                 let array = self.node(array)?;
                 let element = array.ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
-                let Some(common) = what.ty.common(&element) else {
+                let Some(common) = needle.ty.common(&element) else {
                     return Err(Error::invalid("The elements of IN have no common type", span));
                 };
-                let integers = what.ty.kind.is_integer() && element.kind.is_integer();
+                let integers = needle.ty.kind.is_integer() && element.kind.is_integer();
                 let element = if integers { element } else { common.clone() };
-                let what = self.cast_key(what, &common.kind)?;
+                let needle = self.cast_key(needle, &common.kind)?;
                 let array = self.cast(array, &Type::array(element.clone()).kind)?;
-                let run = compare::in_array(what.ty.kind.clone(), element.kind, negated);
-                Ok(test(vec![what, array], run, false, &ty, span))
+                let kernel = compare::in_array(needle.ty.kind.clone(), element.kind, negated);
+                Ok(predicate(vec![needle, array], kernel, false, &ty, span))
             }
-            Set::Query(_) | Set::Cohort(_) => Err(outside(span)),
+            Set::Query(_) | Set::Cohort(_) => Err(not_an_input(span)),
         }
     }
 
-    /// Integers keep their types: their keys are the numbers, and `UInt64` has no common type with
-    /// signed ones that holds both.
+    /// Casts a value to be a set key. Integers keep their types: their keys are the numbers, and no
+    /// common type holds both `UInt64` and signed integers.
     fn cast_key(&self, node: Node, kind: &Kind) -> Result<Node> {
         if node.ty.kind.is_integer() && kind.is_integer() {
             return Ok(node);
@@ -294,42 +307,24 @@ impl Compiler<'_> {
     }
 
     fn cast_to(&self, node: Node, ty: &Type, or_null: bool, span: Span) -> Result<Node> {
-        let fails = !or_null && cast::may_fail(&node.ty.kind, &ty.kind);
+        let fallible = !or_null && cast::may_fail(&node.ty.kind, &ty.kind);
         let Some(cast) = cast::between(&node.ty, ty, or_null, span, self.context)? else {
             return Ok(Node { ty: ty.clone(), ..node });
         };
-        let run: Call = Arc::new(move |args: &Args| cast(&args.columns[0].array));
-        let mut cast = call(vec![node], run, false, ty, span);
-        cast.fails |= fails;
+        let kernel: Kernel = Arc::new(move |args: &Args| cast(&args.columns[0].array));
+        let mut cast = call(vec![node], kernel, false, ty, span);
+        cast.fallible |= fallible;
         Ok(cast)
     }
 }
 
-/// To a type that holds all its values.
-pub(crate) fn cast_node(node: Node, kind: &Kind, context: &Arc<Context>) -> Result<Node> {
-    let ty = Type { kind: kind.clone(), nullable: false }.or_null(node.ty.nullable);
-    let span = node.span;
-    if node.ty.kind == Kind::Null {
-        let ty = ty.or_null(true);
-        return Ok(Node::constant(nothing(&ty, 1)?, ty, span));
-    }
-    let Some(cast) = cast::between(&node.ty, &ty, false, span, context)? else {
-        return Ok(Node { ty, ..node });
-    };
-    let run: Call = Arc::new(move |args: &Args| cast(&args.columns[0].array));
-    call(vec![node], run, false, &ty, span).fold(&context.cancellation)
+fn compile_constant(expr: &Expr, context: &Arc<Context>) -> Result<Node> {
+    let mut input_of = |_: &Expr| None;
+    Compiler { context, input_of: &mut input_of, constant_bytes: 0, charges: Vec::new() }.node(expr)
 }
 
-fn outside(span: Span) -> Error {
+fn not_an_input(span: Span) -> Error {
     Error::invalid("This value cannot be used here", span)
-}
-
-pub(crate) fn call(args: Vec<Node>, run: Call, strict: bool, ty: &Type, span: Span) -> Node {
-    Node::new(NodeKind::Call(args, Run { run, strict }), ty.clone(), span)
-}
-
-pub(crate) fn test(args: Vec<Node>, run: Test, strict: bool, ty: &Type, span: Span) -> Node {
-    Node::new(NodeKind::Test(args, Run { run, strict }), ty.clone(), span)
 }
 
 fn literal(value: &Value) -> ArrayRef {

@@ -1,4 +1,4 @@
-//! Every scalar function, by family. A family turns a call into what runs for each batch.
+//! Scalar functions, by family. A family compiles a call to a kernel.
 
 mod arithmetic;
 mod arrays;
@@ -9,8 +9,6 @@ mod dates;
 mod elements;
 mod hashes;
 mod json;
-pub(crate) mod lambdas;
-pub(crate) mod literals;
 pub(crate) mod properties;
 mod regexes;
 mod rounding;
@@ -27,23 +25,25 @@ use hogql::plan::Expr;
 use hogql::types::{Kind, Type};
 
 use crate::Context;
-use crate::cast;
-use crate::column::Args;
-use crate::compile::cast_node;
 use crate::error::{Error, Result};
-use crate::node::{Call, Node, Test};
+use crate::run::node::{Kernel, Node, Predicate, cast_node};
+use crate::values::cast;
+use crate::vector::column::Args;
 
-/// A call that is being compiled. Families may change the arguments before they are run.
-pub(crate) struct Site<'a> {
+/// A call that is being compiled. A family may replace the arguments, for example by casts.
+pub(crate) struct CallSite<'a> {
     pub name: &'static str,
     pub args: Vec<Node>,
     pub exprs: &'a [Expr],
     pub ty: &'a Type,
     pub span: Span,
     pub context: &'a Arc<Context>,
+    /// Compiles an expression that reads no input. A function pointer, so that families do not
+    /// depend on the compiler, which depends on them.
+    pub compile_constant: fn(&Expr, &Arc<Context>) -> Result<Node>,
 }
 
-impl Site<'_> {
+impl CallSite<'_> {
     pub fn kind(&self, no: usize) -> &Kind {
         &self.args[no].ty.kind
     }
@@ -58,11 +58,13 @@ impl Site<'_> {
         (0..self.args.len()).try_for_each(|no| self.cast(no, kind))
     }
 
-    pub fn text(&self, no: usize) -> Option<String> {
+    /// The argument if it is a constant string.
+    pub fn string(&self, no: usize) -> Option<String> {
         let array = self.args.get(no)?.as_constant().filter(|array| array.is_valid(0))?;
-        array.as_string_opt::<i32>().map(|texts| texts.value(0).to_owned())
+        array.as_string_opt::<i32>().map(|strings| strings.value(0).to_owned())
     }
 
+    /// The argument if it is a constant integer.
     pub fn int(&self, no: usize) -> Option<i64> {
         let array = self.args.get(no)?.as_constant().filter(|array| array.is_valid(0))?;
         array.as_primitive_opt::<Int64Type>().map(|ints| ints.value(0))
@@ -72,18 +74,18 @@ impl Site<'_> {
         Error::invalid(message, self.span)
     }
 
-    /// The first argument alone, cast to the call's type.
-    pub fn as_cast(&mut self, from: Type, or_null: bool) -> Result<Built> {
+    /// Compiles the call to a cast of its first argument to the call's type.
+    pub fn as_cast(&mut self, from: Type, or_null: bool) -> Result<CompiledCall> {
         self.args.truncate(1);
         let to = self.ty;
-        let fails = !or_null && cast::may_fail(&from.kind, &to.kind);
+        let fallible = !or_null && cast::may_fail(&from.kind, &to.kind);
         let cast = cast::between(&from, to, or_null, self.span, self.context)?;
-        let mut built = call(move |args| match &cast {
+        let mut compiled = call(move |args| match &cast {
             Some(cast) => cast(&args.columns[0].array),
             None => Ok(Arc::clone(&args.columns[0].array)),
         });
-        built.fails = fails;
-        Ok(built)
+        compiled.fallible = fallible;
+        Ok(compiled)
     }
 
     fn element(&self) -> Type {
@@ -91,40 +93,42 @@ impl Site<'_> {
     }
 }
 
-pub(crate) struct Built {
-    pub kind: BuiltKind,
-    /// Whether it may refuse some values.
-    pub fails: bool,
+pub(crate) struct CompiledCall {
+    pub kind: KernelKind,
+    /// Whether it fails for some values.
+    pub fallible: bool,
 }
 
-pub(crate) enum BuiltKind {
-    Call(Call),
-    Test(Test),
+pub(crate) enum KernelKind {
+    Values(Kernel),
+    Predicate(Predicate),
 }
 
-impl Built {
-    fn fails(self) -> Self {
-        self.fails_if(true)
+impl CompiledCall {
+    fn fallible(self) -> Self {
+        self.fallible_if(true)
     }
 
-    fn fails_if(self, fails: bool) -> Self {
-        Self { fails, ..self }
+    fn fallible_if(self, fallible: bool) -> Self {
+        Self { fallible, ..self }
     }
 }
 
-fn call(run: impl Fn(&Args) -> Result<ArrayRef> + Send + Sync + 'static) -> Built {
-    Built { kind: BuiltKind::Call(Arc::new(run)), fails: false }
+fn call(kernel: impl Fn(&Args) -> Result<ArrayRef> + Send + Sync + 'static) -> CompiledCall {
+    CompiledCall { kind: KernelKind::Values(Arc::new(kernel)), fallible: false }
 }
 
-fn test(run: impl Fn(&Args) -> Result<BooleanArray> + Send + Sync + 'static) -> Built {
-    Built { kind: BuiltKind::Test(Arc::new(run)), fails: false }
+fn predicate(
+    kernel: impl Fn(&Args) -> Result<BooleanArray> + Send + Sync + 'static,
+) -> CompiledCall {
+    CompiledCall { kind: KernelKind::Predicate(Arc::new(kernel)), fallible: false }
 }
 
-/// None if the function is of another family.
-type Family = fn(&mut Site) -> Result<Option<Built>>;
+/// Compiles a call; None if the function belongs to another family.
+type Family = fn(&mut CallSite) -> Result<Option<CompiledCall>>;
 
-/// What a call runs.
-pub(crate) fn build(site: &mut Site) -> Result<Built> {
+/// Compiles a call with the first family that knows its function.
+pub(crate) fn build(site: &mut CallSite) -> Result<CompiledCall> {
     const FAMILIES: &[Family] = &[
         conditions::build,
         conversions::build,
@@ -139,8 +143,8 @@ pub(crate) fn build(site: &mut Site) -> Result<Built> {
         urls::build,
     ];
     for family in FAMILIES {
-        if let Some(built) = family(site)? {
-            return Ok(built);
+        if let Some(compiled) = family(site)? {
+            return Ok(compiled);
         }
     }
     Err(site.invalid(format!("{} cannot be evaluated", site.name)))

@@ -1,4 +1,4 @@
-//! What callers hold.
+//! The public entry point: a compiled expression.
 
 use std::sync::Arc;
 
@@ -7,43 +7,45 @@ use hogql::plan::Expr;
 use hogql::types::Type;
 
 use crate::Context;
-use crate::cancellation::Cancellation;
 use crate::compile::Compiler;
 use crate::error::Result;
-use crate::gather::take;
-use crate::memory::MemoryCharge;
-use crate::meter;
-use crate::node::{Node, Scope};
-use crate::types::{narrow, nothing};
+use crate::limits::cancellation::Cancellation;
+use crate::limits::memory::MemoryCharge;
+use crate::limits::meter;
+use crate::run::node::Node;
+use crate::run::scope::Scope;
+use crate::vector::gather::take;
+use crate::vector::types::{narrow, null_or_default};
 
-/// An expression, ready to run: constants worked out, patterns and literals read.
+/// A compiled expression: constants are folded, patterns and literals parsed.
 #[derive(Clone, Debug)]
 pub struct Program {
     root: Arc<Node>,
     cancellation: Cancellation,
-    /// What its constants hold.
-    _kept: Arc<Vec<MemoryCharge>>,
+    /// Memory of its constants.
+    _charges: Arc<Vec<MemoryCharge>>,
 }
 
 impl Program {
-    /// `leaf` says which input holds the value of a node: it is asked about columns, outputs of
-    /// queries, elements, keys, aggregates, windows, subqueries, and `IN` a subquery or a cohort.
+    /// `input_of` maps a leaf of the expression to the index of the input that holds its value.
+    /// Leaves are columns, outputs of queries, elements, keys, aggregates, windows, subqueries, and
+    /// `IN` a subquery or a cohort.
     ///
-    /// It is asked about a property before what it is taken out of; if it has none, the property
-    /// is read out of the JSON text. An input that stands for a property may hold its text, which
-    /// is then read as the property's type.
+    /// It is called for a property before the object that contains it. If it returns None, the
+    /// program extracts the property from the JSON string. An input for a property may hold its
+    /// string, which the program parses as the property's type.
     pub fn compile(
         expr: &Expr,
         context: &Arc<Context>,
-        leaf: &mut dyn FnMut(&Expr) -> Option<usize>,
+        input_of: &mut dyn FnMut(&Expr) -> Option<usize>,
     ) -> Result<Self> {
         let _run = meter::enter(&context.cancellation);
-        let mut compiler = Compiler { context, leaf, spent: 0, kept: Vec::new() };
+        let mut compiler = Compiler { context, input_of, constant_bytes: 0, charges: Vec::new() };
         let root = Arc::new(compiler.node(expr)?);
         Ok(Self {
             root,
             cancellation: context.cancellation.clone(),
-            _kept: Arc::new(compiler.kept),
+            _charges: Arc::new(compiler.charges),
         })
     }
 
@@ -51,17 +53,17 @@ impl Program {
         &self.root.ty
     }
 
-    /// Those that it reads.
+    /// Indices of the inputs it reads, sorted.
     pub fn inputs(&self) -> &[usize] {
         &self.root.inputs
     }
 
-    /// Whether it is the same for every row.
+    /// Whether the value is the same for every row.
     pub fn is_constant(&self) -> bool {
         self.root.inputs.is_empty()
     }
 
-    /// An array of `data_type(ty)` with a row for each of the inputs'.
+    /// Evaluates one batch; returns an array of `data_type(ty)` with `rows` rows.
     pub fn run(&self, inputs: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         let _run = meter::enter(&self.cancellation);
         let column = Scope::root(inputs, rows, &self.cancellation).eval(&self.root)?;
@@ -77,19 +79,19 @@ impl Program {
         take(&narrow, &indices)
     }
 
-    /// True where the condition holds: not where it is false, null or zero.
+    /// The filter mask of one batch: false where the condition is false, null or zero.
     pub fn filter(&self, inputs: &[ArrayRef], rows: usize) -> Result<BooleanArray> {
         let _run = meter::enter(&self.cancellation);
-        let truth = Scope::root(inputs, rows, &self.cancellation).truth(&self.root)?;
-        Ok(match truth.nulls() {
-            Some(nulls) => BooleanArray::new(truth.values() & nulls.inner(), None),
-            None => truth,
+        let bools = Scope::root(inputs, rows, &self.cancellation).eval_bools(&self.root)?;
+        Ok(match bools.nulls() {
+            Some(nulls) => BooleanArray::new(bools.values() & nulls.inner(), None),
+            None => bools,
         })
     }
 }
 
 fn narrow_empty(ty: &Type) -> Result<ArrayRef> {
-    narrow(&nothing(ty, 0)?, ty)
+    narrow(&null_or_default(ty, 0)?, ty)
 }
 
 #[cfg(test)]
@@ -97,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_can_be_shared_by_threads() {
+    fn program_is_send_and_sync() {
         fn shared<T: Clone + std::fmt::Debug + Send + Sync>() {}
         shared::<Program>();
     }

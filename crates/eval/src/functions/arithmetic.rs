@@ -1,14 +1,14 @@
-//! Arithmetic. Integers that grow beyond their type lose their highest bits, as in ClickHouse.
+//! Arithmetic. Integer overflow wraps to the width of the type, as in ClickHouse.
 
 use hogql::types::Kind;
 
-use super::{Built, Site, call, dates, rounding};
+use super::{CallSite, CompiledCall, call, dates, rounding};
 use crate::error::{Error, Result};
-use crate::types::wrap;
+use crate::vector::types::wrap;
 
-pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
+pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     let kind = site.ty.kind.clone();
-    let timely = |site: &Site| site.args.iter().any(|arg| arg.ty.kind.is_time());
+    let timely = |site: &CallSite| site.args.iter().any(|arg| arg.ty.kind.is_time());
     Ok(Some(match site.name {
         "plus" | "minus" if timely(site) => dates::shift_by_operator(site)?,
         "plus" => sum(site, &kind, i64::wrapping_add, |a, b| a + b, i128::checked_add)?,
@@ -78,11 +78,14 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
     }))
 }
 
-fn constant(value: f64) -> Built {
+fn constant(value: f64) -> CompiledCall {
     call(move |args| Ok(args.map_floats(|_| value)))
 }
 
-fn float(site: &mut Site, f: impl Fn(f64) -> f64 + Send + Sync + 'static) -> Result<Built> {
+fn float(
+    site: &mut CallSite,
+    f: impl Fn(f64) -> f64 + Send + Sync + 'static,
+) -> Result<CompiledCall> {
     site.cast(0, &Kind::Float)?;
     Ok(call(move |args| {
         let values = args.floats(0);
@@ -90,7 +93,10 @@ fn float(site: &mut Site, f: impl Fn(f64) -> f64 + Send + Sync + 'static) -> Res
     }))
 }
 
-fn floats(site: &mut Site, f: impl Fn(f64, f64) -> f64 + Send + Sync + 'static) -> Result<Built> {
+fn floats(
+    site: &mut CallSite,
+    f: impl Fn(f64, f64) -> f64 + Send + Sync + 'static,
+) -> Result<CompiledCall> {
     site.cast_all(&Kind::Float)?;
     Ok(call(move |args| {
         let (a, b) = (args.floats(0), args.floats(1));
@@ -103,12 +109,12 @@ fn too_large(span: hogql::Span) -> Error {
 }
 
 fn sum(
-    site: &mut Site,
+    site: &mut CallSite,
     kind: &Kind,
     ints: impl Fn(i64, i64) -> i64 + Send + Sync + 'static,
     of_floats: impl Fn(f64, f64) -> f64 + Send + Sync + 'static,
     decimals: impl Fn(i128, i128) -> Option<i128> + Send + Sync + 'static,
-) -> Result<Built> {
+) -> Result<CompiledCall> {
     let span = site.span;
     site.cast_all(kind)?;
     Ok(match kind.clone() {
@@ -116,11 +122,11 @@ fn sum(
         Kind::Decimal(scale) => call(move |args| {
             let (a, b) = (args.decimals(0), args.decimals(1));
             args.try_decimals(scale, |row| {
-                let sum = decimals(a.at(row), b.at(row)).and_then(crate::text::in_bounds);
+                let sum = decimals(a.at(row), b.at(row)).and_then(crate::values::parse::in_bounds);
                 sum.map(Some).ok_or_else(|| too_large(span))
             })
         })
-        .fails(),
+        .fallible(),
         kind => call(move |args| {
             let (a, b) = (args.ints(0), args.ints(1));
             Ok(args.map_ints(|row| wrap(&kind, ints(a.at(row), b.at(row)))))
@@ -128,7 +134,7 @@ fn sum(
     })
 }
 
-fn multiply(site: &mut Site, kind: &Kind) -> Result<Built> {
+fn multiply(site: &mut CallSite, kind: &Kind) -> Result<CompiledCall> {
     let span = site.span;
     site.cast_all(kind)?;
     Ok(match kind.clone() {
@@ -138,10 +144,13 @@ fn multiply(site: &mut Site, kind: &Kind) -> Result<Built> {
             let unit = 10i128.pow(u32::from(scale));
             args.try_decimals(scale, |row| {
                 let product = a.at(row).checked_mul(b.at(row)).map(|product| product / unit);
-                product.and_then(crate::text::in_bounds).map(Some).ok_or_else(|| too_large(span))
+                product
+                    .and_then(crate::values::parse::in_bounds)
+                    .map(Some)
+                    .ok_or_else(|| too_large(span))
             })
         })
-        .fails(),
+        .fallible(),
         kind => call(move |args| {
             let (a, b) = (args.ints(0), args.ints(1));
             Ok(args.map_ints(|row| wrap(&kind, a.at(row).wrapping_mul(b.at(row)))))
@@ -149,7 +158,7 @@ fn multiply(site: &mut Site, kind: &Kind) -> Result<Built> {
     })
 }
 
-/// A number as it is, with its sign or without one.
+/// The numeric value of wide bits, signed or unsigned by its kind.
 pub(super) fn whole(kind: &Kind, bits: i64) -> i128 {
     if *kind == Kind::UInt(64) { i128::from(bits as u64) } else { i128::from(bits) }
 }
@@ -158,7 +167,7 @@ fn by_zero(span: hogql::Span) -> Error {
     Error::invalid("Division by zero", span)
 }
 
-fn int_div(site: &mut Site, kind: &Kind, refuse: bool) -> Result<Built> {
+fn int_div(site: &mut CallSite, kind: &Kind, refuse: bool) -> Result<CompiledCall> {
     let (span, kind) = (site.span, kind.clone());
     let kinds = [site.kind(0).clone(), site.kind(1).clone()];
     if kinds.iter().all(Kind::is_integer) {
@@ -173,7 +182,7 @@ fn int_div(site: &mut Site, kind: &Kind, refuse: bool) -> Result<Built> {
                 }
             })
         })
-        .fails_if(refuse));
+        .fallible_if(refuse));
     }
     site.cast_all(&Kind::Float)?;
     Ok(call(move |args| {
@@ -186,10 +195,10 @@ fn int_div(site: &mut Site, kind: &Kind, refuse: bool) -> Result<Built> {
             if refuse { Err(by_zero(span)) } else { Ok(Some(0)) }
         })
     })
-    .fails_if(refuse))
+    .fallible_if(refuse))
 }
 
-fn modulo(site: &mut Site, kind: &Kind) -> Result<Built> {
+fn modulo(site: &mut CallSite, kind: &Kind) -> Result<CompiledCall> {
     let span = site.span;
     let kinds = [site.kind(0).clone(), site.kind(1).clone()];
     Ok(match kind.clone() {
@@ -202,7 +211,7 @@ fn modulo(site: &mut Site, kind: &Kind) -> Result<Built> {
                     a.at(row).checked_rem(b.at(row)).map(Some).ok_or_else(|| by_zero(span))
                 })
             })
-            .fails()
+            .fallible()
         }
         kind => call(move |args| {
             let (a, b) = (args.ints(0), args.ints(1));
@@ -212,7 +221,7 @@ fn modulo(site: &mut Site, kind: &Kind) -> Result<Built> {
                 Ok(Some(wrap(&kind, rest as i64)))
             })
         })
-        .fails(),
+        .fallible(),
     })
 }
 
@@ -225,10 +234,10 @@ fn gcd(a: i128, b: i128) -> i128 {
 }
 
 fn divisors(
-    site: &mut Site,
+    site: &mut CallSite,
     kind: &Kind,
     f: impl Fn(i128, i128) -> Option<i128> + Send + Sync + 'static,
-) -> Result<Built> {
+) -> Result<CompiledCall> {
     let (span, name, kind) = (site.span, site.name, kind.clone());
     let kinds = [site.kind(0).clone(), site.kind(1).clone()];
     Ok(call(move |args| {
@@ -241,5 +250,5 @@ fn divisors(
             Ok(Some(wrap(&kind, f(a, b).unwrap_or_default() as i64)))
         })
     })
-    .fails_if(name == "lcm"))
+    .fallible_if(name == "lcm"))
 }

@@ -1,4 +1,4 @@
-//! Arrays of values, without lambdas.
+//! Array functions without lambdas.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use arrow_array::{Array, ArrayRef, Float64Array, Int64Array};
 use arrow_select::concat::concat;
 use hogql::types::{Kind, Type};
 
-use super::{Built, Site, call, test};
-use crate::column::{Args, Lists, check_elements};
+use super::{CallSite, CompiledCall, call, predicate};
 use crate::error::{Error, Result};
-use crate::gather::{interleave, size_of_values, take};
-use crate::keys::{Key, Keys};
-use crate::meter::{self, Growing};
-use crate::types::{wide_list, wide_struct, wrap};
+use crate::limits::meter::{self, GrowingBuffer};
+use crate::vector::column::{Args, Lists, check_elements};
+use crate::vector::gather::{interleave, size_of_values, take};
+use crate::vector::keys::{Key, Keys};
+use crate::vector::types::{wide_list, wide_struct, wrap};
 
-/// Of an element in a set of keys, with the room that sets leave free.
+/// Bytes of an element in a hash set of keys, with the set's load factor.
 const KEY_BYTES: usize = 2 * size_of::<Key>();
 
-pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
+pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     let span = site.span;
     let element = site.element();
     Ok(Some(match site.name {
@@ -30,18 +30,18 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
         }
         "has" => {
             let kinds = common_element(site)?;
-            test(move |args| {
-                let (lists, found) = (args.lists(0), Search::new(&kinds, args));
-                Ok(args.map_truth(|row| found.position(&lists, row).is_some()))
+            predicate(move |args| {
+                let (lists, search) = (args.lists(0), Search::new(&kinds, args));
+                Ok(args.map_bools(|row| search.position(&lists, row).is_some()))
             })
         }
         "indexOf" => {
             let kinds = common_element(site)?;
             call(move |args| {
-                let (lists, found) = (args.lists(0), Search::new(&kinds, args));
+                let (lists, search) = (args.lists(0), Search::new(&kinds, args));
                 Ok(args.map_ints(|row| {
                     let start = lists.at(row).start;
-                    found.position(&lists, row).map_or(0, |at| (at - start) as i64 + 1)
+                    search.position(&lists, row).map_or(0, |at| (at - start) as i64 + 1)
                 }))
             })
         }
@@ -54,12 +54,12 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             out.extend((range.start + 1).min(range.end) as u32..range.end as u32);
         }),
         "arrayDistinct" => pick_by_keys(site, |keys, range, out| {
-            let _room = meter::keep_large(range.len() * KEY_BYTES)?;
-            let mut seen = AHashSet::new();
-            // Nulls are left out, as in ClickHouse.
+            let _charge = meter::charge_large(range.len() * KEY_BYTES)?;
+            let mut distinct = AHashSet::new();
+            // Skips nulls, as in ClickHouse.
             let fresh = |at: &usize| match keys.at(*at) {
                 Key::Null => false,
-                key => seen.insert(key),
+                key => distinct.insert(key),
             };
             out.extend(range.filter(fresh).map(|at| at as u32));
             Ok(())
@@ -76,7 +76,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             call(move |args| {
                 let lists: Vec<Lists> = (0..args.columns.len()).map(|no| args.lists(no)).collect();
                 let bytes = lists.iter().map(|list| size_of_values(list.values)).sum();
-                let _room = meter::keep_large(bytes)?;
+                let _charge = meter::charge_large(bytes)?;
                 let (values, bases) = joined(&lists)?;
                 args.pick_lists(&element, &values, span, |row, out| {
                     for (list, base) in lists.iter().zip(&bases) {
@@ -92,7 +92,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             site.cast(1, &element.kind)?;
             call(move |args| {
                 let lists = args.lists(0);
-                let _room = meter::keep_large(size_of_values(lists.values))?;
+                let _charge = meter::charge_large(size_of_values(lists.values))?;
                 let values = concat(&[lists.values, &args.columns[1].array])?;
                 let base = lists.values.len();
                 args.pick_lists(&element, &values, span, |row, out| {
@@ -131,22 +131,22 @@ fn array(args: &Args, element: &Type, span: hogql::Span) -> Result<ArrayRef> {
     let width = args.columns.len();
     let total = check_elements(args.rows.saturating_mul(width), span)?;
     if width == 0 {
-        let values = arrow_array::new_empty_array(&crate::types::wide_type(&element.kind));
+        let values = arrow_array::new_empty_array(&crate::vector::types::wide_type(&element.kind));
         return wide_list(element, vec![0; args.rows + 1], values);
     }
     let columns: Vec<ArrayRef> =
         args.columns.iter().map(|column| Arc::clone(&column.array)).collect();
-    let _room = meter::keep_large(total as usize * size_of::<(usize, usize)>())?;
-    let mut places = Vec::with_capacity(total as usize);
+    let _charge = meter::charge_large(total as usize * size_of::<(usize, usize)>())?;
+    let mut positions = Vec::with_capacity(total as usize);
     for row in 0..args.rows {
-        places.extend((0..width).map(|no| (no, args.row_of(no, row))));
+        positions.extend((0..width).map(|no| (no, args.row_of(no, row))));
     }
     let offsets = (0..=args.rows).map(|row| (row * width) as i32).collect();
-    wide_list(element, offsets, interleave(&columns, &places)?)
+    wide_list(element, offsets, interleave(&columns, &positions)?)
 }
 
-/// Casts an array and a value to a common type; integers can be compared as they are.
-fn common_element(site: &mut Site) -> Result<[Kind; 2]> {
+/// Casts an array and a value to a common type; integers are compared without a cast.
+fn common_element(site: &mut CallSite) -> Result<[Kind; 2]> {
     let element = site.args[0].ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
     let Some(common) = element.common(&site.args[1].ty) else {
         return Err(site.invalid("The value is of another type than the elements"));
@@ -160,7 +160,7 @@ fn common_element(site: &mut Site) -> Result<[Kind; 2]> {
     Ok([common.kind.clone(), common.kind])
 }
 
-/// For the second argument among the elements of the first.
+/// Searches the second argument among the elements of the first.
 struct Search<'a> {
     elements: Keys<'a>,
     wanted: Keys<'a>,
@@ -182,34 +182,34 @@ impl<'a> Search<'a> {
     }
 }
 
-fn has_several(site: &mut Site) -> Result<Built> {
+fn has_several(site: &mut CallSite) -> Result<CompiledCall> {
     let all = site.name == "hasAll";
     let Some(common) = site.args[0].ty.common(&site.args[1].ty) else {
         return Err(site.invalid("The arrays are of different types"));
     };
     site.cast_all(&common.kind)?;
     let kind = common.element().map_or(Kind::Null, |element| element.kind.clone());
-    Ok(test(move |args| {
+    Ok(predicate(move |args| {
         let (lists, wanted) = (args.lists(0), args.lists(1));
         let (keys, wanted_keys) = (Keys::new(&kind, lists.values), Keys::new(&kind, wanted.values));
-        args.try_truth(|row| {
-            let _room = meter::keep_large(lists.at(row).len() * KEY_BYTES)?;
-            let own: AHashSet<Key> = lists.at(row).map(|at| keys.at(at)).collect();
+        args.try_bools(|row| {
+            let _charge = meter::charge_large(lists.at(row).len() * KEY_BYTES)?;
+            let elements: AHashSet<Key> = lists.at(row).map(|at| keys.at(at)).collect();
             let mut wanted = wanted.at(row).map(|at| wanted_keys.at(at));
             Ok(if all {
-                wanted.all(|key| own.contains(&key))
+                wanted.all(|key| elements.contains(&key))
             } else {
-                wanted.any(|key| own.contains(&key))
+                wanted.any(|key| elements.contains(&key))
             })
         })
     }))
 }
 
-/// Some of the first argument's own elements.
+/// Returns a selection of the first argument's elements.
 fn pick(
-    site: &Site,
+    site: &CallSite,
     choose: impl Fn(std::ops::Range<usize>, &mut Vec<u32>) + Send + Sync + 'static,
-) -> Built {
+) -> CompiledCall {
     let (element, span) = (site.element(), site.span);
     call(move |args| {
         let lists = args.lists(0);
@@ -221,9 +221,9 @@ fn pick(
 }
 
 fn pick_by_keys(
-    site: &Site,
+    site: &CallSite,
     choose: impl Fn(&Keys, std::ops::Range<usize>, &mut Vec<u32>) -> Result<()> + Send + Sync + 'static,
-) -> Built {
+) -> CompiledCall {
     let (element, span) = (site.element(), site.span);
     call(move |args| {
         let lists = args.lists(0);
@@ -232,7 +232,7 @@ fn pick_by_keys(
     })
 }
 
-fn uniq(site: &Site) -> Built {
+fn uniq(site: &CallSite) -> CompiledCall {
     let span = site.span;
     let kinds: Vec<Kind> = site
         .args
@@ -250,31 +250,32 @@ fn uniq(site: &Site) -> Built {
                 return Err(Error::invalid("The arrays have different lengths", span));
             }
             let key_bytes = KEY_BYTES * (keys.len() + 1);
-            let _room = meter::keep_large(length * key_bytes)?;
-            let mut seen = AHashSet::new();
+            let _charge = meter::charge_large(length * key_bytes)?;
+            let mut distinct = AHashSet::new();
             for at in 0..length {
-                let place = |no: usize| keys[no].at(lists[no].at(row).start + at);
-                seen.insert((0..keys.len()).map(place).collect::<Vec<Key>>());
+                let position = |no: usize| keys[no].at(lists[no].at(row).start + at);
+                distinct.insert((0..keys.len()).map(position).collect::<Vec<Key>>());
             }
-            Ok(Some(seen.len() as i64))
+            Ok(Some(distinct.len() as i64))
         })
     })
-    .fails_if(several)
+    .fallible_if(several)
 }
 
-/// The elements of several arguments behind each other, and where each one's begin.
+/// Concatenates the elements of several arguments; also returns the base index of each.
 fn joined(lists: &[Lists]) -> Result<(ArrayRef, Vec<usize>)> {
     let values: Vec<&dyn Array> = lists.iter().map(|list| &**list.values).collect();
     let bases = lists.iter().scan(0, |base, list| {
-        let own = *base;
+        let start = *base;
         *base += list.values.len();
-        Some(own)
+        Some(start)
     });
     Ok((concat(&values)?, bases.collect()))
 }
 
-/// From 1, or from the end; a negative length ends as many before the end.
-fn slice(site: &Site) -> Built {
+/// `arraySlice`: the offset counts from 1, or from the end if negative; a negative length ends that
+/// many elements before the end.
+fn slice(site: &CallSite) -> CompiledCall {
     let (element, span) = (site.element(), site.span);
     call(move |args| {
         let (lists, starts) = (args.lists(0), args.ints(1));
@@ -307,25 +308,26 @@ fn numbers(
     mut f: impl FnMut(usize, &mut Vec<i64>) -> Result<()>,
 ) -> Result<ArrayRef> {
     let (mut values, mut offsets) = (Vec::new(), vec![0]);
-    let mut room = Growing::default();
+    let mut charge = GrowingBuffer::default();
     for row in 0..args.rows {
         if args.is_valid(row) {
             f(row, &mut values)?;
         }
         offsets.push(check_elements(values.len(), span)?);
-        room.to(values.len() * size_of::<i64>())?;
+        charge.grow_to(values.len() * size_of::<i64>())?;
     }
     wide_list(element, offsets, Arc::new(Int64Array::from(values)))
 }
 
-fn range(site: &mut Site) -> Result<Built> {
+fn range(site: &mut CallSite) -> Result<CompiledCall> {
     let (element, span) = (site.element(), site.span);
     site.cast_all(&element.kind)?;
     Ok(call(move |args| {
         let arg = |no: usize| (args.columns.len() > no).then(|| args.ints(no));
         let (first, second, third) = (arg(0), arg(1), arg(2));
         numbers(args, &element, span, |row, out| {
-            let at = |arg: Option<crate::column::Slice<i64>>| arg.map(|values| values.at(row));
+            let at =
+                |arg: Option<crate::vector::column::Slice<i64>>| arg.map(|values| values.at(row));
             let (first, second) = (at(first).unwrap_or(0), at(second));
             let (from, to) = second.map_or((0, first), |second| (first, second));
             let step = at(third).unwrap_or(1);
@@ -339,16 +341,16 @@ fn range(site: &mut Site) -> Result<Built> {
             };
             let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
             check_elements(out.len().saturating_add(count), span)?;
-            meter::room_for(count * size_of::<i64>())?;
+            meter::check_headroom(count * size_of::<i64>())?;
             let values = (0..count as i64).map(|no| from.wrapping_add(no.wrapping_mul(step)));
             out.extend(values.map(|value| wrap(&element.kind, value)));
             Ok(())
         })
     })
-    .fails())
+    .fallible())
 }
 
-fn zip(site: &Site) -> Built {
+fn zip(site: &CallSite) -> CompiledCall {
     let (element, span) = (site.element(), site.span);
     let several = site.args.len() > 1;
     call(move |args| {
@@ -357,7 +359,7 @@ fn zip(site: &Site) -> Built {
         };
         let lists: Vec<Lists> = (0..args.columns.len()).map(|no| args.lists(no)).collect();
         let mut indices = vec![Vec::new(); lists.len()];
-        let (mut offsets, mut room) = (vec![0], Growing::default());
+        let (mut offsets, mut charge) = (vec![0], GrowingBuffer::default());
         for row in 0..args.rows {
             if args.is_valid(row) {
                 let length = lists[0].at(row).len();
@@ -369,7 +371,7 @@ fn zip(site: &Site) -> Built {
                 }
             }
             offsets.push(check_elements(indices[0].len(), span)?);
-            room.to(indices[0].len() * lists.len() * size_of::<u32>())?;
+            charge.grow_to(indices[0].len() * lists.len() * size_of::<u32>())?;
         }
         let count = indices[0].len();
         let columns = lists.iter().zip(indices).map(|(list, indices)| {
@@ -379,7 +381,7 @@ fn zip(site: &Site) -> Built {
         let tuples = wide_struct(items, columns.collect::<Result<_>>()?, count)?;
         wide_list(&element, offsets, tuples)
     })
-    .fails_if(several)
+    .fallible_if(several)
 }
 
 fn depth(kind: &Kind) -> usize {
@@ -403,8 +405,8 @@ fn flatten(args: &Args, element: &Type, depth: usize) -> Result<ArrayRef> {
     wide_list(element, offsets, values)
 }
 
-/// To the element before it; of the first, none.
-fn differences(site: &Site) -> Built {
+/// The difference to the preceding element; 0 for the first.
+fn differences(site: &CallSite) -> CompiledCall {
     let element = site.element();
     let from = site.args[0].ty.element().map_or(Kind::Null, |element| element.kind.clone());
     call(move |args| {
@@ -412,39 +414,39 @@ fn differences(site: &Site) -> Built {
         let list = array.as_list::<i32>();
         let (offsets, values) = (list.value_offsets(), list.values());
         let starts: AHashSet<usize> = offsets.iter().map(|offset| *offset as usize).collect();
-        let places = 0..values.len();
+        let positions = 0..values.len();
         let result: ArrayRef = match &from {
             Kind::Float | Kind::Decimal(_) => {
-                let at = |place: usize| match &from {
+                let at = |position: usize| match &from {
                     Kind::Decimal(scale) => {
                         let unit = 10f64.powi(i32::from(*scale));
-                        values.as_primitive::<Decimal128Type>().value(place) as f64 / unit
+                        values.as_primitive::<Decimal128Type>().value(position) as f64 / unit
                     }
-                    _ => values.as_primitive::<Float64Type>().value(place),
+                    _ => values.as_primitive::<Float64Type>().value(position),
                 };
-                let difference = |place: usize| {
-                    if starts.contains(&place) { 0.0 } else { at(place) - at(place - 1) }
+                let difference = |position: usize| {
+                    if starts.contains(&position) { 0.0 } else { at(position) - at(position - 1) }
                 };
-                Arc::new(places.map(difference).collect::<Float64Array>())
+                Arc::new(positions.map(difference).collect::<Float64Array>())
             }
             _ => {
                 let ints = values.as_primitive::<Int64Type>();
-                let difference = |place: usize| {
-                    if starts.contains(&place) {
+                let difference = |position: usize| {
+                    if starts.contains(&position) {
                         return 0;
                     }
-                    let (now, before) = (ints.value(place), ints.value(place - 1));
+                    let (now, before) = (ints.value(position), ints.value(position - 1));
                     wrap(&element.kind, now.wrapping_sub(before))
                 };
-                Arc::new(Int64Array::from_iter_values(places.map(difference)))
+                Arc::new(Int64Array::from_iter_values(positions.map(difference)))
             }
         };
         wide_list(&element, offsets.to_vec(), result)
     })
 }
 
-/// What is in all of them, in the order of the first.
-fn intersect(site: &mut Site) -> Result<Built> {
+/// `arrayIntersect`: the elements of all arrays, in the order of the first.
+fn intersect(site: &mut CallSite) -> Result<CompiledCall> {
     let (element, span) = (site.element(), site.span);
     site.cast_all(&site.ty.kind)?;
     Ok(call(move |args| {
@@ -453,20 +455,20 @@ fn intersect(site: &mut Site) -> Result<Built> {
             lists.iter().map(|list| Keys::new(&element.kind, list.values)).collect();
         args.pick_lists(&element, lists[0].values, span, |row, out| {
             let length = lists.iter().map(|list| list.at(row).len()).sum::<usize>();
-            let _room = meter::keep_large(length * KEY_BYTES)?;
-            // In how many of the arrays, from the first on, a value was found.
-            let mut found: AHashMap<Key, usize> = AHashMap::new();
+            let _charge = meter::charge_large(length * KEY_BYTES)?;
+            // For each value, how many leading arrays contain it.
+            let mut counts: AHashMap<Key, usize> = AHashMap::new();
             for (no, (list, keys)) in lists.iter().zip(&keys).enumerate().skip(1) {
                 for at in list.at(row) {
-                    let count = found.entry(keys.at(at)).or_default();
+                    let count = counts.entry(keys.at(at)).or_default();
                     *count += usize::from(*count == no - 1);
                 }
             }
-            let mut seen = AHashSet::new();
+            let mut emitted = AHashSet::new();
             for at in lists[0].at(row) {
                 let key = keys[0].at(at);
-                let everywhere = found.get(&key).copied().unwrap_or(0) == lists.len() - 1;
-                if everywhere && seen.insert(key) {
+                let everywhere = counts.get(&key).copied().unwrap_or(0) == lists.len() - 1;
+                if everywhere && emitted.insert(key) {
                     out.push(at as u32);
                 }
             }

@@ -1,4 +1,4 @@
-//! CityHash64 of version 1.0.2, which ClickHouse keeps to: later versions give other numbers.
+//! CityHash64 version 1.0.2, which ClickHouse uses; later versions return other hashes.
 
 const K0: u64 = 0xc3a5_c85c_97cb_3127;
 const K1: u64 = 0xb492_b66f_be98_f273;
@@ -6,7 +6,7 @@ const K2: u64 = 0x9ae1_6a3b_2f90_404f;
 const K3: u64 = 0xc949_d7c7_509e_6557;
 const MULTIPLIER: u64 = 0x9ddf_ea08_eb38_2d69;
 
-/// One number of two.
+/// Combines two hashes.
 pub(super) fn combine(low: u64, high: u64) -> u64 {
     let first = shift_mix((low ^ high).wrapping_mul(MULTIPLIER));
     shift_mix((high ^ first).wrapping_mul(MULTIPLIER)).wrapping_mul(MULTIPLIER)
@@ -103,7 +103,7 @@ fn weak(bytes: &[u8], seeds: (u64, u64)) -> (u64, u64) {
     (a.wrapping_add(word(bytes, 24)), b.wrapping_add(c))
 }
 
-/// The end first, then pieces of 64 bytes from the beginning.
+/// Inputs longer than 64 bytes: mixes in the last 64 bytes, then blocks of 64 from the start.
 fn longer(bytes: &[u8]) -> u64 {
     let length = bytes.len();
     let size = length as u64;

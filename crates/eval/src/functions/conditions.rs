@@ -1,4 +1,4 @@
-//! Conditions and nulls.
+//! Conditional functions and functions on nulls.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef};
 use hogql::types::Kind;
 
-use super::{Built, Site, call, test};
-use crate::column::{Args, Column};
-use crate::compare::{self, comparer};
+use super::{CallSite, CompiledCall, call, predicate};
 use crate::error::Result;
-use crate::gather::interleave;
-use crate::types::without_nulls;
+use crate::run::compare::{self, comparer};
+use crate::vector::column::{Args, Column};
+use crate::vector::gather::interleave;
+use crate::vector::types::without_nulls;
 
-pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
+pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     Ok(Some(match site.name {
         "coalesce" | "ifNull" => {
             site.cast_all(&site.ty.kind)?;
@@ -22,11 +22,11 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
         "nullIf" => null_if(site)?,
         "isNull" => {
             let run = compare::is_null(false);
-            test(move |args| run(args))
+            predicate(move |args| run(args))
         }
         "isNotNull" => {
             let run = compare::is_null(true);
-            test(move |args| run(args))
+            predicate(move |args| run(args))
         }
         "assumeNotNull" => call(|args| without_nulls(&args.columns[0].array)),
         "toNullable" => call(|args| Ok(Arc::clone(&args.columns[0].array))),
@@ -34,21 +34,21 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
         "least" => extreme(site, Ordering::Less)?,
         "isNaN" => {
             site.cast(0, &Kind::Float)?;
-            test(|args| {
+            predicate(|args| {
                 let values = args.floats(0);
-                Ok(args.map_truth(|row| values.at(row).is_nan()))
+                Ok(args.map_bools(|row| values.at(row).is_nan()))
             })
         }
         "isFinite" => {
             site.cast(0, &Kind::Float)?;
-            test(|args| {
+            predicate(|args| {
                 let values = args.floats(0);
-                Ok(args.map_truth(|row| values.at(row).is_finite()))
+                Ok(args.map_bools(|row| values.at(row).is_finite()))
             })
         }
         "ifNotFinite" => {
             if site.ty.kind != Kind::Float {
-                // Only floats can be anything else.
+                // Only floats can be infinite or NaN.
                 site.cast(0, &site.ty.kind)?;
                 site.args.truncate(1);
                 return Ok(Some(call(|args| Ok(Arc::clone(&args.columns[0].array)))));
@@ -66,17 +66,17 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
     }))
 }
 
-/// For each row, the argument it takes and the row there.
+/// Takes each row from the argument whose index `no` returns.
 pub(super) fn choose(args: &Args, no: impl Fn(usize) -> usize) -> Result<ArrayRef> {
     let arrays: Vec<ArrayRef> =
         args.columns.iter().map(|column| Arc::clone(&column.array)).collect();
-    let places: Vec<(usize, usize)> = (0..args.rows)
+    let positions: Vec<(usize, usize)> = (0..args.rows)
         .map(|row| {
             let no = no(row);
             (no, args.row_of(no, row))
         })
         .collect();
-    interleave(&arrays, &places)
+    interleave(&arrays, &positions)
 }
 
 fn coalesce(args: &Args) -> Result<ArrayRef> {
@@ -84,7 +84,7 @@ fn coalesce(args: &Args) -> Result<ArrayRef> {
     choose(args, |row| (0..last).find(|no| !args.is_null(*no, row)).unwrap_or(last))
 }
 
-fn null_if(site: &mut Site) -> Result<Built> {
+fn null_if(site: &mut CallSite) -> Result<CompiledCall> {
     let (left, right) = (site.args[0].clone(), site.args[1].clone());
     if right.ty.kind == Kind::Null || left.ty.kind == Kind::Null {
         site.args.truncate(1);
@@ -93,7 +93,7 @@ fn null_if(site: &mut Site) -> Result<Built> {
     let (left, right, kinds) = compare::align(left, right, site.context, site.span)?;
     site.args.truncate(1);
     site.args.extend([left, right]);
-    let equal = compare::test(compare::Op::Equal, &kinds);
+    let equal = compare::predicate(compare::Op::Equal, &kinds);
     Ok(call(move |args| {
         let sides = Args { columns: &args.columns[1..], rows: args.rows, nulls: None };
         let equal = equal(&sides)?;
@@ -102,7 +102,7 @@ fn null_if(site: &mut Site) -> Result<Built> {
     }))
 }
 
-fn extreme(site: &mut Site, wanted: Ordering) -> Result<Built> {
+fn extreme(site: &mut CallSite, wanted: Ordering) -> Result<CompiledCall> {
     let kind = site.ty.kind.clone();
     site.cast_all(&kind)?;
     Ok(call(move |args| {
@@ -118,7 +118,7 @@ fn extreme(site: &mut Site, wanted: Ordering) -> Result<Built> {
     }))
 }
 
-/// Null in these rows too.
+/// Adds nulls to an array.
 pub(super) fn with_nulls(
     array: &ArrayRef,
     nulls: Option<arrow_buffer::NullBuffer>,

@@ -1,16 +1,16 @@
-//! Conversions.
+//! Type conversion functions.
 
 use std::sync::Arc;
 
 use hogql::types::{Kind, Type};
 
-use super::{Built, Site, call};
+use super::{CallSite, CompiledCall, call};
 use crate::error::Result;
-use crate::show::{Shown, Style};
-use crate::types::without_nulls;
-use crate::{cast, text};
+use crate::values::format::{Style, ValueFormatter};
+use crate::values::{cast, parse};
+use crate::vector::types::without_nulls;
 
-pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
+pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     let from = site.args.first().map_or_else(|| Kind::Null.into(), |arg| arg.ty.clone());
     let is_text = from.kind.is_string();
     Ok(Some(match site.name {
@@ -36,8 +36,8 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             call(move |args| {
                 let array = &args.columns[0].array;
                 let Some(cast) = &cast else { return Ok(Arc::clone(array)) };
-                let found = without_nulls(&cast(array)?)?;
-                super::conditions::with_nulls(&found, args.nulls.clone())
+                let values = without_nulls(&cast(array)?)?;
+                super::conditions::with_nulls(&values, args.nulls.clone())
             })
         }
         "toFloatOrDefault" => {
@@ -49,8 +49,8 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
         "toJSONString" => {
             let (context, span) = (Arc::clone(site.context), site.span);
             call(move |args| {
-                let shown = Shown::new(&from, &args.columns[0].array, &context);
-                args.map_texts(span, |row, out| {
+                let shown = ValueFormatter::new(&from, &args.columns[0].array, &context);
+                args.map_strings(span, |row, out| {
                     shown.write(args.row_of(0, row), Style::Json, out);
                 })
             })
@@ -59,26 +59,26 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             let zone = site.context.zone.iana_name().unwrap_or("UTC").to_owned();
             let name = from.name(&zone);
             let span = site.span;
-            call(move |args| args.map_texts(span, |_, out| out.push_str(&name)))
+            call(move |args| args.map_strings(span, |_, out| out.push_str(&name)))
         }
         _ => return Ok(None),
     }))
 }
 
-/// A date-time as a type of the zone that the call names, if it names one.
-fn unzoned(site: &Site, from: &Type) -> Kind {
+/// The argument's kind; for `toDate` of a date-time, in the zone that the call names.
+fn unzoned(site: &CallSite, from: &Type) -> Kind {
     let zone_at = if site.name == "toDateTime64" { 2 } else { 1 };
     match (&from.kind, site.name) {
-        (Kind::DateTime(moment), "toDate") => {
-            let mut moment = moment.clone();
-            moment.zone = site.text(zone_at).or(moment.zone);
-            Kind::DateTime(moment)
+        (Kind::DateTime(date_time), "toDate") => {
+            let mut date_time = date_time.clone();
+            date_time.zone = site.string(zone_at).or(date_time.zone);
+            Kind::DateTime(date_time)
         }
         (kind, _) => kind.clone(),
     }
 }
 
-fn float_or_default(site: &mut Site, is_text: bool) -> Result<Built> {
+fn float_or_default(site: &mut CallSite, is_text: bool) -> Result<CompiledCall> {
     let has_default = site.args.len() > 1;
     if !is_text {
         site.cast(0, &Kind::Float)?;
@@ -89,7 +89,7 @@ fn float_or_default(site: &mut Site, is_text: bool) -> Result<Built> {
             let values = args.floats(0);
             return Ok(args.map_floats(|row| values.at(row)));
         }
-        let texts = args.texts(0);
-        Ok(args.map_floats(|row| text::float(texts.at(row)).unwrap_or_else(|| default(row))))
+        let strings = args.strings(0);
+        Ok(args.map_floats(|row| parse::float(strings.at(row)).unwrap_or_else(|| default(row))))
     }))
 }

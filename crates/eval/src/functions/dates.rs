@@ -1,4 +1,4 @@
-//! Dates and moments.
+//! Date and time functions.
 
 use std::sync::Arc;
 
@@ -6,17 +6,17 @@ use hogql::ast::Unit;
 use hogql::types::Kind;
 use jiff::tz::TimeZone;
 
-use super::{Built, Site, call};
+use super::{CallSite, CompiledCall, call};
 use crate::Context;
 use crate::error::{Error, Result};
-use crate::times::{
-    Clockwork, DAY, HOUR, MINUTE, MOMENT_MAX, SECOND, civil, days_of, days_of_month, floor_to,
+use crate::time::{
+    DAY, HOUR, INSTANT_MAX, MINUTE, SECOND, ZoneClock, civil, days_of, days_of_month, floor_to,
     format, iso_week, units, weekday, zone_named, zone_of,
 };
 
-pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
-    if let Some(built) = part_named(site)? {
-        return Ok(Some(built));
+pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
+    if let Some(compiled) = part_named(site)? {
+        return Ok(Some(compiled));
     }
     let (now, zone) = (site.context.now, site.context.zone.clone());
     Ok(Some(match site.name {
@@ -35,7 +35,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
         "toStartOfMonth" => first_day(site, Unit::Month),
         "toMonday" => first_day(site, Unit::Week),
         "toStartOfWeek" => {
-            // Odd modes begin weeks on Monday.
+            // Odd modes start weeks on Monday.
             let monday = site.int(1).map_or(site.context.week_starts_monday, |mode| mode % 2 != 0);
             site.args.truncate(1);
             if monday {
@@ -48,7 +48,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             let (year, month, _) = civil(day);
             days_of(year, month, days_of_month(year, month))
         }),
-        "toStartOfDay" => moment(site, |at, clock| {
+        "toStartOfDay" => date_time(site, |at, clock| {
             let day = clock.day(at);
             clock.start_of_day(day)
         }),
@@ -64,7 +64,7 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
             site.args.remove(0);
             match units::micros_of(unit) {
                 Some(micros) => within_day(site, micros),
-                None if unit == Unit::Day => moment(site, |at, clock| {
+                None if unit == Unit::Day => date_time(site, |at, clock| {
                     let day = clock.day(at);
                     clock.start_of_day(day)
                 }),
@@ -105,12 +105,12 @@ fn suffix(name: &str, prefix: &str) -> Option<Unit> {
     name.strip_prefix(prefix).and_then(Unit::parse)
 }
 
-fn unit_of(site: &Site, no: usize) -> Result<Unit> {
-    let unit = site.text(no).as_deref().and_then(Unit::parse);
+fn unit_of(site: &CallSite, no: usize) -> Result<Unit> {
+    let unit = site.string(no).as_deref().and_then(Unit::parse);
     unit.ok_or_else(|| site.invalid("Expected a unit of time"))
 }
 
-/// How an argument's values are read: days, or moments in a zone.
+/// Interprets an argument's values: days, or instants in a zone.
 #[derive(Clone, Debug)]
 struct Reader {
     days: bool,
@@ -120,36 +120,36 @@ struct Reader {
 impl Reader {
     fn of(kind: &Kind, context: &Context) -> Self {
         match kind {
-            Kind::DateTime(moment) => Self { days: false, zone: zone_of(moment, context) },
+            Kind::DateTime(date_time) => Self { days: false, zone: zone_of(date_time, context) },
             _ => Self { days: true, zone: context.zone.clone() },
         }
     }
 
-    fn clock(&self) -> Clockwork {
-        Clockwork::new(&self.zone)
+    fn clock(&self) -> ZoneClock {
+        ZoneClock::new(&self.zone)
     }
 
-    fn local(&self, value: i64, clock: &mut Clockwork) -> i64 {
+    fn local(&self, value: i64, clock: &mut ZoneClock) -> i64 {
         let local = if self.days { value.saturating_mul(DAY) } else { clock.local(value) };
-        local.clamp(-MOMENT_MAX, MOMENT_MAX)
+        local.clamp(-INSTANT_MAX, INSTANT_MAX)
     }
 
-    fn day(&self, value: i64, clock: &mut Clockwork) -> i64 {
+    fn day(&self, value: i64, clock: &mut ZoneClock) -> i64 {
         if self.days { value } else { clock.day(value) }
     }
 
-    fn instant(&self, value: i64, clock: &mut Clockwork) -> i64 {
+    fn instant(&self, value: i64, clock: &mut ZoneClock) -> i64 {
         let instant = if self.days { clock.start_of_day(value) } else { value };
-        instant.clamp(-MOMENT_MAX, MOMENT_MAX)
+        instant.clamp(-INSTANT_MAX, INSTANT_MAX)
     }
 }
 
-fn reader(site: &Site, no: usize) -> Reader {
+fn reader(site: &CallSite, no: usize) -> Reader {
     Reader::of(site.kind(no), site.context)
 }
 
-/// Of the wall clock's microseconds.
-fn part(site: &Site, f: impl Fn(i64) -> i64 + Send + Sync + 'static) -> Built {
+/// A function of local microseconds.
+fn part(site: &CallSite, f: impl Fn(i64) -> i64 + Send + Sync + 'static) -> CompiledCall {
     let reader = reader(site, 0);
     call(move |args| {
         let (values, mut clock) = (args.ints(0), reader.clock());
@@ -157,16 +157,19 @@ fn part(site: &Site, f: impl Fn(i64) -> i64 + Send + Sync + 'static) -> Built {
     })
 }
 
-fn from_day(site: &Site, f: impl Fn(i64) -> i64 + Send + Sync + 'static) -> Built {
+fn from_day(site: &CallSite, f: impl Fn(i64) -> i64 + Send + Sync + 'static) -> CompiledCall {
     part(site, move |local| f(local.div_euclid(DAY)))
 }
 
-fn first_day(site: &Site, unit: Unit) -> Built {
+fn first_day(site: &CallSite, unit: Unit) -> CompiledCall {
     from_day(site, move |day| units::first_day(unit, day))
 }
 
-/// Of a moment another.
-fn moment(site: &Site, f: impl Fn(i64, &mut Clockwork) -> i64 + Send + Sync + 'static) -> Built {
+/// A function from instant to instant.
+fn date_time(
+    site: &CallSite,
+    f: impl Fn(i64, &mut ZoneClock) -> i64 + Send + Sync + 'static,
+) -> CompiledCall {
     let reader = reader(site, 0);
     call(move |args| {
         let (values, mut clock) = (args.ints(0), reader.clock());
@@ -177,18 +180,18 @@ fn moment(site: &Site, f: impl Fn(i64, &mut Clockwork) -> i64 + Send + Sync + 's
     })
 }
 
-fn within_day(site: &Site, unit: i64) -> Built {
-    moment(site, move |at, clock| units::start_within_day(unit, at, clock))
+fn within_day(site: &CallSite, unit: i64) -> CompiledCall {
+    date_time(site, move |at, clock| units::start_within_day(unit, at, clock))
 }
 
-fn day_of_now(now: i64, zone: TimeZone, days: i64) -> Built {
+fn day_of_now(now: i64, zone: TimeZone, days: i64) -> CompiledCall {
     call(move |args| {
-        let mut clock = Clockwork::new(&zone);
+        let mut clock = ZoneClock::new(&zone);
         Ok(args.map_ints(|_| clock.day(now) + days))
     })
 }
 
-fn part_named(site: &mut Site) -> Result<Option<Built>> {
+fn part_named(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     Ok(Some(match site.name {
         "toYear" => from_day(site, |day| civil(day).0),
         "toQuarter" => from_day(site, |day| (civil(day).1 - 1) / 3 + 1),
@@ -208,13 +211,13 @@ fn part_named(site: &mut Site) -> Result<Option<Built>> {
             let (year, month, of_month) = civil(day);
             year * 10_000 + month * 100 + of_month
         }),
-        "toUnixTimestamp" => moment(site, |at, _| at.div_euclid(SECOND)),
-        "toUnixTimestamp64Milli" => moment(site, |at, _| at.div_euclid(1_000)),
+        "toUnixTimestamp" => date_time(site, |at, _| at.div_euclid(SECOND)),
+        "toUnixTimestamp64Milli" => date_time(site, |at, _| at.div_euclid(1_000)),
         "monthName" => {
             let (reader, span) = (reader(site, 0), site.span);
             call(move |args| {
                 let (values, mut clock) = (args.ints(0), reader.clock());
-                args.map_texts(span, |row, out| {
+                args.map_strings(span, |row, out| {
                     let day = reader.day(values.at(row), &mut clock);
                     out.push_str(format::month_name(civil(day).1));
                 })
@@ -224,7 +227,7 @@ fn part_named(site: &mut Site) -> Result<Option<Built>> {
     }))
 }
 
-fn start_of_interval(site: &mut Site) -> Result<Built> {
+fn start_of_interval(site: &mut CallSite) -> Result<CompiledCall> {
     let span = site.span;
     let Kind::Interval(unit) = *site.kind(1) else {
         return Err(site.invalid("toStartOfInterval takes an interval"));
@@ -245,10 +248,10 @@ fn start_of_interval(site: &mut Site) -> Result<Built> {
             Ok(Some(units::start_of_interval(count, unit, at, &mut clock)))
         })
     })
-    .fails())
+    .fallible())
 }
 
-fn distance(site: &mut Site) -> Result<Built> {
+fn distance(site: &mut CallSite) -> Result<CompiledCall> {
     let (unit, whole) = (unit_of(site, 0)?, site.name == "age");
     site.args.remove(0);
     let (from_reader, to_reader) = (reader(site, 0), reader(site, 1));
@@ -261,13 +264,13 @@ fn distance(site: &mut Site) -> Result<Built> {
             if whole {
                 return units::age(unit, from, to, &mut from_clock);
             }
-            units::number(unit, to, &mut to_clock) - units::number(unit, from, &mut from_clock)
+            units::index_of(unit, to, &mut to_clock) - units::index_of(unit, from, &mut from_clock)
         }))
     }))
 }
 
-/// The first argument is a time, the second how far it moves.
-fn shift(site: &mut Site, unit: Unit, back: bool) -> Built {
+/// Adds the second argument, a count of units, to the first, a time.
+fn shift(site: &mut CallSite, unit: Unit, back: bool) -> CompiledCall {
     let (reader, to_day) = (reader(site, 0), site.ty.kind == Kind::Date);
     call(move |args| {
         let (values, counts, mut clock) = (args.ints(0), args.ints(1), reader.clock());
@@ -275,16 +278,17 @@ fn shift(site: &mut Site, unit: Unit, back: bool) -> Built {
             let count = counts.at(row);
             let count = if back { count.saturating_neg() } else { count };
             if to_day {
-                return units::move_day(values.at(row), count, unit);
+                return units::add_to_day(values.at(row), count, unit);
             }
             let at = reader.instant(values.at(row), &mut clock);
-            units::move_moment(at, count, unit, &mut clock)
+            units::add_to_instant(at, count, unit, &mut clock)
         }))
     })
 }
 
-/// A time and an interval or a number of days or seconds; or two times, which are so far apart.
-pub(super) fn shift_by_operator(site: &mut Site) -> Result<Built> {
+/// `+` and `-` of a time and an interval or a number of days or seconds; or the difference of two
+/// times.
+pub(super) fn shift_by_operator(site: &mut CallSite) -> Result<CompiledCall> {
     let back = site.name == "minus";
     if site.args.iter().all(|arg| arg.ty.kind.is_time()) {
         let days = site.args.iter().all(|arg| arg.ty.kind == Kind::Date);
@@ -312,24 +316,24 @@ pub(super) fn shift_by_operator(site: &mut Site) -> Result<Built> {
     Ok(shift(site, unit, back))
 }
 
-fn format_date_time(site: &mut Site) -> Result<Built> {
+fn format_date_time(site: &mut CallSite) -> Result<CompiledCall> {
     let span = site.span;
-    let pattern = site.text(1).unwrap_or_default();
+    let pattern = site.string(1).unwrap_or_default();
     let pieces = format::pieces(&pattern)
         .map_err(|letter| site.invalid(format!("Unknown letter '%{letter}' of formatDateTime")))?;
     let mut reader = reader(site, 0);
-    if let Some(zone) = site.text(2) {
+    if let Some(zone) = site.string(2) {
         reader.zone = zone_named(&zone);
     }
     let precision = match site.kind(0) {
-        Kind::DateTime(moment) => moment.precision,
+        Kind::DateTime(date_time) => date_time.precision,
         _ => 0,
     };
     site.args.truncate(1);
     let pieces: Arc<[format::Piece]> = pieces.into();
     Ok(call(move |args| {
         let (values, mut clock) = (args.ints(0), reader.clock());
-        args.map_texts(span, |row, out| {
+        args.map_strings(span, |row, out| {
             let at = reader.instant(values.at(row), &mut clock);
             format::formatted(&pieces, at, precision, &mut clock, out);
         })

@@ -1,4 +1,4 @@
-//! Parts of arrays, tuples and maps, and what makes them.
+//! Constructors and element access of arrays, tuples and maps.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, UInt32Array};
 use hogql::types::{Kind, Type};
 
-use super::{Built, Site, call};
-use crate::column::check_elements;
+use super::{CallSite, CompiledCall, call};
 use crate::error::Result;
-use crate::gather::{interleave, take};
-use crate::keys::Keys;
-use crate::types::{entry, nothing, wide_list, wide_struct, without_nulls};
+use crate::vector::column::check_elements;
+use crate::vector::gather::{interleave, take};
+use crate::vector::keys::Keys;
+use crate::vector::types::{entry, null_or_default, wide_list, wide_struct, without_nulls};
 
-pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
+pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     Ok(Some(match site.name {
         "arrayElement" => match site.kind(0).clone() {
             Kind::Map(pair) => by_key(site, &pair)?,
@@ -40,17 +40,17 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
     }))
 }
 
-/// Null or the type's default where there is none.
+/// The element at an index; null or the type's default if out of range.
 fn picked(values: &ArrayRef, at: UInt32Array, ty: &Type) -> Result<ArrayRef> {
-    let found = take(values, &at)?;
-    if ty.nullable { Ok(found) } else { without_nulls(&found) }
+    let values = take(values, &at)?;
+    if ty.nullable { Ok(values) } else { without_nulls(&values) }
 }
 
-fn by_number(site: &Site) -> Built {
+fn by_number(site: &CallSite) -> CompiledCall {
     let ty = site.ty.clone();
     call(move |args| {
         let (lists, numbers) = (args.lists(0), args.ints(1));
-        let found = (0..args.rows).map(|row| {
+        let indices = (0..args.rows).map(|row| {
             if args.is_null(1, row) {
                 return None;
             }
@@ -63,11 +63,11 @@ fn by_number(site: &Site) -> Built {
             };
             (at < range.len()).then(|| (range.start + at) as u32)
         });
-        picked(lists.values, found.collect(), &ty)
+        picked(lists.values, indices.collect(), &ty)
     })
 }
 
-fn by_key(site: &mut Site, pair: &(Type, Type)) -> Result<Built> {
+fn by_key(site: &mut CallSite, pair: &(Type, Type)) -> Result<CompiledCall> {
     let ty = site.ty.clone();
     let Some(common) = pair.0.common(&site.args[1].ty) else {
         return Err(site.invalid("The key is of another type than the map's"));
@@ -80,16 +80,16 @@ fn by_key(site: &mut Site, pair: &(Type, Type)) -> Result<Built> {
         let entries = maps.values.as_struct();
         let keys = Keys::new(&common.kind, entries.column(0));
         let wanted = Keys::new(&common.kind, &args.columns[1].array);
-        let found = (0..args.rows).map(|row| {
+        let indices = (0..args.rows).map(|row| {
             let wanted = wanted.at(args.row_of(1, row));
             maps.at(row).find(|at| keys.at(*at) == wanted).map(|at| at as u32)
         });
-        picked(entries.column(1), found.collect(), &ty)
+        picked(entries.column(1), indices.collect(), &ty)
     }))
 }
 
-/// Keys and values by turns.
-fn map(site: &mut Site) -> Result<Built> {
+/// `map`: the arguments alternate between keys and values.
+fn map(site: &mut CallSite) -> Result<CompiledCall> {
     let span = site.span;
     let Kind::Map(pair) = site.ty.kind.clone() else {
         return Err(site.invalid("map gives a map"));
@@ -102,18 +102,18 @@ fn map(site: &mut Site) -> Result<Built> {
     Ok(call(move |args| {
         let width = args.columns.len() / 2;
         check_elements(args.rows.saturating_mul(width), span)?;
-        let Kind::Tuple(items) = &entry.kind else { return nothing(&entry, args.rows) };
+        let Kind::Tuple(items) = &entry.kind else { return null_or_default(&entry, args.rows) };
         let column = |odd: usize, ty: &Type| -> Result<ArrayRef> {
             if width == 0 {
-                return nothing(ty, 0);
+                return null_or_default(ty, 0);
             }
             let arrays: Vec<ArrayRef> =
                 (0..width).map(|no| Arc::clone(&args.columns[no * 2 + odd].array)).collect();
-            let mut places = Vec::with_capacity(args.rows * width);
+            let mut positions = Vec::with_capacity(args.rows * width);
             for row in 0..args.rows {
-                places.extend((0..width).map(|no| (no, args.row_of(no * 2 + odd, row))));
+                positions.extend((0..width).map(|no| (no, args.row_of(no * 2 + odd, row))));
             }
-            interleave(&arrays, &places)
+            interleave(&arrays, &positions)
         };
         let columns = vec![column(0, &items[0])?, column(1, &items[1])?];
         let entries = wide_struct(items, columns, args.rows * width)?;
@@ -122,7 +122,7 @@ fn map(site: &mut Site) -> Result<Built> {
     }))
 }
 
-fn entries(site: &Site, part: usize) -> Built {
+fn entries(site: &CallSite, part: usize) -> CompiledCall {
     let element = site.element();
     call(move |args| {
         let list = args.columns[0].array.as_list::<i32>();

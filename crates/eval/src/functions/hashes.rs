@@ -1,4 +1,4 @@
-//! Hashes and bytes as text.
+//! Hash functions and binary encodings (hex, base64).
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
@@ -11,38 +11,39 @@ use hogql::types::{Kind, Type};
 use md5::{Digest, Md5};
 
 use super::cityhash::{combine, hash};
-use super::{Built, Site, call};
+use super::{CallSite, CompiledCall, call};
 use crate::error::{Error, Result};
-use crate::show::push;
-use crate::types::entry;
-use crate::{cast, compile};
+use crate::run::node::NodeKind;
+use crate::values::cast;
+use crate::values::format::push;
+use crate::vector::types::entry;
 
-/// ClickHouse asks for whole padding when it reads and writes it.
+/// Requires and writes padding, as ClickHouse does.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::RequireCanonical),
 );
 
-pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
+pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     let span = site.span;
     Ok(Some(match site.name {
         "hex" => hex(site)?,
         "MD5" | "unhex" | "base64Decode" | "tryBase64Decode" => {
             let name = site.name;
-            // Texts are UTF-8: what is no text is shown as such. `hex` of it has all the bytes.
-            let built = call(move |args| {
-                let texts = args.texts(0);
-                args.try_texts(span, |row, out| {
-                    let bytes = bytes_of(name, texts.at(row)).ok_or_else(|| not_base64(span))?;
+            // Strings are UTF-8: invalid bytes become U+FFFD. `hex` of the call encodes all bytes.
+            let compiled = call(move |args| {
+                let strings = args.strings(0);
+                args.try_strings(span, |row, out| {
+                    let bytes = bytes_of(name, strings.at(row)).ok_or_else(|| not_base64(span))?;
                     out.push_str(&String::from_utf8_lossy(&bytes));
                     Ok(true)
                 })
             });
-            built.fails_if(name == "base64Decode")
+            compiled.fallible_if(name == "base64Decode")
         }
         "base64Encode" => call(move |args| {
-            let texts = args.texts(0);
-            args.map_texts(span, |row, out| BASE64.encode_string(texts.at(row), out))
+            let strings = args.strings(0);
+            args.map_strings(span, |row, out| BASE64.encode_string(strings.at(row), out))
         }),
         "cityHash64" => {
             let types: Vec<Type> = site.args.iter().map(|arg| arg.ty.clone()).collect();
@@ -50,9 +51,9 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
                 let mut hashes: Vec<Option<u64>> = vec![None; args.rows];
                 for (no, ty) in types.iter().enumerate() {
                     let array = &args.columns[no].array;
-                    let own = hashes_of(&ty.kind, array);
+                    let column_hashes = hashes_of(&ty.kind, array);
                     for (row, hash) in hashes.iter_mut().enumerate() {
-                        let next = own[args.row_of(no, row)];
+                        let next = column_hashes[args.row_of(no, row)];
                         *hash = Some(hash.map_or(next, |hash| combine(hash, next)));
                     }
                 }
@@ -67,7 +68,7 @@ fn not_base64(span: hogql::Span) -> Error {
     Error::invalid("base64Decode was given a text that is not base64", span)
 }
 
-/// Of the functions whose result need not be a text.
+/// The bytes that a function computes, which need not be UTF-8.
 fn bytes_of(name: &str, text: &str) -> Option<Vec<u8>> {
     Some(match name {
         "MD5" => Md5::digest(text.as_bytes()).to_vec(),
@@ -77,7 +78,8 @@ fn bytes_of(name: &str, text: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// What is no digit counts as the last one; a single digit is a byte of its own.
+/// Decodes hex as ClickHouse does: an invalid digit counts as 0xFF, an odd first digit is a byte of
+/// its own.
 fn unhex(text: &str) -> Vec<u8> {
     let digit = |byte: u8| (byte as char).to_digit(16).map_or(0xff, |digit| digit as u8);
     let bytes = text.as_bytes();
@@ -91,28 +93,28 @@ fn unhex(text: &str) -> Vec<u8> {
     .collect()
 }
 
-fn hex(site: &mut Site) -> Result<Built> {
+fn hex(site: &mut CallSite) -> Result<CompiledCall> {
     let span = site.span;
-    if let Some(built) = hex_of_bytes(site)? {
-        return Ok(built);
+    if let Some(compiled) = hex_of_bytes(site)? {
+        return Ok(compiled);
     }
     let kind = site.kind(0).clone();
     Ok(match kind {
         Kind::String | Kind::Json(_) => call(move |args| {
-            let texts = args.texts(0);
-            args.map_texts(span, |row, out| write_hex(texts.at(row).as_bytes(), out))
+            let strings = args.strings(0);
+            args.map_strings(span, |row, out| write_hex(strings.at(row).as_bytes(), out))
         }),
         Kind::Uuid => call(move |args| {
             let ids = args.uuids(0);
-            args.map_texts(span, |row, out| write_hex(ids.at(row).as_bytes(), out))
+            args.map_strings(span, |row, out| write_hex(ids.at(row).as_bytes(), out))
         }),
         Kind::Float => call(move |args| {
             let values = args.floats(0);
-            args.map_texts(span, |row, out| write_hex(&values.at(row).to_le_bytes(), out))
+            args.map_strings(span, |row, out| write_hex(&values.at(row).to_le_bytes(), out))
         }),
         Kind::Decimal(_) => call(move |args| {
             let values = args.decimals(0);
-            args.map_texts(span, |row, out| write_hex(&values.at(row).to_le_bytes(), out))
+            args.map_strings(span, |row, out| write_hex(&values.at(row).to_le_bytes(), out))
         }),
         Kind::Array(_) | Kind::Tuple(_) | Kind::Map(_) => {
             return Err(site.invalid("hex takes a text, a number or a time"));
@@ -123,14 +125,14 @@ fn hex(site: &mut Site) -> Result<Built> {
                 Kind::Bool => (8, 1),
                 Kind::UInt(bits) | Kind::Int(bits) => (*bits, 1),
                 Kind::Date => (16, 1),
-                Kind::DateTime(moment) if moment.precision == 0 => (32, 1_000_000),
+                Kind::DateTime(date_time) if date_time.precision == 0 => (32, 1_000_000),
                 _ => (64, 1),
             };
-            args.map_texts(span, |row, out| {
+            args.map_strings(span, |row, out| {
                 let value = values.at(row).div_euclid(unit) as u64;
                 let cut = if bits < 64 { value & ((1 << bits) - 1) } else { value };
                 let bytes = cut.to_be_bytes();
-                // Whole bytes, without those in front that are zero.
+                // Whole bytes without leading zeros.
                 let start = bytes.iter().position(|byte| *byte != 0).unwrap_or(7);
                 write_hex(&bytes[start..], out);
             })
@@ -142,8 +144,9 @@ fn write_hex(bytes: &[u8], out: &mut String) {
     bytes.iter().for_each(|byte| push(out, format_args!("{byte:02X}")));
 }
 
-/// `hex(MD5(x))`: of the bytes, which no text holds.
-fn hex_of_bytes(site: &mut Site) -> Result<Option<Built>> {
+/// `hex` of a function that returns bytes, such as `MD5`: encodes the bytes themselves, which a
+/// UTF-8 string cannot hold.
+fn hex_of_bytes(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     let Some(ExprKind::Call { function, .. }) = site.exprs.first().map(|expr| &expr.kind) else {
         return Ok(None);
     };
@@ -153,15 +156,10 @@ fn hex_of_bytes(site: &mut Site) -> Result<Option<Built>> {
     }
     let span = site.span;
     let inner = match &site.args[0].kind {
-        crate::node::NodeKind::Call(inner, _) => inner[0].clone(),
-        // It was worked out already, from a constant.
+        NodeKind::Call(inner, _) => inner[0].clone(),
+        // The call is already folded: compile its constant argument again.
         _ => match site.exprs.first().map(|expr| &expr.kind) {
-            Some(ExprKind::Call { args, .. }) => {
-                let mut none = |_: &hogql::plan::Expr| None;
-                let context = site.context;
-                compile::Compiler { context, leaf: &mut none, spent: 0, kept: Vec::new() }
-                    .node(&args[0])?
-            }
+            Some(ExprKind::Call { args, .. }) => (site.compile_constant)(&args[0], site.context)?,
             _ => return Ok(None),
         },
     };
@@ -169,18 +167,18 @@ fn hex_of_bytes(site: &mut Site) -> Result<Option<Built>> {
         return Ok(None);
     }
     site.args = vec![inner];
-    let built = call(move |args| {
-        let texts = args.texts(0);
-        args.try_texts(span, |row, out| {
-            let bytes = bytes_of(name, texts.at(row)).ok_or_else(|| not_base64(span))?;
+    let compiled = call(move |args| {
+        let strings = args.strings(0);
+        args.try_strings(span, |row, out| {
+            let bytes = bytes_of(name, strings.at(row)).ok_or_else(|| not_base64(span))?;
             write_hex(&bytes, out);
             Ok(true)
         })
     });
-    Ok(Some(built.fails_if(name == "base64Decode")))
+    Ok(Some(compiled.fallible_if(name == "base64Decode")))
 }
 
-/// ClickHouse hashes numbers by a mixer of their own.
+/// ClickHouse's hash of a number (`intHash64`).
 fn hash_number(value: u64) -> u64 {
     let mut x = value ^ 0x4cf2_d2ba_ae6d_a887;
     x ^= x >> 33;
@@ -203,8 +201,8 @@ fn hashes_of(kind: &Kind, array: &ArrayRef) -> Vec<u64> {
             values.iter().map(|value| hash(&value.to_le_bytes())).collect()
         }
         Kind::String | Kind::Json(_) => {
-            let texts = array.as_string::<i32>();
-            rows.map(|row| hash(texts.value(row).as_bytes())).collect()
+            let strings = array.as_string::<i32>();
+            rows.map(|row| hash(strings.value(row).as_bytes())).collect()
         }
         Kind::Uuid => {
             let ids = array.as_fixed_size_binary();
@@ -227,15 +225,15 @@ fn hashes_of(kind: &Kind, array: &ArrayRef) -> Vec<u64> {
             };
             rows.map(of_row).collect()
         }
-        Kind::DateTime(moment) if moment.precision > 0 => {
-            let step = cast::fraction_step(moment);
+        Kind::DateTime(date_time) if date_time.precision > 0 => {
+            let step = cast::fraction_step(date_time);
             let values = array.as_primitive::<Int64Type>().values();
             values.iter().map(|value| hash(&value.div_euclid(step).to_le_bytes())).collect()
         }
         kind => {
             let values = array.as_primitive::<Int64Type>().values();
             let cut = |value: i64| match kind {
-                // By the bits of their own width.
+                // Hash the bits of the type's own width.
                 Kind::Int(8) => u64::from(value as u8),
                 Kind::Int(16) => u64::from(value as u16),
                 Kind::Int(32) => u64::from(value as u32),
@@ -247,7 +245,7 @@ fn hashes_of(kind: &Kind, array: &ArrayRef) -> Vec<u64> {
     }
 }
 
-/// The length, then each element.
+/// Combines the length with the hash of each element.
 fn hashes_of_lists(element: &Kind, array: &ArrayRef) -> Vec<u64> {
     let list = array.as_list::<i32>();
     let elements = hashes_of(element, list.values());

@@ -1,4 +1,4 @@
-//! JSON in texts. What is missing gives the type's default.
+//! JSON functions. A missing value becomes the default of the result type.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,25 +9,26 @@ use hogql::types::{Kind, Type};
 use serde_json::value::RawValue;
 
 use super::properties::{Follow, Name, find, unquoted};
-use super::{Built, Site, call, test};
-use crate::column::{Args, Slice, TextWriter, Texts, check_elements, uuid_array};
+use super::{CallSite, CompiledCall, call, predicate};
+use crate::Context;
 use crate::error::Result;
-use crate::memory::MemoryCharge;
-use crate::meter;
-use crate::times::{Clockwork, read, zone_of};
-use crate::types::{nothing, wide_list, wide_struct, without_nulls};
-use crate::{Context, cast, text};
+use crate::limits::memory::MemoryCharge;
+use crate::limits::meter;
+use crate::time::{ZoneClock, parse as time_parse, zone_of};
+use crate::values::{cast, parse};
+use crate::vector::column::{Args, Slice, StringWriter, Strings, check_elements, uuid_array};
+use crate::vector::types::{null_or_default, wide_list, wide_struct, without_nulls};
 
-pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
+pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     let span = site.span;
     let element = site.element();
     Ok(Some(match site.name {
-        "JSONExtractString" => texts(site, |raw, out| match unquoted(raw) {
+        "JSONExtractString" => strings(site, |raw, out| match unquoted(raw) {
             Some(text) => out.push_str(&text),
             None if raw == "null" => {}
             None => minify(raw, out),
         }),
-        "JSONExtractRaw" => texts(site, minify),
+        "JSONExtractRaw" => strings(site, minify),
         "JSONType" => texts_or(site, |raw, out| out.push_str(raw.map_or("Null", type_name))),
         "JSONExtractInt" => {
             ints(site, |raw| number_only(raw, |raw| whole(raw, true, 64)).unwrap_or(0))
@@ -39,11 +40,11 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
         "JSONExtractFloat" => {
             let path = Path::of(site);
             call(move |args| {
-                let texts = args.texts(0);
+                let strings = args.strings(0);
                 let path = path.bind(args);
                 Ok(args.map_floats(|row| {
-                    let found = path.find(texts.at(row), row);
-                    found.and_then(|raw| number_only(raw, number)).unwrap_or(0.0)
+                    let raw = path.find(strings.at(row), row);
+                    raw.and_then(|raw| number_only(raw, number)).unwrap_or(0.0)
                 }))
             })
         }
@@ -53,12 +54,12 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
         "JSONExtractArrayRaw" => {
             let path = Path::of(site);
             call(move |args| {
-                let texts = args.texts(0);
+                let strings = args.strings(0);
                 let path = path.bind(args);
-                args.text_lists(&element, span, |row, out| {
-                    let found = path.find(texts.at(row), row).unwrap_or_default();
-                    let _room = room(found.len())?;
-                    for one in elements(found) {
+                args.string_lists(&element, span, |row, out| {
+                    let raw = path.find(strings.at(row), row).unwrap_or_default();
+                    let _charge = charge_parts(raw.len())?;
+                    for one in elements(raw) {
                         minify(one, out.buffer());
                         out.end(true)?;
                     }
@@ -69,28 +70,28 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
         "JSONExtractKeys" => {
             let path = Path::of(site);
             call(move |args| {
-                let texts = args.texts(0);
+                let strings = args.strings(0);
                 let path = path.bind(args);
-                args.text_lists(&element, span, |row, out| {
-                    let found = path.find(texts.at(row), row).unwrap_or_default();
-                    let _room = room(found.len())?;
-                    members(found).iter().try_for_each(|(name, _)| out.push(name))
+                args.string_lists(&element, span, |row, out| {
+                    let raw = path.find(strings.at(row), row).unwrap_or_default();
+                    let _charge = charge_parts(raw.len())?;
+                    members(raw).iter().try_for_each(|(name, _)| out.push(name))
                 })
             })
         }
         "JSONExtractKeysAndValuesRaw" => {
             let path = Path::of(site);
             call(move |args| {
-                let texts = args.texts(0);
+                let strings = args.strings(0);
                 let path = path.bind(args);
-                let mut names = TextWriter::new(args.rows, span);
-                let mut values = TextWriter::new(args.rows, span);
+                let mut names = StringWriter::new(args.rows, span);
+                let mut values = StringWriter::new(args.rows, span);
                 let mut offsets = vec![0];
                 for row in 0..args.rows {
                     if args.is_valid(row) {
-                        let found = path.find(texts.at(row), row).unwrap_or_default();
-                        let _room = room(found.len())?;
-                        for (name, value) in members(found) {
+                        let raw = path.find(strings.at(row), row).unwrap_or_default();
+                        let _charge = charge_parts(raw.len())?;
+                        for (name, value) in members(raw) {
                             names.push(&name)?;
                             minify(value, values.buffer());
                             values.end(true)?;
@@ -98,51 +99,51 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
                     }
                     offsets.push(check_elements(names.len(), span)?);
                 }
-                let Kind::Tuple(items) = &element.kind else { return nothing(&element, 0) };
+                let Kind::Tuple(items) = &element.kind else { return null_or_default(&element, 0) };
                 let rows = names.len();
                 let pairs = wide_struct(items, vec![names.finish(), values.finish()], rows)?;
                 wide_list(&element, offsets, pairs)
             })
         }
         "JSONExtract" => {
-            // The last argument was the name of the type.
+            // The last argument is the name of the type, not a path step.
             site.args.pop();
             if site.kind(0) == &Kind::Null {
                 let ty = site.ty.clone();
-                return Ok(Some(call(move |args| nothing(&ty, args.rows))));
+                return Ok(Some(call(move |args| null_or_default(&ty, args.rows))));
             }
             let path = Path::of(site);
             let (ty, context) = (site.ty.clone(), Arc::clone(site.context));
             call(move |args| {
-                let texts = args.texts(0);
+                let strings = args.strings(0);
                 let path = path.bind(args);
                 let any_null = |row: usize| (0..args.columns.len()).any(|no| args.is_null(no, row));
-                let found: Vec<Option<&str>> = (0..args.rows)
-                    .map(|row| if any_null(row) { None } else { path.find(texts.at(row), row) })
+                let raws: Vec<Option<&str>> = (0..args.rows)
+                    .map(|row| if any_null(row) { None } else { path.find(strings.at(row), row) })
                     .collect();
-                values(&ty, &found, &context, span)
+                values(&ty, &raws, &context, span)
             })
         }
         _ => return Ok(None),
     }))
 }
 
-/// The arguments behind the text.
+/// The path arguments, which follow the JSON string.
 #[derive(Clone, Debug)]
 struct Path {
-    /// Whether each is a name.
+    /// Per argument: whether it is a member name (otherwise an index).
     names: Vec<bool>,
 }
 
 impl Path {
-    fn of(site: &Site) -> Self {
+    fn of(site: &CallSite) -> Self {
         Self { names: site.args[1..].iter().map(|arg| arg.ty.kind.is_string()).collect() }
     }
 
     fn bind<'a>(&self, args: &Args<'a>) -> BoundPath<'a> {
         let steps = self.names.iter().enumerate().map(|(no, is_name)| {
             if *is_name {
-                Steps::Names(args.texts(no + 1))
+                Steps::Names(args.strings(no + 1))
             } else {
                 Steps::Indices(args.ints(no + 1))
             }
@@ -156,13 +157,13 @@ struct BoundPath<'a> {
 }
 
 enum Steps<'a> {
-    Names(Texts<'a>),
+    Names(Strings<'a>),
     Indices(Slice<'a, i64>),
 }
 
 enum Step<'a> {
     Name(&'a str),
-    /// From 1, or from the end.
+    /// An index from 1, or from the end if negative.
     Index(i64),
 }
 
@@ -207,7 +208,10 @@ impl BoundPath<'_> {
     }
 }
 
-fn texts(site: &Site, write: impl Fn(&str, &mut String) + Send + Sync + 'static) -> Built {
+fn strings(
+    site: &CallSite,
+    write: impl Fn(&str, &mut String) + Send + Sync + 'static,
+) -> CompiledCall {
     texts_or(site, move |raw, out| {
         if let Some(raw) = raw {
             write(raw, out);
@@ -216,32 +220,35 @@ fn texts(site: &Site, write: impl Fn(&str, &mut String) + Send + Sync + 'static)
 }
 
 fn texts_or(
-    site: &Site,
+    site: &CallSite,
     write: impl Fn(Option<&str>, &mut String) + Send + Sync + 'static,
-) -> Built {
+) -> CompiledCall {
     let (path, span) = (Path::of(site), site.span);
     call(move |args| {
-        let texts = args.texts(0);
+        let strings = args.strings(0);
         let path = path.bind(args);
-        args.map_texts(span, |row, out| write(path.find(texts.at(row), row), out))
+        args.map_strings(span, |row, out| write(path.find(strings.at(row), row), out))
     })
 }
 
-fn ints(site: &Site, read: impl Fn(&str) -> i64 + Send + Sync + 'static) -> Built {
+fn ints(site: &CallSite, read: impl Fn(&str) -> i64 + Send + Sync + 'static) -> CompiledCall {
     let path = Path::of(site);
     call(move |args| {
-        let texts = args.texts(0);
+        let strings = args.strings(0);
         let path = path.bind(args);
-        Ok(args.map_ints(|row| path.find(texts.at(row), row).map_or(0, &read)))
+        Ok(args.map_ints(|row| path.find(strings.at(row), row).map_or(0, &read)))
     })
 }
 
-fn truths(site: &Site, holds: impl Fn(Option<&str>) -> bool + Send + Sync + 'static) -> Built {
+fn truths(
+    site: &CallSite,
+    holds: impl Fn(Option<&str>) -> bool + Send + Sync + 'static,
+) -> CompiledCall {
     let path = Path::of(site);
-    test(move |args| {
-        let texts = args.texts(0);
+    predicate(move |args| {
+        let strings = args.strings(0);
         let path = path.bind(args);
-        Ok(args.map_truth(|row| holds(path.find(texts.at(row), row))))
+        Ok(args.map_bools(|row| holds(path.find(strings.at(row), row))))
     })
 }
 
@@ -258,26 +265,26 @@ fn type_name(raw: &str) -> &'static str {
     }
 }
 
-/// A number, a flag as one, or a text that holds one.
+/// A number, a boolean as 0 or 1, or a string that contains a number.
 fn number(raw: &str) -> Option<f64> {
     match raw.as_bytes().first()? {
         b't' => Some(1.0),
         b'f' => Some(0.0),
-        b'"' => text::float(&unquoted(raw)?),
+        b'"' => parse::float(&unquoted(raw)?),
         b'{' | b'[' | b'n' => None,
         _ => raw.parse().ok(),
     }
 }
 
-/// `JSONExtractInt` and its kin take no flags, other than `JSONExtract`.
+/// `JSONExtractInt` and similar functions reject booleans, unlike `JSONExtract`.
 fn number_only<T>(raw: &str, read: impl Fn(&str) -> Option<T>) -> Option<T> {
     if matches!(raw, "true" | "false") { None } else { read(raw) }
 }
 
 fn whole(raw: &str, signed: bool, bits: u8) -> Option<i64> {
     let inner = unquoted(raw).unwrap_or(Cow::Borrowed(raw));
-    if let Some(found) = text::integer(&inner, signed, bits) {
-        return Some(found);
+    if let Some(integer) = parse::integer(&inner, signed, bits) {
+        return Some(integer);
     }
     let value = number(raw)?.trunc();
     let width = 2f64.powi(i32::from(bits));
@@ -293,7 +300,7 @@ fn flag(raw: &str) -> Option<bool> {
         "true" => Some(true),
         "false" => Some(false),
         _ if raw.starts_with(['{', '[', '"', 'n']) => None,
-        // Of numbers only whole ones.
+        // Only integral numbers.
         number => Some(number.parse::<i64>().is_ok_and(|number| number != 0)),
     }
 }
@@ -306,18 +313,18 @@ fn length(raw: &str) -> i64 {
     }
 }
 
-/// For the parts of a value, while they are read: the shortest take a few bytes of text and some
-/// ten times as much memory.
-fn room(bytes: usize) -> Result<Option<MemoryCharge>> {
-    meter::keep_large(bytes.saturating_mul(16))
+/// Charges the parsed parts of a value: the shortest take a few bytes of JSON and about ten times as
+/// much memory.
+fn charge_parts(bytes: usize) -> Result<Option<MemoryCharge>> {
+    meter::charge_large(bytes.saturating_mul(16))
 }
 
 fn elements(raw: &str) -> Vec<&str> {
     if !raw.starts_with('[') {
         return Vec::new();
     }
-    let found: Vec<&RawValue> = serde_json::from_str(raw).unwrap_or_default();
-    found.into_iter().map(RawValue::get).collect()
+    let elements: Vec<&RawValue> = serde_json::from_str(raw).unwrap_or_default();
+    elements.into_iter().map(RawValue::get).collect()
 }
 
 fn members(raw: &str) -> Vec<(Cow<'_, str>, &str)> {
@@ -352,7 +359,7 @@ fn members(raw: &str) -> Vec<(Cow<'_, str>, &str)> {
     serde_json::from_str::<Members>(raw).map(|members| members.0).unwrap_or_default()
 }
 
-/// Without the spaces between its parts.
+/// Removes insignificant whitespace.
 fn minify(raw: &str, out: &mut String) {
     let (mut quoted, mut escaped) = (false, false);
     for one in raw.chars() {
@@ -369,17 +376,17 @@ fn minify(raw: &str, out: &mut String) {
     }
 }
 
-/// JSON values as values of a type: null or its default where they are not.
+/// Converts JSON values to a type; null or the type's default where that fails.
 fn values(
     ty: &Type,
-    found: &[Option<&str>],
+    raws: &[Option<&str>],
     context: &Arc<Context>,
     span: Span,
 ) -> Result<ArrayRef> {
-    let present = || found.iter().map(|raw| raw.filter(|raw| *raw != "null"));
-    let _room = match &ty.kind {
+    let present = || raws.iter().map(|raw| raw.filter(|raw| *raw != "null"));
+    let _charge = match &ty.kind {
         Kind::Array(_) | Kind::Tuple(_) | Kind::Map(_) => {
-            room(found.iter().flatten().map(|raw| raw.len()).sum())?
+            charge_parts(raws.iter().flatten().map(|raw| raw.len()).sum())?
         }
         _ => None,
     };
@@ -396,16 +403,16 @@ fn values(
         }
         Kind::Float => Arc::new(present().map(|raw| number(raw?)).collect::<Float64Array>()),
         Kind::String | Kind::Json(_) => {
-            let mut texts = TextWriter::new(found.len(), span);
+            let mut strings = StringWriter::new(raws.len(), span);
             for raw in present() {
                 match raw.map(|raw| (raw, unquoted(raw))) {
-                    Some((_, Some(text))) => texts.buffer().push_str(&text),
-                    Some((raw, None)) => minify(raw, texts.buffer()),
+                    Some((_, Some(text))) => strings.buffer().push_str(&text),
+                    Some((raw, None)) => minify(raw, strings.buffer()),
                     None => {}
                 }
-                texts.end(raw.is_some())?;
+                strings.end(raw.is_some())?;
             }
-            texts.finish()
+            strings.finish()
         }
         Kind::Uuid => {
             let ids = present().map(|raw| uuid::Uuid::try_parse(&unquoted(raw?)?).ok());
@@ -413,39 +420,39 @@ fn values(
         }
         Kind::Date | Kind::DateTime(_) => {
             let zone = match &ty.kind {
-                Kind::DateTime(moment) => zone_of(moment, context),
+                Kind::DateTime(date_time) => zone_of(date_time, context),
                 _ => context.zone.clone(),
             };
-            let (day, mut clock) = (ty.kind == Kind::Date, Clockwork::new(&zone));
+            let (day, mut clock) = (ty.kind == Kind::Date, ZoneClock::new(&zone));
             let times = present().map(|raw| {
                 let raw = raw?;
                 let text = unquoted(raw).unwrap_or(Cow::Borrowed(raw));
                 if day {
-                    read::day(&text, &mut clock)
+                    time_parse::day(&text, &mut clock)
                 } else {
-                    read::moment(&text, context.now, &mut clock)
+                    time_parse::instant(&text, context.now, &mut clock)
                 }
             });
             Arc::new(times.collect::<Int64Array>())
         }
         Kind::Decimal(_) => {
             let text = Type::from(Kind::String).or_null(true);
-            let texts = values(&text, found, context, span)?;
+            let strings = values(&text, raws, context, span)?;
             match cast::between(&text, ty, true, span, context)? {
-                Some(cast) => cast(&texts)?,
-                None => texts,
+                Some(cast) => cast(&strings)?,
+                None => strings,
             }
         }
         Kind::Array(element) => {
             let (mut all, mut offsets) = (Vec::new(), vec![0]);
-            for raw in found {
+            for raw in raws {
                 all.extend(elements(raw.unwrap_or_default()).into_iter().map(Some));
                 offsets.push(check_elements(all.len(), span)?);
             }
             wide_list(element, offsets, values(element, &all, context, span)?)?
         }
         Kind::Tuple(items) => {
-            let rows: Vec<Vec<&str>> = found
+            let rows: Vec<Vec<&str>> = raws
                 .iter()
                 .map(|raw| {
                     let raw = raw.unwrap_or_default();
@@ -458,11 +465,11 @@ fn values(
                     rows.iter().map(|row| row.get(no).copied()).collect();
                 values(ty, &column, context, span)
             });
-            wide_struct(items, columns.collect::<Result<_>>()?, found.len())?
+            wide_struct(items, columns.collect::<Result<_>>()?, raws.len())?
         }
         Kind::Map(pair) => {
             let (mut names, mut all, mut offsets) = (Vec::new(), Vec::new(), vec![0]);
-            for raw in found {
+            for raw in raws {
                 for (name, value) in members(raw.unwrap_or_default()) {
                     names.push(serde_json::Value::from(name.as_ref()).to_string());
                     all.push(Some(value));
@@ -474,12 +481,12 @@ fn values(
                 values(&pair.0, &names, context, span)?,
                 values(&pair.1, &all, context, span)?,
             ];
-            let entry = crate::types::entry(pair);
-            let Kind::Tuple(items) = &entry.kind else { return nothing(ty, found.len()) };
+            let entry = crate::vector::types::entry(pair);
+            let Kind::Tuple(items) = &entry.kind else { return null_or_default(ty, raws.len()) };
             let entries = wide_struct(items, columns, names.len())?;
             wide_list(&entry, offsets, entries)?
         }
-        Kind::Null | Kind::Interval(_) => return nothing(ty, found.len()),
+        Kind::Null | Kind::Interval(_) => return null_or_default(ty, raws.len()),
     };
     if ty.nullable || array.null_count() == 0 { Ok(array) } else { without_nulls(&array) }
 }

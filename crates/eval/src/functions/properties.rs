@@ -1,4 +1,4 @@
-//! Members of JSON objects, without reading more of the text than is needed.
+//! Extracts members of JSON objects and parses no more of the string than needed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,13 +10,14 @@ use hogql::types::{Kind, Type};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::column::{Args, Column};
+use crate::Context;
 use crate::error::Result;
-use crate::node::Call;
-use crate::{Context, cast};
+use crate::run::node::Kernel;
+use crate::values::cast;
+use crate::vector::column::{Args, Column};
 
-/// What a property's text is read as; null where it cannot be.
-pub(crate) fn read(ty: &Type, context: &Arc<Context>) -> Result<Call> {
+/// A kernel that parses a property's string as the property's type; null where it cannot.
+pub(crate) fn read(ty: &Type, context: &Arc<Context>) -> Result<Kernel> {
     let cast = cast::between(&Kind::String.into(), ty, true, Span::default(), context)?;
     Ok(Arc::new(move |args: &Args| match &cast {
         Some(cast) => cast(&args.columns[0].array),
@@ -24,27 +25,27 @@ pub(crate) fn read(ty: &Type, context: &Arc<Context>) -> Result<Call> {
     }))
 }
 
-/// The property at the end of a path: text without quotes, null for what is missing or empty.
+/// A kernel that extracts the property at a path: a string without quotes, null if missing or empty.
 pub(crate) fn extract(
     path: &[Step],
     ty: &Type,
     span: Span,
     context: &Arc<Context>,
-) -> Result<Call> {
+) -> Result<Kernel> {
     let path = path.to_vec();
     let read = read(ty, context)?;
     Ok(Arc::new(move |args: &Args| {
-        let texts = args.texts(0);
-        let found = args.try_texts(span, |row, out| {
-            let Some(value) = find(texts.at(row), &path) else { return Ok(false) };
+        let strings = args.strings(0);
+        let properties = args.try_strings(span, |row, out| {
+            let Some(value) = find(strings.at(row), &path) else { return Ok(false) };
             Ok(write_text(value, out))
         })?;
-        let columns = [Column::full(found)];
+        let columns = [Column::full(properties)];
         read(&Args { columns: &columns, rows: args.rows, nulls: None })
     }))
 }
 
-/// Texts without their quotes, anything else as it is written. False for null and nothing.
+/// Writes a JSON string without its quotes and anything else verbatim. False for null and empty.
 fn write_text(raw: &str, out: &mut String) -> bool {
     match unquoted(raw) {
         Some(text) => {
@@ -59,7 +60,7 @@ fn write_text(raw: &str, out: &mut String) -> bool {
     }
 }
 
-/// The text of a JSON string.
+/// Decodes a JSON string.
 pub(super) fn unquoted(raw: &str) -> Option<Cow<'_, str>> {
     let inner = raw.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {
@@ -69,23 +70,23 @@ pub(super) fn unquoted(raw: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(inner))
 }
 
-/// A text with halves of characters, which JSON lets pass: they are shown as what they are not.
+/// Decodes a string with unpaired surrogates, which JSON permits: each becomes U+FFFD.
 fn unescaped(inner: &str) -> String {
     let mut text = String::with_capacity(inner.len());
     let mut rest = inner;
     while let Some(at) = rest.find('\\') {
         text.push_str(&rest[..at]);
         rest = &rest[at..];
-        // Two escapes that make a character together, one of four digits, one letter.
+        // A surrogate pair, one `\uXXXX` escape, or a one-letter escape.
         let is_escapes = |part: &&str| {
             part.len() == 2 || part.as_bytes().chunks(6).all(|one| one.starts_with(b"\\u"))
         };
         let parts = [rest.get(..12), rest.get(..6), rest.get(..2)];
-        let found = parts.into_iter().flatten().filter(is_escapes).find_map(|part| {
+        let decoded = parts.into_iter().flatten().filter(is_escapes).find_map(|part| {
             let read = serde_json::from_str::<String>(&format!("\"{part}\"")).ok()?;
             Some((part.len(), read))
         });
-        let (length, read) = found.unwrap_or_else(|| {
+        let (length, read) = decoded.unwrap_or_else(|| {
             let length = if rest.starts_with("\\u") { 6 } else { 2 };
             (length, char::REPLACEMENT_CHARACTER.to_string())
         });
@@ -98,11 +99,11 @@ fn unescaped(inner: &str) -> String {
 
 /// A step into a JSON value.
 pub(super) trait Follow {
-    /// The member's name, if it is one.
+    /// The member's name, if the step names a member.
     fn key(&self) -> Option<&str>;
-    /// The number of an element from 0, by how many there are.
+    /// The index of an element, from 0, given the length.
     fn index(&self, count: usize) -> Option<usize>;
-    /// Whether elements must be counted first.
+    /// Whether the length is needed (a step from the end).
     fn counts_back(&self) -> bool {
         false
     }
@@ -119,13 +120,13 @@ impl Follow for Step {
     fn index(&self, _: usize) -> Option<usize> {
         match self {
             Self::Index(index) => usize::try_from(index.checked_sub(1)?).ok(),
-            // `items.1` and `items['1']` are one.
+            // `items.1` and `items['1']` are the same path.
             Self::Key(key) => key.parse::<usize>().ok()?.checked_sub(1),
         }
     }
 }
 
-/// What stands at the end of a path, as it is written. None if the text is no JSON.
+/// The raw JSON at a path. None if the string is not JSON.
 pub(super) fn find<'t, S: Follow>(text: &'t str, path: &[S]) -> Option<&'t str> {
     let mut text = text;
     if path.is_empty() {
@@ -139,9 +140,9 @@ pub(super) fn find<'t, S: Follow>(text: &'t str, path: &[S]) -> Option<&'t str> 
 
 fn one_step<'t, S: Follow>(text: &'t str, step: &S) -> Option<&'t str> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let found = Member { step }.deserialize(&mut deserializer).ok()?;
+    let raw = Member { step }.deserialize(&mut deserializer).ok()?;
     deserializer.end().ok()?;
-    found
+    raw
 }
 
 struct Member<'s, S> {
@@ -164,21 +165,21 @@ impl<'t, S: Follow> Visitor<'t> for Member<'_, S> {
     }
 
     fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = None;
+        let mut raw = None;
         let mut at = 0;
         while let Some(key) = map.next_key::<Name<'t>>()? {
             let here = match self.step.key() {
                 Some(wanted) => key.0 == wanted,
                 None => self.step.index(usize::MAX) == Some(at),
             };
-            if here && found.is_none() {
-                found = Some(map.next_value::<&RawValue>()?.get());
+            if here && raw.is_none() {
+                raw = Some(map.next_value::<&RawValue>()?.get());
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
             at += 1;
         }
-        Ok(found)
+        Ok(raw)
     }
 
     fn visit_seq<A: SeqAccess<'t>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
@@ -191,17 +192,17 @@ impl<'t, S: Follow> Visitor<'t> for Member<'_, S> {
             return Ok(index.and_then(|index| all.get(index).copied()));
         }
         let wanted = self.step.index(0);
-        let (mut found, mut at) = (None, 0);
+        let (mut raw, mut at) = (None, 0);
         loop {
             if Some(at) == wanted {
                 let Some(element) = seq.next_element::<&RawValue>()? else { break };
-                found = Some(element.get());
+                raw = Some(element.get());
             } else if seq.next_element::<IgnoredAny>()?.is_none() {
                 break;
             }
             at += 1;
         }
-        Ok(found)
+        Ok(raw)
     }
 
     fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
@@ -229,7 +230,7 @@ impl<'t, S: Follow> Visitor<'t> for Member<'_, S> {
     }
 }
 
-/// The name of a member, borrowed where it has no escapes.
+/// A member's name, borrowed unless it has escapes.
 pub(super) struct Name<'t>(pub Cow<'t, str>);
 
 impl<'t> serde::Deserialize<'t> for Name<'t> {

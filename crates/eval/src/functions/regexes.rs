@@ -1,17 +1,17 @@
-//! Patterns: `LIKE` and regular expressions.
+//! Functions on `LIKE` patterns and regular expressions.
 
 use std::sync::Arc;
 
 use hogql::Span;
 use regex::Captures;
 
-use super::{Built, Site, call, test};
-use crate::column::check_room;
+use super::{CallSite, CompiledCall, call, predicate};
 use crate::error::Result;
-use crate::meter;
-use crate::patterns::{Matchers, Regexes, Syntax};
+use crate::limits::meter;
+use crate::values::patterns::{Matchers, Regexes, Syntax};
+use crate::vector::column::check_string_bytes;
 
-pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
+pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     let span = site.span;
     Ok(Some(match site.name {
         "like" => matches(site, Syntax::Like, false)?,
@@ -19,53 +19,53 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
         "ilike" => matches(site, Syntax::ILike, false)?,
         "match" => matches(site, Syntax::Regex, false)?,
         "extract" => {
-            let (regexes, fails) = regexes(site, 1)?;
+            let (regexes, fallible) = regexes(site, 1)?;
             call(move |args| {
                 let mut regexes = regexes.clone();
-                let (texts, patterns) = (args.texts(0), args.texts(1));
-                args.try_texts(span, |row, out| {
-                    let regex = regexes.of(|| patterns.at(row))?.over(texts.at(row))?;
-                    if let Some(found) = regex.captures(texts.at(row)) {
-                        out.push_str(first_group(&found));
+                let (strings, patterns) = (args.strings(0), args.strings(1));
+                args.try_strings(span, |row, out| {
+                    let regex = regexes.of(|| patterns.at(row))?.over(strings.at(row))?;
+                    if let Some(captures) = regex.captures(strings.at(row)) {
+                        out.push_str(first_group(&captures));
                     }
                     Ok(true)
                 })
             })
-            .fails_if(fails)
+            .fallible_if(fallible)
         }
         "extractAll" => {
-            let (regexes, fails) = regexes(site, 1)?;
+            let (regexes, fallible) = regexes(site, 1)?;
             let element = site.element();
             call(move |args| {
                 let mut regexes = regexes.clone();
-                let (texts, patterns) = (args.texts(0), args.texts(1));
-                args.text_lists(&element, span, |row, out| {
-                    let regex = regexes.of(|| patterns.at(row))?.over(texts.at(row))?;
-                    let (text, mut at) = (texts.at(row), 0);
-                    while let Some(found) = regex.captures_at(text, at) {
+                let (strings, patterns) = (args.strings(0), args.strings(1));
+                args.string_lists(&element, span, |row, out| {
+                    let regex = regexes.of(|| patterns.at(row))?.over(strings.at(row))?;
+                    let (text, mut at) = (strings.at(row), 0);
+                    while let Some(captures) = regex.captures_at(text, at) {
                         meter::work(1)?;
-                        let end = found.get(0).map_or(at, |whole| whole.end());
-                        if found[0].is_empty() {
+                        let end = captures.get(0).map_or(at, |matched| matched.end());
+                        if captures[0].is_empty() {
                             break;
                         }
-                        out.push(first_group(&found))?;
+                        out.push(first_group(&captures))?;
                         at = end;
                     }
                     Ok(())
                 })
             })
-            .fails_if(fails)
+            .fallible_if(fallible)
         }
         "replaceRegexpOne" => replace(site, false)?,
         "replaceRegexpAll" => replace(site, true)?,
         "splitByRegexp" => {
-            let (regexes, fails) = regexes(site, 0)?;
+            let (regexes, fallible) = regexes(site, 0)?;
             let element = site.element();
             call(move |args| {
                 let mut regexes = regexes.clone();
-                let (patterns, texts) = (args.texts(0), args.texts(1));
-                args.text_lists(&element, span, |row, out| {
-                    let (pattern, text) = (patterns.at(row), texts.at(row));
+                let (patterns, strings) = (args.strings(0), args.strings(1));
+                args.string_lists(&element, span, |row, out| {
+                    let (pattern, text) = (patterns.at(row), strings.at(row));
                     if pattern.is_empty() {
                         let mut character = [0; 4];
                         let mut chars = text.chars();
@@ -73,57 +73,57 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
                     }
                     let mut start = 0;
                     let regex = regexes.of(|| pattern)?.over(text)?;
-                    while let Some(found) = regex.find_at(text, start) {
+                    while let Some(matched) = regex.find_at(text, start) {
                         meter::work(1)?;
-                        // Where it finds nothing, the rest is one part.
-                        if found.is_empty() {
+                        // An empty match ends the search: the rest is one part.
+                        if matched.is_empty() {
                             break;
                         }
-                        out.push(&text[start..found.start()])?;
-                        start = found.end();
+                        out.push(&text[start..matched.start()])?;
+                        start = matched.end();
                     }
                     out.push(&text[start..])
                 })
             })
-            .fails_if(fails)
+            .fallible_if(fallible)
         }
         _ => return Ok(None),
     }))
 }
 
-fn matches(site: &mut Site, syntax: Syntax, negated: bool) -> Result<Built> {
+fn matches(site: &mut CallSite, syntax: Syntax, negated: bool) -> Result<CompiledCall> {
     let matchers = Matchers::new(syntax, site.args[1].as_constant(), site.args[1].span)?;
-    let fails = matchers.may_fail();
-    Ok(test(move |args| {
+    let fallible = matchers.may_fail();
+    Ok(predicate(move |args| {
         let mut matchers = matchers.clone();
-        let (texts, patterns) = (args.texts(0), args.texts(1));
-        args.try_truth(|row| {
-            Ok(matchers.of(|| patterns.at(row))?.is_match(texts.at(row))? != negated)
+        let (strings, patterns) = (args.strings(0), args.strings(1));
+        args.try_bools(|row| {
+            Ok(matchers.of(|| patterns.at(row))?.is_match(strings.at(row))? != negated)
         })
     })
-    .fails_if(fails))
+    .fallible_if(fallible))
 }
 
-fn regexes(site: &Site, no: usize) -> Result<(Regexes, bool)> {
+fn regexes(site: &CallSite, no: usize) -> Result<(Regexes, bool)> {
     let regexes = Regexes::new(site.args[no].as_constant(), site.args[no].span)?;
-    let fails = regexes.may_fail();
-    Ok((regexes, fails))
+    let fallible = regexes.may_fail();
+    Ok((regexes, fallible))
 }
 
-/// The first group if the pattern has one, else all that it found.
-fn first_group<'t>(found: &Captures<'t>) -> &'t str {
-    let group = if found.len() > 1 { found.get(1) } else { found.get(0) };
+/// The first capture group if the pattern has one, otherwise the whole match.
+fn first_group<'t>(captures: &Captures<'t>) -> &'t str {
+    let group = if captures.len() > 1 { captures.get(1) } else { captures.get(0) };
     group.map_or("", |group| group.as_str())
 }
 
-/// A piece of what is put in place of a match.
+/// A piece of a replacement.
 #[derive(Debug)]
 enum Piece {
     Literal(String),
     Group(usize),
 }
 
-/// `\1` is the first group, `\0` the whole.
+/// Parses a replacement: `\1` is the first capture group, `\0` the whole match.
 fn pieces(replacement: &str) -> Vec<Piece> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
@@ -146,40 +146,40 @@ fn pieces(replacement: &str) -> Vec<Piece> {
     pieces
 }
 
-fn replace(site: &mut Site, all: bool) -> Result<Built> {
+fn replace(site: &mut CallSite, all: bool) -> Result<CompiledCall> {
     let span: Span = site.span;
-    let (regexes, fails) = regexes(site, 1)?;
-    let constant = site.text(2).map(|text| Arc::new(pieces(&text)));
+    let (regexes, fallible) = regexes(site, 1)?;
+    let constant = site.string(2).map(|text| Arc::new(pieces(&text)));
     Ok(call(move |args| {
         let mut regexes = regexes.clone();
-        let (texts, patterns, replacements) = (args.texts(0), args.texts(1), args.texts(2));
-        args.try_texts(span, |row, out| {
-            let regex = regexes.of(|| patterns.at(row))?.over(texts.at(row))?;
+        let (strings, patterns, replacements) = (args.strings(0), args.strings(1), args.strings(2));
+        args.try_strings(span, |row, out| {
+            let regex = regexes.of(|| patterns.at(row))?.over(strings.at(row))?;
             let pieces = constant.clone().unwrap_or_else(|| Arc::new(pieces(replacements.at(row))));
-            let text = texts.at(row);
+            let text = strings.at(row);
             if regex.as_str().is_empty() {
                 out.push_str(text);
                 return Ok(true);
             }
             let mut end = 0;
-            while let Some(found) = regex.captures_at(text, end) {
+            while let Some(captures) = regex.captures_at(text, end) {
                 meter::work(1)?;
-                let Some(whole) = found.get(0) else { break };
-                out.push_str(&text[end..whole.start()]);
+                let Some(matched) = captures.get(0) else { break };
+                out.push_str(&text[end..matched.start()]);
                 for piece in pieces.iter() {
                     let part = match piece {
                         Piece::Literal(literal) => literal,
-                        Piece::Group(no) => found.get(*no).map_or("", |group| group.as_str()),
+                        Piece::Group(no) => captures.get(*no).map_or("", |group| group.as_str()),
                     };
-                    check_room(out, part.len(), span)?;
+                    check_string_bytes(out, part.len(), span)?;
                     out.push_str(part);
                 }
-                end = whole.end();
+                end = matched.end();
                 if !all {
                     break;
                 }
-                if whole.is_empty() {
-                    // Past the character where nothing was found.
+                if matched.is_empty() {
+                    // After an empty match, continue past the next character.
                     let Some(next) = text[end..].chars().next() else { break };
                     out.push(next);
                     end += next.len_utf8();
@@ -189,5 +189,5 @@ fn replace(site: &mut Site, all: bool) -> Result<Built> {
             Ok(true)
         })
     })
-    .fails_if(fails))
+    .fallible_if(fallible))
 }

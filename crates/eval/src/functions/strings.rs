@@ -1,40 +1,40 @@
-//! Texts, counted in characters.
+//! String functions. Lengths and positions count characters.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use hogql::types::Kind;
 
-use super::{Built, Site, call, test};
-use crate::column::check_room;
+use super::{CallSite, CompiledCall, call, predicate};
 use crate::error::{Error, Result};
-use crate::meter;
-use crate::show::{Shown, Style};
+use crate::limits::meter;
+use crate::values::format::{Style, ValueFormatter};
+use crate::vector::column::check_string_bytes;
 
-/// Bytes that are searched as fast as a row is worked on.
+/// Bytes of a string search that count as one unit of work.
 const TEXT_BYTES_A_UNIT: usize = 64;
 
-pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
+pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     let span = site.span;
-    let is_list = |site: &Site| matches!(site.kind(0), Kind::Array(_) | Kind::Map(_));
+    let is_list = |site: &CallSite| matches!(site.kind(0), Kind::Array(_) | Kind::Map(_));
     Ok(Some(match site.name {
         "length" if is_list(site) => call(|args| {
             let lists = args.lists(0);
             Ok(args.map_ints(|row| lists.at(row).len() as i64))
         }),
         "length" | "lengthUTF8" => call(|args| {
-            let texts = args.texts(0);
-            Ok(args.map_ints(|row| texts.at(row).chars().count() as i64))
+            let strings = args.strings(0);
+            Ok(args.map_ints(|row| strings.at(row).chars().count() as i64))
         }),
         "empty" | "notEmpty" => {
             let (negated, list) = (site.name == "notEmpty", is_list(site));
-            test(move |args| {
+            predicate(move |args| {
                 if list {
                     let lists = args.lists(0);
-                    return Ok(args.map_truth(|row| lists.at(row).is_empty() != negated));
+                    return Ok(args.map_bools(|row| lists.at(row).is_empty() != negated));
                 }
-                let texts = args.texts(0);
-                Ok(args.map_truth(|row| texts.at(row).is_empty() != negated))
+                let strings = args.strings(0);
+                Ok(args.map_bools(|row| strings.at(row).is_empty() != negated))
             })
         }
         "lower" => each(span, |text, out| out.extend(text.chars().flat_map(char::to_lowercase))),
@@ -48,49 +48,49 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
         "left" | "right" => {
             let from_left = site.name == "left";
             call(move |args| {
-                let (texts, counts) = (args.texts(0), args.ints(1));
-                args.map_texts(span, |row, out| {
-                    let (text, count) = (texts.at(row), counts.at(row));
+                let (strings, counts) = (args.strings(0), args.ints(1));
+                args.map_strings(span, |row, out| {
+                    let (text, count) = (strings.at(row), counts.at(row));
                     let length = text.chars().count() as i64;
-                    // Less than nothing: all but as many on the other side.
-                    let kept = if count < 0 { length.saturating_add(count) } else { count };
-                    let kept = kept.clamp(0, length) as usize;
-                    let start = if from_left { 0 } else { length as usize - kept };
-                    out.push_str(&text[characters(text, start, kept)]);
+                    // A negative count drops that many characters from the other end.
+                    let count = if count < 0 { length.saturating_add(count) } else { count };
+                    let count = count.clamp(0, length) as usize;
+                    let start = if from_left { 0 } else { length as usize - count };
+                    out.push_str(&text[characters(text, start, count)]);
                 })
             })
         }
         "repeat" => call(move |args| {
-            let (texts, counts) = (args.texts(0), args.ints(1));
-            args.try_texts(span, |row, out| {
-                let (text, count) = (texts.at(row), counts.at(row).max(0) as usize);
+            let (strings, counts) = (args.strings(0), args.ints(1));
+            args.try_strings(span, |row, out| {
+                let (text, count) = (strings.at(row), counts.at(row).max(0) as usize);
                 let bytes = text.len().saturating_mul(count);
-                check_room(out, bytes, span)?;
-                // Of nothing there is nothing, however often.
+                check_string_bytes(out, bytes, span)?;
+                // Repeating an empty string must not loop.
                 (0..if bytes == 0 { 0 } else { count }).for_each(|_| out.push_str(text));
                 Ok(true)
             })
         })
-        .fails(),
+        .fallible(),
         "leftPad" | "rightPad" => pad(site),
         "startsWith" => pairs(|text, part| text.starts_with(part)),
         "endsWith" => pairs(|text, part| text.ends_with(part)),
         "position" => call(|args| {
-            let (texts, parts) = (args.texts(0), args.texts(1));
-            Ok(args.map_ints(|row| position(texts.at(row), parts.at(row))))
+            let (strings, parts) = (args.strings(0), args.strings(1));
+            Ok(args.map_ints(|row| position(strings.at(row), parts.at(row))))
         }),
         "positionCaseInsensitive" => call(|args| {
-            let (texts, parts) = (args.texts(0), args.texts(1));
-            Ok(args.map_ints(|row| position(&folded(texts.at(row)), &folded(parts.at(row)))))
+            let (strings, parts) = (args.strings(0), args.strings(1));
+            Ok(args.map_ints(|row| position(&folded(strings.at(row)), &folded(parts.at(row)))))
         }),
         "replaceOne" => replace(span, 1),
         "replaceAll" => replace(span, usize::MAX),
         "splitByChar" | "splitByString" => {
             let (element, by_char) = (site.element(), site.name == "splitByChar");
             call(move |args| {
-                let (separators, texts) = (args.texts(0), args.texts(1));
-                args.text_lists(&element, span, |row, out| {
-                    let (separator, text) = (separators.at(row), texts.at(row));
+                let (separators, strings) = (args.strings(0), args.strings(1));
+                args.string_lists(&element, span, |row, out| {
+                    let (separator, text) = (separators.at(row), strings.at(row));
                     if by_char && separator.chars().count() != 1 {
                         let message = "splitByChar splits by one character";
                         return Err(Error::invalid(message, span));
@@ -103,55 +103,58 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
                     text.split(separator).try_for_each(|part| out.push(part))
                 })
             })
-            .fails_if(by_char)
+            .fallible_if(by_char)
         }
         "arrayStringConcat" => string_concat(site)?,
         "format" => format(site)?,
         "multiSearchAny" | "multiSearchAnyCaseInsensitive" => search_any(site)?,
         "countSubstrings" => call(|args| {
-            let (texts, parts) = (args.texts(0), args.texts(1));
+            let (strings, parts) = (args.strings(0), args.strings(1));
             Ok(args.map_ints(|row| {
                 let part = parts.at(row);
-                if part.is_empty() { 0 } else { texts.at(row).matches(part).count() as i64 }
+                if part.is_empty() { 0 } else { strings.at(row).matches(part).count() as i64 }
             }))
         }),
         "ascii" => call(|args| {
-            let texts = args.texts(0);
+            let strings = args.strings(0);
             Ok(args.map_ints(|row| {
-                texts.at(row).bytes().next().map_or(0, |byte| i64::from(byte as i8))
+                strings.at(row).bytes().next().map_or(0, |byte| i64::from(byte as i8))
             }))
         }),
         _ => return Ok(None),
     }))
 }
 
-fn each(span: hogql::Span, write: impl Fn(&str, &mut String) + Send + Sync + 'static) -> Built {
+fn each(
+    span: hogql::Span,
+    write: impl Fn(&str, &mut String) + Send + Sync + 'static,
+) -> CompiledCall {
     call(move |args| {
-        let texts = args.texts(0);
-        args.map_texts(span, |row, out| write(texts.at(row), out))
+        let strings = args.strings(0);
+        args.map_strings(span, |row, out| write(strings.at(row), out))
     })
 }
 
-fn pairs(holds: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Built {
-    test(move |args| {
-        let (texts, parts) = (args.texts(0), args.texts(1));
-        Ok(args.map_truth(|row| holds(texts.at(row), parts.at(row))))
+fn pairs(holds: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> CompiledCall {
+    predicate(move |args| {
+        let (strings, parts) = (args.strings(0), args.strings(1));
+        Ok(args.map_bools(|row| holds(strings.at(row), parts.at(row))))
     })
 }
 
-fn replace(span: hogql::Span, most: usize) -> Built {
+fn replace(span: hogql::Span, most: usize) -> CompiledCall {
     call(move |args| {
-        let (texts, from, to) = (args.texts(0), args.texts(1), args.texts(2));
-        args.try_texts(span, |row, out| {
-            let (text, from, to) = (texts.at(row), from.at(row), to.at(row));
-            // Nothing is nowhere to be found.
+        let (strings, from, to) = (args.strings(0), args.strings(1), args.strings(2));
+        args.try_strings(span, |row, out| {
+            let (text, from, to) = (strings.at(row), from.at(row), to.at(row));
+            // An empty needle matches nothing.
             let most = if from.is_empty() { 0 } else { most };
             let mut end = 0;
-            for (at, found) in text.match_indices(from).take(most) {
-                check_room(out, at - end + to.len(), span)?;
+            for (at, matched) in text.match_indices(from).take(most) {
+                check_string_bytes(out, at - end + to.len(), span)?;
                 out.push_str(&text[end..at]);
                 out.push_str(to);
-                end = at + found.len();
+                end = at + matched.len();
             }
             out.push_str(&text[end..]);
             Ok(true)
@@ -163,7 +166,7 @@ fn folded(text: &str) -> String {
     text.to_lowercase()
 }
 
-/// The bytes of some characters.
+/// The byte range of `count` characters from character `start` on.
 fn characters(text: &str, start: usize, count: usize) -> Range<usize> {
     let at = |count: usize, from: usize| {
         text[from..].char_indices().nth(count).map_or(text.len(), |(at, _)| from + at)
@@ -172,19 +175,19 @@ fn characters(text: &str, start: usize, count: usize) -> Range<usize> {
     from..at(count, from)
 }
 
-/// From 1; 0 if there is none.
+/// Position from 1; 0 if not matched.
 fn position(text: &str, part: &str) -> i64 {
     text.find(part).map_or(0, |at| text[..at].chars().count() as i64 + 1)
 }
 
-fn concat(site: &mut Site) -> Result<Built> {
+fn concat(site: &mut CallSite) -> Result<CompiledCall> {
     let span = site.span;
     site.cast_all(&Kind::String)?;
     Ok(call(move |args| {
-        let texts: Vec<_> = (0..args.columns.len()).map(|no| args.texts(no)).collect();
-        args.try_texts(span, |row, out| {
-            for text in &texts {
-                check_room(out, text.at(row).len(), span)?;
+        let strings: Vec<_> = (0..args.columns.len()).map(|no| args.strings(no)).collect();
+        args.try_strings(span, |row, out| {
+            for text in &strings {
+                check_string_bytes(out, text.at(row).len(), span)?;
                 out.push_str(text.at(row));
             }
             Ok(true)
@@ -192,14 +195,14 @@ fn concat(site: &mut Site) -> Result<Built> {
     }))
 }
 
-/// From 1, or from the end where it is negative.
-fn substring(site: &mut Site) -> Built {
+/// `substring`: the start counts from 1, or from the end if negative.
+fn substring(site: &mut CallSite) -> CompiledCall {
     let span = site.span;
     call(move |args| {
-        let (texts, starts) = (args.texts(0), args.ints(1));
+        let (strings, starts) = (args.strings(0), args.ints(1));
         let counts = (args.columns.len() > 2).then(|| args.ints(2));
-        args.map_texts(span, |row, out| {
-            let (text, start) = (texts.at(row), starts.at(row));
+        args.map_strings(span, |row, out| {
+            let (text, start) = (strings.at(row), starts.at(row));
             let count = counts.map_or(i64::MAX, |counts| counts.at(row));
             let length = text.chars().count() as i64;
             if start == 0 {
@@ -208,7 +211,7 @@ fn substring(site: &mut Site) -> Built {
             let (mut from, mut count) =
                 (if start > 0 { start - 1 } else { length.saturating_add(start) }, count);
             if count < 0 {
-                // Up to as many before the end.
+                // A negative length ends that many characters before the end.
                 count = length.saturating_add(count).saturating_sub(from.max(0));
             } else if from < 0 {
                 count = count.saturating_add(from);
@@ -221,17 +224,17 @@ fn substring(site: &mut Site) -> Built {
     })
 }
 
-fn pad(site: &mut Site) -> Built {
+fn pad(site: &mut CallSite) -> CompiledCall {
     let (span, on_left) = (site.span, site.name == "leftPad");
     call(move |args| {
-        let (texts, lengths) = (args.texts(0), args.ints(1));
-        let fills = (args.columns.len() > 2).then(|| args.texts(2));
-        args.try_texts(span, |row, out| {
-            let (text, wanted) = (texts.at(row), lengths.at(row));
+        let (strings, lengths) = (args.strings(0), args.ints(1));
+        let fills = (args.columns.len() > 2).then(|| args.strings(2));
+        args.try_strings(span, |row, out| {
+            let (text, wanted) = (strings.at(row), lengths.at(row));
             let Ok(wanted) = usize::try_from(wanted) else {
                 return Err(Error::invalid("The length to pad to is negative", span));
             };
-            check_room(out, wanted.saturating_mul(char::MAX_LEN_UTF8), span)?;
+            check_string_bytes(out, wanted.saturating_mul(char::MAX_LEN_UTF8), span)?;
             let length = text.chars().count();
             if length >= wanted {
                 out.push_str(&text[characters(text, 0, wanted)]);
@@ -249,21 +252,21 @@ fn pad(site: &mut Site) -> Built {
             Ok(true)
         })
     })
-    .fails()
+    .fallible()
 }
 
-fn string_concat(site: &mut Site) -> Result<Built> {
+fn string_concat(site: &mut CallSite) -> Result<CompiledCall> {
     let (span, context) = (site.span, std::sync::Arc::clone(site.context));
     let element = site.args[0].ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
     Ok(call(move |args| {
         let lists = args.lists(0);
-        let separators = (args.columns.len() > 1).then(|| args.texts(1));
-        let shown = Shown::new(&element, lists.values, &context);
-        args.try_texts(span, |row, out| {
+        let separators = (args.columns.len() > 1).then(|| args.strings(1));
+        let shown = ValueFormatter::new(&element, lists.values, &context);
+        args.try_strings(span, |row, out| {
             let separator = separators.map_or("", |separators| separators.at(row));
             let elements = lists.at(row).filter(|at| !shown.is_null(*at));
             for (no, at) in elements.enumerate() {
-                check_room(out, separator.len(), span)?;
+                check_string_bytes(out, separator.len(), span)?;
                 if no > 0 {
                     out.push_str(separator);
                 }
@@ -274,14 +277,15 @@ fn string_concat(site: &mut Site) -> Result<Built> {
     }))
 }
 
-/// `{}` for each argument in turn, or `{0}` for one by its number; braces are doubled.
-fn format(site: &mut Site) -> Result<Built> {
+/// Parses a `format` template: `{}` is the next argument, `{0}` an argument by index; `{{` and `}}`
+/// are literal braces.
+fn format(site: &mut CallSite) -> Result<CompiledCall> {
     enum Piece {
         Literal(String),
         Arg(usize),
     }
     let span = site.span;
-    let pattern = site.text(0).unwrap_or_default();
+    let pattern = site.string(0).unwrap_or_default();
     site.cast_all(&Kind::String)?;
     let bad = || site.invalid("Bad pattern of format: '{}' or '{0}' stand for arguments");
     let mut pieces = Vec::new();
@@ -318,14 +322,14 @@ fn format(site: &mut Site) -> Result<Built> {
     }
     pieces.push(Piece::Literal(literal));
     Ok(call(move |args| {
-        let texts: Vec<_> = (0..args.columns.len()).map(|no| args.texts(no)).collect();
-        args.try_texts(span, |row, out| {
+        let strings: Vec<_> = (0..args.columns.len()).map(|no| args.strings(no)).collect();
+        args.try_strings(span, |row, out| {
             for piece in &pieces {
                 let text = match piece {
                     Piece::Literal(text) => text,
-                    Piece::Arg(no) => texts[*no].at(row),
+                    Piece::Arg(no) => strings[*no].at(row),
                 };
-                check_room(out, text.len(), span)?;
+                check_string_bytes(out, text.len(), span)?;
                 out.push_str(text);
             }
             Ok(true)
@@ -333,18 +337,18 @@ fn format(site: &mut Site) -> Result<Built> {
     }))
 }
 
-fn search_any(site: &mut Site) -> Result<Built> {
+fn search_any(site: &mut CallSite) -> Result<CompiledCall> {
     let any_case = site.name != "multiSearchAny";
-    let texts = hogql::types::Type::array(Kind::String.into()).kind;
-    site.cast(1, &texts)?;
-    Ok(test(move |args| {
-        let (texts, parts) = (args.texts(0), args.lists(1));
+    let strings = hogql::types::Type::array(Kind::String.into()).kind;
+    site.cast(1, &strings)?;
+    Ok(predicate(move |args| {
+        let (strings, parts) = (args.strings(0), args.lists(1));
         let parts_array = arrow_array::cast::AsArray::as_string::<i32>(&**parts.values);
-        args.try_truth(|row| {
-            let text = texts.at(row);
+        args.try_bools(|row| {
+            let text = strings.at(row);
             let text = if any_case { Cow::Owned(folded(text)) } else { Cow::Borrowed(text) };
             for at in parts.at(row) {
-                // All of the text may be looked at for each part.
+                // Each needle may scan the whole string.
                 meter::work(1 + text.len() / TEXT_BYTES_A_UNIT)?;
                 let part = parts_array.value(at);
                 let part = if any_case { Cow::Owned(folded(part)) } else { Cow::Borrowed(part) };

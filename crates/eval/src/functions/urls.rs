@@ -1,10 +1,10 @@
-//! Parts of URLs, found as ClickHouse finds them: by their signs, without judging the whole.
+//! URL functions. As in ClickHouse, they search for delimiters and do not validate the URL.
 
-use super::{Built, Site, call};
+use super::{CallSite, CompiledCall, call};
 use crate::error::Result;
-use crate::show::push;
+use crate::values::format::push;
 
-pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
+pub(super) fn build(site: &mut CallSite) -> Result<Option<CompiledCall>> {
     let span = site.span;
     let part: fn(&str) -> &str = match site.name {
         "protocol" => protocol,
@@ -23,35 +23,35 @@ pub(super) fn build(site: &mut Site) -> Result<Option<Built>> {
         }
         "cutQueryString" => {
             return Ok(Some(call(move |args| {
-                let urls = args.texts(0);
-                args.map_texts(span, |row, out| cut_query(urls.at(row), out))
+                let urls = args.strings(0);
+                args.map_strings(span, |row, out| cut_query(urls.at(row), out))
             })));
         }
         "extractURLParameter" => {
             return Ok(Some(call(move |args| {
-                let (urls, names) = (args.texts(0), args.texts(1));
-                args.map_texts(span, |row, out| {
+                let (urls, names) = (args.strings(0), args.strings(1));
+                args.map_strings(span, |row, out| {
                     out.push_str(parameter(urls.at(row), names.at(row)));
                 })
             })));
         }
         "decodeURLComponent" => {
             return Ok(Some(call(move |args| {
-                let texts = args.texts(0);
-                args.map_texts(span, |row, out| decode(texts.at(row), out))
+                let strings = args.strings(0);
+                args.map_strings(span, |row, out| decode(strings.at(row), out))
             })));
         }
         "encodeURLComponent" => {
             return Ok(Some(call(move |args| {
-                let texts = args.texts(0);
-                args.map_texts(span, |row, out| encode(texts.at(row), out))
+                let strings = args.strings(0);
+                args.map_strings(span, |row, out| encode(strings.at(row), out))
             })));
         }
         _ => return Ok(None),
     };
     Ok(Some(call(move |args| {
-        let urls = args.texts(0);
-        args.map_texts(span, |row, out| out.push_str(part(urls.at(row))))
+        let urls = args.strings(0);
+        args.map_strings(span, |row, out| out.push_str(part(urls.at(row))))
     })))
 }
 
@@ -60,7 +60,7 @@ fn until<'t>(text: &'t str, ends: &[char]) -> &'t str {
 }
 
 fn is_scheme(text: &str) -> bool {
-    text.starts_with(|one: char| one.is_ascii_alphabetic())
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
@@ -71,7 +71,7 @@ fn protocol(url: &str) -> &str {
     }
 }
 
-/// What follows the scheme, and whether a host must be there.
+/// The part after the scheme, and whether it must contain a host.
 fn after_scheme(url: &str) -> &str {
     if let Some(rest) = url.strip_prefix("//") {
         return rest;
@@ -82,20 +82,21 @@ fn after_scheme(url: &str) -> &str {
     }
 }
 
-/// Up to the port, which a password looks like too; nothing without a dot.
+/// The host, empty without a dot. The first colon ends the authority, whether a port or a password
+/// follows it.
 fn domain(url: &str) -> &str {
     let rest = after_scheme(url);
     let authority = until(rest, &[':', '/', '?', '#']);
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let odd = |one: char| one.is_ascii_whitespace() || "<>%{}|\\^~[];=&".contains(one);
+    let odd = |c: char| c.is_ascii_whitespace() || "<>%{}|\\^~[];=&".contains(c);
     if host.contains(odd) || !host.contains('.') || host.ends_with('.') { "" } else { host }
 }
 
 fn top_level_domain(url: &str) -> &str {
     let host = domain(url);
     match host.rsplit_once('.') {
-        // An address has none.
-        Some((_, last)) if !last.starts_with(|one: char| one.is_ascii_digit()) => last,
+        // An IP address has no top-level domain.
+        Some((_, last)) if !last.starts_with(|c: char| c.is_ascii_digit()) => last,
         _ => "",
     }
 }
@@ -111,12 +112,12 @@ fn cut_query(url: &str, out: &mut String) {
     out.push_str(query.find('#').map_or("", |start| &query[start..]));
 }
 
-/// Of the first parameter with this name, as it is written.
+/// The value of the first parameter with this name, not decoded.
 fn parameter<'t>(url: &'t str, name: &str) -> &'t str {
     let Some(start) = url.find(['?', '#']) else { return "" };
     let pairs = url[start + 1..].split(['&', '#', '?']);
-    let mut found = pairs.filter_map(|pair| pair.split_once('='));
-    found.find(|(key, _)| *key == name).map_or("", |(_, value)| value)
+    let mut parameters = pairs.filter_map(|pair| pair.split_once('='));
+    parameters.find(|(key, _)| *key == name).map_or("", |(_, value)| value)
 }
 
 fn decode(text: &str, out: &mut String) {

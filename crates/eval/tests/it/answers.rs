@@ -83,7 +83,7 @@ fn weeks_begin_where_the_project_says() {
     let expr = column("toStartOfWeek(toDate('2024-05-18'))", "").unwrap();
     let program = eval::Program::compile(&expr, &context.into(), &mut |_| None).unwrap();
     let array = program.run(&[], 1).unwrap();
-    let found = eval::json(&array, program.ty(), 0, &crate::context().zone);
+    let found = eval::json_value(&array, program.ty(), 0, &crate::context().zone);
     assert_eq!(found, json!("2024-05-13"));
 }
 

@@ -7,7 +7,7 @@ use arrow_array::types::Int32Type;
 use arrow_array::{
     Array, ArrayRef, DictionaryArray, Float64Array, StringArray, TimestampMicrosecondArray,
 };
-use eval::{Program, json};
+use eval::{Program, json_value};
 use hogql::plan::{Expr, ExprKind};
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn rows(program: &Program, inputs: &[ArrayRef]) -> Vec<Value> {
     let count = inputs[0].len();
     let array = program.run(inputs, count).unwrap();
     assert_eq!(array.data_type(), &eval::data_type(program.ty()));
-    (0..count).map(|row| json(&array, program.ty(), row, &context().zone)).collect()
+    (0..count).map(|row| json_value(&array, program.ty(), row, &context().zone)).collect()
 }
 
 fn events() -> [Option<&'static str>; 6] {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, UInt32Array};
-use eval::{Program, json};
+use eval::{Program, json_value};
 use hogql::functions::{Arg, Function, FunctionKind, Lambda, functions};
 use hogql::plan::{Expr, ExprKind, Set, Value};
 
@@ -82,8 +82,9 @@ fn columns_give_what_constants_give() {
     let mut wrong = Vec::new();
     for line in lines() {
         let Ok(mut expr) = column(&line.ours, "") else { continue };
-        let constant = Program::compile(&expr, &context(), &mut |_| None)
-            .and_then(|program| Ok(json(&program.run(&[], 1)?, program.ty(), 0, &context().zone)));
+        let constant = Program::compile(&expr, &context(), &mut |_| None).and_then(|program| {
+            Ok(json_value(&program.run(&[], 1)?, program.ty(), 0, &context().zone))
+        });
         let mut values = Vec::new();
         with_inputs(&mut expr, &mut values);
         let mut leaf = |expr: &Expr| match expr.kind {
@@ -95,7 +96,8 @@ fn columns_give_what_constants_give() {
         for inputs in [inputs, texts] {
             let found = Program::compile(&expr, &context(), &mut leaf).and_then(|program| {
                 let array = program.run(&inputs, ROWS)?;
-                let rows = (0..ROWS).map(|row| json(&array, program.ty(), row, &context().zone));
+                let rows =
+                    (0..ROWS).map(|row| json_value(&array, program.ty(), row, &context().zone));
                 Ok(rows.collect::<Vec<_>>())
             });
             match (&constant, found) {
@@ -266,7 +268,7 @@ fn run_both_ways(mut expr: Expr) {
         && let Ok(array) = program.run(&[], 2)
     {
         assert_eq!(array.len(), 2);
-        json(&array, program.ty(), 1, &context().zone);
+        json_value(&array, program.ty(), 1, &context().zone);
     }
     let mut values = Vec::new();
     with_inputs(&mut expr, &mut values);

@@ -12,7 +12,7 @@ mod limits;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use eval::{Context, Program, json};
+use eval::{Context, Program, json_value};
 use hogql::plan::{Body, Expr};
 use hogql::types::Type;
 use hogql::{PlaceholderValues, Project};
@@ -67,6 +67,6 @@ fn answer(expr: &str) -> Result<(Value, Type), String> {
     let program = compiled(expr)?;
     let array = program.run(&[], 1).map_err(|error| error.to_string())?;
     assert_eq!(array.data_type(), &eval::data_type(program.ty()), "{expr}");
-    let value = json(&array, program.ty(), 0, &context().zone);
+    let value = json_value(&array, program.ty(), 0, &context().zone);
     Ok((value, program.ty().clone()))
 }

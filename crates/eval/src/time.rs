@@ -1,7 +1,7 @@
-//! Moments, days and zones.
+//! Instants, days and time zones. Instants are microseconds and days are days since 1970.
 
 pub(crate) mod format;
-pub(crate) mod read;
+pub(crate) mod parse;
 pub(crate) mod units;
 
 use hogql::types::DateTimeType;
@@ -11,13 +11,13 @@ use jiff::tz::{Disambiguation, TimeZone};
 
 use crate::Context;
 
-/// No calendar goes so far; within it nothing overflows.
-pub(crate) const MOMENT_MAX: i64 = 1 << 61;
+/// Beyond every calendar year; sums of two instants within it do not overflow.
+pub(crate) const INSTANT_MAX: i64 = 1 << 61;
 
-/// As [`MOMENT_MAX`], in days and more than it has.
+/// Bound on days: more than [`INSTANT_MAX`] has.
 const DAY_MAX: i64 = 1 << 40;
 
-/// The last multiple up to the value.
+/// The largest multiple of `step` that is at most `value`.
 pub(crate) fn floor_to(value: i64, step: i64) -> i64 {
     value.saturating_sub(value.rem_euclid(step))
 }
@@ -27,27 +27,27 @@ pub(crate) const MINUTE: i64 = 60 * SECOND;
 pub(crate) const HOUR: i64 = 60 * MINUTE;
 pub(crate) const DAY: i64 = 24 * HOUR;
 
-/// The zone that a moment of this type is shown and cut in.
-pub(crate) fn zone_of(moment: &DateTimeType, context: &Context) -> TimeZone {
-    moment.zone.as_deref().map_or_else(|| context.zone.clone(), zone_named)
+/// The zone in which values of this type are displayed and truncated.
+pub(crate) fn zone_of(date_time: &DateTimeType, context: &Context) -> TimeZone {
+    date_time.zone.as_deref().map_or_else(|| context.zone.clone(), zone_named)
 }
 
-/// The resolver has checked the name.
+/// The resolver has validated the name.
 pub(crate) fn zone_named(name: &str) -> TimeZone {
     TimeZone::get(name).unwrap_or(TimeZone::UTC)
 }
 
-/// Between instants and local times of a zone. It remembers how long the last offset lasts: times
-/// that follow each other rarely need another.
+/// Converts between instants and local times of a zone. Caches the current UTC offset and the range
+/// it is valid in: consecutive rows rarely need another one.
 #[derive(Clone, Debug)]
-pub(crate) struct Clockwork {
+pub(crate) struct ZoneClock {
     zone: TimeZone,
     from: i64,
     to: i64,
     offset: i64,
 }
 
-impl Clockwork {
+impl ZoneClock {
     pub fn new(zone: &TimeZone) -> Self {
         Self { zone: zone.clone(), from: 0, to: 0, offset: 0 }
     }
@@ -66,13 +66,13 @@ impl Clockwork {
         self.offset
     }
 
-    /// Microseconds of the wall clock since its 1970.
+    /// Local time in microseconds since 1970-01-01 00:00 local.
     pub fn local(&mut self, instant: i64) -> i64 {
         instant.saturating_add(self.offset(instant))
     }
 
-    /// Of two instants with one local time the first. A time that a jump leaves out is read as if
-    /// the clock had jumped before, as in ClickHouse.
+    /// The instant of a local time. An ambiguous time (DST overlap) is the earlier instant. A time in
+    /// a DST gap is read with the offset after the gap, as in ClickHouse.
     pub fn instant(&mut self, local: i64) -> i64 {
         self.resolved(local, Disambiguation::Earlier)
     }
@@ -97,13 +97,13 @@ impl Clockwork {
         self.local(instant).div_euclid(DAY)
     }
 
-    /// Where a jump leaves midnight out, the day begins behind it.
+    /// If midnight falls into a DST gap, the day starts at the end of the gap.
     pub fn start_of_day(&mut self, day: i64) -> i64 {
         self.resolved(day.saturating_mul(DAY), Disambiguation::Compatible)
     }
 }
 
-/// Beyond the years that a calendar has, the last of them.
+/// Clamps to the range of `Timestamp`.
 fn timestamp(instant: i64) -> Timestamp {
     Timestamp::from_microsecond(instant).unwrap_or(if instant < 0 {
         Timestamp::MIN
@@ -130,7 +130,7 @@ fn civil_time(local: i64) -> DateTime {
     .unwrap_or_default()
 }
 
-/// Year, month and day of a number of days since 1970, in the Gregorian calendar at all times.
+/// Year, month and day of a day since 1970, in the proleptic Gregorian calendar.
 ///
 /// Years are counted from March, so that the leap day is the last of its year, in eras of 400
 /// years, which all have the same number of days.
@@ -148,7 +148,7 @@ pub(crate) fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day)
 }
 
-/// Days since 1970; the month may be any number, the day any of a month.
+/// Days since 1970 of a date. Any month is valid, such as 13 for January of the next year.
 pub(crate) fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = year + (month - 1).div_euclid(12);
     let month = (month - 1).rem_euclid(12) + 1;
@@ -164,12 +164,12 @@ pub(crate) fn days_of_month(year: i64, month: i64) -> i64 {
     days_of(year, month + 1, 1) - days_of(year, month, 1)
 }
 
-/// From Monday, 1, to Sunday, 7.
+/// ISO weekday: Monday is 1, Sunday is 7.
 pub(crate) fn weekday(day: i64) -> i64 {
     (day + 3).rem_euclid(7) + 1
 }
 
-/// The year and number of the week that has this day.
+/// ISO week-numbering year and week of a day.
 pub(crate) fn iso_week(day: i64) -> (i64, i64) {
     // A week belongs to the year that has its Thursday.
     let thursday = day - weekday(day) + 4;
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_day_of_a_thousand_years_is_its_own_date() {
+    fn civil_dates_round_trip_for_a_thousand_years() {
         let mut expected = (1600, 1, 1);
         for day in days_of(1600, 1, 1)..days_of(2600, 1, 1) {
             assert_eq!(civil(day), expected);
@@ -198,16 +198,16 @@ mod tests {
     }
 
     #[test]
-    fn the_wall_clock_jumps_where_the_zone_says() {
+    fn zone_clock_handles_dst_gaps_and_overlaps() {
         let zone = zone_named("Europe/Berlin");
-        let mut clock = Clockwork::new(&zone);
+        let mut clock = ZoneClock::new(&zone);
         // 2024-03-31 01:00 UTC: from 02:00 to 03:00.
         let jump = 1_711_846_800 * SECOND;
         assert_eq!(clock.offset(jump - 1), HOUR);
         assert_eq!(clock.offset(jump), 2 * HOUR);
         let local = jump + HOUR;
         assert_eq!(clock.instant(local + 30 * MINUTE), jump - 30 * MINUTE);
-        // 2024-10-27 01:00 UTC: from 03:00 back to 02:00; 02:30 is there twice.
+        // 2024-10-27 01:00 UTC: from 03:00 back to 02:00; 02:30 is ambiguous.
         let back = 1_729_990_800 * SECOND;
         assert_eq!(clock.instant(back + HOUR + 30 * MINUTE), back - 30 * MINUTE);
     }

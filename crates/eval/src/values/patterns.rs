@@ -1,4 +1,4 @@
-//! `LIKE` and regular expressions.
+//! Compiles and caches `LIKE` patterns and regular expressions.
 
 use ahash::AHashMap;
 use arrow_array::cast::AsArray;
@@ -9,19 +9,19 @@ use regex::{Regex, RegexBuilder};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::memory::MemoryCharge;
-use crate::meter;
+use crate::limits::memory::MemoryCharge;
+use crate::limits::meter;
 
-/// Bytes of a compiled pattern, and of the longest text that one of this size is looked for in: no
-/// search takes much longer than their product, and none can be interrupted. A property has at
-/// most 1 MiB, and the pattern of `LIKE` or of a person's hand fits the first.
+/// Size classes: bytes of a compiled regex, and of the longest string it may search. A search cannot
+/// be cancelled and takes time proportional to their product. Property values have at most 1 MiB, and
+/// `LIKE` and hand-pattern_string patterns fit the first class.
 const REGEX_SIZES: [(usize, usize); 3] =
     [(32 << 10, usize::MAX), (256 << 10, 16 << 20), (2 << 20, 2 << 20)];
 
-/// Bytes that a search may hold beside the pattern, by thread.
+/// Bytes of the lazy DFA's cache, per thread, in addition to the compiled regex.
 const SEARCH_BYTES_MAX: usize = 512 * 1024;
 
-/// Different patterns of one column that are kept compiled.
+/// Compiled patterns cached per column; when full, the cache is cleared.
 const PATTERNS_MAX: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) enum Syntax {
     Like,
     ILike,
     Regex,
-    AnyCaseRegex,
+    CaseInsensitiveRegex,
 }
 
 #[derive(Debug)]
@@ -52,13 +52,13 @@ impl Matcher {
             }
             Syntax::ILike => regex(&like_regex(pattern), true, span).map(Self::Regex),
             Syntax::Regex => regex(pattern, false, span).map(Self::Regex),
-            Syntax::AnyCaseRegex => regex(pattern, true, span).map(Self::Regex),
+            Syntax::CaseInsensitiveRegex => regex(pattern, true, span).map(Self::Regex),
         }
     }
 
     pub fn is_match(&self, text: &str) -> Result<bool> {
         Ok(match self {
-            Self::Equals(whole) => text == whole,
+            Self::Equals(expected) => text == expected,
             Self::StartsWith(start) => text.starts_with(start.as_str()),
             Self::EndsWith(end) => text.ends_with(end.as_str()),
             Self::Contains(part) => part.find(text.as_bytes()).is_some(),
@@ -67,61 +67,61 @@ impl Matcher {
     }
 }
 
-/// A regular expression, compiled, and what it holds.
+/// A compiled regular expression and its memory charge.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     regex: Regex,
     text_bytes_max: usize,
     span: Span,
-    _room: Option<MemoryCharge>,
+    _charge: Option<MemoryCharge>,
 }
 
 impl Pattern {
-    /// To look for it in this text.
+    /// The regex, after checking that the string is short enough for its size class.
     pub fn over(&self, text: &str) -> Result<&Regex> {
         if text.len() > self.text_bytes_max {
             let what = "bytes of a text for a regular expression of this size";
             return Err(Error::TooLarge { what, max: self.text_bytes_max, span: self.span });
         }
-        // Searches are slower than other functions.
+        // A search costs more per byte than other functions.
         meter::work(1 + text.len() / 4)?;
         Ok(&self.regex)
     }
 }
 
-/// As RE2 reads it: a dot takes newlines too, as ClickHouse sets it.
-pub(crate) fn regex(pattern: &str, any_case: bool, span: Span) -> Result<Pattern> {
+/// Compiles RE2 syntax with ClickHouse's setting that a dot matches newlines.
+pub(crate) fn regex(pattern: &str, case_insensitive: bool, span: Span) -> Result<Pattern> {
     let mut too_large = None;
     for (bytes, text_bytes_max) in REGEX_SIZES {
         meter::check()?;
         let search_bytes = SEARCH_BYTES_MAX.min(8 * bytes);
-        let room = meter::keep(bytes + search_bytes)?;
+        let room = meter::charge(bytes + search_bytes)?;
         let built = RegexBuilder::new(pattern)
-            .case_insensitive(any_case)
+            .case_insensitive(case_insensitive)
             .dot_matches_new_line(true)
             .size_limit(bytes)
             .dfa_size_limit(search_bytes)
             .build();
         match built {
-            Ok(regex) => return Ok(Pattern { regex, text_bytes_max, span, _room: room }),
+            Ok(regex) => return Ok(Pattern { regex, text_bytes_max, span, _charge: room }),
             Err(error @ regex::Error::CompiledTooBig(_)) => too_large = Some(error),
-            Err(other) => return Err(bad(pattern, &other, span)),
+            Err(other) => return Err(invalid_regex(pattern, &other, span)),
         }
     }
     let too_large = too_large.unwrap_or(regex::Error::CompiledTooBig(0));
-    Err(bad(pattern, &too_large, span))
+    Err(invalid_regex(pattern, &too_large, span))
 }
 
-fn bad(pattern: &str, error: &regex::Error, span: Span) -> Error {
+fn invalid_regex(pattern: &str, error: &regex::Error, span: Span) -> Error {
     let why = match error {
         regex::Error::CompiledTooBig(_) => "it is too large".to_owned(),
-        // The last line says what is wrong; those before it draw the place.
+        // The last line has the message; the lines before it draw the position.
         other => other.to_string().lines().last().unwrap_or_default().to_owned(),
     };
     Error::invalid(format!("Bad regular expression '{pattern}': {why}"), span)
 }
 
-/// `%` at the ends only.
+/// A matcher without a regex, for patterns with `%` only at the ends.
 fn simple_like(pattern: &str) -> Option<Matcher> {
     let inner = pattern.trim_matches('%');
     if inner.contains(['%', '_', '\\']) {
@@ -138,13 +138,13 @@ fn simple_like(pattern: &str) -> Option<Matcher> {
     })
 }
 
-/// What begins or ends with anything is looked for anywhere, which is much faster than to read
-/// all that is around it.
+/// Translates a `LIKE` pattern. A leading or trailing `%` omits the anchor, which is much faster than
+/// matching `.*`.
 fn like_regex(pattern: &str) -> String {
     let inner = pattern.trim_start_matches('%');
     let mut regex = String::from(if inner.len() < pattern.len() { "(?:" } else { "^(?:" });
     let open = inner.trim_end_matches('%');
-    // An escaped one is not anything.
+    // An escaped `%` at the end is a literal.
     let escaped = open.len() - open.trim_end_matches('\\').len();
     let (inner, end) = match escaped % 2 {
         0 if open.len() < inner.len() => (open, ")"),
@@ -160,7 +160,7 @@ fn like_regex(pattern: &str) -> String {
                 Some(next @ ('%' | '_' | '\\')) => {
                     regex.push_str(&regex::escape(next.encode_utf8(&mut literal)));
                 }
-                // Before anything else it is itself.
+                // A backslash before another character is a literal backslash.
                 Some(next) => {
                     regex.push_str("\\\\");
                     regex.push_str(&regex::escape(next.encode_utf8(&mut literal)));
@@ -174,13 +174,13 @@ fn like_regex(pattern: &str) -> String {
     regex
 }
 
-/// One matcher for a pattern that is written in the query, else one for each that a row brings.
+/// One matcher for a constant pattern, or a cache of matchers for a column of patterns.
 #[derive(Clone, Debug)]
 pub(crate) struct Matchers {
     syntax: Syntax,
     span: Span,
     constant: Option<Arc<Matcher>>,
-    found: AHashMap<String, Arc<Matcher>>,
+    cache: AHashMap<String, Arc<Matcher>>,
 }
 
 impl Matchers {
@@ -191,11 +191,12 @@ impl Matchers {
             }
             None => None,
         };
-        Ok(Self { syntax, span, constant, found: AHashMap::new() })
+        Ok(Self { syntax, span, constant, cache: AHashMap::new() })
     }
 
     pub fn may_fail(&self) -> bool {
-        self.constant.is_none() && matches!(self.syntax, Syntax::Regex | Syntax::AnyCaseRegex)
+        self.constant.is_none()
+            && matches!(self.syntax, Syntax::Regex | Syntax::CaseInsensitiveRegex)
     }
 
     pub fn of<'t>(&mut self, pattern: impl FnOnce() -> &'t str) -> Result<&Matcher> {
@@ -203,23 +204,23 @@ impl Matchers {
             return Ok(matcher);
         }
         let pattern = pattern();
-        if !self.found.contains_key(pattern) {
-            if self.found.len() >= PATTERNS_MAX {
-                self.found.clear();
+        if !self.cache.contains_key(pattern) {
+            if self.cache.len() >= PATTERNS_MAX {
+                self.cache.clear();
             }
             let matcher = Matcher::new(self.syntax, pattern, self.span)?;
-            self.found.insert(pattern.to_owned(), Arc::new(matcher));
+            self.cache.insert(pattern.to_owned(), Arc::new(matcher));
         }
-        Ok(&self.found[pattern])
+        Ok(&self.cache[pattern])
     }
 }
 
-/// Regular expressions whose groups matter: as [`Matchers`], but always compiled.
+/// As [`Matchers`], but always a regex: for functions that need capture groups.
 #[derive(Clone, Debug)]
 pub(crate) struct Regexes {
     span: Span,
     constant: Option<Arc<Pattern>>,
-    found: AHashMap<String, Arc<Pattern>>,
+    cache: AHashMap<String, Arc<Pattern>>,
 }
 
 impl Regexes {
@@ -230,7 +231,7 @@ impl Regexes {
             }
             None => None,
         };
-        Ok(Self { span, constant, found: AHashMap::new() })
+        Ok(Self { span, constant, cache: AHashMap::new() })
     }
 
     pub fn may_fail(&self) -> bool {
@@ -242,14 +243,14 @@ impl Regexes {
             return Ok(regex);
         }
         let pattern = pattern();
-        if !self.found.contains_key(pattern) {
-            if self.found.len() >= PATTERNS_MAX {
-                self.found.clear();
+        if !self.cache.contains_key(pattern) {
+            if self.cache.len() >= PATTERNS_MAX {
+                self.cache.clear();
             }
             let compiled = Arc::new(regex(pattern, false, self.span)?);
-            self.found.insert(pattern.to_owned(), compiled);
+            self.cache.insert(pattern.to_owned(), compiled);
         }
-        Ok(&self.found[pattern])
+        Ok(&self.cache[pattern])
     }
 }
 
@@ -257,7 +258,7 @@ impl Regexes {
 mod tests {
     use super::*;
 
-    /// Letter by letter, as it is described.
+    /// Reference implementation of `LIKE`, character by character.
     fn is_like(pattern: &[char], text: &[char]) -> bool {
         match pattern {
             [] => text.is_empty(),
@@ -282,19 +283,19 @@ mod tests {
     }
 
     #[test]
-    fn every_short_pattern_takes_what_it_describes() {
-        let texts = all(&['a', '%', '\\', '\n'], 3);
+    fn like_agrees_with_its_reference_on_every_short_pattern() {
+        let strings = all(&['a', '%', '\\', '\n'], 3);
         for pattern in all(&['a', '%', '_', '\\'], 4) {
-            let written: String = pattern.iter().collect();
+            let pattern_string: String = pattern.iter().collect();
             for syntax in [Syntax::Like, Syntax::ILike] {
-                let matcher = Matcher::new(syntax, &written, Span::default()).unwrap();
-                for text in &texts {
-                    let text_written: String = text.iter().collect();
+                let matcher = Matcher::new(syntax, &pattern_string, Span::default()).unwrap();
+                for text in &strings {
+                    let string: String = text.iter().collect();
                     let expected = is_like(&pattern, text);
                     assert_eq!(
-                        matcher.is_match(&text_written).unwrap(),
+                        matcher.is_match(&string).unwrap(),
                         expected,
-                        "{written:?} {text_written:?}"
+                        "{pattern_string:?} {string:?}"
                     );
                 }
             }

@@ -1,8 +1,8 @@
-//! Types at the border and within.
+//! Arrow types of the API, and the wide representation used during evaluation.
 //!
-//! Within, everything that counts is held in 64 bits: integers of all sizes (`UInt64` by its
-//! bits), flags, days and microseconds are `Int64` arrays, so that a function is written once and
-//! not for nine widths. Results are cut to their type's bits where they are made.
+//! During evaluation, integers of all widths (`UInt64` by its bit pattern), booleans, days and
+//! microseconds are `Int64` arrays, so that a kernel is written once and not for nine widths. A kernel
+//! wraps its results to the width of their type ([`wrap`]).
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ use hogql::types::{Kind, Type};
 
 use crate::error::{Error, Result};
 
-/// The digits of a decimal.
+/// Decimal precision.
 const DECIMAL_DIGITS: u8 = 38;
 
-/// The Arrow type that holds values of this type. A map is a list of structs (`key`, `value`).
+/// The Arrow type of inputs and results of this type. A map is a list of structs (`key`, `value`).
 pub fn data_type(ty: &Type) -> DataType {
     match &ty.kind {
         Kind::Null => DataType::Null,
@@ -63,12 +63,12 @@ fn struct_fields(items: &[Type]) -> Fields {
     fields.collect()
 }
 
-/// The type of a map's entries.
+/// The type of a map's entries: a tuple of key and value.
 pub(crate) fn entry(pair: &(Type, Type)) -> Type {
     Kind::Tuple(vec![pair.0.clone(), pair.1.clone()]).into()
 }
 
-/// The type within.
+/// The Arrow type of the wide representation.
 pub(crate) fn wide_type(kind: &Kind) -> DataType {
     match kind {
         Kind::Float => DataType::Float64,
@@ -91,19 +91,19 @@ fn wide_fields(items: &[Type]) -> Fields {
     fields.map(|(no, ty)| Field::new((no + 1).to_string(), wide_type(&ty.kind), true)).collect()
 }
 
-/// A list within, of elements of this type.
+/// A list in the wide representation.
 pub(crate) fn wide_list(element: &Type, offsets: Vec<i32>, values: ArrayRef) -> Result<ArrayRef> {
     let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
     Ok(Arc::new(ListArray::try_new(wide_field(element), offsets, values, None)?))
 }
 
-/// A struct within.
+/// A struct in the wide representation.
 pub(crate) fn wide_struct(items: &[Type], columns: Vec<ArrayRef>, rows: usize) -> Result<ArrayRef> {
     let fields = wide_fields(items);
     Ok(Arc::new(StructArray::try_new_with_length(fields, columns, None, rows)?))
 }
 
-/// From the border: narrow integers, flags and times to 64 bits.
+/// Converts an input to the wide representation.
 pub(crate) fn widen(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
     let wrong = || Error::InputType {
         expected: data_type(ty).to_string(),
@@ -114,7 +114,7 @@ pub(crate) fn widen(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
         (Kind::Float, DataType::Float64)
         | (Kind::String | Kind::Json(_), DataType::Utf8)
         | (Kind::Uuid, DataType::FixedSizeBinary(16)) => Arc::clone(array),
-        (Kind::Decimal(scale), DataType::Decimal128(_, found)) if *found == *scale as i8 => {
+        (Kind::Decimal(scale), DataType::Decimal128(_, actual)) if *actual == *scale as i8 => {
             let decimals = array.as_primitive::<Decimal128Type>().clone();
             Arc::new(decimals.with_precision_and_scale(DECIMAL_DIGITS, *scale as i8)?)
         }
@@ -131,11 +131,11 @@ pub(crate) fn widen(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
         (Kind::Array(element), DataType::List(_)) => widen_list(array, element)?,
         (Kind::Map(pair), DataType::List(_)) => widen_list(array, &entry(pair))?,
         (Kind::Tuple(items), DataType::Struct(_)) => {
-            let found = array.as_struct();
-            if found.num_columns() != items.len() {
+            let fields = array.as_struct();
+            if fields.num_columns() != items.len() {
                 return Err(wrong());
             }
-            let columns = found.columns().iter().zip(items).map(|(column, ty)| widen(column, ty));
+            let columns = fields.columns().iter().zip(items).map(|(column, ty)| widen(column, ty));
             wide_struct(items, columns.collect::<Result<_>>()?, array.len())?
         }
         (Kind::DateTime(_), DataType::Timestamp(unit, _)) => widen_moments(array, *unit),
@@ -156,7 +156,7 @@ pub(crate) fn widen(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
 fn widen_integers(array: &ArrayRef) -> Option<ArrayRef> {
     Some(match array.data_type() {
         DataType::Int64 => Arc::clone(array),
-        DataType::Boolean => truth_to_ints(array.as_boolean()),
+        DataType::Boolean => bools_to_ints(array.as_boolean()),
         DataType::UInt8 => each::<UInt8Type>(array, i64::from),
         DataType::UInt16 => each::<UInt16Type>(array, i64::from),
         DataType::UInt32 => each::<UInt32Type>(array, i64::from),
@@ -175,8 +175,8 @@ fn widen_integers(array: &ArrayRef) -> Option<ArrayRef> {
 fn widen_moments(array: &ArrayRef, unit: TimeUnit) -> ArrayRef {
     match unit {
         TimeUnit::Microsecond => {
-            let moments = array.as_primitive::<TimestampMicrosecondType>();
-            Arc::new(moments.reinterpret_cast::<Int64Type>())
+            let instants = array.as_primitive::<TimestampMicrosecondType>();
+            Arc::new(instants.reinterpret_cast::<Int64Type>())
         }
         TimeUnit::Second => {
             each::<TimestampSecondType>(array, |value| value.saturating_mul(1_000_000))
@@ -195,7 +195,7 @@ fn each<T: ArrowPrimitiveType>(array: &ArrayRef, widen: impl Fn(T::Native) -> i6
     Arc::new(wide)
 }
 
-/// A list that is null is empty.
+/// A null list becomes an empty list.
 fn widen_list(array: &ArrayRef, element: &Type) -> Result<ArrayRef> {
     let list = array.as_list::<i32>();
     let values = widen(list.values(), element)?;
@@ -214,12 +214,12 @@ fn widen_list(array: &ArrayRef, element: &Type) -> Result<ArrayRef> {
     wide_list(element, offsets, values)
 }
 
-pub(crate) fn truth_to_ints(truth: &BooleanArray) -> ArrayRef {
+pub(crate) fn bools_to_ints(truth: &BooleanArray) -> ArrayRef {
     let values: ScalarBuffer<i64> = truth.values().iter().map(i64::from).collect();
     Arc::new(Int64Array::new(values, truth.nulls().cloned()))
 }
 
-/// To the border.
+/// Converts a result from the wide representation to `data_type(ty)`.
 pub(crate) fn narrow(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
     let whole;
     let array = if ty.nullable {
@@ -248,9 +248,9 @@ pub(crate) fn narrow(array: &ArrayRef, ty: &Type) -> Result<ArrayRef> {
             Arc::new(days)
         }
         Kind::DateTime(_) => {
-            let moments = array.as_primitive::<Int64Type>();
-            let moments: TimestampMicrosecondArray = moments.reinterpret_cast();
-            Arc::new(moments)
+            let instants = array.as_primitive::<Int64Type>();
+            let instants: TimestampMicrosecondArray = instants.reinterpret_cast();
+            Arc::new(instants)
         }
         Kind::Int(_)
         | Kind::Interval(_)
@@ -296,7 +296,7 @@ fn cut<T: ArrowPrimitiveType>(array: &ArrayRef, cut: impl Fn(i64) -> T::Native) 
     Arc::new(narrow)
 }
 
-/// As many bits as the type has: what is beyond them is lost, as in ClickHouse.
+/// Wraps an integer to the width of its type, as ClickHouse does on overflow.
 pub(crate) fn wrap(kind: &Kind, value: i64) -> i64 {
     match kind {
         Kind::UInt(8) => i64::from(value as u8),
@@ -310,7 +310,7 @@ pub(crate) fn wrap(kind: &Kind, value: i64) -> i64 {
     }
 }
 
-/// In place of nulls, for types that have none: zero, nothing, empty.
+/// Replaces nulls by the default of the type: zero, an empty string or an empty list.
 pub(crate) fn without_nulls(array: &ArrayRef) -> Result<ArrayRef> {
     let Some(nulls) = array.nulls().filter(|nulls| nulls.null_count() > 0) else {
         return Ok(Arc::clone(array));
@@ -331,9 +331,9 @@ pub(crate) fn without_nulls(array: &ArrayRef) -> Result<ArrayRef> {
             Arc::new(decimals.with_precision_and_scale(*precision, *scale)?)
         }
         DataType::Utf8 => {
-            let texts = array.as_string::<i32>();
-            let texts = texts.iter().map(|text| Some(text.unwrap_or_default()));
-            Arc::new(texts.collect::<StringArray>())
+            let strings = array.as_string::<i32>();
+            let strings = strings.iter().map(|text| Some(text.unwrap_or_default()));
+            Arc::new(strings.collect::<StringArray>())
         }
         DataType::FixedSizeBinary(size) => {
             let binary = array.as_fixed_size_binary();
@@ -373,8 +373,8 @@ pub(crate) fn without_nulls(array: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// Nulls where the type has them, else what stands in their place.
-pub(crate) fn nothing(ty: &Type, rows: usize) -> Result<ArrayRef> {
+/// Nulls if the type is nullable, otherwise its defaults.
+pub(crate) fn null_or_default(ty: &Type, rows: usize) -> Result<ArrayRef> {
     let nulls = arrow_array::new_null_array(&wide_type(&ty.kind), rows);
     if ty.nullable { Ok(nulls) } else { without_nulls(&nulls) }
 }

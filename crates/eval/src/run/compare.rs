@@ -1,4 +1,4 @@
-//! Comparisons, which are never null, and membership in sets.
+//! Comparisons and `IN`, which never return null.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -13,13 +13,12 @@ use hogql::plan::Comparison;
 use hogql::types::Kind;
 
 use crate::Context;
-use crate::column::Args;
-use crate::compile::cast_node;
 use crate::error::{Error, Result};
-use crate::keys::{Key, Keys};
-use crate::node::{Node, Test};
-use crate::patterns::{self, Syntax};
-use crate::types::entry;
+use crate::run::node::{Node, Predicate, cast_node};
+use crate::values::patterns::{self, Syntax};
+use crate::vector::column::Args;
+use crate::vector::keys::{Key, Keys};
+use crate::vector::types::entry;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
@@ -45,11 +44,11 @@ impl Op {
     }
 }
 
-pub(crate) fn is_null(negated: bool) -> Test {
-    Arc::new(move |args: &Args| Ok(args.map_truth(|row| args.is_null(0, row) != negated)))
+pub(crate) fn is_null(negated: bool) -> Predicate {
+    Arc::new(move |args: &Args| Ok(args.map_bools(|row| args.is_null(0, row) != negated)))
 }
 
-/// Two sides of one type, or two integers, whose kinds then say how their bits are read.
+/// Casts both sides to a common type. Integers keep their kinds, which tell how to read their bits.
 pub(crate) fn align(
     left: Node,
     right: Node,
@@ -68,7 +67,7 @@ pub(crate) fn align(
     Ok((left, right, [common.kind.clone(), common.kind]))
 }
 
-pub(crate) fn test(op: Op, kinds: &[Kind; 2]) -> Test {
+pub(crate) fn predicate(op: Op, kinds: &[Kind; 2]) -> Predicate {
     let kinds = kinds.clone();
     Arc::new(move |args: &Args| {
         let holds = unchecked(op, &kinds, args);
@@ -89,7 +88,7 @@ pub(crate) fn test(op: Op, kinds: &[Kind; 2]) -> Test {
     })
 }
 
-/// As if there were no nulls.
+/// Compares the values and ignores nulls.
 fn unchecked(op: Op, kinds: &[Kind; 2], args: &Args) -> BooleanBuffer {
     fn each<T: PartialOrd>(op: Op, rows: usize, at: impl Fn(usize) -> (T, T)) -> BooleanBuffer {
         match op {
@@ -142,7 +141,7 @@ fn unchecked(op: Op, kinds: &[Kind; 2], args: &Args) -> BooleanBuffer {
             each(op, rows, |row| (a.at(row), b.at(row)))
         }
         [Kind::String | Kind::Json(_), _] => {
-            let (a, b) = (args.texts(0), args.texts(1));
+            let (a, b) = (args.strings(0), args.strings(1));
             each(op, rows, |row| (a.at(row), b.at(row)))
         }
         [Kind::Uuid, _] => {
@@ -162,7 +161,7 @@ fn unchecked(op: Op, kinds: &[Kind; 2], args: &Args) -> BooleanBuffer {
 
 pub(crate) type Comparer<'a> = Box<dyn Fn(usize, usize) -> Ordering + 'a>;
 
-/// A whole order of values of one type: nulls behind everything, NaN before them.
+/// A total order of the values of one type: nulls last, NaN before them.
 pub(crate) fn comparer<'a>(kind: &Kind, a: &'a ArrayRef, b: &'a ArrayRef) -> Comparer<'a> {
     let order: Comparer<'a> = match kind {
         Kind::UInt(64) => {
@@ -234,12 +233,12 @@ pub(crate) fn order_floats(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
 
-/// Of `LIKE` and regular expressions, and whether a pattern may turn out to be none.
+/// The predicate of `LIKE` or a regex, and whether it is fallible (a row's pattern may be invalid).
 pub(crate) fn pattern(
     comparison: Comparison,
     pattern: Option<&ArrayRef>,
     span: Span,
-) -> Result<(Test, bool)> {
+) -> Result<(Predicate, bool)> {
     let (syntax, negated) = match comparison {
         Comparison::Like => (Syntax::Like, false),
         Comparison::NotLike => (Syntax::Like, true),
@@ -247,28 +246,28 @@ pub(crate) fn pattern(
         Comparison::NotILike => (Syntax::ILike, true),
         Comparison::Match => (Syntax::Regex, false),
         Comparison::NotMatch => (Syntax::Regex, true),
-        Comparison::IMatch => (Syntax::AnyCaseRegex, false),
-        _ => (Syntax::AnyCaseRegex, true),
+        Comparison::IMatch => (Syntax::CaseInsensitiveRegex, false),
+        _ => (Syntax::CaseInsensitiveRegex, true),
     };
     let matcher = patterns::Matchers::new(syntax, pattern, span)?;
-    let fails = matcher.may_fail();
-    let run: Test = Arc::new(move |args: &Args| {
-        let (texts, patterns) = (args.texts(0), args.texts(1));
+    let fallible = matcher.may_fail();
+    let run: Predicate = Arc::new(move |args: &Args| {
+        let (strings, patterns) = (args.strings(0), args.strings(1));
         let mut matcher = matcher.clone();
-        args.try_truth(|row| {
+        args.try_bools(|row| {
             if args.is_null(0, row) || args.is_null(1, row) {
                 return Ok(negated);
             }
-            Ok(matcher.of(|| patterns.at(row))?.is_match(texts.at(row))? != negated)
+            Ok(matcher.of(|| patterns.at(row))?.is_match(strings.at(row))? != negated)
         })
     });
-    Ok((run, fails))
+    Ok((run, fallible))
 }
 
-/// Whether the first argument is among the items; of constants, as a set made once.
-pub(crate) fn in_list(what: Node, items: Vec<Node>, negated: bool) -> (Test, Vec<Node>) {
+/// `IN` a list: the constant items become a hash set once, the others are compared per row.
+pub(crate) fn in_list(needle: Node, items: Vec<Node>, negated: bool) -> (Predicate, Vec<Node>) {
     let mut set = AHashSet::new();
-    let mut others = vec![what];
+    let mut others = vec![needle];
     for item in items {
         match item.as_constant() {
             Some(array) if array.is_valid(0) => {
@@ -279,14 +278,14 @@ pub(crate) fn in_list(what: Node, items: Vec<Node>, negated: bool) -> (Test, Vec
         }
     }
     let kinds: Vec<Kind> = others.iter().map(|node| node.ty.kind.clone()).collect();
-    let run: Test = Arc::new(move |args: &Args| {
+    let run: Predicate = Arc::new(move |args: &Args| {
         let keys: Vec<Keys> = args
             .columns
             .iter()
             .zip(&kinds)
             .map(|(column, kind)| Keys::new(kind, &column.array))
             .collect();
-        Ok(args.map_truth(|row| {
+        Ok(args.map_bools(|row| {
             if args.is_null(0, row) {
                 return negated;
             }
@@ -300,7 +299,7 @@ pub(crate) fn in_list(what: Node, items: Vec<Node>, negated: bool) -> (Test, Vec
 }
 
 fn has(set: &AHashSet<Key<'static>>, key: &Key<'_>) -> bool {
-    // A set borrows by the key's lifetime, which is covariant.
+    // `contains` needs the key's lifetime; the set is covariant in it.
     fn shorter<'s, 'k>(set: &'s AHashSet<Key<'static>>) -> &'s AHashSet<Key<'k>>
     where
         'k: 's,
@@ -310,8 +309,8 @@ fn has(set: &AHashSet<Key<'static>>, key: &Key<'_>) -> bool {
     shorter(set).contains(key)
 }
 
-/// Whether a value of the first kind is in an array of the second.
-pub(crate) fn in_array(kind: Kind, element: Kind, negated: bool) -> Test {
+/// `IN` an array column.
+pub(crate) fn in_array(kind: Kind, element: Kind, negated: bool) -> Predicate {
     Arc::new(move |args: &Args| {
         let lists = args.lists(1);
         let (keys, elements) =
@@ -320,16 +319,16 @@ pub(crate) fn in_array(kind: Kind, element: Kind, negated: bool) -> Test {
             let range = lists.at(0).filter(|at| lists.values.is_valid(*at));
             range.map(|at| elements.at(at)).collect()
         });
-        Ok(args.map_truth(|row| {
+        Ok(args.map_bools(|row| {
             if args.is_null(0, row) {
                 return negated;
             }
             let Some(key) = keys.whole(args.row_of(0, row)) else { return negated };
-            let found = match &set {
+            let contained = match &set {
                 Some(set) => set.contains(&key),
                 None => lists.at(row).any(|at| lists.values.is_valid(at) && elements.at(at) == key),
             };
-            found != negated
+            contained != negated
         }))
     })
 }

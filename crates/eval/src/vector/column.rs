@@ -1,4 +1,4 @@
-//! Columns while an expression runs, and how functions read their arguments and give results.
+//! Columns during evaluation: how kernels read arguments and build results.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,12 +15,13 @@ use hogql::Span;
 use hogql::types::Type;
 
 use crate::error::{Error, Result};
-use crate::gather::take;
-use crate::meter::{self, Growing};
-use crate::types::wide_list;
-use crate::{ELEMENTS_MAX, TEXT_BYTES_MAX};
+use crate::limits::meter::{self, GrowingBuffer};
+use crate::vector::gather::take;
+use crate::vector::types::wide_list;
+use crate::{ELEMENTS_MAX, STRING_BYTES_MAX};
 
-/// Values of a type within; a constant has one row, which stands for all.
+/// Values in the wide representation ([`crate::vector::types`]). A constant has one row, which stands
+/// for all.
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub array: ArrayRef,
@@ -55,7 +56,7 @@ impl Column {
     }
 }
 
-/// A constant is read by every row, without asking whether it is one.
+/// Values indexed by row. The mask maps every row of a constant to index 0, without a branch.
 #[derive(Clone, Copy)]
 pub(crate) struct Slice<'a, T> {
     values: &'a [T],
@@ -70,12 +71,12 @@ impl<T: Copy> Slice<'_, T> {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Texts<'a> {
+pub(crate) struct Strings<'a> {
     array: &'a StringArray,
     mask: usize,
 }
 
-impl<'a> Texts<'a> {
+impl<'a> Strings<'a> {
     #[inline]
     pub fn at(&self, row: usize) -> &'a str {
         self.array.value(row & self.mask)
@@ -113,12 +114,12 @@ impl Lists<'_> {
 pub(crate) struct Args<'a> {
     pub columns: &'a [Column],
     pub rows: usize,
-    /// Where a function that is null if an argument is has nothing to do.
+    /// For strict functions: the rows that have a null argument. The kernel skips them.
     pub nulls: Option<NullBuffer>,
 }
 
 impl<'a> Args<'a> {
-    /// Of all arguments together.
+    /// The union of all arguments' nulls.
     pub fn any_null(columns: &[Column], rows: usize) -> Option<NullBuffer> {
         let mut all: Option<NullBuffer> = None;
         for column in columns {
@@ -148,9 +149,9 @@ impl<'a> Args<'a> {
         Slice { values, mask: column.mask() }
     }
 
-    pub fn texts(&self, no: usize) -> Texts<'a> {
+    pub fn strings(&self, no: usize) -> Strings<'a> {
         let column = &self.columns[no];
-        Texts { array: column.array.as_string(), mask: column.mask() }
+        Strings { array: column.array.as_string(), mask: column.mask() }
     }
 
     pub fn uuids(&self, no: usize) -> Uuids<'a> {
@@ -164,7 +165,7 @@ impl<'a> Args<'a> {
         Lists { offsets: list.value_offsets(), values: list.values(), mask: column.mask() }
     }
 
-    /// The row of an argument's array that stands for this row.
+    /// The index into an argument's array for this row.
     #[inline]
     pub fn row_of(&self, no: usize, row: usize) -> usize {
         row & self.columns[no].mask()
@@ -202,7 +203,7 @@ impl<'a> Args<'a> {
         Arc::new(Float64Array::new(values, self.nulls.clone()))
     }
 
-    pub fn map_truth(&self, mut f: impl FnMut(usize) -> bool) -> BooleanArray {
+    pub fn map_bools(&self, mut f: impl FnMut(usize) -> bool) -> BooleanArray {
         let bits = match &self.nulls {
             None => BooleanBuffer::collect_bool(self.rows, f),
             Some(nulls) => {
@@ -212,7 +213,7 @@ impl<'a> Args<'a> {
         BooleanArray::new(bits, self.nulls.clone())
     }
 
-    pub fn try_truth(&self, mut f: impl FnMut(usize) -> Result<bool>) -> Result<BooleanArray> {
+    pub fn try_bools(&self, mut f: impl FnMut(usize) -> Result<bool>) -> Result<BooleanArray> {
         let mut values = Vec::with_capacity(self.rows);
         for row in 0..self.rows {
             values.push(self.is_valid(row) && f(row)?);
@@ -235,28 +236,32 @@ impl<'a> Args<'a> {
         Ok(Arc::new(decimals.with_precision_and_scale(38, scale as i8)?))
     }
 
-    /// The writer says whether there is a text.
-    pub fn try_texts(
+    /// Strings that `f` appends to the buffer; null where it returns false.
+    pub fn try_strings(
         &self,
         span: Span,
         mut f: impl FnMut(usize, &mut String) -> Result<bool>,
     ) -> Result<ArrayRef> {
-        let mut texts = TextWriter::new(self.rows, span);
+        let mut strings = StringWriter::new(self.rows, span);
         for row in 0..self.rows {
-            let written = self.is_valid(row) && f(row, texts.buffer())?;
-            texts.end(written)?;
+            let written = self.is_valid(row) && f(row, strings.buffer())?;
+            strings.end(written)?;
         }
-        Ok(texts.finish())
+        Ok(strings.finish())
     }
 
-    pub fn map_texts(&self, span: Span, mut f: impl FnMut(usize, &mut String)) -> Result<ArrayRef> {
-        self.try_texts(span, |row, out| {
+    pub fn map_strings(
+        &self,
+        span: Span,
+        mut f: impl FnMut(usize, &mut String),
+    ) -> Result<ArrayRef> {
+        self.try_strings(span, |row, out| {
             f(row, out);
             Ok(true)
         })
     }
 
-    /// Lists of the elements of `values` whose numbers `f` pushes; empty where an argument is null.
+    /// Lists of the elements of `values` whose indices `f` pushes; empty where an argument is null.
     pub fn pick_lists(
         &self,
         element: &Type,
@@ -264,7 +269,7 @@ impl<'a> Args<'a> {
         span: Span,
         mut f: impl FnMut(usize, &mut Vec<u32>) -> Result<()>,
     ) -> Result<ArrayRef> {
-        let (mut indices, mut room) = (Vec::new(), Growing::default());
+        let (mut indices, mut charge) = (Vec::new(), GrowingBuffer::default());
         let mut offsets = Vec::with_capacity(self.rows + 1);
         offsets.push(0);
         for row in 0..self.rows {
@@ -272,29 +277,29 @@ impl<'a> Args<'a> {
                 f(row, &mut indices)?;
             }
             offsets.push(check_elements(indices.len(), span)?);
-            room.to(indices.len() * size_of::<u32>())?;
+            charge.grow_to(indices.len() * size_of::<u32>())?;
         }
         let values = take(values, &UInt32Array::from(indices))?;
         wide_list(element, offsets, values)
     }
 
-    /// Lists of texts that `f` writes.
-    pub fn text_lists(
+    /// Lists of the strings that `f` pushes; empty where an argument is null.
+    pub fn string_lists(
         &self,
         element: &Type,
         span: Span,
-        mut f: impl FnMut(usize, &mut TextWriter) -> Result<()>,
+        mut f: impl FnMut(usize, &mut StringWriter) -> Result<()>,
     ) -> Result<ArrayRef> {
-        let mut texts = TextWriter::new(self.rows, span);
+        let mut strings = StringWriter::new(self.rows, span);
         let mut offsets = Vec::with_capacity(self.rows + 1);
         offsets.push(0);
         for row in 0..self.rows {
             if self.is_valid(row) {
-                f(row, &mut texts)?;
+                f(row, &mut strings)?;
             }
-            offsets.push(check_elements(texts.len(), span)?);
+            offsets.push(check_elements(strings.len(), span)?);
         }
-        wide_list(element, offsets, texts.finish())
+        wide_list(element, offsets, strings.finish())
     }
 }
 
@@ -305,12 +310,12 @@ pub(crate) fn check_elements(count: usize, span: Span) -> Result<i32> {
     Ok(count as i32)
 }
 
-/// Whether so much more fits into a column of texts.
-pub(crate) fn check_room(out: &str, more: usize, span: Span) -> Result<()> {
-    if out.len().saturating_add(more) > TEXT_BYTES_MAX {
-        return Err(Error::TooLarge { what: "bytes of text", max: TEXT_BYTES_MAX, span });
+/// Fails if `more` bytes would exceed the limit of a string column or of the query's memory.
+pub(crate) fn check_string_bytes(out: &str, more: usize, span: Span) -> Result<()> {
+    if out.len().saturating_add(more) > STRING_BYTES_MAX {
+        return Err(Error::TooLarge { what: "bytes of text", max: STRING_BYTES_MAX, span });
     }
-    meter::room_for(more)
+    meter::check_headroom(more)
 }
 
 pub(crate) fn uuid_array(values: &[Option<uuid::Uuid>]) -> Result<ArrayRef> {
@@ -321,27 +326,27 @@ pub(crate) fn uuid_array(values: &[Option<uuid::Uuid>]) -> Result<ArrayRef> {
     Ok(Arc::new(FixedSizeBinaryArray::try_new(16, Buffer::from_vec(bytes), nulls)?))
 }
 
-/// Texts of a column, one after the other in one buffer.
-pub(crate) struct TextWriter {
+/// Builds a string column: one buffer, offsets and a null mask.
+pub(crate) struct StringWriter {
     bytes: String,
     offsets: Vec<i32>,
     valid: Vec<bool>,
     span: Span,
-    room: Growing,
+    charge: GrowingBuffer,
 }
 
-/// Of an offset and whether there is a text.
+/// Bytes per string besides its content: the offset and the validity flag.
 const TEXT_BYTES: usize = size_of::<i32>() + size_of::<bool>();
 
-impl TextWriter {
+impl StringWriter {
     pub fn new(rows: usize, span: Span) -> Self {
         let mut offsets = Vec::with_capacity(rows + 1);
         offsets.push(0);
-        let (bytes, room) = (String::new(), Growing::default());
-        Self { bytes, offsets, valid: Vec::with_capacity(rows), span, room }
+        let (bytes, charge) = (String::new(), GrowingBuffer::default());
+        Self { bytes, offsets, valid: Vec::with_capacity(rows), span, charge }
     }
 
-    /// Where the next text is written.
+    /// The buffer to which the next string is appended.
     pub fn buffer(&mut self) -> &mut String {
         &mut self.bytes
     }
@@ -350,16 +355,16 @@ impl TextWriter {
         if !valid {
             self.bytes.truncate(self.offsets[self.offsets.len() - 1] as usize);
         }
-        if self.bytes.len() > TEXT_BYTES_MAX {
+        if self.bytes.len() > STRING_BYTES_MAX {
             let what = "bytes of text";
-            return Err(Error::TooLarge { what, max: TEXT_BYTES_MAX, span: self.span });
+            return Err(Error::TooLarge { what, max: STRING_BYTES_MAX, span: self.span });
         }
         self.offsets.push(self.bytes.len() as i32);
         self.valid.push(valid);
-        self.room.to(self.bytes.capacity() + self.valid.len() * TEXT_BYTES)
+        self.charge.grow_to(self.bytes.capacity() + self.valid.len() * TEXT_BYTES)
     }
 
-    /// One of many in a row.
+    /// Appends a string; for functions that return lists of strings.
     pub fn push(&mut self, text: &str) -> Result<()> {
         check_elements(self.valid.len() + 1, self.span)?;
         self.bytes.push_str(text);
@@ -371,7 +376,7 @@ impl TextWriter {
     }
 
     pub fn finish(mut self) -> ArrayRef {
-        // What lies behind the texts would be held uncounted.
+        // The spare capacity would not be charged.
         if self.bytes.capacity() > self.bytes.len() + self.bytes.len() / 4 {
             self.bytes.shrink_to_fit();
         }
@@ -382,7 +387,7 @@ impl TextWriter {
     }
 }
 
-/// Whether numbers are other than zero.
+/// Which numbers are not zero.
 pub(crate) fn is_true(array: &ArrayRef) -> BooleanArray {
     let nulls = array.nulls().cloned();
     let bits = match array.data_type() {

@@ -1,13 +1,13 @@
-//! Starts, shifts and distances in units of time.
+//! Truncation, addition and differences in calendar units.
 
 use hogql::ast::Unit;
 
 use super::{
-    Clockwork, DAY, HOUR, MINUTE, MOMENT_MAX, SECOND, civil, days_of, days_of_month, floor_to,
+    DAY, HOUR, INSTANT_MAX, MINUTE, SECOND, ZoneClock, civil, days_of, days_of_month, floor_to,
     weekday,
 };
 
-/// Units of one interval: more of them reach beyond all calendars.
+/// Bound on the count of an interval's units; more would exceed every calendar.
 const COUNT_MAX: i64 = 1 << 40;
 
 pub(crate) fn micros_of(unit: Unit) -> Option<i64> {
@@ -19,7 +19,7 @@ pub(crate) fn micros_of(unit: Unit) -> Option<i64> {
     }
 }
 
-/// The first day of the unit that has this day.
+/// The first day of the week, month, quarter or year that contains a day.
 pub(crate) fn first_day(unit: Unit, day: i64) -> i64 {
     let (year, month, _) = civil(day);
     match unit {
@@ -31,19 +31,19 @@ pub(crate) fn first_day(unit: Unit, day: i64) -> i64 {
     }
 }
 
-/// The start of `count` of a unit shorter than a day, as the wall clock shows it.
-pub(crate) fn start_within_day(unit: i64, instant: i64, clock: &mut Clockwork) -> i64 {
+/// Truncates an instant to a unit shorter than a day, in local time. `unit` is in microseconds.
+pub(crate) fn start_within_day(unit: i64, instant: i64, clock: &mut ZoneClock) -> i64 {
     let offset = clock.offset(instant);
     floor_to(instant + offset, unit) - offset
 }
 
-/// The start of an interval of several units. Hours are counted from each midnight, minutes and
-/// seconds from 1970, as in ClickHouse.
+/// Truncates an instant to a multiple of a unit (`toStartOfInterval`). Hours count from local
+/// midnight, minutes and seconds from 1970, as in ClickHouse.
 pub(crate) fn start_of_interval(
     count: i64,
     unit: Unit,
     instant: i64,
-    clock: &mut Clockwork,
+    clock: &mut ZoneClock,
 ) -> i64 {
     let count = count.min(COUNT_MAX);
     match unit {
@@ -64,9 +64,9 @@ pub(crate) fn start_of_interval(
     }
 }
 
-/// The first day of an interval of several days, weeks, months or years.
+/// Truncates a day to a multiple of days, weeks, months, quarters or years.
 pub(crate) fn first_day_of_interval(count: i64, unit: Unit, day: i64) -> i64 {
-    /// Where ClickHouse begins to count months.
+    /// ClickHouse's origin for multiples of months.
     const FIRST_YEAR: i64 = 1900;
     let count = count.min(COUNT_MAX);
     let (year, month, _) = civil(day);
@@ -94,8 +94,8 @@ pub(crate) fn add_months(day: i64, months: i64) -> i64 {
     days_of(year, month, of_month.min(days_of_month(year, month)))
 }
 
-/// Moves a day by days or more.
-pub(crate) fn move_day(day: i64, count: i64, unit: Unit) -> i64 {
+/// Adds a count of days, weeks, months, quarters or years to a day.
+pub(crate) fn add_to_day(day: i64, count: i64, unit: Unit) -> i64 {
     match unit {
         Unit::Week => day.saturating_add(count.saturating_mul(7)),
         Unit::Month => add_months(day, count),
@@ -105,19 +105,19 @@ pub(crate) fn move_day(day: i64, count: i64, unit: Unit) -> i64 {
     }
 }
 
-/// Moves a moment: by hours in time, by days on the calendar.
-pub(crate) fn move_moment(instant: i64, count: i64, unit: Unit, clock: &mut Clockwork) -> i64 {
+/// Adds units to an instant: elapsed time for hours and shorter, local calendar days for longer.
+pub(crate) fn add_to_instant(instant: i64, count: i64, unit: Unit, clock: &mut ZoneClock) -> i64 {
     if let Some(micros) = micros_of(unit) {
         let moved = instant.saturating_add(count.saturating_mul(micros));
-        return moved.clamp(-MOMENT_MAX, MOMENT_MAX);
+        return moved.clamp(-INSTANT_MAX, INSTANT_MAX);
     }
     let local = clock.local(instant);
-    let day = move_day(local.div_euclid(DAY), count, unit);
+    let day = add_to_day(local.div_euclid(DAY), count, unit);
     clock.instant(day.saturating_mul(DAY).saturating_add(local.rem_euclid(DAY)))
 }
 
-/// How many boundaries of a unit lie before this moment.
-pub(crate) fn number(unit: Unit, instant: i64, clock: &mut Clockwork) -> i64 {
+/// Index of the unit that contains an instant; `dateDiff` subtracts two of them.
+pub(crate) fn index_of(unit: Unit, instant: i64, clock: &mut ZoneClock) -> i64 {
     match unit {
         Unit::Second => instant.div_euclid(SECOND),
         Unit::Minute => instant.div_euclid(MINUTE),
@@ -136,8 +136,8 @@ pub(crate) fn number(unit: Unit, instant: i64, clock: &mut Clockwork) -> i64 {
     }
 }
 
-/// Whole units from one moment to another.
-pub(crate) fn age(unit: Unit, from: i64, to: i64, clock: &mut Clockwork) -> i64 {
+/// Whole elapsed units between two instants (`age`).
+pub(crate) fn age(unit: Unit, from: i64, to: i64, clock: &mut ZoneClock) -> i64 {
     if let Some(micros) = micros_of(unit) {
         return (to - from) / micros;
     }

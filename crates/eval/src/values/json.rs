@@ -1,4 +1,4 @@
-//! Values as answers show them (contract, query 3.1).
+//! Encodes values as JSON for results (contract, query 3.1).
 
 use arrow_array::Array;
 use arrow_array::cast::AsArray;
@@ -12,10 +12,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Number, Value};
 
-use crate::show;
-use crate::times::{SECOND, format, zone_named};
+use crate::time::{SECOND, format, zone_named};
+use crate::values::format as value_format;
 
-/// The value in `row` of an array of `data_type(ty)`; `zone` is the project's.
+/// The value in `row` of an array of `data_type(ty)`; `zone` is the project's time zone.
 pub fn json_value(array: &dyn Array, ty: &Type, row: usize, zone: &TimeZone) -> Value {
     if array.is_null(row) || ty.kind == Kind::Null {
         return Value::Null;
@@ -31,7 +31,11 @@ pub fn json_value(array: &dyn Array, ty: &Type, row: usize, zone: &TimeZone) -> 
         Kind::Float => float(array.as_primitive::<Float64Type>().value(row)),
         Kind::Decimal(scale) => {
             let mut text = String::new();
-            show::decimal(array.as_primitive::<Decimal128Type>().value(row), *scale, &mut text);
+            value_format::decimal(
+                array.as_primitive::<Decimal128Type>().value(row),
+                *scale,
+                &mut text,
+            );
             text.parse().map_or(Value::Null, float)
         }
         Kind::String | Kind::Json(_) => Value::from(array.as_string::<i32>().value(row)),
@@ -44,10 +48,10 @@ pub fn json_value(array: &dyn Array, ty: &Type, row: usize, zone: &TimeZone) -> 
             format::day(i64::from(array.as_primitive::<Date32Type>().value(row)), &mut text);
             Value::from(text)
         }
-        Kind::DateTime(moment) => {
+        Kind::DateTime(date_time) => {
             let instant = array.as_primitive::<TimestampMicrosecondType>().value(row);
-            let own = moment.zone.as_deref().map(zone_named);
-            let zone = own.as_ref().unwrap_or(zone);
+            let value_zone = date_time.zone.as_deref().map(zone_named);
+            let zone = value_zone.as_ref().unwrap_or(zone);
             let at = Timestamp::from_microsecond(instant).unwrap_or_default();
             let offset = i64::from(zone.to_offset(at).seconds()) * SECOND;
             let mut text = String::new();
@@ -79,7 +83,7 @@ pub fn json_value(array: &dyn Array, ty: &Type, row: usize, zone: &TimeZone) -> 
     }
 }
 
-/// JSON has no NaN and no infinity.
+/// NaN and infinities become null, which JSON lacks.
 fn float(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }

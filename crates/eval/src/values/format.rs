@@ -1,4 +1,4 @@
-//! Values as text, as ClickHouse writes them.
+//! Formats values as strings, in ClickHouse's notation.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -9,20 +9,20 @@ use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray, ListArray, StringArray}
 use hogql::types::{Kind, Type};
 
 use crate::Context;
-use crate::times::{Clockwork, format, zone_of};
-use crate::types::entry;
+use crate::time::{ZoneClock, format, zone_of};
+use crate::vector::types::entry;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// Of a value by itself.
+    /// A top-level value.
     Plain,
-    /// Of a value within another.
+    /// A value nested in an array, tuple or map.
     Quoted,
     Json,
 }
 
-/// The values of an array, ready to be written.
-pub(crate) struct Shown<'a> {
+/// Formats the values of one array.
+pub(crate) struct ValueFormatter<'a> {
     array: &'a ArrayRef,
     parts: Parts<'a>,
 }
@@ -34,16 +34,16 @@ enum Parts<'a> {
     Unsigned(&'a [i64]),
     Floats(&'a [f64]),
     Decimals(&'a [i128], u8),
-    Texts(&'a StringArray),
+    Strings(&'a StringArray),
     Uuids(&'a FixedSizeBinaryArray),
     Days(&'a [i64]),
-    Moments(&'a [i64], u8, RefCell<Clockwork>),
-    List(&'a ListArray, Box<Shown<'a>>),
-    Tuple(Vec<Shown<'a>>),
-    Map(&'a ListArray, Box<[Shown<'a>; 2]>),
+    Instants(&'a [i64], u8, RefCell<ZoneClock>),
+    List(&'a ListArray, Box<ValueFormatter<'a>>),
+    Tuple(Vec<ValueFormatter<'a>>),
+    Map(&'a ListArray, Box<[ValueFormatter<'a>; 2]>),
 }
 
-impl<'a> Shown<'a> {
+impl<'a> ValueFormatter<'a> {
     pub fn new(ty: &Type, array: &'a ArrayRef, context: &Context) -> Self {
         let ints = || &array.as_primitive::<Int64Type>().values()[..];
         let parts = match &ty.kind {
@@ -55,20 +55,22 @@ impl<'a> Shown<'a> {
             Kind::Decimal(scale) => {
                 Parts::Decimals(array.as_primitive::<Decimal128Type>().values(), *scale)
             }
-            Kind::String | Kind::Json(_) => Parts::Texts(array.as_string()),
+            Kind::String | Kind::Json(_) => Parts::Strings(array.as_string()),
             Kind::Uuid => Parts::Uuids(array.as_fixed_size_binary()),
             Kind::Date => Parts::Days(ints()),
-            Kind::DateTime(moment) => {
-                let clock = Clockwork::new(&zone_of(moment, context));
-                Parts::Moments(ints(), moment.precision, RefCell::new(clock))
+            Kind::DateTime(date_time) => {
+                let clock = ZoneClock::new(&zone_of(date_time, context));
+                Parts::Instants(ints(), date_time.precision, RefCell::new(clock))
             }
             Kind::Array(element) => {
                 let list = array.as_list::<i32>();
-                Parts::List(list, Box::new(Shown::new(element, list.values(), context)))
+                Parts::List(list, Box::new(ValueFormatter::new(element, list.values(), context)))
             }
             Kind::Tuple(items) => {
                 let columns = items.iter().zip(array.as_struct().columns());
-                Parts::Tuple(columns.map(|(ty, part)| Shown::new(ty, part, context)).collect())
+                Parts::Tuple(
+                    columns.map(|(ty, part)| ValueFormatter::new(ty, part, context)).collect(),
+                )
             }
             Kind::Map(pair) => {
                 let list = array.as_list::<i32>();
@@ -76,7 +78,7 @@ impl<'a> Shown<'a> {
                 let Kind::Tuple(items) = entry(pair).kind else {
                     return Self { array, parts: Parts::Null };
                 };
-                let part = |no: usize| Shown::new(&items[no], entries.column(no), context);
+                let part = |no: usize| ValueFormatter::new(&items[no], entries.column(no), context);
                 Parts::Map(list, Box::new([part(0), part(1)]))
             }
         };
@@ -104,15 +106,15 @@ impl<'a> Shown<'a> {
             }
             Parts::Floats(values) => float(values[row], out),
             Parts::Decimals(values, scale) => decimal(values[row], *scale, out),
-            Parts::Texts(texts) => quoted(texts.value(row), style, out),
+            Parts::Strings(strings) => quoted(strings.value(row), style, out),
             Parts::Uuids(values) => {
                 let id = uuid::Uuid::from_slice(values.value(row)).unwrap_or_default();
                 within(style, out, |out| push(out, format_args!("{id}")));
             }
             Parts::Days(values) => within(style, out, |out| format::day(values[row], out)),
-            Parts::Moments(values, precision, clock) => {
+            Parts::Instants(values, precision, clock) => {
                 let local = clock.borrow_mut().local(values[row]);
-                within(style, out, |out| format::moment(local, *precision, out));
+                within(style, out, |out| format::date_time(local, *precision, out));
             }
             Parts::List(list, elements) => {
                 let range = range(list, row);
@@ -128,7 +130,7 @@ impl<'a> Shown<'a> {
             Parts::Map(list, parts) => {
                 between(out, '{', '}', range(list, row), |at, out| {
                     let [keys, values] = &**parts;
-                    if style == Style::Json && !matches!(keys.parts, Parts::Texts(_)) {
+                    if style == Style::Json && !matches!(keys.parts, Parts::Strings(_)) {
                         out.push('"');
                         keys.write(at, Style::Plain, out);
                         out.push('"');
@@ -213,7 +215,7 @@ pub(crate) fn push(out: &mut String, args: std::fmt::Arguments<'_>) {
     out.write_fmt(args).expect("a string takes everything");
 }
 
-/// The shortest that reads back as the same number; with an exponent from 21 digits on.
+/// The shortest representation that round-trips, with an exponent below 1e-6 and from 1e21 on.
 pub(crate) fn float(value: f64, out: &mut String) {
     if value.is_nan() {
         out.push_str("nan");

@@ -1,37 +1,37 @@
-//! Copies of values, bounded: a constant array of a million elements must not be written out for
-//! each row.
+//! Bounded copies (take, interleave, concat): a constant array of a million elements must not be
+//! copied for each row.
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, UInt32Array};
 use arrow_schema::DataType;
 
 use crate::error::{Error, Result};
-use crate::meter;
-use crate::{ELEMENTS_MAX, TEXT_BYTES_MAX};
+use crate::limits::meter;
+use crate::{ELEMENTS_MAX, STRING_BYTES_MAX};
 
-/// Bytes of text that count as much as an element.
-const ELEMENT_BYTES: usize = TEXT_BYTES_MAX / ELEMENTS_MAX;
+/// Bytes of strings that count as one element.
+const ELEMENT_BYTES: usize = STRING_BYTES_MAX / ELEMENTS_MAX;
 
-/// The values at these numbers; null at a null.
+/// The values at these indices; null at a null index.
 pub(crate) fn take(array: &ArrayRef, indices: &UInt32Array) -> Result<ArrayRef> {
     if is_large(array) {
         let rows = indices.iter().flatten().map(|at| (&**array, at as usize));
-        meter::room_for(check(rows)?)?;
+        meter::check_headroom(check(rows)?)?;
     }
     Ok(arrow_select::take::take(array, indices, None)?)
 }
 
-/// The values at these numbers of these arrays.
-pub(crate) fn interleave(arrays: &[ArrayRef], places: &[(usize, usize)]) -> Result<ArrayRef> {
+/// The values at these (array, index) positions.
+pub(crate) fn interleave(arrays: &[ArrayRef], positions: &[(usize, usize)]) -> Result<ArrayRef> {
     let arrays: Vec<&dyn Array> = arrays.iter().map(|array| &**array).collect();
     if arrays.iter().any(|array| is_large(*array)) {
-        meter::room_for(check(places.iter().map(|(no, at)| (arrays[*no], *at)))?)?;
+        meter::check_headroom(check(positions.iter().map(|(no, at)| (arrays[*no], *at)))?)?;
     }
-    Ok(arrow_select::interleave::interleave(&arrays, places)?)
+    Ok(arrow_select::interleave::interleave(&arrays, positions)?)
 }
 
-/// One array of several, within the same bounds as if it had been given at once.
-pub(crate) fn joined(mut parts: Vec<ArrayRef>) -> Result<ArrayRef> {
+/// Concatenates chunks, within the limits of a single call.
+pub(crate) fn concat(mut parts: Vec<ArrayRef>) -> Result<ArrayRef> {
     if parts.len() == 1
         && let Some(only) = parts.pop()
     {
@@ -44,25 +44,25 @@ pub(crate) fn joined(mut parts: Vec<ArrayRef>) -> Result<ArrayRef> {
     if elements > ELEMENTS_MAX {
         return Err(Error::TooLarge { what: "elements", max: ELEMENTS_MAX, span });
     }
-    if bytes > TEXT_BYTES_MAX {
-        return Err(Error::TooLarge { what: "bytes of text", max: TEXT_BYTES_MAX, span });
+    if bytes > STRING_BYTES_MAX {
+        return Err(Error::TooLarge { what: "bytes of text", max: STRING_BYTES_MAX, span });
     }
-    meter::room_for(elements * ELEMENT_BYTES + bytes)?;
+    meter::check_headroom(elements * ELEMENT_BYTES + bytes)?;
     Ok(arrow_select::concat::concat(&parts)?)
 }
 
-/// Roughly the bytes of texts and of arrays' elements.
+/// Approximate bytes of strings and array elements.
 pub(crate) fn size_of_values(array: &ArrayRef) -> usize {
     let (elements, bytes) = size(array, 0, array.len());
     elements * ELEMENT_BYTES + bytes
 }
 
-/// Whether its values differ in size.
+/// Whether its values vary in size.
 fn is_large(array: &dyn Array) -> bool {
     matches!(array.data_type(), DataType::List(_) | DataType::Struct(_) | DataType::Utf8)
 }
 
-/// Roughly the bytes of copies of these.
+/// Approximate bytes of copies of these values; fails past the element limit.
 fn check<'a>(values: impl Iterator<Item = (&'a dyn Array, usize)>) -> Result<usize> {
     let (mut elements, mut bytes) = (0, 0);
     for (array, at) in values {
@@ -77,7 +77,7 @@ fn check<'a>(values: impl Iterator<Item = (&'a dyn Array, usize)>) -> Result<usi
     Ok(elements * ELEMENT_BYTES + bytes)
 }
 
-/// Elements and bytes of the values from one number up to another.
+/// Elements and bytes of the values in `from..to`.
 fn size(array: &dyn Array, from: usize, to: usize) -> (usize, usize) {
     match array.data_type() {
         DataType::Utf8 => {
@@ -97,4 +97,9 @@ fn size(array: &dyn Array, from: usize, to: usize) -> (usize, usize) {
         }
         _ => (0, 0),
     }
+}
+
+/// Bytes of the array's own slice, without the rest of shared buffers.
+pub(crate) fn bytes_of(array: &ArrayRef) -> Result<usize> {
+    Ok(array.to_data().get_slice_memory_size()?)
 }

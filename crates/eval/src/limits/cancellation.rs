@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::error::{Error, Result};
-use crate::memory::MemoryTracker;
+use crate::limits::memory::MemoryTracker;
 
 /// Rows that a call processes between two cancellation checks.
 pub(crate) const ROWS_PER_CHECK: usize = 64 * 1024;

@@ -1,8 +1,8 @@
-//! Moments and days as text.
+//! Formats instants and days as strings.
 
 use std::fmt::Write;
 
-use super::{Clockwork, DAY, HOUR, MINUTE, SECOND, civil, days_of, iso_week, weekday};
+use super::{DAY, HOUR, MINUTE, SECOND, ZoneClock, civil, days_of, iso_week, weekday};
 
 const MONTHS: [&str; 12] = [
     "January",
@@ -25,7 +25,7 @@ pub(crate) fn month_name(month: i64) -> &'static str {
     MONTHS[(month - 1).rem_euclid(12) as usize]
 }
 
-/// The number of a month by its name, or by the first letters of it.
+/// The month (1 to 12) by its English name or an abbreviation of it.
 pub(crate) fn month_named(name: &str) -> Option<i64> {
     let fits = |month: &str| {
         name.len() >= 3
@@ -47,8 +47,8 @@ pub(crate) fn day(day: i64, out: &mut String) {
     push(out, format_args!("{year:04}-{month:02}-{of_month:02}"));
 }
 
-/// `2024-03-01 10:00:00`, then as many digits as asked for.
-pub(crate) fn moment(local: i64, precision: u8, out: &mut String) {
+/// `2024-03-01 10:00:00`, with `precision` digits of the fraction.
+pub(crate) fn date_time(local: i64, precision: u8, out: &mut String) {
     day(local.div_euclid(DAY), out);
     out.push(' ');
     time(local.rem_euclid(DAY), out);
@@ -65,7 +65,7 @@ fn time(within: i64, out: &mut String) {
     push(out, format_args!("{hour:02}:{minute:02}:{second:02}"));
 }
 
-/// `2024-03-01T10:00:00Z`, the fraction only if there is one.
+/// `2024-03-01T10:00:00Z`, with a fraction unless it is zero.
 pub(crate) fn iso(instant: i64, offset: i64, out: &mut String) {
     let local = instant.saturating_add(offset);
     day(local.div_euclid(DAY), out);
@@ -91,14 +91,14 @@ fn push(out: &mut String, args: std::fmt::Arguments<'_>) {
     out.write_fmt(args).expect("a string takes everything");
 }
 
-/// A piece of a format.
+/// A parsed piece of a `formatDateTime` format.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
     Literal(String),
     Field(char),
 }
 
-/// MySQL's letters, as ClickHouse reads them. The letter that is none, if there is one.
+/// Parses MySQL's format specifiers, as ClickHouse does. Returns the first unknown one as error.
 pub(crate) fn pieces(format: &str) -> Result<Vec<Piece>, char> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
@@ -131,7 +131,7 @@ pub(crate) fn formatted(
     pieces: &[Piece],
     instant: i64,
     precision: u8,
-    clock: &mut Clockwork,
+    clock: &mut ZoneClock,
     out: &mut String,
 ) {
     let offset = clock.offset(instant);

@@ -1,33 +1,33 @@
-//! Arrays written as text: `[1, 2]`, `['a', 'b']`.
+//! Parses array literals in strings: `[1, 2]`, `['a', 'b']`.
 
 use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use hogql::Span;
 use hogql::types::Type;
 
-use crate::cast::Cast;
-use crate::column::{TextWriter, check_elements};
 use crate::error::{Error, Result};
-use crate::meter;
-use crate::types::wide_list;
+use crate::limits::meter;
+use crate::values::cast::Cast;
+use crate::vector::column::{StringWriter, check_elements};
+use crate::vector::types::wide_list;
 
-/// Of each text the array that it writes; `cast` turns an element's text into the element.
+/// Parses each string as an array; `cast` converts the elements, which are strings, to their type.
 pub(crate) fn arrays(
-    texts: &ArrayRef,
+    strings: &ArrayRef,
     element: &Type,
     cast: Option<&Cast>,
     or_null: bool,
     span: Span,
 ) -> Result<ArrayRef> {
-    let mut parts = TextWriter::new(texts.len(), span);
+    let mut parts = StringWriter::new(strings.len(), span);
     let mut offsets = vec![0];
-    for text in texts.as_string::<i32>().iter() {
+    for text in strings.as_string::<i32>().iter() {
         let text = text.unwrap_or_default();
-        // Each element becomes a text of its own.
-        let _room = meter::keep_large(text.len().saturating_mul(32))?;
+        // Each element becomes a string of its own.
+        let _charge = meter::charge_large(text.len().saturating_mul(32))?;
         match elements(text) {
-            Some(found) => found.iter().try_for_each(|one| match one {
-                Some(one) => parts.push(one),
+            Some(elements) => elements.iter().try_for_each(|element| match element {
+                Some(element) => parts.push(element),
                 None => parts.end(false),
             })?,
             None if or_null || text.is_empty() => {}
@@ -46,32 +46,32 @@ pub(crate) fn arrays(
     wide_list(element, offsets, values)
 }
 
-/// The texts of the elements; None among them is `NULL`.
+/// The elements as strings; a None element is `NULL`. None if the syntax is wrong.
 fn elements(text: &str) -> Option<Vec<Option<String>>> {
     let inner = text.trim().strip_prefix('[')?.strip_suffix(']')?.trim();
-    let mut found = Vec::new();
+    let mut elements = Vec::new();
     if inner.is_empty() {
-        return Some(found);
+        return Some(elements);
     }
     let mut chars = inner.chars().peekable();
     loop {
-        while chars.next_if(|one| one.is_whitespace()).is_some() {}
-        let mut one = String::new();
+        while chars.next_if(|element| element.is_whitespace()).is_some() {}
+        let mut element = String::new();
         if chars.next_if_eq(&'\'').is_some() {
             loop {
                 match chars.next()? {
                     '\'' => break,
-                    '\\' => one.push(match chars.next()? {
+                    '\\' => element.push(match chars.next()? {
                         'n' => '\n',
                         't' => '\t',
                         'r' => '\r',
                         '0' => '\0',
                         other => other,
                     }),
-                    other => one.push(other),
+                    other => element.push(other),
                 }
             }
-            found.push(Some(one));
+            elements.push(Some(element));
         } else {
             let mut depth = 0;
             while let Some(next) = chars.next_if(|next| depth > 0 || *next != ',') {
@@ -80,17 +80,17 @@ fn elements(text: &str) -> Option<Vec<Option<String>>> {
                     ']' | ')' => depth -= 1,
                     _ => {}
                 }
-                one.push(next);
+                element.push(next);
             }
-            let one = one.trim();
-            if one.is_empty() {
+            let element = element.trim();
+            if element.is_empty() {
                 return None;
             }
-            found.push((one != "NULL").then(|| one.to_owned()));
+            elements.push((element != "NULL").then(|| element.to_owned()));
         }
-        while chars.next_if(|one| one.is_whitespace()).is_some() {}
+        while chars.next_if(|element| element.is_whitespace()).is_some() {}
         match chars.next() {
-            None => return Some(found),
+            None => return Some(elements),
             Some(',') => {}
             Some(_) => return None,
         }

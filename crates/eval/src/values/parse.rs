@@ -1,6 +1,6 @@
-//! Numbers and flags out of text.
+//! Parses numbers and booleans.
 
-/// A whole number of `bits`, digits and a sign only.
+/// An integer of `bits`: an optional sign and digits. None if it is out of range.
 pub(crate) fn integer(text: &str, signed: bool, bits: u8) -> Option<i64> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -13,14 +13,14 @@ pub(crate) fn integer(text: &str, signed: bool, bits: u8) -> Option<i64> {
     } else {
         0..=(1i128 << bits) - 1
     };
-    // The largest unsigned ones are held by their bits.
+    // `UInt64` values above `i64::MAX` keep their bit pattern.
     range.contains(&number).then_some(number as i64)
 }
 
 pub(crate) fn float(text: &str) -> Option<f64> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let word = ["inf", "infinity", "nan"].iter().any(|word| digits.eq_ignore_ascii_case(word));
-    // Rust's words are the same, its numbers too.
+    // Rust accepts the same words and number syntax.
     let begins = digits.starts_with(|one: char| one.is_ascii_digit() || one == '.');
     if word || begins { text.parse().ok() } else { None }
 }
@@ -36,7 +36,7 @@ pub(crate) fn flag(text: &str) -> Option<bool> {
     }
 }
 
-/// Digits beyond the scale are cut.
+/// A decimal; digits beyond the scale are truncated.
 pub(crate) fn decimal(text: &str, scale: u8) -> Option<i128> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

@@ -1,4 +1,4 @@
-//! Values of one type as values of another.
+//! Casts between types.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use hogql::Span;
 use hogql::types::{DateTimeType, Kind, Type};
 
 use crate::Context;
-use crate::column::{TextWriter, uuid_array};
 use crate::error::{Error, Result};
-use crate::show::{Shown, Style};
-use crate::times::{Clockwork, SECOND, floor_to, read, zone_of};
-use crate::types::{entry, wide_list, wide_struct, wide_type, wrap};
-use crate::{functions::literals, text};
+use crate::time::{SECOND, ZoneClock, floor_to, parse as time_parse, zone_of};
+use crate::values::format::{Style, ValueFormatter};
+use crate::values::{array_literals, parse};
+use crate::vector::column::{StringWriter, uuid_array};
+use crate::vector::types::{entry, wide_list, wide_struct, wide_type, wrap};
 
 pub(crate) type Cast = Arc<dyn Fn(&ArrayRef) -> Result<ArrayRef> + Send + Sync>;
 
-/// From this number on, a number that is cast to a date counts seconds and not days.
+/// An integer above this, cast to a date, is seconds and not days since 1970, as in ClickHouse.
 const DAYS_MAX: i64 = 65_535;
 
-/// Whether some values have no counterpart.
+/// Whether the cast fails for some values.
 pub(crate) fn may_fail(from: &Kind, to: &Kind) -> bool {
     match (from, to) {
         (Kind::Array(from), Kind::Array(to)) => may_fail(&from.kind, &to.kind),
@@ -35,7 +35,7 @@ pub(crate) fn may_fail(from: &Kind, to: &Kind) -> bool {
     }
 }
 
-/// None if there is nothing to do.
+/// Compiles a cast; None if both types share a representation.
 pub(crate) fn between(
     from: &Type,
     to: &Type,
@@ -101,28 +101,28 @@ fn ints(f: impl Fn(i64) -> i64 + Send + Sync + 'static) -> Cast {
     })
 }
 
-/// With a clock of its own for each array.
+/// Maps integers with a [`ZoneClock`] per array.
 fn timed(
     zone: jiff::tz::TimeZone,
-    f: impl Fn(i64, &mut Clockwork) -> i64 + Send + Sync + 'static,
+    f: impl Fn(i64, &mut ZoneClock) -> i64 + Send + Sync + 'static,
 ) -> Cast {
     Arc::new(move |array: &ArrayRef| {
-        let mut clock = Clockwork::new(&zone);
+        let mut clock = ZoneClock::new(&zone);
         let ints = array.as_primitive::<Int64Type>();
         let ints: Int64Array = ints.iter().map(|value| value.map(|v| f(v, &mut clock))).collect();
         Ok(Arc::new(ints))
     })
 }
 
-/// Numbers and times.
+/// Casts between numbers and times.
 fn scalar(from: &Kind, to: &Kind, span: Span, context: &Arc<Context>) -> Option<Cast> {
     let unsigned = *from == Kind::UInt(64);
     Some(match (from, to) {
-        (Kind::Date, Kind::DateTime(moment)) => {
-            timed(zone_of(moment, context), |day, clock| clock.start_of_day(day))
+        (Kind::Date, Kind::DateTime(date_time)) => {
+            timed(zone_of(date_time, context), |day, clock| clock.start_of_day(day))
         }
-        (Kind::DateTime(moment), Kind::Date) => {
-            timed(zone_of(moment, context), |instant, clock| clock.day(instant))
+        (Kind::DateTime(date_time), Kind::Date) => {
+            timed(zone_of(date_time, context), |instant, clock| clock.day(instant))
         }
         (Kind::DateTime(_), Kind::DateTime(to)) => {
             let step = fraction_step(to);
@@ -190,9 +190,9 @@ fn from_floats(f: impl Fn(f64) -> i64 + Send + Sync + 'static) -> Cast {
     })
 }
 
-/// Microseconds of the smallest difference that a type shows.
-pub(crate) fn fraction_step(moment: &DateTimeType) -> i64 {
-    10i64.pow(6 - u32::from(moment.precision.min(6)))
+/// The resolution of a date-time type, in microseconds.
+pub(crate) fn fraction_step(date_time: &DateTimeType) -> i64 {
+    10i64.pow(6 - u32::from(date_time.precision.min(6)))
 }
 
 fn to_decimal(from: Kind, scale: u8, span: Span) -> Option<Cast> {
@@ -203,18 +203,18 @@ fn to_decimal(from: Kind, scale: u8, span: Span) -> Option<Cast> {
     }
     Some(Arc::new(move |array: &ArrayRef| {
         let value = |row: usize| match &from {
-            Kind::Float => text::from_float(array.as_primitive::<Float64Type>().value(row), scale),
-            Kind::Decimal(own) => {
+            Kind::Float => parse::from_float(array.as_primitive::<Float64Type>().value(row), scale),
+            Kind::Decimal(from_scale) => {
                 let value = array.as_primitive::<Decimal128Type>().value(row);
-                rescale(value, *own, scale)
+                rescale(value, *from_scale, scale)
             }
             Kind::UInt(64) => {
                 let value = array.as_primitive::<Int64Type>().value(row) as u64;
-                i128::from(value).checked_mul(unit).and_then(text::in_bounds)
+                i128::from(value).checked_mul(unit).and_then(parse::in_bounds)
             }
             _ => {
                 let value = array.as_primitive::<Int64Type>().value(row);
-                i128::from(value).checked_mul(unit).and_then(text::in_bounds)
+                i128::from(value).checked_mul(unit).and_then(parse::in_bounds)
             }
         };
         let rows = (0..array.len()).map(|row| {
@@ -231,7 +231,7 @@ fn to_decimal(from: Kind, scale: u8, span: Span) -> Option<Cast> {
 
 pub(crate) fn rescale(value: i128, from: u8, to: u8) -> Option<i128> {
     if to >= from {
-        value.checked_mul(10i128.checked_pow(u32::from(to - from))?).and_then(text::in_bounds)
+        value.checked_mul(10i128.checked_pow(u32::from(to - from))?).and_then(parse::in_bounds)
     } else {
         Some(value / 10i128.checked_pow(u32::from(from - to))?)
     }
@@ -263,35 +263,35 @@ fn from_decimal(scale: u8, to: Kind) -> Option<Cast> {
 fn to_text(from: Type, span: Span, context: &Arc<Context>) -> Cast {
     let context = Arc::clone(context);
     Arc::new(move |array: &ArrayRef| {
-        let shown = Shown::new(&from, array, &context);
-        let mut texts = TextWriter::new(array.len(), span);
+        let shown = ValueFormatter::new(&from, array, &context);
+        let mut strings = StringWriter::new(array.len(), span);
         for row in 0..array.len() {
             let valid = !shown.is_null(row);
             if valid {
-                shown.write(row, Style::Plain, texts.buffer());
+                shown.write(row, Style::Plain, strings.buffer());
             }
-            texts.end(valid)?;
+            strings.end(valid)?;
         }
-        Ok(texts.finish())
+        Ok(strings.finish())
     })
 }
 
 fn from_text(to: Type, or_null: bool, span: Span, context: &Arc<Context>) -> Result<Cast> {
     let context = Arc::clone(context);
     let zone = match &to.kind {
-        Kind::DateTime(moment) => zone_of(moment, &context),
+        Kind::DateTime(date_time) => zone_of(date_time, &context),
         _ => context.zone.clone(),
     };
     if let Kind::Array(element) = &to.kind {
         let cast = between(&Kind::String.into(), element, or_null, span, &context)?;
         let element = (**element).clone();
         return Ok(Arc::new(move |array: &ArrayRef| {
-            literals::arrays(array, &element, cast.as_ref(), or_null, span)
+            array_literals::arrays(array, &element, cast.as_ref(), or_null, span)
         }));
     }
     Ok(Arc::new(move |array: &ArrayRef| {
-        let texts = array.as_string::<i32>();
-        let mut clock = Clockwork::new(&zone);
+        let strings = array.as_string::<i32>();
+        let mut clock = ZoneClock::new(&zone);
         let refuse = |text: &str| {
             if or_null {
                 return Ok(());
@@ -299,50 +299,51 @@ fn from_text(to: Type, or_null: bool, span: Span, context: &Arc<Context>) -> Res
             Err(Error::invalid(format!("'{text}' cannot be read as {to}"), span))
         };
         let numbers = |read: &mut dyn FnMut(&str) -> Option<i64>| -> Result<ArrayRef> {
-            let rows = texts.iter().map(|text| match text.map(|text| (text, read(text))) {
+            let rows = strings.iter().map(|text| match text.map(|text| (text, read(text))) {
                 None => Ok(None),
                 Some((text, None)) => refuse(text).map(|()| None),
-                Some((_, found)) => Ok(found),
+                Some((_, parsed)) => Ok(parsed),
             });
             Ok(Arc::new(rows.collect::<Result<Int64Array>>()?))
         };
         match &to.kind {
-            Kind::Bool => numbers(&mut |text| text::flag(text).map(i64::from)),
-            Kind::UInt(bits) => numbers(&mut |text| text::integer(text, false, *bits)),
-            Kind::Int(bits) => numbers(&mut |text| text::integer(text, true, *bits)),
-            Kind::Date => numbers(&mut |text| read::day(text, &mut clock)),
-            Kind::DateTime(moment) => {
-                let step = fraction_step(moment);
+            Kind::Bool => numbers(&mut |text| parse::flag(text).map(i64::from)),
+            Kind::UInt(bits) => numbers(&mut |text| parse::integer(text, false, *bits)),
+            Kind::Int(bits) => numbers(&mut |text| parse::integer(text, true, *bits)),
+            Kind::Date => numbers(&mut |text| time_parse::day(text, &mut clock)),
+            Kind::DateTime(date_time) => {
+                let step = fraction_step(date_time);
                 numbers(&mut |text| {
-                    let found = read::moment(text, context.now, &mut clock)?;
-                    Some(floor_to(found, step))
+                    let instant = time_parse::instant(text, context.now, &mut clock)?;
+                    Some(floor_to(instant, step))
                 })
             }
             Kind::Float => {
-                let rows = texts.iter().map(|text| match text.map(|one| (one, text::float(one))) {
-                    None => Ok(None),
-                    Some((text, None)) => refuse(text).map(|()| None),
-                    Some((_, found)) => Ok(found),
-                });
+                let rows =
+                    strings.iter().map(|text| match text.map(|text| (text, parse::float(text))) {
+                        None => Ok(None),
+                        Some((text, None)) => refuse(text).map(|()| None),
+                        Some((_, parsed)) => Ok(parsed),
+                    });
                 Ok(Arc::new(rows.collect::<Result<Float64Array>>()?))
             }
             Kind::Decimal(scale) => {
-                let rows = texts.iter().map(|text| {
-                    match text.map(|one| (one, text::decimal(one, *scale))) {
+                let rows = strings.iter().map(|text| {
+                    match text.map(|text| (text, parse::decimal(text, *scale))) {
                         None => Ok(None),
                         Some((text, None)) => refuse(text).map(|()| None),
-                        Some((_, found)) => Ok(found),
+                        Some((_, parsed)) => Ok(parsed),
                     }
                 });
                 let decimals = rows.collect::<Result<Decimal128Array>>()?;
                 Ok(Arc::new(decimals.with_precision_and_scale(38, *scale as i8)?))
             }
             Kind::Uuid => {
-                let rows = texts.iter().map(|text| {
+                let rows = strings.iter().map(|text| {
                     match text.map(|text| (text, uuid::Uuid::try_parse(text).ok())) {
                         None => Ok(None),
                         Some((text, None)) => refuse(text).map(|()| None),
-                        Some((_, found)) => Ok(found),
+                        Some((_, parsed)) => Ok(parsed),
                     }
                 });
                 uuid_array(&rows.collect::<Result<Vec<_>>>()?)

@@ -1,4 +1,4 @@
-//! Values as keys of sets: equal keys are equal values of one type.
+//! Hash keys: two values of one type are equal if their keys are.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use arrow_array::types::{Decimal128Type, Float64Type, Int64Type};
 use arrow_array::{Array, ArrayRef};
 use hogql::types::Kind;
 
-use crate::types::entry;
+use crate::vector::types::entry;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key<'a> {
@@ -41,7 +41,7 @@ enum Parts<'a> {
     Unsigned(&'a [i64]),
     Floats(&'a [f64]),
     Decimals(&'a [i128]),
-    Texts,
+    Strings,
     Uuids,
     List(Box<Keys<'a>>),
     Tuple(Vec<Keys<'a>>),
@@ -53,7 +53,7 @@ impl<'a> Keys<'a> {
             Kind::Float => Parts::Floats(array.as_primitive::<Float64Type>().values()),
             Kind::UInt(64) => Parts::Unsigned(array.as_primitive::<Int64Type>().values()),
             Kind::Decimal(_) => Parts::Decimals(array.as_primitive::<Decimal128Type>().values()),
-            Kind::String | Kind::Json(_) => Parts::Texts,
+            Kind::String | Kind::Json(_) => Parts::Strings,
             Kind::Uuid => Parts::Uuids,
             Kind::Array(element) => {
                 Parts::List(Box::new(Keys::new(&element.kind, array.as_list::<i32>().values())))
@@ -70,7 +70,7 @@ impl<'a> Keys<'a> {
         Self { array, parts }
     }
 
-    /// None for a tuple that has a null: it is in no list.
+    /// None for a tuple that contains a null: it is a member of no list.
     pub fn whole(&self, row: usize) -> Option<Key<'a>> {
         match (&self.parts, self.at(row)) {
             (Parts::Tuple(_), Key::Parts(parts)) if parts.contains(&Key::Null) => None,
@@ -88,10 +88,10 @@ impl<'a> Keys<'a> {
                 Key::Large(i128::from(values[row] as u64))
             }
             Parts::Unsigned(values) => Key::Number(values[row]),
-            // Both zeros are one value.
+            // -0.0 equals 0.0.
             Parts::Floats(values) => Key::Number((values[row] + 0.0).to_bits() as i64),
             Parts::Decimals(values) => Key::Large(values[row]),
-            Parts::Texts => {
+            Parts::Strings => {
                 Key::Bytes(Cow::Borrowed(self.array.as_string::<i32>().value(row).as_bytes()))
             }
             Parts::Uuids => Key::Bytes(Cow::Borrowed(self.array.as_fixed_size_binary().value(row))),

@@ -1,27 +1,28 @@
-//! Moments and days out of text, in the many spellings that events bring.
+//! Parses instants and days in the many spellings that events contain.
 
 use super::format::{is_weekday, month_named};
-use super::{Clockwork, DAY, HOUR, MINUTE, SECOND, civil, days_of, days_of_month};
+use super::{DAY, HOUR, MINUTE, SECOND, ZoneClock, civil, days_of, days_of_month};
 
-/// A text of a time is no longer than this.
-const TEXT_BYTES_MAX: usize = 64;
+/// Longer strings are not a time.
+const STRING_BYTES_MAX: usize = 64;
 
-/// Microseconds since 1970. A text without an offset of its own is of the clock's zone.
-pub(crate) fn moment(text: &str, now: i64, clock: &mut Clockwork) -> Option<i64> {
+/// Parses an instant, in microseconds since 1970. A string without a UTC offset is in the clock's
+/// zone.
+pub(crate) fn instant(text: &str, now: i64, clock: &mut ZoneClock) -> Option<i64> {
     let text = text.trim();
-    if text.is_empty() || text.len() > TEXT_BYTES_MAX {
+    if text.is_empty() || text.len() > STRING_BYTES_MAX {
         return None;
     }
-    if let Some(moment) = unix(text) {
-        return Some(moment);
+    if let Some(instant) = unix(text) {
+        return Some(instant);
     }
     let mut parts = Parts::default();
     parts.read(text)?;
-    parts.moment(now, clock)
+    parts.instant(now, clock)
 }
 
-/// The day as it is written, whatever the time behind it.
-pub(crate) fn day(text: &str, clock: &mut Clockwork) -> Option<i64> {
+/// Parses the day as written and ignores a time that follows.
+pub(crate) fn day(text: &str, clock: &mut ZoneClock) -> Option<i64> {
     let text = text.trim();
     let date = text.get(..10).filter(|date| {
         let bytes = date.as_bytes();
@@ -32,7 +33,7 @@ pub(crate) fn day(text: &str, clock: &mut Clockwork) -> Option<i64> {
         let (year, month, day) = (number(0..4)?, number(5..7)?, number(8..10)?);
         return valid_day(year, month, day);
     }
-    moment(text, 0, clock).map(|moment| clock.day(moment))
+    instant(text, 0, clock).map(|instant| clock.day(instant))
 }
 
 fn valid_day(year: i64, month: i64, day: i64) -> Option<i64> {
@@ -45,7 +46,7 @@ fn digits(text: &str) -> Option<i64> {
     if all { text.parse().ok() } else { None }
 }
 
-/// Seconds since 1970 with a fraction, or milliseconds.
+/// Parses a Unix timestamp: seconds with an optional fraction, or milliseconds.
 fn unix(text: &str) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let seconds = digits(whole)?;
@@ -69,7 +70,7 @@ struct Parts {
     year: Option<i64>,
     month: Option<i64>,
     day: Option<i64>,
-    /// Within the day.
+    /// Microseconds since midnight.
     time: Option<i64>,
     half: Option<Half>,
     offset: Option<i64>,
@@ -102,9 +103,9 @@ impl Parts {
         Some(())
     }
 
-    /// What begins with a digit; how long it is.
+    /// Consumes a piece that starts with a digit; returns its length.
     fn number(&mut self, text: &str) -> Option<usize> {
-        let length = text.find(|one: char| !one.is_ascii_digit()).unwrap_or(text.len());
+        let length = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let number = digits(&text[..length])?;
         let next = text[length..].chars().next();
         match (length, next) {
@@ -139,7 +140,7 @@ impl Parts {
                 self.day = Some(number);
                 let suffix = text.get(length..length + 2);
                 let ordinal = suffix.is_some_and(|two| {
-                    ["st", "nd", "rd", "th"].iter().any(|one| two.eq_ignore_ascii_case(one))
+                    ["st", "nd", "rd", "th"].iter().any(|c| two.eq_ignore_ascii_case(c))
                 });
                 Some(if ordinal { length + 2 } else { length })
             }
@@ -150,7 +151,7 @@ impl Parts {
     /// `10:00`, `10:00:00`, `10:00:00.123`
     fn clock(&mut self, text: &str) -> Option<usize> {
         let end = text
-            .find(|one: char| !(one.is_ascii_digit() || one == ':' || one == '.'))
+            .find(|c: char| !(c.is_ascii_digit() || c == ':' || c == '.'))
             .unwrap_or(text.len());
         let (clock, fraction) = text[..end].split_once('.').unwrap_or((&text[..end], ""));
         let mut numbers = clock.split(':').map(digits);
@@ -189,7 +190,7 @@ impl Parts {
         let (day, length) = leading(text)?;
         let separator = text[length..].chars().next()?;
         let mut at = length + 1;
-        let word = text[at..].find(|one: char| !one.is_ascii_alphabetic())?;
+        let word = text[at..].find(|c: char| !c.is_ascii_alphabetic())?;
         let month = if word > 0 {
             let month = month_named(&text[at..at + word])?;
             at += word;
@@ -200,24 +201,24 @@ impl Parts {
             month
         };
         let rest = text[at..].strip_prefix(separator)?;
-        let length = rest.find(|one: char| !one.is_ascii_digit()).unwrap_or(rest.len());
+        let length = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let year = match length {
             4 => digits(&rest[..4])?,
             2 => {
-                // As POSIX reads two digits.
+                // POSIX's rule for two-digit years.
                 let short = digits(&rest[..2])?;
                 if short < 69 { 2000 + short } else { 1900 + short }
             }
             _ => return None,
         };
-        // Where there is no such month, the month comes first.
+        // If the second number is no month, the first one is (month-first order).
         let (month, day) = if month > 12 { (day, month) } else { (month, day) };
         self.set_date(year, month, day)?;
         Some(at + 1 + length)
     }
 
     fn word(&mut self, text: &str) -> Option<usize> {
-        let length = text.find(|one: char| !one.is_ascii_alphabetic()).unwrap_or(text.len());
+        let length = text.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(text.len());
         let word = &text[..length];
         match word.to_ascii_lowercase().as_str() {
             "z" | "utc" | "gmt" if self.time.is_some() || self.day.is_some() => {
@@ -238,9 +239,8 @@ impl Parts {
     fn zone(&mut self, text: &str) -> Option<usize> {
         let sign = if text.starts_with('-') { -1 } else { 1 };
         let rest = &text[1..];
-        let end =
-            rest.find(|one: char| !(one.is_ascii_digit() || one == ':')).unwrap_or(rest.len());
-        let number: String = rest[..end].chars().filter(|one| *one != ':').collect();
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == ':')).unwrap_or(rest.len());
+        let number: String = rest[..end].chars().filter(|c| *c != ':').collect();
         let (hours, minutes) = match number.len() {
             2 => (digits(&number)?, 0),
             4 => (digits(&number[..2])?, digits(&number[2..])?),
@@ -265,8 +265,8 @@ impl Parts {
         self.time.map(|_| ())
     }
 
-    fn moment(&self, now: i64, clock: &mut Clockwork) -> Option<i64> {
-        // A year alone is its first day.
+    fn instant(&self, now: i64, clock: &mut ZoneClock) -> Option<i64> {
+        // A year alone means January 1.
         let month = self.month.or(self.year.filter(|_| self.day.is_none()).map(|_| 1))?;
         let year = self.year.unwrap_or_else(|| civil(clock.day(now)).0);
         let day = valid_day(year, month, self.day.unwrap_or(1))?;
@@ -286,9 +286,9 @@ impl Parts {
     }
 }
 
-/// A number of one or two digits at the beginning, and how long it is.
+/// The leading number of one or two digits, and its length.
 fn leading(text: &str) -> Option<(i64, usize)> {
-    let length = text.find(|one: char| !one.is_ascii_digit()).unwrap_or(text.len());
+    let length = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     if !(1..=2).contains(&length) {
         return None;
     }
@@ -296,5 +296,5 @@ fn leading(text: &str) -> Option<(i64, usize)> {
 }
 
 fn begins_time(text: &str) -> bool {
-    text.starts_with(|one: char| one.is_ascii_digit())
+    text.starts_with(|c: char| c.is_ascii_digit())
 }

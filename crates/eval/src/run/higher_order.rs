@@ -1,4 +1,4 @@
-//! Functions that apply a lambda to the elements of arrays.
+//! Higher-order functions, which apply a lambda to the elements of arrays.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -11,18 +11,19 @@ use arrow_array::{
 use hogql::Span;
 use hogql::types::{Kind, Type};
 
-use crate::cancellation::{Cancellation, ROWS_PER_CHECK};
-use crate::column::{Column, check_elements, is_true};
-use crate::compare::comparer;
 use crate::error::{Error, Result};
-use crate::gather::take;
-use crate::memory::MemoryCharge;
-use crate::meter;
-use crate::node::{Node, Scope};
-use crate::types::{wide_list, without_nulls};
+use crate::limits::cancellation::{Cancellation, ROWS_PER_CHECK};
+use crate::limits::memory::MemoryCharge;
+use crate::limits::meter;
+use crate::run::compare::comparer;
+use crate::run::node::Node;
+use crate::run::scope::Scope;
+use crate::vector::column::{Column, check_elements, is_true};
+use crate::vector::gather::take;
+use crate::vector::types::{wide_list, without_nulls};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Higher {
+pub(crate) enum HigherOrder {
     Map,
     Filter,
     Exists,
@@ -39,18 +40,18 @@ pub(crate) enum Higher {
     RunningSum,
 }
 
-/// The elements of a batch, one array after the other.
+/// The elements of all rows of a batch, flattened.
 struct Elements {
-    /// Where each row's begin and end.
+    /// List offsets, by row.
     offsets: Vec<i32>,
-    /// The row of each.
+    /// The row of each element.
     rows: UInt32Array,
-    /// Of each array.
+    /// The flattened elements of each array argument.
     values: Vec<ArrayRef>,
-    _room: Option<MemoryCharge>,
+    _charge: Option<MemoryCharge>,
 }
 
-impl Higher {
+impl HigherOrder {
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "arrayMap" => Self::Map,
@@ -71,8 +72,8 @@ impl Higher {
         })
     }
 
-    /// Several arrays may turn out to have different lengths.
-    pub fn fails(self, arrays: usize) -> bool {
+    /// Fallible with several arrays, which may differ in length.
+    pub fn fallible(self, arrays: usize) -> bool {
         arrays > 1
     }
 
@@ -94,7 +95,7 @@ impl Higher {
         });
         let count = elements.rows.len();
         let holds = || match &inner {
-            Some((scope, body)) => scope.truth(body),
+            Some((scope, body)) => scope.eval_bools(body),
             None => Ok(is_true(first)),
         };
         let results = || match &inner {
@@ -119,26 +120,26 @@ impl Higher {
             }),
             Self::First | Self::Last => {
                 let truth = holds()?;
-                let found = elements.ranges().map(|mut range| {
+                let indices = elements.ranges().map(|mut range| {
                     let holds = |at: &usize| truth.is_valid(*at) && truth.value(*at);
-                    let found =
+                    let index =
                         if self == Self::First { range.find(holds) } else { range.rfind(holds) };
-                    found.map(|at| at as u32)
+                    index.map(|at| at as u32)
                 });
-                pick(first, found.collect(), ty)?
+                pick(first, indices.collect(), ty)?
             }
             Self::Min | Self::Max => {
                 let results = results()?;
                 let wanted = if self == Self::Min { Ordering::Less } else { Ordering::Greater };
                 let order = comparer(result_kind, &results, &results);
-                let found = elements.ranges().map(|range| {
+                let indices = elements.ranges().map(|range| {
                     let valid = range.filter(|at| results.is_valid(*at));
                     let best =
                         valid.reduce(|best, at| if order(at, best) == wanted { at } else { best });
                     best.map(|at| at as u32)
                 });
-                let found: UInt32Array = found.collect();
-                pick(&results, found, ty)?
+                let indices: UInt32Array = indices.collect();
+                pick(&results, indices, ty)?
             }
             Self::Sum => elements.sums(&results()?, &ty.kind)?,
             Self::Average => {
@@ -160,10 +161,10 @@ impl Higher {
     }
 }
 
-/// What stands at these numbers; of none the type's null or default.
+/// The values at these indices; null or the type's default at a null index.
 fn pick(values: &ArrayRef, at: UInt32Array, ty: &Type) -> Result<ArrayRef> {
-    let found = take(values, &at)?;
-    if ty.nullable { Ok(found) } else { without_nulls(&found) }
+    let values = take(values, &at)?;
+    if ty.nullable { Ok(values) } else { without_nulls(&values) }
 }
 
 fn float_at(kind: &Kind, array: &ArrayRef, at: usize) -> f64 {
@@ -201,7 +202,7 @@ impl Elements {
             }
         }
         meter::work(total)?;
-        let _room = meter::keep_large(total * size_of::<u32>() * 2)?;
+        let _charge = meter::charge_large(total * size_of::<u32>() * 2)?;
         let of_row = first.iter().enumerate();
         let of_row = of_row.flat_map(|(row, length)| std::iter::repeat_n(row as u32, *length));
         let values = columns.iter().map(|column| {
@@ -220,7 +221,7 @@ impl Elements {
             rows: UInt32Array::from_iter_values(of_row),
             values: values.collect::<Result<_>>()?,
             offsets,
-            _room,
+            _charge,
         })
     }
 
@@ -238,18 +239,18 @@ impl Elements {
         Arc::new(Int64Array::from_iter_values(counts))
     }
 
-    /// The first array's elements with these numbers.
+    /// Lists of elements of the first array whose indices `choose` pushes.
     fn picked(
         &self,
         ty: &Type,
         mut choose: impl FnMut(std::ops::Range<usize>, &mut Vec<u32>) -> Result<()>,
     ) -> Result<ArrayRef> {
         let (mut offsets, mut indices) = (vec![0i32], Vec::new());
-        let mut room = meter::Growing::default();
+        let mut charge = meter::GrowingBuffer::default();
         for range in self.ranges() {
             choose(range, &mut indices)?;
             offsets.push(indices.len() as i32);
-            room.to(indices.len() * size_of::<u32>())?;
+            charge.grow_to(indices.len() * size_of::<u32>())?;
         }
         let element = ty.element().cloned().unwrap_or_else(|| Kind::Null.into());
         let values = take(&self.values[0], &UInt32Array::from(indices))?;
@@ -264,7 +265,7 @@ impl Elements {
         })
     }
 
-    /// Nulls and, before them, NaN are last in both directions.
+    /// NaN and then nulls come last in both directions.
     fn sorted(
         &self,
         keys: &ArrayRef,
@@ -286,14 +287,14 @@ impl Elements {
                     if reverse { order.reverse() } else { order }
                 })
             };
-            let _room = meter::keep_large(2 * range.len() * size_of::<usize>())?;
+            let _charge = meter::charge_large(2 * range.len() * size_of::<usize>())?;
             let mut numbers: Vec<usize> = range.collect();
             for some in numbers.chunks_mut(ROWS_PER_CHECK) {
                 cancellation.check()?;
                 some.sort_by(compare);
             }
             if numbers.len() > ROWS_PER_CHECK {
-                // What is sorted in parts only has to be merged.
+                // The stable sort merges the sorted runs.
                 numbers.sort_by(compare);
             }
             out.extend(numbers.into_iter().map(|at| at as u32));

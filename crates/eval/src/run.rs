@@ -1,0 +1,8 @@
+//! Running a compiled expression: nodes, the scope that evaluates them, comparisons and
+//! higher-order functions.
+
+mod chunks;
+pub(crate) mod compare;
+pub(crate) mod higher_order;
+pub(crate) mod node;
+pub(crate) mod scope;
