@@ -34,7 +34,7 @@ test-deps:
 soak: assets test-deps
 	cargo build --release --locked -p server -p bench --bins
 	ulimit -n $$(ulimit -Hn) && $${CARGO_TARGET_DIR:-target}/release/attacks $(ATTACKS)
-	HEDGEROW_SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p server --test it schema::
+	HEDGEROW_SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p server --test it http::schemathesis::
 
 fuzz:
 	FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz

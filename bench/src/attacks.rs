@@ -191,7 +191,7 @@ fn program() -> Result<PathBuf> {
             ensure!(path.is_file(), "ATTACK_PROGRAM is no file");
             Ok(path)
         }
-        None => crate::running::beside("hedgerow"),
+        None => crate::running::sibling("hedgerow"),
     }
 }
 

@@ -12,7 +12,7 @@ use anyhow::Result;
 
 use crate::load::{self, Round, post, quantiles};
 use crate::report::{Bound, Report, Row};
-use crate::running::{Running, beside, hedgerow};
+use crate::running::{Running, hedgerow, sibling};
 
 /// What a million bare requests cost where the bounds were set.
 const BARE_SECONDS_A_MILLION: f64 = 11.0;
@@ -139,7 +139,7 @@ async fn round(
 ) -> Result<(Round, f64)> {
     let data = tempfile::tempdir()?;
     let mut command = match which {
-        Which::Bare => Command::new(beside("bare")?),
+        Which::Bare => Command::new(sibling("bare")?),
         Which::Hedgerow => hedgerow(&data.path().join("data"))?,
     };
     let server = Running::start(&mut command)?;

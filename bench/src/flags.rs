@@ -15,7 +15,7 @@ use sha1::{Digest as _, Sha1};
 use crate::asking::Asker;
 use crate::load::{self, post};
 use crate::report::{Bound, Report, Row};
-use crate::running::{PROJECT_KEY, Running, beside, hedgerow};
+use crate::running::{PROJECT_KEY, Running, hedgerow, sibling};
 
 const CONNECTIONS: usize = 64;
 const SERVED_ROUND: Duration = Duration::from_secs(4);
@@ -93,7 +93,7 @@ async fn served(report: &mut Report) -> Result<()> {
         let ours = load::round(&server, &requests, connections, SERVED_ROUND, Running::cpu_seconds)
             .await?;
         if count == FEW {
-            let mut bare = Command::new(beside("bare")?);
+            let mut bare = Command::new(sibling("bare")?);
             bare.env("BARE_ANSWER_BYTES", answered.to_string());
             let bare = Running::start(&mut bare)?;
             let bare =

@@ -14,7 +14,7 @@ use crate::capture::pace;
 use crate::load::{post, quantiles};
 use crate::reference::Reference;
 use crate::report::{Bound, Report, Row};
-use crate::running::{PROJECT_KEY, Running, beside, hedgerow};
+use crate::running::{PROJECT_KEY, Running, hedgerow, sibling};
 
 const BATCH_EVENTS: usize = 100;
 const CONNECTIONS: usize = 4;
@@ -321,7 +321,7 @@ async fn quiet(server: &Running) -> Result<()> {
 
 fn stored_bytes(data: &Path) -> Result<u64> {
     let printed =
-        Command::new(beside("hedgerow")?).arg("files").arg("--data-dir").arg(data).output()?;
+        Command::new(sibling("hedgerow")?).arg("files").arg("--data-dir").arg(data).output()?;
     let mut bytes = 0;
     for line in String::from_utf8(printed.stdout)?.lines() {
         bytes += std::fs::metadata(line.trim())?.len();

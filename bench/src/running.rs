@@ -22,7 +22,7 @@ pub const PERSONAL_KEY: &str = "phx_bench_bench_bench_bench_bench_bench";
 const TICKS_A_SECOND: f64 = 100.0;
 
 /// A program that was built into the same folder as this one.
-pub fn beside(name: &str) -> Result<PathBuf> {
+pub fn sibling(name: &str) -> Result<PathBuf> {
     let here = env::current_exe()?;
     let program = here.parent().context("the program is in no folder")?.join(name);
     ensure!(program.is_file(), "build it first: cargo build --release -p server -p bench");
@@ -31,7 +31,7 @@ pub fn beside(name: &str) -> Result<PathBuf> {
 
 /// Ours on a folder, with a project key and a personal key that are known.
 pub fn hedgerow(data: &Path) -> Result<Command> {
-    let mut command = Command::new(beside("hedgerow")?);
+    let mut command = Command::new(sibling("hedgerow")?);
     command.arg("serve").arg("--data-dir").arg(data);
     command.args(["--project-api-key", PROJECT_KEY, "--personal-api-key", PERSONAL_KEY]);
     Ok(command)

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::report::{Bound, Report, Row};
-use crate::running::{Running, beside};
+use crate::running::{Running, sibling};
 
 const ROUNDS: usize = 15;
 /// Long enough for what a start leaves behind to settle.
@@ -18,7 +18,7 @@ const IDLE: Duration = Duration::from_millis(500);
 
 pub fn run(report: &mut Report) -> Result<()> {
     report.begin("Start and footprint");
-    let (ours, bare) = (beside("hedgerow")?, beside("bare")?);
+    let (ours, bare) = (sibling("hedgerow")?, sibling("bare")?);
     let (mut starts, mut sizes) = ((Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
     for _ in 0..ROUNDS {
         let data = tempfile::tempdir()?;

@@ -1,8 +1,8 @@
-//! The Makefile's targets, held against the workspace without building anything: what each would
-//! run (`make -n`) must exist, and a program that starts others must find them built.
+//! Checks the Makefile against the workspace without building anything: the packages, binaries,
+//! tests and scripts that `make -n` prints must exist.
 //!
-//! `cargo run` builds one program only. What it starts beside itself has to be built by a line
-//! before it, which nobody notices in a clone where it was built once.
+//! `cargo run` builds only its own binary. Binaries that it spawns must be built by an earlier line
+//! of the target, or the target fails in a fresh clone.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,22 +12,22 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// How a program names another one that was built beside it.
-const BESIDE: &str = "beside(\"";
+/// The call by which a program locates a sibling binary.
+const SIBLING_CALL: &str = "sibling(\"";
 
-/// A package of the workspace, as far as a Makefile can name parts of it.
+/// A package of the workspace: what a Makefile can name.
 #[derive(Debug, Default)]
 struct Package {
     name: String,
-    folder: PathBuf,
+    dir: PathBuf,
     bins: BTreeSet<String>,
     tests: BTreeSet<String>,
     default_run: Option<String>,
-    /// Programs that its own start.
-    starts: BTreeSet<String>,
+    /// Sibling binaries that its binaries spawn.
+    spawns: BTreeSet<String>,
 }
 
-/// Complains about what the Makefile in `root` names and nobody has.
+/// Reports what the Makefile in `root` names and does not exist.
 pub(crate) fn check(root: &Path, metadata: &Value, complaints: &mut Vec<String>) -> Result<()> {
     let packages = packages(metadata)?;
     let targets = targets(&fs::read_to_string(root.join("Makefile")).context("Makefile")?);
@@ -36,7 +36,7 @@ pub(crate) fn check(root: &Path, metadata: &Value, complaints: &mut Vec<String>)
         let output = Command::new("make")
             .args(["--dry-run", "--no-print-directory", &target])
             .current_dir(root)
-            // Those of a make around this one.
+            // Variables of an outer make.
             .env_remove("MAKEFLAGS")
             .env_remove("MFLAGS")
             .env_remove("MAKELEVEL")
@@ -61,56 +61,58 @@ fn targets(makefile: &str) -> Vec<String> {
 
 fn packages(metadata: &Value) -> Result<Vec<Package>> {
     let all = metadata["packages"].as_array().context("packages")?;
-    let own = all.iter().filter(|package| package["source"].is_null());
+    let members = all.iter().filter(|package| package["source"].is_null());
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    own.map(|package| {
-        let manifest = PathBuf::from(text(&package["manifest_path"]));
-        let folder = manifest.parent().context("a manifest lies in a folder")?.to_owned();
-        let of_kind = |kind: &str| {
-            let targets = package["targets"].as_array().into_iter().flatten();
-            let wanted = targets.filter(|target| target["kind"][0] == *kind);
-            wanted.map(|target| text(&target["name"])).collect()
-        };
-        let starts = started(&folder.join("src"))?;
-        let default_run = package["default_run"].as_str().map(str::to_owned);
-        let (bins, tests) = (of_kind("bin"), of_kind("test"));
-        Ok(Package { name: text(&package["name"]), folder, bins, tests, default_run, starts })
-    })
-    .collect()
+    members
+        .map(|package| {
+            let manifest = PathBuf::from(text(&package["manifest_path"]));
+            let dir = manifest.parent().context("a manifest has a parent directory")?.to_owned();
+            let of_kind = |kind: &str| {
+                let targets = package["targets"].as_array().into_iter().flatten();
+                let matching = targets.filter(|target| target["kind"][0] == *kind);
+                matching.map(|target| text(&target["name"])).collect()
+            };
+            let spawns = spawned_binaries(&dir.join("src"))?;
+            let default_run = package["default_run"].as_str().map(str::to_owned);
+            let (bins, tests) = (of_kind("bin"), of_kind("test"));
+            Ok(Package { name: text(&package["name"]), dir, bins, tests, default_run, spawns })
+        })
+        .collect()
 }
 
-fn started(folder: &Path) -> Result<BTreeSet<String>> {
-    let mut found = BTreeSet::new();
-    for entry in fs::read_dir(folder).into_iter().flatten() {
+fn spawned_binaries(dir: &Path) -> Result<BTreeSet<String>> {
+    let mut binaries = BTreeSet::new();
+    for entry in fs::read_dir(dir).into_iter().flatten() {
         let path = entry?.path();
         if path.is_dir() {
-            found.extend(started(&path)?);
+            binaries.extend(spawned_binaries(&path)?);
         } else if path.extension().is_some_and(|end| end == "rs") {
             let text = fs::read_to_string(&path)?;
-            let names = text.split(BESIDE).skip(1).filter_map(|rest| rest.split('"').next());
-            found.extend(names.map(str::to_owned));
+            let names = text.split(SIBLING_CALL).skip(1).filter_map(|rest| rest.split('"').next());
+            binaries.extend(names.map(str::to_owned));
         }
     }
-    Ok(found)
+    Ok(binaries)
 }
 
-/// What is wrong with the lines that a target would run.
+/// The faults of the lines that a target would run.
 fn faults(root: &Path, lines: &str, packages: &[Package]) -> impl Iterator<Item = String> + use<> {
     let mut faults = Vec::new();
-    // Programs that are there for release and for debugging.
+    // Binaries built so far, with whether for release.
     let mut built: BTreeSet<(bool, String)> = BTreeSet::new();
     for command in lines.lines().flat_map(|line| line.split("||")).flat_map(|part| part.split("&&"))
     {
         let words: Vec<&str> = command.split_whitespace().collect();
         for script in words.iter().filter(|word| word.starts_with("tools/")) {
             if !is_executable(&root.join(script)) {
-                faults.push(format!("{script} is no script that can be run"));
+                faults.push(format!("{script} is not an executable script"));
             }
         }
         let Some(at) = words.iter().position(|word| *word == "cargo") else { continue };
         let words = &words[at + 1..];
-        let own = words.iter().position(|word| *word == "--").map_or(words, |end| &words[..end]);
-        let Some((verb, options)) = own.split_first() else { continue };
+        let cargo_args =
+            words.iter().position(|word| *word == "--").map_or(words, |end| &words[..end]);
+        let Some((verb, options)) = cargo_args.split_first() else { continue };
         if let Some(manifest) = value_of(options, "--manifest-path") {
             if !root.join(manifest).is_file() {
                 faults.push(format!("{manifest} is missing"));
@@ -129,7 +131,7 @@ fn faults(root: &Path, lines: &str, packages: &[Package]) -> impl Iterator<Item 
     faults.into_iter()
 }
 
-/// What is wrong with what a command wants of a package; notes the programs that it builds.
+/// The faults of a cargo command on one package; adds the binaries that it builds to `built`.
 fn package_faults(
     package: &Package,
     verb: &str,
@@ -140,29 +142,28 @@ fn package_faults(
     let release = options.contains(&"--release");
     let bin = value_of(options, "--bin");
     if let Some(bin) = bin.filter(|bin| !package.bins.contains(*bin)) {
-        faults.push(format!("{name} has no program {bin}"));
+        faults.push(format!("{name} has no binary {bin}"));
     }
     if let Some(test) = value_of(options, "--test") {
         faults.extend(no_such_test(package, test, options));
     }
     match verb {
         "build" => {
-            let some = |one: &String| bin.is_none_or(|bin| bin == one);
-            let made = package.bins.iter().filter(|one| some(one));
-            built.extend(made.map(|made| (release, made.clone())));
+            let selected = package.bins.iter().filter(|name| bin.is_none_or(|bin| bin == *name));
+            built.extend(selected.map(|name| (release, name.clone())));
         }
         "run" => {
             let only = package.bins.iter().next().filter(|_| package.bins.len() == 1);
             match bin.or(package.default_run.as_deref()).or(only.map(String::as_str)) {
                 Some(run) => built.extend([(release, run.to_owned())]),
-                None => faults.push(format!("{name} has several programs; name one")),
+                None => faults.push(format!("{name} has several binaries; select one with --bin")),
             }
-            let missing = |one: &&String| !built.contains(&(release, (*one).clone()));
-            let missing: Vec<&String> = package.starts.iter().filter(missing).collect();
+            let missing = |binary: &&String| !built.contains(&(release, (*binary).clone()));
+            let missing: Vec<&String> = package.spawns.iter().filter(missing).collect();
             faults.extend(
-                missing.into_iter().map(|program| {
-                    format!("{name} starts {program}, which nothing before it builds")
-                }),
+                missing
+                    .into_iter()
+                    .map(|binary| format!("{name} spawns {binary}, which no earlier line builds")),
             );
         }
         _ => {}
@@ -175,15 +176,15 @@ fn value_of<'a>(options: &[&'a str], name: &str) -> Option<&'a str> {
     options.get(at + 1).copied()
 }
 
-/// A filter that names a module which is gone runs no test, and passes.
+/// A filter on a module that does not exist would run no test, and pass.
 fn no_such_test(package: &Package, test: &str, options: &[&str]) -> Option<String> {
     if !package.tests.contains(test) {
         return Some(format!("{} has no tests {test}", package.name));
     }
     let module = options.iter().find_map(|option| option.strip_suffix("::"))?;
-    let folder = package.folder.join("tests").join(test);
-    let there = folder.join(format!("{module}.rs")).is_file() || folder.join(module).is_dir();
-    (!there).then(|| format!("{} has no module {module} in its tests {test}", package.name))
+    let (dir, path) = (package.dir.join("tests").join(test), module.replace("::", "/"));
+    let exists = dir.join(format!("{path}.rs")).is_file() || dir.join(path).is_dir();
+    (!exists).then(|| format!("{} has no module {module} in its tests {test}", package.name))
 }
 
 #[cfg(unix)]
@@ -205,20 +206,20 @@ mod tests {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
     }
 
-    fn named(name: &str, bins: &[&str], starts: &[&str]) -> Package {
+    fn package(name: &str, bins: &[&str], spawns: &[&str]) -> Package {
         let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         Package {
             name: name.into(),
-            folder: root().join("crates").join(name),
+            dir: root().join("crates").join(name),
             bins: all(bins),
             tests: all(&["it"]),
             default_run: None,
-            starts: all(starts),
+            spawns: all(spawns),
         }
     }
 
     #[test]
-    fn every_target_of_the_makefile_names_what_exists_and_builds_what_it_starts() {
+    fn makefile_targets_name_what_exists_and_build_what_they_spawn() {
         let mut complaints = Vec::new();
         let metadata = crate::tidy::metadata().unwrap();
         check(&root(), &metadata, &mut complaints).unwrap();
@@ -226,18 +227,18 @@ mod tests {
     }
 
     #[test]
-    fn a_makefile_is_blamed_for_what_is_missing_in_a_fresh_clone() {
+    fn makefile_check_reports_what_is_missing_in_a_fresh_clone() {
         let bench = Package {
             default_run: Some("bench".into()),
-            ..named("bench", &["bench", "bare"], &["bare", "hedgerow"])
+            ..package("bench", &["bench", "bare"], &["bare", "hedgerow"])
         };
-        let packages = [named("server", &["hedgerow"], &[]), bench];
+        let packages = [package("server", &["hedgerow"], &[]), bench];
         let faults = |lines: &str| faults(&root(), lines, &packages).collect::<Vec<String>>();
         let server = "cargo build --release --locked -p server\n";
         let run = "cargo run --release --locked -p bench -- start -p nothing\n";
         assert_eq!(
             faults(&format!("{server}{run}")),
-            ["bench starts bare, which nothing before it builds"]
+            ["bench spawns bare, which no earlier line builds"]
         );
         let all = "cargo build --release -p bench --bins\n";
         assert_eq!(faults(&format!("{server}{all}{run}")), [] as [String; 0]);
@@ -247,17 +248,20 @@ mod tests {
         assert_eq!(faults(&format!("{server}{debug}{run}")).len(), 1, "another profile");
         for (line, fault) in [
             ("cargo build -p nothing", "there is no package nothing"),
-            ("A=1 cargo run -p bench --bin attack -- x", "bench has no program attack"),
+            ("A=1 cargo run -p bench --bin attack -- x", "bench has no binary attack"),
             ("cargo test -p server --test them", "server has no tests them"),
             (
                 "tools/with-postgres cargo test -p server --test it gone::",
                 "server has no module gone in its tests it",
             ),
-            ("tools/gone || echo no", "tools/gone is no script that can be run"),
+            ("tools/gone || echo no", "tools/gone is not an executable script"),
             ("cargo fmt --manifest-path gone/Cargo.toml", "gone/Cargo.toml is missing"),
         ] {
             assert!(faults(line).contains(&fault.to_owned()), "{line}: {:?}", faults(line));
         }
-        assert_eq!(faults("cargo test -p server --test it schema::"), [] as [String; 0]);
+        assert_eq!(
+            faults("cargo test -p server --test it http::schemathesis::"),
+            [] as [String; 0]
+        );
     }
 }

@@ -1,0 +1,378 @@
+//! Who may see, edit, restrict and share a dashboard, and whom they may add.
+
+use serde_json::{Value, json};
+
+use crate::accounts::test_users;
+use crate::dashboards::crud::{DASHBOARDS, INSIGHTS, create, insight_on, path};
+use crate::harness::{PERSONAL_KEY, Server, Store, both};
+
+both! {
+    what_a_dashboard_says_of_rights_is_what_happens,
+    collaborators_are_checked_in_order,
+    collaborators_edit_what_others_only_see,
+    a_copy_gives_no_hold_on_what_it_was_made_of,
+    an_insight_goes_on_a_dashboard_only_by_whoever_may_edit_it,
+    a_restored_dashboard_shows_what_it_did,
+    nothing_comes_back_to_a_dashboard_that_one_may_only_see,
+}
+
+struct People {
+    server: Server,
+    /// Keys by name: the administrator of the instance, another one, the author, an outsider.
+    keys: Vec<(&'static str, String)>,
+    member: String,
+    other: String,
+}
+
+impl People {
+    fn new(store: Store) -> Self {
+        let server = Server::start(store);
+        test_users::add(&server, "admin2@example.com", 8);
+        let author = test_users::add(&server, "author@example.com", 1);
+        let member = test_users::add(&server, "member@example.com", 1);
+        let other = test_users::add(&server, "other@example.com", 1);
+        let key = |email: &str| test_users::key_of(&server, email, &["*"]);
+        let keys = vec![
+            ("owner", PERSONAL_KEY.to_owned()),
+            ("admin", key("admin2@example.com")),
+            ("author", key("author@example.com")),
+            ("member", key("member@example.com")),
+            ("collaborator", key("other@example.com")),
+        ];
+        assert_ne!(author, member);
+        Self { server, keys, member, other }
+    }
+
+    fn key(&self, name: &str) -> &str {
+        &self.keys.iter().find(|(known, _)| *known == name).unwrap().1
+    }
+
+    fn send(&self, who: &str, method: &str, path: &str, body: Value) -> crate::harness::Answer {
+        self.server.call(method, path).key(self.key(who)).json(body).send()
+    }
+
+    fn own(&self, who: &str) -> Value {
+        self.send(who, "POST", DASHBOARDS, json!({ "name": "own" })).expect(201).json()
+    }
+
+    /// A dashboard of the author's at this level, with one collaborator where there may be one.
+    fn dashboard(&self, level: i64) -> Value {
+        let body = json!({ "name": "d", "restriction_level": 37 });
+        let made = self.send("author", "POST", DASHBOARDS, body).expect(201).json();
+        let added = json!({ "user_uuid": self.other });
+        self.send("author", "POST", &format!("{}collaborators", path(&made)), added).expect(201);
+        let body = json!({ "restriction_level": level });
+        self.send("author", "PATCH", &path(&made), body).expect(200).json()
+    }
+}
+
+// contract: management 57-59
+fn what_a_dashboard_says_of_rights_is_what_happens(store: Store) {
+    let world = People::new(store);
+    // who, level -> may edit, may restrict, what they are
+    for (who, level, edits, restricts, access) in [
+        ("owner", 21, true, true, "manager"),
+        ("admin", 21, true, true, "manager"),
+        ("author", 21, true, true, "manager"),
+        ("member", 21, true, false, "editor"),
+        ("collaborator", 21, true, false, "editor"),
+        ("owner", 37, true, true, "manager"),
+        ("admin", 37, true, true, "manager"),
+        ("author", 37, true, true, "manager"),
+        ("member", 37, false, false, "viewer"),
+        ("collaborator", 37, true, false, "editor"),
+    ] {
+        let case = format!("{who} {level}");
+        let made = world.dashboard(level);
+        let at = path(&made);
+        let insight = insight_on(&world.server, "i", &[&made]);
+        let insight_at = format!("/api/projects/1/insights/{}", insight["id"]);
+        let read = |path: &str| {
+            world.server.call("GET", path).key(world.key(who)).send().expect(200).json()
+        };
+        let (shown, shown_insight) = (read(&at), read(&insight_at));
+        let listing = read(DASHBOARDS);
+        let listed = listing["results"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|one| one["id"] == made["id"])
+            .unwrap();
+        for shown in [&shown, listed] {
+            assert_eq!(shown["effective_restriction_level"], level, "{case}");
+            assert_eq!(shown["effective_privilege_level"], if edits { 37 } else { 21 }, "{case}");
+            assert_eq!(shown["user_access_level"], access, "{case}");
+        }
+        assert_eq!(shown_insight["effective_restriction_level"], level, "{case}");
+        assert_eq!(
+            shown_insight["effective_privilege_level"],
+            if edits { 37 } else { 21 },
+            "{case}"
+        );
+
+        let may = |allowed: bool| if allowed { 200 } else { 403 };
+        let text = json!({ "tiles": [{ "text": { "body": "x" } }] });
+        let tile = &shown["tiles"][0]["id"];
+        let moving = json!({ "tile": { "id": tile }, "toDashboard": 999_999 });
+        for (method, at, body, expected) in [
+            ("PATCH", at.clone(), json!({ "name": case }), may(edits)),
+            ("PATCH", at.clone(), text, may(edits)),
+            ("PATCH", format!("{at}move_tile"), moving, if edits { 404 } else { 403 }),
+            ("POST", format!("{at}reorder_tiles"), json!({ "tile_order": [tile] }), may(edits)),
+            ("PATCH", format!("{at}sharing"), json!({ "enabled": false }), may(edits)),
+            ("POST", format!("{at}sharing/refresh"), json!({}), may(edits)),
+            ("PATCH", insight_at.clone(), json!({ "name": case }), may(edits)),
+            ("PATCH", insight_at.clone(), json!({ "dashboards": [] }), may(edits)),
+            ("PATCH", at.clone(), json!({ "restriction_level": 58 - level }), may(restricts)),
+        ] {
+            let answer = world.send(who, method, &at, body.clone());
+            assert_eq!(answer.status, expected, "{case}: {method} {at} {body}: {}", answer.text());
+        }
+        let after = world.server.get(&at).json();
+        assert_eq!(after["name"], if edits { json!(case) } else { json!("d") });
+        assert_eq!(after["restriction_level"], if restricts { 58 - level } else { level });
+    }
+    let made = world.dashboard(37);
+    let refused = world.send("member", "PATCH", &path(&made), json!({ "name": "x" })).expect(403);
+    assert_eq!(refused.json()["detail"], "You don't have edit permissions for this dashboard.");
+    let made = world.dashboard(21);
+    let refused =
+        world.send("member", "PATCH", &path(&made), json!({ "restriction_level": 37 })).expect(403);
+    let detail = "Only the dashboard owner and project admins have the restriction rights required \
+                  to change the dashboard's restriction level.";
+    assert_eq!(refused.json()["detail"], detail);
+}
+
+// contract: management 60-65
+fn collaborators_are_checked_in_order(store: Store) {
+    let world = People::new(store);
+    let author = world.server.call("GET", "/api/users/@me/").key(world.key("author")).send().json();
+    let owner = world.server.get("/api/users/@me/").json();
+    let open = world.dashboard(21);
+    let closed = world.dashboard(37);
+    let unknown = "0192f0c1-2345-7000-8000-000000000000";
+    let inherent = "Cannot add collaborators that already have inherent access \
+                    (the dashboard owner or a project admins).";
+    for (dashboard, body, expected, detail) in [
+        (&closed, json!({}), "required user_uuid", "This field is required."),
+        (&closed, json!({ "user_uuid": "x" }), "invalid_input user_uuid", "Must be a valid UUID."),
+        (
+            &open,
+            json!({ "user_uuid": world.member }),
+            "invalid_input -",
+            "Cannot add collaborators to a dashboard on the lowest restriction level.",
+        ),
+        (
+            &closed,
+            json!({ "user_uuid": world.member, "level": 21 }),
+            "invalid_input -",
+            "Only edit access can be explicitly specified currently.",
+        ),
+        (
+            &closed,
+            json!({ "user_uuid": world.member, "level": 5 }),
+            "invalid_choice level",
+            "\"5\" is not a valid choice.",
+        ),
+        (&closed, json!({ "user_uuid": unknown }), "invalid_input -", "User does not exist."),
+        (&closed, json!({ "user_uuid": author["uuid"] }), "invalid_input -", inherent),
+        (&closed, json!({ "user_uuid": owner["uuid"] }), "invalid_input -", inherent),
+        (
+            &closed,
+            json!({ "user_uuid": world.other, "level": 37 }),
+            "invalid_input -",
+            "User already is a collaborator.",
+        ),
+    ] {
+        let refused =
+            world.send("author", "POST", &format!("{}collaborators", path(dashboard)), body);
+        let refused = refused.expect(400);
+        assert_eq!(refused.error(), format!("validation_error {expected}"));
+        assert_eq!(refused.json()["detail"], detail);
+    }
+    let nowhere = world.server.post("/api/projects/1/dashboards/999999/collaborators", json!({}));
+    assert_eq!(nowhere.expect(404).json()["detail"], "Dashboard not found.");
+    let body = json!({ "user_uuid": world.member });
+    world.send("member", "POST", &format!("{}collaborators", path(&closed)), body).expect(403);
+}
+
+// contract: management 61, 66-68
+fn collaborators_edit_what_others_only_see(store: Store) {
+    let world = People::new(store);
+    let made = create(&world.server, json!({ "restriction_level": 37 }));
+    let at = format!("{}collaborators", path(&made));
+    let added = world
+        .server
+        .post(&at, json!({ "user_uuid": world.member, "level": 37 }))
+        .expect(201)
+        .json();
+    assert_eq!((&added["level"], &added["dashboard_id"]), (&json!(37), &made["id"]));
+    assert_eq!(
+        (&added["user_uuid"], &added["user"]["uuid"]),
+        (&json!(world.member), &json!(world.member))
+    );
+    assert!(
+        added["id"].is_string() && added["added_at"].is_string() && added["updated_at"].is_string()
+    );
+    assert_eq!(world.server.get(&at).expect(200).json(), json!([added]));
+    let named = || world.send("member", "PATCH", &path(&made), json!({ "name": "x" })).status;
+    assert_eq!(named(), 200);
+    // Lowered and raised again, the list is in force as it was.
+    let level = |level: i64| {
+        world.server.patch(&path(&made), json!({ "restriction_level": level })).expect(200)
+    };
+    let own = format!("{at}/{}", world.member);
+    level(21);
+    let refused = world.server.delete(&own).expect(400);
+    let detail = "Cannot remove collaborators from a dashboard on the lowest restriction level.";
+    assert_eq!(refused.json()["detail"], detail);
+    level(37);
+    assert_eq!(named(), 200);
+    test_users::set_active(&world.server, "member@example.com", false);
+    assert_eq!(world.server.get(&at).expect(200).json(), json!([]), "nobody who is gone");
+    test_users::set_active(&world.server, "member@example.com", true);
+    assert_eq!(world.server.delete(&own).expect(204).text(), "");
+    world.server.delete(&own).expect(404);
+    assert_eq!(named(), 403);
+    let log = world.server.get(&format!("{}activity", path(&made))).json();
+    assert_eq!(log["results"][0]["detail"]["changes"][0]["field"], "collaborators");
+    // Who leaves and comes back is invited anew.
+    world.server.post(&at, json!({ "user_uuid": world.member })).expect(201);
+    let members = format!("/api/organizations/@current/members/{}/", world.member);
+    world.server.delete(&members).expect(204);
+    assert_eq!(world.server.get(&at).expect(200).json(), json!([]));
+    let again = json!({ "email": "member@example.com", "level": 1 });
+    world.server.post(test_users::MEMBERS, again).expect(201);
+    assert_eq!(named(), 403);
+}
+
+fn a_copy_gives_no_hold_on_what_it_was_made_of(store: Store) {
+    let world = People::new(store);
+    let closed = world.dashboard(37);
+    let tiles = json!({ "tiles": [{ "text": { "body": "as it was" } }] });
+    world.send("author", "PATCH", &path(&closed), tiles).expect(200);
+    let body = json!({ "name": "i", "dashboards": [closed["id"]] });
+    let insight = world.send("author", "POST", INSIGHTS, body).expect(201).json();
+
+    let mut body = json!({ "name": "copy", "use_dashboard": closed["id"] });
+    world.send("member", "POST", DASHBOARDS, body.clone()).expect(403);
+    body["duplicate_tiles"] = json!(true);
+    let copy = world.send("member", "POST", DASHBOARDS, body).expect(201).json();
+    let note = copy["tiles"].as_array().unwrap().iter().find(|tile| !tile["text"].is_null());
+    let note = note.unwrap();
+    let text = json!({ "id": note["text"]["id"], "body": "another" });
+    let tiles = json!({ "tiles": [{ "id": note["id"], "text": text }] });
+    world.send("member", "PATCH", &path(&copy), tiles).expect(200);
+    let insight = format!("{}{}", INSIGHTS, insight["id"]);
+    world.send("member", "PATCH", &insight, json!({ "deleted": true })).expect(403);
+
+    let after = world.send("author", "GET", &path(&closed), json!({})).expect(200).json();
+    let tiles = after["tiles"].as_array().unwrap();
+    assert_eq!(tiles.len(), 2);
+    assert!(tiles.iter().any(|tile| tile["text"]["body"] == "as it was"), "{after}");
+}
+
+fn an_insight_goes_on_a_dashboard_only_by_whoever_may_edit_it(store: Store) {
+    let world = People::new(store);
+    let closed = world.dashboard(37);
+    let own = world.own("member");
+    let body = json!({ "name": "i", "dashboards": [closed["id"]] });
+    let insight = world.send("author", "POST", INSIGHTS, body).expect(201).json();
+    let at = format!("{INSIGHTS}{}/", insight["id"]);
+    let both = json!({ "dashboards": [closed["id"], own["id"]] });
+    let member = |method: &str, path: &str, body: Value| world.send("member", method, path, body);
+    let refused = member("PATCH", &at, both.clone()).expect(403).json();
+    let tile = world.server.get(&path(&closed)).json()["tiles"][0]["id"].clone();
+    let copy = json!({ "fromDashboardId": closed["id"], "tileId": tile });
+    let copies = format!("{}copy_tile/", path(&own));
+    for answer in [
+        member("POST", &copies, copy.clone()),
+        member("POST", DASHBOARDS, json!({ "use_dashboard": closed["id"] })),
+    ] {
+        assert_eq!(answer.expect(403).json(), refused);
+    }
+
+    // Nor by a tile from a time when they might.
+    let restrict = |level: i64| {
+        let body = json!({ "restriction_level": level });
+        world.send("author", "PATCH", &path(&closed), body).expect(200);
+    };
+    restrict(21);
+    member("PATCH", &at, both).expect(200);
+    let old = world.server.get(&path(&own)).json()["tiles"][0]["id"].clone();
+    member("PATCH", &path(&own), json!({ "tiles": [{ "id": old, "deleted": true }] })).expect(200);
+    restrict(37);
+    let back = json!([{ "id": old, "deleted": false }]);
+    let answer = member("PATCH", &path(&own), json!({ "tiles": back }));
+    assert_eq!(answer.expect(403).json(), refused);
+    assert_eq!(member("POST", &copies, copy.clone()).expect(403).json(), refused);
+    member("PATCH", &path(&own), json!({ "deleted": true })).expect(200);
+    let answer = member("PATCH", &path(&own), json!({ "deleted": false, "tiles": back }));
+    assert_eq!(answer.expect(403).json(), refused);
+    let restored = member("PATCH", &path(&own), json!({ "deleted": false })).expect(200).json();
+    assert_eq!(restored["tiles"], json!([]));
+    let read = member("GET", &at, json!({})).expect(200).json();
+    assert_eq!(read["dashboards"], json!([closed["id"]]));
+    assert_eq!(read["effective_privilege_level"], 21);
+    assert_eq!(member("PATCH", &at, json!({ "name": "mine" })).expect(403).json(), refused);
+
+    let own = world.own("collaborator");
+    let copies = format!("{}copy_tile/", path(&own));
+    world.send("collaborator", "POST", &copies, copy).expect(200);
+    let body = json!({ "use_dashboard": closed["id"] });
+    world.send("collaborator", "POST", DASHBOARDS, body).expect(201);
+}
+
+fn a_restored_dashboard_shows_what_it_did(store: Store) {
+    let world = People::new(store);
+    let (open, closed) = (world.dashboard(21), world.dashboard(37));
+    let [kept, off] =
+        ["kept", "off"].map(|name| insight_on(&world.server, name, &[&open, &closed]));
+    let tiles = || world.server.get(&path(&open)).expect(200).json()["tiles"].clone();
+    let tile =
+        tiles().as_array().unwrap().iter().find(|tile| tile["insight"]["id"] == off["id"]).unwrap()
+            ["id"]
+            .clone();
+    let body = json!({ "tiles": [{ "id": tile, "deleted": true }] });
+    world.send("member", "PATCH", &path(&open), body).expect(200);
+    let before = tiles();
+    assert_eq!(before.as_array().unwrap().len(), 1);
+    let gone = world.send("member", "PATCH", &path(&open), json!({ "deleted": true }));
+    assert_eq!(gone.expect(200).json()["tiles"], json!([]));
+    let at = format!("{INSIGHTS}{}/", kept["id"]);
+    assert_eq!(world.server.get(&at).json()["dashboards"], json!([closed["id"]]));
+    world.send("member", "PATCH", &path(&open), json!({ "deleted": false })).expect(200);
+    assert_eq!(tiles()[0]["id"], before[0]["id"]);
+    assert_eq!(tiles().as_array().unwrap().len(), 1);
+}
+
+/// Restoring an insight, or another dashboard that it is on, changes what a dashboard shows.
+fn nothing_comes_back_to_a_dashboard_that_one_may_only_see(store: Store) {
+    let world = People::new(store);
+    let (closed, open) = (world.dashboard(37), world.dashboard(21));
+    let insight = insight_on(&world.server, "i", &[&closed, &open]);
+    let at = format!("{}{}/", INSIGHTS, insight["id"]);
+    let shown = |dashboard: &Value| {
+        let read = world.server.get(&path(dashboard)).expect(200).json();
+        read["tiles"].as_array().unwrap().len()
+    };
+    let (delete, restore) = (json!({ "deleted": true }), json!({ "deleted": false }));
+    world.send("owner", "PATCH", &at, delete.clone()).expect(200);
+    assert_eq!((shown(&closed), shown(&open)), (0, 0));
+    let refused = world.send("member", "PATCH", &at, restore.clone()).expect(403).json();
+    let told = "You don't have permission to add insights to this dashboard.";
+    assert_eq!(refused["detail"], told);
+    let both = json!({ "deleted": false, "dashboards": [open["id"]] });
+    world.send("member", "PATCH", &at, both).expect(403);
+    assert_eq!((shown(&closed), shown(&open)), (0, 0));
+    world.send("collaborator", "PATCH", &at, restore.clone()).expect(200);
+    assert_eq!((shown(&closed), shown(&open)), (1, 1));
+
+    // A dashboard brings back what is on it, there and nowhere else.
+    world.send("owner", "PATCH", &at, delete.clone()).expect(200);
+    world.send("member", "PATCH", &path(&open), delete).expect(200);
+    world.send("member", "PATCH", &path(&open), restore).expect(200);
+    assert_eq!((shown(&closed), shown(&open)), (0, 1));
+    let read = world.server.get(&at).expect(200).json();
+    assert_eq!(read["dashboards"], json!([open["id"]]));
+}

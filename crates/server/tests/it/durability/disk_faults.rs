@@ -1,0 +1,178 @@
+//! A disk that is full, or that fails to sync, under each store in turn: what cannot be kept is
+//! refused, what was acknowledged is there in the end, once.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::durability::reference_stream::{event, facts, listed, tell};
+use crate::harness::{Place, Server, Store, both};
+
+both! {
+    a_full_disk_costs_no_acknowledged_event,
+    a_disk_that_fails_to_sync_costs_no_acknowledged_event,
+}
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const EVENTS: &str = "/api/projects/1/events/?limit=1000";
+/// As many segments of one size as make a merge due.
+const SEGMENTS: usize = 6;
+
+fn a_full_disk_costs_no_acknowledged_event(store: Store) {
+    every_store_in_turn(store, "full");
+}
+
+fn a_disk_that_fails_to_sync_costs_no_acknowledged_event(store: Store) {
+    every_store_in_turn(store, "sync");
+}
+
+/// The disk of one place.
+pub struct Disk {
+    control: PathBuf,
+    how: &'static str,
+}
+
+impl Disk {
+    /// Puts it under a server that is yet to start.
+    pub fn under(place: &mut Place, how: &'static str) -> Self {
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/files/disk.c");
+        let folder = place.folder.path();
+        let (library, control) = (folder.join("disk.so"), folder.join("disk.fails"));
+        let options = ["-shared", "-fPIC", "-O1", source, "-ldl", "-o"];
+        assert!(Command::new("cc").args(options).arg(&library).status().unwrap().success());
+        place.set("LD_PRELOAD", library.to_str().unwrap());
+        place.set("FAILING_DISK", control.to_str().unwrap());
+        Self { control, how }
+    }
+
+    /// From now on, where paths have this part.
+    pub fn breaks(&self, part: &str) {
+        let aside = self.control.with_extension("new");
+        fs::write(&aside, format!("{} {part}", self.how)).unwrap();
+        fs::rename(aside, &self.control).unwrap();
+    }
+
+    pub fn mends(&self) {
+        fs::remove_file(&self.control).unwrap();
+    }
+}
+
+/// How much of the story was told and acknowledged.
+struct Told(usize);
+
+impl Told {
+    fn go_on(&mut self, server: &Server, events: usize) {
+        for _ in 0..events {
+            tell(server, &[event(self.0)]).expect(200);
+            self.0 += 1;
+        }
+    }
+
+    /// The next event is refused, as often as it is sent.
+    fn is_refused(&self, server: &Server) {
+        for _ in 0..3 {
+            tell(server, &[event(self.0)]).expect(503);
+        }
+    }
+}
+
+fn segments(place: &Place) -> usize {
+    let (done, printed, logged) = place.run(&["files"]);
+    assert!(done, "{logged}");
+    printed.lines().count()
+}
+
+fn every_store_in_turn(store: Store, how: &'static str) {
+    let mut place = Place::new(store);
+    let disk = Disk::under(&mut place, how);
+    let mut told = Told(0);
+
+    let server = place.serve();
+    told.go_on(&server, 13);
+    disk.breaks("/journal/");
+    told.is_refused(&server);
+    disk.mends();
+    told.go_on(&server, 13);
+    // And once more; this time it does not live to see the end of it.
+    disk.breaks("/journal/");
+    told.is_refused(&server);
+    let place = server.kill();
+    disk.mends();
+    let server = place.serve();
+    told.go_on(&server, 13);
+
+    if store == Store::Sqlite {
+        server.settle();
+        disk.breaks("/catalog.sqlite");
+        told.go_on(&server, 13);
+        assert!(server.process().wait_for("events wait in the journal").is_some());
+        disk.mends();
+        server.settle();
+        // And killed while it waits.
+        disk.breaks("/catalog.sqlite");
+        told.go_on(&server, 5);
+        let place = server.kill();
+        disk.mends();
+        let server = place.serve();
+        told.go_on(&server, 5);
+        warehouse_in_turn(server, &disk, told);
+    } else {
+        warehouse_in_turn(server, &disk, told);
+    }
+}
+
+fn warehouse_in_turn(server: Server, disk: &Disk, mut told: Told) {
+    // A flush that fails at the end of a life.
+    told.go_on(&server, 7);
+    server.settle();
+    disk.breaks("/warehouse/");
+    let (_, output, place) = server.stop();
+    assert!(output.contains("events stay in the journal only"), "{output}");
+    disk.mends();
+    let mut server = place.serve();
+    for _ in 0..SEGMENTS {
+        told.go_on(&server, 7);
+        server.settle();
+        server = server.restart();
+    }
+    // With one more, a merge is due from the start.
+    told.go_on(&server, 7);
+    server.settle();
+    let (status, output, place) = server.stop();
+    assert!(status.success(), "{output}");
+    disk.breaks("/warehouse/");
+    let before = segments(&place);
+    let server = place.serve();
+    told.go_on(&server, 7);
+    let failed = server.process().wait_for("maintenance of the warehouse failed");
+    assert!(failed.is_some_and(|line| line.contains("compact")), "{}", server.output());
+    assert_eq!(segments(server.place()), before);
+    disk.mends();
+    let deadline = Instant::now() + PATIENCE;
+    while segments(server.place()) >= before {
+        assert!(Instant::now() < deadline, "nothing is merged:\n{}", server.output());
+        thread::sleep(Duration::from_millis(100));
+    }
+    server.settle();
+    as_if_nothing_had_happened(&server, told.0);
+    as_if_nothing_had_happened(&server.restart(), told.0);
+}
+
+fn as_if_nothing_had_happened(server: &Server, events: usize) {
+    let other = Server::start(Store::Sqlite);
+    let whole: Vec<Value> = (0..events).map(event).collect();
+    tell(&other, &whole).expect(200);
+    other.settle();
+    server.settle();
+    assert_eq!(listed(server, EVENTS), listed(&other, EVENTS));
+    for ((what, found), (_, expected)) in facts(server).into_iter().zip(facts(&other)) {
+        assert!(!expected.is_empty(), "no {what}");
+        assert_eq!(found, expected, "{what}");
+    }
+    let letters = server.get("/api/projects/1/dead_letters/").expect(200).json();
+    assert_eq!(letters["results"], serde_json::json!([]));
+}

@@ -1,0 +1,181 @@
+//! A 200 survives the end of the process, whenever that comes.
+
+use std::collections::HashSet;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use journal::Inspection;
+use model::{Clock, ProjectId};
+use serde_json::{Value, json};
+use uuid::Uuid;
+use warehouse::{Filter, Warehouse, Window};
+
+use crate::capture::journal_records::stored_in;
+use crate::durability::reference_stream::{event, facts, tell};
+use crate::harness::{PROJECT_KEY, Place, Server, Store};
+
+const ROUNDS: usize = 30;
+const SENDERS: usize = 4;
+/// A life ends at a random moment after so many acknowledged events, at most.
+const LIFE_EVENTS_MAX: u64 = 400;
+const BREATH_US_MAX: u64 = 3_000;
+/// Every second life is asked to end first, and killed while it flushes.
+const FLUSH_US_MAX: u64 = 60_000;
+/// Events of the story sent at once to the server that is not killed.
+const TOLD_AT_ONCE: usize = 200;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Small enough that several segments fill up in every life.
+const SEGMENT_BYTES: &str = "8192";
+
+#[test]
+fn every_acknowledged_event_survives_many_kills_and_is_stored_once() {
+    let mut place = Place::new(Store::Sqlite);
+    place.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", SEGMENT_BYTES);
+    let mut acknowledged = HashSet::new();
+    let mut lives_with_events = 0;
+    let mut story = 0;
+    for round in 0..ROUNDS {
+        let server = place.serve();
+        let (address, told, stop) =
+            (server.address(), Arc::<Mutex<Vec<Uuid>>>::default(), Arc::<AtomicBool>::default());
+        let senders: Vec<_> = (0..SENDERS)
+            .map(|sender| {
+                let (told, stop) = (told.clone(), stop.clone());
+                thread::spawn(move || send_until_it_breaks(address, sender, &told, &stop))
+            })
+            .collect();
+        let teller = {
+            let stop = stop.clone();
+            thread::spawn(move || tell_until_it_breaks(address, story, &stop))
+        };
+        let enough = (random() % LIFE_EVENTS_MAX) as usize;
+        let deadline = Instant::now() + PATIENCE;
+        while told.lock().unwrap().len() < enough {
+            assert!(Instant::now() < deadline, "the server takes no events");
+            thread::sleep(Duration::from_millis(1));
+        }
+        thread::sleep(Duration::from_micros(random() % BREATH_US_MAX));
+        if round % 2 == 0 {
+            place = server.kill();
+            stop.store(true, Ordering::Relaxed);
+            senders.into_iter().for_each(|sender| sender.join().unwrap());
+            story = teller.join().unwrap();
+        } else {
+            stop.store(true, Ordering::Relaxed);
+            senders.into_iter().for_each(|sender| sender.join().unwrap());
+            story = teller.join().unwrap();
+            server.process().signal("TERM");
+            thread::sleep(Duration::from_micros(random() % FLUSH_US_MAX));
+            place = server.kill();
+        }
+        let told = std::mem::take(&mut *told.lock().unwrap());
+        lives_with_events += usize::from(!told.is_empty());
+        acknowledged.extend(told);
+
+        // The journal lets go of what the warehouse has for good.
+        let journal = place.folder.path().join("journal");
+        let mut kept: HashSet<Uuid> =
+            stored_in(&journal).into_iter().filter_map(|event| event.uuid).collect();
+        kept.extend(in_warehouse(&place));
+        let lost: Vec<&Uuid> = acknowledged.difference(&kept).collect();
+        assert!(lost.is_empty(), "after kill {round}: {} of {} are lost", lost.len(), kept.len());
+    }
+    assert!(lives_with_events > ROUNDS / 2, "only {lives_with_events} lives took events");
+    let segments = last_segment(&place);
+    assert!(segments > ROUNDS, "segments never rolled: {segments}");
+    // And it still starts, takes events, and has stored each of them once.
+    let server = place.serve();
+    server.ingest(&[json!({ "event": "e", "distinct_id": "d" })]);
+    assert!(story > ROUNDS, "the story did not get on: {story}");
+    as_told_without_a_break(&server, story);
+    let (status, output, place) = server.stop();
+    assert!(status.success(), "{output}");
+    let stored = in_warehouse(&place);
+    let uuids: HashSet<Uuid> = stored.iter().copied().collect();
+    assert_eq!(uuids.len(), stored.len(), "some are stored twice");
+    assert!(acknowledged.is_subset(&uuids), "some are missing");
+}
+
+/// Persons, groups and definitions are those of a server that was never killed.
+fn as_told_without_a_break(server: &Server, story: usize) {
+    let other = Server::start(Store::Sqlite);
+    let whole: Vec<Value> = (0..story).map(event).collect();
+    whole.chunks(TOLD_AT_ONCE).for_each(|events| _ = tell(&other, events).expect(200));
+    other.settle();
+    for ((what, found), (_, expected)) in facts(server).into_iter().zip(facts(&other)) {
+        assert!(!expected.is_empty(), "no {what}");
+        assert_eq!(found, expected, "{what} of {story} events");
+    }
+}
+
+/// The events that are stored for good, while no server runs.
+fn in_warehouse(place: &Place) -> Vec<Uuid> {
+    let folder = place.folder.path();
+    let id = Inspection::open(folder.join("journal")).unwrap().id().unwrap().as_u128();
+    let folder = folder.join("warehouse");
+    let warehouse = Warehouse::open(&folder, id, Default::default(), Clock::system()).unwrap();
+    let window = Window { limit: 1 << 20, ..Window::default() };
+    let rows = warehouse.snapshot(ProjectId(1)).list(&Filter::default(), &window).unwrap().events;
+    rows.iter().map(|row| row.uuid).collect()
+}
+
+/// Segments are numbered; those that the stores no longer need are gone.
+fn last_segment(place: &Place) -> usize {
+    let files = std::fs::read_dir(place.folder.path().join("journal")).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    names.filter_map(|name| name.split_once('.')?.0.parse().ok()).max().unwrap()
+}
+
+/// Batches of one to five events over one connection, noting those that were answered 200.
+fn send_until_it_breaks(
+    address: SocketAddr,
+    sender: usize,
+    told: &Mutex<Vec<Uuid>>,
+    stop: &AtomicBool,
+) {
+    let Ok(mut stream) = TcpStream::connect(address) else { return };
+    while !stop.load(Ordering::Relaxed) {
+        let uuids: Vec<Uuid> = (0..=random() % 5).map(|_| Uuid::new_v4()).collect();
+        let batch: Vec<_> = uuids
+            .iter()
+            .map(|uuid| json!({ "event": "e", "distinct_id": sender, "uuid": uuid }))
+            .collect();
+        if !is_taken(&mut stream, &batch) {
+            return;
+        }
+        told.lock().unwrap().extend(uuids);
+    }
+}
+
+/// One event of the story after the other, from `next` on. Returns the first that was not
+/// acknowledged: the next life is told it again.
+fn tell_until_it_breaks(address: SocketAddr, mut next: usize, stop: &AtomicBool) -> usize {
+    let Ok(mut stream) = TcpStream::connect(address) else { return next };
+    while !stop.load(Ordering::Relaxed) && is_taken(&mut stream, &[event(next)]) {
+        next += 1;
+    }
+    next
+}
+
+/// Whether the events were answered 200; false when the server is gone.
+fn is_taken(stream: &mut TcpStream, batch: &[Value]) -> bool {
+    let body = json!({ "api_key": PROJECT_KEY, "batch": batch }).to_string();
+    let head = format!("POST /batch/ HTTP/1.1\r\nHost: x\r\nContent-Length: {}", body.len());
+    if stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).is_err() {
+        return false;
+    }
+    // The whole answer comes in one piece, or the server is gone.
+    let mut answer = [0; 4_096];
+    let Ok(read @ 1..) = stream.read(&mut answer) else { return false };
+    assert!(answer[..read].starts_with(b"HTTP/1.1 200 "), "{:?}", &answer[..read]);
+    true
+}
+
+fn random() -> u64 {
+    Uuid::new_v4().as_u64_pair().0
+}

@@ -1,0 +1,271 @@
+//! Events for other programs and from them: files, export, import.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::durability::reference_stream;
+use crate::flags::sdk_agreement::test_deps;
+use crate::harness::{Place, Process, Server, Store, both};
+
+both! {
+    an_export_becomes_the_same_events_elsewhere_once,
+    persons_groups_and_definitions_come_along_with_an_export,
+    an_import_that_is_killed_goes_on,
+}
+
+/// An import that has not begun by then never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+const EVENTS: &str = "/api/projects/1/events/?limit=1000&include_person=true";
+
+fn event(number: usize) -> Value {
+    let name = ["$pageview", "paid", "$autocapture"][number % 3];
+    json!({
+        "event": name,
+        "distinct_id": format!("user {}", number % 7),
+        "timestamp": format!("2024-0{}-01T12:00:00.{number:06}Z", number % 4 + 1),
+        "properties": {
+            "number": number, "price": 1.50, "nothing": null, "deep": { "list": [1, "x", { "y": "ü" }] },
+            "$elements": [{ "tag_name": "a", "$el_text": "Say \"hi\"", "attr__class": "b c" }],
+        },
+    })
+}
+
+/// A stopped server whose warehouse has these events.
+fn filled(store: Store, events: &[Value]) -> (Place, Value) {
+    let server = Server::start(store);
+    server.ingest(events);
+    let listing = server.get(EVENTS).expect(200).json();
+    let (status, output, place) = server.stop();
+    assert!(status.success(), "{output}");
+    (place, listing)
+}
+
+/// A stopped server without events.
+fn fresh(store: Store) -> Place {
+    let (status, output, place) = Server::start(store).stop();
+    assert!(status.success(), "{output}");
+    place
+}
+
+fn export(place: &Place) -> PathBuf {
+    export_as(place, "jsonl")
+}
+
+fn export_as(place: &Place, format: &str) -> PathBuf {
+    let path = place.folder.path().join(format!("exported.{format}"));
+    let output = path.to_str().unwrap();
+    let (done, printed, logged) = place.run(&["export", "--format", format, "--output", output]);
+    assert!(done && printed.is_empty(), "{printed}{logged}");
+    path
+}
+
+/// Has Python do something with events; what it says.
+fn python(script: &str, arguments: &[&str]) -> Vec<u8> {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/files");
+    let output = Command::new(test_deps().join("venv/bin/python"))
+        .arg(scripts.join(script))
+        .args(arguments)
+        .output()
+        .unwrap_or_else(|why| panic!("{why}: tools/install-test-deps brings Python's packages"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// What an import says at its end.
+fn import(place: &Place, file: &Path) -> String {
+    let (done, printed, logged) = place.run(&["import", file.to_str().unwrap()]);
+    assert!(done, "{printed}{logged}");
+    printed
+}
+
+fn an_export_becomes_the_same_events_elsewhere_once(store: Store) {
+    let events: Vec<Value> = (0..60).map(event).collect();
+    let (place, listed) = filled(store, &events);
+    let file = export(&place);
+    let text = fs::read_to_string(&file).unwrap();
+    assert_eq!(text.lines().count(), 60);
+    let line: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!(line["timestamp"], "2024-01-01T12:00:00Z");
+    assert_eq!((&line["team_id"], &line["distinct_id"]), (&json!(1), &json!("user 0")));
+    assert!(line["person_id"].is_string() && line["created_at"].is_string());
+    assert!(text.contains(r#""price":1.5"#));
+    // An export is never written over.
+    assert!(!place.run(&["export", "--output", file.to_str().unwrap()]).0);
+    // Nor is half of one left behind.
+    let none = place.folder.path().join("none.jsonl");
+    let unknown = place.run(&["export", "--project", "7", "--output", none.to_str().unwrap()]);
+    assert!(!unknown.0 && unknown.2.contains("there is no project 7"), "{unknown:?}");
+    assert!(!none.exists());
+
+    let other = fresh(store);
+    let compressed = other.folder.path().join("events.jsonl.gz");
+    let gz = fs::File::create(&compressed).unwrap();
+    let mut gz = flate2::write::GzEncoder::new(gz, flate2::Compression::fast());
+    gz.write_all(text.as_bytes()).unwrap();
+    let others = [
+        "",
+        "nonsense",
+        r#"{"event":"x"}"#,
+        r#"{"event":"x","distinct_id":"a","timestamp":"soon"}"#,
+        r#"{"event":"x","distinct_id":"","timestamp":"2026-01-02T03:04:05Z"}"#,
+    ];
+    gz.write_all((others.join("\n") + "\n").as_bytes()).unwrap();
+    gz.finish().unwrap();
+    let report = import(&other, &compressed);
+    for expected in [
+        "read       65 lines",
+        "rejected   1 line: it is empty",
+        "rejected   1 line: it is not valid JSON\n",
+        "rejected   1 line: it is not an event: missing field `distinct_id`",
+        "rejected   1 line: it has no valid timestamp",
+        "the first are 61, 62, 63, 64",
+        "dropped    1 event: missing_distinct_id",
+        "stored     60 events",
+        "known      0 events",
+    ] {
+        assert!(report.contains(expected), "{expected} is missing in:\n{report}");
+    }
+    let again = import(&other, &file);
+    assert!(
+        again.contains("stored     0 events") && again.contains("known      60 events"),
+        "{again}"
+    );
+    assert_eq!(fs::read_to_string(export(&other)).unwrap().lines().count(), 60);
+    let server = other.serve();
+    let imported = server.get(EVENTS).expect(200).json();
+    assert_eq!(imported, listed);
+    let refused = server.place().run(&["import", file.to_str().unwrap()]);
+    assert!(!refused.0 && refused.2.contains("another server"), "{refused:?}");
+}
+
+fn persons_groups_and_definitions_come_along_with_an_export(store: Store) {
+    let server = Server::start(store);
+    let events: Vec<Value> = (0..70).map(reference_stream::event).collect();
+    server.ingest(&events);
+    let (expected, listed) =
+        (reference_stream::facts(&server), reference_stream::listed(&server, EVENTS));
+    let (status, output, place) = server.stop();
+    assert!(status.success(), "{output}");
+    for format in ["jsonl", "parquet"] {
+        let file = export_as(&place, format);
+        let other = fresh(store);
+        // Duplicates were stored once.
+        let report = import(&other, &file);
+        assert!(report.contains("stored     63 events"), "{report}");
+        let again = import(&other, &file);
+        assert!(again.contains("known      63 events"), "{again}");
+        let server = other.serve();
+        assert_eq!(reference_stream::listed(&server, EVENTS), listed, "{format}");
+        for ((what, found), (_, expected)) in reference_stream::facts(&server).iter().zip(&expected)
+        {
+            assert!(!expected.is_empty(), "no {what}");
+            assert_eq!(found, expected, "{what} by {format}");
+        }
+    }
+}
+
+#[test]
+fn parquet_files_of_other_programs_are_imported() {
+    let mut events: Vec<Value> = (0..60).map(event).collect();
+    for (n, event) in events.iter_mut().enumerate() {
+        // No finer than the coarsest of the shapes.
+        event["timestamp"] = json!(format!("2024-02-01T12:00:00.{n:03}Z"));
+    }
+    let (place, listed) = filled(Store::Sqlite, &events);
+    let file = export(&place);
+    let other = fresh(Store::Sqlite);
+    let folder = other.folder.path();
+    python("exported.py", &[file.to_str().unwrap(), folder.to_str().unwrap()]);
+    for shape in ["as-exported", "snappy-ms", "gzip-ns", "lz4-text", "plain-bytes", "dictionaries"]
+    {
+        let report = import(&other, &folder.join(format!("{shape}.parquet")));
+        let stored =
+            report.contains("read       10 lines") && report.contains("stored     10 events");
+        assert!(stored, "{shape}:\n{report}");
+    }
+    let again = import(&other, &folder.join("as-exported.parquet"));
+    assert!(again.contains("known      10 events"), "{again}");
+    fs::write(folder.join("none.parquet"), "PAR1 and nothing more").unwrap();
+    let refused = other.run(&["import", folder.join("none.parquet").to_str().unwrap()]);
+    assert!(!refused.0 && refused.2.contains("cannot read"), "{refused:?}");
+    let server = other.serve();
+    assert_eq!(server.get(EVENTS).expect(200).json(), listed);
+}
+
+fn an_import_that_is_killed_goes_on(store: Store) {
+    let place = fresh(store);
+    let file = place.folder.path().join("events.jsonl");
+    let mut text = String::new();
+    for number in 0..20_000 {
+        // Without uuids, so that the same line must get the same one again.
+        let line = json!({ "event": "a", "distinct_id": format!("d{}", number % 50), "timestamp": "2026-01-02T03:04:05Z", "properties": { "n": number } });
+        text.push_str(&format!("{line}\n"));
+    }
+    fs::write(&file, &text).unwrap();
+    goes_on(&place, &file);
+    if store == Store::Sqlite {
+        let place = fresh(store);
+        let folder = place.folder.path();
+        python("exported.py", &[file.to_str().unwrap(), folder.to_str().unwrap()]);
+        goes_on(&place, &folder.join("nameless.parquet"));
+    }
+}
+
+fn goes_on(place: &Place, file: &Path) {
+    let imports = place.folder.path().join("imports");
+    let kept = |file: std::io::Result<fs::DirEntry>| {
+        file.unwrap().path().extension() == Some("lines".as_ref())
+    };
+    let progressed = || fs::read_dir(&imports).is_ok_and(|mut files| files.any(kept));
+    let running = Process::start(place.command(&["import", file.to_str().unwrap()]));
+    let deadline = Instant::now() + PATIENCE;
+    while !progressed() {
+        assert!(Instant::now() < deadline, "no progress:\n{}", running.output());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(running);
+    let report = import(place, file);
+    assert!(report.contains("resumed after line"), "{report}");
+    assert!(!progressed(), "an import that ended needs no progress");
+    let again = import(place, file);
+    assert!(
+        again.contains("stored     0 events") && again.contains("known      20000 events"),
+        "{again}"
+    );
+    assert_eq!(fs::read_to_string(export(place)).unwrap().lines().count(), 20_000);
+}
+
+#[test]
+fn polars_reads_the_listed_files_and_counts_what_the_api_counts() {
+    let events: Vec<Value> = (0..90).map(event).collect();
+    let server = Server::start(Store::Sqlite);
+    server.ingest(&events[..50]);
+    // The second life writes files of its own.
+    let server = server.restart();
+    server.ingest(&events[50..]);
+    let counted = |name: &str| {
+        let path = format!("/api/projects/1/events/?limit=1000&event={name}");
+        server.get(&path).expect(200).json()["results"].as_array().unwrap().len()
+    };
+    let expected = json!({
+        "$pageview": counted("%24pageview"), "paid": counted("paid"), "$autocapture": counted("%24autocapture"),
+    });
+    let server = server.restart();
+    // Beside the running server.
+    let (done, printed, logged) = server.place().run(&["files", "--json"]);
+    assert!(done, "{logged}");
+    let files: Value = serde_json::from_str(&printed).unwrap();
+    assert!(files["files"].as_array().unwrap().len() > 1, "{files}");
+    let counted = python("count.py", &[&printed]);
+    let read: Value = serde_json::from_slice(&counted).unwrap();
+    assert_eq!(read["events"], expected);
+    let numbers: f64 = (0..90).sum::<usize>() as f64;
+    assert_eq!(read["sum"].as_f64(), Some(numbers), "properties are columns");
+    let (_, printed, _) = server.place().run(&["files"]);
+    assert!(printed.lines().all(|line| line.ends_with(".parquet") && Path::new(line).is_file()));
+}

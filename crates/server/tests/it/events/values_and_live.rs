@@ -1,0 +1,129 @@
+//! Events in other forms: values of their properties, tables, and as they come.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use crate::events::list::{EVENTS, PATIENCE, event, send, uuid, wait_for, with_events};
+use crate::harness::{Server, Store, both};
+
+both! {
+    values_come_most_frequent_first,
+    tables_have_sorted_columns,
+    whoever_watches_sees_events_come,
+}
+
+// contract: management 98, 99
+fn values_come_most_frequent_first(store: Store) {
+    let server = Server::start(store);
+    // Values are of the last days, so these events are of now.
+    let now = |name: &str, properties: Value| json!({ "event": name, "distinct_id": "ann", "properties": properties });
+    send(
+        &server,
+        json!([
+            now("a", json!({ "browser": "Chrome", "tags": ["x", "long"], "ok": true })),
+            now("a", json!({ "browser": "Firefox", "tags": ["x"] })),
+            now("a", json!({ "browser": "Firefox", "os": "linux" })),
+            now("b", json!({ "browser": "Safari" })),
+            now("$pageview", json!({ "browser": "Firefox Mobile" })),
+        ]),
+    );
+    wait_for(&server, 5);
+    let path = format!("{EVENTS}values/");
+    let names = |query: &str| -> Vec<String> {
+        let answer = server.get(&format!("{path}?{query}")).expect(200);
+        assert_eq!(answer.header("cache-control"), Some("max-age=10"));
+        let body = answer.json();
+        assert_eq!(body["refreshing"], json!(false));
+        let results = body["results"].as_array().unwrap().clone();
+        results.iter().map(|value| value["name"].as_str().unwrap().to_owned()).collect()
+    };
+    for (query, expected) in [
+        ("key=browser&event_name=a", &["Firefox", "Chrome"][..]),
+        (
+            "key=browser&event_name=a&event_name=%24pageview&value=FOX",
+            &["Firefox", "Firefox Mobile"],
+        ),
+        ("key=browser&event_name=a&properties_os=linux", &["Firefox"]),
+        ("key=browser&event_name=a&properties_ok=true", &["Chrome"]),
+        ("key=tags&event_name=a&value=o", &["long"]),
+        ("key=ok&event_name=a", &["true"]),
+        ("key=nothing&event_name=a", &[]),
+        ("key=event&is_column=true&event_name=b", &["b"]),
+        ("key=distinct_id&is_column=true&event_name=b", &["ann"]),
+        ("key=custom_event&event_name=x", &["a", "b"]),
+    ] {
+        assert_eq!(names(query), expected, "{query}");
+    }
+    let table = server.get(&format!("{path}?key=ok&event_name=a&format=csv")).expect(200);
+    assert_eq!(table.text(), "name\r\ntrue\r\n");
+    for query in ["", "key=&event_name=a", "key=browser"] {
+        let answer = server.get(&format!("{path}?{query}")).expect(400);
+        assert_eq!(answer.error(), "validation_error invalid_input -", "{query}");
+    }
+    let answer = server.get(&format!("{path}?key=x&is_column=true&event_name=a")).expect(400);
+    assert_eq!(answer.error(), "validation_error invalid_choice key");
+}
+
+// contract: management 95
+fn tables_have_sorted_columns(store: Store) {
+    let server = with_events(
+        store,
+        json!([
+            event(
+                1,
+                "a",
+                "ann",
+                json!({ "plan": "pro, yearly", "$ip": "1.2.3.4", "$geoip_disable": true })
+            ),
+            event(2, "b", "bob", json!({ "list": [1, { "deep": "\"x\"" }] })),
+        ]),
+    );
+    for (query, accept) in [("format=csv", "*/*"), ("", "text/csv")] {
+        let call = server.call("GET", &format!("{EVENTS}?{query}")).header("Accept", accept);
+        let table = call.send().expect(200);
+        assert_eq!(table.header("content-type"), Some("text/csv; charset=utf-8"));
+        let text = table.text();
+        let lines: Vec<&str> = text.split("\r\n").collect();
+        let columns: Vec<&str> = lines[0].split(',').collect();
+        assert!(columns.is_sorted() && columns.contains(&"properties.plan"), "{columns:?}");
+        assert!(columns.contains(&"properties.list.1.deep"), "{columns:?}");
+        assert!(lines[1].contains("bob") && lines[1].contains("\"\"\"x\"\"\""), "{text}");
+        assert!(lines[2].contains("\"pro, yearly\""), "{text}");
+        assert_eq!(lines.len(), 4);
+    }
+    let one = server.get(&format!("{EVENTS}{}/?format=csv", uuid(1))).expect(200).text();
+    assert_eq!(one.lines().count(), 2);
+    let other = server.call("GET", "/api/projects/1/annotations/").header("Accept", "text/csv");
+    other.send().expect(406);
+}
+
+/// Reads lines until one begins with `start`.
+fn line(lines: &mut impl Iterator<Item = std::io::Result<String>>, start: &str) -> String {
+    lines.map(Result::unwrap).find(|line| line.starts_with(start)).unwrap()
+}
+
+fn whoever_watches_sees_events_come(store: Store) {
+    let server = Server::start(store);
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let call =
+        server.call("GET", &format!("{EVENTS}live/?event=b")).header("Accept", "text/event-stream");
+    stream.write_all(&call.to_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines();
+    assert!(line(&mut lines, "HTTP/1.1").contains("200"));
+    assert!(line(&mut lines, "content-type").contains("text/event-stream"));
+    line(&mut lines, ": watching");
+    send(
+        &server,
+        json!([event(1, "a", "ann", json!({})), event(2, "b", "ann", json!({ "x": 1 }))]),
+    );
+    line(&mut lines, "event: event");
+    let data = line(&mut lines, "data: ");
+    let event: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!((&event["id"], &event["properties"]["x"]), (&json!(uuid(2)), &json!(1)));
+    // A watcher that stays does not keep the server from stopping.
+    let (status, output, _) = server.stop();
+    assert!(status.success() && !output.contains("before every request"), "{output}");
+}

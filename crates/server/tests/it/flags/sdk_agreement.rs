@@ -1,0 +1,86 @@
+//! Real SDKs beside a real server: what they decide by themselves is what it tells them.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::flags::management::create;
+use crate::harness::{PERSONAL_KEY, PROJECT_KEY, Server, Store};
+
+const IDS: usize = 500;
+
+/// Where tools/install-test-deps puts the SDKs.
+pub fn test_deps() -> PathBuf {
+    let given = std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from);
+    let cache = || {
+        let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        base.unwrap_or_else(|| Path::new(&std::env::var_os("HOME").unwrap()).join(".cache"))
+    };
+    given.unwrap_or_else(|| cache().join("hedgerow/test-deps"))
+}
+
+fn run(mut command: Command, input: &str) -> Vec<Value> {
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|why| {
+        panic!("{why}: tools/install-test-deps brings the SDKs");
+    });
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_owned();
+    let writer = thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+// contract: flags 109
+#[test]
+fn sdks_decide_by_themselves_what_the_server_tells_them() {
+    let server = Server::start(Store::Sqlite);
+    let recorded = include_str!("../../../../../fixtures/flags/flag_hash.json");
+    let recorded: Value = serde_json::from_str(recorded).unwrap();
+    let mut cases: Vec<Value> = Vec::new();
+    let outcomes = recorded["outcomes"].as_array().unwrap();
+    // The flag that each case was recorded for.
+    let mut own: Vec<&str> = Vec::new();
+    for config in recorded["flag_configs"].as_array().unwrap() {
+        if config["name"].as_str().unwrap().starts_with("unit_only") {
+            continue;
+        }
+        let (key, filters) = (&config["flag"]["key"], &config["flag"]["filters"]);
+        create(&server, json!({ "key": key, "filters": filters }));
+        let rows = outcomes.iter().find(|rows| rows["config"] == config["name"]).unwrap();
+        let fits = |row: &&Value| {
+            let id = row["distinct_id"].as_str().unwrap();
+            id.chars().count() <= 200 && !id.contains('\0')
+        };
+        let rows = rows["rows"].as_array().unwrap().iter().filter(fits).take(IDS);
+        cases.extend(rows.cloned());
+        own.resize(cases.len(), key.as_str().unwrap());
+    }
+    assert!(cases.len() >= 3 * IDS - 100, "{}", cases.len());
+    let input = Value::Array(cases.clone()).to_string();
+    let (folder, scripts) =
+        (test_deps(), Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/files"));
+    let host = format!("http://{}", server.address());
+    let mut python = Command::new(folder.join("venv/bin/python"));
+    python.arg(scripts.join("agree.py"));
+    let mut node = Command::new("node");
+    node.arg(scripts.join("agree.mjs")).arg(&folder);
+    for (sdk, mut command) in [("python", python), ("node", node)] {
+        command.args([&host, PROJECT_KEY, PERSONAL_KEY]);
+        let answers = run(command, &input);
+        assert_eq!(answers.len(), cases.len());
+        for ((answer, case), own) in answers.iter().zip(&cases).zip(&own) {
+            let local = answer["local"].as_object().unwrap();
+            assert_eq!(local.get(*own), Some(&case["expected"]), "{sdk}: {own} for {case}");
+            // Where a property is missing an SDK asks the server, and has nothing to compare.
+            for (key, value) in local {
+                assert_eq!(*value, answer["remote"][key], "{sdk}: {key} for {case}");
+            }
+        }
+    }
+}

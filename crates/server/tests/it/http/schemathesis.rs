@@ -1,0 +1,25 @@
+//! Schemathesis against the document under `/api/schema/`: what it tries is in `compat/schema.py`.
+
+use std::process::Command;
+
+use crate::flags::sdk_agreement::test_deps;
+use crate::harness::{Server, Store};
+
+#[test]
+fn every_answer_is_as_the_schema_says() {
+    let server = Server::start(Store::Sqlite);
+    // `make soak` gives it a time, and it tries what it can in that.
+    let seconds = std::env::var("HEDGEROW_SOAK_SECONDS").ok();
+    let tried = Command::new(test_deps().join("venv/bin/python"))
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../compat/schema.py"))
+        .arg(format!("http://{}", server.address()))
+        .args(seconds)
+        .output()
+        .unwrap_or_else(|why| panic!("{why}: tools/install-test-deps brings Schemathesis"));
+    let said = String::from_utf8_lossy(&tried.stdout);
+    assert!(tried.status.success(), "{said}{}", String::from_utf8_lossy(&tried.stderr));
+    let logged = server.output();
+    let panics: Vec<&str> = logged.lines().filter(|line| line.contains("panicked")).collect();
+    assert!(panics.is_empty(), "{panics:?}\n{said}");
+    server.get("/api/projects/1/").expect(200);
+}

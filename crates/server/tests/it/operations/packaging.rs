@@ -1,0 +1,47 @@
+//! What installs the program on a machine.
+
+use std::process::Command;
+
+use crate::harness::{Place, Store};
+
+const UNIT: &str = include_str!("../../../../../packaging/hedgerow.service");
+const INSTALLED: &str = "/usr/local/bin/hedgerow";
+
+/// Only where systemd is; `tools/install-test-deps` brings it.
+#[test]
+fn systemd_accepts_the_unit() {
+    let place = Place::new(Store::Sqlite);
+    let file = place.folder.path().join("hedgerow.service");
+    // A program that is not installed is an error to systemd.
+    assert!(UNIT.contains(INSTALLED));
+    std::fs::write(&file, UNIT.replace(INSTALLED, env!("CARGO_BIN_EXE_hedgerow"))).unwrap();
+    let verify = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output();
+    let verify = match verify {
+        Ok(verify) => verify,
+        Err(why) => {
+            assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{why}");
+            println!("skipped: {why}; systemd-analyze is not here");
+            return;
+        }
+    };
+    let complaints = String::from_utf8_lossy(&verify.stderr);
+    // It also looks at whatever units the machine has.
+    let ours: Vec<&str> = complaints.lines().filter(|line| line.contains("hedgerow")).collect();
+    assert!(ours.is_empty(), "{complaints}");
+    assert!(verify.status.success(), "{complaints}");
+}
+
+/// The settings that the unit and the image give are settings.
+#[test]
+fn packages_name_settings_that_exist() {
+    let (_, table, _) = Place::new(Store::Sqlite).run(&["config", "reference"]);
+    let image = include_str!("../../../../../packaging/Dockerfile");
+    let known = |name: &str| table.contains(&format!("`{name}`")) || name == "HEDGEROW_COMMIT";
+    for text in [UNIT, image] {
+        for part in text.split("HEDGEROW_").skip(1) {
+            let end = part.find(|c: char| !c.is_ascii_uppercase() && c != '_').unwrap();
+            let name = format!("HEDGEROW_{}", &part[..end]);
+            assert!(known(&name) || name == "HEDGEROW_NAME", "{name}");
+        }
+    }
+}

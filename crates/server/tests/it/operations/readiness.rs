@@ -1,0 +1,131 @@
+//! `/_readyz` tells the truth: not ready to capture while the journal takes nothing, not ready to be
+//! queried while a start still replays what a crash left.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::durability::disk_faults::Disk;
+use crate::durability::reference_stream::tell;
+use crate::harness::{Place, Server, Store};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// So many that replaying them takes longer than a request.
+const BACKLOG: usize = 6_000;
+const AT_ONCE: usize = 500;
+
+fn event(number: usize) -> Value {
+    json!({ "event": "counted", "distinct_id": format!("d{number}"), "properties": { "$set": { "n": number } } })
+}
+
+fn becomes_ready(server: &Server, path: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    while server.get(path).status != 200 {
+        assert!(Instant::now() < deadline, "{}", server.output());
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn health(server: &Server, arguments: &[&str]) -> (bool, String) {
+    let address = server.address().to_string();
+    let arguments = [&["health", "--listen", &address], arguments].concat();
+    let (ok, said, complained) = server.place().run(&arguments);
+    (ok, said + &complained)
+}
+
+fn not_ready_to_capture(server: &Server, why: &str) {
+    for path in ["/_readyz", "/_health", "/_readiness", "/_readyz?for=capture"] {
+        let told = server.call("GET", path).no_key().send().expect(503).json();
+        assert_eq!(
+            (&told["status"], &told["capture"]),
+            (&json!("unavailable"), &json!("unavailable"))
+        );
+        let reasons = told["reasons"].to_string();
+        assert!(reasons.contains("capture: ") && reasons.contains(why), "{reasons}");
+    }
+    let told = server.get("/_readyz?for=query").expect(200).json();
+    assert_eq!((&told["status"], &told["query"]), (&json!("ok"), &json!("ok")));
+    server.get("/_livez").expect(200);
+    let (ready, said) = health(server, &[]);
+    assert!(!ready && said.contains("not ready") && said.contains(why), "{said}");
+    assert!(health(server, &["--for", "query"]).0);
+    assert!(!health(server, &["--for", "capture"]).0);
+}
+
+#[test]
+fn a_server_whose_journal_cannot_be_written_is_not_ready_to_capture_until_it_can() {
+    for (how, why) in [("full", "no space on the disk"), ("sync", "could not")] {
+        let mut place = Place::new(Store::Sqlite);
+        let disk = Disk::under(&mut place, how);
+        let server = place.serve();
+        server.ingest(&[event(0)]);
+        server.get("/_readyz").expect(200);
+        disk.breaks("/journal/");
+        tell(&server, &[event(1)]).expect(503);
+        not_ready_to_capture(&server, why);
+        // Nobody sends anything: a load balancer has taken it out.
+        disk.mends();
+        becomes_ready(&server, "/_readyz");
+        tell(&server, &[event(1)]).expect(200);
+        assert!(health(&server, &[]).0);
+    }
+}
+
+#[test]
+fn a_server_whose_journal_has_reached_its_bound_is_not_ready_to_capture_until_it_is_released() {
+    let mut place = Place::new(Store::Sqlite);
+    place.set("HEDGEROW_JOURNAL_SEGMENT_BYTES", "8 MiB");
+    place.set("HEDGEROW_JOURNAL_DISK_BYTES_MAX", "160 MiB");
+    let disk = Disk::under(&mut place, "full");
+    let server = place.serve();
+    server.ingest(&[event(0)]);
+    // Events wait in the journal from now on, also for the rest of this life: the warehouse is not
+    // flushed, so nothing is released.
+    disk.breaks("/catalog.sqlite");
+    let long = json!({ "event": "long", "distinct_id": "d", "properties": { "text": "x".repeat(200_000) } });
+    // 4 MB each: far past the bound.
+    let many = vec![long; 20];
+    let refused = (0..100).map(|_| tell(&server, &many).status).find(|&status| status != 200);
+    assert_eq!(refused, Some(503), "{}", server.output());
+    let told = server.get("/_readyz?for=capture").expect(503).json();
+    assert!(told["reasons"].to_string().contains("disk_bytes_max is reached"), "{told}");
+}
+
+#[test]
+fn a_start_is_not_ready_for_queries_until_the_backlog_of_the_crash_is_replayed() {
+    let mut place = Place::new(Store::Sqlite);
+    let disk = Disk::under(&mut place, "full");
+    let server = place.serve();
+    server.ingest(&[event(0)]);
+    disk.breaks("/catalog.sqlite");
+    for from in (1..BACKLOG).step_by(AT_ONCE) {
+        let to = (from + AT_ONCE).min(BACKLOG);
+        tell(&server, &(from..to).map(event).collect::<Vec<_>>()).expect(200);
+    }
+    // A backlog that arises while it runs makes nothing unready.
+    server.get("/_readyz?for=capture").expect(200);
+    let waiting = server.get("/_readyz?for=query").json();
+    assert!(!waiting["reasons"].to_string().contains("replayed"), "{waiting}");
+    let place = server.kill();
+    disk.mends();
+
+    let server = place.serve();
+    let told = server.get("/_readyz").expect(503).json();
+    assert_eq!((&told["capture"], &told["query"]), (&json!("ok"), &json!("unavailable")), "{told}");
+    assert!(told["reasons"].to_string().contains("are still being replayed"), "{told}");
+    server.get("/_readyz?for=capture").expect(200);
+    assert!(health(&server, &["--for", "capture"]).0);
+    becomes_ready(&server, "/_readyz?for=query");
+    let query = json!({ "query": { "kind": "HogQLQuery", "query": "select count() from events" } });
+    let counted = server.post("/api/projects/1/query/", query).expect(200).json();
+    assert_eq!(counted["results"], json!([[BACKLOG]]));
+    server.get("/_readyz").expect(200);
+}
+
+#[test]
+fn a_probe_that_asks_for_something_unknown_is_told_so() {
+    let server = Server::start(Store::Sqlite);
+    let answer = server.get("/_readyz?for=everything").expect(400);
+    assert_eq!(answer.error(), "validation_error invalid_input for");
+}

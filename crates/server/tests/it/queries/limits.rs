@@ -1,0 +1,53 @@
+//! What queries may hold and how long they may run, and what names a project may define.
+
+use serde_json::{Value, json};
+
+use crate::harness::{Server, Store};
+use crate::queries::run::{ask, rows};
+
+#[test]
+fn hostile_statements_are_refused_and_leave_no_memory_behind() {
+    let limits =
+        [("HEDGEROW_QUERY_SECONDS_MAX", "2"), ("HEDGEROW_QUERY_MEMORY_BYTES_MAX", "64 MiB")];
+    let server = Server::with(Store::Sqlite, &limits);
+    let many = |one: &dyn Fn(usize) -> String| (0..1_500).map(one).collect::<Vec<_>>().join(", ");
+    for text in [
+        format!(
+            "select {} from numbers(8000)",
+            many(&|no| format!("repeat(toString(number), {})", 1_000 + no))
+        ),
+        "select sum(indexOf(range(7000000), number + 7000000)) from numbers(1000000)".to_owned(),
+        format!("select {}", many(&|no| format!("match('x', '([a-z]{{20}}|{no}){{40}}')"))),
+    ] {
+        let query = json!({ "kind": "HogQLQuery", "query": text });
+        let answer = ask(&server, json!({ "query": query }));
+        let start = &text[..60];
+        assert_eq!(answer.status, 504, "{start}: {}", answer.text());
+    }
+    // Once their threads have ended, which they do by themselves; hangs if they do not.
+    let held = "hedgerow_query_memory_bytes 0";
+    while !server.get("/metrics").expect(200).text().lines().any(|line| line == held) {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(rows(&server, "select 1"), json!([[1]]));
+}
+
+#[test]
+fn properties_past_the_bound_are_stored_and_asked_for_but_not_defined() {
+    let limits = [("HEDGEROW_PROPERTY_DEFINITIONS_MAX", "40")];
+    let server = Server::with(Store::Sqlite, &limits);
+    let many: serde_json::Map<String, Value> =
+        (0..100).map(|no| (format!("p{no:03}"), json!(no))).collect();
+    let event =
+        |properties: Value| json!({ "event": "e", "distinct_id": "d", "properties": properties });
+    server.ingest(&[event(json!({ "amount": 5 })), event(Value::Object(many))]);
+    let defined = server.get("/api/projects/1/property_definitions/?limit=1000").expect(200).json();
+    assert_eq!(defined["count"], 40);
+    let text =
+        "select properties.p099, properties.amount + 1 from events order by properties.amount";
+    assert_eq!(rows(&server, text), json!([[null, 6.0], ["99", null]]));
+    let warnings = server.get("/api/projects/1/ingestion_warnings/").expect(200).json();
+    assert_eq!(warnings["results"][0]["type"], "too_many_definitions");
+    let metrics = server.get("/metrics").expect(200).text();
+    assert!(metrics.contains("hedgerow_definitions_left_out_total"), "{metrics}");
+}
