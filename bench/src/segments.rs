@@ -37,7 +37,7 @@ pub async fn run(report: &mut Report, events: u64) -> Result<()> {
     // machine does in one minute says little of the next.
     let merged = stores.copy_events(&folder.path().join("merged"))?;
     while merged.compact(Effort::Due)?.is_some() {}
-    let project = stores.catalog.project(ProjectId(1)).await?;
+    let project = stores.catalog.projects().get(ProjectId(1)).await?;
     let over = |warehouse: &Warehouse| {
         Events::new(stores.catalog.clone(), warehouse.clone(), stores.clock.clone())
             .queries(Limits::default())

@@ -119,7 +119,7 @@ fn level<L>(sent: Patch<L>) -> Result<Option<L>> {
 }
 
 async fn of_project(caller: Reader<Projects>, app: App) -> Result<Found<Rules>> {
-    let rules = app.catalog.access_rules(caller.project.id, RuleTarget::Project).await?;
+    let rules = app.catalog.access_rules().list(caller.project.id, RuleTarget::Project).await?;
     let own = match caller.level {
         Level::Member => ProjectAccess::Member,
         Level::Admin | Level::Owner => ProjectAccess::Admin,
@@ -143,7 +143,7 @@ async fn set_of_project(
     let level = level(sent.access_level)?.map(ProjectAccess::as_str);
     let subject = subject(sent.organization_member, sent.role)?;
     let (actor, target) = (caller.actor(), RuleTarget::Project);
-    Ok(app.catalog.set_access_rule(&actor, target, subject, level).await?.into())
+    Ok(app.catalog.access_rules().set(&actor, target, subject, level).await?.into())
 }
 
 fn shown(rules: Vec<AccessRule>, level: Option<AccessLevel>, can_edit: bool) -> Found<Rules> {
@@ -157,7 +157,7 @@ fn shown(rules: Vec<AccessRule>, level: Option<AccessLevel>, can_edit: bool) -> 
 }
 
 async fn of_kinds(caller: Reader<Projects>, app: App) -> Result<Found<Rules>> {
-    let rules = app.catalog.access_rules_of_kinds(caller.project.id).await?;
+    let rules = app.catalog.access_rules().list_for_kinds(caller.project.id).await?;
     Ok(shown(rules, None, caller.administrates()))
 }
 
@@ -177,7 +177,7 @@ async fn set_of_kind(
     let level = level(sent.access_level)?.map(AccessLevel::as_str);
     let subject = subject(sent.organization_member, sent.role)?;
     let (actor, target) = (caller.actor(), RuleTarget::Kind(kind));
-    Ok(app.catalog.set_access_rule(&actor, target, subject, level).await?.into())
+    Ok(app.catalog.access_rules().set(&actor, target, subject, level).await?.into())
 }
 
 /// An object that a path names and the caller sees.
@@ -196,7 +196,8 @@ impl Object {
     }
 
     async fn action<M>(app: &AppState, caller: &InProject<Actions, M>, id: Id) -> Result<Self> {
-        let found = app.catalog.action(caller.project.id, ActionId(id.0), Among::Live).await?;
+        let found =
+            app.catalog.actions().get(caller.project.id, ActionId(id.0), Among::Live).await?;
         Self::numbered(ObjectKind::Action, found.id.0, caller.level_of(&found))
     }
 
@@ -206,7 +207,7 @@ impl Object {
         id: Id,
     ) -> Result<Self> {
         let (id, viewer) = (DashboardId(id.0), caller.viewer());
-        let found = app.catalog.seen_dashboard(caller.project.id, id, viewer).await?;
+        let found = app.catalog.dashboards().get_visible(caller.project.id, id, viewer).await?;
         let level = found.head.guard().rights(viewer).level;
         Self::numbered(ObjectKind::Dashboard, id.0, level)
     }
@@ -225,7 +226,8 @@ impl Object {
         id: &TextId,
     ) -> Result<Self> {
         let viewer = caller.viewer();
-        let found = app.catalog.seen_insight(caller.project.id, &name(&id.0), viewer).await?;
+        let found =
+            app.catalog.insights().get_visible(caller.project.id, &name(&id.0), viewer).await?;
         let level = found.rights(viewer).level;
         let short_id = Some(found.short_id);
         Ok(Self { kind: ObjectKind::Insight, id: found.id.0, short_id, level })
@@ -236,7 +238,7 @@ impl Object {
     }
 
     async fn rules<R, M>(self, app: &AppState, caller: &InProject<R, M>) -> Result<Found<Rules>> {
-        let rules = app.catalog.access_rules(caller.project.id, self.target()).await?;
+        let rules = app.catalog.access_rules().list(caller.project.id, self.target()).await?;
         Ok(shown(rules, Some(self.level), self.level == AccessLevel::Manager))
     }
 
@@ -259,7 +261,7 @@ impl Object {
         let level = level(sent.access_level)?.map(AccessLevel::as_str);
         let subject = subject(sent.organization_member, sent.role)?;
         let (actor, target) = (caller.actor(), self.target());
-        Ok(app.catalog.set_access_rule(&actor, target, subject, level).await?.into())
+        Ok(app.catalog.access_rules().set(&actor, target, subject, level).await?.into())
     }
 }
 

@@ -54,7 +54,7 @@ async fn list(
     };
     let from = wanted.cursor;
     // One more than is shown tells whether there is another page.
-    let mut results = app.catalog.activity_from(&filter, from, LOG_LINES + 1).await?;
+    let mut results = app.catalog.activity().from_cursor(&filter, from, LOG_LINES + 1).await?;
     let is_more = results.len() > LOG_LINES as usize;
     let (has_next, has_previous) = match from {
         None => (is_more, false),
@@ -225,7 +225,7 @@ impl ActivityPage {
         };
         let offset = (self.number - 1).saturating_mul(self.limit);
         let window = Window { limit: self.limit, offset };
-        let (results, total_count) = app.catalog.activity_page(&filter, window).await?;
+        let (results, total_count) = app.catalog.activity().page(&filter, window).await?;
         let has_next = offset.saturating_add(self.limit) < total_count;
         Ok(Found(ActivityListing {
             results,

@@ -77,7 +77,8 @@ async fn list(
         is_static,
         created_by: author.transpose()?.map(UserId),
     };
-    let (found, total) = app.catalog.cohorts(caller.project.id, &filter, page.window).await?;
+    let (found, total) =
+        app.catalog.cohorts().list(caller.project.id, &filter, page.window).await?;
     Ok(page.listing(found, total))
 }
 
@@ -133,7 +134,7 @@ async fn create(
         kind,
     };
     let actor = caller.actor();
-    let cohort = app.catalog.create_cohort(&actor, new, &caller.sights()).await?;
+    let cohort = app.catalog.cohorts().create(&actor, new, &caller.sights()).await?;
     Ok(Created(filled(&app, &actor, cohort, listed, &persons).await?))
 }
 
@@ -146,11 +147,11 @@ async fn filled(
     persons: &[Uuid],
 ) -> Result<Cohort> {
     if let Some((by, names)) = listed {
-        cohort = app.catalog.add_to_cohort(actor, cohort.id, by, &names).await?;
+        cohort = app.catalog.cohorts().add_members(actor, cohort.id, by, &names).await?;
     }
     if !persons.is_empty() {
         let (by, names) = (NamedBy::PersonUuid, texts(persons));
-        cohort = app.catalog.add_to_cohort(actor, cohort.id, by, &names).await?;
+        cohort = app.catalog.cohorts().add_members(actor, cohort.id, by, &names).await?;
     }
     Ok(cohort)
 }
@@ -212,7 +213,7 @@ async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<
 }
 
 async fn read(caller: Reader<Cohorts>, id: Id, app: App) -> Result<Found<Cohort>> {
-    Ok(Found(app.catalog.cohort(caller.project.id, CohortId(id.0), Among::Live).await?))
+    Ok(Found(app.catalog.cohorts().get(caller.project.id, CohortId(id.0), Among::Live).await?))
 }
 
 async fn update(
@@ -223,7 +224,7 @@ async fn update(
     sent: Upload<CohortFields>,
 ) -> Result<Found<Cohort>> {
     let id = CohortId(id.0);
-    let known = app.catalog.cohort(caller.project.id, id, sent.among()).await?;
+    let known = app.catalog.cohorts().get(caller.project.id, id, sent.among()).await?;
     let (fields, file) = sent.read()?;
     if fields.is_static.is_some_and(|is_static| is_static != known.is_static) {
         let detail = "A cohort stays what it is; duplicate it as a static one.";
@@ -248,7 +249,7 @@ async fn update(
         return Err(Error::invalid("deleted", "invalid_input", detail));
     }
     let actor = caller.actor();
-    let cohort = app.catalog.update_cohort(&actor, id, change, &caller.sights()).await?;
+    let cohort = app.catalog.cohorts().update(&actor, id, change, &caller.sights()).await?;
     Ok(Found(filled(&app, &actor, cohort, listed, &persons).await?))
 }
 
@@ -258,7 +259,7 @@ async fn destroy(_: Writer<Cohorts>) -> Result<NeverDeleted> {
 
 async fn calculate(caller: Writer<Cohorts>, id: Id, app: App) -> Result<Found<Cohort>> {
     let id = live(&app, &caller.project, id).await?.id;
-    Ok(Found(app.catalog.recalculate_cohort(&caller.actor(), id).await?))
+    Ok(Found(app.catalog.cohorts().recalculate(&caller.actor(), id).await?))
 }
 
 /// A list of whoever belongs to a cohort now.
@@ -275,8 +276,8 @@ async fn duplicate(caller: Writer<Cohorts>, id: Id, app: App) -> Result<Created<
         kind: NewCohortKind::Static(None),
     };
     let actor = caller.actor();
-    let made = app.catalog.create_cohort(&actor, new, &caller.sights()).await?;
-    Ok(Created(app.catalog.copy_members(&actor, source.id, made.id).await?))
+    let made = app.catalog.cohorts().create(&actor, new, &caller.sights()).await?;
+    Ok(Created(app.catalog.cohorts().copy_members(&actor, source.id, made.id).await?))
 }
 
 async fn activity(
@@ -298,7 +299,7 @@ async fn activity_of_one(
 }
 
 async fn live(app: &AppState, project: &catalog::ProjectRow, id: Id) -> Result<Cohort> {
-    Ok(app.catalog.cohort(project.id, CohortId(id.0), Among::Live).await?)
+    Ok(app.catalog.cohorts().get(project.id, CohortId(id.0), Among::Live).await?)
 }
 
 fn texts(persons: &[Uuid]) -> Vec<String> {

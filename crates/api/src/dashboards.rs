@@ -91,7 +91,8 @@ async fn list(
 ) -> Result<Listing<Listed>> {
     let (user, viewer) = (caller.user.user.id, caller.viewer());
     let wanted = DashboardFilter { seen: caller.sight(ObjectKind::Dashboard), ..wanted.0 };
-    let found = app.catalog.dashboards(caller.project.id, user, &wanted, page.window).await?;
+    let found =
+        app.catalog.dashboards().list(caller.project.id, user, &wanted, page.window).await?;
     let shown = found.0.into_iter().map(|head| Listed::new(head, viewer)).collect();
     Ok(page.listing(shown, found.1))
 }
@@ -132,7 +133,8 @@ async fn create(
                 _ => Copies::Tiles,
             };
             let dashboard = DashboardId(source);
-            let seen = app.catalog.seen_dashboard(caller.project.id, dashboard, caller.viewer());
+            let seen =
+                app.catalog.dashboards().get_visible(caller.project.id, dashboard, caller.viewer());
             // What is not there for them is refused when it is to be copied.
             if copies == Copies::Everything && seen.await.is_ok() {
                 check_copied(&app, &caller, dashboard, None, "use_dashboard").await?;
@@ -142,7 +144,7 @@ async fn create(
         }
         (None, None) => {}
     }
-    let id = app.catalog.create_dashboard(&caller.actor(), caller.viewer(), new).await?;
+    let id = app.catalog.dashboards().create(&caller.actor(), caller.viewer(), new).await?;
     Ok(Created(shown(&app, &caller, id).await?))
 }
 
@@ -168,13 +170,14 @@ async fn read(
 ) -> Result<Found<Detail>> {
     let user = Some(caller.user.user.id);
     let id = DashboardId(id.0);
-    let mut dashboard = app.catalog.seen_dashboard(caller.project.id, id, caller.viewer()).await?;
+    let mut dashboard =
+        app.catalog.dashboards().get_visible(caller.project.id, id, caller.viewer()).await?;
     let on_top =
         Overrides::read(query.filters_override.as_ref(), query.variables_override.as_ref())?;
     let refresh = refresh(given(query.refresh.as_ref()))?;
-    app.catalog.note_access(&mut dashboard).await?;
+    app.catalog.dashboards().record_access(&mut dashboard).await?;
     let seen = caller.sights();
-    let view = app.catalog.dashboard_view(dashboard, user, &seen).await?;
+    let view = app.catalog.dashboards().view(dashboard, user, &seen).await?;
     let size = query.layout_size.as_deref().filter(|size| *size == "xs").unwrap_or("sm");
     let mut detail = Detail::new(view, caller.viewer(), size).overridden(on_top);
     detail.answer(&app, &caller.project, refresh, seen).await;
@@ -189,7 +192,7 @@ async fn update(
 ) -> Result<Found<Detail>> {
     let id = DashboardId(id.0);
     let viewer = caller.viewer();
-    app.catalog.editable_dashboard(caller.project.id, id, viewer, body.among()).await?;
+    app.catalog.dashboards().get_editable(caller.project.id, id, viewer, body.among()).await?;
     let (fields, rest) = body.read_both()?;
     let mut change = fields.validate()?;
     rest.apply(&mut change)?;
@@ -203,11 +206,12 @@ async fn update(
         true => Looked::default(),
         false => {
             let project = caller.project.id;
-            let back = app.catalog.insights_to_copy(project, id, viewer, Some(&back)).await?;
+            let back =
+                app.catalog.dashboards().insights_to_copy(project, id, viewer, Some(&back)).await?;
             viewable(&app, &caller, &back).await?
         }
     };
-    app.catalog.update_dashboard(&caller.actor(), viewer, id, change, &looked).await?;
+    app.catalog.dashboards().update(&caller.actor(), viewer, id, change, &looked).await?;
     Ok(Found(shown(&app, &caller, id).await?))
 }
 
@@ -220,7 +224,7 @@ async fn check_copied(
     attr: &str,
 ) -> Result<()> {
     let (project, viewer) = (caller.project.id, caller.viewer());
-    for insight in app.catalog.insights_to_copy(project, on, viewer, tiles).await? {
+    for insight in app.catalog.dashboards().insights_to_copy(project, on, viewer, tiles).await? {
         // What cannot be read asks for nothing.
         if let Ok(Some(asked)) = question(&insight) {
             check_seen(app, caller, attr, asked).await?;
@@ -248,7 +252,7 @@ async fn activity_of_one(
     app: App,
 ) -> Result<Found<ActivityListing>> {
     let id = DashboardId(id.0);
-    app.catalog.seen_dashboard(caller.project.id, id, caller.viewer()).await?;
+    app.catalog.dashboards().get_visible(caller.project.id, id, caller.viewer()).await?;
     let page = page.seen(caller.sights());
     page.of_scope(&app, &caller.project, "Dashboard", Some(id.to_string())).await
 }
@@ -260,9 +264,10 @@ pub(super) async fn shown<R, M>(
     id: DashboardId,
 ) -> Result<Detail> {
     let user = Some(caller.user.user.id);
-    let found = app.catalog.dashboard(caller.project.id, id, user, Among::Everything).await?;
+    let found =
+        app.catalog.dashboards().get(caller.project.id, id, user, Among::Everything).await?;
     let seen = caller.sights();
-    let view = app.catalog.dashboard_view(found, user, &seen).await?;
+    let view = app.catalog.dashboards().view(found, user, &seen).await?;
     let mut detail = Detail::new(view, caller.viewer(), "sm");
     detail.answer(app, &caller.project, query::Refresh::ForceCache, seen).await;
     Ok(detail)

@@ -75,7 +75,8 @@ impl Rights {
         let (user, administrates) = (caller.user.user.id, caller.administrates());
         let mut left = None;
         if !administrates && is_restricted(app, &caller.project).await? {
-            let (all, flags) = app.catalog.flag_rights(caller.project.organization, user).await?;
+            let (all, flags) =
+                app.catalog.flags().edit_rights(caller.project.organization, user).await?;
             left = (!all).then(|| flags.into_iter().collect());
         }
         Ok(Self { user, administrates, rules: caller.rules.clone(), left })
@@ -114,14 +115,14 @@ pub(crate) async fn seen<R, M>(
     caller: &InProject<R, M>,
     id: Id,
 ) -> Result<(FeatureFlag, Rights)> {
-    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let flag = app.catalog.flags().get(caller.project.id, FlagId(id.0)).await?;
     let rights = Rights::of(app, caller).await?;
     require(rights.level(&flag), AccessLevel::Viewer)?;
     Ok((flag, rights))
 }
 
 async fn is_restricted(app: &AppState, project: &ProjectRow) -> Result<bool> {
-    let organization = app.catalog.organization(project.organization).await?;
+    let organization = app.catalog.organizations().get(project.organization).await?;
     let level = organization.settings.get(RESTRICTION).as_i64();
     Ok(level.is_some_and(|level| level < i64::from(FlagAccess::Edit)))
 }
@@ -150,7 +151,7 @@ async fn all_shown<R, M>(
         own.chain(flag.usage_dashboard).collect::<Vec<i64>>()
     };
     let named: Vec<i64> = flags.iter().flat_map(named).collect();
-    let hidden = app.catalog.hidden(caller.project.id, kind, &named, &seen).await?;
+    let hidden = app.catalog.access().hidden(caller.project.id, kind, &named, &seen).await?;
     for flag in &mut flags {
         flag.analytics_dashboards.retain(|id| !hidden.contains(id));
         flag.usage_dashboard = flag.usage_dashboard.filter(|id| !hidden.contains(id));
@@ -166,7 +167,7 @@ fn opened<R, M>(
     flag: FeatureFlag,
 ) -> Result<Shown> {
     let (can_edit, user_access_level) = (rights.may_edit(&flag), rights.level(&flag));
-    let flag = if caller.by_key { app.catalog.revealed(flag)? } else { flag };
+    let flag = if caller.by_key { app.catalog.flags().reveal_payloads(flag)? } else { flag };
     Ok(Shown { flag, can_edit, user_access_level })
 }
 
@@ -178,7 +179,7 @@ async fn list(
 ) -> Result<Listing<Shown>> {
     let seen = caller.sight(ObjectKind::FeatureFlag);
     let filter = FlagFilter { seen, ..wanted.filter()? };
-    let (found, total) = app.catalog.flags(caller.project.id, &filter, page.window).await?;
+    let (found, total) = app.catalog.flags().list(caller.project.id, &filter, page.window).await?;
     let rights = Rights::of(&app, &caller).await?;
     Ok(page.listing(all_shown(&app, &caller, &rights, found).await?, total))
 }
@@ -190,7 +191,7 @@ async fn create(caller: Writer<Flags>, app: App, body: Body<FlagFields>) -> Resu
         return Err(Error::required("key"));
     }
     check_named(&app, &caller, None, &new).await?;
-    let flag = app.catalog.create_flag(&caller.actor(), new).await?;
+    let flag = app.catalog.flags().create(&caller.actor(), new).await?;
     let rights = Rights::of(&app, &caller).await?;
     Ok(Created(shown(&app, &caller, &rights, flag).await?))
 }
@@ -207,7 +208,7 @@ async fn update(
     app: App,
     body: Body<FlagFields>,
 ) -> Result<Found<Shown>> {
-    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let flag = app.catalog.flags().get(caller.project.id, FlagId(id.0)).await?;
     let rights = Rights::of(&app, &caller).await?;
     rights.require(&flag)?;
     let sent = body.value()?;
@@ -217,7 +218,8 @@ async fn update(
     }
     check_named(&app, &caller, Some(&flag), &change).await?;
     let (actor, sight) = (caller.actor(), caller.sight(ObjectKind::FeatureFlag));
-    let updated = app.catalog.update_flag(&actor, flag.id, &change, seen.as_ref(), &sight).await?;
+    let updated =
+        app.catalog.flags().update(&actor, flag.id, &change, seen.as_ref(), &sight).await?;
     let UpdatedFlag { flag, enrolled_under } = updated;
     if let Some(old) = enrolled_under {
         let (from, to) = (enrolment_property(&old), enrolment_property(&flag.key));
@@ -236,7 +238,8 @@ pub(crate) async fn check_named<R, M>(
     let (project, seen) = (caller.project.id, caller.sights());
     let mut dashboards = change.analytics_dashboards.clone().unwrap_or_default();
     dashboards.retain(|id| before.is_none_or(|flag| !flag.analytics_dashboards.contains(id)));
-    let hidden = app.catalog.hidden(project, ObjectKind::Dashboard, &dashboards, &seen).await?;
+    let hidden =
+        app.catalog.access().hidden(project, ObjectKind::Dashboard, &dashboards, &seen).await?;
     if let Some(id) = hidden.first() {
         let detail = format!("Invalid pk \"{id}\" - object does not exist.");
         return Err(Error::invalid("analytics_dashboards", "does_not_exist", detail));
@@ -254,7 +257,7 @@ pub(crate) async fn check_dependencies<R, M>(
     ids: &[i64],
 ) -> Result<()> {
     let (kind, seen) = (ObjectKind::FeatureFlag, caller.sights());
-    match app.catalog.hidden(caller.project.id, kind, ids, &seen).await?.first() {
+    match app.catalog.access().hidden(caller.project.id, kind, ids, &seen).await?.first() {
         None => Ok(()),
         Some(id) => {
             let detail = format!("There is no feature flag {id} in this project.");

@@ -105,7 +105,7 @@ async fn list(
         behind: given(query.cursor.as_ref()).map(place).transpose()?,
     };
     let limit = PAGE as i64 + 1;
-    let mut found = app.catalog.groups(caller.project.id, index, &filter, limit).await?;
+    let mut found = app.catalog.groups().list(caller.project.id, index, &filter, limit).await?;
     let more = found.len() > PAGE;
     found.truncate(PAGE);
     let last = found.last().filter(|_| more).map(cursor);
@@ -137,7 +137,7 @@ struct OneQuery {
 async fn one(app: &AppState, project: ProjectId, query: &OneQuery) -> Result<Group> {
     let index = index(query.group_type_index.as_ref())?;
     let key = given(query.group_key.as_ref()).ok_or_else(|| Error::required("group_key"))?;
-    let found = app.catalog.groups_by_key(project, &[(index, key)]).await?;
+    let found = app.catalog.groups().by_key(project, &[(index, key)]).await?;
     found.into_iter().next().ok_or_else(Error::not_found)
 }
 
@@ -166,13 +166,13 @@ async fn create(
     not_blank("group_key", &key)?;
     max_chars("group_key", &key, KEY_CHARS_MAX)?;
     let project = caller.project.id;
-    let types = app.catalog.group_types(project).await?;
+    let types = app.catalog.groups().types(project).await?;
     let kind = types.into_iter().find(|kind| u32::from(kind.index) == group_type_index);
     let index = kind.map(|kind| kind.index).ok_or_else(|| {
         let detail = "The project has no such group type.";
         Error::invalid("group_type_index", "does_not_exist", detail)
     })?;
-    if !app.catalog.groups_by_key(project, &[(index, &key)]).await?.is_empty() {
+    if !app.catalog.groups().by_key(project, &[(index, &key)]).await?.is_empty() {
         let detail = "A group with this key already exists";
         return Err(Error::invalid("group_key", "unique", detail));
     }
@@ -235,5 +235,5 @@ async fn log(
     group: (u8, &str),
     activity: GroupActivity,
 ) -> Result<()> {
-    Ok(app.catalog.log_group(&caller.actor(), group, activity).await?)
+    Ok(app.catalog.groups().log(&caller.actor(), group, activity).await?)
 }

@@ -114,7 +114,7 @@ async fn create(
         tags: fields.tags.unwrap_or_default(),
     };
     let (actor, on) = (caller.actor(), fields.dashboards.unwrap_or_default());
-    let id = app.catalog.create_insight(&actor, caller.viewer(), new, &on).await?;
+    let id = app.catalog.insights().create(&actor, caller.viewer(), new, &on).await?;
     Ok(Created(shown(&app, &caller, id).await?))
 }
 
@@ -147,7 +147,7 @@ async fn read(
         refresh = Refresh::Blocking;
     }
     let (project, user) = (looker.project(), looker.user());
-    let insight = app.catalog.insight(project.id, &name(text), user, Among::Live).await?;
+    let insight = app.catalog.insights().get(project.id, &name(text), user, Among::Live).await?;
     looker.check(&insight)?;
     let mut shown = looker.show(insight);
     let insight = shown.insight();
@@ -205,7 +205,8 @@ async fn update(
     body: Body<InsightFields>,
 ) -> Result<Found<ShownInsight>> {
     let (project, viewer) = (caller.project.id, caller.viewer());
-    let found = app.catalog.editable_insight(project, &name(&id.0), viewer, body.among()).await?;
+    let found =
+        app.catalog.insights().get_editable(project, &name(&id.0), viewer, body.among()).await?;
     let change = InsightFields::of(&body)?;
     check_names(&app, &caller, Some(&found), &change).await?;
     let id = found.id;
@@ -215,7 +216,7 @@ async fn update(
         ..found
     };
     let looked = viewable(&app, &caller, &[after]).await?;
-    app.catalog.update_insight(&caller.actor(), viewer, id, change, &looked).await?;
+    app.catalog.insights().update(&caller.actor(), viewer, id, change, &looked).await?;
     Ok(Found(shown(&app, &caller, id).await?))
 }
 
@@ -240,13 +241,13 @@ async fn viewed(caller: Reader<Insights>, app: App, body: Body<Viewed>) -> Resul
         let detail = format!("Ensure this field has no more than {VIEWED_AT_ONCE_MAX} elements.");
         return Err(Error::invalid("insight_ids", "max_length", detail));
     }
-    app.catalog.note_views(caller.project.id, caller.user.user.id, &ids).await?;
+    app.catalog.insights().record_views(caller.project.id, caller.user.user.id, &ids).await?;
     Ok(Created(Noted { success: true }))
 }
 
 async fn my_last_viewed(caller: Reader<Insights>, app: App) -> Result<Found<Vec<ShownInsight>>> {
     let (project, user) = (caller.project.id, caller.user.user.id);
-    let found = app.catalog.insights_viewed(project, user, LAST_VIEWED).await?;
+    let found = app.catalog.insights().recently_viewed(project, user, LAST_VIEWED).await?;
     let viewer = caller.viewer();
     let seen = found.into_iter().filter(|insight| insight.rights(viewer).can_view());
     Ok(Found(seen.map(|insight| ShownInsight::to(viewer, insight)).collect()))
@@ -267,7 +268,7 @@ async fn activity_of_one(
     app: App,
 ) -> Result<Found<ActivityListing>> {
     let (project, viewer) = (caller.project.id, caller.viewer());
-    let insight = app.catalog.seen_insight(project, &name(&id.0), viewer).await?;
+    let insight = app.catalog.insights().get_visible(project, &name(&id.0), viewer).await?;
     page.seen(caller.sights()).of(&app, &caller.project, &insight).await
 }
 
@@ -278,7 +279,8 @@ async fn shown<R, M>(
     id: InsightId,
 ) -> Result<ShownInsight> {
     let (project, user) = (caller.project.id, Some(caller.user.user.id));
-    let found = app.catalog.insight(project, &InsightName::Id(id), user, Among::Everything).await?;
+    let found =
+        app.catalog.insights().get(project, &InsightName::Id(id), user, Among::Everything).await?;
     Ok(ShownInsight::to(caller.viewer(), found))
 }
 

@@ -133,7 +133,7 @@ fn key(id: &str) -> Result<PersonKey> {
 }
 
 async fn person(app: &AppState, project: ProjectId, id: &TextId) -> Result<PersonWithIds> {
-    Ok(app.catalog.person(project, key(&id.0)?).await?)
+    Ok(app.catalog.persons().get(project, key(&id.0)?).await?)
 }
 
 async fn read(caller: Reader<Persons>, id: TextId, app: App) -> Result<Found<Detail>> {

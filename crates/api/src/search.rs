@@ -128,7 +128,8 @@ async fn search(caller: Reader<Projects>, wanted: Wanted, app: App) -> Result<Fo
     };
     let seen: Sights = caller.sights();
     let filter = SearchFilter { text: wanted.text, kinds, seen };
-    let (hits, counts) = app.catalog.search(caller.project.id, &filter, RESULTS_MAX).await?;
+    let (hits, counts) =
+        app.catalog.objects().search(caller.project.id, &filter, RESULTS_MAX).await?;
     let counts = Searched::ALL.map(|kind| (kind.as_str(), counts.get(&kind).copied()));
     let results = hits.into_iter().map(Hit::from).collect();
     Ok(Found(Results { results, counts: counts.into() }))

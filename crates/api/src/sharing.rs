@@ -63,7 +63,7 @@ impl Linked {
         found: Dashboard,
     ) -> Result<Self> {
         let (target, user) = (Shareable::Dashboard(found.head.id), caller.user.user.id);
-        let view = app.catalog.dashboard_view(found, Some(user), &caller.sights()).await?;
+        let view = app.catalog.dashboards().view(found, Some(user), &caller.sights()).await?;
         Self::showing(app, caller, target, view.insights.values()).await
     }
 
@@ -100,12 +100,13 @@ impl Linked {
         let (project, viewer) = (caller.project.id, caller.viewer());
         match target {
             Target::Dashboard(id) => {
-                let found = app.catalog.editable_dashboard(project, id, viewer, Among::Live);
+                let found = app.catalog.dashboards().get_editable(project, id, viewer, Among::Live);
                 Self::dashboard(app, caller, found.await?).await
             }
             Target::Insight(text) => {
                 let name = name(&text);
-                let found = app.catalog.editable_insight(project, &name, viewer, Among::Live);
+                let found =
+                    app.catalog.insights().get_editable(project, &name, viewer, Among::Live);
                 Self::insight(app, caller, found.await?).await
             }
         }
@@ -136,16 +137,16 @@ enum Target {
 
 async fn of_dashboard(caller: Reader<Sharings>, id: Id, app: App) -> Result<Found<Shown>> {
     let (project, id) = (caller.project.id, DashboardId(id.0));
-    let found = app.catalog.seen_dashboard(project, id, caller.viewer()).await?;
+    let found = app.catalog.dashboards().get_visible(project, id, caller.viewer()).await?;
     let linked = Linked::dashboard(&app, &caller, found).await?;
-    Ok(Found(linked.shown(app.catalog.sharing(project, linked.target).await?)))
+    Ok(Found(linked.shown(app.catalog.sharing().get_or_create(project, linked.target).await?)))
 }
 
 async fn of_insight(caller: Reader<Sharings>, id: TextId, app: App) -> Result<Found<Shown>> {
     let project = caller.project.id;
-    let found = app.catalog.seen_insight(project, &name(&id.0), caller.viewer()).await?;
+    let found = app.catalog.insights().get_visible(project, &name(&id.0), caller.viewer()).await?;
     let linked = Linked::insight(&app, &caller, found).await?;
-    Ok(Found(linked.shown(app.catalog.sharing(project, linked.target).await?)))
+    Ok(Found(linked.shown(app.catalog.sharing().get_or_create(project, linked.target).await?)))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -200,7 +201,7 @@ async fn change(
     }
     let (actor, viewer) = (caller.actor(), caller.viewer());
     let (target, looked) = (linked.target, &linked.looked);
-    let changed = app.catalog.update_sharing(&actor, viewer, target, change, looked).await?;
+    let changed = app.catalog.sharing().update(&actor, viewer, target, change, looked).await?;
     Ok(Changed::Done(linked.shown(changed)))
 }
 
@@ -218,7 +219,7 @@ async fn renew(caller: Writer<Sharings>, app: &AppState, target: Target) -> Resu
     let (actor, viewer) = (caller.actor(), caller.viewer());
     let (target, looked) = (linked.target, &linked.looked);
     let grace = app.settings.sharing_grace_seconds;
-    let renewed = app.catalog.refresh_sharing(&actor, viewer, target, grace, looked).await?;
+    let renewed = app.catalog.sharing().rotate_token(&actor, viewer, target, grace, looked).await?;
     Ok(Found(linked.shown(renewed)))
 }
 

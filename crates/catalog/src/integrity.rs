@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 use model::Clock;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
-use crate::db::Db;
+use crate::Catalog;
+use crate::db::secret::Secret;
+use crate::db::vault::Vault;
+use crate::db::{Db, migrate};
 use crate::ingest::CONSUMER;
-use crate::{Catalog, Error, Location, Result, Secret, Vault, migrate};
+use crate::{Error, Location, Result};
 
 /// Lines that SQLite gives of a file that is damaged all over.
 const FAULTS_MAX: usize = 100;
@@ -81,7 +84,7 @@ impl Catalog {
     /// that only ask how far it came. What is sealed in it cannot be read.
     pub async fn inspect(location: Location<'_>, clock: Clock) -> Result<Self> {
         let catalog = Self::attach(location, Vault::new(&Secret::random("")), clock).await?;
-        let found = migrate::version(&catalog.db).await?;
+        let found = migrate::version(&catalog.core.db).await?;
         if found > migrate::KNOWN {
             return Err(Error::NewerSchema { found, known: migrate::KNOWN });
         }
@@ -90,7 +93,7 @@ impl Catalog {
 
     /// Which migrations it has.
     pub async fn schema(&self) -> Result<i64> {
-        let db: &Db = &self.db;
+        let db: &Db = &self.core.db;
         migrate::version(db).await
     }
 }

@@ -1,140 +1,107 @@
 //! Relational truth: organizations, projects, users, keys, and everything people edit.
 //!
-//! Capture asks it for tokens, the API reads and writes it, and the pipeline keeps persons, groups
-//! and definitions in it together with how far it has come.
-//! SQL is written once for SQLite and PostgreSQL; what differs is in `dialect.rs`. It never
-//! speaks HTTP and holds no event rows.
+//! Capture looks up tokens here, the API reads and writes it, and the pipeline stores persons, groups
+//! and definitions in it together with its journal offset. SQL is written once for SQLite and
+//! PostgreSQL; `db/dialect.rs` has the differences. The crate never speaks HTTP and holds no event
+//! rows.
+//!
+//! Each folder is an area behind one or more handles, such as [`Catalog::flags`]. `xtask tidy`
+//! checks which area may use which; what all of them need is in `db`.
 
-mod access_controls;
-mod actions;
+mod access;
+mod accounts;
 mod activity;
-mod annotations;
-mod ask;
-mod boards;
-mod bootstrap;
-mod bulk;
-mod changes;
-mod cohort_calculation;
-mod cohort_filling;
-mod cohort_members;
-mod cohort_references;
+mod activity_scopes;
 mod cohorts;
-mod collaborators;
 mod dashboards;
 mod db;
-mod dead_letters;
-mod definition_room;
 mod definitions;
-mod dialect;
-mod edit;
-mod error;
-mod event_definitions;
 mod flags;
-mod groups;
 mod ingest;
-mod insight_lists;
-mod insight_making;
-mod insights;
-mod instance;
 mod integrity;
-mod keys;
-mod looked;
-mod members;
-mod migrate;
-mod organizations;
+mod objects;
 mod persons;
 mod projects;
-mod property_definitions;
-mod reached;
-mod roles;
-mod scans;
-mod search;
-mod secret;
-mod select;
-mod sessions;
-mod sharing;
-mod tags;
-mod telling;
-mod tile_changes;
-mod tiles;
-mod tokens;
-mod users;
-mod values;
-mod vault;
-mod warnings;
 
-use db::args;
-use definition_room::DefinitionRoom;
 use std::path::Path;
 use std::sync::Arc;
 
 use model::Clock;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
-pub use access_controls::{AccessRule, ProjectStanding, RuleSubject, RuleTarget};
-pub use actions::{ActionChange, NewAction};
+use db::{Core, args, migrate};
+use definitions::quota::DefinitionQuota;
+use ingest::IngestState;
+
+pub use access::{AccessControl, AccessRule, ProjectStanding, RuleSubject, RuleTarget};
+pub use accounts::bootstrap::{Bootstrapped, FirstStart, Prepared};
+pub use accounts::keys::{KeyChange, KeyKeeper, NewKey, PersonalKey};
+pub use accounts::members::{Claim, Member, Standing};
+pub use accounts::organizations::{OrganizationChange, OrganizationRow};
+pub use accounts::roles::{RoleChange, RoleMembership, RoleRow};
+pub use accounts::users::{NewEmail, NewPassword, NewUser, UserChange, UserRow};
+pub use accounts::{Keys, Members, Organizations, Roles, Sessions, Users};
 pub use activity::{
-    ActivityFilter, Actor, Change, ChangeAction, Detail, Direction, Entry, Logged, Mark, SCOPES,
+    Activity, ActivityFilter, Actor, Change, ChangeAction, Detail, Direction, Entry, Logged, Mark,
 };
-pub use annotations::{AnnotationChange, AnnotationFilter, NewAnnotation};
-pub use boards::{Contents, DashboardChange, NewDashboard};
-pub use bootstrap::{Bootstrapped, FirstStart, Prepared};
-pub use changes::Ingested;
-pub use cohort_calculation::DueCohort;
-pub use cohort_filling::CohortToFill;
-pub use cohort_members::NamedBy;
-pub use cohorts::{CohortChange, CohortFilter, NewCohort, NewCohortKind};
-pub use collaborators::Collaborator;
-pub use dashboards::{DashboardFilter, DashboardView};
+pub use activity_scopes::SCOPES;
+pub use cohorts::calculation::DueCohort;
+pub use cohorts::filling::CohortToFill;
+pub use cohorts::members::NamedBy;
+pub use cohorts::{CohortChange, CohortFilter, Cohorts, NewCohort, NewCohortKind};
+pub use dashboards::annotations::{AnnotationChange, AnnotationFilter, NewAnnotation};
+pub use dashboards::board::{Contents, DashboardChange, NewDashboard};
+pub use dashboards::collaborators::Collaborator;
+pub use dashboards::insight_lists::{InsightFilter, InsightOrder};
+pub use dashboards::insight_writes::{Copies, Source};
+pub use dashboards::insights::{INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
+pub use dashboards::revalidate::{CANNOT_SHOW, Looked};
+pub use dashboards::rows::{DashboardFilter, DashboardView};
+pub use dashboards::sharing::{Shareable, Shared, Sharing, SharingChange};
+pub use dashboards::tile_changes::{ContentChange, NewContent, NewTile, TileChange, TileCopy};
+pub use dashboards::tiles::TILES_MAX;
+pub use dashboards::{Annotations, Collaborators, Dashboards, Insights, SharingLinks};
+pub use db::error::{Cause, Error, Result};
+pub use db::secret::{NOBODYS_HASH, Secret, hash_password, sha256_mark, verify_password};
+pub use db::vault::Vault;
 pub use db::{Db, Tx};
-pub use dead_letters::{DeadLetter, NewDeadLetter};
-pub use definition_room::DefinitionLimits;
-pub use edit::Among;
-pub use error::{Cause, Error, Result};
-pub use event_definitions::{
+pub use definitions::actions::{ActionChange, NewAction};
+pub use definitions::events::{
     EventDefinitionChange, EventDefinitionFilter, EventDefinitionOrder, Origin, Sense,
 };
+pub use definitions::properties::{PropertyDefinitionChange, PropertyDefinitionFilter};
+pub use definitions::quota::DefinitionLimits;
+pub use definitions::{Actions, Definitions, EventDefinitions, PropertyDefinitions};
 pub use flags::{
-    FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, HashKey, RoleAccess, ScannedPerson,
-    Seen, Staleness, UpdatedFlag,
+    FLAGS_MAX, FlagChange, FlagFilter, FlagOrder, FlagPerson, Flags, HashKey, RoleAccess,
+    ScannedPerson, Seen, Staleness, UpdatedFlag,
 };
-pub use groups::{GroupActivity, GroupFilter, GroupType, GroupTypeChange};
-pub use ingest::{EventDeletion, IngestBatch, IngestRules, NextNumbers, ProjectChanges};
-pub use insight_lists::{InsightFilter, InsightOrder};
-pub use insight_making::{Copies, Source};
-pub use insights::{INSIGHT_NAME_CHARS_MAX, InsightChange, InsightName, NewInsight};
+pub use ingest::dead_letters::{DeadLetter, NewDeadLetter};
+pub use ingest::listeners::Ingested;
+pub use ingest::warnings::WarningRow;
+pub use ingest::{
+    DeadLetters, EventDeletion, Ingest, IngestBatch, IngestRules, ProjectChanges, Warnings,
+};
 pub use integrity::{Checked, check_file};
-pub use keys::{KeyChange, KeyKeeper, NewKey, PersonalKey};
-pub use looked::{CANNOT_SHOW, Looked};
-pub use members::{Claim, Member, Standing};
-pub use organizations::{OrganizationChange, OrganizationRow};
-pub use persons::{PersonActivity, PersonFilter, PersonKey, PersonWithIds};
-pub use projects::{NewProject, ProjectChange, ProjectRow};
-pub use property_definitions::{PropertyDefinitionChange, PropertyDefinitionFilter};
-pub use roles::{RoleChange, RoleMembership, RoleRow};
-pub use scans::StoredPerson;
-pub use search::{SearchFilter, SearchHit, Searched};
-pub use secret::{NOBODYS_HASH, Secret, hash_password, sha256_mark, verify_password};
-pub use sharing::{Shareable, Shared, Sharing, SharingChange};
-pub use tags::{TAG_CHARS_MAX, TAGS_MAX, normalise_tags};
-pub use tile_changes::{ContentChange, NewContent, NewTile, TileChange, TileCopy};
-pub use tiles::TILES_MAX;
-pub use tokens::TokenOwner;
-pub use users::{NewEmail, NewPassword, NewUser, UserChange, UserRow};
-pub use vault::Vault;
-pub use warnings::WarningRow;
+pub use objects::Objects;
+pub use objects::edit::Among;
+pub use objects::search::{SearchFilter, SearchHit, Searched};
+pub use objects::tags::{TAG_CHARS_MAX, TAGS_MAX, normalise_tags};
+pub use persons::groups::{GroupActivity, GroupFilter, GroupType, GroupTypeChange};
+pub use persons::identities::NextNumbers;
+pub use persons::scans::StoredPerson;
+pub use persons::{Groups, PersonActivity, PersonFilter, PersonKey, PersonWithIds, Persons};
+pub use projects::tokens::TokenOwner;
+pub use projects::{AccessRules, NewProject, ProjectChange, ProjectRow, Projects};
 
-/// A handle that is cheap to clone; one per server.
+/// The catalog of one server; cheap to clone. Each area has a handle.
 #[derive(Clone)]
 pub struct Catalog {
-    db: Arc<Db>,
-    clock: Clock,
-    vault: Arc<Vault>,
-    /// The first journal position that is not applied yet, as far as this process knows.
-    applied: Arc<watch::Sender<u64>>,
-    /// Told when a cohort is to be calculated.
-    cohorts_wanted: Arc<Notify>,
-    definitions: Arc<DefinitionRoom>,
+    core: Arc<Core>,
+    /// Notified when a cohort is to be calculated.
+    cohorts_requested: Arc<Notify>,
+    definition_quota: Arc<DefinitionQuota>,
+    ingest: Arc<IngestState>,
 }
 
 /// Where the catalog lives.
@@ -150,17 +117,17 @@ impl Catalog {
     /// Opens or creates the catalog, takes it for this process alone, and migrates it.
     pub async fn open(location: Location<'_>, vault: Vault, clock: Clock) -> Result<Self> {
         let catalog = Self::attach(location, vault, clock).await?;
-        catalog.db.own().await?;
-        migrate::run(&catalog.db, &catalog.clock).await?;
-        catalog.check_vault().await?;
+        catalog.core.db.own().await?;
+        migrate::run(&catalog.core.db, &catalog.core.clock).await?;
+        catalog.core.check_vault().await?;
         Ok(catalog)
     }
 
     /// Opens a catalog that a server may be using, for a command that makes one small change.
     pub async fn join(location: Location<'_>, vault: Vault, clock: Clock) -> Result<Self> {
         let catalog = Self::attach(location, vault, clock).await?;
-        migrate::check(&catalog.db).await?;
-        catalog.check_vault().await?;
+        migrate::check(&catalog.core.db).await?;
+        catalog.core.check_vault().await?;
         Ok(catalog)
     }
 
@@ -169,42 +136,107 @@ impl Catalog {
             Location::Sqlite(file) => Db::sqlite(file).await?,
             Location::Postgres(url) => Db::postgres(url).await?,
         };
-        let applied = Arc::new(watch::Sender::new(0));
-        let (db, vault, cohorts_wanted) = (Arc::new(db), Arc::new(vault), Arc::default());
-        let definitions = Arc::default();
-        Ok(Self { db, clock, vault, applied, cohorts_wanted, definitions })
+        Ok(Self {
+            core: Arc::new(Core { db, clock, vault }),
+            cohorts_requested: Arc::default(),
+            definition_quota: Arc::default(),
+            ingest: Arc::default(),
+        })
     }
 
-    /// Sees that no other server has taken the catalog since its connection broke, and takes it
-    /// again; fails with [`Error::Owned`] when one has.
+    /// Renews the ownership that [`Catalog::open`] took, after a broken connection; fails with
+    /// [`Error::Owned`] when another server has taken the catalog since.
     pub async fn keep(&self) -> Result<()> {
-        self.db.own().await
+        self.core.db.own().await
     }
 
     pub fn clock(&self) -> &Clock {
-        &self.clock
+        &self.core.clock
     }
 
-    /// Fails when the database cannot answer.
+    /// Fails when the database does not respond.
     pub async fn ping(&self) -> Result<()> {
-        self.db.all("SELECT 1", args![]).await.map(drop)
+        self.core.db.all("SELECT 1", args![]).await.map(drop)
     }
 
-    /// How many statements ran so far; tests use it to find queries in a loop.
+    /// How many statements ran so far; tests use it to find N+1 queries.
     pub fn statements(&self) -> u64 {
-        self.db.statements()
+        self.core.db.statements()
     }
 
-    /// Copies an embedded catalog, as it is at one moment, into a new file.
+    /// Copies an embedded catalog, as of one snapshot, into a new file.
     pub async fn copy_to(&self, file: &Path) -> Result<()> {
-        self.db.copy_to(file).await
+        self.core.db.copy_to(file).await
     }
 
     pub async fn begin(&self) -> Result<Tx> {
-        self.db.begin().await
+        self.core.db.begin().await
     }
 
     pub async fn close(&self) {
-        self.db.close().await;
+        self.core.db.close().await;
+    }
+
+    /// Fills an empty catalog with the first organization, user, project and keys, in one
+    /// transaction; none when it is not empty.
+    pub async fn bootstrap(&self, given: FirstStart) -> Result<Option<Bootstrapped>> {
+        accounts::Bootstrap::new(&self.core).run(given).await
+    }
+
+    /// The same for a start that was prepared before the catalog was open.
+    pub async fn bootstrap_prepared(&self, prepared: Prepared) -> Result<Option<Bootstrapped>> {
+        accounts::Bootstrap::new(&self.core).run_prepared(prepared).await
+    }
+}
+
+macro_rules! handles {
+    ($($method:ident: $handle:ident),+ $(,)?) => {
+        impl Catalog {
+            $(pub fn $method(&self) -> $handle<'_> {
+                $handle::new(&self.core)
+            })+
+        }
+    };
+}
+
+handles! {
+    access: AccessControl,
+    access_rules: AccessRules,
+    actions: Actions,
+    activity: Activity,
+    annotations: Annotations,
+    collaborators: Collaborators,
+    dashboards: Dashboards,
+    dead_letters: DeadLetters,
+    event_definitions: EventDefinitions,
+    flags: Flags,
+    groups: Groups,
+    insights: Insights,
+    keys: Keys,
+    members: Members,
+    objects: Objects,
+    organizations: Organizations,
+    persons: Persons,
+    projects: Projects,
+    property_definitions: PropertyDefinitions,
+    roles: Roles,
+    sessions: Sessions,
+    sharing: SharingLinks,
+    users: Users,
+    warnings: Warnings,
+}
+
+/// The handles of areas with state in memory.
+impl Catalog {
+    pub fn cohorts(&self) -> Cohorts<'_> {
+        Cohorts { core: &self.core, requested: &self.cohorts_requested }
+    }
+
+    pub fn definitions(&self) -> Definitions<'_> {
+        Definitions { core: &self.core, quota: &self.definition_quota }
+    }
+
+    pub fn ingest(&self) -> Ingest<'_> {
+        Ingest { core: &self.core, state: &self.ingest, quota: &self.definition_quota }
     }
 }

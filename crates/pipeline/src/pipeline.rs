@@ -66,7 +66,7 @@ impl Pipeline {
     /// were interrupted.
     pub async fn open(parts: Parts) -> Result<Self> {
         let Parts { catalog, warehouse, journal, geoip } = parts;
-        let stand = match catalog.ingest_offset().await? {
+        let stand = match catalog.ingest().offset().await? {
             Some((stored, _)) if stored != journal.as_u128() => {
                 let stored = JournalId::from_u128(stored);
                 return Err(Error::OtherJournal { stored, given: journal });
@@ -105,7 +105,7 @@ impl Pipeline {
 
     /// Records before this are in both stores for good.
     pub fn releasable(catalog: &Catalog, warehouse: &Warehouse) -> Position {
-        Position::from_u64(catalog.applied_position().min(warehouse.durable_position()))
+        Position::from_u64(catalog.ingest().applied_position().min(warehouse.durable_position()))
     }
 
     pub fn counters(&self) -> Arc<Counters> {
@@ -129,7 +129,7 @@ impl Pipeline {
         let stand = match self.stand {
             Some(stand) => stand,
             None => {
-                let stored = self.catalog.ingest_offset().await?;
+                let stored = self.catalog.ingest().offset().await?;
                 self.delete_due().await?;
                 *self.stand.insert(stored.map_or(Position::START.as_u64(), |(_, at)| at))
             }
@@ -160,13 +160,13 @@ impl Pipeline {
     /// Rules change when projects do, and what was told of definitions is told again when one was
     /// deleted.
     async fn refresh(&mut self, records: &Records) -> Result<()> {
-        let version = self.catalog.projects_version();
+        let version = self.catalog.projects().version();
         if version != self.rules_version || self.rules.len() > RULES_MAX {
             self.rules.clear();
             self.ledgers.clear();
             self.rules_version = version;
         }
-        let version = self.catalog.definitions_version();
+        let version = self.catalog.definitions().version();
         if version != self.definitions_version {
             self.definitions.forget();
             self.definitions_version = version;
@@ -178,7 +178,7 @@ impl Pipeline {
             return Ok(());
         }
         let unknown: Vec<ProjectId> = unknown.into_iter().collect();
-        let mut found = self.catalog.ingest_rules(&unknown).await?;
+        let mut found = self.catalog.ingest().rules(&unknown).await?;
         for project in unknown {
             let known = found.remove(&project).map(|found| (rules(&found), found.ingested_event));
             self.rules.insert(project, known);
@@ -189,14 +189,14 @@ impl Pipeline {
     /// Rows of records that the catalog has; nothing else of them is applied again.
     async fn rebuild(&mut self, items: &[Item<'_>]) -> Result<()> {
         let (Some(first), Some(last)) = (items.first(), items.last()) else { return Ok(()) };
-        let dead = self.catalog.dead_positions(first.position, last.position + 1).await?;
+        let dead = self.catalog.dead_letters().positions(first.position, last.position + 1).await?;
         let mut events = by_project(items);
         events.values_mut().for_each(|own| own.retain(|(position, _)| !dead.contains(position)));
         let projects: Vec<ProjectId> = events.keys().copied().collect();
-        let mut types = self.catalog.group_types_of(&projects).await?;
+        let mut types = self.catalog.groups().types_of_projects(&projects).await?;
         let mut rows = Vec::new();
         for (project, events) in &events {
-            let ids = self.catalog.distinct_ids(*project, &ids_named(events)).await?;
+            let ids = self.catalog.persons().distinct_ids(*project, &ids_named(events)).await?;
             let numbers: HashMap<&str, _> =
                 ids.iter().map(|id| (id.text.as_str(), id.no)).collect();
             let groups = GroupLedger::new(types.remove(project).unwrap_or_default());
@@ -296,7 +296,7 @@ impl Pipeline {
         let from = self.stand.unwrap_or_default();
         let reach = reach(part).max(from);
         let batch = IngestBatch { journal: self.journal.as_u128(), from, reach, ..batch };
-        self.catalog.ingest(&batch).await?;
+        self.catalog.ingest().apply(&batch).await?;
         self.stand = Some(batch.reach);
         Ok(())
     }
@@ -336,7 +336,7 @@ impl Pipeline {
 
     /// Deletes from the warehouse what the catalog was told to. Repeating one does no harm.
     async fn delete_due(&mut self) -> Result<()> {
-        for deletion in self.catalog.event_deletions_due().await? {
+        for deletion in self.catalog.ingest().deletions_due().await? {
             let EventDeletion { project, before, distinct_nos } = &deletion;
             let numbers = distinct_nos.iter().map(|number| number.0).collect();
             let doomed = Selection::DistinctNos(numbers);
@@ -350,7 +350,7 @@ impl Pipeline {
                 other => other?,
             };
             tracing::info!(project.id = %project, events = receipt.events, "deleted events");
-            self.catalog.event_deletion_done(&deletion, receipt.events).await?;
+            self.catalog.ingest().deletion_done(&deletion, receipt.events).await?;
         }
         Ok(())
     }

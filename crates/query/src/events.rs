@@ -118,7 +118,7 @@ impl Events {
     async fn filter(&self, project: &ProjectRow, filter: &EventFilter) -> Result<Option<Filter>> {
         let mut distinct_nos: Option<Numbers> = None;
         if let Some(text) = &filter.distinct_id {
-            let ids = self.catalog.distinct_ids(project.id, &[text]).await?;
+            let ids = self.catalog.persons().distinct_ids(project.id, &[text]).await?;
             distinct_nos = Some(ids.iter().map(|id| id.no.0).collect());
         }
         if let Some(person) = &filter.person {
@@ -174,12 +174,12 @@ impl Events {
 
     async fn distinct_nos_of(&self, project: ProjectId, person: &str) -> Result<Numbers> {
         let person_no = match (Uuid::parse_str(person), person.parse()) {
-            (Ok(uuid), _) => self.catalog.person_number(project, uuid).await?,
+            (Ok(uuid), _) => self.catalog.persons().no_by_uuid(project, uuid).await?,
             (Err(_), Ok(person_no)) => Some(PersonNo(person_no)),
             _ => None,
         };
         let Some(person_no) = person_no else { return Ok(Numbers::new()) };
-        let ids = self.catalog.distinct_ids_of(project, &[person_no]).await?;
+        let ids = self.catalog.persons().distinct_ids_of(project, &[person_no]).await?;
         Ok(ids.iter().map(|id| id.no.0).collect())
     }
 
@@ -208,7 +208,7 @@ impl Events {
         let mut distinct_ids: Vec<&str> = rows.iter().map(|row| &*row.distinct_id).collect();
         distinct_ids.sort_unstable();
         distinct_ids.dedup();
-        let (ids, persons) = self.catalog.identities(project, &distinct_ids).await?;
+        let (ids, persons) = self.catalog.persons().identities(project, &distinct_ids).await?;
         let persons: HashMap<PersonNo, Person> =
             persons.into_iter().map(|person| (person.no, person)).collect();
         let person = |no: Option<PersonNo>| persons.get(&no?).cloned();

@@ -115,7 +115,7 @@ impl ReadViews {
     pub fn new(catalog: Catalog, warehouse: Warehouse) -> Self {
         let cache: Arc<Mutex<IdentityCache>> = Arc::default();
         let listener = cache.clone();
-        catalog.on_ingest(move |ingested| {
+        catalog.ingest().on_apply(move |ingested| {
             let mut cache = lock(&listener);
             let evicted: Vec<Identities> = match ingested {
                 Ingested::Unsure => {
@@ -210,11 +210,15 @@ impl ReadViews {
         names: &ReferencedNames,
     ) -> Result<Project> {
         let (groups, cohorts) = tokio::try_join!(
-            self.catalog.group_types(project.id),
-            self.catalog.live_cohorts(project.id),
+            self.catalog.groups().types(project.id),
+            self.catalog.cohorts().live(project.id),
         )?;
         let of_groups = !groups.is_empty();
-        let properties = self.catalog.typed_properties(project.id, names.iter(), of_groups).await?;
+        let properties = self
+            .catalog
+            .property_definitions()
+            .non_string_types(project.id, names.iter(), of_groups)
+            .await?;
         Ok(Project {
             id: project.id,
             zone: project.timezone.clone(),
@@ -278,7 +282,7 @@ impl ReadViews {
         let (mut people, mut groups) = (PersonIndex::new(project), Groups::default());
         let mut after = None;
         loop {
-            let persons = self.catalog.all_persons(project, after, SCAN_ROWS).await?;
+            let persons = self.catalog.persons().scan(project, after, SCAN_ROWS).await?;
             let Some(last) = persons.last() else { break };
             after = Some(last.no);
             for StoredPerson { no, uuid, properties, is_identified, created_at } in &persons {
@@ -289,7 +293,7 @@ impl ReadViews {
         }
         let mut after = None;
         loop {
-            let ids = self.catalog.all_distinct_ids(project, after, SCAN_ROWS).await?;
+            let ids = self.catalog.persons().scan_distinct_ids(project, after, SCAN_ROWS).await?;
             let Some((last, ..)) = ids.last() else { break };
             after = Some(*last);
             ids.iter().for_each(|(no, text, person)| people.set_distinct_id(*no, text, *person));
@@ -297,7 +301,7 @@ impl ReadViews {
         for index in 0..GROUP_TYPES_MAX {
             let mut after: Option<String> = None;
             loop {
-                let page = self.catalog.all_groups(project, index, after.as_deref(), SCAN_ROWS);
+                let page = self.catalog.groups().scan(project, index, after.as_deref(), SCAN_ROWS);
                 let page = page.await?;
                 let Some(last) = page.last() else { break };
                 after = Some(last.key.clone());
@@ -314,7 +318,7 @@ impl ReadViews {
     ) -> Result<HashMap<ActionId, ActionFacts>> {
         let mut actions = HashMap::new();
         for id in &needs.actions {
-            let action = match self.catalog.action(view.project, *id, Among::Live).await {
+            let action = match self.catalog.actions().get(view.project, *id, Among::Live).await {
                 Ok(action) => action,
                 Err(catalog::Error::NotFound) => continue,
                 Err(error) => return Err(error.into()),
@@ -330,7 +334,7 @@ impl ReadViews {
             return Ok(Cohorts::default());
         }
         let mut cohorts = Vec::new();
-        for (id, name, is_static) in self.catalog.live_cohorts(project).await? {
+        for (id, name, is_static) in self.catalog.cohorts().live(project).await? {
             if needs.all_cohorts || needs.cohorts.contains(&id) {
                 let members = self.members(id).await?;
                 cohorts.push((id, CohortFacts { name, is_static, members }));
@@ -343,7 +347,7 @@ impl ReadViews {
         let mut members = Numbers::new();
         let mut after = None;
         loop {
-            let page = self.catalog.cohort_numbers(cohort, after, SCAN_ROWS).await?;
+            let page = self.catalog.cohorts().member_nos(cohort, after, SCAN_ROWS).await?;
             let Some(last) = page.last() else { return Ok(members) };
             after = Some(*last);
             members.extend(page.iter().map(|no| no.0));

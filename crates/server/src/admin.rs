@@ -51,7 +51,7 @@ pub(crate) async fn run(name: &str, args: &ArgMatches, settings: &Settings) -> R
 
 async fn create_user(catalog: &Catalog, args: &ArgMatches) -> Result<()> {
     let email = Email::parse(text(args, "email")).map_err(|why| anyhow!(why))?;
-    if catalog.user_by_email(&email.0).await?.is_some() {
+    if catalog.users().by_email(&email.0).await?.is_some() {
         bail!("there is already an account with this e-mail address");
     }
     let (password, generated) = password(args)?;
@@ -65,9 +65,9 @@ async fn create_user(catalog: &Catalog, args: &ArgMatches) -> Result<()> {
         first_name: text(args, "first_name").to_owned(),
         password_hash: Some(hash_password(password.reveal())?),
     };
-    let organization = catalog.first_organization().await?;
+    let organization = catalog.organizations().first().await?;
     let actor = Actor { user: None, organization, project: None };
-    let member = catalog.add_member(&actor, new, level).await?;
+    let member = catalog.members().add(&actor, new, level).await?;
     print(&format!("user      {}\n", member.user.email))?;
     print_password(&password, generated)
 }
@@ -77,7 +77,8 @@ async fn reset_password(catalog: &Catalog, args: &ArgMatches) -> Result<()> {
     let (password, generated) = password(args)?;
     let change = NewPassword { hash: hash_password(password.reveal())?, keep: None };
     catalog
-        .update_user(user.user.id, UserChange { password: Some(change), ..UserChange::default() })
+        .users()
+        .update(user.user.id, UserChange { password: Some(change), ..UserChange::default() })
         .await?;
     print(&format!("user      {}\n", user.user.email))?;
     print_password(&password, generated)
@@ -85,20 +86,20 @@ async fn reset_password(catalog: &Catalog, args: &ArgMatches) -> Result<()> {
 
 async fn set_active(catalog: &Catalog, args: &ArgMatches, active: bool) -> Result<()> {
     let user = user(catalog, args).await?;
-    catalog.set_active(user.user.id, active).await?;
+    catalog.users().set_active(user.user.id, active).await?;
     let state = if active { "active" } else { "deactivated" };
     print(&format!("user      {}\nstate     {state}\n", user.user.email))
 }
 
 async fn confirm_email(catalog: &Catalog, args: &ArgMatches) -> Result<()> {
     let user = user(catalog, args).await?;
-    catalog.confirm_email(user.user.id).await?;
+    catalog.users().confirm_email(user.user.id).await?;
     print(&format!("user      {}\naddress   confirmed\n", user.user.email))
 }
 
 async fn set_staff(catalog: &Catalog, args: &ArgMatches, staff: bool) -> Result<()> {
     let user = user(catalog, args).await?;
-    catalog.set_staff(user.user.id, staff).await?;
+    catalog.users().set_staff(user.user.id, staff).await?;
     let state = if staff { "yes" } else { "no" };
     print(&format!("user      {}\nstaff     {state}\n", user.user.email))
 }
@@ -118,7 +119,7 @@ async fn create_key(catalog: &Catalog, args: &ArgMatches) -> Result<()> {
         organization,
         project: None,
     });
-    let key = catalog.create_key(&KeyKeeper { owner, key: None, actor }, new).await?;
+    let key = catalog.keys().create(&KeyKeeper { owner, key: None, actor }, new).await?;
     print(&format!("key       {}\n", key.value.unwrap_or_default()))
 }
 
@@ -128,7 +129,7 @@ async fn list_keys(catalog: &Catalog, args: &ArgMatches) -> Result<()> {
         None => None,
     };
     let window = Window { limit: KEYS_LISTED_MAX, offset: 0 };
-    for (key, email) in catalog.all_keys(window).await? {
+    for (key, email) in catalog.keys().list_all(window).await? {
         if owner.as_ref().is_some_and(|owner| *owner != email.to_lowercase()) {
             continue;
         }
@@ -145,7 +146,7 @@ async fn list_keys(catalog: &Catalog, args: &ArgMatches) -> Result<()> {
 
 async fn list_dead_letters(catalog: &Catalog) -> Result<()> {
     let window = Window { limit: DEAD_LETTERS_LISTED_MAX, offset: 0 };
-    let (letters, total) = catalog.dead_letters(None, window).await?;
+    let (letters, total) = catalog.dead_letters().list(None, window).await?;
     for letter in letters {
         let project = letter.team_id.map_or_else(|| "-".into(), |id| id.to_string());
         let (id, at, step, reason) = (letter.id, letter.timestamp, letter.step, letter.reason);
@@ -158,7 +159,7 @@ async fn list_dead_letters(catalog: &Catalog) -> Result<()> {
 async fn replay_dead_letters(catalog: &Catalog, args: &ArgMatches) -> Result<()> {
     let id = args.get_one::<String>("id").map(|id| id.parse());
     let id = id.transpose().context("the id of a dead letter is a uuid")?;
-    let marked = catalog.want_replay(id).await?;
+    let marked = catalog.dead_letters().request_replay(id).await?;
     if id.is_some() && marked == 0 {
         bail!("there is no such dead letter, or it is replayed already");
     }
@@ -167,7 +168,7 @@ async fn replay_dead_letters(catalog: &Catalog, args: &ArgMatches) -> Result<()>
 
 async fn user(catalog: &Catalog, args: &ArgMatches) -> Result<UserRow> {
     let email = text(args, "email");
-    let user = catalog.user_by_email(email).await?;
+    let user = catalog.users().by_email(email).await?;
     user.with_context(|| format!("there is no user with the e-mail address {email}"))
 }
 

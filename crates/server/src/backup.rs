@@ -117,7 +117,7 @@ async fn copy_all(source: &DataDir, catalog: &Catalog, to: &Path) -> Result<u64>
 async fn check_consistency(copy: &DataDir, warehouse: Option<u64>) -> Result<u64> {
     let file = copy.catalog_file();
     let catalog = Catalog::inspect(Location::Sqlite(&file), Clock::system()).await?;
-    let applied = catalog.ingest_offset().await?.map_or(1, |(_, position)| position);
+    let applied = catalog.ingest().offset().await?.map_or(1, |(_, position)| position);
     catalog.close().await;
     // Opening SQLite left its WAL files.
     for suffix in ["-wal", "-shm"] {

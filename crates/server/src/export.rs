@@ -124,7 +124,11 @@ async fn write(
     file: Option<File>,
 ) -> Result<(u64, u64)> {
     let project = project(args);
-    catalog.project(project).await.with_context(|| format!("there is no project {project}"))?;
+    catalog
+        .projects()
+        .get(project)
+        .await
+        .with_context(|| format!("there is no project {project}"))?;
     let snapshot = archive(data_dir)?.snapshot(project);
     let out: Box<dyn Write + Send> = match file {
         Some(file) => Box::new(file),
@@ -188,7 +192,7 @@ async fn persons(
     let mut distinct_ids: Vec<&str> = rows.iter().map(|row| &*row.distinct_id).collect();
     distinct_ids.sort_unstable();
     distinct_ids.dedup();
-    let (ids, persons) = catalog.identities(project, &distinct_ids).await?;
+    let (ids, persons) = catalog.persons().identities(project, &distinct_ids).await?;
     let persons: HashMap<_, _> =
         persons.into_iter().map(|person| (person.no, Arc::new(person))).collect();
     let with_person =

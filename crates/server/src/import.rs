@@ -58,8 +58,11 @@ async fn import(
     let vault = data_dir.vault(settings)?;
     stores::check_versions(&data_dir)?;
     let catalog = stores::open_catalog(&data_dir, settings, vault, Clock::system()).await?;
-    let row =
-        catalog.project(project).await.with_context(|| format!("there is no project {project}"))?;
+    let row = catalog
+        .projects()
+        .get(project)
+        .await
+        .with_context(|| format!("there is no project {project}"))?;
     let token = row.api_token;
     let write_path = WritePath::open(&data_dir, &catalog, settings).await?;
     let ingest =

@@ -73,7 +73,7 @@ impl Ingest {
         settings: &Settings,
         background: BackgroundRuntimes,
     ) -> Result<Self> {
-        catalog.set_definition_limits(DefinitionLimits {
+        catalog.definitions().set_limits(DefinitionLimits {
             events: settings.event_definitions_max.0.cast_signed(),
             properties: settings.property_definitions_max.0.cast_signed(),
         });
@@ -300,13 +300,14 @@ impl Maintenance {
 
     /// Appends the dead letters to the journal again whose replay was requested.
     async fn replay_dead_letters(&self) {
-        let requested = match self.catalog.replays_wanted(REPLAYS_PER_ROUND_MAX).await {
-            Ok(requested) => requested,
-            Err(error) => {
-                tracing::warn!(%error, "cannot read the dead letters to replay");
-                return;
-            }
-        };
+        let requested =
+            match self.catalog.dead_letters().replays_requested(REPLAYS_PER_ROUND_MAX).await {
+                Ok(requested) => requested,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot read the dead letters to replay");
+                    return;
+                }
+            };
         for (id, record) in requested {
             let mut batch = journal::Batch::new();
             batch.push(&record);
@@ -315,7 +316,7 @@ impl Maintenance {
                 return;
             }
             // If this fails the record is replayed twice, which is idempotent: it keeps its uuid.
-            if let Err(error) = self.catalog.dead_letter_replayed(id).await {
+            if let Err(error) = self.catalog.dead_letters().mark_replayed(id).await {
                 tracing::warn!(%error, "replayed a dead letter, but cannot mark it as replayed");
                 return;
             }
@@ -336,8 +337,8 @@ impl Maintenance {
         let warehouse = self.warehouse.clone();
         self.blocking("flush", move || warehouse.flush()).await;
         for (what, pruned) in [
-            ("warnings", self.catalog.prune_warnings().await),
-            ("dead letters", self.catalog.prune_dead_letters().await),
+            ("warnings", self.catalog.warnings().prune().await),
+            ("dead letters", self.catalog.dead_letters().prune().await),
         ] {
             match pruned {
                 Ok(0) => {}

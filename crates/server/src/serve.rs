@@ -72,7 +72,7 @@ async fn serve(settings: &Settings, background: BackgroundRuntimes) -> Result<()
         (Some(bootstrapped), _) => {
             print_credentials(&bootstrapped, settings).context("cannot print the first keys")?;
         }
-        (None, Some(key)) if catalog.project_by_token(key.0.reveal()).await?.is_none() => {
+        (None, Some(key)) if catalog.projects().by_token(key.0.reveal()).await?.is_none() => {
             tracing::warn!(
                 "no project has the key in project_api_key: the setting applies to the first \
                  start only"
@@ -174,7 +174,9 @@ async fn refresh_cohorts(catalog: Catalog, flags: Flags, queries: QueryRunner) {
             }
         }
         // Without a request, check again after the interval.
-        let _ = tokio::time::timeout(COHORT_CHECK_INTERVAL, catalog.cohort_wanted()).await;
+        let _ =
+            tokio::time::timeout(COHORT_CHECK_INTERVAL, catalog.cohorts().calculation_requested())
+                .await;
     }
 }
 

@@ -265,7 +265,7 @@ pub(crate) async fn check_consistency(
 async fn store_positions(data_dir: &DataDir, catalog: &Catalog) -> Result<Positions> {
     let warehouse =
         warehouse::stand(&data_dir.warehouse()).context("cannot open the warehouse of events")?;
-    Ok(Positions::new(catalog.ingest_offset().await?, warehouse))
+    Ok(Positions::new(catalog.ingest().offset().await?, warehouse))
 }
 
 fn ensure_consistent(positions: &Positions) -> Result<()> {

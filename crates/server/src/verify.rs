@@ -259,7 +259,7 @@ async fn check_catalog(
 /// Only checks that PostgreSQL responds: `pg_amcheck` verifies its pages.
 async fn inspect_postgres(location: Location<'_>) -> Result<Checked> {
     let catalog = Catalog::inspect(location, Clock::system()).await.context("PostgreSQL")?;
-    let (schema, offset) = (catalog.schema().await?, catalog.ingest_offset().await?);
+    let (schema, offset) = (catalog.schema().await?, catalog.ingest().offset().await?);
     catalog.close().await;
     Ok(Checked { schema, offset, faults: Vec::new() })
 }

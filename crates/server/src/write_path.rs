@@ -145,13 +145,13 @@ async fn store_warnings(
                 while let Ok(warning) = queued.try_recv() {
                     batch.push(warning);
                 }
-                if let Err(error) = catalog.record_warnings("capture", &batch).await {
+                if let Err(error) = catalog.warnings().record("capture", &batch).await {
                     tracing::warn!(%error, count = batch.len(), "ingestion warnings were lost");
                 }
                 return;
             }
         }
-        while let Err(error) = catalog.record_warnings("capture", &batch).await {
+        while let Err(error) = catalog.warnings().record("capture", &batch).await {
             tracing::warn!(%error, count = batch.len(), "cannot store ingestion warnings, retrying");
             tokio::select! {
                 () = tokio::time::sleep(CATALOG_RETRY_INTERVAL) => {}

@@ -40,7 +40,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 async fn list(caller: AccountReader<Keys>, app: App) -> Result<Found<Vec<PersonalKey>>> {
-    Ok(Found(app.catalog.keys(caller.user.user.id).await?))
+    Ok(Found(app.catalog.keys().list(caller.user.user.id).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -67,12 +67,12 @@ async fn create(
     };
     check_reach(&app, &caller, new.scoped_teams.as_deref(), new.scoped_organizations.as_deref())
         .await?;
-    Ok(Created(app.catalog.create_key(&caller.keeper(), new).await?))
+    Ok(Created(app.catalog.keys().create(&caller.keeper(), new).await?))
 }
 
 /// Any key may look at itself, whatever its scopes; other keys take the scope of the user.
 async fn read(caller: KeyReader, app: App) -> Result<Found<PersonalKey>> {
-    Ok(Found(app.catalog.key(caller.owner, &caller.id).await?))
+    Ok(Found(app.catalog.keys().get(caller.owner, &caller.id).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -94,7 +94,7 @@ async fn update(
     app: App,
     body: Body<UpdateKey>,
 ) -> Result<Found<PersonalKey>> {
-    let found = app.catalog.key(caller.user.user.id, &caller.key_id(&id)?).await?;
+    let found = app.catalog.keys().get(caller.user.user.id, &caller.key_id(&id)?).await?;
     found.check_within(caller.key.as_ref())?;
     let body = body.read()?;
     if whole.0 && body.label.is_none() {
@@ -112,17 +112,17 @@ async fn update(
     let teams = change.scoped_teams.as_ref().and_then(Option::as_deref);
     let organizations = change.scoped_organizations.as_ref().and_then(Option::as_deref);
     check_reach(&app, &caller, teams, organizations).await?;
-    Ok(Found(app.catalog.update_key(&caller.keeper(), &found.id, change).await?))
+    Ok(Found(app.catalog.keys().update(&caller.keeper(), &found.id, change).await?))
 }
 
 async fn roll(caller: AccountWriter<Keys>, id: TextId, app: App) -> Result<Found<PersonalKey>> {
     let id = caller.key_id(&id)?;
-    Ok(Found(app.catalog.roll_key(&caller.keeper(), &id).await?))
+    Ok(Found(app.catalog.keys().roll(&caller.keeper(), &id).await?))
 }
 
 async fn destroy(caller: AccountWriter<Keys>, id: TextId, app: App) -> Result<Gone> {
     let id = caller.key_id(&id)?;
-    app.catalog.delete_key(&caller.keeper(), &id).await?;
+    app.catalog.keys().delete(&caller.keeper(), &id).await?;
     Ok(Gone)
 }
 
@@ -182,7 +182,7 @@ async fn check_reach(
     if teams.is_none() && organizations.is_none() {
         return Ok(());
     }
-    let (own_teams, own_organizations) = app.catalog.reach_of(caller.user.user.id).await?;
+    let (own_teams, own_organizations) = app.catalog.users().reach(caller.user.user.id).await?;
     if !teams.unwrap_or_default().iter().all(|team| own_teams.contains(team)) {
         let detail = "You must be a member of all projects that you are scoping the key to.";
         return Err(Error::invalid("scoped_teams", "invalid_input", detail));

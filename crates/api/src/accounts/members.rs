@@ -31,7 +31,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 async fn list(caller: OrganizationReader<Member>, page: Page, app: App) -> Result<Listing<Member>> {
-    let (found, total) = app.catalog.members(caller.organization.id, page.window).await?;
+    let (found, total) = app.catalog.members().list(caller.organization.id, page.window).await?;
     Ok(page.listing(found, total))
 }
 
@@ -62,23 +62,24 @@ async fn create(
     }
     let level = body.level.unwrap_or(Level::Member);
     // An account that is there is found before a password is hashed, which costs memory and time.
-    if app.catalog.user_by_email(&email).await?.is_some() {
+    if app.catalog.users().by_email(&email).await?.is_some() {
         let claim = match body.password {
             Some(_) => Claim::WithPassword,
             None => Claim::AsItIs,
         };
-        let member = app.catalog.add_account(&caller.actor(), &email, level, claim).await?;
+        let member =
+            app.catalog.members().add_account(&caller.actor(), &email, level, claim).await?;
         return Ok(Created(member));
     }
     let password = body.password.ok_or_else(|| Error::required("password"))?;
     let password_hash = Some(app.logins.hash(password).await?);
     let new = NewUser { email, first_name, password_hash };
-    Ok(Created(app.catalog.add_member(&caller.actor(), new, level).await?))
+    Ok(Created(app.catalog.members().add(&caller.actor(), new, level).await?))
 }
 
 async fn read(caller: OrganizationReader<Member>, id: TextId, app: App) -> Result<Found<Member>> {
     let user = caller.member_id(&id)?;
-    Ok(Found(app.catalog.member(caller.organization.id, user).await?))
+    Ok(Found(app.catalog.members().get(caller.organization.id, user).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -95,12 +96,14 @@ async fn update(
     body: Body<UpdateMember>,
 ) -> Result<Found<Member>> {
     let user = caller.member_id(&id)?;
-    let member = app.catalog.member(caller.organization.id, user).await?;
+    let member = app.catalog.members().get(caller.organization.id, user).await?;
     if user != caller.user.user.uuid {
         caller.require(Level::Admin)?;
     }
     match body.read()?.level {
-        Some(level) => Ok(Found(app.catalog.set_level(&caller.actor(), user, level).await?)),
+        Some(level) => {
+            Ok(Found(app.catalog.members().set_level(&caller.actor(), user, level).await?))
+        }
         None if whole.0 => Err(Error::required("level")),
         None => Ok(Found(member)),
     }
@@ -108,7 +111,7 @@ async fn update(
 
 async fn destroy(caller: OrganizationWriter<Member>, id: TextId, app: App) -> Result<Gone> {
     let user = caller.member_id(&id)?;
-    app.catalog.remove_member(&caller.actor(), user).await?;
+    app.catalog.members().remove(&caller.actor(), user).await?;
     Ok(Gone)
 }
 

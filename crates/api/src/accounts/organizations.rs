@@ -98,8 +98,11 @@ async fn list(
     page: Page,
     app: App,
 ) -> Result<Listing<Organization>> {
-    let (found, total) =
-        app.catalog.organizations_of(caller.user.user.id, caller.key.as_ref(), page.window).await?;
+    let (found, total) = app
+        .catalog
+        .organizations()
+        .of_user(caller.user.user.id, caller.key.as_ref(), page.window)
+        .await?;
     Ok(page.listing(shown(&app, caller.user.user.id, found).await?, total))
 }
 
@@ -122,7 +125,7 @@ async fn create(
     if change.name.is_none() {
         return Err(Error::required("name"));
     }
-    let made = app.catalog.create_organization(caller.user.user.id, change).await?;
+    let made = app.catalog.organizations().create(caller.user.user.id, change).await?;
     Ok(Created(one(&app, caller.user.user.id, made, Level::Owner).await?))
 }
 
@@ -141,13 +144,13 @@ async fn update(
     if whole.0 && change.name.is_none() {
         return Err(Error::required("name"));
     }
-    let changed = app.catalog.update_organization(&caller.actor(), change).await?;
+    let changed = app.catalog.organizations().update(&caller.actor(), change).await?;
     Ok(Found(one(&app, caller.user.user.id, changed, caller.level).await?))
 }
 
 async fn destroy(caller: OrganizationWriter<Organization>, app: App) -> Result<Gone> {
     caller.require(Level::Owner)?;
-    app.catalog.delete_organization(&caller.actor()).await?;
+    app.catalog.organizations().delete(&caller.actor()).await?;
     Ok(Gone)
 }
 
@@ -178,8 +181,8 @@ pub(crate) async fn shown(
     rows: Vec<(OrganizationRow, Level)>,
 ) -> Result<Vec<Organization>> {
     let ids: Vec<OrganizationId> = rows.iter().map(|(row, _)| row.id).collect();
-    let projects = app.catalog.projects_in(&ids, user).await?;
-    let counts = app.catalog.member_counts(&ids).await?;
+    let projects = app.catalog.users().projects_in(&ids, user).await?;
+    let counts = app.catalog.organizations().member_counts(&ids).await?;
     let shown = rows.into_iter().map(|(row, level)| {
         let own = || projects.iter().filter(|project| project.organization == row.id);
         Organization {

@@ -120,7 +120,7 @@ impl Project {
         }
         let administrates = level >= Level::Admin;
         let (secret, backup) = match administrates {
-            true => app.catalog.secrets(&row)?,
+            true => app.catalog.projects().secrets(&row)?,
             false => (None, None),
         };
         let reveal = |secret: Option<Secret>| secret.map(|secret| secret.reveal().to_owned());
@@ -154,7 +154,8 @@ async fn is_primary_hidden(app: &App, row: &ProjectRow, seen: &Sights) -> Result
 }
 
 async fn is_hidden(app: &App, row: &ProjectRow, dashboard: i64, seen: &Sights) -> Result<bool> {
-    let hidden = app.catalog.hidden(row.id, ObjectKind::Dashboard, &[dashboard], seen).await?;
+    let hidden =
+        app.catalog.access().hidden(row.id, ObjectKind::Dashboard, &[dashboard], seen).await?;
     Ok(!hidden.is_empty())
 }
 
@@ -164,7 +165,8 @@ async fn list(
     app: App,
 ) -> Result<Listing<ProjectItem>> {
     let user = caller.user.user.id;
-    let (found, total) = app.catalog.projects_of(user, caller.key.as_ref(), page.window).await?;
+    let (found, total) =
+        app.catalog.users().projects(user, caller.key.as_ref(), page.window).await?;
     Ok(page.listing(found.into_iter().map(ProjectItem::from).collect(), total))
 }
 
@@ -174,7 +176,8 @@ async fn list_of_organization(
     app: App,
 ) -> Result<Listing<ProjectItem>> {
     let (organization, user) = (caller.organization.id, caller.user.user.id);
-    let (found, total) = app.catalog.projects_within(organization, user, page.window).await?;
+    let (found, total) =
+        app.catalog.users().projects_within(organization, user, page.window).await?;
     Ok(page.listing(found.into_iter().map(ProjectItem::from).collect(), total))
 }
 
@@ -229,7 +232,7 @@ async fn create(
         api_token: Secret::random("phc_"),
         settings,
     };
-    let row = app.catalog.create_project(&caller.actor(), new).await?;
+    let row = app.catalog.projects().create(&caller.actor(), new).await?;
     Project::seen(&app, row, caller.level, &Sights::default()).await.map(Created)
 }
 
@@ -265,31 +268,32 @@ async fn update(
         _ => {}
     }
     let change = ProjectChange { name: fields.name, timezone: fields.timezone, settings };
-    let row = app.catalog.update_project(&caller.actor(), caller.project.id, change).await?;
+    let row = app.catalog.projects().update(&caller.actor(), caller.project.id, change).await?;
     Project::seen_by(&app, &caller, row).await.map(Found)
 }
 
 async fn destroy(caller: Writer<Projects>, app: App) -> Result<Gone> {
     caller.require_administrator()?;
-    app.catalog.delete_project(&caller.actor(), caller.project.id).await?;
+    app.catalog.projects().delete(&caller.actor(), caller.project.id).await?;
     Ok(Gone)
 }
 
 async fn reset_token(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
     caller.require_administrator()?;
-    let row = app.catalog.reset_token(&caller.actor(), caller.project.id).await?;
+    let row = app.catalog.projects().reset_token(&caller.actor(), caller.project.id).await?;
     Project::seen_by(&app, &caller, row).await.map(Found)
 }
 
 async fn rotate_secret_token(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
     caller.require_administrator()?;
-    let row = app.catalog.rotate_secret(&caller.actor(), caller.project.id).await?;
+    let row = app.catalog.projects().rotate_secret(&caller.actor(), caller.project.id).await?;
     Project::seen_by(&app, &caller, row).await.map(Found)
 }
 
 async fn delete_secret_token_backup(caller: Writer<Projects>, app: App) -> Result<Found<Project>> {
     caller.require_administrator()?;
-    let row = app.catalog.delete_secret_backup(&caller.actor(), caller.project.id).await?;
+    let row =
+        app.catalog.projects().delete_secret_backup(&caller.actor(), caller.project.id).await?;
     Project::seen_by(&app, &caller, row).await.map(Found)
 }
 

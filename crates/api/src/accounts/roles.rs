@@ -72,7 +72,7 @@ async fn list(
     page: Page,
     app: App,
 ) -> Result<Listing<Role>> {
-    let (found, total) = app.catalog.roles(caller.organization.id, page.window).await?;
+    let (found, total) = app.catalog.roles().list(caller.organization.id, page.window).await?;
     Ok(page.listing(shown(&app, caller.level, found).await?, total))
 }
 
@@ -104,7 +104,7 @@ async fn create(
     let given = body.read()?.checked()?;
     let name = given.name.ok_or_else(|| Error::required("name"))?;
     let access = given.feature_flags_access_level.unwrap_or(FlagAccess::Edit);
-    let role = app.catalog.create_role(&caller.actor(), name, access).await?;
+    let role = app.catalog.roles().create(&caller.actor(), name, access).await?;
     Ok(Created(one(&app, caller.level, role).await?))
 }
 
@@ -113,7 +113,7 @@ async fn read(
     id: RoleId,
     app: App,
 ) -> Result<Found<Role>> {
-    let role = app.catalog.role(caller.organization.id, id.found()?).await?;
+    let role = app.catalog.roles().get(caller.organization.id, id.found()?).await?;
     Ok(Found(one(&app, caller.level, role).await?))
 }
 
@@ -124,20 +124,20 @@ async fn update(
     app: App,
     body: Body<RoleFields>,
 ) -> Result<Found<Role>> {
-    let role = app.catalog.role(caller.organization.id, id.found()?).await?;
+    let role = app.catalog.roles().get(caller.organization.id, id.found()?).await?;
     caller.require(Level::Admin)?;
     let change = body.read()?.checked()?;
     if whole.0 && change.name.is_none() {
         return Err(Error::required("name"));
     }
-    let changed = app.catalog.update_role(&caller.actor(), role.id, change).await?;
+    let changed = app.catalog.roles().update(&caller.actor(), role.id, change).await?;
     Ok(Found(one(&app, caller.level, changed).await?))
 }
 
 async fn destroy(caller: OrganizationWriter<Organization>, id: RoleId, app: App) -> Result<Gone> {
-    let role = app.catalog.role(caller.organization.id, id.found()?).await?;
+    let role = app.catalog.roles().get(caller.organization.id, id.found()?).await?;
     caller.require(Level::Admin)?;
-    app.catalog.delete_role(&caller.actor(), role.id).await?;
+    app.catalog.roles().delete(&caller.actor(), role.id).await?;
     Ok(Gone)
 }
 
@@ -147,8 +147,8 @@ async fn list_members(
     page: Page,
     app: App,
 ) -> Result<Listing<RoleMembership>> {
-    let role = app.catalog.role(caller.organization.id, id.found()?).await?;
-    let (found, total) = app.catalog.role_memberships(role.id, page.window).await?;
+    let role = app.catalog.roles().get(caller.organization.id, id.found()?).await?;
+    let (found, total) = app.catalog.roles().memberships(role.id, page.window).await?;
     Ok(page.listing(found, total))
 }
 
@@ -168,12 +168,14 @@ async fn add_member(
     let missing = || Error::refused("Role does not exist.");
     let role = id.found().map_err(|_| missing())?;
     let role =
-        app.catalog.role(caller.organization.id, role).await.map_err(|error| match error {
-            catalog::Error::NotFound => missing(),
-            other => other.into(),
-        })?;
+        app.catalog.roles().get(caller.organization.id, role).await.map_err(
+            |error| match error {
+                catalog::Error::NotFound => missing(),
+                other => other.into(),
+            },
+        )?;
     let user = body.read()?.user_uuid;
-    Ok(Created(app.catalog.add_to_role(&caller.actor(), role.id, user).await?))
+    Ok(Created(app.catalog.roles().add_member(&caller.actor(), role.id, user).await?))
 }
 
 async fn read_member(
@@ -182,8 +184,8 @@ async fn read_member(
     member: UuidId,
     app: App,
 ) -> Result<Found<RoleMembership>> {
-    let role = app.catalog.role(caller.organization.id, id.found()?).await?;
-    Ok(Found(app.catalog.role_membership(role.id, member.0).await?))
+    let role = app.catalog.roles().get(caller.organization.id, id.found()?).await?;
+    Ok(Found(app.catalog.roles().membership(role.id, member.0).await?))
 }
 
 async fn remove_member(
@@ -192,10 +194,10 @@ async fn remove_member(
     member: UuidId,
     app: App,
 ) -> Result<Gone> {
-    let role = app.catalog.role(caller.organization.id, id.found()?).await?;
-    app.catalog.role_membership(role.id, member.0).await?;
+    let role = app.catalog.roles().get(caller.organization.id, id.found()?).await?;
+    app.catalog.roles().membership(role.id, member.0).await?;
     caller.require(Level::Admin)?;
-    app.catalog.remove_from_role(&caller.actor(), role.id, member.0).await?;
+    app.catalog.roles().remove_member(&caller.actor(), role.id, member.0).await?;
     Ok(Gone)
 }
 
@@ -219,8 +221,8 @@ pub(crate) async fn embedded(
     is_seen: impl Fn(FlagId) -> bool,
 ) -> Result<Vec<Role>> {
     let ids: Vec<Uuid> = rows.iter().map(|role| role.id).collect();
-    let mut members = app.catalog.members_of_roles(&ids).await?;
-    let mut flags = app.catalog.flags_of_roles(&ids).await?;
+    let mut members = app.catalog.roles().members_of(&ids).await?;
+    let mut flags = app.catalog.flags().by_roles(&ids).await?;
     let shown = rows.into_iter().map(|row| {
         let flags = flags.remove(&row.id).unwrap_or_default().into_iter();
         let flags = flags.filter(|(id, _)| is_seen(*id));

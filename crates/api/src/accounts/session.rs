@@ -38,15 +38,15 @@ async fn log_in(
     max_chars("email", &email, EMAIL_CHARS_MAX)?;
     max_chars("password", &password, PASSWORD_CHARS_MAX)?;
     let from = app.origin_of(network, &email).await?;
-    let found = app.catalog.user_by_email(&email).await?.filter(|user| user.is_active);
+    let found = app.catalog.users().by_email(&email).await?.filter(|user| user.is_active);
     let hash = found.as_ref().and_then(|user| user.password_hash.clone());
     let hash = hash.unwrap_or_else(|| NOBODYS_HASH.into());
     let verified = app.logins.check(&email, (password, hash), from, app.catalog.clock()).await?;
     let Some(user) = found.filter(|_| verified) else {
         return Err(Error::refused("Invalid email or password."));
     };
-    app.catalog.remember_network(user.user.id, &network.to_string()).await?;
-    let session = app.catalog.create_session(user.user.id, SESSION_SECONDS).await?;
+    app.catalog.sessions().record_network(user.user.id, &network.to_string()).await?;
+    let session = app.catalog.sessions().create(user.user.id, SESSION_SECONDS).await?;
     Ok(WithCookies { body: LoggedIn { success: true }, cookies: client.cookies(&session) })
 }
 
@@ -54,7 +54,7 @@ async fn log_in(
 async fn log_out(app: App, client: Client) -> Result<WithCookies<LoggedIn>> {
     if let Some(session) = &client.session {
         client.check_write()?;
-        app.catalog.delete_session(session).await?;
+        app.catalog.sessions().delete(session).await?;
     }
     Ok(WithCookies { body: LoggedIn { success: true }, cookies: client.cleared() })
 }

@@ -70,7 +70,7 @@ struct OrganizationItem {
 impl Me {
     async fn of(app: &AppState, row: UserRow) -> Result<Self> {
         let all = Window { limit: LIMIT_MAX, offset: 0 };
-        let (mut found, _) = app.catalog.organizations_of(row.user.id, None, all).await?;
+        let (mut found, _) = app.catalog.organizations().of_user(row.user.id, None, all).await?;
         let organizations = found
             .iter()
             .map(|(organization, level)| OrganizationItem {
@@ -122,9 +122,9 @@ async fn entered(
     user: UserId,
     id: ProjectId,
 ) -> Result<Option<catalog::ProjectRow>> {
-    match app.catalog.project(id).await {
+    match app.catalog.projects().get(id).await {
         Ok(project) => {
-            let standing = app.catalog.standing_in(user, id).await?;
+            let standing = app.catalog.access().effective(user, id).await?;
             Ok(standing.map(|_| project))
         }
         Err(catalog::Error::NotFound) => Ok(None),
@@ -199,7 +199,7 @@ async fn update(
         workplace,
         settings,
     };
-    let row = app.catalog.update_user(caller.user.user.id, change).await?;
+    let row = app.catalog.users().update(caller.user.user.id, change).await?;
     Me::of(&app, row).await.map(Found)
 }
 
@@ -229,7 +229,7 @@ impl<M> OnAccount<Users, M> {
         };
         let user = self.user.user.id;
         if let Some(id) = fields.set_current_organization
-            && app.catalog.standing(user, id).await?.is_none()
+            && app.catalog.members().access(user, id).await?.is_none()
         {
             return Err(unknown("set_current_organization", &id));
         }

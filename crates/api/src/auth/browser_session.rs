@@ -23,7 +23,7 @@ pub(crate) const SESSION_SECONDS: i64 = 14 * 24 * 3_600;
 pub(crate) async fn user(parts: &Parts, app: &AppState) -> Result<Option<(Secret, UserRow)>> {
     let client = Client::of(parts);
     let Some(session) = &client.session else { return Ok(None) };
-    let Some(user) = app.catalog.session_user(session).await? else { return Ok(None) };
+    let Some(user) = app.catalog.sessions().user(session).await? else { return Ok(None) };
     client.check_write()?;
     Ok(Some((session.clone(), user)))
 }
@@ -31,7 +31,7 @@ pub(crate) async fn user(parts: &Parts, app: &AppState) -> Result<Option<(Secret
 /// Whether a request carries the cookie of a session that is there. That opens nothing yet.
 pub(crate) async fn is_known(parts: &Parts, app: &AppState) -> bool {
     let Some(session) = cookie(&parts.headers, COOKIE).map(Secret::given) else { return false };
-    matches!(app.catalog.session_user(&session).await, Ok(Some(_)))
+    matches!(app.catalog.sessions().user(&session).await, Ok(Some(_)))
 }
 
 /// What a browser says about itself and its session.

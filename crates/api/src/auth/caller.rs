@@ -261,7 +261,7 @@ async fn permit(
     credentials.may_enter_project(project)?;
     credentials.may(object, access)?;
     let user = credentials.user().user.id;
-    let standing = app.catalog.standing_in(user, project.id).await?;
+    let standing = app.catalog.access().effective(user, project.id).await?;
     let standing =
         standing.ok_or_else(|| Error::forbidden("You don't have access to the project."))?;
     check_keys(credentials, standing.may_use_keys)?;
@@ -289,7 +289,9 @@ async fn level(
     organization: OrganizationId,
 ) -> Result<Option<Level>> {
     let user = credentials.user().user.id;
-    let Some(standing) = app.catalog.standing(user, organization).await? else { return Ok(None) };
+    let Some(standing) = app.catalog.members().access(user, organization).await? else {
+        return Ok(None);
+    };
     check_keys(credentials, standing.may_use_keys)?;
     Ok(Some(standing.level))
 }
@@ -325,7 +327,7 @@ pub(crate) async fn project_in_path(
 }
 
 async fn found(app: &AppState, id: ProjectId) -> Result<ProjectRow> {
-    app.catalog.project(id).await.map_err(|error| match error {
+    app.catalog.projects().get(id).await.map_err(|error| match error {
         catalog::Error::NotFound => Error::missing(NO_PROJECT),
         other => other.into(),
     })
@@ -344,7 +346,7 @@ async fn project(
     };
     let project = match token {
         Some(token) => {
-            let owner = app.catalog.project_by_token(token).await?.ok_or_else(|| {
+            let owner = app.catalog.projects().by_token(token).await?.ok_or_else(|| {
                 Error::unauthorized("invalid_api_key", "The project token is not valid.")
             })?;
             found(app, owner.project).await?
@@ -371,7 +373,7 @@ async fn organization(
         "@current" => credentials.user().current_organization.ok_or_else(missing)?,
         text => OrganizationId(Uuid::parse_str(text).map_err(|_| missing())?),
     };
-    app.catalog.organization(id).await.map_err(|error| match error {
+    app.catalog.organizations().get(id).await.map_err(|error| match error {
         catalog::Error::NotFound => missing(),
         other => other.into(),
     })

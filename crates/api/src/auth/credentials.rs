@@ -56,7 +56,7 @@ pub(crate) async fn authenticate(parts: &mut Parts, app: &AppState) -> Result<Cr
     }
     let credentials = match find_key(parts)? {
         Some((value, place)) => {
-            let holder = app.catalog.key_holder(&value).await?;
+            let holder = app.catalog.keys().authenticate(&value).await?;
             let (key, user) = holder.ok_or_else(|| invalid_key(place))?;
             app.rate_limits.take(parts, &key, app.catalog.clock().now())?;
             Credentials(Arc::new(Proof { user, key: Some(key), session: None }))

@@ -210,7 +210,7 @@ impl Logins {
 impl AppState {
     /// Where a try to enter an account comes from.
     pub(crate) async fn origin_of(&self, network: Network, email: &str) -> Result<Origin> {
-        let is_known = self.catalog.knows_network(email, &network.to_string()).await?;
+        let is_known = self.catalog.sessions().knows_network(email, &network.to_string()).await?;
         Ok(Origin { network, is_known })
     }
 }

@@ -13,5 +13,5 @@ pub(crate) async fn shared_object(app: &AppState, token: &str) -> Result<Option<
     if token.len() != TOKEN_CHARS || !token.bytes().all(is_token_byte) {
         return Ok(None);
     }
-    Ok(app.catalog.shared(token).await?)
+    Ok(app.catalog.sharing().resolve(token).await?)
 }

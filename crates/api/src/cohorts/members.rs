@@ -42,7 +42,7 @@ async fn persons(
 ) -> Result<Shown<Members>> {
     let cohort = live(&app, &caller.project, id).await?;
     let wanted = search(query.search.as_ref())?;
-    let found = app.catalog.cohort_members(&cohort, wanted.as_deref(), page.window).await?;
+    let found = app.catalog.cohorts().members(&cohort, wanted.as_deref(), page.window).await?;
     let display = display_names(&caller);
     let shown: Vec<Item> = found.0.into_iter().map(|found| Item::of(found, &display)).collect();
     let listing = page.listing(shown, found.1);
@@ -65,11 +65,11 @@ async fn add(
     body: Body<AddPersons>,
 ) -> Result<Found<Cohort>> {
     let id = CohortId(id.0);
-    app.catalog.cohort(caller.project.id, id, Among::Live).await?;
+    app.catalog.cohorts().get(caller.project.id, id, Among::Live).await?;
     let AddPersons { person_ids } = body.read()?;
     check_persons("person_ids", &person_ids)?;
     let (actor, names) = (caller.actor(), texts(&person_ids));
-    let added = app.catalog.add_to_cohort(&actor, id, NamedBy::PersonUuid, &names);
+    let added = app.catalog.cohorts().add_members(&actor, id, NamedBy::PersonUuid, &names);
     Ok(Found(added.await?))
 }
 
@@ -90,8 +90,8 @@ async fn remove(
     body: Body<RemovePerson>,
 ) -> Result<Found<Removed>> {
     let id = CohortId(id.0);
-    app.catalog.cohort(caller.project.id, id, Among::Live).await?;
+    app.catalog.cohorts().get(caller.project.id, id, Among::Live).await?;
     let RemovePerson { person_id } = body.read()?;
-    app.catalog.remove_from_cohort(&caller.actor(), id, person_id).await?;
+    app.catalog.cohorts().remove_member(&caller.actor(), id, person_id).await?;
     Ok(Found(Removed { success: true }))
 }

@@ -19,8 +19,8 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 
 async fn list(caller: Reader<Dashboards>, id: Id, app: App) -> Result<Found<Vec<Collaborator>>> {
     let (project, id) = (caller.project.id, DashboardId(id.0));
-    app.catalog.seen_dashboard(project, id, caller.viewer()).await.map_err(missing)?;
-    Ok(Found(app.catalog.collaborators(project, id).await?))
+    app.catalog.dashboards().get_visible(project, id, caller.viewer()).await.map_err(missing)?;
+    Ok(Found(app.catalog.collaborators().list(project, id).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -37,18 +37,18 @@ async fn create(
     body: Body<NewCollaborator>,
 ) -> Result<Created<Collaborator>> {
     let (id, viewer) = (DashboardId(id.0), caller.viewer());
-    let found = app.catalog.editable_dashboard(caller.project.id, id, viewer, Among::Live);
+    let found = app.catalog.dashboards().get_editable(caller.project.id, id, viewer, Among::Live);
     found.await.map_err(missing)?;
     let NewCollaborator { user_uuid, level } = body.read()?;
     let wanted = (user_uuid, level.unwrap_or(Privilege::Edit));
-    Ok(Created(app.catalog.add_collaborator(&caller.actor(), viewer, id, wanted).await?))
+    Ok(Created(app.catalog.collaborators().add(&caller.actor(), viewer, id, wanted).await?))
 }
 
 async fn destroy(caller: Writer<Dashboards>, id: Id, user: UuidId, app: App) -> Result<Gone> {
     let (id, viewer) = (DashboardId(id.0), caller.viewer());
-    let found = app.catalog.editable_dashboard(caller.project.id, id, viewer, Among::Live);
+    let found = app.catalog.dashboards().get_editable(caller.project.id, id, viewer, Among::Live);
     found.await.map_err(missing)?;
-    app.catalog.remove_collaborator(&caller.actor(), viewer, id, user.0).await?;
+    app.catalog.collaborators().remove(&caller.actor(), viewer, id, user.0).await?;
     Ok(Gone)
 }
 

@@ -102,7 +102,7 @@ async fn create_from_template(
     new.description = description.unwrap_or(new.description);
     new.look.filters = filters.unwrap_or(new.look.filters);
     check_names(&app, &caller, &new).await?;
-    let id = app.catalog.create_dashboard(&caller.actor(), caller.viewer(), new).await?;
+    let id = app.catalog.dashboards().create(&caller.actor(), caller.viewer(), new).await?;
     Ok(Found(shown(&app, &caller, id).await?))
 }
 

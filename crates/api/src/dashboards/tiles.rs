@@ -273,13 +273,16 @@ async fn move_tile(
     body: Body<MoveTile>,
 ) -> Result<Found<Detail>> {
     let (from, viewer) = (DashboardId(id.0), caller.viewer());
-    app.catalog.editable_dashboard(caller.project.id, from, viewer, body.among()).await?;
+    app.catalog.dashboards().get_editable(caller.project.id, from, viewer, body.among()).await?;
     let MoveTile { tile, to_dashboard } = body.read()?;
     let (to, tile) = (DashboardId(to_dashboard), TileId(tile.id));
-    let moved =
-        app.catalog.insights_to_copy(caller.project.id, from, viewer, Some(&[tile])).await?;
+    let moved = app
+        .catalog
+        .dashboards()
+        .insights_to_copy(caller.project.id, from, viewer, Some(&[tile]))
+        .await?;
     let looked = viewable(&app, &caller, &moved).await?;
-    app.catalog.move_tile(&caller.actor(), viewer, (from, to), tile, &looked).await?;
+    app.catalog.dashboards().move_tile(&caller.actor(), viewer, (from, to), tile, &looked).await?;
     Ok(Found(shown(&app, &caller, from).await?))
 }
 
@@ -297,13 +300,16 @@ async fn copy_tile(
     body: Body<CopyTile>,
 ) -> Result<Found<Detail>> {
     let (to, viewer) = (DashboardId(id.0), caller.viewer());
-    app.catalog.editable_dashboard(caller.project.id, to, viewer, body.among()).await?;
+    app.catalog.dashboards().get_editable(caller.project.id, to, viewer, body.among()).await?;
     let CopyTile { from_dashboard_id, tile_id } = body.read()?;
     let (from, tile) = (DashboardId(from_dashboard_id), TileId(tile_id));
-    let copied =
-        app.catalog.insights_to_copy(caller.project.id, from, viewer, Some(&[tile])).await?;
+    let copied = app
+        .catalog
+        .dashboards()
+        .insights_to_copy(caller.project.id, from, viewer, Some(&[tile]))
+        .await?;
     let looked = viewable(&app, &caller, &copied).await?;
-    app.catalog.copy_tile(&caller.actor(), viewer, (from, to), tile, &looked).await?;
+    app.catalog.dashboards().copy_tile(&caller.actor(), viewer, (from, to), tile, &looked).await?;
     Ok(Found(shown(&app, &caller, to).await?))
 }
 
@@ -331,7 +337,7 @@ async fn reorder(
     body: Body<ReorderTiles>,
 ) -> Result<Reordered> {
     let (id, viewer) = (DashboardId(id.0), caller.viewer());
-    app.catalog.editable_dashboard(caller.project.id, id, viewer, body.among()).await?;
+    app.catalog.dashboards().get_editable(caller.project.id, id, viewer, body.among()).await?;
     let order: Vec<TileId> = body.read()?.tile_order.into_iter().map(TileId).collect();
     let mut once = order.clone();
     once.sort_unstable();
@@ -340,7 +346,7 @@ async fn reorder(
         let detail = "tile_order must name each tile once";
         return Ok(Reordered::Refused(StatusCode::BAD_REQUEST, detail));
     }
-    match app.catalog.reorder_tiles(&caller.actor(), viewer, id, &order).await {
+    match app.catalog.dashboards().reorder_tiles(&caller.actor(), viewer, id, &order).await {
         Err(catalog::Error::NotFound) => {
             let detail = "tile_order names a tile that is not on this dashboard";
             Ok(Reordered::Refused(StatusCode::NOT_FOUND, detail))

@@ -55,7 +55,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 
 async fn list(caller: Reader<Actions>, page: Page, app: App) -> Result<Listing<Shown>> {
     let seen = caller.sight(ObjectKind::Action);
-    let (found, total) = app.catalog.actions(caller.project.id, &seen, page.window).await?;
+    let (found, total) = app.catalog.actions().list(caller.project.id, &seen, page.window).await?;
     Ok(page.listing(found.into_iter().map(|action| caller.with_access(action)).collect(), total))
 }
 
@@ -104,12 +104,12 @@ async fn create(
         deleted: fields.deleted.unwrap_or(false),
     };
     let seen = caller.sight(ObjectKind::Action);
-    let action = app.catalog.create_action(&caller.actor(), new, &seen).await?;
+    let action = app.catalog.actions().create(&caller.actor(), new, &seen).await?;
     Ok(Created(caller.with_access(action)))
 }
 
 async fn read(caller: Reader<Actions>, id: Id, app: App) -> Result<Found<Shown>> {
-    let action = app.catalog.action(caller.project.id, ActionId(id.0), Among::Live).await?;
+    let action = app.catalog.actions().get(caller.project.id, ActionId(id.0), Among::Live).await?;
     require(caller.level_of(&action), AccessLevel::Viewer)?;
     Ok(Found(caller.with_access(action)))
 }
@@ -122,7 +122,7 @@ async fn update(
     body: Body<ActionFields>,
 ) -> Result<Found<Shown>> {
     let id = ActionId(id.0);
-    let found = app.catalog.action(caller.project.id, id, body.among()).await?;
+    let found = app.catalog.actions().get(caller.project.id, id, body.among()).await?;
     require(caller.level_of(&found), AccessLevel::Editor)?;
     let change = body.read()?.validate()?;
     if whole.0 && change.name.is_none() {
@@ -130,7 +130,7 @@ async fn update(
     }
     check_cohorts(&app, caller.project.id, &found.steps, change.steps.as_deref()).await?;
     let seen = caller.sight(ObjectKind::Action);
-    let action = app.catalog.update_action(&caller.actor(), id, change, &seen).await?;
+    let action = app.catalog.actions().update(&caller.actor(), id, change, &seen).await?;
     Ok(Found(caller.with_access(action)))
 }
 
@@ -152,7 +152,7 @@ async fn activity_of_one(
     page: ActivityPage,
     app: App,
 ) -> Result<Found<ActivityListing>> {
-    let action = app.catalog.action(caller.project.id, ActionId(id.0), Among::Live).await?;
+    let action = app.catalog.actions().get(caller.project.id, ActionId(id.0), Among::Live).await?;
     require(caller.level_of(&action), AccessLevel::Viewer)?;
     page.seen(caller.sights()).of(&app, &caller.project, &action).await
 }
@@ -259,7 +259,7 @@ async fn check_cohorts(
     if new.is_empty() {
         return Ok(());
     }
-    let live = app.catalog.live_cohorts(project).await?;
+    let live = app.catalog.cohorts().live(project).await?;
     match new.iter().find(|(.., id)| live.iter().all(|(other, ..)| other != id)) {
         None => Ok(()),
         Some((index, nth, id)) => {

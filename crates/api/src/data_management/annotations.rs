@@ -69,7 +69,8 @@ async fn list(
         search: search(query.search.as_ref())?,
         seen: caller.sights(),
     };
-    let (found, total) = app.catalog.annotations(caller.project.id, &filter, page.window).await?;
+    let (found, total) =
+        app.catalog.annotations().list(caller.project.id, &filter, page.window).await?;
     let shown = found.into_iter().map(|found| found.within(caller.project.id, &filter.seen));
     Ok(page.listing(shown.collect(), total))
 }
@@ -118,7 +119,7 @@ async fn create(
         }
         _ => {}
     }
-    Ok(Created(app.catalog.create_annotation(&caller.actor(), new).await?))
+    Ok(Created(app.catalog.annotations().create(&caller.actor(), new).await?))
 }
 
 /// What is drawn on something hidden is not there, either.
@@ -128,7 +129,7 @@ async fn seen<R, M>(
     id: Id,
     among: Among,
 ) -> Result<Annotation> {
-    let found = app.catalog.annotation(caller.project.id, AnnotationId(id.0), among).await?;
+    let found = app.catalog.annotations().get(caller.project.id, AnnotationId(id.0), among).await?;
     if found.is_seen(&caller.sights()) { Ok(found) } else { Err(Error::not_found()) }
 }
 
@@ -160,7 +161,7 @@ async fn update(
     if shown.dashboard_item != found.dashboard_item && change.dashboard_item == Some(None) {
         change.dashboard_item = None;
     }
-    let changed = app.catalog.update_annotation(&home.actor(), found.id, change).await?;
+    let changed = app.catalog.annotations().update(&home.actor(), found.id, change).await?;
     Ok(Found(changed.within(caller.project.id, &caller.sights())))
 }
 
@@ -219,12 +220,12 @@ async fn check_place(
         }
     };
     if let Some(Some(id)) = change.dashboard_item {
-        let found = app.catalog.seen_insight(project, &InsightName::Id(id), viewer).await;
+        let found = app.catalog.insights().get_visible(project, &InsightName::Id(id), viewer).await;
         let detail = format!("Invalid pk \"{id}\" - object does not exist.");
         found.map_err(gone("dashboard_item", detail))?;
     }
     if let Some(Some(id)) = change.dashboard_id {
-        let found = app.catalog.seen_dashboard(project, id, viewer).await;
+        let found = app.catalog.dashboards().get_visible(project, id, viewer).await;
         found.map_err(gone("dashboard_id", "Dashboard not found.".into()))?;
     }
     Ok(())

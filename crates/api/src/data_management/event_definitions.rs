@@ -98,7 +98,8 @@ async fn list(
         order: listed(&base, "ordering").iter().filter_map(|text| order(text)).collect(),
     };
     let project = caller.project.id;
-    let (found, total) = app.catalog.event_definitions(project, &filter, page.window).await?;
+    let (found, total) =
+        app.catalog.event_definitions().list(project, &filter, page.window).await?;
     Ok(Definitions::of(page.listing(found, total)))
 }
 
@@ -176,7 +177,7 @@ async fn create(
     not_blank("name", &new.name)?;
     max_chars("name", &new.name, NAME_CHARS_MAX)?;
     let (actor, project, change) = (caller.actor(), caller.project.id, new.fields.validate()?);
-    Ok(Created(app.catalog.create_event_definition(&actor, project, &new.name, change).await?))
+    Ok(Created(app.catalog.event_definitions().create(&actor, project, &new.name, change).await?))
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -190,7 +191,7 @@ async fn by_name(
     app: App,
 ) -> Result<Found<EventDefinition>> {
     let name = given(query.name.as_ref()).ok_or_else(|| Error::required("name"))?;
-    Ok(Found(app.catalog.event_definition_by_name(caller.project.id, name).await?))
+    Ok(Found(app.catalog.event_definitions().by_name(caller.project.id, name).await?))
 }
 
 async fn read(
@@ -198,7 +199,7 @@ async fn read(
     id: UuidInId,
     app: App,
 ) -> Result<Found<EventDefinition>> {
-    Ok(Found(app.catalog.event_definition(caller.project.id, id.0).await?))
+    Ok(Found(app.catalog.event_definitions().get(caller.project.id, id.0).await?))
 }
 
 async fn update(
@@ -208,15 +209,15 @@ async fn update(
     body: Body<DefinitionFields>,
 ) -> Result<Found<EventDefinition>> {
     let project = caller.project.id;
-    app.catalog.event_definition(project, id.0).await?;
+    app.catalog.event_definitions().get(project, id.0).await?;
     let change = body.read()?.validate()?;
     let actor = caller.actor();
-    Ok(Found(app.catalog.update_event_definition(&actor, project, id.0, change).await?))
+    Ok(Found(app.catalog.event_definitions().update(&actor, project, id.0, change).await?))
 }
 
 async fn destroy(caller: Writer<EventDefinitions>, id: UuidInId, app: App) -> Result<Gone> {
     let actor = caller.actor();
-    app.catalog.delete_event_definition(&actor, caller.project.id, id.0).await?;
+    app.catalog.event_definitions().delete(&actor, caller.project.id, id.0).await?;
     Ok(Gone)
 }
 
@@ -234,7 +235,7 @@ async fn activity_of_one(
     page: ActivityPage,
     app: App,
 ) -> Result<Found<ActivityListing>> {
-    let definition = app.catalog.event_definition(caller.project.id, id.0).await?;
+    let definition = app.catalog.event_definitions().get(caller.project.id, id.0).await?;
     page.of(&app, &caller.project, &definition).await
 }
 

@@ -97,7 +97,8 @@ async fn list(
         exclude_built_in: is_on("exclude_core_properties", query.exclude_core_properties.as_ref())?,
     };
     let project = caller.project.id;
-    let (found, total) = app.catalog.property_definitions(project, &filter, page.window).await?;
+    let (found, total) =
+        app.catalog.property_definitions().list(project, &filter, page.window).await?;
     Ok(Definitions::of(page.listing(found, total)))
 }
 
@@ -140,7 +141,7 @@ async fn read(
     id: UuidInId,
     app: App,
 ) -> Result<Found<PropertyDefinition>> {
-    Ok(Found(app.catalog.property_definition(caller.project.id, id.0).await?))
+    Ok(Found(app.catalog.property_definitions().get(caller.project.id, id.0).await?))
 }
 
 async fn update(
@@ -150,7 +151,7 @@ async fn update(
     body: Body<DefinitionFields>,
 ) -> Result<Found<PropertyDefinition>> {
     let project = caller.project.id;
-    app.catalog.property_definition(project, id.0).await?;
+    app.catalog.property_definitions().get(project, id.0).await?;
     let fields = body.read()?;
     if let Patch::Value(text) = &fields.description {
         max_chars("description", text, DESCRIPTION_CHARS_MAX)?;
@@ -163,11 +164,11 @@ async fn update(
         hidden: fields.hidden,
     };
     let actor = caller.actor();
-    Ok(Found(app.catalog.update_property_definition(&actor, project, id.0, change).await?))
+    Ok(Found(app.catalog.property_definitions().update(&actor, project, id.0, change).await?))
 }
 
 async fn destroy(caller: Writer<PropertyDefinitions>, id: UuidInId, app: App) -> Result<Gone> {
     let actor = caller.actor();
-    app.catalog.delete_property_definition(&actor, caller.project.id, id.0).await?;
+    app.catalog.property_definitions().delete(&actor, caller.project.id, id.0).await?;
     Ok(Gone)
 }

@@ -52,8 +52,8 @@ impl Holder {
 
     async fn of_secret(parts: &Parts, app: &AppState, secret: &str) -> Result<Self> {
         let wrong = || Error::unauthorized("authentication_failed", "The secret key is not valid.");
-        let owner = app.catalog.project_by_secret(secret).await?.ok_or_else(wrong)?;
-        let project = app.catalog.project(owner.project).await?;
+        let owner = app.catalog.projects().by_secret(secret).await?.ok_or_else(wrong)?;
+        let project = app.catalog.projects().get(owner.project).await?;
         if project_token(parts).is_some_and(|token| token != project.api_token) {
             return Err(wrong());
         }
@@ -151,8 +151,8 @@ async fn remote_config(holder: Holder, id: TextId, app: App) -> Result<Found<Val
     let project = holder.project.id;
     let is_number = !id.0.is_empty() && id.0.bytes().all(|byte| byte.is_ascii_digit());
     let flag = match id.0.parse() {
-        Ok(number) if is_number => app.catalog.flag(project, FlagId(number)).await?,
-        _ => app.catalog.flag_by_key(project, &id.0).await?,
+        Ok(number) if is_number => app.catalog.flags().get(project, FlagId(number)).await?,
+        _ => app.catalog.flags().by_key(project, &id.0).await?,
     };
     if flag.deleted || !flag.is_remote_configuration {
         return Err(Error::not_found());
@@ -161,7 +161,7 @@ async fn remote_config(holder: Holder, id: TextId, app: App) -> Result<Found<Val
         require(AccessLevel::None, AccessLevel::Viewer)?;
     }
     let hidden = !holder.by_personal_key && flag.has_encrypted_payloads;
-    let flag = app.catalog.revealed(flag)?;
+    let flag = app.catalog.flags().reveal_payloads(flag)?;
     let payload = flag.filters.get("payloads").and_then(|payloads| payloads.get("true"));
     Ok(Found(match payload {
         Some(_) if hidden => HIDDEN_PAYLOAD.into(),

@@ -129,7 +129,7 @@ impl Describe for Wanted {
 /// The flags that the caller sees; none where rules hide nothing.
 async fn within_sight(app: &App, caller: &Reader<Flags>) -> Result<Option<HashSet<FlagId>>> {
     let sight = caller.sight(ObjectKind::FeatureFlag);
-    Ok(app.catalog.flags_within(caller.project.id, &sight).await?)
+    Ok(app.catalog.flags().visible_ids(caller.project.id, &sight).await?)
 }
 
 async fn evaluation_reasons(

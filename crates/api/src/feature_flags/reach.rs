@@ -154,12 +154,12 @@ async fn dry_run(
     app: App,
     body: Body<FlagFields>,
 ) -> Result<Found<DryRun>> {
-    let before = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let before = app.catalog.flags().get(caller.project.id, FlagId(id.0)).await?;
     Rights::of(&app, &caller).await?.require(&before)?;
     let change: FlagChange = body.read()?.validate()?;
     check_named(&app, &caller, Some(&before), &change).await?;
     let (actor, sight) = (caller.actor(), caller.sight(ObjectKind::FeatureFlag));
-    let after = app.catalog.preview_flag(&actor, before.id, &change, &sight).await?;
+    let after = app.catalog.flags().preview(&actor, before.id, &change, &sight).await?;
     let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
     let environment = flags.environment();
     let old = with(flags.definitions(), &before, &environment);

@@ -42,7 +42,7 @@ struct Access {
 
 async fn list(caller: Reader<Flags>, id: Id, page: Page, app: App) -> Result<Listing<Access>> {
     let (flag, _) = seen(&app, &caller, id).await?;
-    let (found, total) = app.catalog.role_accesses(flag.id, page.window).await?;
+    let (found, total) = app.catalog.flags().role_grants(flag.id, page.window).await?;
     Ok(page.listing(all(&app, &caller, &flag, found).await?, total))
 }
 
@@ -57,24 +57,24 @@ async fn create(
     app: App,
     body: Body<GrantRole>,
 ) -> Result<Created<Access>> {
-    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let flag = app.catalog.flags().get(caller.project.id, FlagId(id.0)).await?;
     Rights::of(&app, &caller).await?.require(&flag)?;
     let role = body.read()?.role_id;
-    let made = app.catalog.grant_role(&caller.actor(), flag.id, role).await?;
+    let made = app.catalog.flags().grant_role(&caller.actor(), flag.id, role).await?;
     Ok(Created(one(&app, &caller, &flag, made).await?))
 }
 
 async fn read(caller: Reader<Flags>, id: Id, access: AccessId, app: App) -> Result<Found<Access>> {
     let (flag, _) = seen(&app, &caller, id).await?;
-    let found = app.catalog.role_access(flag.id, access.0).await?;
+    let found = app.catalog.flags().role_grant(flag.id, access.0).await?;
     Ok(Found(one(&app, &caller, &flag, found).await?))
 }
 
 async fn destroy(caller: Writer<Flags>, id: Id, access: AccessId, app: App) -> Result<Gone> {
-    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
-    app.catalog.role_access(flag.id, access.0).await?;
+    let flag = app.catalog.flags().get(caller.project.id, FlagId(id.0)).await?;
+    app.catalog.flags().role_grant(flag.id, access.0).await?;
     Rights::of(&app, &caller).await?.require(&flag)?;
-    app.catalog.revoke_role(flag.id, access.0).await?;
+    app.catalog.flags().revoke_role(flag.id, access.0).await?;
     Ok(Gone)
 }
 
@@ -96,9 +96,9 @@ async fn all<M>(
 ) -> Result<Vec<Access>> {
     let rights = Rights::of(app, caller).await?;
     let ids: Vec<Uuid> = found.iter().map(|access| access.role).collect();
-    let rows = app.catalog.roles_by_id(caller.project.organization, &ids).await?;
+    let rows = app.catalog.roles().by_ids(caller.project.organization, &ids).await?;
     let sight = caller.sight(ObjectKind::FeatureFlag);
-    let within = app.catalog.flags_within(caller.project.id, &sight).await?;
+    let within = app.catalog.flags().visible_ids(caller.project.id, &sight).await?;
     let is_seen = |id| within.as_ref().is_none_or(|seen| seen.contains(&id));
     let roles = roles::embedded(app, rows, is_seen).await?.into_iter();
     let mut roles: HashMap<Uuid, Role> = roles.map(|role| (role.id(), role)).collect();

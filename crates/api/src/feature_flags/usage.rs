@@ -41,7 +41,7 @@ async fn create_cohort(caller: Writer<Flags>, id: Id, app: App) -> Result<Found<
         deleted: false,
         kind: NewCohortKind::OfFlag(flag.id),
     };
-    let cohort = app.catalog.create_cohort(&caller.actor(), new, &caller.sights()).await?;
+    let cohort = app.catalog.cohorts().create(&caller.actor(), new, &caller.sights()).await?;
     Ok(Found(WithCohort { flag: shown(&app, &caller, &rights, flag).await?, cohort }))
 }
 
@@ -125,7 +125,7 @@ async fn create_dashboard(
     caller.may_create(ObjectKind::Dashboard)?;
     body.value()?;
     let (actor, viewer) = (caller.actor(), caller.viewer());
-    let done = app.catalog.create_usage_dashboard(&actor, viewer, flag.id).await;
+    let done = app.catalog.flags().create_usage_dashboard(&actor, viewer, flag.id).await;
     answer(&app, &caller, &rights, done).await.map(Deprecated)
 }
 
@@ -133,13 +133,13 @@ async fn enrich(caller: Writer<Flags>, id: Id, app: App, body: Body<FlagFields>)
     let (flag, rights) = editable(&app, &caller, id).await?;
     body.value()?;
     let (actor, viewer) = (caller.actor(), caller.viewer());
-    let done = app.catalog.enrich_usage_dashboard(&actor, viewer, flag.id).await;
+    let done = app.catalog.flags().enrich_usage_dashboard(&actor, viewer, flag.id).await;
     answer(&app, &caller, &rights, done).await
 }
 
 /// A flag that the caller may edit.
 async fn editable(app: &AppState, caller: &Writer<Flags>, id: Id) -> Result<(FeatureFlag, Rights)> {
-    let flag = app.catalog.flag(caller.project.id, FlagId(id.0)).await?;
+    let flag = app.catalog.flags().get(caller.project.id, FlagId(id.0)).await?;
     let rights = Rights::of(app, caller).await?;
     rights.require(&flag)?;
     Ok((flag, rights))

@@ -21,7 +21,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 /// Names by the index of the type whose groups have them.
 async fn names(caller: Reader<Groups>, app: App) -> Result<Found<BTreeMap<String, Vec<Counted>>>> {
-    let found = app.catalog.group_property_names(caller.project.id).await?;
+    let found = app.catalog.groups().property_names(caller.project.id).await?;
     let of_type = |(index, names): (u8, Vec<(String, i64)>)| {
         (index.to_string(), names.into_iter().map(Into::into).collect())
     };
@@ -44,6 +44,6 @@ async fn values(
     let index = index(query.group_type_index.as_ref())?;
     let key = given(query.key.as_ref()).ok_or_else(|| Error::required("key"))?;
     let (project, containing) = (caller.project.id, given(query.value.as_ref()));
-    let found = app.catalog.group_values(project, index, key, containing, VALUES_MAX).await?;
+    let found = app.catalog.groups().values(project, index, key, containing, VALUES_MAX).await?;
     Ok(Found(found.into_iter().map(Into::into).collect()))
 }

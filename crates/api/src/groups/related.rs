@@ -136,10 +136,10 @@ async fn named(app: &AppState, project: &ProjectRow, wanted: &EventFilter) -> Re
 /// Each once, however many of its ids were named.
 async fn persons(app: &AppState, project: ProjectId, named: &Named) -> Result<Vec<PersonWithIds>> {
     let ids: Vec<&str> = named.distinct_ids.iter().map(String::as_str).collect();
-    let found = app.catalog.distinct_ids(project, &ids).await?;
+    let found = app.catalog.persons().distinct_ids(project, &ids).await?;
     let numbers: BTreeSet<_> = found.into_iter().filter_map(|id| id.person).collect();
     let numbers: Vec<_> = numbers.into_iter().take(SHOWN_MAX).collect();
-    Ok(app.catalog.persons_with_ids(project, &numbers).await?)
+    Ok(app.catalog.persons().with_distinct_ids(project, &numbers).await?)
 }
 
 /// The groups of other types that are known.
@@ -149,7 +149,7 @@ async fn groups(
     named: &Named,
     own: Option<u8>,
 ) -> Result<Vec<Group>> {
-    let types = app.catalog.group_types(project).await?;
+    let types = app.catalog.groups().types(project).await?;
     let wanted: Vec<(u8, &str)> = named
         .groups
         .iter()
@@ -160,7 +160,7 @@ async fn groups(
         .filter(|(kind, _)| own != Some(*kind))
         .take(SHOWN_MAX)
         .collect();
-    let mut found = app.catalog.groups_by_key(project, &wanted).await?;
+    let mut found = app.catalog.groups().by_key(project, &wanted).await?;
     found.sort_by(|a, b| (a.index, &a.key).cmp(&(b.index, &b.key)));
     Ok(found)
 }

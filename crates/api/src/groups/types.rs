@@ -45,7 +45,7 @@ impl From<GroupType> for TypeItem {
 impl TypeItem {
     /// Every type of a project.
     pub(crate) async fn all(app: &AppState, project: ProjectId) -> Result<Vec<Self>> {
-        let types = app.catalog.group_types(project).await?;
+        let types = app.catalog.groups().types(project).await?;
         Ok(types.into_iter().map(Into::into).collect())
     }
 }
@@ -93,6 +93,6 @@ async fn update(
         )));
     }
     let changes = rows.into_iter().map(TypeFields::validate).collect::<Result<_>>()?;
-    app.catalog.name_group_types(&caller.actor(), changes).await?;
+    app.catalog.groups().name_types(&caller.actor(), changes).await?;
     Ok(Found(TypeItem::all(&app, caller.project.id).await?))
 }

@@ -173,7 +173,7 @@ impl Collector for Statements {
         let count = ConstCounter::new(self.0.statements());
         let (name, help) = ("hedgerow_catalog_statements", "Reads the catalog has been asked for");
         count.encode(encoder.encode_descriptor(name, help, None, count.metric_type())?)?;
-        let count = ConstCounter::new(self.0.definitions_left_out());
+        let count = ConstCounter::new(self.0.definitions().names_skipped());
         let name = "hedgerow_definitions_left_out";
         let help = "Names of events and properties that are stored and not defined";
         count.encode(encoder.encode_descriptor(name, help, None, count.metric_type())?)

@@ -19,20 +19,21 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 }
 
 async fn list(caller: Reader<DeadLetters>, page: Page, app: App) -> Result<Listing<DeadLetter>> {
-    let (found, total) = app.catalog.dead_letters(Some(caller.project.id), page.window).await?;
+    let (found, total) =
+        app.catalog.dead_letters().list(Some(caller.project.id), page.window).await?;
     Ok(page.listing(found, total))
 }
 
 /// Puts the record into the journal once more. If it fails again, it is a new letter.
 async fn replay(caller: Writer<DeadLetters>, id: UuidInId, app: App) -> Result<Found<DeadLetter>> {
     let project = Some(caller.project.id);
-    let (_, record) = app.catalog.dead_letter(project, id.0).await?;
-    if !app.catalog.dead_letter_replayed(id.0).await? {
+    let (_, record) = app.catalog.dead_letters().get(project, id.0).await?;
+    if !app.catalog.dead_letters().mark_replayed(id.0).await? {
         return Err(Error::conflict("This dead letter was sent again before."));
     }
     if let Err(error) = keep(&app, &record).await {
-        app.catalog.dead_letter_not_replayed(id.0).await?;
+        app.catalog.dead_letters().unmark_replayed(id.0).await?;
         return Err(error);
     }
-    Ok(Found(app.catalog.dead_letter(project, id.0).await?.0))
+    Ok(Found(app.catalog.dead_letters().get(project, id.0).await?.0))
 }

@@ -24,6 +24,6 @@ pub(crate) async fn keep(app: &AppState, record: &[u8]) -> Result<()> {
         Error::unavailable("Changes cannot be stored at the moment.")
     })?;
     // Answered either way: the journal has it.
-    let _ = tokio::time::timeout(APPLIED_WAIT, app.catalog.applied(position)).await;
+    let _ = tokio::time::timeout(APPLIED_WAIT, app.catalog.ingest().wait_applied(position)).await;
     Ok(())
 }

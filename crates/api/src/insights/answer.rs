@@ -75,8 +75,8 @@ pub(crate) struct OnTop {
 
 impl OnTop {
     pub(crate) async fn of(app: &AppState, project: ProjectId, on: DashboardId) -> Result<Self> {
-        let look = app.catalog.dashboard(project, on, None, Among::Live).await?.look;
-        Ok(Self { on, look, tiles: app.catalog.tile_filters(on).await? })
+        let look = app.catalog.dashboards().get(project, on, None, Among::Live).await?.look;
+        Ok(Self { on, look, tiles: app.catalog.dashboards().tile_filters(on).await? })
     }
 
     /// What a request says stands in for what the dashboard does.

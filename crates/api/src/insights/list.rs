@@ -71,7 +71,8 @@ pub(super) async fn list(
     let is_basic = switch("basic", query.basic.as_ref())? == Some(true);
     let mut filter = query.filter(user, app.catalog.clock().now())?;
     looker.narrow(&mut filter);
-    let (found, total) = app.catalog.insights(project.id, user, &filter, page.window).await?;
+    let (found, total) =
+        app.catalog.insights().list(project.id, user, &filter, page.window).await?;
     let mut shown: Vec<ShownInsight> =
         found.into_iter().map(|insight| looker.show(insight)).collect();
     if !is_basic {

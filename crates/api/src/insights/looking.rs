@@ -132,7 +132,7 @@ impl Guest {
         let shared = shared_object(app, token).await?.ok_or_else(wrong)?;
         let project = match caller::project_in_path(parts, app).await? {
             Some(project) => project,
-            None => app.catalog.project(shared.project).await?,
+            None => app.catalog.projects().get(shared.project).await?,
         };
         if project.id != shared.project {
             return Err(Error::forbidden("You don't have access to the project."));

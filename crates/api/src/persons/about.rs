@@ -73,7 +73,7 @@ async fn values(caller: Reader<Persons>, query: Query<ValuesQuery>, app: App) ->
     let containing = given(query.value.as_ref());
     let found = match given(query.key.as_ref()) {
         Some(key) => {
-            app.catalog.person_values(caller.project.id, key, containing, VALUES_MAX).await?
+            app.catalog.persons().values(caller.project.id, key, containing, VALUES_MAX).await?
         }
         None => Vec::new(),
     };
@@ -108,8 +108,8 @@ async fn cohorts(
 ) -> Result<Found<CohortsOfPerson>> {
     let id = given(query.person_id.as_ref()).ok_or_else(|| Error::required("person_id"))?;
     let project = caller.project.id;
-    let person = app.catalog.person(project, key(id)?).await?;
-    let found = app.catalog.cohorts_of_person(project, person.person.no).await?;
+    let person = app.catalog.persons().get(project, key(id)?).await?;
+    let found = app.catalog.persons().cohorts(project, person.person.no).await?;
     let item = |(id, name, count)| CohortItem { id, name, count };
     Ok(Found(CohortsOfPerson { results: found.into_iter().map(item).collect() }))
 }

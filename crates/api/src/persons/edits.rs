@@ -150,7 +150,7 @@ async fn split(
 ) -> Result<Created<Success>> {
     let found = person(&app, caller.project.id, &id).await?;
     let project = caller.project.id;
-    let total = app.catalog.count_distinct_ids(project, found.person.no).await?;
+    let total = app.catalog.persons().count_distinct_ids(project, found.person.no).await?;
     let Split { main_distinct_id, distinct_ids_to_split } = body.read()?;
     let (leaving, count) = match (main_distinct_id, distinct_ids_to_split) {
         (_, Some(mut leaving)) => {
@@ -210,7 +210,7 @@ async fn check_own(
     ids: &[String],
 ) -> Result<()> {
     let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
-    let stored = app.catalog.distinct_ids(project, &texts).await?;
+    let stored = app.catalog.persons().distinct_ids(project, &texts).await?;
     let own: HashSet<&str> = stored
         .iter()
         .filter(|id| id.person == Some(found.person.no))
@@ -298,12 +298,12 @@ async fn bulk_delete(
                 Uuid::parse_str(id).map_err(|_| wrong())
             };
             let uuids = ids.iter().map(uuid).collect::<Result<Vec<_>>>()?;
-            app.catalog.person_numbers_by_uuid(project, &uuids).await?
+            app.catalog.persons().nos_by_uuid(project, &uuids).await?
         }
         (None, Some(ids)) => {
             bounded("distinct_ids", &ids)?;
             let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
-            let found = app.catalog.distinct_ids(project, &ids).await?;
+            let found = app.catalog.persons().distinct_ids(project, &ids).await?;
             found.into_iter().filter_map(|id| id.person).collect()
         }
         _ => return Err(Error::refused("You need to specify either distinct_ids or ids")),
@@ -314,11 +314,11 @@ async fn bulk_delete(
     let what = doomed(delete_events, keep_person).filter(|_| found > 0);
     if let Some(what) = what {
         let gone = match what.has_person() {
-            true => app.catalog.persons_by_number(project, &persons).await?,
+            true => app.catalog.persons().by_no(project, &persons).await?,
             false => Vec::new(),
         };
         change(&app, project, Edit::DeletePersons { persons, what }).await?;
-        app.catalog.log_persons(&caller.actor(), &gone, PersonActivity::Deleted).await?;
+        app.catalog.persons().log(&caller.actor(), &gone, PersonActivity::Deleted).await?;
     }
     Ok(Begun(BulkDeleted {
         persons_found: found,
@@ -337,7 +337,7 @@ async fn log(
     activity: PersonActivity,
 ) -> Result<()> {
     let persons = std::slice::from_ref(&found.person);
-    Ok(app.catalog.log_persons(&caller.actor(), persons, activity).await?)
+    Ok(app.catalog.persons().log(&caller.actor(), persons, activity).await?)
 }
 
 /// Puts an event into the journal in the name of the person.

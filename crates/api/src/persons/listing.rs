@@ -63,7 +63,7 @@ pub(super) async fn list(
 ) -> Result<Shown<PersonListing>> {
     let filter = query.filter()?;
     let (project, window) = (caller.project.id, page.window);
-    let mut found = app.catalog.persons(project, &filter, window).await?;
+    let mut found = app.catalog.persons().list(project, &filter, window).await?;
     let more = found.len() as i64 > window.limit;
     found.truncate(usize::try_from(window.limit).unwrap_or(0));
     let display = display_names(&caller);
@@ -77,7 +77,7 @@ pub(super) async fn list(
         return Ok(Shown::CsvPage(table(&results)?, Link(next)));
     }
     let count = match query.include_total {
-        Some(_) => Some(app.catalog.persons_count(project, &filter).await?),
+        Some(_) => Some(app.catalog.persons().count(project, &filter).await?),
         None => None,
     };
     Ok(Shown::Json(PersonListing {

@@ -61,7 +61,7 @@ impl Tokens {
         }));
         // The catalog outlives whoever listens to it, so it must not keep them alive.
         let listening = Arc::downgrade(&tokens.0);
-        catalog.on_project_change(move |project| {
+        catalog.projects().on_change(move |project| {
             if let Some(inner) = listening.upgrade() {
                 inner.forget(project);
             }
@@ -93,11 +93,11 @@ impl Tokens {
         project: Option<ProjectId>,
     ) -> catalog::Result<KeyOwner> {
         let catalog = &self.0.catalog;
-        let Some((key, user)) = catalog.key_holder(key).await? else {
+        let Some((key, user)) = catalog.keys().authenticate(key).await? else {
             return Ok(KeyOwner::UnknownKey);
         };
         let Some(project) = project else { return Ok(KeyOwner::UnknownProject) };
-        let project = match catalog.project(project).await {
+        let project = match catalog.projects().get(project).await {
             Ok(project) => project,
             Err(catalog::Error::NotFound) => return Ok(KeyOwner::UnknownProject),
             Err(error) => return Err(error),
@@ -106,7 +106,8 @@ impl Tokens {
         let enters = key.scoped_teams.is_none_or(|teams| teams.contains(&id))
             && key.scoped_organizations.is_none_or(|known| known.contains(&organization))
             && catalog
-                .standing_in(user.user.id, id)
+                .access()
+                .effective(user.user.id, id)
                 .await?
                 .is_some_and(|standing| standing.may_use_keys);
         Ok(if enters { KeyOwner::Known(id) } else { KeyOwner::UnknownProject })
@@ -171,8 +172,8 @@ impl Inner {
     }
 
     async fn look_up(&self, token: &str) -> Owner {
-        let version = self.catalog.projects_version();
-        let found = self.catalog.project_row_by_token(token).await;
+        let version = self.catalog.projects().version();
+        let found = self.catalog.projects().row_by_token(token).await;
         self.notice(found.as_ref().err());
         match found {
             Ok(Some(project)) => {
@@ -193,7 +194,7 @@ impl Inner {
         let fresh_until = self.now_ms() + FRESH.as_millis() as u64;
         let entry = Known { project: project.clone(), fresh_until: fresh_until.into() };
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if self.catalog.projects_version() != version {
+        if self.catalog.projects().version() != version {
             return;
         }
         if known.len() >= KNOWN_MAX
@@ -208,7 +209,7 @@ impl Inner {
     fn remember_unknown(&self, token: &str, version: u64) {
         self.known.write().unwrap_or_else(PoisonError::into_inner).remove(token);
         let mut unknown = self.unknown();
-        if self.catalog.projects_version() != version {
+        if self.catalog.projects().version() != version {
             return;
         }
         if unknown.len() >= UNKNOWN_MAX {
@@ -257,7 +258,7 @@ mod tests {
         assert!(tokens.0.unknown().is_empty());
 
         for number in 0..UNKNOWN_MAX + 10 {
-            tokens.0.remember_unknown(&format!("{longest}{number}"), catalog.projects_version());
+            tokens.0.remember_unknown(&format!("{longest}{number}"), catalog.projects().version());
         }
         assert!(tokens.0.unknown().len() <= UNKNOWN_MAX);
         assert!(matches!(tokens.owner(&longest).await, Owner::Unknown));

@@ -104,7 +104,7 @@ async fn find(app: &AppState, token: &str) -> Result<Option<(Content, Map<String
         Err(catalog::Error::NotFound) => return Ok(None),
         Err(other) => return Err(other.into()),
     };
-    let project = app.catalog.project(project).await?;
+    let project = app.catalog.projects().get(project).await?;
     match &mut content {
         Content::Dashboard(shown) => {
             shown.answer(app, &project, Refresh::Blocking, Sights::default()).await;
@@ -124,13 +124,13 @@ async fn content(
 ) -> catalog::Result<Content> {
     Ok(match target {
         Shareable::Dashboard(id) => {
-            let found = app.catalog.dashboard(project, id, None, Among::Live).await?;
-            let view = app.catalog.dashboard_view(found, None, &Sights::default()).await?;
+            let found = app.catalog.dashboards().get(project, id, None, Among::Live).await?;
+            let view = app.catalog.dashboards().view(found, None, &Sights::default()).await?;
             Content::Dashboard(Box::new(Detail::public(view)))
         }
         Shareable::Insight(id) => {
             let name = InsightName::Id(id);
-            let mut insight = app.catalog.insight(project, &name, None, Among::Live).await?;
+            let mut insight = app.catalog.insights().get(project, &name, None, Among::Live).await?;
             anonymise(&mut insight, None);
             Content::Insight(Box::new(ShownInsight::public(insight)))
         }

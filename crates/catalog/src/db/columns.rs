@@ -2,7 +2,7 @@
 
 use model::person::{DistinctNo, PersonNo};
 use model::{
-    ActionId, AnnotationId, ButtonId, CohortId, DashboardId, FlagId, InsightId, NoteId,
+    ActionId, AnnotationId, ButtonId, CohortId, DashboardId, FlagId, InsightId, Level, NoteId,
     OrganizationId, ProjectId, TileId, Timestamp, UserId,
 };
 use sqlx::Row as _;
@@ -94,6 +94,7 @@ read_from! {
     ButtonId: i64, |id| Ok(ButtonId(id));
     InsightId: i64, |id| Ok(InsightId(id));
     Uuid: String, uuid;
+    Level: i64, |level| Level::try_from(level).map_err(|why| Error::corrupt("level", why));
     OrganizationId: String, |text| uuid(text).map(OrganizationId);
 }
 

@@ -6,9 +6,10 @@ use model::person::PersonNo;
 use model::{ProjectId, Timestamp};
 use serde_json::{Map, Value as Json};
 
-use crate::bulk::Rows;
+use super::Flags;
+use crate::Result;
+use crate::db::bulk::Rows;
 use crate::db::{Tx, Value, args};
-use crate::{Catalog, Result};
 
 /// A person as flags see it, by one of its ids.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,10 +28,10 @@ pub struct HashKey {
     pub hash_key: String,
 }
 
-impl Catalog {
+impl Flags<'_> {
     /// The persons of those of the ids that have one.
-    pub async fn flag_persons(
-        &self,
+    pub async fn persons(
+        self,
         project: ProjectId,
         distinct_ids: &[&str],
     ) -> Result<Vec<FlagPerson>> {
@@ -38,7 +39,7 @@ impl Catalog {
                    JOIN persons p ON p.project_id = d.project_id AND p.no = d.person_no \
                    WHERE d.project_id = $1 AND d.distinct_id IN {list}";
         let wanted: Vec<Value> = distinct_ids.iter().map(|id| (*id).into()).collect();
-        let rows = self.db.all_in(sql, args![project], &wanted).await?;
+        let rows = self.core.db.all_in(sql, args![project], &wanted).await?;
         let persons = rows.iter().map(|row| {
             Ok(FlagPerson {
                 distinct_id: row.get("distinct_id")?,
@@ -50,15 +51,11 @@ impl Catalog {
         persons.collect()
     }
 
-    pub async fn hash_keys(
-        &self,
-        project: ProjectId,
-        persons: &[PersonNo],
-    ) -> Result<Vec<HashKey>> {
+    pub async fn hash_keys(self, project: ProjectId, persons: &[PersonNo]) -> Result<Vec<HashKey>> {
         let sql = "SELECT person_no, flag_key, hash_key FROM flag_hash_keys \
                    WHERE project_id = $1 AND person_no IN {list}";
         let wanted: Vec<Value> = persons.iter().map(|person| (*person).into()).collect();
-        let rows = self.db.all_in(sql, args![project], &wanted).await?;
+        let rows = self.core.db.all_in(sql, args![project], &wanted).await?;
         let keys = rows.iter().map(|row| {
             Ok(HashKey {
                 person: row.get("person_no")?,
@@ -70,12 +67,12 @@ impl Catalog {
     }
 
     /// Never changes what is there.
-    pub async fn add_hash_keys(&self, project: ProjectId, keys: &[HashKey]) -> Result<()> {
+    pub async fn add_hash_keys(self, project: ProjectId, keys: &[HashKey]) -> Result<()> {
         let mut rows = Rows::new(4);
         for key in keys {
             rows.push(args![project, key.person, key.flag_key.as_str(), key.hash_key.as_str()]);
         }
-        let mut tx = self.db.begin().await?;
+        let mut tx = self.core.db.begin().await?;
         let head = "INSERT INTO flag_hash_keys (project_id, person_no, flag_key, hash_key)";
         tx.write(head, rows, "ON CONFLICT (project_id, person_no, flag_key) DO NOTHING").await?;
         tx.commit().await

@@ -5,10 +5,12 @@ use std::collections::HashSet;
 use model::flag::{EvaluationRuntime, FeatureFlag, STALE_SECONDS};
 use model::{FlagId, ProjectId, Sight, Timestamp, UserId, Window};
 
+use super::Flags;
 use super::{OBJECT, rows};
+use crate::Result;
+use crate::db::select::{Condition, within};
 use crate::db::{Row, Value, args};
-use crate::select::{Condition, within};
-use crate::{Catalog, Result, tags};
+use crate::objects::tags;
 
 /// Which flags are asked for; absent filters let everything through but archived flags.
 #[derive(Clone, Debug, Default)]
@@ -137,22 +139,25 @@ impl FlagFilter {
     }
 }
 
-impl Catalog {
-    pub async fn flags(
-        &self,
+impl Flags<'_> {
+    pub async fn list(
+        self,
         project: ProjectId,
         filter: &FlagFilter,
         window: Window,
     ) -> Result<(Vec<FeatureFlag>, i64)> {
-        let condition = filter.condition(project, self.clock.now());
-        let (rows, total) =
-            self.db.page(&rows::columns(), rows::FROM, condition, &filter.order(), window).await?;
+        let condition = filter.condition(project, self.core.clock.now());
+        let (rows, total) = self
+            .core
+            .db
+            .page(&rows::columns(), rows::FROM, condition, &filter.order(), window)
+            .await?;
         Ok((self.with_tags(project, &rows).await?, total))
     }
 
     /// The live flags of a project that are within sight; none where all of them are.
-    pub async fn flags_within(
-        &self,
+    pub async fn visible_ids(
+        self,
         project: ProjectId,
         sight: &Sight,
     ) -> Result<Option<HashSet<FlagId>>> {
@@ -161,29 +166,29 @@ impl Catalog {
         let sql = format!(
             "SELECT f.id FROM feature_flags f WHERE f.project_id = $1 AND NOT f.deleted AND {seen}"
         );
-        let rows = self.db.all(sql, values).await?;
+        let rows = self.core.db.all(sql, values).await?;
         rows.iter().map(|row| row.get("id")).collect::<Result<_>>().map(Some)
     }
 
     /// The flags of a project that fulfil `condition`, whose values begin with the project.
     pub(super) async fn flags_where(
-        &self,
+        self,
         condition: &str,
         values: Vec<Value>,
     ) -> Result<Vec<FeatureFlag>> {
         let sql = format!("SELECT {} WHERE f.project_id = $1 AND {condition}", rows::select());
-        let rows = self.db.all(sql, values).await?;
+        let rows = self.core.db.all(sql, values).await?;
         let Some(first) = rows.first() else { return Ok(Vec::new()) };
         self.with_tags(first.get("project_id")?, &rows).await
     }
 
-    async fn with_tags(&self, project: ProjectId, rows: &[Row]) -> Result<Vec<FeatureFlag>> {
-        let now = self.clock.now();
+    async fn with_tags(self, project: ProjectId, rows: &[Row]) -> Result<Vec<FeatureFlag>> {
+        let now = self.core.clock.now();
         let ids = rows
             .iter()
             .map(|row| Ok(row.get::<FlagId>("id")?.to_string()))
             .collect::<Result<Vec<_>>>()?;
-        let mut tags = tags::of_many(&self.db, project, OBJECT, &ids).await?;
+        let mut tags = tags::of_many(&self.core.db, project, OBJECT, &ids).await?;
         let flags = rows
             .iter()
             .zip(&ids)

@@ -4,11 +4,13 @@ use model::flag::FeatureFlag;
 use model::flag::filters::{Fields, HIDDEN_PAYLOAD};
 use serde_json::{Map, Value};
 
-use crate::{Catalog, Error, Result, Secret};
+use super::Flags;
+use crate::db::secret::Secret;
+use crate::{Error, Result};
 
-impl Catalog {
+impl Flags<'_> {
     /// The flag with its payloads in the clear.
-    pub fn revealed(&self, mut flag: FeatureFlag) -> Result<FeatureFlag> {
+    pub fn reveal_payloads(self, mut flag: FeatureFlag) -> Result<FeatureFlag> {
         let mut filters = std::mem::take(&mut flag.filters);
         self.show_payloads(&flag, &mut filters)?;
         flag.filters = filters;
@@ -16,9 +18,9 @@ impl Catalog {
     }
 
     /// Puts what `flag` keeps sealed in place of the placeholders.
-    pub(super) fn show_payloads(&self, flag: &FeatureFlag, filters: &mut Fields) -> Result<()> {
+    pub(super) fn show_payloads(self, flag: &FeatureFlag, filters: &mut Fields) -> Result<()> {
         let Some(sealed) = &flag.sealed_payloads else { return Ok(()) };
-        let secret = self.vault.open(sealed)?;
+        let secret = self.core.vault.open(sealed)?;
         let stored: Map<String, Value> =
             serde_json::from_str(secret.reveal()).map_err(|why| Error::corrupt("payloads", why))?;
         let Some(Value::Object(payloads)) = filters.get_mut("payloads") else { return Ok(()) };
@@ -33,7 +35,7 @@ impl Catalog {
     }
 
     /// Seals payloads that were sent in the clear, if the flag asks for it.
-    pub(super) fn hide_payloads(&self, flag: &mut FeatureFlag) -> Result<()> {
+    pub(super) fn hide_payloads(self, flag: &mut FeatureFlag) -> Result<()> {
         if !flag.has_encrypted_payloads {
             flag.sealed_payloads = None;
             return Ok(());
@@ -42,7 +44,7 @@ impl Catalog {
         self.show_payloads(flag, &mut filters)?;
         if let Some(Value::Object(payloads)) = filters.get_mut("payloads") {
             let text = Value::Object(payloads.clone()).to_string();
-            flag.sealed_payloads = Some(self.vault.seal(&Secret::given(text))?);
+            flag.sealed_payloads = Some(self.core.vault.seal(&Secret::given(text))?);
             payloads.values_mut().for_each(|payload| *payload = HIDDEN_PAYLOAD.into());
         }
         flag.filters = filters;

@@ -5,9 +5,11 @@ use std::collections::HashMap;
 use model::{FlagAccess, FlagId, OrganizationId, Timestamp, UserId, Window};
 use uuid::Uuid;
 
+use super::Flags;
+use crate::activity::Actor;
+use crate::db::select::Condition;
 use crate::db::{Row, args};
-use crate::select::Condition;
-use crate::{Actor, Catalog, Error, Result};
+use crate::{Error, Result};
 
 /// One role's access to one flag.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,26 +34,22 @@ fn read(row: &Row) -> Result<RoleAccess> {
     })
 }
 
-impl Catalog {
+impl Flags<'_> {
     /// Oldest first.
-    pub async fn role_accesses(
-        &self,
-        flag: FlagId,
-        window: Window,
-    ) -> Result<(Vec<RoleAccess>, i64)> {
+    pub async fn role_grants(self, flag: FlagId, window: Window) -> Result<(Vec<RoleAccess>, i64)> {
         let condition = Condition::new("a.flag_id = $1", args![flag]);
-        let (rows, total) = self.db.page(COLUMNS, FROM, condition, "a.id", window).await?;
+        let (rows, total) = self.core.db.page(COLUMNS, FROM, condition, "a.id", window).await?;
         Ok((rows.iter().map(read).collect::<Result<_>>()?, total))
     }
 
-    pub async fn role_access(&self, flag: FlagId, id: i64) -> Result<RoleAccess> {
+    pub async fn role_grant(self, flag: FlagId, id: i64) -> Result<RoleAccess> {
         let sql = format!("SELECT {COLUMNS} FROM {FROM} WHERE a.flag_id = $1 AND a.id = $2");
-        read(&self.db.one(sql, args![flag, id]).await?)
+        read(&self.core.db.one(sql, args![flag, id]).await?)
     }
 
-    pub async fn grant_role(&self, actor: &Actor, flag: FlagId, role: Uuid) -> Result<RoleAccess> {
-        let now = self.clock.now();
-        let mut tx = self.db.begin().await?;
+    pub async fn grant_role(self, actor: &Actor, flag: FlagId, role: Uuid) -> Result<RoleAccess> {
+        let now = self.core.clock.now();
+        let mut tx = self.core.db.begin().await?;
         let sql = "SELECT id FROM roles WHERE organization_id = $1 AND id = $2";
         if tx.optional(sql, args![actor.organization, role]).await?.is_none() {
             let detail = format!("Invalid pk \"{role}\" - object does not exist.");
@@ -71,8 +69,8 @@ impl Catalog {
         Ok(RoleAccess { id, flag, role, added_at: now, updated_at: now })
     }
 
-    pub async fn revoke_role(&self, flag: FlagId, id: i64) -> Result<()> {
-        let mut tx = self.db.begin().await?;
+    pub async fn revoke_role(self, flag: FlagId, id: i64) -> Result<()> {
+        let mut tx = self.core.db.begin().await?;
         let sql = "DELETE FROM feature_flag_role_access WHERE flag_id = $1 AND id = $2";
         if tx.run(sql, args![flag, id]).await? == 0 {
             return Err(Error::NotFound);
@@ -81,10 +79,7 @@ impl Catalog {
     }
 
     /// The live flags that several roles were given, by role, as `(id, key)`.
-    pub async fn flags_of_roles(
-        &self,
-        roles: &[Uuid],
-    ) -> Result<HashMap<Uuid, Vec<(FlagId, String)>>> {
+    pub async fn by_roles(self, roles: &[Uuid]) -> Result<HashMap<Uuid, Vec<(FlagId, String)>>> {
         let sql = format!(
             "SELECT a.role_id, f.id, f.key FROM {FROM} \
              JOIN feature_flags f ON f.id = a.flag_id \
@@ -92,7 +87,7 @@ impl Catalog {
         );
         let wanted: Vec<_> = roles.iter().map(|role| (*role).into()).collect();
         let mut found: HashMap<Uuid, Vec<(FlagId, String)>> = HashMap::new();
-        for row in self.db.all_in(&sql, args![], &wanted).await? {
+        for row in self.core.db.all_in(&sql, args![], &wanted).await? {
             let flag = (row.get("id")?, row.get("key")?);
             found.entry(row.get("role_id")?).or_default().push(flag);
         }
@@ -101,8 +96,8 @@ impl Catalog {
 
     /// Whether a role of `user` lets them edit every flag, and the flags that their roles were
     /// given one by one.
-    pub async fn flag_rights(
-        &self,
+    pub async fn edit_rights(
+        self,
         organization: OrganizationId,
         user: UserId,
     ) -> Result<(bool, Vec<FlagId>)> {
@@ -112,7 +107,7 @@ impl Catalog {
                    LEFT JOIN feature_flag_role_access a ON a.role_id = r.id \
                    WHERE r.organization_id = $1 AND m.user_id = $2";
         let (mut edits_all, mut flags) = (false, Vec::new());
-        for row in self.db.all(sql, args![organization, user]).await? {
+        for row in self.core.db.all(sql, args![organization, user]).await? {
             let level: i64 = row.get("feature_flags_access_level")?;
             edits_all |= level >= i64::from(FlagAccess::Edit);
             flags.extend(row.get::<Option<FlagId>>("flag_id")?);

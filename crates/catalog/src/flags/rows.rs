@@ -7,10 +7,11 @@ use model::flag::{
 use model::{FlagId, ProjectId, Timestamp, UserId};
 use serde_json::{Map, Value as Json};
 
-use crate::bulk::Rows;
-use crate::db::{Row, Tx, Value, args};
+use crate::db::bulk::Rows;
+use crate::db::{Row, Tx, Value, args, author};
 use crate::flags::{OBJECT, columns_of_users};
-use crate::{Error, Result, tags, users};
+use crate::objects::tags;
+use crate::{Error, Result};
 
 const COLUMNS: &str = "f.id, f.project_id, f.key, f.name, f.filters, f.active, f.archived, \
      f.deleted, f.version, f.ensure_experience_continuity, f.evaluation_runtime, \
@@ -59,11 +60,11 @@ pub(super) fn read(row: &Row, tags: Vec<String>, now: Timestamp) -> Result<Featu
         deleted: row.get("deleted")?,
         active: row.get("active")?,
         archived: row.get("archived")?,
-        created_by: users::nested(row)?,
+        created_by: author::read(row)?,
         created_at: row.get("created_at")?,
         updated_at: row.get("updated_at")?,
         version: row.get("version")?,
-        last_modified_by: users::nested_of(row, "m")?,
+        last_modified_by: author::read_as(row, "m")?,
         ensure_experience_continuity: row.get("ensure_experience_continuity")?,
         rollback_conditions: rollback
             .map(|text| serde_json::from_str(&text))
@@ -206,7 +207,7 @@ fn written(flag: &FeatureFlag, by: Option<UserId>) -> Vec<Value> {
 pub(super) async fn insert(tx: &mut Tx, flag: &FeatureFlag, by: Option<UserId>) -> Result<FlagId> {
     let mut values = args![flag.team_id, by];
     values.extend(written(flag, by));
-    let marks = crate::dialect::placeholders(1, values.len());
+    let marks = crate::db::dialect::placeholders(1, values.len());
     let sql = format!(
         "INSERT INTO feature_flags (project_id, created_by, {}) VALUES {marks} RETURNING id",
         WRITTEN.join(", "),

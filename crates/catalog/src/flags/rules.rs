@@ -6,9 +6,9 @@ use model::flag::filters::{self, Fields, Refused};
 use model::flag::{BucketingIdentifier, FeatureFlag};
 use model::{FlagId, ProjectId, Sight};
 
+use crate::cohorts::references;
 use crate::db::{Tx, args};
-use crate::flags::unfit;
-use crate::{Error, Result, cohort_references};
+use crate::{Error, Result};
 
 /// Upstream's limit on the live flags of a project.
 pub const FLAGS_MAX: i64 = 2_000;
@@ -179,7 +179,7 @@ pub(super) async fn check_references(
         return Ok(());
     }
     if own.is_some_and(|own| wanted.contains(&own)) {
-        return Err(unfit(Refused::because("A feature flag cannot depend on itself.")));
+        return Err(Error::unfit(Refused::because("A feature flag cannot depend on itself.")));
     }
     let found = named(tx, project, &wanted).await?;
     for id in &wanted {
@@ -187,11 +187,11 @@ pub(super) async fn check_references(
             Some(named) if named.active && !named.deleted => {}
             Some(named) if !named.deleted => {
                 let detail = format!("The feature flag '{}' is disabled.", named.key);
-                return Err(unfit(Refused::because(detail)));
+                return Err(Error::unfit(Refused::because(detail)));
             }
             _ => {
                 let detail = format!("There is no feature flag {id} in this project.");
-                return Err(unfit(Refused::because(detail)));
+                return Err(Error::unfit(Refused::because(detail)));
             }
         }
     }
@@ -204,11 +204,11 @@ pub(super) async fn check_references(
 /// What flags cannot evaluate they must not ask for.
 async fn check_cohorts(tx: &mut Tx, project: ProjectId, filters: &Fields) -> Result<()> {
     let named = filters::cohorts(filters);
-    if !cohort_references::are_there(tx, project, &named).await? {
-        return Err(unfit(Refused::unknown_cohort()));
+    if !references::are_there(tx, project, &named).await? {
+        return Err(Error::unfit(Refused::unknown_cohort()));
     }
-    match cohort_references::ask_behaviour(tx, project, named).await? {
-        true => Err(unfit(Refused::behaviour())),
+    match references::ask_behaviour(tx, project, named).await? {
+        true => Err(Error::unfit(Refused::behaviour())),
         false => Ok(()),
     }
 }
@@ -230,7 +230,7 @@ async fn check_no_circle(
     while let Some(at) = open.pop() {
         if at == own {
             let detail = "The feature flags would depend on each other in a circle.";
-            return Err(unfit(Refused::because(detail)));
+            return Err(Error::unfit(Refused::because(detail)));
         }
         if seen.insert(at) {
             open.extend(depends.get(&at).into_iter().flatten());

@@ -5,9 +5,10 @@ use model::person::PersonNo;
 use model::{ProjectId, Timestamp};
 use serde_json::{Map, Value as Json};
 
+use super::Flags;
+use crate::Result;
 use crate::db::args;
-use crate::ingest::read_group;
-use crate::{Catalog, Result};
+use crate::persons::groups::read_group;
 
 /// A person by the first id it was known by.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,17 +27,17 @@ const PERSONS: &str = "SELECT p.no, p.properties, p.created_at, \
      FROM (SELECT no, properties, created_at FROM persons \
       WHERE project_id = $1 AND no > $2 ORDER BY no LIMIT $3) p ORDER BY p.no";
 
-impl Catalog {
+impl Flags<'_> {
     /// The persons behind `after`, in the order of their numbers. One that lost all its ids
     /// cannot ask for flags, but is there: its id is empty.
     pub async fn scan_persons(
-        &self,
+        self,
         project: ProjectId,
         after: Option<PersonNo>,
         limit: i64,
     ) -> Result<Vec<ScannedPerson>> {
         let after = after.map_or(-1, |no| i64::from(no.0));
-        let rows = self.db.all(PERSONS, args![project, after, limit]).await?;
+        let rows = self.core.db.all(PERSONS, args![project, after, limit]).await?;
         let persons = rows.iter().map(|row| {
             Ok(ScannedPerson {
                 no: row.get("no")?,
@@ -50,7 +51,7 @@ impl Catalog {
 
     /// The groups of a type whose keys come behind `after`.
     pub async fn scan_groups(
-        &self,
+        self,
         project: ProjectId,
         index: u8,
         after: Option<&str>,
@@ -60,7 +61,7 @@ impl Catalog {
                    WHERE project_id = $1 AND type_index = $2 AND group_key > $3 \
                    ORDER BY group_key LIMIT $4";
         let after = after.unwrap_or_default();
-        let rows = self.db.all(sql, args![project, i64::from(index), after, limit]).await?;
+        let rows = self.core.db.all(sql, args![project, i64::from(index), after, limit]).await?;
         rows.iter().map(read_group).collect()
     }
 }
@@ -74,7 +75,7 @@ mod tests {
     /// Steps of SQLite's machine for one scan of as many persons, each with three ids.
     fn steps(persons: u32) -> i32 {
         let mut file = Connection::open_in_memory().unwrap();
-        crate::migrate::apply_all(&file).unwrap();
+        crate::db::migrate::apply_all(&file).unwrap();
         let tx = file.transaction().unwrap();
         {
             let person = "INSERT INTO persons VALUES (1, ?1, ?1, '{}', FALSE, 0, 0)";

@@ -5,13 +5,17 @@ use model::{
     CreationMode, DashboardId, DashboardLook, FlagId, Insight, Restriction, TileLook, Viewer,
 };
 
+use super::Flags;
 use super::find;
-use crate::boards::{Board, CANNOT_EDIT, project_of, take_turn};
+use crate::activity::Actor;
+use crate::dashboards::Dashboards;
+use crate::dashboards::board::{Board, CANNOT_EDIT, Contents, NewDashboard};
+use crate::dashboards::insights::NewInsight;
+use crate::dashboards::tile_changes::{NewContent, NewTile};
+use crate::dashboards::tiles::{Content, TileState};
 use crate::db::{Tx, args};
-use crate::tiles::{Content, TileState};
-use crate::{
-    Actor, Catalog, Contents, Error, NewContent, NewDashboard, NewInsight, NewTile, Result,
-};
+use crate::objects::lock_dashboards;
+use crate::{Error, Result};
 
 fn tile(insight: usage::UsageInsight) -> NewTile {
     let shows = NewContent::NewInsight(Box::new(NewInsight {
@@ -46,18 +50,18 @@ async fn live_dashboard(tx: &mut Tx, flag: &FeatureFlag) -> Result<Option<Dashbo
     row.map(|row| row.get("id")).transpose()
 }
 
-impl Catalog {
+impl Flags<'_> {
     /// Makes the flag's usage dashboard, unless it has one that is there.
     pub async fn create_usage_dashboard(
-        &self,
+        self,
         actor: &Actor,
         viewer: Viewer<'_>,
         id: FlagId,
     ) -> Result<FeatureFlag> {
-        let project = project_of(actor)?;
-        let mut tx = self.db.begin().await?;
-        take_turn(&mut tx, project).await?;
-        let now = self.clock.now();
+        let project = actor.project_id()?;
+        let mut tx = self.core.db.begin().await?;
+        lock_dashboards(&mut tx, project).await?;
+        let now = self.core.clock.now();
         let before = find(&mut tx, project, id, now).await?;
         if before.deleted {
             return Err(Error::refused(None, "The feature flag is deleted."));
@@ -66,7 +70,7 @@ impl Catalog {
             return Ok(before);
         }
         let new = new_dashboard(&before.key);
-        let made = self.create_dashboard_in(&mut tx, actor, viewer, new).await?;
+        let made = Dashboards::new(self.core).create_in(&mut tx, actor, viewer, new).await?;
         let sql = "UPDATE feature_flags SET usage_dashboard_id = $2, \
                    usage_dashboard_enriched = FALSE WHERE id = $1";
         tx.run(sql, args![id, made]).await?;
@@ -78,16 +82,16 @@ impl Catalog {
 
     /// Adds who saw and used the feature, once, where events tell it.
     pub async fn enrich_usage_dashboard(
-        &self,
+        self,
         actor: &Actor,
         viewer: Viewer<'_>,
         id: FlagId,
     ) -> Result<FeatureFlag> {
-        let project = project_of(actor)?;
+        let project = actor.project_id()?;
         let refused = |why: &str| Err(Error::refused(None, why));
-        let mut tx = self.db.begin().await?;
-        take_turn(&mut tx, project).await?;
-        let flag = find(&mut tx, project, id, self.clock.now()).await?;
+        let mut tx = self.core.db.begin().await?;
+        lock_dashboards(&mut tx, project).await?;
+        let flag = find(&mut tx, project, id, self.core.clock.now()).await?;
         let Some(dashboard) = live_dashboard(&mut tx, &flag).await? else {
             return refused("The feature flag has no usage dashboard.");
         };
@@ -105,7 +109,7 @@ impl Catalog {
             board.check_may_make(viewer)?;
             board.check_room()
         };
-        self.edit_in(&mut tx, actor, dashboard, apply).await?;
+        self.core.edit_in(&mut tx, actor, dashboard, apply).await?;
         let sql = "UPDATE feature_flags SET usage_dashboard_enriched = TRUE WHERE id = $1";
         tx.run(sql, args![id]).await?;
         tx.commit().await?;
@@ -114,7 +118,7 @@ impl Catalog {
 
     /// Lets a usage dashboard follow its flag to a new key; what people named otherwise stays.
     pub(super) async fn rename_usage_dashboard(
-        &self,
+        self,
         tx: &mut Tx,
         actor: &Actor,
         before: &FeatureFlag,
@@ -137,7 +141,7 @@ impl Catalog {
             }
             Ok(())
         };
-        let board: Board = self.edit_in(tx, actor, dashboard, apply).await?;
+        let board: Board = self.core.edit_in(tx, actor, dashboard, apply).await?;
         for tile in board.tiles.iter().filter(|tile| !tile.deleted) {
             let TileState { content: Content::Insight(insight), .. } = tile else { continue };
             let apply = |insight: &mut Insight, _| {
@@ -146,7 +150,7 @@ impl Catalog {
                 }
                 Ok(())
             };
-            match self.edit_in(tx, actor, *insight, apply).await {
+            match self.core.edit_in(tx, actor, *insight, apply).await {
                 Ok(_) | Err(Error::NotFound) => {}
                 Err(error) => return Err(error),
             }

@@ -7,9 +7,10 @@ use model::{ProjectId, Timestamp};
 use uuid::Uuid;
 
 use crate::Result;
-use crate::bulk::Rows;
+use crate::db::bulk::Rows;
 use crate::db::{Tx, Value, args};
-use crate::definition_room::{Defined, DefinitionRoom, Needed};
+use crate::definitions::owner_columns;
+use crate::definitions::quota::{Defined, DefinitionQuota, Needed};
 
 /// A definition says when its event was last seen to the hour; more would be a write for every
 /// batch. It also makes a replay write what the first run did.
@@ -18,15 +19,6 @@ const HOUR_MICROS: i64 = 3_600_000_000;
 /// Pairs of one statement while there is little room.
 const PAIRS_AT_ONCE: usize = 256;
 
-/// How the table names an owner.
-pub(crate) const fn owner_columns(owner: PropertyOwner) -> (&'static str, i64) {
-    match owner {
-        PropertyOwner::Event => ("event", -1),
-        PropertyOwner::Person => ("person", -1),
-        PropertyOwner::Group(index) => ("group", index as i64),
-    }
-}
-
 /// Names of one batch that were left out, by project.
 pub(super) type LeftOut = BTreeMap<ProjectId, u64>;
 
@@ -34,7 +26,7 @@ pub(super) type LeftOut = BTreeMap<ProjectId, u64>;
 pub(super) async fn write(
     tx: &mut Tx,
     sightings: &Sightings,
-    room: &DefinitionRoom,
+    room: &DefinitionQuota,
     now: Timestamp,
 ) -> Result<LeftOut> {
     let mut left_out = LeftOut::new();
@@ -48,7 +40,7 @@ pub(super) async fn write(
 /// How many more a project may have: as far as that is known, or counted if these may be too many.
 async fn room_for(
     tx: &mut Tx,
-    room: &DefinitionRoom,
+    room: &DefinitionQuota,
     project: ProjectId,
     what: Defined,
     wanted: usize,
@@ -103,7 +95,7 @@ async fn chosen<'n>(
 const EVENTS_NAMED: &str =
     "SELECT name FROM event_definitions WHERE project_id = $1 AND name IN {list}";
 
-async fn write_pairs(tx: &mut Tx, sightings: &Sightings, room: &DefinitionRoom) -> Result<()> {
+async fn write_pairs(tx: &mut Tx, sightings: &Sightings, room: &DefinitionQuota) -> Result<()> {
     let mut pairs: BTreeMap<ProjectId, BTreeSet<(&str, &str)>> = BTreeMap::new();
     for (project, event, property) in &sightings.pairs {
         pairs.entry(*project).or_default().insert((event, property));
@@ -133,7 +125,7 @@ async fn write_pairs(tx: &mut Tx, sightings: &Sightings, room: &DefinitionRoom) 
 async fn write_events(
     tx: &mut Tx,
     sightings: &Sightings,
-    room: &DefinitionRoom,
+    room: &DefinitionQuota,
     left_out: &mut LeftOut,
     now: Timestamp,
 ) -> Result<()> {
@@ -194,7 +186,7 @@ fn note(left_out: &mut LeftOut, project: ProjectId, names: usize) {
 }
 
 /// Events that are not defined are not counted: nobody would see it.
-async fn write_volumes(tx: &mut Tx, sightings: &Sightings, room: &DefinitionRoom) -> Result<()> {
+async fn write_volumes(tx: &mut Tx, sightings: &Sightings, room: &DefinitionQuota) -> Result<()> {
     if let Some(Day(first)) = sightings.volumes_since {
         tx.run("DELETE FROM event_volumes WHERE day < $1", args![first]).await?;
     }
@@ -237,7 +229,7 @@ const fn hour(at: Timestamp) -> i64 {
 async fn write_properties(
     tx: &mut Tx,
     sightings: &Sightings,
-    room: &DefinitionRoom,
+    room: &DefinitionQuota,
     left_out: &mut LeftOut,
     now: Timestamp,
 ) -> Result<()> {

@@ -6,7 +6,7 @@ use model::definition::{FlagSighting, SeenFlag};
 use model::{ProjectId, Timestamp};
 
 use crate::Result;
-use crate::bulk::Rows;
+use crate::db::bulk::Rows;
 use crate::db::{Tx, args};
 
 /// In the order of their keys: nobody waits in a circle. Both engines call the columns of a

@@ -1,200 +1,15 @@
 //! Persons and the ids they are known by, as the pipeline loads and writes them.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 use model::ProjectId;
-use model::object::Object;
-use model::person::{DistinctId, DistinctNo, IdentityChanges, Person, PersonNo};
+use model::person::{DistinctId, IdentityChanges, PersonNo};
 
-use super::keys;
-use crate::bulk::Rows;
-use crate::db::{Row, Tx, Value, args};
+use crate::Result;
+use crate::cohorts::members;
+use crate::db::bulk::Rows;
+use crate::db::{Tx, Value, args};
 use crate::flags::hash_keys;
-use crate::{Catalog, Error, Result, cohort_members};
-
-/// Numbers begin here, so that zero may mean nobody.
-const FIRST_NUMBER: u32 = 1;
-/// Ids of one person that are shown; PostHog shows as many.
-const IDS_SHOWN_MAX: i64 = 2_500;
-
-const ID_COLUMNS: &str = "no, distinct_id, person_no, version, version_floor";
-pub(crate) const PERSON_COLUMNS: &str =
-    "p.no, p.uuid, p.properties, p.is_identified, p.version, p.created_at";
-
-/// The next numbers of a project.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NextNumbers {
-    pub distinct: u32,
-    pub person: u32,
-}
-
-fn read_id(row: &Row) -> Result<DistinctId> {
-    Ok(DistinctId {
-        no: row.get("no")?,
-        text: row.get("distinct_id")?,
-        person: row.get("person_no")?,
-        version: row.get("version")?,
-        version_floor: row.get("version_floor")?,
-    })
-}
-
-pub(crate) fn read_person(row: &Row) -> Result<Person> {
-    read_with(row, row.json("properties")?)
-}
-
-pub(crate) fn read_object(row: &Row) -> Result<Person<Object>> {
-    let properties = Object::read(row.get("properties")?);
-    read_with(row, properties.map_err(|why| Error::corrupt("properties", why))?)
-}
-
-fn read_with<P>(row: &Row, properties: P) -> Result<Person<P>> {
-    Ok(Person {
-        no: row.get("no")?,
-        uuid: row.get("uuid")?,
-        properties,
-        is_identified: row.get("is_identified")?,
-        version: row.get("version")?,
-        created_at: row.get("created_at")?,
-    })
-}
-
-impl Catalog {
-    pub async fn next_numbers(
-        &self,
-        projects: &[ProjectId],
-    ) -> Result<HashMap<ProjectId, NextNumbers>> {
-        let fresh = NextNumbers { distinct: FIRST_NUMBER, person: FIRST_NUMBER };
-        let mut next: HashMap<_, _> = projects.iter().map(|project| (*project, fresh)).collect();
-        let sql = "SELECT project_id, next_distinct, next_person FROM project_numbers \
-                   WHERE project_id IN {list}";
-        for row in self.db.all_in(sql, args![], &keys(projects)).await? {
-            let DistinctNo(distinct) = row.get("next_distinct")?;
-            let PersonNo(person) = row.get("next_person")?;
-            next.insert(row.get("project_id")?, NextNumbers { distinct, person });
-        }
-        Ok(next)
-    }
-
-    /// Those of the ids that are known.
-    pub async fn distinct_ids(
-        &self,
-        project: ProjectId,
-        texts: &[&str],
-    ) -> Result<Vec<DistinctId>> {
-        let sql = format!(
-            "SELECT {ID_COLUMNS} FROM distinct_ids \
-             WHERE project_id = $1 AND distinct_id IN {{list}}"
-        );
-        let rows = self.db.all_in(&sql, args![project], &keys(texts)).await?;
-        rows.iter().map(read_id).collect()
-    }
-
-    /// Every id of these persons.
-    pub async fn distinct_ids_of(
-        &self,
-        project: ProjectId,
-        persons: &[PersonNo],
-    ) -> Result<Vec<DistinctId>> {
-        let sql = format!(
-            "SELECT {ID_COLUMNS} FROM distinct_ids \
-             WHERE project_id = $1 AND person_no IN {{list}} ORDER BY no"
-        );
-        let rows = self.db.all_in(&sql, args![project], &keys(persons)).await?;
-        rows.iter().map(read_id).collect()
-    }
-
-    /// The oldest ids of these persons, as many of each as are shown: strangers may give a person
-    /// any number of them.
-    pub(crate) async fn shown_ids(
-        &self,
-        project: ProjectId,
-        persons: &[PersonNo],
-    ) -> Result<HashMap<PersonNo, Vec<String>>> {
-        let sql = format!(
-            "SELECT person_no, distinct_id FROM (SELECT person_no, distinct_id, no, \
-             ROW_NUMBER() OVER (PARTITION BY person_no ORDER BY no) AS nth FROM distinct_ids \
-             WHERE project_id = $1 AND person_no IN {{list}}) ranked \
-             WHERE nth <= {IDS_SHOWN_MAX} ORDER BY no"
-        );
-        let mut shown: HashMap<PersonNo, Vec<String>> = HashMap::with_capacity(persons.len());
-        for row in self.db.all_in(&sql, args![project], &keys(persons)).await? {
-            shown.entry(row.get("person_no")?).or_default().push(row.get("distinct_id")?);
-        }
-        Ok(shown)
-    }
-
-    pub async fn count_distinct_ids(&self, project: ProjectId, person: PersonNo) -> Result<i64> {
-        let sql = "SELECT COUNT(*) AS total FROM distinct_ids \
-                   WHERE project_id = $1 AND person_no = $2";
-        self.db.one(sql, args![project, person]).await?.get("total")
-    }
-
-    /// Those of the persons that are there.
-    pub async fn persons_by_number(
-        &self,
-        project: ProjectId,
-        persons: &[PersonNo],
-    ) -> Result<Vec<Person>> {
-        let sql = format!(
-            "SELECT {PERSON_COLUMNS} FROM persons p \
-             WHERE p.project_id = $1 AND p.no IN {{list}}"
-        );
-        let rows = self.db.all_in(&sql, args![project], &keys(persons)).await?;
-        rows.iter().map(read_person).collect()
-    }
-
-    /// Known ids and their persons.
-    pub async fn identities(
-        &self,
-        project: ProjectId,
-        texts: &[&str],
-    ) -> Result<(Vec<DistinctId>, Vec<Person>)> {
-        let rows = self.db.all_in(&identities_sql(), args![project], &keys(texts)).await?;
-        read_identities(&rows, read_person)
-    }
-
-    /// The same for the pipeline, which changes them next.
-    pub async fn identities_to_change(
-        &self,
-        project: ProjectId,
-        texts: &[&str],
-    ) -> Result<(Vec<DistinctId>, Vec<Person<Object>>)> {
-        let (sql, fixed) = (identities_sql(), args![project]);
-        let rows = self.db.all_in_here(&sql, fixed, &keys(texts)).await?;
-        read_identities(&rows, read_object)
-    }
-}
-
-/// One question for both: the pipeline waits for each.
-fn identities_sql() -> String {
-    format!(
-        "SELECT d.no AS id_no, d.distinct_id, d.person_no, d.version AS id_version, \
-         d.version_floor, {PERSON_COLUMNS} FROM distinct_ids d \
-         LEFT JOIN persons p ON p.project_id = d.project_id AND p.no = d.person_no \
-         WHERE d.project_id = $1 AND d.distinct_id IN {{list}}"
-    )
-}
-
-fn read_identities<P>(
-    rows: &[Row],
-    read_person: impl Fn(&Row) -> Result<Person<P>>,
-) -> Result<(Vec<DistinctId>, Vec<Person<P>>)> {
-    let (mut ids, mut persons) = (Vec::new(), Vec::new());
-    let mut seen: HashSet<PersonNo> = HashSet::new();
-    for row in rows {
-        ids.push(DistinctId {
-            no: row.get("id_no")?,
-            text: row.get("distinct_id")?,
-            person: row.get("person_no")?,
-            version: row.get("id_version")?,
-            version_floor: row.get("version_floor")?,
-        });
-        if row.get::<Option<PersonNo>>("no")?.is_some_and(|no| seen.insert(no)) {
-            persons.push(read_person(row)?);
-        }
-    }
-    Ok((ids, persons))
-}
 
 pub(super) async fn write(
     tx: &mut Tx,
@@ -203,7 +18,7 @@ pub(super) async fn write(
 ) -> Result<()> {
     write_moves(tx, project, &changes.moves).await?;
     hash_keys::follow(tx, project, &changes.moves).await?;
-    cohort_members::forget(tx, project, &changes.deleted).await?;
+    members::forget(tx, project, &changes.deleted).await?;
     let gone = changes.moves.iter().map(|(gone, _)| *gone).chain(changes.deleted.iter().copied());
     let gone: Vec<Value> = gone.map(Into::into).collect();
     let sql = "DELETE FROM persons WHERE project_id = $1 AND no IN {list}";
@@ -231,7 +46,7 @@ async fn write_moves(
         ends.insert(*gone, (end, hops + 1));
     }
     let lists = ends.iter().map(|(gone, (end, _))| (*gone, *end)).collect();
-    cohort_members::follow(tx, project, &lists).await?;
+    members::follow(tx, project, &lists).await?;
     let mut rows = Rows::new(4);
     for (gone, (end, hops)) in ends {
         rows.push(args![project, gone, end, hops]);

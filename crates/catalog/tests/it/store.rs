@@ -162,9 +162,9 @@ impl Place {
     pub async fn home(&self) -> Home {
         let catalog = self.open().await.unwrap();
         assert!(catalog.bootstrap(first_start()).await.unwrap().is_some());
-        let (key, owner) = catalog.key_holder(KEY).await.unwrap().unwrap();
+        let (key, owner) = catalog.keys().authenticate(KEY).await.unwrap().unwrap();
         let organization = owner.current_organization.unwrap();
-        let project = catalog.project(owner.current_project.unwrap()).await.unwrap();
+        let project = catalog.projects().get(owner.current_project.unwrap()).await.unwrap();
         Home { catalog, organization, owner, key, project }
     }
 }
@@ -189,8 +189,8 @@ impl Home {
 
     pub async fn add(&self, email: &str, level: Level) -> UserRow {
         let new = person(email);
-        let member = self.catalog.add_member(&self.actor(), new, level).await.unwrap();
-        self.catalog.user(member.user.id).await.unwrap()
+        let member = self.catalog.members().add(&self.actor(), new, level).await.unwrap();
+        self.catalog.users().get(member.user.id).await.unwrap()
     }
 }
 

@@ -11,14 +11,14 @@ impl Flags {
     /// Fills one list that waits for a flag's persons; false when none does.
     pub async fn fill_due_cohort(&self) -> catalog::Result<bool> {
         let catalog = &self.0.catalog;
-        let Some(list) = catalog.cohort_to_fill().await? else { return Ok(false) };
+        let Some(list) = catalog.cohorts().next_to_fill().await? else { return Ok(false) };
         match self.fill(&list).await {
-            Ok(()) => catalog.cohort_filled(&list).await?,
+            Ok(()) => catalog.cohorts().finish_fill(&list).await?,
             Err(error @ catalog::Error::Unavailable(_)) => return Err(error),
             // One that cannot be filled must not keep the others waiting.
             Err(error) => {
                 tracing::warn!(cohort.id = %list.cohort, %error, "cannot fill a cohort");
-                catalog.cohort_not_filled(&list, "The cohort could not be filled.").await?;
+                catalog.cohorts().fail_fill(&list, "The cohort could not be filled.").await?;
             }
         }
         Ok(true)
@@ -27,7 +27,7 @@ impl Flags {
     /// A flag that is off, gone, or about groups reaches nobody.
     async fn fill(&self, list: &CohortToFill) -> catalog::Result<()> {
         let catalog = &self.0.catalog;
-        let project = catalog.project(list.project).await?;
+        let project = catalog.projects().get(list.project).await?;
         let flags = projects::load(catalog, &project).await?;
         let Some(flag) = flags.definitions().iter().find(|flag| flag.id == list.flag) else {
             return Ok(());
@@ -45,7 +45,7 @@ impl Flags {
                     found.push(person.no);
                 }
             });
-            catalog.fill_cohort(list, &found).await?;
+            catalog.cohorts().fill(list, &found).await?;
         }
         Ok(())
     }

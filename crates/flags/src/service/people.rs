@@ -84,7 +84,7 @@ impl People {
         let person = self.person(catalog, project, &asked.distinct_id).await?;
         let static_cohorts = match &person {
             Some(person) if set.needs_static_cohorts() => {
-                Box::pin(catalog.static_cohorts_of(project, person.no)).await?
+                Box::pin(catalog.cohorts().static_of_person(project, person.no)).await?
             }
             _ => HashSet::new(),
         };
@@ -107,7 +107,7 @@ impl People {
         distinct_id: &str,
     ) -> catalog::Result<Option<Arc<FlagPerson>>> {
         // Before the question: an answer that is older than a change must not outlive it.
-        let position = catalog.applied_position();
+        let position = catalog.ingest().applied_position();
         let key = (project, Box::from(distinct_id));
         {
             let remembered = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -117,7 +117,7 @@ impl People {
                 return Ok(known.clone());
             }
         }
-        let found = Box::pin(catalog.flag_persons(project, &[distinct_id])).await?;
+        let found = Box::pin(catalog.flags().persons(project, &[distinct_id])).await?;
         let found = found.into_iter().next().map(Arc::new);
         let mut remembered = self.0.write().unwrap_or_else(PoisonError::into_inner);
         remembered.keep(position, key, found.clone());
@@ -138,7 +138,7 @@ async fn hash_keys(
     if numbers.is_empty() {
         return Ok(ByFlag::new());
     }
-    let mut stored = catalog.hash_keys(project, &numbers).await?;
+    let mut stored = catalog.flags().hash_keys(project, &numbers).await?;
     if let Some(anonymous) = &asked.anon_distinct_id {
         let missing: Vec<HashKey> = set
             .continuous()
@@ -151,8 +151,8 @@ async fn hash_keys(
             })
             .collect();
         if !missing.is_empty() {
-            catalog.add_hash_keys(project, &missing).await?;
-            stored = catalog.hash_keys(project, &numbers).await?;
+            catalog.flags().add_hash_keys(project, &missing).await?;
+            stored = catalog.flags().hash_keys(project, &numbers).await?;
         }
     }
     // The row of whoever owns the distinct id wins, so it comes last.

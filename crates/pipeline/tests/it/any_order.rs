@@ -50,7 +50,7 @@ async fn answer(world: &World) -> BTreeMap<&'static str, Vec<String>> {
     let texts: Vec<String> =
         ["user", "stranger", "alias", "quiet"].into_iter().flat_map(ids).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let (ids, persons) = world.catalog.identities(world.project, &texts).await.unwrap();
+    let (ids, persons) = world.catalog.persons().identities(world.project, &texts).await.unwrap();
     let mut told = BTreeMap::new();
     told.insert("persons", Vec::new());
     for person in persons {
@@ -66,7 +66,7 @@ async fn answer(world: &World) -> BTreeMap<&'static str, Vec<String>> {
             .push(format!("{own:?} {shown:?} {}", person.is_identified));
     }
     let keys = [(0, "company 0"), (0, "company 1")];
-    for group in world.catalog.groups_by_key(world.project, &keys).await.unwrap() {
+    for group in world.catalog.groups().by_key(world.project, &keys).await.unwrap() {
         let shown: BTreeMap<String, Value> = group.properties.into_iter().collect();
         told.entry("groups").or_default().push(format!("{} {shown:?}", group.key));
     }

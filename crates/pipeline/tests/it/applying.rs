@@ -38,7 +38,7 @@ pub async fn an_event_becomes_a_row_a_person_and_definitions(database: Database)
     assert_eq!(facts["pairs"], ["$pageview | n", "signup | plan"]);
     let counted = world.running.as_ref().unwrap().pipeline.counters().snapshot();
     assert_eq!((counted.batches, counted.records, counted.applied), (1, 3, 4));
-    assert!(world.catalog.project(world.project).await.unwrap().ingested_event);
+    assert!(world.catalog.projects().get(world.project).await.unwrap().ingested_event);
 }
 
 pub async fn records_that_cannot_be_applied_are_set_aside_and_stop_nobody(database: Database) {
@@ -65,7 +65,7 @@ pub async fn records_that_cannot_be_applied_are_set_aside_and_stop_nobody(databa
         let person = world.person(&format!("u{n}")).await.unwrap();
         assert_eq!(person.properties["n"], json!(n));
     }
-    let (letters, total) = world.catalog.dead_letters(None, ALL).await.unwrap();
+    let (letters, total) = world.catalog.dead_letters().list(None, ALL).await.unwrap();
     assert_eq!(total, 5);
     let mut reasons: Vec<(i64, &str, &str)> = letters
         .iter()
@@ -84,7 +84,7 @@ pub async fn records_that_cannot_be_applied_are_set_aside_and_stop_nobody(databa
             (9, "apply", nul),
         ]
     );
-    let own = world.catalog.dead_letters(Some(world.project), ALL).await.unwrap().1;
+    let own = world.catalog.dead_letters().list(Some(world.project), ALL).await.unwrap().1;
     assert_eq!(own, 3);
     assert_eq!(letters.iter().filter(|letter| letter.team_id == Some(ProjectId(99))).count(), 1);
     // Read once more after a crash, they stay where they are.
@@ -117,7 +117,7 @@ pub async fn a_catalog_in_trouble_sets_nothing_aside(database: Database) {
         world.catch_up(100).await;
     }
     assert_eq!(world.rows().len(), 11);
-    assert_eq!(world.catalog.dead_letters(None, ALL).await.unwrap().1, 0);
+    assert_eq!(world.catalog.dead_letters().list(None, ALL).await.unwrap().1, 0);
     let (zero, one) = (world.person("u0").await.unwrap(), world.person("u1").await.unwrap());
     assert_eq!(zero.uuid, one.uuid);
     assert_eq!(world.person("u2").await.unwrap().properties["n"], json!(2));
@@ -205,10 +205,10 @@ pub async fn a_deleted_definition_comes_back_with_its_event(database: Database) 
     let id = first[0].parse().unwrap();
     let actor = catalog::Actor {
         user: None,
-        organization: world.catalog.first_organization().await.unwrap(),
+        organization: world.catalog.organizations().first().await.unwrap(),
         project: Some(world.project),
     };
-    world.catalog.delete_event_definition(&actor, world.project, id).await.unwrap();
+    world.catalog.event_definitions().delete(&actor, world.project, id).await.unwrap();
     world.send(&[event("e", "u", json!({}))]).await;
     world.catch_up(10).await;
     let second = world.database.sql("SELECT id FROM event_definitions").await;

@@ -263,7 +263,7 @@ async fn live(place: &str) {
     say(format!("\nfound {found}"));
     let fuse = fuse();
     let burn = fuse.clone();
-    catalog.on_ingest(move |_| burn(COMMITTED));
+    catalog.ingest().on_apply(move |_| burn(COMMITTED));
     let (warehouse, mut pipeline) = stores_of(&stores, &catalog, &journal, &clock, fuse).await;
     let mut reader = journal.reader(pipeline.start()).unwrap();
     let reach = last.map_or(found + LIFE_RECORDS_MAX, |last| last.max(found));

@@ -105,7 +105,7 @@ async fn record(world: &World, step: &Step) -> Option<Sent> {
 async fn told(world: &World) -> BTreeSet<String> {
     let texts: Vec<String> = (0..IDS).map(|n| format!("d{n}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let (ids, persons) = world.catalog.identities(world.project, &texts).await.unwrap();
+    let (ids, persons) = world.catalog.persons().identities(world.project, &texts).await.unwrap();
     let mut events: BTreeMap<u32, usize> = BTreeMap::new();
     world.rows().iter().for_each(|row| *events.entry(row.distinct_no).or_default() += 1);
     let count = |no: u32| events.get(&no).copied().unwrap_or(0);
@@ -124,7 +124,7 @@ async fn told(world: &World) -> BTreeSet<String> {
         told.insert(format!("{} {}", id.text, count(id.no.0)));
     }
     let keys: Vec<(u8, &str)> = vec![(0, "g0"), (0, "g1"), (0, "g2")];
-    for group in world.catalog.groups_by_key(world.project, &keys).await.unwrap() {
+    for group in world.catalog.groups().by_key(world.project, &keys).await.unwrap() {
         told.insert(format!("group {} {}", group.key, Value::Object(group.properties)));
     }
     told

@@ -297,7 +297,8 @@ impl World {
     }
 
     pub async fn person(&self, distinct_id: &str) -> Option<Person> {
-        let (_, persons) = self.catalog.identities(self.project, &[distinct_id]).await.unwrap();
+        let (_, persons) =
+            self.catalog.persons().identities(self.project, &[distinct_id]).await.unwrap();
         persons.into_iter().next()
     }
 

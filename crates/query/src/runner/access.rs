@@ -33,7 +33,8 @@ impl ReferencedObjects {
         for kind in ObjectKind::ALL {
             let of_kind = self.0.iter().filter(|(object, _)| *object == kind);
             let ids: Vec<i64> = of_kind.map(|(_, id)| *id).collect();
-            if !ids.is_empty() && !catalog.hidden(project, kind, &ids, visibility).await?.is_empty()
+            if !ids.is_empty()
+                && !catalog.access().hidden(project, kind, &ids, visibility).await?.is_empty()
             {
                 return Ok(false);
             }
@@ -108,7 +109,8 @@ impl Inner {
         visibility: &Sights,
     ) -> Result<BTreeSet<ActionId>> {
         let ids: Vec<i64> = query.actions().into_iter().map(|id| id.0).collect();
-        let hidden = self.catalog.hidden(project, ObjectKind::Action, &ids, visibility).await?;
+        let hidden =
+            self.catalog.access().hidden(project, ObjectKind::Action, &ids, visibility).await?;
         Ok(hidden.into_iter().map(ActionId).collect())
     }
 
@@ -120,11 +122,12 @@ impl Inner {
         visibility: &Sights,
     ) -> std::result::Result<(InsightId, Json), SavedInsightError> {
         let name = InsightName::Short(short_id);
-        let insight = match self.catalog.insight(project, &name, None, catalog::Among::Live).await {
-            Ok(insight) => insight,
-            Err(catalog::Error::NotFound) => return Err(SavedInsightError::Missing),
-            Err(error) => return Err(SavedInsightError::Failed(error.into())),
-        };
+        let insight =
+            match self.catalog.insights().get(project, &name, None, catalog::Among::Live).await {
+                Ok(insight) => insight,
+                Err(catalog::Error::NotFound) => return Err(SavedInsightError::Missing),
+                Err(error) => return Err(SavedInsightError::Failed(error.into())),
+            };
         let author = insight.created_by.map(|author| author.id);
         if !visibility.of(ObjectKind::Insight).holds(insight.id.0, author) {
             return Err(SavedInsightError::Hidden);

@@ -35,7 +35,7 @@ impl QueryRunner {
     /// Calculates one cohort that is due; returns false when none is.
     pub async fn calculate_due_cohort(&self) -> catalog::Result<bool> {
         let catalog = &self.0.catalog;
-        let Some(due) = catalog.due_cohort().await? else { return Ok(false) };
+        let Some(due) = catalog.cohorts().next_due().await? else { return Ok(false) };
         let matching = match self.matching_persons(&due).await {
             Ok(matching) => matching,
             Err(Error::Catalog(error @ catalog::Error::Unavailable(_))) => return Err(error),
@@ -48,14 +48,14 @@ impl QueryRunner {
                         "The cohort could not be calculated.".to_owned()
                     }
                 };
-                catalog.cohort_failed(&due, &reason).await?;
+                catalog.cohorts().record_failure(&due, &reason).await?;
                 return Ok(true);
             }
         };
         let matches = |behaviour: &Behaviour, person: model::person::PersonNo| {
             matching.get(behaviour).is_some_and(|persons| persons.contains(person.0))
         };
-        catalog.calculate_cohort(due, &matches).await?;
+        catalog.cohorts().calculate(due, &matches).await?;
         Ok(true)
     }
 
@@ -65,7 +65,7 @@ impl QueryRunner {
             return Ok(MatchingPersons::new());
         }
         let inner = &self.0;
-        let project = inner.catalog.project(due.project).await?;
+        let project = inner.catalog.projects().get(due.project).await?;
         let (now, zone) = (inner.catalog.clock().now(), Zone::named(&project.timezone));
         let mut needs = Needs::default();
         for behaviour in &behaviours {

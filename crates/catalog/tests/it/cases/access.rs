@@ -17,7 +17,7 @@ pub async fn a_member_hears_every_rule_in_one_statement(place: Place) {
     let Home { catalog, project, .. } = &home;
     let cost = async || {
         let before = catalog.statements();
-        let standing = catalog.standing_in(member, project.id).await.unwrap().unwrap();
+        let standing = catalog.access().effective(member, project.id).await.unwrap().unwrap();
         (catalog.statements() - before, standing)
     };
     let (statements, standing) = cost().await;
@@ -34,23 +34,25 @@ pub async fn a_member_hears_every_rule_in_one_statement(place: Place) {
     let seen = viewer.sight(ObjectKind::Dashboard);
     let before = catalog.statements();
     let filter = DashboardFilter { seen, ..Default::default() };
-    let (found, total) = catalog.dashboards(project.id, member, &filter, EVERYTHING).await.unwrap();
+    let (found, total) =
+        catalog.dashboards().list(project.id, member, &filter, EVERYTHING).await.unwrap();
     let hidden = catalog.statements() - before;
     assert_eq!((found.len(), total), (0, 0));
     let before = catalog.statements();
     let everything = DashboardFilter::default();
-    catalog.dashboards(project.id, member, &everything, EVERYTHING).await.unwrap();
+    catalog.dashboards().list(project.id, member, &everything, EVERYTHING).await.unwrap();
     assert_eq!(catalog.statements() - before, hidden);
 
     // Full is full; what is there can still be changed and taken away.
     let everybody = RuleSubject::Everybody;
-    let set = async |target, level| catalog.set_access_rule(&actor, target, everybody, level).await;
+    let set =
+        async |target, level| catalog.access_rules().set(&actor, target, everybody, level).await;
     let refused = set(RuleTarget::Project, Some("none")).await;
     assert!(matches!(refused, Err(Error::Refused { field: None, .. })), "{refused:?}");
-    assert!(catalog.standing_in(member, project.id).await.unwrap().is_some());
+    assert!(catalog.access().effective(member, project.id).await.unwrap().is_some());
     place.sql("DELETE FROM access_controls WHERE resource_id = 7").await;
     set(RuleTarget::Project, Some("none")).await.unwrap().unwrap();
-    assert!(catalog.standing_in(member, project.id).await.unwrap().is_none());
+    assert!(catalog.access().effective(member, project.id).await.unwrap().is_none());
     assert!(set(RuleTarget::Project, None).await.unwrap().is_none());
-    assert!(catalog.standing_in(member, project.id).await.unwrap().is_some());
+    assert!(catalog.access().effective(member, project.id).await.unwrap().is_some());
 }

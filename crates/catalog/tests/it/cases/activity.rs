@@ -18,10 +18,10 @@ pub async fn a_change_and_its_entry_are_written_together(place: Place) {
     let started = place.log().await;
     assert_eq!(started, ["Team created", "PersonalAPIKey created"]);
 
-    let role = catalog.create_role(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
+    let role = catalog.roles().create(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
     let renamed = RoleChange { name: Some("Dev".into()), ..Default::default() };
-    catalog.update_role(&actor, role.id, renamed).await.unwrap();
-    let joined = catalog.add_to_role(&actor, role.id, home.owner.user.uuid).await.unwrap();
+    catalog.roles().update(&actor, role.id, renamed).await.unwrap();
+    let joined = catalog.roles().add_member(&actor, role.id, home.owner.user.uuid).await.unwrap();
     let details = place.details().await;
     assert_eq!(
         details[1]["changes"],
@@ -31,21 +31,21 @@ pub async fn a_change_and_its_entry_are_written_together(place: Place) {
         details[0]["changes"],
         json!([{ "type": "Role", "action": "created", "field": "members", "before": null, "after": "admin@example.com" }])
     );
-    catalog.remove_from_role(&actor, role.id, joined.id).await.unwrap();
-    catalog.delete_role(&actor, role.id).await.unwrap();
+    catalog.roles().remove_member(&actor, role.id, joined.id).await.unwrap();
+    catalog.roles().delete(&actor, role.id).await.unwrap();
     let change = OrganizationChange {
         settings: settings(json!({ "members_can_invite": false })),
         ..Default::default()
     };
-    catalog.update_organization(&actor, change).await.unwrap();
+    catalog.organizations().update(&actor, change).await.unwrap();
     let member = home.add("m@example.com", Level::Member).await;
-    catalog.set_level(&actor, member.user.uuid, Level::Admin).await.unwrap();
-    catalog.remove_member(&actor, member.user.uuid).await.unwrap();
+    catalog.members().set_level(&actor, member.user.uuid, Level::Admin).await.unwrap();
+    catalog.members().remove(&actor, member.user.uuid).await.unwrap();
     let by = KeyKeeper { owner: home.owner.user.id, key: None, actor: Some(actor) };
-    catalog.roll_key(&by, &home.key.id).await.unwrap();
+    catalog.keys().roll(&by, &home.key.id).await.unwrap();
     let text = place.details().await[0].to_string();
     assert!(text.contains("mask_value") && !text.contains("sha256"));
-    catalog.delete_key(&by, &home.key.id).await.unwrap();
+    catalog.keys().delete(&by, &home.key.id).await.unwrap();
     assert_eq!(
         place.log().await[started.len()..],
         [
@@ -67,26 +67,26 @@ pub async fn a_change_and_its_entry_are_written_together(place: Place) {
 pub async fn a_refused_change_leaves_no_entry(place: Place) {
     let home = place.home().await;
     let (catalog, actor) = (&home.catalog, home.actor());
-    catalog.create_role(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
-    let other = catalog.create_role(&actor, "Dev".into(), FlagAccess::Edit).await.unwrap();
+    catalog.roles().create(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
+    let other = catalog.roles().create(&actor, "Dev".into(), FlagAccess::Edit).await.unwrap();
     let before = place.log().await;
 
     let taken = RoleChange { name: Some("OPS".into()), ..Default::default() };
-    let refused = catalog.update_role(&actor, other.id, taken).await;
+    let refused = catalog.roles().update(&actor, other.id, taken).await;
     assert!(matches!(refused, Err(Error::Taken { field: "name", .. })));
-    catalog.remove_member(&actor, home.owner.user.uuid).await.unwrap_err();
+    catalog.members().remove(&actor, home.owner.user.uuid).await.unwrap_err();
     let nobody = uuid::Uuid::new_v4();
-    catalog.add_to_role(&actor, other.id, nobody).await.unwrap_err();
+    catalog.roles().add_member(&actor, other.id, nobody).await.unwrap_err();
     let missing = OrganizationChange { default_role_id: Some(Some(nobody)), ..Default::default() };
-    catalog.update_organization(&actor, missing).await.unwrap_err();
+    catalog.organizations().update(&actor, missing).await.unwrap_err();
     assert_eq!(place.log().await, before);
-    assert_eq!(catalog.role(home.organization, other.id).await.unwrap().name, "Dev");
+    assert_eq!(catalog.roles().get(home.organization, other.id).await.unwrap().name, "Dev");
 }
 
 pub async fn nothing_is_logged_when_nothing_changes(place: Place) {
     let home = place.home().await;
     let (catalog, actor) = (&home.catalog, home.actor());
-    let role = catalog.create_role(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
+    let role = catalog.roles().create(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
     let before = place.log().await;
     place.clock.advance_seconds(60);
 
@@ -95,15 +95,15 @@ pub async fn nothing_is_logged_when_nothing_changes(place: Place) {
         default_role_id: Some(None),
         settings: settings(json!({ "members_can_invite": true, "enforce_2fa": null })),
     };
-    catalog.update_organization(&actor, same).await.unwrap();
+    catalog.organizations().update(&actor, same).await.unwrap();
     let same =
         RoleChange { name: Some("Ops".into()), feature_flags_access_level: Some(FlagAccess::Edit) };
-    catalog.update_role(&actor, role.id, same).await.unwrap();
-    catalog.set_level(&actor, home.owner.user.uuid, Level::Owner).await.unwrap();
+    catalog.roles().update(&actor, role.id, same).await.unwrap();
+    catalog.members().set_level(&actor, home.owner.user.uuid, Level::Owner).await.unwrap();
     let same = ProjectChange { name: Some(home.project.name.clone()), ..Default::default() };
-    catalog.update_project(&actor, home.project.id, same).await.unwrap();
+    catalog.projects().update(&actor, home.project.id, same).await.unwrap();
     let by = KeyKeeper { owner: home.owner.user.id, key: None, actor: Some(actor) };
-    catalog.update_key(&by, &home.key.id, KeyChange::default()).await.unwrap();
+    catalog.keys().update(&by, &home.key.id, KeyChange::default()).await.unwrap();
     assert_eq!(place.log().await, before);
 }
 
@@ -115,7 +115,7 @@ pub async fn the_log_is_readable_however_deep_a_change_is(place: Place) {
     let sent = json!({ "extra_settings": deep });
     let settings = ProjectSettingsChange::read(sent.as_object().unwrap()).unwrap();
     let change = ProjectChange { settings, ..Default::default() };
-    catalog.update_project(&actor, home.project.id, change).await.unwrap();
+    catalog.projects().update(&actor, home.project.id, change).await.unwrap();
     let filter = ActivityFilter {
         organization: home.organization,
         project: home.project.id,
@@ -125,8 +125,8 @@ pub async fn the_log_is_readable_however_deep_a_change_is(place: Place) {
         seen: Default::default(),
     };
     let window = Window { limit: 10, offset: 0 };
-    let (page, _) = catalog.activity_page(&filter, window).await.unwrap();
+    let (page, _) = catalog.activity().page(&filter, window).await.unwrap();
     assert!(page[0].detail.get().contains(&deep.to_string()));
-    let newest = catalog.activity_from(&filter, None, 1).await.unwrap();
+    let newest = catalog.activity().from_cursor(&filter, None, 1).await.unwrap();
     assert_eq!(newest[0].detail.get(), page[0].detail.get());
 }

@@ -32,7 +32,7 @@ async fn ingest(home: &Home, from: u64, identity: IdentityChanges) {
     }];
     let batch =
         IngestBatch { journal: 7, from, reach: from + 1, projects, ..IngestBatch::default() };
-    home.catalog.ingest(&batch).await.unwrap();
+    home.catalog.ingest().apply(&batch).await.unwrap();
 }
 
 /// Person `n` is known as `dn`; every third is on the plan "pro".
@@ -79,7 +79,7 @@ fn did(negated: bool) -> Value {
 async fn create(home: &Home, kind: NewCohortKind) -> Cohort {
     let new =
         NewCohort { name: Some("c".into()), description: String::new(), deleted: false, kind };
-    home.catalog.create_cohort(&actor(home), new, &Default::default()).await.unwrap()
+    home.catalog.cohorts().create(&actor(home), new, &Default::default()).await.unwrap()
 }
 
 async fn dynamic(home: &Home, leaves: Value) -> Cohort {
@@ -88,19 +88,19 @@ async fn dynamic(home: &Home, leaves: Value) -> Cohort {
 
 /// Who has an even number did whatever is asked for.
 async fn calculate_due(home: &Home) -> bool {
-    let Some(due) = home.catalog.due_cohort().await.unwrap() else { return false };
+    let Some(due) = home.catalog.cohorts().next_due().await.unwrap() else { return false };
     let did = |_: &Behaviour, person: PersonNo| person.0.is_multiple_of(2);
-    home.catalog.calculate_cohort(due, &did).await.unwrap();
+    home.catalog.cohorts().calculate(due, &did).await.unwrap();
     true
 }
 
 async fn calculate(home: &Home, id: CohortId) -> Cohort {
     while calculate_due(home).await {}
-    home.catalog.cohort(home.project.id, id, catalog::Among::Live).await.unwrap()
+    home.catalog.cohorts().get(home.project.id, id, catalog::Among::Live).await.unwrap()
 }
 
 async fn members(home: &Home, cohort: &Cohort) -> Vec<u32> {
-    let (members, total) = home.catalog.cohort_members(cohort, None, EVERYTHING).await.unwrap();
+    let (members, total) = home.catalog.cohorts().members(cohort, None, EVERYTHING).await.unwrap();
     assert_eq!(Some(total), cohort.count);
     members.iter().map(|member| member.person.no.0).collect()
 }
@@ -118,7 +118,8 @@ pub async fn a_cohort_is_who_fits_its_conditions(place: Place) {
     let list = create(&home, NewCohortKind::Static(None)).await;
     let list = home
         .catalog
-        .add_to_cohort(&actor(&home), list.id, NamedBy::DistinctId, &names)
+        .cohorts()
+        .add_members(&actor(&home), list.id, NamedBy::DistinctId, &names)
         .await
         .unwrap();
     assert_eq!(members(&home, &list).await, [3, 4, 6]);
@@ -146,7 +147,8 @@ pub async fn a_cohort_is_who_fits_its_conditions(place: Place) {
     };
     let changed = home
         .catalog
-        .update_cohort(&actor(&home), pro.id, change, &Default::default())
+        .cohorts()
+        .update(&actor(&home), pro.id, change, &Default::default())
         .await
         .unwrap();
     assert_eq!(
@@ -160,7 +162,7 @@ pub async fn a_cohort_is_who_fits_its_conditions(place: Place) {
     assert_eq!(left, ["3"], "lists, first and second versions that count");
     let before = home.catalog.statements();
     let window = Window { limit: 100, offset: 0 };
-    home.catalog.cohort_members(&changed, None, window).await.unwrap();
+    home.catalog.cohorts().members(&changed, None, window).await.unwrap();
     assert_eq!(home.catalog.statements() - before, 3);
 
     // A day later everybody is looked at again.
@@ -177,7 +179,7 @@ pub async fn those_whose_members_others_ask_for_are_calculated_first(place: Plac
     let inner = dynamic(&home, leaf("pro")).await;
     let change = async |id, leaves| {
         let change = CohortChange { filters: Some(filters(leaves)), ..Default::default() };
-        home.catalog.update_cohort(&actor, id, change, &Default::default()).await.unwrap();
+        home.catalog.cohorts().update(&actor, id, change, &Default::default()).await.unwrap();
     };
     let asking = json!([{
         "type": "behavioral", "key": "a", "event_type": "events", "value": "performed_event",
@@ -188,11 +190,15 @@ pub async fn those_whose_members_others_ask_for_are_calculated_first(place: Plac
     for _ in 0..2 {
         change(inner.id, leaf("free")).await;
         for expected in [inner.id, outer.id] {
-            let due = home.catalog.due_cohort().await.unwrap().unwrap();
+            let due = home.catalog.cohorts().next_due().await.unwrap().unwrap();
             assert_eq!(due.id, expected);
-            home.catalog.calculate_cohort(due, &|_: &Behaviour, _: PersonNo| false).await.unwrap();
+            home.catalog
+                .cohorts()
+                .calculate(due, &|_: &Behaviour, _: PersonNo| false)
+                .await
+                .unwrap();
         }
-        assert!(home.catalog.due_cohort().await.unwrap().is_none());
+        assert!(home.catalog.cohorts().next_due().await.unwrap().is_none());
         change(inner.id, leaf("pro")).await;
     }
 }
@@ -206,21 +212,21 @@ pub async fn a_calculation_answers_no_request_that_came_after_it_began(place: Pl
     let change = async |plan: &str| {
         let change = CohortChange { filters: Some(filters(leaf(plan))), ..Default::default() };
         let seen = Default::default();
-        home.catalog.update_cohort(&actor, cohort.id, change, &seen).await.unwrap();
+        home.catalog.cohorts().update(&actor, cohort.id, change, &seen).await.unwrap();
     };
     let read = async || {
-        home.catalog.cohort(home.project.id, cohort.id, catalog::Among::Live).await.unwrap()
+        home.catalog.cohorts().get(home.project.id, cohort.id, catalog::Among::Live).await.unwrap()
     };
     let nobody_did = |_: &Behaviour, _: PersonNo| false;
     // One that fails, one that succeeds, and one that nobody asked for.
-    let due = home.catalog.due_cohort().await.unwrap().unwrap();
+    let due = home.catalog.cohorts().next_due().await.unwrap().unwrap();
     change("free").await;
-    home.catalog.cohort_failed(&due, "why").await.unwrap();
+    home.catalog.cohorts().record_failure(&due, "why").await.unwrap();
     let failed = read().await;
     assert_eq!((failed.is_calculating, failed.errors_calculating), (true, 1));
-    let due = home.catalog.due_cohort().await.unwrap().unwrap();
+    let due = home.catalog.cohorts().next_due().await.unwrap().unwrap();
     change("pro").await;
-    home.catalog.calculate_cohort(due, &nobody_did).await.unwrap();
+    home.catalog.cohorts().calculate(due, &nobody_did).await.unwrap();
     let behind = read().await;
     assert_eq!((behind.is_calculating, behind.count), (true, Some(734)));
     let whole = calculate(&home, cohort.id).await;
@@ -230,18 +236,18 @@ pub async fn a_calculation_answers_no_request_that_came_after_it_began(place: Pl
     );
     assert_eq!(whole.version, whole.pending_version);
     place.clock.advance_seconds(25 * 3_600);
-    let due = home.catalog.due_cohort().await.unwrap().unwrap();
+    let due = home.catalog.cohorts().next_due().await.unwrap().unwrap();
     assert!(read().await.is_calculating);
     change("free").await;
-    home.catalog.calculate_cohort(due, &nobody_did).await.unwrap();
+    home.catalog.cohorts().calculate(due, &nobody_did).await.unwrap();
     assert_eq!(calculate(&home, cohort.id).await.count, Some(734));
     // Nothing is left to do where the last one failed.
     change("pro").await;
-    let due = home.catalog.due_cohort().await.unwrap().unwrap();
-    home.catalog.cohort_failed(&due, "why").await.unwrap();
+    let due = home.catalog.cohorts().next_due().await.unwrap().unwrap();
+    home.catalog.cohorts().record_failure(&due, "why").await.unwrap();
     let failed = read().await;
     assert_eq!((failed.is_calculating, failed.count), (false, Some(734)));
-    assert!(home.catalog.due_cohort().await.unwrap().is_none());
+    assert!(home.catalog.cohorts().next_due().await.unwrap().is_none());
 }
 
 pub async fn lists_are_filled_by_any_name_and_follow_who_is_merged(place: Place) {
@@ -256,10 +262,11 @@ pub async fn lists_are_filled_by_any_name_and_follow_who_is_merged(place: Place)
         (NamedBy::PersonUuid, &uuid),
     ] {
         let names = [name.to_owned(), "nobody".to_owned()];
-        home.catalog.add_to_cohort(&actor, list.id, by, &names).await.unwrap();
+        home.catalog.cohorts().add_members(&actor, list.id, by, &names).await.unwrap();
     }
-    let read =
-        async || home.catalog.cohort(home.project.id, list.id, catalog::Among::Live).await.unwrap();
+    let read = async || {
+        home.catalog.cohorts().get(home.project.id, list.id, catalog::Among::Live).await.unwrap()
+    };
     assert_eq!(members(&home, &read().await).await, [1, 5, 9]);
     let identity = IdentityChanges {
         moves: vec![
@@ -273,27 +280,28 @@ pub async fn lists_are_filled_by_any_name_and_follow_who_is_merged(place: Place)
     };
     ingest(&home, 2, identity).await;
     let of = async |no| {
-        home.catalog.static_cohorts_of(home.project.id, PersonNo(no)).await.unwrap().len()
+        home.catalog.cohorts().static_of_person(home.project.id, PersonNo(no)).await.unwrap().len()
     };
     assert_eq!((of(1).await, of(5).await, of(9).await, of(10).await), (0, 1, 0, 1));
     let uuid = person_uuid(home.project.id, "d10");
-    home.catalog.remove_from_cohort(&actor, list.id, uuid).await.unwrap();
+    home.catalog.cohorts().remove_member(&actor, list.id, uuid).await.unwrap();
     assert_eq!(members(&home, &read().await).await, [5]);
-    let again = home.catalog.remove_from_cohort(&actor, list.id, uuid).await;
+    let again = home.catalog.cohorts().remove_member(&actor, list.id, uuid).await;
     assert!(matches!(again, Err(Error::NotFound)));
 
     let pro = dynamic(&home, json!([{ "key": "plan", "value": "pro" }])).await;
     let pro = calculate(&home, pro.id).await;
-    let refused = home.catalog.add_to_cohort(&actor, pro.id, NamedBy::DistinctId, &[]).await;
+    let refused =
+        home.catalog.cohorts().add_members(&actor, pro.id, NamedBy::DistinctId, &[]).await;
     assert!(matches!(refused, Err(Error::Refused { .. })));
     // Whoever found it before the next calculation ended reads what counts since.
-    home.catalog.recalculate_cohort(&actor, pro.id).await.unwrap();
+    home.catalog.cohorts().recalculate(&actor, pro.id).await.unwrap();
     assert_eq!(calculate(&home, pro.id).await.version, Some(2));
     assert_eq!(Some(members(&home, &pro).await.len() as i64), pro.count);
     let copy = create(&home, NewCohortKind::Static(None)).await;
-    let copy = home.catalog.copy_members(&actor, pro.id, copy.id).await.unwrap();
+    let copy = home.catalog.cohorts().copy_members(&actor, pro.id, copy.id).await.unwrap();
     assert_eq!(copy.count, pro.count);
-    let definitions = home.catalog.cohort_definitions(home.project.id).await.unwrap();
+    let definitions = home.catalog.cohorts().definitions(home.project.id).await.unwrap();
     assert_eq!(definitions.len(), 3);
 }
 
@@ -310,8 +318,12 @@ pub async fn cohorts_that_are_needed_or_would_need_themselves_are_refused(place:
         (first.id, on(CohortId(99)), "There is no such cohort in this project."),
     ] {
         let change = CohortChange { filters: Some(filters(leaves)), ..Default::default() };
-        let refused =
-            home.catalog.update_cohort(&actor, id, change, &Default::default()).await.unwrap_err();
+        let refused = home
+            .catalog
+            .cohorts()
+            .update(&actor, id, change, &Default::default())
+            .await
+            .unwrap_err();
         assert_eq!(refused.to_string(), expected);
     }
     let asks = |id: CohortId| FlagChange {
@@ -319,14 +331,15 @@ pub async fn cohorts_that_are_needed_or_would_need_themselves_are_refused(place:
         filters: json!({ "groups": [{ "properties": on(id) }] }).as_object().cloned(),
         ..Default::default()
     };
-    home.catalog.create_flag(&actor, asks(CohortId(99))).await.unwrap_err();
-    home.catalog.create_flag(&actor, asks(first.id)).await.unwrap();
+    home.catalog.flags().create(&actor, asks(CohortId(99))).await.unwrap_err();
+    home.catalog.flags().create(&actor, asks(first.id)).await.unwrap();
     let delete = || CohortChange { deleted: Some(true), ..Default::default() };
     let refused = home
         .catalog
-        .update_cohort(&actor, first.id, delete(), &Default::default())
+        .cohorts()
+        .update(&actor, first.id, delete(), &Default::default())
         .await
         .unwrap_err();
     assert!(refused.to_string().ends_with("uses-it"), "{refused}");
-    home.catalog.update_cohort(&actor, second.id, delete(), &Default::default()).await.unwrap();
+    home.catalog.cohorts().update(&actor, second.id, delete(), &Default::default()).await.unwrap();
 }

@@ -34,7 +34,7 @@ pub async fn fifty_writers_of_one_row_lose_nothing(place: Place) {
         let catalog = home.catalog.clone();
         async move {
             let change = ProjectChange { name: Some(format!("{number}")), ..Default::default() };
-            catalog.update_project(&actor, id, change).await
+            catalog.projects().update(&actor, id, change).await
         }
     })
     .await;
@@ -56,7 +56,7 @@ pub async fn fifty_writers_of_one_row_lose_nothing(place: Place) {
         let next = steps.iter().position(|(before, _)| *before == name).unwrap();
         name = steps.swap_remove(next).1;
     }
-    assert_eq!(home.catalog.project(id).await.unwrap().name, name);
+    assert_eq!(home.catalog.projects().get(id).await.unwrap().name, name);
 }
 
 pub async fn fifty_writers_of_different_rows_all_succeed(place: Place) {
@@ -64,13 +64,13 @@ pub async fn fifty_writers_of_different_rows_all_succeed(place: Place) {
     let actor = home.actor();
     let results = at_once(WRITERS, |number| {
         let catalog = home.catalog.clone();
-        async move { catalog.create_role(&actor, format!("r{number}"), FlagAccess::Edit).await }
+        async move { catalog.roles().create(&actor, format!("r{number}"), FlagAccess::Edit).await }
     })
     .await;
     for result in results {
         result.unwrap();
     }
-    assert_eq!(home.catalog.roles(home.organization, EVERYTHING).await.unwrap().1, 50);
+    assert_eq!(home.catalog.roles().list(home.organization, EVERYTHING).await.unwrap().1, 50);
 }
 
 pub async fn the_last_key_is_made_once(place: Place) {
@@ -80,7 +80,7 @@ pub async fn the_last_key_is_made_once(place: Place) {
         let catalog = home.catalog.clone();
         async move {
             let by = KeyKeeper { owner, key: None, actor: Some(actor) };
-            catalog.create_key(&by, new_key()).await
+            catalog.keys().create(&by, new_key()).await
         }
     })
     .await;
@@ -89,7 +89,7 @@ pub async fn the_last_key_is_made_once(place: Place) {
     for refused in results.into_iter().filter_map(Result::err) {
         assert!(matches!(refused, Error::Refused { field: None, .. }), "{refused}");
     }
-    assert_eq!(home.catalog.keys(owner).await.unwrap().len(), 10);
+    assert_eq!(home.catalog.keys().list(owner).await.unwrap().len(), 10);
 }
 
 fn new_key() -> NewKey {
@@ -107,7 +107,7 @@ pub async fn one_of_many_takes_a_role_name(place: Place) {
     let results = at_once(20, |number| {
         let catalog = home.catalog.clone();
         let name = if number % 2 == 0 { "Ops É" } else { "oPS é" };
-        async move { catalog.create_role(&actor, name.into(), FlagAccess::View).await }
+        async move { catalog.roles().create(&actor, name.into(), FlagAccess::View).await }
     })
     .await;
     assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
@@ -128,14 +128,14 @@ pub async fn two_owners_who_lower_each_other_leave_one(place: Place) {
     at_once(attempts.len(), |number| {
         let catalog = home.catalog.clone();
         let (actor, target) = attempts[number];
-        async move { catalog.set_level(&actor, target, Level::Member).await }
+        async move { catalog.members().set_level(&actor, target, Level::Member).await }
     })
     .await;
     assert_eq!(owners(&home).await, 1);
 }
 
 async fn owners(home: &Home) -> usize {
-    let (members, _) = home.catalog.members(home.organization, EVERYTHING).await.unwrap();
+    let (members, _) = home.catalog.members().list(home.organization, EVERYTHING).await.unwrap();
     members.iter().filter(|member| member.level == Level::Owner).count()
 }
 
@@ -145,7 +145,7 @@ pub async fn organizations_of_one_name_have_different_slugs(place: Place) {
     let results = at_once(20, |_| {
         let catalog = home.catalog.clone();
         let change = OrganizationChange { name: Some("Ünï ".into()), ..Default::default() };
-        async move { catalog.create_organization(owner, change).await }
+        async move { catalog.organizations().create(owner, change).await }
     })
     .await;
     let slugs: HashSet<String> = results.into_iter().map(|made| made.unwrap().slug).collect();
@@ -157,7 +157,7 @@ pub async fn writers_of_everything_never_wait_in_a_circle(place: Place) {
     let home = place.home().await;
     let (actor, own, user) = (home.actor(), home.organization, home.owner.user.id);
     let member = home.add("m@example.com", Level::Member).await.user;
-    let role = home.catalog.create_role(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
+    let role = home.catalog.roles().create(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
     let project = home.project.id;
     let results = at_once(8 * 12, |number| {
         let catalog = home.catalog.clone();
@@ -166,32 +166,32 @@ pub async fn writers_of_everything_never_wait_in_a_circle(place: Place) {
             match number % 8 {
                 0 => {
                     let change = OrganizationChange { name: name(), ..Default::default() };
-                    catalog.update_organization(&actor, change).await.map(drop)
+                    catalog.organizations().update(&actor, change).await.map(drop)
                 }
-                1 => catalog.set_level(&actor, member.uuid, Level::Admin).await.map(drop),
+                1 => catalog.members().set_level(&actor, member.uuid, Level::Admin).await.map(drop),
                 2 => {
-                    let joined = catalog.add_to_role(&actor, role.id, member.uuid).await?;
-                    catalog.remove_from_role(&actor, role.id, joined.id).await
+                    let joined = catalog.roles().add_member(&actor, role.id, member.uuid).await?;
+                    catalog.roles().remove_member(&actor, role.id, joined.id).await
                 }
                 3 => {
                     let workplace = Some((own, Some(project)));
                     let change = UserChange { workplace, ..Default::default() };
-                    catalog.update_user(user, change).await.map(drop)
+                    catalog.users().update(user, change).await.map(drop)
                 }
                 4 => {
                     let change = ProjectChange { name: name(), ..Default::default() };
-                    catalog.update_project(&actor, project, change).await.map(drop)
+                    catalog.projects().update(&actor, project, change).await.map(drop)
                 }
                 5 => {
                     let change = OrganizationChange { name: name(), ..Default::default() };
-                    let made = catalog.create_organization(user, change).await?;
-                    catalog.delete_organization(&Actor { organization: made.id, ..actor }).await
+                    let made = catalog.organizations().create(user, change).await?;
+                    catalog.organizations().delete(&Actor { organization: made.id, ..actor }).await
                 }
-                6 => catalog.create_session(member.id, 60).await.map(drop),
+                6 => catalog.sessions().create(member.id, 60).await.map(drop),
                 _ => {
                     let by = KeyKeeper { owner: user, key: None, actor: Some(actor) };
-                    let made = catalog.create_key(&by, new_key()).await?;
-                    catalog.delete_key(&by, &made.id).await
+                    let made = catalog.keys().create(&by, new_key()).await?;
+                    catalog.keys().delete(&by, &made.id).await
                 }
             }
         }

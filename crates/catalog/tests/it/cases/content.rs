@@ -20,14 +20,15 @@ async fn make(home: &Home, name: &str) {
         pinned: false,
         deleted: false,
     };
-    home.catalog.create_action(&actor, new, &Sight::Everything).await.unwrap();
+    home.catalog.actions().create(&actor, new, &Sight::Everything).await.unwrap();
 }
 
 pub async fn a_page_of_tagged_objects_takes_one_more_statement_however_long(place: Place) {
     let home = place.home().await;
     let cost = async || {
         let before = home.catalog.statements();
-        let found = home.catalog.actions(home.project.id, &Sight::Everything, EVERYTHING).await;
+        let found =
+            home.catalog.actions().list(home.project.id, &Sight::Everything, EVERYTHING).await;
         let (actions, _) = found.unwrap();
         assert!(actions.iter().all(|action| action.tags.len() == 2));
         home.catalog.statements() - before
@@ -68,7 +69,7 @@ pub async fn what_no_tile_can_show_again_is_gone(place: Place) {
         creation_mode: CreationMode::Default,
         contents: Contents::Tiles((0..TILES_MAX).map(tile).collect()),
     };
-    let board = home.catalog.create_dashboard(&actor, viewer, new).await.unwrap();
+    let board = home.catalog.dashboards().create(&actor, viewer, new).await.unwrap();
     let kept = async || {
         let count = async |table: &str| {
             let rows = place.sql(&format!("SELECT CAST(COUNT(*) AS TEXT) FROM {table}")).await;
@@ -88,7 +89,7 @@ pub async fn what_no_tile_can_show_again_is_gone(place: Place) {
         let change =
             DashboardChange { tiles: vec![note("a"), note("b")], ..DashboardChange::default() };
         let looked = Looked::default();
-        home.catalog.update_dashboard(&actor, viewer, board, change, &looked).await.unwrap();
+        home.catalog.dashboards().update(&actor, viewer, board, change, &looked).await.unwrap();
         assert_eq!(kept().await, expected);
     }
 }

@@ -98,8 +98,8 @@ pub async fn a_transaction_that_ended_by_itself_is_in_nobodys_way(place: Place) 
     for statement in broken {
         place.sql(statement).await;
     }
-    home.catalog.ingest(&batch).await.unwrap_err();
-    home.catalog.ingest(&batch).await.unwrap_err();
+    home.catalog.ingest().apply(&batch).await.unwrap_err();
+    home.catalog.ingest().apply(&batch).await.unwrap_err();
     place.sql(mended).await;
-    home.catalog.ingest(&batch).await.unwrap();
+    home.catalog.ingest().apply(&batch).await.unwrap();
 }

@@ -56,36 +56,39 @@ async fn people(home: &Home, count: u32) {
         ..IdentityChanges::default()
     };
     let batch = IngestBatch { projects: vec![changes(project, identity)], ..batch(1, 2) };
-    home.catalog.ingest(&batch).await.unwrap();
+    home.catalog.ingest().apply(&batch).await.unwrap();
 }
 
 pub async fn a_batch_is_applied_once_and_only_where_the_catalog_stands(place: Place) {
     let home = place.home().await;
     let project = home.project.id;
-    assert_eq!(home.catalog.ingest_offset().await.unwrap(), None);
+    assert_eq!(home.catalog.ingest().offset().await.unwrap(), None);
     people(&home, 300).await;
-    home.catalog.applied(1).await;
-    assert_eq!(home.catalog.ingest_offset().await.unwrap(), Some((JOURNAL, 2)));
-    let numbers = home.catalog.next_numbers(&[project, ProjectId(9)]).await.unwrap();
+    home.catalog.ingest().wait_applied(1).await;
+    assert_eq!(home.catalog.ingest().offset().await.unwrap(), Some((JOURNAL, 2)));
+    let numbers = home.catalog.persons().next_numbers(&[project, ProjectId(9)]).await.unwrap();
     assert_eq!((numbers[&project].distinct, numbers[&project].person), (301, 301));
     assert_eq!((numbers[&ProjectId(9)].distinct, numbers[&ProjectId(9)].person), (1, 1));
 
     let more = IdentityChanges { persons: vec![], next_distinct: 9, ..IdentityChanges::default() };
     for wrong in [batch(1, 2), batch(3, 4), IngestBatch { journal: 8, ..batch(2, 3) }] {
         let projects = vec![changes(project, more.clone())];
-        let refused = home.catalog.ingest(&IngestBatch { projects, ..wrong }).await;
+        let refused = home.catalog.ingest().apply(&IngestBatch { projects, ..wrong }).await;
         assert!(matches!(refused, Err(Error::OutOfStep)), "{refused:?}");
     }
-    let numbers = home.catalog.next_numbers(&[project]).await.unwrap();
+    let numbers = home.catalog.persons().next_numbers(&[project]).await.unwrap();
     assert_eq!(numbers[&project].distinct, 301, "a refused batch leaves nothing behind");
 
     let texts: Vec<String> = (1..=300).map(|no| format!("d{no}")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let before = home.catalog.statements();
-    let (ids, persons) = home.catalog.identities(project, &texts).await.unwrap();
+    let (ids, persons) = home.catalog.persons().identities(project, &texts).await.unwrap();
     assert_eq!((ids.len(), persons.len()), (300, 300));
     assert_eq!(home.catalog.statements() - before, 1);
-    assert_eq!(home.catalog.identities(ProjectId(9), &texts).await.unwrap(), (vec![], vec![]));
+    assert_eq!(
+        home.catalog.persons().identities(ProjectId(9), &texts).await.unwrap(),
+        (vec![], vec![])
+    );
 }
 
 pub async fn a_uuid_that_one_person_gives_up_another_may_have(place: Place) {
@@ -102,9 +105,9 @@ pub async fn a_uuid_that_one_person_gives_up_another_may_have(place: Place) {
         ..IdentityChanges::default()
     };
     let batch = IngestBatch { projects: vec![changes(project, identity)], ..batch(2, 3) };
-    home.catalog.ingest(&batch).await.unwrap();
+    home.catalog.ingest().apply(&batch).await.unwrap();
     let numbers = [PersonNo(2), PersonNo(4)];
-    let mut found = home.catalog.persons_by_number(project, &numbers).await.unwrap();
+    let mut found = home.catalog.persons().by_no(project, &numbers).await.unwrap();
     found.sort_by_key(|person| person.no);
     let written: Vec<Person> =
         written.into_iter().map(|one| one.map(|properties| properties.to_map())).collect();
@@ -131,21 +134,21 @@ pub async fn persons_that_are_known_are_changed_in_their_places(place: Place) {
     };
     let twice = Person { uuid: person_uuid(project, "d299"), ..changed(302) };
     let projects = vec![changes(project, identity(Some(twice)))];
-    let refused = home.catalog.ingest(&IngestBatch { projects, ..batch(2, 3) }).await;
+    let refused = home.catalog.ingest().apply(&IngestBatch { projects, ..batch(2, 3) }).await;
     assert!(refused.is_err());
     let all: Vec<PersonNo> = (1..=302).map(PersonNo).collect();
-    let found = home.catalog.persons_by_number(project, &all).await.unwrap();
+    let found = home.catalog.persons().by_no(project, &all).await.unwrap();
     assert_eq!(found.len(), 300);
     assert!(found.iter().all(|person| person.version == 0));
 
     let gone = IdentityChanges { first_new_person: 302, ..identity(None) };
     let projects = vec![changes(project, gone)];
-    let refused = home.catalog.ingest(&IngestBatch { projects, ..batch(2, 3) }).await;
+    let refused = home.catalog.ingest().apply(&IngestBatch { projects, ..batch(2, 3) }).await;
     assert!(matches!(refused, Err(Error::OutOfStep)), "301 is not there: {refused:?}");
 
     let projects = vec![changes(project, identity(None))];
-    home.catalog.ingest(&IngestBatch { projects, ..batch(2, 3) }).await.unwrap();
-    let mut found = home.catalog.persons_by_number(project, &all).await.unwrap();
+    home.catalog.ingest().apply(&IngestBatch { projects, ..batch(2, 3) }).await.unwrap();
+    let mut found = home.catalog.persons().by_no(project, &all).await.unwrap();
     found.sort_by_key(|person| person.no);
     let untouched = (291..=300).map(|no| person(project, no, &format!("d{no}"), at));
     let mut expected: Vec<Person> = written
@@ -176,8 +179,9 @@ pub async fn ids_follow_their_person_through_several_merges(place: Place) {
         ..IdentityChanges::default()
     };
     let merge = IngestBatch { projects: vec![changes(project, identity)], ..batch(2, 3) };
-    home.catalog.ingest(&merge).await.unwrap();
-    let (ids, persons) = home.catalog.identities(project, &["d1", "d2", "d3", "d4"]).await.unwrap();
+    home.catalog.ingest().apply(&merge).await.unwrap();
+    let (ids, persons) =
+        home.catalog.persons().identities(project, &["d1", "d2", "d3", "d4"]).await.unwrap();
     let mut found: Vec<(&str, u32, i64)> =
         ids.iter().map(|id| (id.text.as_str(), id.person.unwrap().0, id.version)).collect();
     found.sort();
@@ -186,7 +190,7 @@ pub async fn ids_follow_their_person_through_several_merges(place: Place) {
         persons.iter().map(|person| (person.no.0, person.version)).collect();
     left.sort();
     assert_eq!(left, [(3, 5), (4, 0)]);
-    let of_three = home.catalog.distinct_ids_of(project, &[PersonNo(3)]).await.unwrap();
+    let of_three = home.catalog.persons().distinct_ids_of(project, &[PersonNo(3)]).await.unwrap();
     assert_eq!(of_three.len(), 3);
 
     // A deleted person's ids keep their numbers.
@@ -203,13 +207,13 @@ pub async fn ids_follow_their_person_through_several_merges(place: Place) {
         deletions: vec![deletion.clone()],
         ..batch(3, 4)
     };
-    home.catalog.ingest(&delete).await.unwrap();
-    let (ids, persons) = home.catalog.identities(project, &["d4"]).await.unwrap();
+    home.catalog.ingest().apply(&delete).await.unwrap();
+    let (ids, persons) = home.catalog.persons().identities(project, &["d4"]).await.unwrap();
     assert_eq!((ids[0].no.0, ids[0].person, ids[0].version_floor), (4, None, 100));
     assert!(persons.is_empty());
-    assert_eq!(home.catalog.event_deletions_due().await.unwrap(), vec![deletion.clone()]);
-    home.catalog.event_deletion_done(&deletion, 3).await.unwrap();
-    assert!(home.catalog.event_deletions_due().await.unwrap().is_empty());
+    assert_eq!(home.catalog.ingest().deletions_due().await.unwrap(), vec![deletion.clone()]);
+    home.catalog.ingest().deletion_done(&deletion, 3).await.unwrap();
+    assert!(home.catalog.ingest().deletions_due().await.unwrap().is_empty());
 }
 
 pub async fn groups_are_found_by_type_and_key(place: Place) {
@@ -236,19 +240,19 @@ pub async fn groups_are_found_by_type_and_key(place: Place) {
             ..changes(project, IdentityChanges { next_distinct: 1, ..Default::default() })
         };
         let batch = IngestBatch { projects: vec![changes], ..batch(from, from + 1) };
-        home.catalog.ingest(&batch).await.unwrap();
+        home.catalog.ingest().apply(&batch).await.unwrap();
     }
-    let types = home.catalog.group_types_of(&[project]).await.unwrap();
+    let types = home.catalog.groups().types_of_projects(&[project]).await.unwrap();
     assert_eq!(types[&project], [("company".to_owned(), 0), ("team".to_owned(), 1)]);
     let wanted = [(0, "acme"), (0, "other"), (1, "acme")];
-    let found = home.catalog.groups_by_key(project, &wanted).await.unwrap();
+    let found = home.catalog.groups().by_key(project, &wanted).await.unwrap();
     assert_eq!(found, [group(0, "acme", 2), group(1, "acme", 1)]);
-    let scanned = home.catalog.all_groups(project, 0, None, 9).await.unwrap();
+    let scanned = home.catalog.groups().scan(project, 0, None, 9).await.unwrap();
     assert_eq!(scanned, [group(0, "acme", 2)]);
-    let behind = home.catalog.all_groups(project, 0, Some("acme"), 9).await.unwrap();
+    let behind = home.catalog.groups().scan(project, 0, Some("acme"), 9).await.unwrap();
     assert_eq!(behind, []);
-    assert!(home.catalog.project(project).await.unwrap().ingested_event);
-    assert!(home.catalog.ingest_rules(&[project]).await.unwrap()[&project].ingested_event);
+    assert!(home.catalog.projects().get(project).await.unwrap().ingested_event);
+    assert!(home.catalog.ingest().rules(&[project]).await.unwrap()[&project].ingested_event);
 }
 
 // contract: ingestion 123, 125
@@ -287,7 +291,7 @@ pub async fn definitions_keep_their_hour_and_their_first_type(place: Place) {
         (3, HOUR_SECONDS, vec![text], HOUR_SECONDS, "Numeric"),
         (4, 30, vec![], HOUR_SECONDS, "Numeric"),
     ] {
-        home.catalog.ingest(&see(from, at, kinds)).await.unwrap();
+        home.catalog.ingest().apply(&see(from, at, kinds)).await.unwrap();
         assert_eq!(definition().await, (told(0, seen), vec![kind.to_owned()]), "batch {from}");
     }
     assert_eq!(place.sql("SELECT event || property FROM event_properties").await, ["signupn"]);
@@ -318,31 +322,40 @@ pub async fn names_past_the_bound_of_a_project_are_counted_and_warned_of_but_not
         IngestBatch { sightings, ..batch(from, from + 1) }
     };
     let limits = |events, properties| DefinitionLimits { events, properties };
-    home.catalog.set_definition_limits(limits(2, 3));
-    home.catalog.ingest(&see(1, &["a"], &["p", "q"])).await.unwrap();
-    assert_eq!(home.catalog.definitions_left_out(), 0);
-    home.catalog.ingest(&see(2, &["a", "b", "c", "d"], &["p", "r", "s", "t"])).await.unwrap();
-    home.catalog.ingest(&see(3, &["d", "e"], &["q", "t"])).await.unwrap();
+    home.catalog.definitions().set_limits(limits(2, 3));
+    home.catalog.ingest().apply(&see(1, &["a"], &["p", "q"])).await.unwrap();
+    assert_eq!(home.catalog.definitions().names_skipped(), 0);
+    home.catalog
+        .ingest()
+        .apply(&see(2, &["a", "b", "c", "d"], &["p", "r", "s", "t"]))
+        .await
+        .unwrap();
+    home.catalog.ingest().apply(&see(3, &["d", "e"], &["q", "t"])).await.unwrap();
     let names = |table: &'static str| {
         let place = &place;
         async move { place.sql(&format!("SELECT name FROM {table} ORDER BY name")).await }
     };
     assert_eq!(names("event_definitions").await, ["a", "b"]);
     assert_eq!(names("property_definitions").await, ["p", "q", "r"]);
-    assert_eq!(home.catalog.definitions_left_out(), 2 + 2 + 2 + 1);
+    assert_eq!(home.catalog.definitions().names_skipped(), 2 + 2 + 2 + 1);
     let volumes = "SELECT event FROM event_volumes ORDER BY event";
     assert_eq!(place.sql(volumes).await, ["a", "b"], "what is not defined is not counted");
     let warned = "SELECT type FROM ingestion_warnings";
     assert_eq!(place.sql(warned).await, ["too_many_definitions"], "once an hour");
     // Whoever has more than a later bound keeps them, and they still change.
-    home.catalog.set_definition_limits(limits(1, 1));
-    home.catalog.ingest(&see(4, &["b", "f"], &["r", "u"])).await.unwrap();
+    home.catalog.definitions().set_limits(limits(1, 1));
+    home.catalog.ingest().apply(&see(4, &["b", "f"], &["r", "u"])).await.unwrap();
     assert_eq!(names("event_definitions").await, ["a", "b"]);
-    home.catalog.set_definition_limits(limits(3, 4));
-    home.catalog.ingest(&see(5, &["b", "f"], &["r", "u"])).await.unwrap();
+    home.catalog.definitions().set_limits(limits(3, 4));
+    home.catalog.ingest().apply(&see(5, &["b", "f"], &["r", "u"])).await.unwrap();
     assert_eq!(names("event_definitions").await, ["a", "b", "f"]);
     assert_eq!(names("property_definitions").await, ["p", "q", "r", "u"]);
-    let typed = home.catalog.typed_properties(project, ["r", "t", "other"], true).await.unwrap();
+    let typed = home
+        .catalog
+        .property_definitions()
+        .non_string_types(project, ["r", "t", "other"], true)
+        .await
+        .unwrap();
     assert_eq!(typed.into_keys().collect::<Vec<_>>(), [(PropertyOwner::Event, "r".to_owned())]);
 }
 
@@ -365,17 +378,21 @@ pub async fn volumes_are_summed_over_thirty_days_and_older_ones_go(place: Place)
         IngestBatch { sightings, ..batch(from, from + 1) }
     };
     let volume = || async {
-        let found = home.catalog.event_definition_by_name(project, "signup").await;
+        let found = home.catalog.event_definitions().by_name(project, "signup").await;
         found.unwrap().volume_30_day
     };
-    home.catalog.ingest(&seen(1, &[], None)).await.unwrap();
+    home.catalog.ingest().apply(&seen(1, &[], None)).await.unwrap();
     assert_eq!(volume().await, 0);
-    home.catalog.ingest(&seen(2, &[(-1, 1), (0, 10), (29, 100), (30, 1_000)], None)).await.unwrap();
-    home.catalog.ingest(&seen(3, &[(0, 5)], None)).await.unwrap();
+    home.catalog
+        .ingest()
+        .apply(&seen(2, &[(-1, 1), (0, 10), (29, 100), (30, 1_000)], None))
+        .await
+        .unwrap();
+    home.catalog.ingest().apply(&seen(3, &[(0, 5)], None)).await.unwrap();
     assert_eq!(volume().await, 116, "today and the 29 days before");
     place.clock.advance_seconds(86_400);
     assert_eq!(volume().await, 16);
-    home.catalog.ingest(&seen(4, &[], Some(today.minus(29)))).await.unwrap();
+    home.catalog.ingest().apply(&seen(4, &[], Some(today.minus(29)))).await.unwrap();
     let days =
         place.sql("SELECT CAST(day AS TEXT) FROM event_volumes WHERE event = 'other' ORDER BY day");
     let kept = [29, 0, -1].map(|days_ago| today.minus(days_ago).0.to_string());
@@ -387,7 +404,7 @@ pub async fn a_flag_keeps_its_latest_call(place: Place) {
     let project = home.project.id;
     let actor = Actor { project: Some(project), ..home.actor() };
     let flag = |key: &str| FlagChange { key: Some(key.into()), ..FlagChange::default() };
-    let flag = home.catalog.create_flag(&actor, flag("beta")).await.unwrap();
+    let flag = home.catalog.flags().create(&actor, flag("beta")).await.unwrap();
     let at = |seconds: i64| place.clock.now().plus_seconds(seconds);
     let told = |key: &str, how| SeenFlag { project, key: key.into(), how };
     for (from, flags, called, enriched) in [
@@ -409,8 +426,8 @@ pub async fn a_flag_keeps_its_latest_call(place: Place) {
     ] {
         let sightings = Sightings { flags, ..Sightings::default() };
         let batch = IngestBatch { sightings, ..batch(from, from + 1) };
-        home.catalog.ingest(&batch).await.unwrap();
-        let found = home.catalog.flag(project, flag.id).await.unwrap();
+        home.catalog.ingest().apply(&batch).await.unwrap();
+        let found = home.catalog.flags().get(project, flag.id).await.unwrap();
         let known = (found.last_called_at, found.has_enriched_analytics);
         assert_eq!(known, (called, enriched), "batch {from}");
     }
@@ -429,48 +446,51 @@ pub async fn dead_letters_wait_to_be_sent_again_once(place: Place) {
         record: vec![1, 2, 0],
     };
     let dead_letters = vec![letter(1, Some(project)), letter(2, None)];
-    home.catalog.ingest(&IngestBatch { dead_letters, ..batch(1, 3) }).await.unwrap();
+    home.catalog.ingest().apply(&IngestBatch { dead_letters, ..batch(1, 3) }).await.unwrap();
     let dead_letters = vec![letter(5, Some(project))];
-    home.catalog.ingest(&IngestBatch { dead_letters, ..batch(3, 6) }).await.unwrap();
-    let (all, total) = home.catalog.dead_letters(None, EVERYTHING).await.unwrap();
+    home.catalog.ingest().apply(&IngestBatch { dead_letters, ..batch(3, 6) }).await.unwrap();
+    let (all, total) = home.catalog.dead_letters().list(None, EVERYTHING).await.unwrap();
     assert_eq!((all.len(), total), (3, 3));
-    let (own, total) = home.catalog.dead_letters(Some(project), EVERYTHING).await.unwrap();
+    let (own, total) = home.catalog.dead_letters().list(Some(project), EVERYTHING).await.unwrap();
     assert_eq!((own.len(), total, own[0].position), (2, 2, 5));
-    assert_eq!(home.catalog.dead_positions(2, 5).await.unwrap(), [2].into());
-    let (_, record) = home.catalog.dead_letter(Some(project), own[0].id).await.unwrap();
+    assert_eq!(home.catalog.dead_letters().positions(2, 5).await.unwrap(), [2].into());
+    let (_, record) = home.catalog.dead_letters().get(Some(project), own[0].id).await.unwrap();
     assert_eq!(record, [1, 2, 0]);
-    let strange = home.catalog.dead_letter(Some(ProjectId(99)), own[0].id).await;
+    let strange = home.catalog.dead_letters().get(Some(ProjectId(99)), own[0].id).await;
     assert!(matches!(strange, Err(Error::NotFound)));
-    assert!(home.catalog.dead_letter_replayed(own[0].id).await.unwrap());
-    assert!(!home.catalog.dead_letter_replayed(own[0].id).await.unwrap());
-    assert_eq!(home.catalog.dead_letters(Some(project), EVERYTHING).await.unwrap().1, 1);
-    assert_eq!(home.catalog.prune_dead_letters().await.unwrap(), 0);
+    assert!(home.catalog.dead_letters().mark_replayed(own[0].id).await.unwrap());
+    assert!(!home.catalog.dead_letters().mark_replayed(own[0].id).await.unwrap());
+    assert_eq!(home.catalog.dead_letters().list(Some(project), EVERYTHING).await.unwrap().1, 1);
+    assert_eq!(home.catalog.dead_letters().prune().await.unwrap(), 0);
     place.clock.advance_seconds(31 * 24 * HOUR_SECONDS);
-    assert_eq!(home.catalog.prune_dead_letters().await.unwrap(), 1);
-    assert_eq!(home.catalog.dead_letters(None, EVERYTHING).await.unwrap().1, 2);
+    assert_eq!(home.catalog.dead_letters().prune().await.unwrap(), 1);
+    assert_eq!(home.catalog.dead_letters().list(None, EVERYTHING).await.unwrap().1, 2);
 }
 
 pub async fn persons_and_their_ids_are_scanned_part_by_part(place: Place) {
     let home = place.home().await;
     let project = home.project.id;
     people(&home, 5).await;
-    let first = home.catalog.person_properties(project, None, 3).await.unwrap();
+    let first = home.catalog.persons().scan_properties(project, None, 3).await.unwrap();
     let numbers = |part: &[(PersonNo, Map<String, serde_json::Value>)]| -> Vec<u32> {
         part.iter().map(|(no, _)| no.0).collect()
     };
     assert_eq!(numbers(&first), [1, 2, 3]);
     assert_eq!(first[0].1["first"], json!("d1"));
-    let rest = home.catalog.person_properties(project, Some(PersonNo(3)), 3).await.unwrap();
+    let rest = home.catalog.persons().scan_properties(project, Some(PersonNo(3)), 3).await.unwrap();
     assert_eq!(numbers(&rest), [4, 5]);
-    let ids = home.catalog.all_distinct_ids(project, Some(DistinctNo(3)), 9).await.unwrap();
+    let ids =
+        home.catalog.persons().scan_distinct_ids(project, Some(DistinctNo(3)), 9).await.unwrap();
     let id = |no: u32| (DistinctNo(no), format!("d{no}"), Some(PersonNo(no)));
     assert_eq!(ids, [id(4), id(5)]);
-    let whole = home.catalog.all_persons(project, Some(PersonNo(4)), 9).await.unwrap();
+    let whole = home.catalog.persons().scan(project, Some(PersonNo(4)), 9).await.unwrap();
     assert_eq!(whole[0].uuid, person_uuid(project, "d5"));
-    let elsewhere = home.catalog.person_properties(ProjectId(9), None, 9).await.unwrap();
+    let elsewhere = home.catalog.persons().scan_properties(ProjectId(9), None, 9).await.unwrap();
     assert!(elsewhere.is_empty());
-    let known = home.catalog.person_number(project, person_uuid(project, "d2")).await.unwrap();
+    let known =
+        home.catalog.persons().no_by_uuid(project, person_uuid(project, "d2")).await.unwrap();
     assert_eq!(known, Some(PersonNo(2)));
-    let unknown = home.catalog.person_number(project, person_uuid(project, "x")).await.unwrap();
+    let unknown =
+        home.catalog.persons().no_by_uuid(project, person_uuid(project, "x")).await.unwrap();
     assert_eq!(unknown, None);
 }

@@ -21,10 +21,11 @@ async fn fill(home: &Home, numbers: std::ops::Range<usize>) {
     for number in numbers {
         let name = Some(format!("o{number}"));
         let change = OrganizationChange { name: name.clone(), ..Default::default() };
-        home.catalog.create_organization(home.owner.user.id, change).await.unwrap();
-        let role = home.catalog.create_role(&actor, format!("r{number}"), FlagAccess::Edit).await;
+        home.catalog.organizations().create(home.owner.user.id, change).await.unwrap();
+        let role =
+            home.catalog.roles().create(&actor, format!("r{number}"), FlagAccess::Edit).await;
         let member = home.add(&format!("m{number}@example.com"), Level::Member).await;
-        home.catalog.add_to_role(&actor, role.unwrap().id, member.user.uuid).await.unwrap();
+        home.catalog.roles().add_member(&actor, role.unwrap().id, member.user.uuid).await.unwrap();
     }
 }
 
@@ -40,26 +41,29 @@ async fn cost(home: &Home, made: usize) -> Vec<u64> {
     };
     let owner = home.owner.user.id;
     let (organizations, _) =
-        catalog.organizations_of(owner, Some(&home.key), EVERYTHING).await.unwrap();
+        catalog.organizations().of_user(owner, Some(&home.key), EVERYTHING).await.unwrap();
     assert_eq!(organizations.len(), made + 1);
     note();
     let ids: Vec<OrganizationId> = organizations.iter().map(|(row, _)| row.id).collect();
-    assert_eq!(catalog.projects_in(&ids, owner).await.unwrap().len(), made + 1);
+    assert_eq!(catalog.users().projects_in(&ids, owner).await.unwrap().len(), made + 1);
     note();
-    let counts = catalog.member_counts(&ids).await.unwrap();
+    let counts = catalog.organizations().member_counts(&ids).await.unwrap();
     assert_eq!((counts[&home.organization], counts.len()), (made as i64 + 1, made + 1));
     note();
-    assert_eq!(catalog.members(home.organization, EVERYTHING).await.unwrap().0.len(), made + 1);
+    assert_eq!(
+        catalog.members().list(home.organization, EVERYTHING).await.unwrap().0.len(),
+        made + 1
+    );
     note();
-    let (roles, _) = catalog.roles(home.organization, EVERYTHING).await.unwrap();
+    let (roles, _) = catalog.roles().list(home.organization, EVERYTHING).await.unwrap();
     assert_eq!(roles.len(), made);
     note();
     let ids: Vec<Uuid> = roles.iter().map(|role| role.id).collect();
-    assert_eq!(catalog.members_of_roles(&ids).await.unwrap().len(), made);
+    assert_eq!(catalog.roles().members_of(&ids).await.unwrap().len(), made);
     note();
-    assert_eq!(catalog.role_memberships(ids[0], EVERYTHING).await.unwrap().1, 1);
+    assert_eq!(catalog.roles().memberships(ids[0], EVERYTHING).await.unwrap().1, 1);
     note();
-    assert_eq!(catalog.keys(owner).await.unwrap().len(), 1);
+    assert_eq!(catalog.keys().list(owner).await.unwrap().len(), 1);
     note();
     costs
 }
@@ -71,20 +75,22 @@ pub async fn pages_cover_a_list_once(place: Place) {
     for offset in [0, 3, 6, 9] {
         let window = Window { limit: 3, offset };
         let (organizations, total) =
-            home.catalog.organizations_of(home.owner.user.id, None, window).await.unwrap();
+            home.catalog.organizations().of_user(home.owner.user.id, None, window).await.unwrap();
         assert_eq!(total, 8);
         seen[0].extend(organizations.iter().map(|(row, _)| row.id.0));
-        let (members, total) = home.catalog.members(home.organization, window).await.unwrap();
+        let (members, total) =
+            home.catalog.members().list(home.organization, window).await.unwrap();
         assert_eq!(total, 8);
         seen[1].extend(members.iter().map(|member| member.id));
-        let (roles, total) = home.catalog.roles(home.organization, window).await.unwrap();
+        let (roles, total) = home.catalog.roles().list(home.organization, window).await.unwrap();
         assert_eq!(total, 7);
         seen[2].extend(roles.iter().map(|role| role.id));
     }
     assert_eq!(seen.map(|ids| ids.len()), [8, 8, 7]);
     assert!(
         home.catalog
-            .roles(home.organization, EVERYTHING)
+            .roles()
+            .list(home.organization, EVERYTHING)
             .await
             .unwrap()
             .0

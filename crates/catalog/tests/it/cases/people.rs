@@ -16,24 +16,28 @@ pub async fn nobody_rises_above_themselves_or_touches_their_betters(place: Place
         let by = home.actor_of(actor);
         for (target, level) in &targets {
             for new in [Level::Member, Level::Admin, Level::Owner] {
-                let result = home.catalog.set_level(&by, target.user.uuid, new).await;
+                let result = home.catalog.members().set_level(&by, target.user.uuid, new).await;
                 let may = *own > Level::Member && own >= level && *own >= new;
                 assert_eq!(result.is_ok(), may, "{own:?} sets {level:?} to {new:?}");
                 assert!(matches!(result, Ok(_) | Err(Error::Forbidden(_))));
-                home.catalog.set_level(&home.actor(), target.user.uuid, *level).await.unwrap();
+                home.catalog
+                    .members()
+                    .set_level(&home.actor(), target.user.uuid, *level)
+                    .await
+                    .unwrap();
             }
         }
         for new in [Level::Member, Level::Admin, Level::Owner] {
-            let result = home.catalog.set_level(&by, actor.user.uuid, new).await;
+            let result = home.catalog.members().set_level(&by, actor.user.uuid, new).await;
             assert_eq!(result.is_ok(), new <= *own, "{own:?} sets itself to {new:?}");
-            home.catalog.set_level(&home.actor(), actor.user.uuid, *own).await.unwrap();
+            home.catalog.members().set_level(&home.actor(), actor.user.uuid, *own).await.unwrap();
             let made =
-                home.catalog.add_member(&by, person(&format!("{own:?}{new:?}@x")), new).await;
+                home.catalog.members().add(&by, person(&format!("{own:?}{new:?}@x")), new).await;
             assert_eq!(made.is_ok(), *own > Level::Member && new <= *own, "{own:?} adds {new:?}");
         }
     }
     let [(member, _), (admin, _), (owner, _)] = &actors[..] else { panic!() };
-    let remove = async |by, target| home.catalog.remove_member(&home.actor_of(by), target).await;
+    let remove = async |by, target| home.catalog.members().remove(&home.actor_of(by), target).await;
     assert!(matches!(remove(member, admin.user.uuid).await, Err(Error::Forbidden(_))));
     assert!(matches!(remove(admin, owner.user.uuid).await, Err(Error::Forbidden(_))));
     remove(member, member.user.uuid).await.unwrap();
@@ -44,99 +48,99 @@ pub async fn nobody_rises_above_themselves_or_touches_their_betters(place: Place
 pub async fn an_organization_keeps_an_owner(place: Place) {
     let home = place.home().await;
     let own = home.owner.user.uuid;
-    let refused = home.catalog.set_level(&home.actor(), own, Level::Admin).await;
+    let refused = home.catalog.members().set_level(&home.actor(), own, Level::Admin).await;
     assert!(matches!(refused, Err(Error::Refused { .. })));
     let other = home.add("owner2@example.com", Level::Owner).await;
-    home.catalog.set_active(other.user.id, false).await.unwrap();
-    let refused = home.catalog.remove_member(&home.actor(), own).await;
+    home.catalog.users().set_active(other.user.id, false).await.unwrap();
+    let refused = home.catalog.members().remove(&home.actor(), own).await;
     assert!(matches!(refused, Err(Error::Refused { .. })), "the other one cannot log in");
-    home.catalog.set_active(other.user.id, true).await.unwrap();
-    home.catalog.remove_member(&home.actor(), own).await.unwrap();
-    let (left, total) = home.catalog.members(home.organization, EVERYTHING).await.unwrap();
+    home.catalog.users().set_active(other.user.id, true).await.unwrap();
+    home.catalog.members().remove(&home.actor(), own).await.unwrap();
+    let (left, total) = home.catalog.members().list(home.organization, EVERYTHING).await.unwrap();
     assert_eq!((left[0].user.uuid, total), (other.user.uuid, 1));
 }
 
 pub async fn a_new_member_starts_in_the_default_role(place: Place) {
     let home = place.home().await;
     let (catalog, actor) = (&home.catalog, home.actor());
-    let role = catalog.create_role(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
+    let role = catalog.roles().create(&actor, "Ops".into(), FlagAccess::Edit).await.unwrap();
     home.add("before@example.com", Level::Member).await;
     let set = |role| OrganizationChange { default_role_id: Some(role), ..Default::default() };
-    let changed = catalog.update_organization(&actor, set(Some(role.id))).await.unwrap();
+    let changed = catalog.organizations().update(&actor, set(Some(role.id))).await.unwrap();
     assert_eq!(changed.default_role_id, Some(role.id));
-    assert!(catalog.role(home.organization, role.id).await.unwrap().is_default);
+    assert!(catalog.roles().get(home.organization, role.id).await.unwrap().is_default);
     let after = home.add("after@example.com", Level::Member).await;
-    let (members, total) = catalog.role_memberships(role.id, EVERYTHING).await.unwrap();
+    let (members, total) = catalog.roles().memberships(role.id, EVERYTHING).await.unwrap();
     assert_eq!((members[0].user.uuid, total), (after.user.uuid, 1));
 
-    catalog.remove_member(&actor, after.user.uuid).await.unwrap();
-    assert_eq!(catalog.role_memberships(role.id, EVERYTHING).await.unwrap().1, 0);
-    catalog.delete_role(&actor, role.id).await.unwrap();
-    assert_eq!(catalog.organization(home.organization).await.unwrap().default_role_id, None);
+    catalog.members().remove(&actor, after.user.uuid).await.unwrap();
+    assert_eq!(catalog.roles().memberships(role.id, EVERYTHING).await.unwrap().1, 0);
+    catalog.roles().delete(&actor, role.id).await.unwrap();
+    assert_eq!(catalog.organizations().get(home.organization).await.unwrap().default_role_id, None);
 }
 
 pub async fn sessions_end_with_time_password_and_account(place: Place) {
     let home = place.home().await;
     let (catalog, user) = (&home.catalog, home.owner.user.id);
-    let session = catalog.create_session(user, 100).await.unwrap();
-    assert_eq!(catalog.session_user(&session).await.unwrap().unwrap().user.id, user);
+    let session = catalog.sessions().create(user, 100).await.unwrap();
+    assert_eq!(catalog.sessions().user(&session).await.unwrap().unwrap().user.id, user);
     let stored = place.sql("SELECT hash FROM sessions").await;
     assert_eq!(stored, [session.hash()]);
     place.clock.advance_seconds(99);
-    assert!(catalog.session_user(&session).await.unwrap().is_some());
+    assert!(catalog.sessions().user(&session).await.unwrap().is_some());
     place.clock.advance_seconds(1);
-    assert!(catalog.session_user(&session).await.unwrap().is_none());
+    assert!(catalog.sessions().user(&session).await.unwrap().is_none());
 
-    let session = catalog.create_session(user, 100).await.unwrap();
+    let session = catalog.sessions().create(user, 100).await.unwrap();
     assert_eq!(place.sql("SELECT hash FROM sessions").await, [session.hash()]);
-    catalog.delete_session(&session).await.unwrap();
-    assert!(catalog.session_user(&session).await.unwrap().is_none());
+    catalog.sessions().delete(&session).await.unwrap();
+    assert!(catalog.sessions().user(&session).await.unwrap().is_none());
 
     for kept in [0, 1] {
         let sessions = [
-            catalog.create_session(user, 100).await.unwrap(),
-            catalog.create_session(user, 100).await.unwrap(),
+            catalog.sessions().create(user, 100).await.unwrap(),
+            catalog.sessions().create(user, 100).await.unwrap(),
         ];
         let keep = (kept == 1).then(|| sessions[0].clone());
         let password = Some(NewPassword { hash: "x".into(), keep });
         let change = UserChange { password, ..Default::default() };
-        catalog.update_user(user, change).await.unwrap();
-        let first = catalog.session_user(&sessions[0]).await.unwrap();
+        catalog.users().update(user, change).await.unwrap();
+        let first = catalog.sessions().user(&sessions[0]).await.unwrap();
         assert_eq!(first.is_some(), kept == 1);
-        assert!(catalog.session_user(&sessions[1]).await.unwrap().is_none());
+        assert!(catalog.sessions().user(&sessions[1]).await.unwrap().is_none());
     }
 
-    let session = catalog.create_session(user, 100).await.unwrap();
-    catalog.set_active(user, false).await.unwrap();
-    assert!(catalog.session_user(&session).await.unwrap().is_none());
-    catalog.set_active(user, true).await.unwrap();
-    assert!(catalog.session_user(&session).await.unwrap().is_none());
+    let session = catalog.sessions().create(user, 100).await.unwrap();
+    catalog.users().set_active(user, false).await.unwrap();
+    assert!(catalog.sessions().user(&session).await.unwrap().is_none());
+    catalog.users().set_active(user, true).await.unwrap();
+    assert!(catalog.sessions().user(&session).await.unwrap().is_none());
 }
 
 pub async fn the_oldest_of_too_many_sessions_ends(place: Place) {
     let home = place.home().await;
     let (catalog, user) = (&home.catalog, home.owner.user.id);
-    let oldest = catalog.create_session(user, 10_000).await.unwrap();
+    let oldest = catalog.sessions().create(user, 10_000).await.unwrap();
     place.clock.advance_seconds(1);
-    let second = catalog.create_session(user, 10_000).await.unwrap();
+    let second = catalog.sessions().create(user, 10_000).await.unwrap();
     place.clock.advance_seconds(1);
-    let newest = catalog.create_session(user, 10_000).await.unwrap();
+    let newest = catalog.sessions().create(user, 10_000).await.unwrap();
     for _ in 3..100 {
-        catalog.create_session(user, 10_000).await.unwrap();
+        catalog.sessions().create(user, 10_000).await.unwrap();
     }
-    assert!(catalog.session_user(&oldest).await.unwrap().is_some());
-    catalog.create_session(user, 10_000).await.unwrap();
-    assert!(catalog.session_user(&oldest).await.unwrap().is_none());
+    assert!(catalog.sessions().user(&oldest).await.unwrap().is_some());
+    catalog.sessions().create(user, 10_000).await.unwrap();
+    assert!(catalog.sessions().user(&oldest).await.unwrap().is_none());
     for kept in [second, newest] {
-        assert!(catalog.session_user(&kept).await.unwrap().is_some());
+        assert!(catalog.sessions().user(&kept).await.unwrap().is_some());
     }
 }
 
 pub async fn an_address_is_taken_in_any_case(place: Place) {
     let home = place.home().await;
     let new = person("ADMIN@example.com");
-    let refused = home.catalog.add_member(&home.actor(), new, Level::Member).await;
+    let refused = home.catalog.members().add(&home.actor(), new, Level::Member).await;
     assert!(matches!(refused, Err(Error::Taken { field: "email", .. })));
-    let found = home.catalog.user_by_email("Admin@Example.com").await.unwrap().unwrap();
+    let found = home.catalog.users().by_email("Admin@Example.com").await.unwrap().unwrap();
     assert_eq!(found.user.id, home.owner.user.id);
 }

@@ -81,11 +81,11 @@ pub async fn the_first_start_happens_once(place: Place) {
     assert!(catalog.bootstrap(other).await.unwrap().is_none());
     assert_eq!(place.sql(everything).await, before);
 
-    let (key, owner) = catalog.key_holder(KEY).await.unwrap().unwrap();
+    let (key, owner) = catalog.keys().authenticate(KEY).await.unwrap().unwrap();
     assert_eq!(owner.user.email, "admin@example.com");
     assert_eq!(key.scopes.as_words(), ["*"]);
     assert_eq!(owner.current_project, Some(made.project));
-    assert!(catalog.project_by_token("phc_test").await.unwrap().is_some());
+    assert!(catalog.projects().by_token("phc_test").await.unwrap().is_some());
 }
 
 pub async fn one_server_owns_a_postgres_catalog(place: Place) {

@@ -19,7 +19,8 @@ impl Home {
         let target = Shareable::Dashboard(board);
         let on = self
             .catalog
-            .update_sharing(&actor, viewer, target, change, &Looked::default())
+            .sharing()
+            .update(&actor, viewer, target, change, &Looked::default())
             .await
             .unwrap();
         on.access_token.reveal().to_owned()
@@ -31,7 +32,8 @@ impl Home {
         let target = Shareable::Dashboard(board);
         let renewed = self
             .catalog
-            .refresh_sharing(&actor, viewer, target, GRACE_SECONDS, &Looked::default())
+            .sharing()
+            .rotate_token(&actor, viewer, target, GRACE_SECONDS, &Looked::default())
             .await;
         renewed.unwrap().access_token.reveal().to_owned()
     }
@@ -43,7 +45,7 @@ impl Home {
 
     /// What a token opens.
     async fn opened(&self, token: &str) -> Option<Shareable> {
-        self.catalog.shared(token).await.unwrap().map(|shared| shared.target)
+        self.catalog.sharing().resolve(token).await.unwrap().map(|shared| shared.target)
     }
 }
 
@@ -132,11 +134,12 @@ pub async fn a_link_that_came_on_after_a_look_shows_nothing_more(place: Place) {
     let access = Access::default();
     let (actor, viewer) = home.sharer(&access);
     let catalog = &home.catalog;
-    let id = catalog.create_insight(&actor, viewer, NewInsight::default(), &[from]).await.unwrap();
+    let id =
+        catalog.insights().create(&actor, viewer, NewInsight::default(), &[from]).await.unwrap();
     let tile =
         TileId(place.sql("SELECT CAST(id AS TEXT) FROM dashboard_tiles").await[0].parse().unwrap());
     let name = InsightName::Id(id);
-    let found = catalog.insight(home.project.id, &name, None, Among::Live).await.unwrap();
+    let found = catalog.insights().get(home.project.id, &name, None, Among::Live).await.unwrap();
     home.shared(to).await;
 
     let on = || SharingChange { enabled: Some(true), settings: None };
@@ -155,13 +158,13 @@ pub async fn a_link_that_came_on_after_a_look_shows_nothing_more(place: Place) {
     let query = Some(Written::read(r#"{"kind":"TrendsQuery"}"#).unwrap());
     asked_otherwise.add(&Insight { query, ..found.clone() });
     for looked in [&Looked::default(), &asked_otherwise] {
-        refused(catalog.move_tile(&actor, viewer, (from, to), tile, looked).await);
-        refused(catalog.copy_tile(&actor, viewer, (from, to), tile, looked).await);
-        refused(catalog.update_insight(&actor, viewer, id, join(&[from, to]), looked).await);
+        refused(catalog.dashboards().move_tile(&actor, viewer, (from, to), tile, looked).await);
+        refused(catalog.dashboards().copy_tile(&actor, viewer, (from, to), tile, looked).await);
+        refused(catalog.insights().update(&actor, viewer, id, join(&[from, to]), looked).await);
         for target in [Shareable::Dashboard(from), Shareable::Insight(id)] {
-            let shared = catalog.update_sharing(&actor, viewer, target, on(), looked).await;
+            let shared = catalog.sharing().update(&actor, viewer, target, on(), looked).await;
             refused(shared.map(drop));
-            let renewed = catalog.refresh_sharing(&actor, viewer, target, 1, looked).await;
+            let renewed = catalog.sharing().rotate_token(&actor, viewer, target, 1, looked).await;
             refused(renewed.map(drop));
         }
     }
@@ -171,19 +174,19 @@ pub async fn a_link_that_came_on_after_a_look_shows_nothing_more(place: Place) {
     assert_eq!(place.sql(links).await, ["2"]);
     // Where no link is on, nobody needs to look.
     let none = Looked::default();
-    catalog.copy_tile(&actor, viewer, (from, aside), tile, &none).await.unwrap();
+    catalog.dashboards().copy_tile(&actor, viewer, (from, aside), tile, &none).await.unwrap();
 
     let mut looked = Looked::default();
     looked.add(&found);
     let all = join(&[from, to, aside]);
-    catalog.update_insight(&actor, viewer, id, all, &looked).await.unwrap();
-    catalog.update_dashboard(&actor, viewer, from, off(true), &none).await.unwrap();
+    catalog.insights().update(&actor, viewer, id, all, &looked).await.unwrap();
+    catalog.dashboards().update(&actor, viewer, from, off(true), &none).await.unwrap();
     let target = Shareable::Dashboard(from);
-    catalog.update_sharing(&actor, viewer, target, on(), &none).await.unwrap();
-    refused(catalog.update_dashboard(&actor, viewer, from, off(false), &none).await);
-    catalog.update_dashboard(&actor, viewer, from, off(false), &looked).await.unwrap();
+    catalog.sharing().update(&actor, viewer, target, on(), &none).await.unwrap();
+    refused(catalog.dashboards().update(&actor, viewer, from, off(false), &none).await);
+    catalog.dashboards().update(&actor, viewer, from, off(false), &looked).await.unwrap();
     let deleted = |deleted| InsightChange { deleted: Some(deleted), ..InsightChange::default() };
-    catalog.update_insight(&actor, viewer, id, deleted(true), &none).await.unwrap();
-    refused(catalog.update_insight(&actor, viewer, id, deleted(false), &none).await);
-    catalog.update_insight(&actor, viewer, id, deleted(false), &looked).await.unwrap();
+    catalog.insights().update(&actor, viewer, id, deleted(true), &none).await.unwrap();
+    refused(catalog.insights().update(&actor, viewer, id, deleted(false), &none).await);
+    catalog.insights().update(&actor, viewer, id, deleted(false), &looked).await.unwrap();
 }

@@ -53,8 +53,8 @@ pub fn set_active(server: &Server, email: &str, active: bool) {
         let key = std::fs::read_to_string(server.file("secret.key")).unwrap();
         let vault = Vault::new(&Secret::given(key.trim()));
         let catalog = Catalog::join(location, vault, Clock::system()).await.unwrap();
-        let user = catalog.user_by_email(email).await.unwrap().unwrap();
-        catalog.set_active(user.user.id, active).await.unwrap();
+        let user = catalog.users().by_email(email).await.unwrap().unwrap();
+        catalog.users().set_active(user.user.id, active).await.unwrap();
         catalog.close().await;
     });
 }

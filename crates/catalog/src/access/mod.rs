@@ -1,0 +1,295 @@
+//! Access rules as rows, and what they say to one member of a project.
+//!
+//! [`standing_in`] is the one place where rules are read to decide something; lists of projects
+//! executor [`enters`], which says the same in SQL.
+
+use model::{
+    Access, AccessLevel, Level, ObjectKind, ProjectAccess, ProjectId, Sight, Sights, Timestamp,
+    UserId, Whom,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::db::executor::Executor;
+use crate::db::handle;
+use crate::db::object_tables::ObjectTable;
+use crate::db::{Row, Tx, args};
+use crate::{Error, Result};
+
+handle! {
+    /// What the access rules allow a member to see and do.
+    AccessControl
+}
+
+/// Ours: those that concern somebody are loaded with every request of theirs.
+const RULES_MAX: i64 = 2_000;
+/// Stands for all objects of a kind; no object has this number.
+pub(crate) const ALL_OF_A_KIND: i64 = 0;
+const PROJECT: &str = "project";
+pub(crate) const CANNOT_VIEW: &str = "You do not have viewer access to this resource.";
+pub(crate) const CANNOT_MAKE: &str = "You do not have editor access to this resource.";
+const PLAIN: i64 = Level::Member as i64;
+
+/// What a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleTarget {
+    Project,
+    Kind(ObjectKind),
+    Object(ObjectKind, i64),
+}
+
+/// Whom a rule is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleSubject {
+    Everybody,
+    /// By the number of the membership, not of the user.
+    Member(Uuid),
+    Role(Uuid),
+}
+
+/// A rule as the API shows it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "AccessControl")]
+pub struct AccessRule {
+    pub access_level: String,
+    pub resource: String,
+    /// Null where the rule is about all objects of a kind.
+    pub resource_id: Option<String>,
+    pub organization_member: Option<Uuid>,
+    pub role: Option<Uuid>,
+    /// Always null: Terraform's provider cannot read an object in its place.
+    pub created_by: Option<String>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// How a member stands in one project of an organization.
+#[derive(Clone, Debug)]
+pub struct ProjectStanding {
+    /// In the project; rules may raise a plain member.
+    pub level: Level,
+    /// Whether the organization lets this user come with a personal key.
+    pub may_use_keys: bool,
+    pub access: Access,
+}
+
+pub(crate) const COLUMNS: &str = "r.resource, r.resource_id, r.membership_id, r.role_id, r.access_level, \
+     r.created_at, r.updated_at";
+const FOR_EVERYBODY: &str = "r.membership_id IS NULL AND r.role_id IS NULL";
+/// For the member `m`, by name or by role.
+const FOR_THEM: &str = "(r.membership_id = m.id OR r.role_id IN \
+     (SELECT x.role_id FROM role_memberships x WHERE x.membership_id = m.id))";
+
+/// Whether only those whom a rule names may enter the project `p`.
+pub(crate) const IS_PRIVATE: &str = "EXISTS (SELECT 1 FROM access_controls r \
+     WHERE r.project_id = p.id AND r.resource = 'project' AND r.membership_id IS NULL \
+     AND r.role_id IS NULL AND r.access_level = 'none')";
+
+/// Whether the member `m` may enter the project `p`.
+pub(crate) fn enters() -> String {
+    let furthest = |whom: &str| {
+        format!(
+            "(SELECT MAX(CASE r.access_level WHEN 'none' THEN 0 ELSE 1 END) \
+             FROM access_controls r WHERE r.project_id = p.id AND r.resource = '{PROJECT}' \
+             AND {whom})"
+        )
+    };
+    let (them, everybody) = (furthest(FOR_THEM), furthest(FOR_EVERYBODY));
+    format!("(m.level > {PLAIN} OR COALESCE({them}, {everybody}, 1) = 1)")
+}
+
+/// None for a stranger, and for whom the rules keep out.
+pub(crate) async fn standing_in(
+    executor: &mut impl Executor,
+    user: UserId,
+    project: ProjectId,
+) -> Result<Option<ProjectStanding>> {
+    let sql = format!(
+        "SELECT m.level, o.members_can_use_personal_api_keys AS keys, r.resource, \
+         r.resource_id, r.access_level, r.membership_id, r.role_id FROM projects p \
+         JOIN organizations o ON o.id = p.organization_id \
+         JOIN memberships m ON m.organization_id = o.id AND m.user_id = $2 \
+         LEFT JOIN access_controls r ON r.project_id = p.id AND m.level = {PLAIN} \
+         AND ({FOR_THEM} OR ({FOR_EVERYBODY})) WHERE p.id = $1"
+    );
+    let rows = executor.fetch(sql, args![project, user]).await?;
+    let Some(first) = rows.first() else { return Ok(None) };
+    let rank: Level = first.get("level")?;
+    let may_use_keys = rank > Level::Member || first.get("keys")?;
+    let mut access = Access::default();
+    for row in &rows {
+        if row.get::<Option<String>>("resource")?.is_some() {
+            hear(&mut access, row)?;
+        }
+    }
+    let level = match (rank, access.project()) {
+        (Level::Admin | Level::Owner, _) => rank,
+        (Level::Member, ProjectAccess::Admin) => Level::Admin,
+        (Level::Member, ProjectAccess::Member) => Level::Member,
+        (Level::Member, ProjectAccess::None) => return Ok(None),
+    };
+    Ok(Some(ProjectStanding { level, may_use_keys, access }))
+}
+
+fn hear(access: &mut Access, row: &Row) -> Result<()> {
+    let named = row.get::<Option<Uuid>>("membership_id")?.is_some()
+        || row.get::<Option<Uuid>>("role_id")?.is_some();
+    let whom = if named { Whom::Them } else { Whom::Everybody };
+    let (resource, level): (String, String) = (row.get("resource")?, row.get("access_level")?);
+    let unknown = || Error::corrupt("access_level", &level);
+    if resource == PROJECT {
+        let level = ProjectAccess::parse(&level).ok_or_else(unknown)?;
+        access.hear_of_project(whom, level);
+        return Ok(());
+    }
+    let kind = ObjectKind::parse(&resource).ok_or_else(|| Error::corrupt("resource", &resource))?;
+    let level = AccessLevel::parse(&level).ok_or_else(unknown)?;
+    match row.get("resource_id")? {
+        ALL_OF_A_KIND => access.hear_of_kind(kind, whom, level),
+        id => access.hear_of_object(kind, id, whom, level),
+    }
+    Ok(())
+}
+
+impl RuleTarget {
+    pub(crate) fn columns(self, project: ProjectId) -> (&'static str, i64) {
+        match self {
+            Self::Project => (PROJECT, project.0),
+            Self::Kind(kind) => (kind.as_str(), ALL_OF_A_KIND),
+            Self::Object(kind, id) => (kind.as_str(), id),
+        }
+    }
+}
+
+impl RuleSubject {
+    fn columns(self) -> (Option<Uuid>, Option<Uuid>) {
+        match self {
+            Self::Everybody => (None, None),
+            Self::Member(id) => (Some(id), None),
+            Self::Role(id) => (None, Some(id)),
+        }
+    }
+}
+
+impl AccessRule {
+    pub(crate) fn read(row: &Row) -> Result<Self> {
+        let number: i64 = row.get("resource_id")?;
+        Ok(Self {
+            access_level: row.get("access_level")?,
+            resource: row.get("resource")?,
+            resource_id: (number != ALL_OF_A_KIND).then(|| number.to_string()),
+            organization_member: row.get("membership_id")?,
+            role: row.get("role_id")?,
+            created_by: None,
+            created_at: row.get("created_at")?,
+            updated_at: row.get("updated_at")?,
+        })
+    }
+}
+
+/// One rule's number and what it says now.
+async fn find(
+    tx: &mut Tx,
+    project: ProjectId,
+    target: RuleTarget,
+    subject: RuleSubject,
+) -> Result<Option<(i64, AccessRule)>> {
+    let (resource, number) = target.columns(project);
+    let mut values = args![project, resource, number];
+    let whom = match subject {
+        RuleSubject::Everybody => FOR_EVERYBODY,
+        RuleSubject::Member(id) => {
+            values.extend(args![id]);
+            "r.membership_id = $4"
+        }
+        RuleSubject::Role(id) => {
+            values.extend(args![id]);
+            "r.role_id = $4"
+        }
+    };
+    let sql = format!(
+        "SELECT r.id, {COLUMNS} FROM access_controls r \
+         WHERE r.project_id = $1 AND r.resource = $2 AND r.resource_id = $3 AND {whom}"
+    );
+    let row = tx.optional(sql, values).await?;
+    row.map(|row| Ok((row.get("id")?, AccessRule::read(&row)?))).transpose()
+}
+
+/// Writes one rule, or removes it, inside of a transaction that holds the project. Nothing is
+/// logged here.
+pub(crate) async fn write(
+    tx: &mut Tx,
+    project: ProjectId,
+    target: RuleTarget,
+    subject: RuleSubject,
+    level: Option<&str>,
+    now: Timestamp,
+) -> Result<(Option<AccessRule>, Option<AccessRule>)> {
+    let known = find(tx, project, target, subject).await?;
+    match (&known, level) {
+        (Some((_, rule)), Some(level)) if rule.access_level == level => {}
+        (Some((id, _)), Some(level)) => {
+            let sql = "UPDATE access_controls SET access_level = $2, updated_at = $3 WHERE id = $1";
+            tx.run(sql, args![*id, level, now]).await?;
+        }
+        (Some((id, _)), None) => {
+            tx.run("DELETE FROM access_controls WHERE id = $1", args![*id]).await?;
+        }
+        (None, Some(level)) => {
+            let sql = "SELECT COUNT(*) AS total FROM access_controls WHERE project_id = $1";
+            if tx.one(sql, args![project]).await?.get::<i64>("total")? >= RULES_MAX {
+                let detail = format!("A project has at most {RULES_MAX} access controls.");
+                return Err(Error::refused(None, detail));
+            }
+            let ((resource, number), (member, role)) = (target.columns(project), subject.columns());
+            tx.run(
+                "INSERT INTO access_controls (project_id, resource, resource_id, membership_id, \
+                 role_id, access_level, created_at, updated_at) \
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $7)",
+                args![project, resource, number, member, role, level, now],
+            )
+            .await?;
+        }
+        (None, None) => {}
+    }
+    let after = find(tx, project, target, subject).await?;
+    Ok((known.map(|(_, rule)| rule), after.map(|(_, rule)| rule)))
+}
+
+impl AccessControl<'_> {
+    /// Those of these objects that are there and out of sight.
+    pub async fn hidden(
+        self,
+        project: ProjectId,
+        kind: ObjectKind,
+        ids: &[i64],
+        seen: &Sights,
+    ) -> Result<Vec<i64>> {
+        let sight = seen.of(kind);
+        if *sight == Sight::Everything {
+            return Ok(Vec::new());
+        }
+        let table = ObjectTable::of(kind).table;
+        let sql =
+            format!("SELECT id, created_by FROM {table} WHERE project_id = $1 AND id IN {{list}}");
+        let list: Vec<_> = ids.iter().map(|id| (*id).into()).collect();
+        let mut hidden = Vec::new();
+        for row in self.core.db.all_in(&sql, args![project], &list).await? {
+            let id = row.get("id")?;
+            if !sight.holds(id, row.get("created_by")?) {
+                hidden.push(id);
+            }
+        }
+        Ok(hidden)
+    }
+
+    /// None for a stranger, and for whom the rules of the project keep out.
+    pub async fn effective(
+        self,
+        user: UserId,
+        project: ProjectId,
+    ) -> Result<Option<ProjectStanding>> {
+        standing_in(&mut &self.core.db, user, project).await
+    }
+}

@@ -1,0 +1,117 @@
+//! The first start: an empty catalog becomes an organization, an owner, project 1 and its keys.
+
+use model::scope::Scopes;
+use model::{Level, ProjectId};
+
+use tokio::task::JoinHandle;
+
+use super::Bootstrap;
+use crate::accounts::keys::NewKey;
+use crate::accounts::users::NewUser;
+use crate::accounts::{keys, members, organizations, users};
+use crate::activity::Actor;
+use crate::db::args;
+use crate::db::secret::{Secret, hash_password};
+use crate::projects::NewProject;
+use crate::{Result, projects};
+
+/// Values fixed by the operator; what is absent is made up and shown once.
+#[derive(Default)]
+pub struct FirstStart {
+    pub project_api_key: Option<Secret>,
+    pub personal_api_key: Option<Secret>,
+    pub admin_email: Option<String>,
+    pub admin_password: Option<Secret>,
+}
+
+/// What a new instance was given; the only moment its secrets are readable.
+#[derive(Debug)]
+pub struct Bootstrapped {
+    pub project: ProjectId,
+    pub project_api_key: Secret,
+    pub personal_api_key: Secret,
+    pub admin_email: String,
+    pub admin_password: Secret,
+}
+
+/// A first start whose password is being hashed.
+pub struct Prepared {
+    made: Bootstrapped,
+    hash: JoinHandle<Result<String>>,
+}
+
+impl FirstStart {
+    /// Makes up what is absent and begins to hash the password, which takes as long as opening
+    /// an empty catalog: whoever knows that it will be empty does both at once.
+    pub fn prepare(self) -> Prepared {
+        let made = Bootstrapped {
+            project: ProjectId(1),
+            project_api_key: self.project_api_key.unwrap_or_else(|| Secret::random("phc_")),
+            personal_api_key: self.personal_api_key.unwrap_or_else(|| Secret::random("phx_")),
+            admin_email: self.admin_email.unwrap_or_else(|| ADMIN_EMAIL.into()),
+            admin_password: self.admin_password.unwrap_or_else(|| Secret::random("")),
+        };
+        let password = made.admin_password.clone();
+        let hash = tokio::task::spawn_blocking(move || hash_password(password.reveal()));
+        Prepared { made, hash }
+    }
+}
+
+const ADMIN_EMAIL: &str = "admin@hedgerow.local";
+
+impl Bootstrap<'_> {
+    /// Fills an empty catalog in one transaction; none when there is something in it already.
+    pub(crate) async fn run(self, given: FirstStart) -> Result<Option<Bootstrapped>> {
+        match self.is_empty().await? {
+            true => self.fill(given.prepare()).await.map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// The same for a start that was prepared before the catalog was open.
+    pub(crate) async fn run_prepared(self, prepared: Prepared) -> Result<Option<Bootstrapped>> {
+        match self.is_empty().await? {
+            true => self.fill(prepared).await.map(Some),
+            false => Ok(None),
+        }
+    }
+
+    async fn is_empty(self) -> Result<bool> {
+        let begun = "SELECT 1 AS begun FROM organizations LIMIT 1";
+        Ok(self.core.db.optional(begun, args![]).await?.is_none())
+    }
+
+    async fn fill(self, Prepared { made, hash }: Prepared) -> Result<Bootstrapped> {
+        let hash = hash.await.map_err(|why| crate::Error::corrupt("password", why))??;
+        let now = self.core.clock.now();
+        let mut tx = self.core.db.begin().await?;
+        let organization = organizations::insert(&mut tx, "My organization", now).await?;
+        let new = NewUser {
+            email: made.admin_email.clone(),
+            first_name: "Admin".into(),
+            password_hash: Some(hash),
+        };
+        let owner = users::insert(&mut tx, &new, now).await?;
+        members::insert(&mut tx, organization.id, owner, Level::Owner, now).await?;
+        let new = NewProject { api_token: made.project_api_key.clone(), ..NewProject::first() };
+        let project = projects::insert(&mut tx, organization.id, new, now).await?;
+        tx.run(
+            "UPDATE users SET current_organization_id = $2, current_project_id = $3, \
+             is_staff = TRUE WHERE id = $1",
+            args![owner, organization.id, project.id],
+        )
+        .await?;
+        let key = NewKey {
+            label: "First start".into(),
+            scopes: Scopes::all(),
+            scoped_teams: None,
+            scoped_organizations: None,
+        };
+        let key = keys::insert(&mut tx, owner, key, made.personal_api_key.clone(), now).await?;
+        let actor = Actor { user: None, organization: organization.id, project: Some(project.id) };
+        tx.log_created(&actor, &project, now).await?;
+        tx.log_created(&actor, &key, now).await?;
+        tx.commit().await?;
+        Ok(Bootstrapped { project: project.id, ..made })
+    }
+}

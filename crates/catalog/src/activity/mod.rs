@@ -1,0 +1,417 @@
+//! The activity log: who changed what, written in the same transaction as the change.
+
+mod redact;
+
+use model::{
+    AnnotationScope, ObjectKind, OrganizationId, ProjectId, Sights, Timestamp, User, UserId, Window,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::db::handle;
+use crate::db::object_tables::ObjectTable;
+use crate::db::{Row, Tx, args, author, select};
+use crate::{Error, Result};
+
+handle! {
+    /// The activity log.
+    Activity
+}
+
+/// Who acts, and where the change is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Actor {
+    /// None when the server itself acts.
+    pub user: Option<UserId>,
+    pub organization: OrganizationId,
+    pub project: Option<ProjectId>,
+}
+
+impl Actor {
+    /// The project that the actor works in.
+    pub(crate) fn project_id(&self) -> Result<ProjectId> {
+        self.project.ok_or(Error::NotFound)
+    }
+}
+
+/// An object whose changes are logged, by the fields of its public form.
+pub trait Logged: Serialize {
+    const SCOPE: &'static str;
+    /// The log's word for a change.
+    const UPDATED: &'static str = "updated";
+    /// Fields that change by themselves, or must not be shown.
+    const UNLOGGED: &'static [&'static str] = &[];
+
+    fn item_id(&self) -> String;
+    fn item_name(&self) -> Option<String>;
+
+    /// The name that links to it use, if it has one.
+    fn short_id(&self) -> Option<String> {
+        None
+    }
+
+    /// Changes that its fields do not tell of.
+    fn further_changes(_before: &Self, _after: &Self) -> Vec<Change> {
+        Vec::new()
+    }
+}
+
+/// What the log says an entry is about.
+pub(crate) struct Item {
+    pub scope: &'static str,
+    pub id: String,
+    pub name: Option<String>,
+    pub short_id: Option<String>,
+}
+
+impl Item {
+    pub(crate) fn of<T: Logged>(object: &T) -> Self {
+        let (id, name) = (object.item_id(), object.item_name());
+        Self { scope: T::SCOPE, id, name, short_id: object.short_id() }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Change {
+    #[serde(rename = "type")]
+    pub scope: String,
+    pub action: ChangeAction,
+    pub field: Option<String>,
+    pub before: Option<Value>,
+    pub after: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeAction {
+    Created,
+    Changed,
+    Deleted,
+    Exported,
+    Merged,
+    Split,
+}
+
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Detail {
+    pub id: Option<String>,
+    pub changes: Vec<Change>,
+    pub name: Option<String>,
+    pub short_id: Option<String>,
+    pub trigger: Option<Value>,
+    /// Merges are told by events here, never by people; clients look for the key.
+    pub merge: Option<Value>,
+    #[serde(rename = "type")]
+    pub kind: Option<String>,
+}
+
+/// One line of the log, as the API shows it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Entry {
+    pub id: Uuid,
+    pub user: Option<User>,
+    pub activity: String,
+    pub scope: String,
+    pub item_id: String,
+    /// As it was written: whatever people once stored, the log stays readable.
+    #[schemars(with = "Detail")]
+    pub detail: Box<RawValue>,
+    pub created_at: Timestamp,
+    pub organization_id: OrganizationId,
+    pub is_system: bool,
+    pub was_impersonated: bool,
+    pub unread: bool,
+}
+
+/// Which lines of a project's log are asked for; absent filters let everything through.
+#[derive(Clone, Debug)]
+pub struct ActivityFilter {
+    pub organization: OrganizationId,
+    pub project: ProjectId,
+    pub scopes: Vec<String>,
+    pub item_id: Option<String>,
+    pub user: Option<Uuid>,
+    /// What the reader sees of each kind.
+    pub seen: Sights,
+}
+
+/// A place between two lines of the log, for cursor pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    pub created_at: Timestamp,
+    pub id: Uuid,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Towards the past: the natural order, newest first.
+    Older,
+    Newer,
+}
+
+/// How the log names annotations, which are hidden together with what they are drawn on.
+pub(crate) const ANNOTATION_SCOPE: &str = "Annotation";
+
+const COLUMNS: &str = "a.id, a.organization_id, a.activity, a.scope, a.item_id, a.detail, \
+     a.is_system, a.created_at";
+
+impl Entry {
+    fn read(row: &Row) -> Result<Self> {
+        Ok(Self {
+            id: row.get("id")?,
+            user: author::read(row)?,
+            activity: row.get("activity")?,
+            scope: row.get("scope")?,
+            item_id: row.get("item_id")?,
+            detail: row.json("detail")?,
+            created_at: row.get("created_at")?,
+            organization_id: row.get("organization_id")?,
+            is_system: row.get("is_system")?,
+            was_impersonated: false,
+            unread: false,
+        })
+    }
+}
+
+/// The fields that differ between two public forms of one object.
+fn changes_between<T: Logged>(before: &T, after: &T) -> Result<Vec<Change>> {
+    let form = |object: &T| match serde_json::to_value(object) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(_) => Err(Error::corrupt(T::SCOPE, "not an object")),
+        Err(why) => Err(Error::corrupt(T::SCOPE, why)),
+    };
+    let (mut old, new) = (form(before)?, form(after)?);
+    let mut changes = Vec::new();
+    for (field, after) in new {
+        let before = old.remove(&field).unwrap_or(Value::Null);
+        if before == after || T::UNLOGGED.contains(&field.as_str()) {
+            continue;
+        }
+        let action = match (&before, &after) {
+            (Value::Null, _) => ChangeAction::Created,
+            (_, Value::Null) => ChangeAction::Deleted,
+            _ => ChangeAction::Changed,
+        };
+        changes.push(Change {
+            scope: T::SCOPE.into(),
+            action,
+            field: Some(field),
+            before: Some(before),
+            after: Some(after),
+        });
+    }
+    Ok(changes)
+}
+
+impl Tx {
+    pub(crate) async fn log_created<T: Logged>(
+        &mut self,
+        actor: &Actor,
+        object: &T,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.log(actor, "created", object, Vec::new(), now).await
+    }
+
+    /// Writes nothing when nothing changed. Soft delete and restore have words of their own.
+    pub(crate) async fn log_updated<T: Logged>(
+        &mut self,
+        actor: &Actor,
+        before: &T,
+        after: &T,
+        now: Timestamp,
+    ) -> Result<()> {
+        let mut changes = changes_between(before, after)?;
+        changes.extend(T::further_changes(before, after));
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let flipped = changes.iter().find(|change| change.field.as_deref() == Some("deleted"));
+        let activity = match flipped.and_then(|change| change.after.as_ref()) {
+            Some(Value::Bool(true)) => "deleted",
+            Some(Value::Bool(false)) => "restored",
+            _ => T::UPDATED,
+        };
+        self.log(actor, activity, after, changes, now).await
+    }
+
+    pub(crate) async fn log_deleted<T: Logged>(
+        &mut self,
+        actor: &Actor,
+        object: &T,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.log(actor, "deleted", object, Vec::new(), now).await
+    }
+
+    /// A change of something secret: that it happened, and nothing of what it was.
+    pub(crate) async fn log_hidden_change<T: Logged>(
+        &mut self,
+        actor: &Actor,
+        object: &T,
+        (action, field): (ChangeAction, &str),
+        now: Timestamp,
+    ) -> Result<()> {
+        let change = Change {
+            scope: T::SCOPE.into(),
+            action,
+            field: Some(field.into()),
+            before: None,
+            after: None,
+        };
+        self.log(actor, "updated", object, vec![change], now).await
+    }
+
+    /// For the activities that have a word of their own.
+    pub(crate) async fn log<T: Logged>(
+        &mut self,
+        actor: &Actor,
+        activity: &str,
+        object: &T,
+        changes: Vec<Change>,
+        now: Timestamp,
+    ) -> Result<()> {
+        self.log_item(actor, activity, &Item::of(object), changes, now).await
+    }
+
+    /// The same for an object that was not read.
+    pub(crate) async fn log_item(
+        &mut self,
+        actor: &Actor,
+        activity: &str,
+        item: &Item,
+        changes: Vec<Change>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let detail = Detail {
+            id: None,
+            changes,
+            name: item.name.clone(),
+            short_id: item.short_id.clone(),
+            trigger: None,
+            merge: None,
+            kind: None,
+        };
+        let detail = serde_json::to_string(&detail).map_err(|why| Error::corrupt("detail", why))?;
+        self.run(
+            "INSERT INTO activity_log (id, organization_id, project_id, user_id, activity, scope, \
+             item_id, detail, is_system, created_at) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+            args![
+                Uuid::now_v7(),
+                actor.organization,
+                actor.project,
+                actor.user,
+                activity,
+                item.scope,
+                item.id.as_str(),
+                detail,
+                actor.user.is_none(),
+                now,
+            ],
+        )
+        .await?;
+        Ok(())
+    }
+}
+
+impl Activity<'_> {
+    /// One numbered page, newest first, with the total.
+    pub async fn page(self, filter: &ActivityFilter, window: Window) -> Result<(Vec<Entry>, i64)> {
+        let (condition, mut values) = condition(filter);
+        let count = format!("SELECT COUNT(*) AS total FROM activity_log a WHERE {condition}");
+        let total = self.core.db.one(count, values.clone()).await?.get("total")?;
+        let next = values.len() + 1;
+        let sql = format!(
+            "SELECT {COLUMNS}, {} FROM activity_log a LEFT JOIN users u ON u.id = a.user_id \
+             WHERE {condition} ORDER BY a.created_at DESC, a.id DESC LIMIT ${next} OFFSET ${}",
+            author::COLUMNS,
+            next + 1,
+        );
+        values.extend(args![window.limit, window.offset]);
+        let rows = self.core.db.all(sql, values).await?;
+        let mut entries: Vec<Entry> = rows.iter().map(Entry::read).collect::<Result<_>>()?;
+        self.redact(filter.project, &mut entries, &filter.seen).await?;
+        Ok((entries, total))
+    }
+
+    /// Up to `limit` lines beyond `from`, always answered newest first.
+    pub async fn from_cursor(
+        self,
+        filter: &ActivityFilter,
+        from: Option<(Mark, Direction)>,
+        limit: i64,
+    ) -> Result<Vec<Entry>> {
+        let (mut condition, mut values) = condition(filter);
+        let direction = from.map_or(Direction::Older, |(_, direction)| direction);
+        let (sign, order) = match direction {
+            Direction::Older => ("<", "DESC"),
+            Direction::Newer => (">", "ASC"),
+        };
+        if let Some((mark, _)) = from {
+            let next = values.len() + 1;
+            condition += &format!(" AND (a.created_at, a.id) {sign} (${next}, ${})", next + 1);
+            values.extend(args![mark.created_at, mark.id]);
+        }
+        let sql = format!(
+            "SELECT {COLUMNS}, {} FROM activity_log a LEFT JOIN users u ON u.id = a.user_id \
+             WHERE {condition} ORDER BY a.created_at {order}, a.id {order} LIMIT ${}",
+            author::COLUMNS,
+            values.len() + 1,
+        );
+        values.extend(args![limit]);
+        let rows = self.core.db.all(sql, values).await?;
+        let mut entries: Vec<Entry> = rows.iter().map(Entry::read).collect::<Result<_>>()?;
+        if direction == Direction::Newer {
+            entries.reverse();
+        }
+        self.redact(filter.project, &mut entries, &filter.seen).await?;
+        Ok(entries)
+    }
+}
+
+/// What concerns the whole organization (members, roles, deleted projects) is shown in each of
+/// its projects.
+fn condition(filter: &ActivityFilter) -> (String, Vec<crate::db::Value>) {
+    let mut values = args![filter.organization, filter.project];
+    let mut condition =
+        String::from("a.organization_id = $1 AND (a.project_id = $2 OR a.project_id IS NULL)");
+    if !filter.scopes.is_empty() {
+        let marks = crate::db::dialect::placeholders(values.len() + 1, filter.scopes.len());
+        condition += &format!(" AND a.scope IN {marks}");
+        values.extend(filter.scopes.iter().map(|scope| scope.as_str().into()));
+    }
+    if let Some(item) = &filter.item_id {
+        condition += &format!(" AND a.item_id = ${}", values.len() + 1);
+        values.extend(args![item.as_str()]);
+    }
+    if let Some(user) = filter.user {
+        condition +=
+            &format!(" AND a.user_id = (SELECT id FROM users WHERE uuid = ${})", values.len() + 1);
+        values.extend(args![user]);
+    }
+    for (kind, sight) in filter.seen.iter() {
+        let Some(seen) = select::within(sight, "o", &mut values) else { continue };
+        let ObjectTable { table, scope, .. } = ObjectTable::of(kind);
+        condition += &format!(
+            " AND (a.scope <> '{scope}' OR EXISTS (SELECT 1 FROM {table} o \
+             WHERE o.project_id = $2 AND CAST(o.id AS TEXT) = a.item_id AND {seen}))"
+        );
+        let (column, drawn_on) = match kind {
+            ObjectKind::Dashboard => ("dashboard_id", AnnotationScope::Dashboard),
+            ObjectKind::Insight => ("insight_id", AnnotationScope::DashboardItem),
+            ObjectKind::Action | ObjectKind::FeatureFlag => continue,
+        };
+        condition += &format!(
+            " AND (a.scope <> '{}' OR NOT EXISTS (SELECT 1 FROM annotations n JOIN {table} o \
+             ON o.id = n.{column} WHERE CAST(n.id AS TEXT) = a.item_id AND n.scope = '{}' \
+             AND {seen} IS NOT TRUE))",
+            ANNOTATION_SCOPE,
+            drawn_on.as_str(),
+        );
+    }
+    (condition, values)
+}

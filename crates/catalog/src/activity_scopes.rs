@@ -1,0 +1,34 @@
+//! Every scope that the activity log has entries of.
+
+use model::definition::{EventDefinition, PropertyDefinition};
+use model::flag::FeatureFlag;
+use model::{Action, Annotation, Cohort, Insight};
+
+use crate::accounts::keys::PersonalKey;
+use crate::accounts::members::Member;
+use crate::accounts::organizations::OrganizationRow;
+use crate::accounts::roles::RoleRow;
+use crate::activity::Logged;
+use crate::dashboards::board::Board;
+use crate::persons::LoggedPerson;
+use crate::persons::groups::GroupType;
+use crate::projects::ProjectRow;
+
+/// What the log tells of.
+pub const SCOPES: &[&str] = &[
+    Action::SCOPE,
+    Annotation::SCOPE,
+    Board::SCOPE,
+    Cohort::SCOPE,
+    EventDefinition::SCOPE,
+    FeatureFlag::SCOPE,
+    GroupType::SCOPE,
+    Insight::SCOPE,
+    Member::SCOPE,
+    OrganizationRow::SCOPE,
+    PersonalKey::SCOPE,
+    LoggedPerson::SCOPE,
+    ProjectRow::SCOPE,
+    PropertyDefinition::SCOPE,
+    RoleRow::SCOPE,
+];

@@ -1,0 +1,337 @@
+//! Finding out who belongs to a cohort, by looking at every person.
+//!
+//! A calculation writes the members of a new version beside those of the old one, part by part,
+//! and then makes it the one that counts: readers see either, and no transaction is long. What
+//! people did is told by whoever knows events.
+
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::convert::Infallible;
+
+use model::person::PersonNo;
+use model::property::{Behaviour, DEPTH_MAX, Elsewhere, Node};
+use model::{CohortId, ProjectId, Timestamp, stored_cohort_tree};
+use serde_json::{Map, Value as Json};
+
+use super::Cohorts;
+use crate::cohorts::members::{LISTED, PERSONS_AT_ONCE, write_members};
+use crate::cohorts::references::reached;
+use crate::db::{Row, Value, args};
+use crate::persons::Persons;
+use crate::{Error, Result};
+
+/// Persons come and go and their properties change; a cohort is looked through again after this.
+const STALE_SECONDS: i64 = 24 * 3_600;
+
+/// A cohort that waits to be calculated, with all that it reaches.
+#[derive(Debug)]
+pub struct DueCohort {
+    pub id: CohortId,
+    pub project: ProjectId,
+    /// The version its members will be; one asked for later means another tree.
+    next: i64,
+    trees: HashMap<CohortId, Node>,
+    /// Which of the persons at hand each list names.
+    listed: HashMap<CohortId, HashSet<PersonNo>>,
+}
+
+/// Says whether somebody did something.
+type Did<'d> = dyn Fn(&Behaviour, PersonNo) -> bool + Send + Sync + 'd;
+
+impl DueCohort {
+    /// What must be known of events to calculate it, each once.
+    pub fn behaviours(&self) -> HashSet<&Behaviour> {
+        let mut found = Vec::new();
+        self.trees.values().for_each(|tree| tree.behaviours(&mut found));
+        found.into_iter().collect()
+    }
+
+    fn holds(&self, id: CohortId, person: &Looked<'_>, depth: usize) -> bool {
+        if let Some(listed) = self.listed.get(&id) {
+            return listed.contains(&person.no);
+        }
+        let Some(tree) = self.trees.get(&id).filter(|_| depth <= DEPTH_MAX) else { return false };
+        // Cohorts may ask for one another many times over, on every level.
+        if let Some(known) = person.known.borrow().get(&id) {
+            return *known;
+        }
+        let mut ask = |asked: Elsewhere<'_>| -> std::result::Result<bool, Infallible> {
+            Ok(match asked {
+                Elsewhere::Cohort(other) => self.holds(other, person, depth + 1),
+                Elsewhere::Behaviour(behaviour) => (person.did)(behaviour, person.no),
+            })
+        };
+        let Ok(holds) = tree.matches(person.properties, person.now, &mut ask);
+        person.known.borrow_mut().insert(id, holds);
+        holds
+    }
+}
+
+/// A person while it is looked at.
+struct Looked<'p> {
+    no: PersonNo,
+    properties: &'p Map<String, Json>,
+    now: Timestamp,
+    did: &'p Did<'p>,
+    /// What is known of the cohorts that were asked for.
+    known: RefCell<HashMap<CohortId, bool>>,
+}
+
+impl<'p> Looked<'p> {
+    fn new(
+        no: PersonNo,
+        properties: &'p Map<String, Json>,
+        now: Timestamp,
+        did: &'p Did<'p>,
+    ) -> Self {
+        Self { no, properties, now, did, known: RefCell::default() }
+    }
+}
+
+impl Cohorts<'_> {
+    pub(crate) fn wake_cohorts(self) {
+        self.requested.notify_one();
+    }
+
+    /// Returns when somebody wants a cohort calculated.
+    pub async fn calculation_requested(self) {
+        self.requested.notified().await;
+    }
+
+    /// The cohort that has waited longest. Those that ask for what is gone are noted as failed on
+    /// the way.
+    pub async fn next_due(self) -> Result<Option<DueCohort>> {
+        let stale = self.core.clock.now().plus_seconds(-STALE_SECONDS);
+        let sql = "SELECT h.id, h.project_id, h.is_calculating, COALESCE(h.version, 0) AS version, \
+                   COALESCE(h.pending_version, 0) AS pending_version \
+                   FROM cohorts h JOIN projects p ON p.id = h.project_id \
+                   WHERE NOT h.deleted AND NOT h.is_static AND p.deleted_at IS NULL \
+                   AND (h.is_calculating OR h.last_calculation < $1) \
+                   ORDER BY COALESCE(h.last_calculation, 0), h.id LIMIT 1";
+        while let Some(row) = self.core.db.optional(sql, args![stale]).await? {
+            let (id, project) = (row.get("id")?, row.get("project_id")?);
+            if !row.get::<bool>("is_calculating")? {
+                self.want_again(id).await?;
+                continue;
+            }
+            let row = self.first_of(project, row).await?;
+            let id = row.get("id")?;
+            let next = row.get::<i64>("pending_version")?.max(row.get::<i64>("version")? + 1);
+            match self.trees(project, id, next).await {
+                Ok(due) => return Ok(Some(due)),
+                Err(Error::Refused { detail, .. }) => self.failed(id, next, &detail).await?,
+                Err(error @ Error::Unavailable(_)) => return Err(error),
+                Err(error) => self.cannot_calculate(id, next, &error).await?,
+            }
+        }
+        Ok(None)
+    }
+
+    /// What events are asked for is read from the members of cohorts: those that wait themselves go
+    /// first.
+    async fn first_of(self, project: ProjectId, due: Row) -> Result<Row> {
+        let sql = "SELECT id, COALESCE(version, 0) AS version, \
+                   COALESCE(pending_version, 0) AS pending_version FROM cohorts \
+                   WHERE project_id = $1 AND is_calculating AND NOT deleted AND NOT is_static \
+                   AND id <> $2 AND id IN {list}";
+        let (mut first, mut tx) = (due, self.core.db.begin().await?);
+        for _ in 0..DEPTH_MAX {
+            let id: CohortId = first.get("id")?;
+            let named: Vec<Value> = match reached(&mut tx, project, id).await {
+                Ok(named) => named.into_iter().map(Into::into).collect(),
+                Err(error @ Error::Unavailable(_)) => return Err(error),
+                // It is told when that one is calculated.
+                Err(_) => break,
+            };
+            match tx.all_in(sql, args![project, id], &named).await?.pop() {
+                Some(row) => first = row,
+                None => break,
+            }
+        }
+        Ok(first)
+    }
+
+    /// Gives what grew stale a version of its own: whoever asks for one meanwhile means the next.
+    async fn want_again(self, id: CohortId) -> Result<()> {
+        let mut tx = self.core.db.begin().await?;
+        let sql = "UPDATE cohorts SET is_calculating = TRUE, \
+                   pending_version = COALESCE(pending_version, version, 0) + 1 \
+                   WHERE id = $1 AND NOT is_calculating";
+        tx.run(sql, args![id]).await?;
+        tx.commit().await
+    }
+
+    /// One that cannot be calculated must not keep the others waiting.
+    async fn cannot_calculate(self, id: CohortId, version: i64, error: &Error) -> Result<()> {
+        tracing::warn!(cohort.id = %id, %error, "cannot calculate a cohort");
+        self.failed(id, version, "The cohort could not be calculated.").await
+    }
+
+    /// Finds out who belongs to it; `did` knows of each of its behaviours.
+    pub async fn calculate(self, due: DueCohort, did: &Did<'_>) -> Result<()> {
+        let (id, next) = (due.id, due.next);
+        match self.write_version(due, did).await {
+            Err(error @ Error::Unavailable(_)) => Err(error),
+            Err(error) => self.cannot_calculate(id, next, &error).await,
+            Ok(()) => Ok(()),
+        }
+    }
+
+    async fn write_version(self, mut due: DueCohort, did: &Did<'_>) -> Result<()> {
+        let DueCohort { id, project, next, .. } = due;
+        // A version that was begun once may have left members behind.
+        let mut tx = self.core.db.begin().await?;
+        let sql = "DELETE FROM cohort_people WHERE cohort_id = $1 AND version = $2";
+        tx.run(sql, args![id, next]).await?;
+        tx.commit().await?;
+        let (mut after, mut count) = (None, 0);
+        loop {
+            let persons =
+                Persons::new(self.core).scan_properties(project, after, PERSONS_AT_ONCE).await?;
+            let (Some(first), Some(last)) = (persons.first(), persons.last()) else { break };
+            let reach = (first.0, last.0);
+            after = Some(last.0);
+            self.read_listed(&mut due, reach).await?;
+            let now = self.core.clock.now();
+            let mut found: Vec<PersonNo> = Vec::new();
+            for (no, properties) in &persons {
+                if due.holds(id, &Looked::new(*no, properties, now, did), 0) {
+                    found.push(*no);
+                }
+            }
+            count += found.len() as i64;
+            let mut tx = self.core.db.begin().await?;
+            write_members(&mut tx, project, id, next, &found).await?;
+            tx.commit().await?;
+        }
+        self.finish(id, next, count).await
+    }
+
+    /// Every cohort that this one reaches.
+    async fn trees(self, project: ProjectId, id: CohortId, next: i64) -> Result<DueCohort> {
+        let (trees, listed) = (HashMap::new(), HashMap::new());
+        let mut due = DueCohort { id, project, next, trees, listed };
+        let mut wanted = vec![id];
+        while !wanted.is_empty() {
+            let asked: BTreeSet<CohortId> = wanted.drain(..).collect();
+            let ids: Vec<Value> = asked.iter().map(|id| (*id).into()).collect();
+            let sql = "SELECT id, is_static, filters FROM cohorts \
+                       WHERE project_id = $1 AND NOT deleted AND id IN {list}";
+            let rows = self.core.db.all_in(sql, args![project], &ids).await?;
+            let there: BTreeSet<CohortId> =
+                rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
+            // As flags do: whatever it would answer without the missing one would be a guess.
+            if let Some(gone) = asked.difference(&there).next() {
+                let detail = format!("It asks for cohort {gone}, which is deleted.");
+                return Err(Error::refused(Some("filters"), detail));
+            }
+            for row in rows {
+                let id: CohortId = row.get("id")?;
+                if row.get("is_static")? {
+                    due.listed.insert(id, HashSet::new());
+                    continue;
+                }
+                let filters: Option<Map<String, Json>> = row.optional_json("filters")?;
+                let tree = stored_cohort_tree(&filters.unwrap_or_default())
+                    .map_err(|why| Error::refused(Some("filters"), why.to_string()))?;
+                tree.cohorts(&mut wanted);
+                due.trees.insert(id, tree);
+            }
+            wanted.retain(|id| !due.trees.contains_key(id) && !due.listed.contains_key(id));
+        }
+        Ok(due)
+    }
+
+    async fn read_listed(self, due: &mut DueCohort, reach: (PersonNo, PersonNo)) -> Result<()> {
+        let ids: Vec<Value> = due.listed.keys().map(|id| (*id).into()).collect();
+        due.listed.values_mut().for_each(HashSet::clear);
+        let sql = "SELECT cohort_id, person_no FROM cohort_people \
+                   WHERE version = $1 AND person_no BETWEEN $2 AND $3 AND cohort_id IN {list}";
+        for row in self.core.db.all_in(sql, args![LISTED, reach.0, reach.1], &ids).await? {
+            if let Some(listed) = due.listed.get_mut(&row.get("cohort_id")?) {
+                listed.insert(row.get("person_no")?);
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish(self, id: CohortId, version: i64, count: i64) -> Result<()> {
+        let mut tx = self.core.db.begin().await?;
+        tx.run(
+            "UPDATE cohorts SET version = $2, count = $3, last_calculation = $4, \
+             errors_calculating = 0, last_error_message = NULL, \
+             is_calculating = COALESCE(pending_version, 0) > $2, \
+             pending_version = CASE WHEN COALESCE(pending_version, 0) > $2 \
+             THEN pending_version ELSE $2 END WHERE id = $1",
+            args![id, version, count, self.core.clock.now()],
+        )
+        .await?;
+        let sql = "DELETE FROM cohort_people WHERE cohort_id = $1 AND version < $2";
+        tx.run(sql, args![id, version]).await?;
+        tx.commit().await
+    }
+
+    /// The cohort stays as it was, and says why.
+    pub async fn record_failure(self, due: &DueCohort, why: &str) -> Result<()> {
+        self.failed(due.id, due.next, why).await
+    }
+
+    async fn failed(self, id: CohortId, version: i64, why: &str) -> Result<()> {
+        let mut tx = self.core.db.begin().await?;
+        tx.run(
+            "UPDATE cohorts SET is_calculating = COALESCE(pending_version, 0) > $2, \
+             last_calculation = $3, errors_calculating = errors_calculating + 1, \
+             last_error_message = $4 WHERE id = $1",
+            args![id, version, self.core.clock.now(), why],
+        )
+        .await?;
+        tx.commit().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// How often a person's events are looked at when each of `levels` cohorts asks three times for
+    /// the one below.
+    fn looks(levels: i64) -> usize {
+        let cohort = |id: i64| json!({ "type": "cohort", "key": "id", "value": id });
+        let behaviour = json!({
+            "type": "behavioral", "key": "$pageview", "event_type": "events",
+            "value": "performed_event", "time_value": 30, "time_interval": "day",
+        });
+        let tree = |level: i64| {
+            let below = match level {
+                0 => vec![behaviour.clone()],
+                level => vec![cohort(level - 1); 3],
+            };
+            let filters = json!({ "properties": { "type": "AND", "values": below } });
+            stored_cohort_tree(filters.as_object().unwrap()).unwrap()
+        };
+        let due = DueCohort {
+            id: CohortId(levels),
+            project: ProjectId(1),
+            next: 1,
+            trees: (0..=levels).map(|level| (CohortId(level), tree(level))).collect(),
+            listed: HashMap::new(),
+        };
+        let looks = AtomicUsize::new(0);
+        let did = |_: &Behaviour, _: PersonNo| {
+            looks.fetch_add(1, Ordering::Relaxed);
+            true
+        };
+        let (properties, now) = (Map::new(), Timestamp::from_micros(0));
+        assert!(due.holds(due.id, &Looked::new(PersonNo(1), &properties, now, &did), 0));
+        looks.into_inner()
+    }
+
+    #[test]
+    fn cohorts_that_ask_for_one_another_are_looked_at_once() {
+        assert_eq!((looks(1), looks(15)), (1, 1));
+    }
+}

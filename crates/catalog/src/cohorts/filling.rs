@@ -1,0 +1,74 @@
+//! Lists that are made of whom a flag reaches: asked for in one request, filled afterwards, and
+//! begun again where a restart interrupted it.
+
+use model::person::PersonNo;
+use model::{CohortId, FlagId, ProjectId};
+
+use super::Cohorts;
+use crate::Result;
+use crate::cohorts::members::{LISTED, write_members};
+use crate::cohorts::references::recalculate_those_asking;
+use crate::db::args;
+use crate::objects::lock_dashboards;
+
+/// A list that waits for the persons of a flag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CohortToFill {
+    pub cohort: CohortId,
+    pub project: ProjectId,
+    pub flag: FlagId,
+}
+
+impl Cohorts<'_> {
+    /// The list that has waited longest.
+    pub async fn next_to_fill(self) -> Result<Option<CohortToFill>> {
+        let sql = "SELECT h.id, h.project_id, h.fill_from_flag FROM cohorts h \
+                   JOIN projects p ON p.id = h.project_id \
+                   WHERE h.fill_from_flag IS NOT NULL AND h.is_calculating AND NOT h.deleted \
+                   AND p.deleted_at IS NULL ORDER BY h.id LIMIT 1";
+        let Some(row) = self.core.db.optional(sql, args![]).await? else { return Ok(None) };
+        Ok(Some(CohortToFill {
+            cohort: row.get("id")?,
+            project: row.get("project_id")?,
+            flag: row.get("fill_from_flag")?,
+        }))
+    }
+
+    /// Adds some of the persons; naming one twice does no harm.
+    pub async fn fill(self, list: &CohortToFill, persons: &[PersonNo]) -> Result<()> {
+        let mut tx = self.core.db.begin().await?;
+        write_members(&mut tx, list.project, list.cohort, LISTED, persons).await?;
+        tx.commit().await
+    }
+
+    /// All of them are on the list.
+    pub async fn finish_fill(self, list: &CohortToFill) -> Result<()> {
+        let mut tx = self.core.db.begin().await?;
+        lock_dashboards(&mut tx, list.project).await?;
+        tx.run(
+            "UPDATE cohorts SET is_calculating = FALSE, fill_from_flag = NULL, \
+             last_calculation = $2, count = (SELECT COUNT(*) FROM cohort_people m \
+             JOIN persons p ON p.project_id = m.project_id AND p.no = m.person_no \
+             WHERE m.cohort_id = $1 AND m.version = $3) WHERE id = $1",
+            args![list.cohort, self.core.clock.now(), LISTED],
+        )
+        .await?;
+        recalculate_those_asking(&mut tx, list.project, list.cohort).await?;
+        tx.commit().await?;
+        self.wake_cohorts();
+        Ok(())
+    }
+
+    /// The list stays as it is, and says why.
+    pub async fn fail_fill(self, list: &CohortToFill, why: &str) -> Result<()> {
+        let mut tx = self.core.db.begin().await?;
+        tx.run(
+            "UPDATE cohorts SET is_calculating = FALSE, fill_from_flag = NULL, \
+             last_calculation = $2, errors_calculating = errors_calculating + 1, \
+             last_error_message = $3 WHERE id = $1",
+            args![list.cohort, self.core.clock.now(), why],
+        )
+        .await?;
+        tx.commit().await
+    }
+}

@@ -1,0 +1,356 @@
+//! Who belongs to a cohort: listed by people, or as it was last calculated.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use model::flag::{CohortDefinition, CohortKind};
+use model::person::PersonNo;
+use model::{Cohort, CohortId, ProjectId, Window};
+use serde_json::{Map, Value as Json};
+use uuid::Uuid;
+
+use super::Cohorts;
+use crate::activity::{Actor, Change, ChangeAction, Logged};
+use crate::cohorts::references::recalculate_those_asking;
+use crate::db::bulk::Rows;
+use crate::db::select::Condition;
+use crate::db::{Tx, Value, args};
+use crate::objects::edit::Editable;
+use crate::persons::PersonWithIds;
+use crate::persons::Persons;
+use crate::persons::identities::{PERSON_COLUMNS, read_person};
+use crate::{Error, Result};
+
+/// Persons that are looked at before others get a turn.
+pub(crate) const PERSONS_AT_ONCE: i64 = 1_000;
+/// Members of a list are all of this version.
+pub(crate) const LISTED: i64 = 0;
+
+/// How somebody names the members of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedBy {
+    PersonUuid,
+    DistinctId,
+    Email,
+}
+
+impl Cohorts<'_> {
+    /// The members of a cohort that was found before, by their numbers.
+    pub async fn members(
+        self,
+        cohort: &Cohort,
+        search: Option<&str>,
+        window: Window,
+    ) -> Result<(Vec<PersonWithIds>, i64)> {
+        // A calculation may have ended since it was found.
+        let which = "m.cohort_id = $1 AND p.project_id = $2 AND m.version = \
+                     (SELECT COALESCE(h.version, 0) FROM cohorts h WHERE h.id = $1)";
+        let mut condition = Condition::new(which, args![cohort.id, cohort.team_id]);
+        if let Some(search) = search {
+            condition.and_contains("p.properties", search);
+        }
+        let from = "cohort_people m JOIN persons p \
+                    ON p.project_id = m.project_id AND p.no = m.person_no";
+        let (rows, total) =
+            self.core.db.page(PERSON_COLUMNS, from, condition, "p.no", window).await?;
+        let mut members = Vec::with_capacity(rows.len());
+        for row in &rows {
+            members.push(PersonWithIds { person: read_person(row)?, distinct_ids: Vec::new() });
+        }
+        let nos: Vec<PersonNo> = members.iter().map(|member| member.person.no).collect();
+        let mut ids = Persons::new(self.core).shown_ids(cohort.team_id, &nos).await?;
+        for member in &mut members {
+            member.distinct_ids = ids.remove(&member.person.no).unwrap_or_default();
+        }
+        Ok((members, total))
+    }
+
+    /// Puts persons on a list; names that nobody has are passed over.
+    pub async fn add_members(
+        self,
+        actor: &Actor,
+        id: CohortId,
+        by: NamedBy,
+        names: &[String],
+    ) -> Result<Cohort> {
+        let project = actor.project_id()?;
+        let found = self.persons_named(project, by, names).await?;
+        let mut tx = self.core.db.begin().await?;
+        let cohort = list(&mut tx, actor, id).await?;
+        write_members(&mut tx, project, id, LISTED, &found).await?;
+        let cohort = self.recount_and_log(&mut tx, actor, cohort).await?;
+        tx.commit().await?;
+        self.wake_cohorts();
+        Ok(cohort)
+    }
+
+    /// Takes a person off a list; [`Error::NotFound`] when it is not on it.
+    pub async fn remove_member(self, actor: &Actor, id: CohortId, uuid: Uuid) -> Result<()> {
+        let mut tx = self.core.db.begin().await?;
+        let cohort = list(&mut tx, actor, id).await?;
+        let sql = "DELETE FROM cohort_people WHERE cohort_id = $1 AND version = $2 AND person_no = \
+                   (SELECT no FROM persons WHERE project_id = $3 AND uuid = $4)";
+        if tx.run(sql, args![id, LISTED, cohort.team_id, uuid]).await? == 0 {
+            return Err(Error::NotFound);
+        }
+        self.recount_and_log(&mut tx, actor, cohort).await?;
+        tx.commit().await?;
+        self.wake_cohorts();
+        Ok(())
+    }
+
+    /// Fills a new list with whoever belongs to another cohort now.
+    pub async fn copy_members(self, actor: &Actor, from: CohortId, to: CohortId) -> Result<Cohort> {
+        let mut tx = self.core.db.begin().await?;
+        let cohort = list(&mut tx, actor, to).await?;
+        tx.run(
+            "INSERT INTO cohort_people (cohort_id, version, person_no, project_id) \
+             SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), person_no, project_id \
+             FROM cohort_people WHERE cohort_id = $3 AND version = \
+             (SELECT COALESCE(version, CAST($2 AS BIGINT)) FROM cohorts WHERE id = $3)",
+            args![to, LISTED, from],
+        )
+        .await?;
+        let cohort = self.recount(&mut tx, actor, cohort).await?;
+        tx.commit().await?;
+        Ok(cohort)
+    }
+
+    /// The log tells how many there are, and not who: it outlives a deleted person.
+    async fn recount_and_log(self, tx: &mut Tx, actor: &Actor, before: Cohort) -> Result<Cohort> {
+        let after = self.recount(tx, actor, before.clone()).await?;
+        if after.count != before.count {
+            let change = Change {
+                scope: Cohort::SCOPE.into(),
+                action: ChangeAction::Changed,
+                field: Some("count".into()),
+                before: Some(before.count.into()),
+                after: Some(after.count.into()),
+            };
+            tx.log(actor, Cohort::UPDATED, &after, vec![change], self.core.clock.now()).await?;
+            recalculate_those_asking(tx, after.team_id, after.id).await?;
+        }
+        Ok(after)
+    }
+
+    async fn recount(self, tx: &mut Tx, actor: &Actor, cohort: Cohort) -> Result<Cohort> {
+        let sql = "UPDATE cohorts SET last_calculation = $2, count = (SELECT COUNT(*) \
+                   FROM cohort_people WHERE cohort_id = $1 AND version = $3) WHERE id = $1";
+        tx.run(sql, args![cohort.id, self.core.clock.now(), LISTED]).await?;
+        Cohort::lock(tx, actor, cohort.id).await
+    }
+
+    async fn persons_named(
+        self,
+        project: ProjectId,
+        by: NamedBy,
+        names: &[String],
+    ) -> Result<Vec<PersonNo>> {
+        let wanted: Vec<Value> = names.iter().map(|name| name.as_str().into()).collect();
+        let sql = match by {
+            NamedBy::PersonUuid => {
+                "SELECT no FROM persons WHERE project_id = $1 AND uuid IN {list}"
+            }
+            NamedBy::DistinctId => {
+                "SELECT person_no AS no FROM distinct_ids \
+                 WHERE project_id = $1 AND person_no IS NOT NULL AND distinct_id IN {list}"
+            }
+            NamedBy::Email => return self.persons_with_email(project, names).await,
+        };
+        let rows = self.core.db.all_in(sql, args![project], &wanted).await?;
+        let mut found: Vec<PersonNo> =
+            rows.iter().map(|row| row.get("no")).collect::<Result<_>>()?;
+        found.sort_unstable();
+        found.dedup();
+        Ok(found)
+    }
+
+    /// Properties have no index, so everybody is looked at.
+    async fn persons_with_email(
+        self,
+        project: ProjectId,
+        names: &[String],
+    ) -> Result<Vec<PersonNo>> {
+        let wanted: HashSet<&str> = names.iter().map(String::as_str).collect();
+        let (mut after, mut found) = (None, Vec::new());
+        loop {
+            let persons =
+                Persons::new(self.core).scan_properties(project, after, PERSONS_AT_ONCE).await?;
+            let Some((last, _)) = persons.last() else { return Ok(found) };
+            after = Some(*last);
+            let named = persons.iter().filter(|(_, fields)| {
+                fields
+                    .get("email")
+                    .and_then(Json::as_str)
+                    .is_some_and(|email| wanted.contains(email))
+            });
+            found.extend(named.map(|(no, _)| *no));
+        }
+    }
+
+    /// Every live cohort of a project, as flags look at them.
+    pub async fn definitions(self, project: ProjectId) -> Result<Vec<CohortDefinition>> {
+        let sql =
+            "SELECT id, is_static, filters FROM cohorts WHERE project_id = $1 AND NOT deleted";
+        let rows = self.core.db.all(sql, args![project]).await?;
+        let read = |row: &crate::db::Row| {
+            let filters: Option<Map<String, Json>> = row.optional_json("filters")?;
+            let tree = filters.and_then(|mut filters| filters.remove("properties"));
+            let kind = match row.get("is_static")? {
+                true => CohortKind::Static,
+                false => CohortKind::Dynamic(tree.unwrap_or_default()),
+            };
+            Ok(CohortDefinition { id: row.get("id")?, kind })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// The lists that a person is on.
+    pub async fn static_of_person(
+        self,
+        project: ProjectId,
+        person: PersonNo,
+    ) -> Result<HashSet<CohortId>> {
+        let mut found = self.static_of_range(project, person, person).await?;
+        Ok(found.remove(&person).unwrap_or_default())
+    }
+
+    /// The lists that persons are on, from one number to another.
+    pub async fn static_of_range(
+        self,
+        project: ProjectId,
+        first: PersonNo,
+        last: PersonNo,
+    ) -> Result<HashMap<PersonNo, HashSet<CohortId>>> {
+        let sql = "SELECT m.person_no, m.cohort_id FROM cohort_people m \
+                   JOIN cohorts h ON h.id = m.cohort_id \
+                   WHERE m.project_id = $1 AND m.person_no >= $2 AND m.person_no <= $3 \
+                   AND h.is_static AND NOT h.deleted";
+        let mut found: HashMap<PersonNo, HashSet<CohortId>> = HashMap::new();
+        for row in self.core.db.all(sql, args![project, first, last]).await? {
+            found.entry(row.get("person_no")?).or_default().insert(row.get("cohort_id")?);
+        }
+        Ok(found)
+    }
+
+    /// The live cohorts of a project: number, name, whether they are lists.
+    pub async fn live(self, project: ProjectId) -> Result<Vec<(CohortId, String, bool)>> {
+        let sql = "SELECT id, name, is_static FROM cohorts WHERE project_id = $1 AND NOT deleted";
+        let rows = self.core.db.all(sql, args![project]).await?;
+        let cohort = |row: &crate::db::Row| {
+            let name: Option<String> = row.get("name")?;
+            Ok((row.get("id")?, name.unwrap_or_default(), row.get("is_static")?))
+        };
+        rows.iter().map(cohort).collect()
+    }
+
+    /// Members of a cohort behind `after`, as far as it was calculated.
+    pub async fn member_nos(
+        self,
+        cohort: CohortId,
+        after: Option<PersonNo>,
+        limit: i64,
+    ) -> Result<Vec<PersonNo>> {
+        let sql = "SELECT m.person_no FROM cohort_people m JOIN cohorts h ON h.id = m.cohort_id \
+                   WHERE m.cohort_id = $1 AND m.version = COALESCE(h.version, 0) \
+                   AND m.person_no > $2 ORDER BY m.person_no LIMIT $3";
+        let after = after.map_or(-1, |no| i64::from(no.0));
+        let rows = self.core.db.all(sql, args![cohort, after, limit]).await?;
+        rows.iter().map(|row| row.get("person_no")).collect()
+    }
+}
+
+/// A list that is there, held until the transaction ends.
+async fn list(tx: &mut Tx, actor: &Actor, id: CohortId) -> Result<Cohort> {
+    let cohort = Cohort::lock(tx, actor, id).await?;
+    match (cohort.deleted, cohort.is_static) {
+        (true, _) => Err(Error::NotFound),
+        (false, false) => Err(Error::refused(None, "Only static cohorts are lists of persons.")),
+        (false, true) => Ok(cohort),
+    }
+}
+
+pub(crate) async fn write_members(
+    tx: &mut Tx,
+    project: ProjectId,
+    cohort: CohortId,
+    version: i64,
+    persons: &[PersonNo],
+) -> Result<()> {
+    let mut rows = Rows::new(4);
+    for person in persons {
+        rows.push(args![cohort, version, *person, project]);
+    }
+    let head = "INSERT INTO cohort_people (cohort_id, version, person_no, project_id)";
+    tx.write(head, rows, "ON CONFLICT (cohort_id, version, person_no) DO NOTHING").await
+}
+
+/// Lists follow persons that became another one. Other cohorts look at everybody again anyway.
+pub(crate) async fn follow(
+    tx: &mut Tx,
+    project: ProjectId,
+    ends: &HashMap<PersonNo, PersonNo>,
+) -> Result<()> {
+    let gone: Vec<Value> = ends.keys().map(|gone| (*gone).into()).collect();
+    let mut moved = on_lists(tx, project, &gone).await?;
+    let lists = hold_lists(tx, moved.iter().map(|(cohort, _)| *cohort)).await?;
+    for (_, person) in &mut moved {
+        *person = ends.get(person).copied().unwrap_or(*person);
+    }
+    // In one order, as everybody writes them: nobody waits in a circle.
+    moved.sort_unstable();
+    let mut rows = Rows::new(4);
+    for (cohort, person) in moved {
+        rows.push(args![cohort, LISTED, person, project]);
+    }
+    let head = "INSERT INTO cohort_people (cohort_id, version, person_no, project_id)";
+    tx.write(head, rows, "ON CONFLICT (cohort_id, version, person_no) DO NOTHING").await?;
+    take_off(tx, project, &gone).await?;
+    // Of two persons on a list, one is left.
+    count_again(tx, &lists).await
+}
+
+/// Takes persons that are deleted off the lists.
+pub(crate) async fn forget(tx: &mut Tx, project: ProjectId, persons: &[PersonNo]) -> Result<()> {
+    let gone: Vec<Value> = persons.iter().map(|gone| (*gone).into()).collect();
+    let rows = on_lists(tx, project, &gone).await?;
+    let lists = hold_lists(tx, rows.iter().map(|(cohort, _)| *cohort)).await?;
+    take_off(tx, project, &gone).await?;
+    count_again(tx, &lists).await
+}
+
+/// Which of the persons are on which lists.
+async fn on_lists(
+    tx: &mut Tx,
+    project: ProjectId,
+    persons: &[Value],
+) -> Result<Vec<(CohortId, PersonNo)>> {
+    let sql = "SELECT cohort_id, person_no FROM cohort_people \
+               WHERE project_id = $1 AND version = $2 AND person_no IN {list}";
+    let found = tx.all_in(sql, args![project, LISTED], persons).await?;
+    found.iter().map(|row| Ok((row.get("cohort_id")?, row.get("person_no")?))).collect()
+}
+
+/// Holds lists before anything on them is touched, as people do who change one; those that are
+/// calculated have no version of this number.
+async fn hold_lists(tx: &mut Tx, ids: impl Iterator<Item = CohortId>) -> Result<Vec<Value>> {
+    let ids: BTreeSet<CohortId> = ids.collect();
+    let ids: Vec<Value> = ids.into_iter().map(Into::into).collect();
+    let lock = tx.dialect().for_update();
+    let sql =
+        format!("SELECT id FROM cohorts WHERE is_static AND id IN {{list}} ORDER BY id{lock}");
+    tx.all_in(&sql, args![], &ids).await?;
+    Ok(ids)
+}
+
+async fn take_off(tx: &mut Tx, project: ProjectId, persons: &[Value]) -> Result<()> {
+    let sql = "DELETE FROM cohort_people WHERE project_id = $1 AND version = $2 \
+               AND person_no IN {list}";
+    tx.run_in(sql, args![project, LISTED], persons).await
+}
+
+async fn count_again(tx: &mut Tx, lists: &[Value]) -> Result<()> {
+    let sql = "UPDATE cohorts SET count = (SELECT COUNT(*) FROM cohort_people m \
+               WHERE m.cohort_id = cohorts.id AND m.version = $1) \
+               WHERE is_static AND id IN {list}";
+    tx.run_in(sql, args![LISTED], lists).await
+}

@@ -1,0 +1,187 @@
+//! Lists of insights, and who looked at them when.
+
+use std::collections::BTreeSet;
+
+use model::{
+    DashboardId, Insight, InsightId, InsightKind, ObjectKind, ProjectId, Sights, Timestamp, UserId,
+    Window,
+};
+
+use super::Insights;
+use crate::Result;
+use crate::dashboards::insights::{COLUMNS, FROM, OBJECT, read_all};
+use crate::db::args;
+use crate::db::dialect::placeholders;
+use crate::db::select::Condition;
+
+/// Which insights are asked for; absent filters let everything through.
+#[derive(Default)]
+pub struct InsightFilter {
+    /// This one only.
+    pub id: Option<InsightId>,
+    pub short_id: Option<String>,
+    pub search: Option<String>,
+    /// True: somebody saved it, or put it on a dashboard.
+    pub saved: Option<bool>,
+    pub favorited: Option<bool>,
+    /// Any of these authors.
+    pub created_by: Vec<UserId>,
+    pub modified_from: Option<Timestamp>,
+    pub modified_to: Option<Timestamp>,
+    pub kind: Option<InsightKind>,
+    /// On all of them.
+    pub dashboards: BTreeSet<DashboardId>,
+    /// Any of them is enough.
+    pub tags: Vec<String>,
+    /// Asks about all of these events.
+    pub events: Vec<String>,
+    pub order: InsightOrder,
+    pub seen: Sights,
+}
+
+/// By which column a list goes, and whether backwards.
+#[derive(Clone, Copy)]
+pub struct InsightOrder {
+    column: &'static str,
+    descending: bool,
+}
+
+impl Default for InsightOrder {
+    fn default() -> Self {
+        Self { column: "COALESCE(i.position, 9223372036854775807)", descending: false }
+    }
+}
+
+impl InsightOrder {
+    /// A field, after `-` to go backwards; none for one that lists do not go by.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (field, descending) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
+        let column = match field {
+            "order" => Self::default().column,
+            "id" => "i.id",
+            "name" => "COALESCE(i.name, i.derived_name, '')",
+            "created_at" => "i.created_at",
+            "updated_at" => "i.updated_at",
+            "last_modified_at" => "i.last_modified_at",
+            "last_viewed_at" => "COALESCE(v.viewed_at, 0)",
+            "favorited" => "i.favorited",
+            "saved" => "i.saved",
+            "created_by" | "created_by__first_name" => "COALESCE(i.created_by, 0)",
+            _ => return None,
+        };
+        Some(Self { column, descending })
+    }
+
+    fn sql(self) -> String {
+        format!("{}{}, i.id", self.column, if self.descending { " DESC" } else { "" })
+    }
+}
+
+const ON_A_DASHBOARD: &str = "EXISTS (SELECT 1 FROM dashboard_tiles t \
+     JOIN dashboards d ON d.id = t.dashboard_id \
+     WHERE t.insight_id = i.id AND NOT t.deleted AND NOT d.deleted)";
+
+impl InsightFilter {
+    fn condition(&self, project: ProjectId, viewer: Option<UserId>) -> Condition {
+        let which = "i.project_id = $1 AND NOT i.deleted";
+        let mut condition = Condition::new(which, args![project, viewer]);
+        if let Some(id) = self.id {
+            condition.and("i.id = ?", id);
+        }
+        if let Some(short_id) = &self.short_id {
+            condition.and("i.short_id = ?", short_id.as_str());
+        }
+        if let Some(search) = &self.search {
+            let columns = ["i.name", "i.derived_name", "i.description"];
+            condition.and_found_in(&columns, Some((OBJECT, "i")), search);
+        }
+        match self.saved {
+            Some(true) => condition.and_that(&format!("(i.saved OR {ON_A_DASHBOARD})")),
+            Some(false) => condition.and_that("NOT i.saved"),
+            None => {}
+        }
+        if let Some(favorited) = self.favorited {
+            condition.and("i.favorited = ?", favorited);
+        }
+        if !self.created_by.is_empty() {
+            condition.and_in("i.created_by IN ?", self.created_by.clone());
+        }
+        if let Some(from) = self.modified_from {
+            condition.and("i.last_modified_at >= ?", from);
+        }
+        if let Some(to) = self.modified_to {
+            condition.and("i.last_modified_at <= ?", to);
+        }
+        if let Some(kind) = self.kind {
+            condition.and("i.kind = ?", kind.as_str());
+        }
+        for dashboard in &self.dashboards {
+            let seen = condition.hold_within(self.seen.of(ObjectKind::Dashboard), "d");
+            let this = format!("NOT t.deleted AND d.id = ? AND {seen}");
+            condition.and(&ON_A_DASHBOARD.replace("NOT t.deleted", &this), *dashboard);
+        }
+        if !self.tags.is_empty() {
+            condition.and_tagged(OBJECT, "i", &self.tags);
+        }
+        for event in &self.events {
+            // Queries are stored without white space, so this is how one names an event.
+            let named = format!("\"event\":{}", serde_json::Value::from(event.as_str()));
+            condition.and_contains("i.query", &named);
+        }
+        condition.and_within(self.seen.of(ObjectKind::Insight), "i");
+        condition
+    }
+}
+
+impl Insights<'_> {
+    pub async fn list(
+        self,
+        project: ProjectId,
+        viewer: Option<UserId>,
+        filter: &InsightFilter,
+        window: Window,
+    ) -> Result<(Vec<Insight>, i64)> {
+        let (condition, order) = (filter.condition(project, viewer), filter.order.sql());
+        let (rows, total) = self.core.db.page(COLUMNS, FROM, condition, &order, window).await?;
+        Ok((read_all(&mut &self.core.db, project, viewer, &rows).await?, total))
+    }
+
+    /// What somebody looked at last, latest first.
+    pub async fn recently_viewed(
+        self,
+        project: ProjectId,
+        viewer: UserId,
+        count: i64,
+    ) -> Result<Vec<Insight>> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM {FROM} WHERE i.project_id = $1 AND NOT i.deleted \
+             AND v.viewed_at IS NOT NULL ORDER BY v.viewed_at DESC, i.id DESC LIMIT $3"
+        );
+        let rows = self.core.db.all(sql, args![project, viewer, count]).await?;
+        read_all(&mut &self.core.db, project, Some(viewer), &rows).await
+    }
+
+    /// Notes that somebody looks at these insights now; those that are not there are passed over.
+    pub async fn record_views(
+        self,
+        project: ProjectId,
+        viewer: UserId,
+        ids: &[InsightId],
+    ) -> Result<()> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let mut values = args![project, viewer, self.core.clock.now()];
+        let marks = placeholders(values.len() + 1, ids.len());
+        values.extend(ids.iter().map(|id| (*id).into()));
+        let mut tx = self.core.db.begin().await?;
+        let sql = format!(
+            "INSERT INTO insight_views (insight_id, user_id, viewed_at) \
+             SELECT i.id, CAST($2 AS BIGINT), CAST($3 AS BIGINT) FROM insights i \
+             WHERE i.project_id = $1 AND NOT i.deleted AND i.id IN {marks} \
+             ON CONFLICT (insight_id, user_id) DO UPDATE SET viewed_at = excluded.viewed_at"
+        );
+        tx.run(sql, values).await?;
+        tx.commit().await
+    }
+}

@@ -1,0 +1,312 @@
+//! Links that show a dashboard or an insight to whoever has them.
+
+use std::slice;
+
+use model::{DashboardId, Insight, InsightId, OrganizationSettings, ProjectId, Timestamp, Viewer};
+use serde_json::{Map, Value};
+
+use super::SharingLinks;
+use crate::activity::{Actor, Change, ChangeAction, Logged};
+use crate::dashboards::board::{Board, CANNOT_EDIT};
+use crate::dashboards::inherited_access::Reached;
+use crate::dashboards::revalidate::Looked;
+use crate::dashboards::{board, insights};
+use crate::db::secret::Secret;
+use crate::db::{Row, Tx, args};
+use crate::objects::edit::Editable;
+use crate::{Error, Result};
+
+/// What a link may show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shareable {
+    Dashboard(DashboardId),
+    Insight(InsightId),
+}
+
+/// The link of one thing, switched on or not.
+#[derive(Clone, Debug)]
+pub struct Sharing {
+    pub created_at: Timestamp,
+    pub enabled: bool,
+    pub access_token: Secret,
+    pub settings: Option<Map<String, Value>>,
+}
+
+/// What may change; absent fields stay.
+#[derive(Default)]
+pub struct SharingChange {
+    pub enabled: Option<bool>,
+    pub settings: Option<Option<Map<String, Value>>>,
+}
+
+/// What a token that is good shows.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    pub project: ProjectId,
+    pub target: Shareable,
+    pub settings: Map<String, Value>,
+}
+
+/// Upstream's: 30 characters, 176 bits.
+const TOKEN_BYTES: usize = 22;
+/// Ours, of one link: whoever renews it more often than that within the grace loses the oldest.
+const RENEWED_MAX: i64 = 100;
+/// Tokens that are too old and go with one renewal; more wait for the next.
+const EXPIRED_AT_ONCE_MAX: i64 = 1_000;
+pub(crate) const SHARING_ALLOWED: &str = "allow_publicly_shared_resources";
+const COLUMNS: &str = "created_at, enabled, settings, token_sealed";
+const CANNOT_SHARE: &str =
+    "You don't have edit permissions for every insight on this dashboard, which a link would show.";
+const DISABLED: &str = "Public sharing is disabled for this organization.";
+
+impl Shareable {
+    fn column(self) -> (&'static str, i64) {
+        match self {
+            Self::Dashboard(id) => ("dashboard_id", id.0),
+            Self::Insight(id) => ("insight_id", id.0),
+        }
+    }
+}
+
+/// The thing itself, held until the transaction ends, for its log.
+enum Held {
+    Board(Box<Board>),
+    Insight(Box<Insight>),
+}
+
+impl Held {
+    async fn take(
+        tx: &mut Tx,
+        actor: &Actor,
+        viewer: Viewer<'_>,
+        target: Shareable,
+    ) -> Result<Self> {
+        match target {
+            Shareable::Dashboard(id) => {
+                let board = board::live(tx, actor, id).await?;
+                board.check_may_edit(viewer, CANNOT_EDIT)?;
+                Ok(Self::Board(Box::new(board)))
+            }
+            Shareable::Insight(id) => {
+                let insight = Insight::lock(tx, actor, id).await?;
+                if insight.deleted {
+                    return Err(Error::NotFound);
+                }
+                if !insight.rights(viewer).can_edit() {
+                    return Err(Error::Forbidden(insights::CANNOT_EDIT));
+                }
+                Ok(Self::Insight(Box::new(insight)))
+            }
+        }
+    }
+
+    /// A link shows whole dashboards, so it takes what links to each of their insights would.
+    async fn check_may_show(&self, tx: &mut Tx, viewer: Viewer<'_>, looked: &Looked) -> Result<()> {
+        let board = match self {
+            Self::Board(board) => board,
+            Self::Insight(insight) => return looked.check(slice::from_ref(insight)),
+        };
+        let reached = Reached::on(tx, board, viewer).await?;
+        let shown: Vec<_> = board.tiles.iter().filter(|tile| !tile.deleted).collect();
+        if !shown.iter().all(|tile| reached.check_may_edit(&tile.content).is_ok()) {
+            return Err(Error::Forbidden(CANNOT_SHARE));
+        }
+        let shown = shown.iter().filter_map(|tile| tile.insight()).collect();
+        looked.check(&insights::by_ids(tx, board.project(), None, shown).await?)
+    }
+
+    async fn log(
+        &self,
+        tx: &mut Tx,
+        actor: &Actor,
+        activity: &str,
+        change: Option<(&str, Option<Value>, Option<Value>)>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let scope = match self {
+            Self::Board(_) => Board::SCOPE,
+            Self::Insight(_) => Insight::SCOPE,
+        };
+        let changes = change.into_iter().map(|(field, before, after)| Change {
+            scope: scope.into(),
+            action: ChangeAction::Changed,
+            field: Some(field.into()),
+            before,
+            after,
+        });
+        match self {
+            Self::Board(board) => tx.log(actor, activity, &**board, changes.collect(), now).await,
+            Self::Insight(one) => tx.log(actor, activity, &**one, changes.collect(), now).await,
+        }
+    }
+}
+
+impl SharingLinks<'_> {
+    fn read_sharing(self, row: &Row) -> Result<Sharing> {
+        Ok(Sharing {
+            created_at: row.get("created_at")?,
+            enabled: row.get("enabled")?,
+            access_token: self.core.vault.open(&row.get::<Vec<u8>>("token_sealed")?)?,
+            settings: row.optional_json("settings")?,
+        })
+    }
+
+    async fn find_sharing(self, target: Shareable) -> Result<Option<Sharing>> {
+        let (column, id) = target.column();
+        let sql = format!("SELECT {COLUMNS} FROM sharing_configurations WHERE {column} = $1");
+        let row = self.core.db.optional(sql, args![id]).await?;
+        row.as_ref().map(|row| self.read_sharing(row)).transpose()
+    }
+
+    /// Makes the row if there is none, and holds it.
+    async fn hold_sharing(
+        self,
+        tx: &mut Tx,
+        project: ProjectId,
+        target: Shareable,
+        now: Timestamp,
+    ) -> Result<Sharing> {
+        let (column, id) = target.column();
+        let token = Secret::random_base64(TOKEN_BYTES);
+        let sql = format!(
+            "INSERT INTO sharing_configurations (project_id, {column}, enabled, token_hash, \
+             token_sealed, created_at) VALUES ($1, $2, FALSE, $3, $4, $5) \
+             ON CONFLICT ({column}) DO NOTHING"
+        );
+        let sealed = self.core.vault.seal(&token)?;
+        tx.run(sql, args![project, id, token.hash(), sealed, now]).await?;
+        let lock = tx.dialect().for_update();
+        let sql = format!("SELECT {COLUMNS} FROM sharing_configurations WHERE {column} = $1{lock}");
+        self.read_sharing(&tx.one(sql, args![id]).await?)
+    }
+
+    /// The link of a thing that was found before. It is made at the first look, so that it is the
+    /// same at the next.
+    pub async fn get_or_create(self, project: ProjectId, target: Shareable) -> Result<Sharing> {
+        if let Some(known) = self.find_sharing(target).await? {
+            return Ok(known);
+        }
+        let mut tx = self.core.db.begin().await?;
+        let made = self.hold_sharing(&mut tx, project, target, self.core.clock.now()).await?;
+        tx.commit().await?;
+        Ok(made)
+    }
+
+    pub async fn update(
+        self,
+        actor: &Actor,
+        viewer: Viewer<'_>,
+        target: Shareable,
+        change: SharingChange,
+        looked: &Looked,
+    ) -> Result<Sharing> {
+        let project = actor.project_id()?;
+        let mut tx = self.core.db.begin().await?;
+        let held = Held::take(&mut tx, actor, viewer, target).await?;
+        let now = self.core.clock.now();
+        let before = self.hold_sharing(&mut tx, project, target, now).await?;
+        let mut after = before.clone();
+        after.enabled = change.enabled.unwrap_or(after.enabled);
+        after.settings = change.settings.unwrap_or(after.settings);
+        if change.enabled == Some(true) {
+            let sql = "SELECT settings FROM organizations WHERE id = $1";
+            let row = tx.one(sql, args![actor.organization]).await?;
+            if !OrganizationSettings::stored(row.json("settings")?).is_on(SHARING_ALLOWED) {
+                return Err(Error::Forbidden(DISABLED));
+            }
+        }
+        if after.enabled && !before.enabled {
+            held.check_may_show(&mut tx, viewer, looked).await?;
+        }
+        let (column, id) = target.column();
+        let settings = |sharing: &Sharing| sharing.settings.clone().map(Value::Object);
+        let sql = format!(
+            "UPDATE sharing_configurations SET enabled = $2, settings = $3 WHERE {column} = $1"
+        );
+        tx.run(sql, args![id, after.enabled, settings(&after)]).await?;
+        if after.enabled != before.enabled {
+            let activity = if after.enabled { "sharing enabled" } else { "sharing disabled" };
+            let values = (Some(before.enabled.into()), Some(after.enabled.into()));
+            let change = Some(("is_shared", values.0, values.1));
+            held.log(&mut tx, actor, activity, change, now).await?;
+        }
+        if after.settings != before.settings {
+            let change = Some(("sharing_settings", settings(&before), settings(&after)));
+            held.log(&mut tx, actor, "updated", change, now).await?;
+        }
+        tx.commit().await?;
+        Ok(after)
+    }
+
+    /// A new token; those before it are each good for a while, so that pages can follow.
+    pub async fn rotate_token(
+        self,
+        actor: &Actor,
+        viewer: Viewer<'_>,
+        target: Shareable,
+        grace_seconds: i64,
+        looked: &Looked,
+    ) -> Result<Sharing> {
+        let project = actor.project_id()?;
+        let mut tx = self.core.db.begin().await?;
+        let held = Held::take(&mut tx, actor, viewer, target).await?;
+        held.check_may_show(&mut tx, viewer, looked).await?;
+        let now = self.core.clock.now();
+        let mut sharing = self.hold_sharing(&mut tx, project, target, now).await?;
+        sharing.access_token = Secret::random_base64(TOKEN_BYTES);
+        let (column, id) = target.column();
+        // In one order, as everybody deletes them: nobody waits in a circle.
+        let lock = tx.dialect().for_update();
+        let sql = format!(
+            "DELETE FROM sharing_tokens WHERE id IN (SELECT id FROM sharing_tokens \
+             WHERE expires_at <= $1 ORDER BY expires_at, id LIMIT $2{lock})"
+        );
+        tx.run(sql, args![now, EXPIRED_AT_ONCE_MAX]).await?;
+        let sql = format!(
+            "INSERT INTO sharing_tokens (sharing_id, token_hash, expires_at) \
+             SELECT id, token_hash, $2 FROM sharing_configurations WHERE {column} = $1 \
+             RETURNING sharing_id"
+        );
+        let row = tx.one(sql, args![id, now.plus_seconds(grace_seconds)]).await?;
+        let link: i64 = row.get("sharing_id")?;
+        let sql = "DELETE FROM sharing_tokens WHERE sharing_id = $1 AND id NOT IN \
+                   (SELECT id FROM sharing_tokens WHERE sharing_id = $1 \
+                   ORDER BY id DESC LIMIT $2)";
+        tx.run(sql, args![link, RENEWED_MAX]).await?;
+        let token = &sharing.access_token;
+        let sealed = self.core.vault.seal(token)?;
+        let sql = "UPDATE sharing_configurations SET token_hash = $2, token_sealed = $3 \
+                   WHERE id = $1";
+        tx.run(sql, args![link, token.hash(), sealed]).await?;
+        held.log(&mut tx, actor, "access token refreshed", None, now).await?;
+        tx.commit().await?;
+        Ok(sharing)
+    }
+
+    /// What a token shows: nothing when it is unknown, switched off, too old, or its project or
+    /// organization does not share any more.
+    pub async fn resolve(self, token: &str) -> Result<Option<Shared>> {
+        let sql = "SELECT s.project_id, s.dashboard_id, s.insight_id, s.settings, \
+                   o.settings AS organization_settings FROM sharing_configurations s \
+                   JOIN projects p ON p.id = s.project_id \
+                   JOIN organizations o ON o.id = p.organization_id \
+                   WHERE s.enabled AND p.deleted_at IS NULL AND o.deleted_at IS NULL \
+                   AND s.id IN (SELECT id FROM sharing_configurations WHERE token_hash = $1 \
+                   UNION ALL SELECT sharing_id FROM sharing_tokens \
+                   WHERE token_hash = $1 AND expires_at > $2)";
+        let hash = Secret::given(token).hash();
+        let Some(row) = self.core.db.optional(sql, args![hash, self.core.clock.now()]).await?
+        else {
+            return Ok(None);
+        };
+        let allowed = OrganizationSettings::stored(row.json("organization_settings")?);
+        let target = match (row.get("dashboard_id")?, row.get("insight_id")?) {
+            (Some(id), _) => Shareable::Dashboard(id),
+            (None, Some(id)) => Shareable::Insight(id),
+            (None, None) => return Ok(None),
+        };
+        let settings = row.optional_json("settings")?.unwrap_or_default();
+        let project = row.get("project_id")?;
+        Ok(allowed.is_on(SHARING_ALLOWED).then_some(Shared { project, target, settings }))
+    }
+}

@@ -1,0 +1,205 @@
+//! What may happen to the tiles of one dashboard.
+
+use std::collections::{HashMap, HashSet};
+
+use model::{Button, InsightId, NoteId, TileId, TileLook};
+use serde_json::{Map, Value};
+
+use crate::dashboards::board::Board;
+use crate::dashboards::inherited_access::Reached;
+use crate::dashboards::insights::NewInsight;
+use crate::dashboards::tiles;
+use crate::dashboards::tiles::{Content, TileState};
+use crate::db::Tx;
+use crate::objects::edit::set;
+use crate::{Error, Result};
+
+/// A tile of a new dashboard.
+pub struct NewTile {
+    pub look: TileLook,
+    pub shows: NewContent,
+}
+
+pub enum NewContent {
+    Insight(InsightId),
+    NewInsight(Box<NewInsight>),
+    Note(String),
+    Button(Button),
+}
+
+/// A change to one tile, or a new note or link; absent fields stay.
+#[derive(Default)]
+pub struct TileChange {
+    pub id: Option<TileId>,
+    pub content: ContentChange,
+    pub deleted: Option<bool>,
+    pub layouts: Option<Map<String, Value>>,
+    pub color: Option<Option<String>>,
+    pub filters_overrides: Option<Map<String, Value>>,
+    pub show_description: Option<Option<bool>>,
+    pub transparent_background: Option<Option<bool>>,
+}
+
+#[derive(Default)]
+pub enum ContentChange {
+    #[default]
+    Same,
+    /// A note that is on the dashboard already.
+    Note(NoteId, Option<String>),
+    /// A new note, in the place of the one that the tile shows.
+    NewNote(String),
+    Button(Button),
+}
+
+/// A copy of a tile on its own dashboard.
+pub struct TileCopy {
+    pub id: TileId,
+    pub layouts: Option<Map<String, Value>>,
+}
+
+impl NewTile {
+    pub(crate) fn into_state(self) -> TileState {
+        let content = match self.shows {
+            NewContent::Insight(id) => Content::Insight(id),
+            NewContent::NewInsight(new) => Content::NewInsight(new),
+            NewContent::Note(body) => Content::Note(None, body),
+            NewContent::Button(button) => Content::Button(None, button),
+        };
+        TileState { id: None, look: self.look, content, deleted: false }
+    }
+}
+
+impl Board {
+    pub(crate) fn change_tile(&mut self, change: TileChange, reached: &Reached) -> Result<()> {
+        let tile = match change.content {
+            ContentChange::Same => {
+                let id = change.id.ok_or_else(|| Error::refused(Some("tiles"), NO_TILE))?;
+                self.tile(id, reached)?
+            }
+            ContentChange::Note(id, body) => self.change_note(id, change.id, body)?,
+            ContentChange::NewNote(body) => match change.id {
+                None => self.push(Content::Note(None, body)),
+                Some(id) => {
+                    let tile = self.tile(id, reached)?;
+                    if !matches!(tile.content, Content::Note(..)) {
+                        return Err(Error::refused(Some("text"), "This tile shows no text."));
+                    }
+                    tile.content = Content::Note(None, body);
+                    tile
+                }
+            },
+            ContentChange::Button(button) => match change.id {
+                None => self.push(Content::Button(None, button)),
+                Some(id) => {
+                    let tile = self.tile(id, reached)?;
+                    let Content::Button(known, _) = tile.content else {
+                        let detail = "This tile shows no button.";
+                        return Err(Error::refused(Some("button_tile"), detail));
+                    };
+                    tile.content = Content::Button(known, button);
+                    tile
+                }
+            },
+        };
+        if change.deleted.is_some_and(|deleted| deleted != tile.deleted) {
+            reached.check_may_edit(&tile.content)?;
+        }
+        set(&mut tile.deleted, change.deleted);
+        set(&mut tile.look.layouts, change.layouts);
+        set(&mut tile.look.color, change.color);
+        set(&mut tile.look.filters_overrides, change.filters_overrides);
+        set(&mut tile.look.show_description, change.show_description);
+        set(&mut tile.look.transparent_background, change.transparent_background);
+        Ok(())
+    }
+
+    /// What was made has a number now, by which the log tells of it.
+    pub(crate) async fn number_new_tiles(&mut self, tx: &mut Tx, before: &Self) -> Result<()> {
+        let is_new = |tile: &TileState| tile.id.is_none();
+        if !self.tiles.iter().any(is_new) {
+            return Ok(());
+        }
+        let known: HashSet<TileId> = before.tiles.iter().filter_map(|tile| tile.id).collect();
+        let stored = tiles::all_of(tx, self.dashboard.head.id).await?;
+        let made = stored.into_iter().filter(|tile| tile.id.is_some_and(|id| !known.contains(&id)));
+        // Both in the order in which they were written.
+        let new = self.tiles.iter_mut().filter(|tile| tile.id.is_none());
+        new.zip(made).for_each(|(new, made)| *new = made);
+        Ok(())
+    }
+
+    fn tile(&mut self, id: TileId, reached: &Reached) -> Result<&mut TileState> {
+        let is_it = |tile: &&mut TileState| tile.id == Some(id) && reached.sees(&tile.content);
+        let found = self.tiles.iter_mut().find(is_it);
+        found.ok_or_else(|| {
+            let detail = format!("There is no tile {id} on this dashboard.");
+            Error::refused(Some("tiles"), detail)
+        })
+    }
+
+    fn change_note(
+        &mut self,
+        note: NoteId,
+        on: Option<TileId>,
+        body: Option<String>,
+    ) -> Result<&mut TileState> {
+        let shows =
+            |tile: &TileState| matches!(tile.content, Content::Note(Some(id), _) if id == note);
+        let found = self
+            .tiles
+            .iter_mut()
+            .find(|tile| shows(tile) && on.is_none_or(|on| tile.id == Some(on)));
+        let Some(tile) = found else {
+            let detail = format!("There is no text {note} on this dashboard.");
+            return Err(Error::refused(Some("text"), detail));
+        };
+        if let (Content::Note(_, known), Some(body)) = (&mut tile.content, body) {
+            *known = body;
+        }
+        Ok(tile)
+    }
+
+    fn push(&mut self, content: Content) -> &mut TileState {
+        let look = TileLook::default();
+        self.tiles.push(TileState { id: None, look, content, deleted: false });
+        let last = self.tiles.len() - 1;
+        &mut self.tiles[last]
+    }
+
+    /// Insights whose tiles had been taken off.
+    pub(crate) fn back_since(&self, before: &Self) -> Vec<InsightId> {
+        let off = before.tiles.iter().filter(|tile| tile.deleted);
+        let off: HashSet<InsightId> = off.filter_map(TileState::insight).collect();
+        let shown = self.tiles.iter().filter(|tile| !tile.deleted);
+        shown.filter_map(TileState::insight).filter(|id| off.contains(id)).collect()
+    }
+
+    /// The insights that copies of these tiles would show.
+    pub(crate) fn insights_on(&self, copied: &[TileCopy]) -> Vec<InsightId> {
+        let is_copied = |tile: &&TileState| copied.iter().any(|copy| tile.id == Some(copy.id));
+        self.tiles.iter().filter(is_copied).filter_map(TileState::insight).collect()
+    }
+
+    /// Puts a tile like another one beside it. An insight lies on a dashboard once, so the new
+    /// tile shows one of its own, from `insights`.
+    pub(crate) fn copy_within(
+        &mut self,
+        copy: TileCopy,
+        reached: &Reached,
+        insights: &HashMap<InsightId, NewInsight>,
+    ) -> Result<()> {
+        let mut tile = self.tile(copy.id, reached)?.own();
+        if let Content::Insight(shown) = &tile.content {
+            let made = insights.get(shown).ok_or_else(|| {
+                let detail = "The insight of this tile is deleted.";
+                Error::refused(Some("duplicate_tiles"), detail)
+            })?;
+            tile.content = Content::NewInsight(Box::new(made.clone()));
+        }
+        set(&mut tile.look.layouts, copy.layouts);
+        self.tiles.push(tile);
+        Ok(())
+    }
+}
+
+const NO_TILE: &str = "A tile that shows something else than text needs its id.";

@@ -1,0 +1,422 @@
+//! Tiles: where insights, notes and links lie on dashboards.
+
+use std::collections::HashMap;
+
+use model::{
+    Button, ButtonId, ButtonPlacement, ButtonStyle, DashboardId, InsightId, Note, NoteId,
+    ProjectId, Shows, Sight, Tile, TileId, TileLook, TilePlace, Timestamp, UserId,
+};
+use serde_json::{Map, Value as Json, json};
+
+use super::Dashboards;
+use crate::activity::Actor;
+use crate::dashboards::insight_writes;
+use crate::dashboards::insights::NewInsight;
+use crate::db::dialect::placeholders;
+use crate::db::executor::Executor;
+use crate::db::select::within;
+use crate::db::{Row, Tx, Value, args, author};
+use crate::{Error, Result};
+
+/// Ours: a page with more is not read by anybody, and each is loaded with its dashboard.
+pub const TILES_MAX: usize = 500;
+/// Deleted tiles are kept for a restore; of more than this the oldest go.
+const DELETED_TILES_MAX: i64 = 500;
+
+/// A tile as its dashboard changes; one without a number is new.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TileState {
+    pub id: Option<TileId>,
+    pub look: TileLook,
+    pub content: Content,
+    pub deleted: bool,
+}
+
+/// What a tile shows; what has no number yet is made when it is saved.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Content {
+    Insight(InsightId),
+    NewInsight(Box<NewInsight>),
+    Note(Option<NoteId>, String),
+    Button(Option<ButtonId>, Button),
+}
+
+impl TileState {
+    pub(crate) fn insight(&self) -> Option<InsightId> {
+        match self.content {
+            Content::Insight(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// A new tile like it, with a text or a link of its own: whoever may edit the copy may not
+    /// edit the other one's.
+    pub(crate) fn own(&self) -> Self {
+        let content = match self.content.clone() {
+            Content::Note(_, body) => Content::Note(None, body),
+            Content::Button(_, button) => Content::Button(None, button),
+            insight @ (Content::Insight(_) | Content::NewInsight(_)) => insight,
+        };
+        Self { id: None, look: self.look.clone(), content, deleted: false }
+    }
+
+    /// What the log tells of it.
+    pub(crate) fn told(&self) -> Json {
+        let (insight, text, button) = match &self.content {
+            Content::Insight(id) => (json!(id), Json::Null, Json::Null),
+            Content::NewInsight(new) => (json!(new.name), Json::Null, Json::Null),
+            Content::Note(_, body) => (Json::Null, json!(body), Json::Null),
+            Content::Button(_, button) => (Json::Null, Json::Null, json!(button)),
+        };
+        json!({
+            "id": self.id, "insight": insight, "text": text, "button_tile": button,
+            "layouts": self.look.layouts, "color": self.look.color,
+            "filters_overrides": self.look.filters_overrides,
+            "show_description": self.look.show_description,
+            "transparent_background": self.look.transparent_background,
+            "deleted": self.deleted,
+        })
+    }
+}
+
+const COLUMNS: &str = "t.id, t.dashboard_id, t.insight_id, t.note_id, t.button_id, t.layouts, \
+     t.color, t.filters_overrides, t.show_description, t.transparent_background, t.deleted, \
+     n.body, n.created_by AS note_by, n.last_modified_by AS note_modified_by, \
+     n.last_modified_at AS note_modified_at, b.url, b.text AS label, b.placement, b.style";
+const FROM: &str = "dashboard_tiles t LEFT JOIN dashboard_notes n ON n.id = t.note_id \
+     LEFT JOIN dashboard_buttons b ON b.id = t.button_id";
+
+fn read_look(row: &Row) -> Result<TileLook> {
+    Ok(TileLook {
+        layouts: row.json("layouts")?,
+        color: row.get("color")?,
+        filters_overrides: row.json("filters_overrides")?,
+        show_description: row.get("show_description")?,
+        transparent_background: row.get("transparent_background")?,
+    })
+}
+
+fn read_button(row: &Row) -> Result<Button> {
+    let (placement, style): (String, String) = (row.get("placement")?, row.get("style")?);
+    Ok(Button {
+        url: row.get("url")?,
+        text: row.get("label")?,
+        placement: ButtonPlacement::parse(&placement)
+            .ok_or_else(|| Error::corrupt("placement", &placement))?,
+        style: ButtonStyle::parse(&style).ok_or_else(|| Error::corrupt("style", &style))?,
+    })
+}
+
+fn read_state(row: &Row) -> Result<TileState> {
+    let content = if let Some(insight) = row.get("insight_id")? {
+        Content::Insight(insight)
+    } else if let Some(note) = row.get::<Option<NoteId>>("note_id")? {
+        Content::Note(Some(note), row.get("body")?)
+    } else {
+        Content::Button(Some(row.get("button_id")?), read_button(row)?)
+    };
+    let look = read_look(row)?;
+    Ok(TileState { id: Some(row.get("id")?), look, content, deleted: row.get("deleted")? })
+}
+
+/// Every tile of a dashboard, deleted ones too.
+pub(crate) async fn all_of(tx: &mut Tx, dashboard: DashboardId) -> Result<Vec<TileState>> {
+    let sql = format!("SELECT {COLUMNS} FROM {FROM} WHERE t.dashboard_id = $1 ORDER BY t.id");
+    tx.all(sql, args![dashboard]).await?.iter().map(read_state).collect()
+}
+
+/// The tiles that a dashboard shows, with their notes whole; those are on `others` too, of which
+/// some may be out of sight.
+pub(crate) async fn shown(
+    executor: &mut impl Executor,
+    project: ProjectId,
+    dashboard: DashboardId,
+    others: &Sight,
+) -> Result<Vec<Tile>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM {FROM} JOIN dashboards d ON d.id = t.dashboard_id \
+         LEFT JOIN insights i ON i.id = t.insight_id WHERE t.dashboard_id = $1 \
+         AND NOT d.deleted AND NOT t.deleted AND (i.id IS NULL OR NOT i.deleted) \
+         ORDER BY t.id"
+    );
+    let rows = executor.fetch(sql, args![dashboard]).await?;
+    let mut people: Vec<UserId> = Vec::new();
+    let mut notes: Vec<NoteId> = Vec::new();
+    for row in &rows {
+        people.extend(row.get::<Option<UserId>>("note_by")?);
+        people.extend(row.get::<Option<UserId>>("note_modified_by")?);
+        notes.extend(row.get::<Option<NoteId>>("note_id")?);
+    }
+    let people = author::by_ids(executor, people).await?;
+    let mut places = places_of_notes(executor, &notes, others).await?;
+    let somebody = |row: &Row, name: &str| -> Result<_> {
+        let id: Option<UserId> = row.get(name)?;
+        Ok(id.and_then(|id| people.get(&id).cloned()))
+    };
+    let mut tiles = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let shows = match read_state(row)?.content {
+            Content::Insight(id) => Shows::Insight(id),
+            Content::Note(Some(id), body) => Shows::Note(Box::new(Note {
+                id,
+                body,
+                created_by: somebody(row, "note_by")?,
+                last_modified_by: somebody(row, "note_modified_by")?,
+                last_modified_at: row.get("note_modified_at")?,
+                team: project,
+                dashboard_tiles: places.remove(&id).unwrap_or_default(),
+            })),
+            Content::Button(Some(id), button) => Shows::Button(id, button),
+            Content::NewInsight(_) | Content::Note(None, _) | Content::Button(None, _) => continue,
+        };
+        tiles.push(Tile { id: row.get("id")?, look: read_look(row)?, shows });
+    }
+    Ok(tiles)
+}
+
+impl Dashboards<'_> {
+    /// What the tiles of a dashboard put on top of the insights that they show.
+    pub async fn tile_filters(
+        self,
+        on: DashboardId,
+    ) -> Result<HashMap<InsightId, Map<String, Json>>> {
+        let sql = "SELECT insight_id, filters_overrides FROM dashboard_tiles \
+                   WHERE dashboard_id = $1 AND NOT deleted AND insight_id IS NOT NULL";
+        let rows = self.core.db.all(sql, args![on]).await?;
+        rows.iter()
+            .map(|row| Ok((row.get("insight_id")?, row.json("filters_overrides")?)))
+            .collect()
+    }
+}
+
+async fn places_of_notes(
+    executor: &mut impl Executor,
+    notes: &[NoteId],
+    seen: &Sight,
+) -> Result<HashMap<NoteId, Vec<TilePlace>>> {
+    let mut places: HashMap<NoteId, Vec<TilePlace>> = HashMap::new();
+    if notes.is_empty() {
+        return Ok(places);
+    }
+    let mut values: Vec<Value> = notes.iter().map(|id| (*id).into()).collect();
+    let marks = placeholders(1, notes.len());
+    let seen = within(seen, "d", &mut values).unwrap_or_else(|| "TRUE".into());
+    let sql = format!(
+        "SELECT t.id, t.note_id, t.dashboard_id, t.deleted FROM dashboard_tiles t \
+         JOIN dashboards d ON d.id = t.dashboard_id \
+         WHERE t.note_id IN {marks} AND NOT t.deleted AND NOT d.deleted AND {seen} ORDER BY t.id"
+    );
+    for row in executor.fetch(sql, values).await? {
+        places.entry(row.get("note_id")?).or_default().push(TilePlace {
+            id: row.get("id")?,
+            dashboard_id: row.get("dashboard_id")?,
+            deleted: row.get("deleted")?,
+        });
+    }
+    Ok(places)
+}
+
+/// Where and by whom tiles are written.
+pub(crate) struct Writing<'a> {
+    pub actor: &'a Actor,
+    pub project: ProjectId,
+    pub dashboard: DashboardId,
+    pub now: Timestamp,
+}
+
+/// The one column of three that is filled.
+type Target = (Option<InsightId>, Option<NoteId>, Option<ButtonId>);
+
+impl Writing<'_> {
+    /// Writes what differs: one statement for all new tiles and one for all changed ones.
+    pub(crate) async fn save(
+        &self,
+        tx: &mut Tx,
+        before: &[TileState],
+        after: &[TileState],
+    ) -> Result<()> {
+        let known: HashMap<TileId, &TileState> =
+            before.iter().filter_map(|tile| Some((tile.id?, tile))).collect();
+        let (mut made, mut changed) = (Vec::new(), Vec::new());
+        let mut left: Vec<NoteId> = Vec::new();
+        for tile in after {
+            let old = tile.id.and_then(|id| known.get(&id).copied());
+            if old == Some(tile) {
+                continue;
+            }
+            let target = self.target(tx, &tile.content, old.map(|old| &old.content)).await?;
+            match tile.id {
+                Some(id) => changed.push((id, tile, target)),
+                None => made.push((tile, target)),
+            }
+            if let Some(Content::Note(Some(note), _)) = old.map(|old| &old.content)
+                && target.1 != Some(*note)
+            {
+                left.push(*note);
+            }
+        }
+        // One that comes back is not among the deleted ones that go.
+        update(tx, &changed).await?;
+        self.insert(tx, &made).await?;
+        drop_notes(tx, &left).await
+    }
+
+    /// The thing a tile shows, made or changed if need be.
+    async fn target(
+        &self,
+        tx: &mut Tx,
+        content: &Content,
+        old: Option<&Content>,
+    ) -> Result<Target> {
+        Ok(match content {
+            Content::Insight(id) => (Some(*id), None, None),
+            Content::NewInsight(new) => {
+                let id =
+                    insight_writes::insert(tx, self.actor, self.project, new, self.now).await?;
+                (Some(id), None, None)
+            }
+            Content::Note(id, body) => (None, Some(self.note(tx, *id, body, old).await?), None),
+            Content::Button(id, button) => {
+                (None, None, Some(self.button(tx, *id, button, old).await?))
+            }
+        })
+    }
+
+    async fn note(
+        &self,
+        tx: &mut Tx,
+        id: Option<NoteId>,
+        body: &str,
+        old: Option<&Content>,
+    ) -> Result<NoteId> {
+        let Some(id) = id else {
+            let sql = "INSERT INTO dashboard_notes (project_id, body, created_by, \
+                       last_modified_by, last_modified_at) VALUES ($1, $2, $3, $3, $4) RETURNING id";
+            let values = args![self.project, body, self.actor.user, self.now];
+            return tx.one(sql, values).await?.get("id");
+        };
+        if !matches!(old, Some(Content::Note(_, known)) if known == body) {
+            tx.run(
+                "UPDATE dashboard_notes SET body = $2, last_modified_by = $3, \
+                 last_modified_at = $4 WHERE id = $1",
+                args![id, body, self.actor.user, self.now],
+            )
+            .await?;
+        }
+        Ok(id)
+    }
+
+    async fn button(
+        &self,
+        tx: &mut Tx,
+        id: Option<ButtonId>,
+        button: &Button,
+        old: Option<&Content>,
+    ) -> Result<ButtonId> {
+        let (placement, style) = (button.placement.as_str(), button.style.as_str());
+        let (url, text) = (button.url.as_str(), button.text.as_str());
+        let Some(id) = id else {
+            let sql = "INSERT INTO dashboard_buttons (project_id, url, text, placement, style) \
+                       VALUES ($1, $2, $3, $4, $5) RETURNING id";
+            let values = args![self.project, url, text, placement, style];
+            return tx.one(sql, values).await?.get("id");
+        };
+        if !matches!(old, Some(Content::Button(_, known)) if known == button) {
+            tx.run(
+                "UPDATE dashboard_buttons SET url = $2, text = $3, placement = $4, style = $5 \
+                 WHERE id = $1",
+                args![id, url, text, placement, style],
+            )
+            .await?;
+        }
+        Ok(id)
+    }
+
+    async fn insert(&self, tx: &mut Tx, made: &[(&TileState, Target)]) -> Result<()> {
+        if made.is_empty() {
+            return Ok(());
+        }
+        let mut values: Vec<Value> = Vec::new();
+        let rows: Vec<String> = made
+            .iter()
+            .map(|(tile, (insight, note, button))| {
+                let first = values.len() + 1;
+                values.extend(args![self.dashboard, *insight, *note, *button]);
+                values.extend(look_values(tile));
+                placeholders(first, values.len() + 1 - first)
+            })
+            .collect();
+        let sql = format!(
+            "INSERT INTO dashboard_tiles (dashboard_id, insight_id, note_id, button_id, layouts, \
+             color, filters_overrides, show_description, transparent_background, deleted) \
+             VALUES {}",
+            rows.join(", ")
+        );
+        tx.run(sql, values).await?;
+        let sql = "DELETE FROM dashboard_tiles WHERE dashboard_id = $1 AND deleted AND id NOT IN \
+                   (SELECT id FROM dashboard_tiles WHERE dashboard_id = $1 AND deleted \
+                   ORDER BY id DESC LIMIT $2) RETURNING note_id, button_id";
+        let (mut notes, mut buttons): (Vec<NoteId>, Vec<ButtonId>) = Default::default();
+        for gone in tx.all(sql, args![self.dashboard, DELETED_TILES_MAX]).await? {
+            notes.extend(gone.get::<Option<NoteId>>("note_id")?);
+            buttons.extend(gone.get::<Option<ButtonId>>("button_id")?);
+        }
+        drop_notes(tx, &notes).await?;
+        drop_buttons(tx, &buttons).await
+    }
+}
+
+fn look_values(tile: &TileState) -> Vec<Value> {
+    let object = |map: &Map<String, Json>| Json::Object(map.clone());
+    let look = &tile.look;
+    args![
+        object(&look.layouts),
+        look.color.as_deref(),
+        object(&look.filters_overrides),
+        look.show_description,
+        look.transparent_background,
+        tile.deleted,
+    ]
+}
+
+/// Both engines call the columns of a `VALUES` list `column1`, `column2`, ….
+async fn update(tx: &mut Tx, changed: &[(TileId, &TileState, Target)]) -> Result<()> {
+    if changed.is_empty() {
+        return Ok(());
+    }
+    let mut values: Vec<Value> = Vec::new();
+    let rows: Vec<String> = changed
+        .iter()
+        .map(|(id, tile, (insight, note, button))| {
+            let first = values.len() + 1;
+            values.extend(args![*id, *insight, *note, *button]);
+            values.extend(look_values(tile));
+            placeholders(first, values.len() + 1 - first)
+        })
+        .collect();
+    let sql = format!(
+        "UPDATE dashboard_tiles SET insight_id = v.column2, note_id = v.column3, \
+         button_id = v.column4, layouts = v.column5, color = v.column6, \
+         filters_overrides = v.column7, show_description = v.column8, \
+         transparent_background = v.column9, deleted = v.column10 \
+         FROM (VALUES {}) AS v WHERE dashboard_tiles.id = v.column1",
+        rows.join(", ")
+    );
+    tx.run(sql, values).await?;
+    Ok(())
+}
+
+/// Notes that no tile shows any more are gone.
+async fn drop_notes(tx: &mut Tx, left: &[NoteId]) -> Result<()> {
+    let left: Vec<Value> = left.iter().map(|id| (*id).into()).collect();
+    let sql = "DELETE FROM dashboard_notes WHERE id IN {list} AND NOT EXISTS \
+               (SELECT 1 FROM dashboard_tiles t WHERE t.note_id = dashboard_notes.id)";
+    tx.run_in(sql, args![], &left).await
+}
+
+async fn drop_buttons(tx: &mut Tx, left: &[ButtonId]) -> Result<()> {
+    let left: Vec<Value> = left.iter().map(|id| (*id).into()).collect();
+    let sql = "DELETE FROM dashboard_buttons WHERE id IN {list} AND NOT EXISTS \
+               (SELECT 1 FROM dashboard_tiles t WHERE t.button_id = dashboard_buttons.id)";
+    tx.run_in(sql, args![], &left).await
+}

@@ -1,0 +1,219 @@
+//! What can go wrong, by what the caller can do about it.
+
+use model::flag::filters::Refused;
+use rusqlite::ffi;
+use sqlx::error::DatabaseError;
+use sqlx::sqlite::SqliteError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("not found")]
+    NotFound,
+    /// A unique rule was broken; `rule` is the constraint or the columns, as the engine names them.
+    #[error("already exists: {rule}")]
+    Duplicate { rule: String },
+    /// A change that the rules refuse. `field` is null when no single field is to blame.
+    #[error("{detail}")]
+    Refused { field: Option<&'static str>, detail: String },
+    /// The same where clients tell the rules apart by a code.
+    #[error("{detail}")]
+    Unfit { field: &'static str, code: &'static str, detail: String },
+    /// Somebody else changed the same thing meanwhile.
+    #[error("{0}")]
+    Stale(String),
+    /// A name that something else here has already.
+    #[error("{detail}")]
+    Taken { field: &'static str, detail: String },
+    #[error("{0}")]
+    Forbidden(&'static str),
+    /// The database cannot be reached now; trying again may help.
+    #[error("the catalog is unavailable")]
+    Unavailable(#[source] Cause),
+    /// A batch of the journal that does not continue where the catalog stands, or changes what is not
+    /// there.
+    #[error("the catalog is not as the batches before left it")]
+    OutOfStep,
+    #[error("another server owns this catalog; stop it first, or give this one its own")]
+    Owned,
+    #[error(
+        "the catalog has schema {found}, newer than this program's {known}; start a newer hedgerow"
+    )]
+    NewerSchema { found: i64, known: i64 },
+    #[error(
+        "the catalog has schema {found}, older than this program's {known}; start the server once to migrate it"
+    )]
+    OlderSchema { found: i64, known: i64 },
+    #[error(
+        "the catalog was made with another secret key; set secret_key, or restore secret.key, to that one"
+    )]
+    OtherKey,
+    #[error("migration {version} failed")]
+    Migration { version: i64, source: Box<Error> },
+    #[error("{what} is not readable: {why}")]
+    Corrupt { what: &'static str, why: String },
+    #[error("the catalog failed")]
+    Backend(#[source] Cause),
+}
+
+/// What failed below.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum Cause {
+    Driver(sqlx::Error),
+    /// Asked without the driver.
+    Sqlite(rusqlite::Error),
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        match error {
+            sqlx::Error::RowNotFound => Self::NotFound,
+            sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed
+            | sqlx::Error::Io(_)
+            // A connection that is cut while it is being made ends in one of these two.
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::Tls(_) => Self::Unavailable(Cause::Driver(error)),
+            sqlx::Error::Database(ref cause) if cause.is_unique_violation() => {
+                Self::Duplicate { rule: cause.constraint().unwrap_or(cause.message()).to_owned() }
+            }
+            sqlx::Error::Database(ref cause) if code(&**cause).is_passing() => {
+                Self::Unavailable(Cause::Driver(error))
+            }
+            other => Self::Backend(Cause::Driver(other)),
+        }
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        match &error {
+            rusqlite::Error::SqliteFailure(cause, message) if is_duplicate(cause) => {
+                Self::Duplicate { rule: message.clone().unwrap_or_else(|| cause.to_string()) }
+            }
+            rusqlite::Error::SqliteFailure(cause, _) if Code::of(cause).is_passing() => {
+                Self::Unavailable(Cause::Sqlite(error))
+            }
+            _ => Self::Backend(Cause::Sqlite(error)),
+        }
+    }
+}
+
+fn is_duplicate(cause: &ffi::Error) -> bool {
+    [ffi::SQLITE_CONSTRAINT_UNIQUE, ffi::SQLITE_CONSTRAINT_PRIMARYKEY]
+        .contains(&cause.extended_code)
+}
+
+/// How an engine names what went wrong.
+enum Code {
+    /// The primary result code.
+    Sqlite(i32),
+    /// SQLSTATE.
+    Postgres(String),
+}
+
+/// The bits of an extended result code that are the primary one.
+const PRIMARY: i32 = 0xff;
+
+fn code(cause: &dyn DatabaseError) -> Code {
+    let code = cause.code().unwrap_or_default();
+    match (cause.try_downcast_ref::<SqliteError>(), code.parse::<i32>()) {
+        (Some(_), Ok(extended)) => Code::Sqlite(extended & PRIMARY),
+        _ => Code::Postgres(code.into_owned()),
+    }
+}
+
+impl Code {
+    fn of(cause: &ffi::Error) -> Self {
+        Self::Sqlite(cause.extended_code & PRIMARY)
+    }
+
+    /// Whether it may work later, when something outside has changed.
+    fn is_passing(&self) -> bool {
+        match self {
+            // busy, locked, no memory, read-only, interrupted, I/O, full, cannot open, protocol
+            Self::Sqlite(code) => matches!(code, 5..=10 | 13..=15),
+            // Classes 53 (no resources), 57P (shut down), 58 (its disk), 08 (connection), 40
+            // (rolled back in favour of others), 55 (held by others), and only reads are allowed.
+            Self::Postgres(state) => {
+                let classes = ["53", "57P", "58", "08", "40", "55", "25006"];
+                classes.iter().any(|class| state.starts_with(class))
+            }
+        }
+    }
+
+    /// Whether the values of the statement were refused.
+    fn blames_values(&self) -> bool {
+        match self {
+            // too big, constraint, mismatch
+            Self::Sqlite(code) => matches!(code, 18..=20),
+            // Classes 22 (data), 23 (constraint), 44 (check option), 54 (limit), P0 (trigger).
+            Self::Postgres(state) => {
+                ["22", "23", "44", "54", "P0"].iter().any(|class| state.starts_with(class))
+            }
+        }
+    }
+}
+
+impl Cause {
+    fn blames_values(&self) -> bool {
+        match self {
+            Self::Driver(sqlx::Error::Database(cause)) => code(&**cause).blames_values(),
+            Self::Driver(cause) => matches!(
+                cause,
+                sqlx::Error::Encode(_) | sqlx::Error::Decode(_) | sqlx::Error::ColumnDecode { .. }
+            ),
+            Self::Sqlite(rusqlite::Error::SqliteFailure(cause, _)) => {
+                Code::of(cause).blames_values()
+            }
+            Self::Sqlite(cause) => matches!(
+                cause,
+                rusqlite::Error::FromSqlConversionFailure(..)
+                    | rusqlite::Error::InvalidColumnType(..)
+                    | rusqlite::Error::ToSqlConversionFailure(_)
+                    | rusqlite::Error::Utf8Error(..)
+            ),
+        }
+    }
+}
+
+impl Error {
+    /// Whether the values that were read or written are to blame: others would have worked. Any
+    /// other failure says something about the catalog, and may be gone when it is asked again.
+    pub fn blames_values(&self) -> bool {
+        match self {
+            Self::NotFound
+            | Self::Duplicate { .. }
+            | Self::Refused { .. }
+            | Self::Unfit { .. }
+            | Self::Stale(_)
+            | Self::Taken { .. }
+            | Self::Forbidden(_)
+            | Self::Corrupt { .. } => true,
+            Self::Backend(cause) => cause.blames_values(),
+            Self::Unavailable(_)
+            | Self::OutOfStep
+            | Self::Owned
+            | Self::NewerSchema { .. }
+            | Self::OlderSchema { .. }
+            | Self::OtherKey
+            | Self::Migration { .. } => false,
+        }
+    }
+
+    pub(crate) fn corrupt(what: &'static str, why: impl std::fmt::Display) -> Self {
+        Self::Corrupt { what, why: why.to_string() }
+    }
+
+    pub(crate) fn refused(field: Option<&'static str>, detail: impl Into<String>) -> Self {
+        Self::Refused { field, detail: detail.into() }
+    }
+
+    /// A flag's or cohort's conditions that break a rule with a code of its own.
+    pub(crate) fn unfit(refused: Refused) -> Self {
+        Self::Unfit { field: "filters", code: refused.code, detail: refused.detail }
+    }
+}

@@ -1,0 +1,24 @@
+//! Questions that are asked alike beside a transaction and inside one.
+
+use crate::Result;
+use crate::db::{Db, Row, Tx, Value};
+
+pub(crate) trait Executor: Send {
+    fn fetch(
+        &mut self,
+        sql: String,
+        values: Vec<Value>,
+    ) -> impl Future<Output = Result<Vec<Row>>> + Send;
+}
+
+impl Executor for &Db {
+    async fn fetch(&mut self, sql: String, values: Vec<Value>) -> Result<Vec<Row>> {
+        self.all(sql, values).await
+    }
+}
+
+impl Executor for Tx {
+    async fn fetch(&mut self, sql: String, values: Vec<Value>) -> Result<Vec<Row>> {
+        self.all(sql, values).await
+    }
+}

@@ -1,0 +1,80 @@
+//! Schema versions, applied in order at start. Released migrations are only ever added to.
+
+use std::cmp::Ordering;
+
+use model::Clock;
+
+use crate::db::{Db, Tx, args};
+use crate::{Error, Result};
+
+/// Position is version: the first is 1.
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_accounts.sql"),
+    include_str!("migrations/0002_ingest.sql"),
+    include_str!("migrations/0003_flags.sql"),
+    include_str!("migrations/0004_boards.sql"),
+    include_str!("migrations/0005_cohorts.sql"),
+    include_str!("migrations/0006_usage.sql"),
+    include_str!("migrations/0007_access.sql"),
+    include_str!("migrations/0008_tiles.sql"),
+    include_str!("migrations/0009_tokens.sql"),
+    include_str!("migrations/0010_expired_tokens.sql"),
+    include_str!("migrations/0011_people.sql"),
+];
+pub(crate) const KNOWN: i64 = MIGRATIONS.len() as i64;
+
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations \
+                     (version BIGINT PRIMARY KEY, applied_at BIGINT NOT NULL)";
+pub(crate) const VERSION: &str =
+    "SELECT COALESCE(MAX(version), 0) AS version FROM schema_migrations";
+
+/// Brings the schema up to this program's, in one transaction: all steps or none.
+pub(crate) async fn run(db: &Db, clock: &Clock) -> Result<()> {
+    let mut tx = db.begin().await?;
+    tx.script(TABLE.into()).await?;
+    let found: i64 = tx.one(VERSION, args![]).await?.get("version")?;
+    match found.cmp(&KNOWN) {
+        Ordering::Greater => return Err(Error::NewerSchema { found, known: KNOWN }),
+        Ordering::Equal => return Ok(()),
+        Ordering::Less => {}
+    }
+    for (version, script) in (1..).zip(MIGRATIONS).skip(found as usize) {
+        apply(&mut tx, clock, version, script)
+            .await
+            .map_err(|source| Error::Migration { version, source: Box::new(source) })?;
+    }
+    tx.commit().await?;
+    tracing::info!(schema.version = KNOWN, "migrated the catalog");
+    Ok(())
+}
+
+/// For commands beside a server: they never migrate, so the schema must fit already.
+pub(crate) async fn check(db: &Db) -> Result<()> {
+    match version(db).await? {
+        found if found > KNOWN => Err(Error::NewerSchema { found, known: KNOWN }),
+        found if found < KNOWN => Err(Error::OlderSchema { found, known: KNOWN }),
+        _ => Ok(()),
+    }
+}
+
+async fn apply(tx: &mut Tx, clock: &Clock, version: i64, script: &str) -> Result<()> {
+    tx.script(tx.dialect().expand(script)).await?;
+    tx.run(
+        "INSERT INTO schema_migrations (version, applied_at) VALUES ($1, $2)",
+        args![version, clock.now()],
+    )
+    .await
+    .map(drop)
+}
+
+pub(crate) async fn version(db: &Db) -> Result<i64> {
+    db.one(VERSION, args![]).await?.get("version")
+}
+
+/// The whole schema in a file of SQLite, for tests that count what a statement takes.
+#[cfg(test)]
+pub(crate) fn apply_all(file: &rusqlite::Connection) -> rusqlite::Result<()> {
+    let scripts =
+        MIGRATIONS.iter().map(|script| crate::db::dialect::Dialect::Sqlite.expand(script));
+    scripts.into_iter().try_for_each(|script| file.execute_batch(&script))
+}

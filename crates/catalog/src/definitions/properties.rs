@@ -1,0 +1,329 @@
+//! Property definitions: what people say about properties, beside what traffic shows.
+
+use model::definition::{PropertyDefinition, PropertyOwner, PropertyType};
+use model::{ProjectId, Timestamp, UserId, Window};
+use uuid::Uuid;
+
+use super::PropertyDefinitions;
+use crate::activity::{Actor, Logged};
+use crate::db::Value;
+use crate::db::select::Condition;
+use crate::db::{Row, Tx, args};
+use crate::definitions::{Standing, Users, owner_columns, texts};
+use crate::objects::edit::set;
+use crate::objects::tags;
+use crate::{Error, Result};
+use std::collections::HashMap;
+
+/// What may change; absent fields stay.
+#[derive(Default)]
+pub struct PropertyDefinitionChange {
+    pub description: Option<Option<String>>,
+    pub tags: Option<Vec<String>>,
+    pub property_type: Option<Option<PropertyType>>,
+    pub verified: Option<bool>,
+    pub hidden: Option<bool>,
+}
+
+/// Which definitions are asked for; absent filters let everything through.
+#[derive(Debug)]
+pub struct PropertyDefinitionFilter {
+    pub owner: PropertyOwner,
+    /// Every one must be in the name.
+    pub terms: Vec<String>,
+    pub names: Vec<String>,
+    pub excluded: Vec<String>,
+    /// Whether a property came with one of these is told of each.
+    pub events: Vec<String>,
+    pub only_seen_on_events: bool,
+    pub only_numerical: bool,
+    /// Whether its name tells of a feature flag.
+    pub feature_flag: Option<bool>,
+    pub exclude_hidden: bool,
+    pub exclude_built_in: bool,
+}
+
+const OBJECT: &str = "property_definition";
+const COLUMNS: &str = "d.id, d.name, d.property_type, d.description, d.verified, d.verified_at, \
+     d.verified_by, d.hidden, d.updated_at, d.updated_by";
+
+#[derive(Clone, PartialEq)]
+struct Stored {
+    id: Uuid,
+    name: String,
+    property_type: Option<PropertyType>,
+    description: Option<String>,
+    standing: Standing,
+    updated_at: Timestamp,
+    updated_by: Option<UserId>,
+    tags: Vec<String>,
+    is_seen: Option<bool>,
+}
+
+impl Stored {
+    fn read(row: &Row, tags: Vec<String>) -> Result<Self> {
+        let kind: Option<String> = row.get("property_type")?;
+        let kind = kind.map(|text| {
+            PropertyType::parse(&text).ok_or_else(|| Error::corrupt("property_type", text))
+        });
+        Ok(Self {
+            id: row.get("id")?,
+            name: row.get("name")?,
+            property_type: kind.transpose()?,
+            description: row.get("description")?,
+            standing: Standing::read(row)?,
+            updated_at: row.get("updated_at")?,
+            updated_by: row.get("updated_by")?,
+            tags,
+            is_seen: None,
+        })
+    }
+
+    fn people(&self) -> [Option<UserId>; 2] {
+        [self.standing.verified_by, self.updated_by]
+    }
+
+    fn shown(self, users: &Users) -> PropertyDefinition {
+        let user = |id: Option<UserId>| users.get(&id?).cloned();
+        PropertyDefinition {
+            id: self.id,
+            name: self.name,
+            description: self.description,
+            tags: self.tags,
+            is_numerical: self.property_type == Some(PropertyType::Numeric),
+            property_type: self.property_type,
+            is_seen_on_filtered_events: self.is_seen,
+            updated_at: self.updated_at,
+            updated_by: user(self.updated_by),
+            verified: self.standing.verified,
+            verified_at: self.standing.verified_at,
+            verified_by: user(self.standing.verified_by),
+            hidden: self.standing.hidden,
+            query_usage_30_day: None,
+        }
+    }
+
+    async fn lock(tx: &mut Tx, project: ProjectId, id: Uuid) -> Result<Self> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM property_definitions d \
+             WHERE d.project_id = $1 AND d.id = $2{}",
+            tx.dialect().for_update_of("d"),
+        );
+        let row = tx.one(sql, args![project, id]).await?;
+        let tags = tags::of_one(tx, project, OBJECT, id.to_string()).await?;
+        Self::read(&row, tags)
+    }
+}
+
+impl Logged for PropertyDefinition {
+    const SCOPE: &'static str = "PropertyDefinition";
+    const UPDATED: &'static str = "changed";
+    const UNLOGGED: &'static [&'static str] = &["updated_at", "updated_by"];
+
+    fn item_id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn item_name(&self) -> Option<String> {
+        Some(self.name.clone())
+    }
+}
+
+impl PropertyDefinitionFilter {
+    /// The condition, and how a row tells whether it came with one of the events.
+    fn condition(&self, project: ProjectId) -> (Condition, String) {
+        let (owner, index) = owner_columns(self.owner);
+        let start = "d.project_id = $1 AND d.owner = $2 AND d.type_index = $3";
+        let mut condition = Condition::new(start, args![project, owner, index]);
+        let seen = match self.events.is_empty() {
+            true => "FALSE".to_owned(),
+            false => {
+                let marks = condition.hold(&self.events);
+                format!(
+                    "EXISTS (SELECT 1 FROM event_properties s WHERE s.project_id = $1 \
+                     AND s.property = d.name AND s.event IN {marks})"
+                )
+            }
+        };
+        if self.only_seen_on_events {
+            condition.and_that(&seen);
+        } else if !self.events.is_empty() {
+            // Named here too, so that counting takes the same values as listing.
+            condition.and_that(&format!("({seen} OR TRUE)"));
+        }
+        self.terms.iter().for_each(|term| condition.and_contains("d.name", term));
+        if !self.names.is_empty() {
+            condition.and_in("d.name IN ?", texts(&self.names));
+        }
+        if !self.excluded.is_empty() {
+            condition.and_in("d.name NOT IN ?", texts(&self.excluded));
+        }
+        for (wanted, sql) in [
+            (self.only_numerical, "d.property_type = 'Numeric'"),
+            (self.feature_flag == Some(true), "d.name LIKE '$feature/%'"),
+            (self.feature_flag == Some(false), "d.name NOT LIKE '$feature/%'"),
+            (self.exclude_hidden, "NOT d.hidden"),
+            (self.exclude_built_in, "d.name NOT LIKE '$%'"),
+        ] {
+            if wanted {
+                condition.and_that(sql);
+            }
+        }
+        (condition, seen)
+    }
+}
+
+impl PropertyDefinitions<'_> {
+    pub async fn list(
+        self,
+        project: ProjectId,
+        filter: &PropertyDefinitionFilter,
+        window: Window,
+    ) -> Result<(Vec<PropertyDefinition>, i64)> {
+        let (condition, seen) = filter.condition(project);
+        let columns = format!("{COLUMNS}, {seen} AS is_seen");
+        let order = "is_seen DESC, d.verified DESC, d.name";
+        let from = "property_definitions d";
+        let (rows, total) = self.core.db.page(&columns, from, condition, order, window).await?;
+        let mut stored = self.property_definitions_read(project, &rows).await?;
+        if !filter.events.is_empty() {
+            for (stored, row) in stored.iter_mut().zip(&rows) {
+                stored.is_seen = Some(row.get("is_seen")?);
+            }
+        }
+        let users = self.core.users_among(stored.iter().flat_map(Stored::people)).await?;
+        Ok((stored.into_iter().map(|stored| stored.shown(&users)).collect(), total))
+    }
+
+    async fn property_definitions_read(
+        self,
+        project: ProjectId,
+        rows: &[Row],
+    ) -> Result<Vec<Stored>> {
+        let ids = rows
+            .iter()
+            .map(|row| Ok(row.get::<Uuid>("id")?.to_string()))
+            .collect::<Result<Vec<_>>>()?;
+        let mut tags = tags::of_many(&self.core.db, project, OBJECT, &ids).await?;
+        rows.iter()
+            .zip(&ids)
+            .map(|(row, id)| Stored::read(row, tags.remove(id).unwrap_or_default()))
+            .collect()
+    }
+
+    pub async fn get(self, project: ProjectId, id: Uuid) -> Result<PropertyDefinition> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM property_definitions d WHERE d.project_id = $1 AND d.id = $2"
+        );
+        let rows = self.core.db.all(sql, args![project, id]).await?;
+        let stored = self.property_definitions_read(project, &rows).await?;
+        let users = self.core.users_among(stored.iter().flat_map(Stored::people)).await?;
+        let mut shown = stored.into_iter().map(|stored| stored.shown(&users));
+        shown.next().ok_or(Error::NotFound)
+    }
+
+    pub async fn update(
+        self,
+        actor: &Actor,
+        project: ProjectId,
+        id: Uuid,
+        change: PropertyDefinitionChange,
+    ) -> Result<PropertyDefinition> {
+        let mut tx = self.core.db.begin().await?;
+        let before = Stored::lock(&mut tx, project, id).await?;
+        let now = self.core.clock.now();
+        let mut after = before.clone();
+        let (verified, hidden) = (change.verified, change.hidden);
+        after.standing.change("A property", verified, hidden, actor.user, now)?;
+        set(&mut after.description, change.description);
+        set(&mut after.tags, change.tags);
+        set(&mut after.property_type, change.property_type);
+        let is_same = after == before;
+        if !is_same {
+            (after.updated_at, after.updated_by) = (now, actor.user);
+            save(&mut tx, project, &before, &after).await?;
+        }
+        let users = tx.users_among(before.people().into_iter().chain(after.people())).await?;
+        let (before, after) = (before.shown(&users), after.shown(&users));
+        if !is_same {
+            tx.log_updated(actor, &before, &after, now).await?;
+            // The next value that has a type fills it.
+            if after.property_type.is_none() {
+                tx.changes_definitions();
+            }
+            tx.commit().await?;
+        }
+        Ok(after)
+    }
+
+    /// The definition goes; it comes back when the property is seen again.
+    pub async fn delete(self, actor: &Actor, project: ProjectId, id: Uuid) -> Result<()> {
+        let mut tx = self.core.db.begin().await?;
+        let gone = Stored::lock(&mut tx, project, id).await?;
+        tags::replace(&mut tx, project, OBJECT, id.to_string(), &[]).await?;
+        tx.run("DELETE FROM property_definitions WHERE id = $1", args![id]).await?;
+        let gone = gone.shown(&Users::new());
+        tx.log_deleted(actor, &gone, self.core.clock.now()).await?;
+        tx.changes_definitions();
+        tx.commit().await
+    }
+
+    /// Which of these properties are more than text; of groups only if there are any.
+    pub async fn non_string_types(
+        self,
+        project: ProjectId,
+        names: impl IntoIterator<Item = &str>,
+        with_groups: bool,
+    ) -> Result<HashMap<(PropertyOwner, String), PropertyType>> {
+        let names: Vec<Value> = names.into_iter().map(Into::into).collect();
+        let (text, mut typed) = (PropertyType::String.as_str(), HashMap::new());
+        // Each is a look-up in the index, whose columns these are.
+        let of_events = "owner IN ('event', 'person') AND type_index = -1";
+        let of_groups = "owner = 'group' AND type_index IN (0, 1, 2, 3, 4)";
+        for of in [Some(of_events), with_groups.then_some(of_groups)].into_iter().flatten() {
+            let sql = format!(
+                "SELECT owner, type_index, name, property_type FROM property_definitions \
+                 WHERE project_id = $1 AND property_type IS NOT NULL AND property_type <> $2 \
+                 AND {of} AND name IN {{list}}"
+            );
+            for row in self.core.db.all_in(&sql, args![project, text], &names).await? {
+                let owner: String = row.get("owner")?;
+                let index: i64 = row.get("type_index")?;
+                let owner = match owner.as_str() {
+                    "event" => PropertyOwner::Event,
+                    "person" => PropertyOwner::Person,
+                    _ => PropertyOwner::Group(index as u8),
+                };
+                let kind: String = row.get("property_type")?;
+                if let Some(kind) = PropertyType::parse(&kind) {
+                    typed.insert((owner, row.get("name")?), kind);
+                }
+            }
+        }
+        Ok(typed)
+    }
+}
+
+async fn save(tx: &mut Tx, project: ProjectId, before: &Stored, after: &Stored) -> Result<()> {
+    tx.run(
+        "UPDATE property_definitions SET description = $2, property_type = $3, verified = $4, \
+         verified_at = $5, verified_by = $6, hidden = $7, updated_at = $8, updated_by = $9 \
+         WHERE id = $1",
+        args![
+            after.id,
+            after.description.as_deref(),
+            after.property_type.map(PropertyType::as_str),
+            after.standing.verified,
+            after.standing.verified_at,
+            after.standing.verified_by,
+            after.standing.hidden,
+            after.updated_at,
+            after.updated_by,
+        ],
+    )
+    .await?;
+    if after.tags != before.tags {
+        tags::replace(tx, project, OBJECT, after.id.to_string(), &after.tags).await?;
+    }
+    Ok(())
+}

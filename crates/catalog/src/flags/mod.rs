@@ -1,0 +1,310 @@
+//! Feature flags: read, made and changed, with the rules that look at other flags.
+
+pub(crate) mod hash_keys;
+mod lists;
+mod payloads;
+mod role_access;
+mod rows;
+mod rules;
+mod scan;
+mod usage;
+
+use model::flag::filters::{self, Fields, Purpose};
+use model::flag::{BucketingIdentifier, EvaluationRuntime, FeatureFlag, FlagDefinition, Original};
+use model::{FlagId, ProjectId, Sight, Timestamp};
+use serde_json::{Map, Value};
+
+use crate::activity::{Actor, Logged};
+use crate::db::handle;
+use crate::db::{Tx, args, author};
+use crate::objects::edit::set;
+use crate::objects::tags;
+use crate::{Error, Result, projects};
+
+pub use hash_keys::{FlagPerson, HashKey};
+pub use lists::{FlagFilter, FlagOrder, Staleness};
+pub use role_access::RoleAccess;
+pub use rules::FLAGS_MAX;
+pub use scan::ScannedPerson;
+
+handle! {
+    /// Feature flags.
+    Flags
+}
+
+/// How `taggings` names these objects.
+const OBJECT: &str = "feature_flag";
+
+/// What a request says about a flag; absent fields stay, or have their defaults in a new one.
+#[derive(Clone, Debug, Default)]
+pub struct FlagChange {
+    pub key: Option<String>,
+    pub name: Option<String>,
+    pub filters: Option<Fields>,
+    pub active: Option<bool>,
+    pub archived: Option<bool>,
+    pub deleted: Option<bool>,
+    pub created_at: Option<Timestamp>,
+    pub ensure_experience_continuity: Option<bool>,
+    pub rollback_conditions: Option<Option<Value>>,
+    pub performed_rollback: Option<bool>,
+    pub tags: Option<Vec<String>>,
+    pub evaluation_contexts: Option<Vec<String>>,
+    pub analytics_dashboards: Option<Vec<i64>>,
+    pub has_enriched_analytics: Option<bool>,
+    pub is_remote_configuration: Option<bool>,
+    pub has_encrypted_payloads: Option<bool>,
+    pub evaluation_runtime: Option<Option<EvaluationRuntime>>,
+    pub bucketing_identifier: Option<Option<BucketingIdentifier>>,
+}
+
+/// What the author of a change had seen.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub version: i64,
+    pub original: Original,
+    /// The fields as they were sent.
+    pub sent: Map<String, Value>,
+    /// Those of them that the author changed.
+    pub changed: FlagChange,
+}
+
+/// A flag as it was changed.
+pub struct UpdatedFlag {
+    pub flag: FeatureFlag,
+    /// The key under which persons enrolled, whose properties are to follow the new one.
+    pub enrolled_under: Option<String>,
+}
+
+impl Logged for FeatureFlag {
+    const SCOPE: &'static str = "FeatureFlag";
+    const UNLOGGED: &'static [&'static str] = &[
+        "updated_at",
+        "last_modified_by",
+        "last_called_at",
+        "status",
+        "is_simple_flag",
+        "rollout_percentage",
+        "is_eligible_for_experiment",
+    ];
+
+    fn item_id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn item_name(&self) -> Option<String> {
+        Some(self.key.clone())
+    }
+}
+
+impl FlagChange {
+    /// Everything but the filters, which need more than the flag itself.
+    fn apply(&self, flag: &mut FeatureFlag) {
+        let change = self.clone();
+        set(&mut flag.key, change.key);
+        set(&mut flag.name, change.name);
+        set(&mut flag.active, change.active);
+        set(&mut flag.archived, change.archived);
+        set(&mut flag.deleted, change.deleted);
+        set(&mut flag.created_at, change.created_at);
+        set(&mut flag.ensure_experience_continuity, change.ensure_experience_continuity);
+        set(&mut flag.rollback_conditions, change.rollback_conditions);
+        set(&mut flag.performed_rollback, change.performed_rollback);
+        set(&mut flag.tags, change.tags);
+        set(&mut flag.evaluation_contexts, change.evaluation_contexts);
+        set(&mut flag.has_enriched_analytics, change.has_enriched_analytics);
+        set(&mut flag.is_remote_configuration, change.is_remote_configuration);
+        set(&mut flag.has_encrypted_payloads, change.has_encrypted_payloads);
+        set(&mut flag.evaluation_runtime, change.evaluation_runtime);
+        set(&mut flag.bucketing_identifier, change.bucketing_identifier);
+        // Dashboards are only ever added.
+        for dashboard in change.analytics_dashboards.into_iter().flatten() {
+            if !flag.analytics_dashboards.contains(&dashboard) {
+                flag.analytics_dashboards.push(dashboard);
+            }
+        }
+    }
+}
+
+impl Flags<'_> {
+    /// A flag, deleted or not.
+    pub async fn get(self, project: ProjectId, id: FlagId) -> Result<FeatureFlag> {
+        let found = self.flags_where("f.id = $2", args![project, id]).await?;
+        found.into_iter().next().ok_or(Error::NotFound)
+    }
+
+    /// A live flag.
+    pub async fn by_key(self, project: ProjectId, key: &str) -> Result<FeatureFlag> {
+        let found = self.flags_where("f.key = $2 AND NOT f.deleted", args![project, key]).await?;
+        found.into_iter().next().ok_or(Error::NotFound)
+    }
+
+    /// What evaluation needs of every live flag, by key.
+    pub async fn definitions(self, project: ProjectId) -> Result<Vec<FlagDefinition>> {
+        let sql = format!(
+            "SELECT {} FROM feature_flags f WHERE f.project_id = $1 AND NOT f.deleted \
+             ORDER BY f.key",
+            rows::DEFINITION,
+        );
+        self.core.db.all(sql, args![project]).await?.iter().map(rows::definition).collect()
+    }
+
+    pub async fn create(self, actor: &Actor, new: FlagChange) -> Result<FeatureFlag> {
+        let project = actor.project.ok_or(Error::NotFound)?;
+        let mut tx = self.core.db.begin().await?;
+        tx.changes_project(project);
+        projects::locked(&mut tx, project).await?;
+        let now = self.core.clock.now();
+        rules::check_room(&mut tx, project).await?;
+        let mut flag = rows::blank(project, now);
+        new.apply(&mut flag);
+        if new.filters.is_some() || flag.is_remote_configuration {
+            let sent = new.filters.clone().unwrap_or_default();
+            flag.filters = self.settle(&mut tx, None, &flag, &sent).await?;
+        }
+        self.hide_payloads(&mut flag)?;
+        rules::check_dashboards(&mut tx, None, &flag).await?;
+        rules::check(&mut tx, None, &mut flag, &Sight::Everything).await?;
+        let id = rows::insert(&mut tx, &flag, actor.user).await.map_err(taken)?;
+        flag.id = id;
+        rows::save_parts(&mut tx, &flag, None).await?;
+        let flag = find(&mut tx, project, id, now).await?;
+        tx.log_created(actor, &flag, now).await?;
+        tx.commit().await?;
+        Ok(flag)
+    }
+
+    /// Changes a flag. With `seen`, a change over somebody else's is refused if both changed the
+    /// same field, and otherwise writes only what its author changed.
+    pub async fn update(
+        self,
+        actor: &Actor,
+        id: FlagId,
+        change: &FlagChange,
+        seen: Option<&Seen>,
+        sight: &Sight,
+    ) -> Result<UpdatedFlag> {
+        let mut tx = self.core.db.begin().await?;
+        let (before, flag) = self.change_flag(&mut tx, actor, id, (change, seen), sight).await?;
+        tx.commit().await?;
+        // A key that was freed for another flag has a colon, and its properties are that one's now.
+        let moves = before.key != flag.key
+            && !before.key.contains(':')
+            && flag.filters.get("feature_enrollment") == Some(&Value::Bool(true));
+        Ok(UpdatedFlag { flag, enrolled_under: moves.then_some(before.key) })
+    }
+
+    /// What [`Catalog::update_flag`] would make of the flag; nothing is kept.
+    pub async fn preview(
+        self,
+        actor: &Actor,
+        id: FlagId,
+        change: &FlagChange,
+        sight: &Sight,
+    ) -> Result<FeatureFlag> {
+        let mut tx = self.core.db.begin().await?;
+        Ok(self.change_flag(&mut tx, actor, id, (change, None), sight).await?.1)
+    }
+
+    /// The flag before and after.
+    async fn change_flag(
+        self,
+        tx: &mut Tx,
+        actor: &Actor,
+        id: FlagId,
+        (change, seen): (&FlagChange, Option<&Seen>),
+        sight: &Sight,
+    ) -> Result<(FeatureFlag, FeatureFlag)> {
+        let project = actor.project.ok_or(Error::NotFound)?;
+        tx.changes_project(project);
+        projects::locked(tx, project).await?;
+        let now = self.core.clock.now();
+        let before = find(tx, project, id, now).await?;
+        let change = match seen.filter(|seen| seen.version != before.version) {
+            Some(seen) => {
+                check_seen(seen, &before)?;
+                &seen.changed
+            }
+            None => change,
+        };
+        let mut after = before.clone();
+        change.apply(&mut after);
+        let opens = before.has_encrypted_payloads && !after.has_encrypted_payloads;
+        if change.filters.is_some() || change.is_remote_configuration.is_some() || opens {
+            let sent = change.filters.clone().unwrap_or_default();
+            after.filters = self.settle(tx, Some(&before), &after, &sent).await?;
+        }
+        self.hide_payloads(&mut after)?;
+        rules::check_dashboards(tx, Some(&before), &after).await?;
+        rules::check(tx, Some(&before), &mut after, sight).await?;
+        after.version = before.version + 1;
+        after.updated_at = now;
+        rows::update(tx, &after, actor.user).await.map_err(taken)?;
+        rows::save_parts(tx, &after, Some(&before)).await?;
+        self.rename_usage_dashboard(tx, actor, &before, &after.key).await?;
+        let after = find(tx, project, id, now).await?;
+        tx.log_updated(actor, &before, &after, now).await?;
+        Ok((before, after))
+    }
+
+    /// The filters as they are stored, with payloads in the clear.
+    async fn settle(
+        self,
+        tx: &mut Tx,
+        before: Option<&FeatureFlag>,
+        flag: &FeatureFlag,
+        sent: &Fields,
+    ) -> Result<Fields> {
+        let stored = before.map(|before| &before.filters);
+        let mut merged = match stored {
+            Some(stored) => filters::merged(stored, sent),
+            None => sent.clone(),
+        };
+        if let Some(before) = before {
+            self.show_payloads(before, &mut merged)?;
+        }
+        let purpose = Purpose { stored, remote_configuration: flag.is_remote_configuration };
+        let settled = filters::prepare(merged, purpose).map_err(Error::unfit)?;
+        if !sent.is_empty() {
+            rules::check_references(tx, flag.team_id, before.map(|before| before.id), &settled)
+                .await?;
+        }
+        Ok(settled)
+    }
+}
+
+fn taken(error: Error) -> Error {
+    match error {
+        Error::Duplicate { .. } => Error::Taken {
+            field: "key",
+            detail: "There is already a feature flag with this key.".into(),
+        },
+        other => other,
+    }
+}
+
+fn check_seen(seen: &Seen, before: &FeatureFlag) -> Result<()> {
+    let stored = match serde_json::to_value(before) {
+        Ok(Value::Object(stored)) => stored,
+        _ => return Err(Error::corrupt("feature flag", "not an object")),
+    };
+    match seen.original.conflict(&seen.sent, &stored) {
+        None => Ok(()),
+        Some(conflict) => Err(Error::Stale(format!(
+            "The feature flag was changed by somebody else since you loaded it: {}.",
+            conflict.field
+        ))),
+    }
+}
+
+/// A flag as the transaction sees it.
+async fn find(tx: &mut Tx, project: ProjectId, id: FlagId, now: Timestamp) -> Result<FeatureFlag> {
+    let sql = format!("SELECT {} WHERE f.project_id = $1 AND f.id = $2", rows::select());
+    let row = tx.one(sql, args![project, id]).await?;
+    let tags = tags::of_one(tx, project, OBJECT, id.to_string()).await?;
+    rows::read(&row, tags, now)
+}
+
+pub(crate) fn columns_of_users() -> String {
+    format!("{}, {}", author::COLUMNS, author::columns_as("m"))
+}

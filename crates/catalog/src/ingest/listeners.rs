@@ -1,0 +1,29 @@
+//! Subscribers to the batches that the pipeline commits.
+
+use std::sync::{PoisonError, RwLock};
+
+use super::ProjectChanges;
+
+type Listener = Box<dyn Fn(Ingested<'_>) + Send + Sync>;
+
+/// What the pipeline wrote about persons and groups.
+#[derive(Clone, Copy, Debug)]
+pub enum Ingested<'a> {
+    Changes(&'a [ProjectChanges]),
+    /// It may have been written or not: what is remembered must be read again.
+    Unsure,
+}
+
+#[derive(Default)]
+pub(crate) struct Listeners(RwLock<Vec<Listener>>);
+
+impl Listeners {
+    pub(super) fn add(&self, listener: impl Fn(Ingested<'_>) + Send + Sync + 'static) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
+    }
+
+    pub(super) fn notify(&self, ingested: Ingested<'_>) {
+        let listeners = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        listeners.iter().for_each(|listener| listener(ingested));
+    }
+}

@@ -1,0 +1,388 @@
+//! Persons, as people look for them.
+
+pub(crate) mod groups;
+pub(crate) mod identities;
+pub(crate) mod scans;
+mod values;
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use model::object::Object;
+use model::person::{Person, PersonNo};
+use model::property::{Elsewhere, Node};
+use model::{CohortId, ProjectId, Timestamp, Window};
+use serde::Serialize;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::activity::{Actor, Change, ChangeAction, Logged};
+use crate::db::dialect::{Dialect, placeholders};
+use crate::db::handle;
+use crate::db::select::Condition;
+use crate::db::{Value, args};
+use crate::persons::identities::{PERSON_COLUMNS, read_object, read_person};
+use crate::{Error, Result};
+
+handle! {
+    /// Persons and their distinct ids.
+    Persons
+}
+handle! {
+    /// Group types and groups.
+    Groups
+}
+
+/// Persons read at once while their properties are looked at.
+const SCAN_ROWS: i64 = 1_000;
+/// Persons that one list looks at before it gives up.
+const SCANNED_MAX: usize = 1_000_000;
+/// Longer names are looked for one by one: SQLite bounds its patterns.
+const NEED_BYTES_MAX: usize = 1_000;
+/// Cohorts that one list may ask for; each is looked up for all that are read at once.
+const COHORTS_MAX: usize = 20;
+
+/// Which persons are asked for; absent filters let everybody through.
+#[derive(Debug, Default)]
+pub struct PersonFilter {
+    pub distinct_id: Option<String>,
+    pub email: Option<String>,
+    /// Part of the e-mail address or name, or a whole distinct id.
+    pub search: Option<String>,
+    /// Conditions on properties and cohorts.
+    pub properties: Option<Node>,
+    pub cohort: Option<CohortId>,
+}
+
+/// What somebody did to a person, as the log tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PersonActivity {
+    Updated,
+    PropertyDeleted,
+    /// The ids that left.
+    Split(Vec<String>),
+    Deleted,
+}
+
+/// How a person is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PersonKey {
+    No(PersonNo),
+    Uuid(Uuid),
+}
+
+/// A person and all its ids, oldest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PersonWithIds {
+    pub person: Person,
+    pub distinct_ids: Vec<String>,
+}
+
+const FROM: &str = "persons p";
+const ORDER: &str = "p.created_at DESC, p.no DESC";
+/// Whoever belongs to the cohort as it was last calculated.
+const OF_COHORT: &str = "p.no IN (SELECT m.person_no FROM cohort_people m \
+     JOIN cohorts h ON h.id = m.cohort_id AND m.version = COALESCE(h.version, 0) \
+     WHERE h.project_id = $1 AND h.id = ?)";
+const OF_ID: &str = "p.no IN (SELECT i.person_no FROM distinct_ids i \
+     WHERE i.project_id = $1 AND i.distinct_id = ?)";
+
+impl PersonFilter {
+    fn condition(&self, project: ProjectId, dialect: Dialect) -> Condition {
+        let mut condition = Condition::new("p.project_id = $1", args![project]);
+        let property = |name| dialect.json_text("p.properties", name);
+        if let Some(id) = &self.distinct_id {
+            condition.and(OF_ID, id.as_str());
+        }
+        if let Some(email) = &self.email {
+            condition.and(&format!("{} = ?", property("email")), email.as_str());
+        }
+        if let Some(search) = &self.search {
+            let columns = [property("email"), property("name")];
+            condition.and_found_or(&[&columns[0], &columns[1]], search, OF_ID);
+        }
+        let needs = self.properties.as_ref().map(Node::needs).unwrap_or_default();
+        for cohort in self.cohort.into_iter().chain(needs.cohorts) {
+            condition.and(OF_COHORT, cohort);
+        }
+        for name in needs.properties.into_iter().filter(|name| name.len() <= NEED_BYTES_MAX) {
+            condition.and_may_have("p.properties", name);
+        }
+        condition
+    }
+
+    /// The cohorts that its conditions on properties name.
+    fn cohorts(&self) -> Vec<CohortId> {
+        let mut named = Vec::new();
+        self.properties.iter().for_each(|node| node.cohorts(&mut named));
+        named.sort_unstable();
+        named.dedup();
+        named
+    }
+}
+
+/// The person a line of the log is about.
+#[derive(Serialize)]
+pub(crate) struct LoggedPerson(PersonNo, Uuid);
+
+impl Logged for LoggedPerson {
+    const SCOPE: &'static str = "Person";
+
+    fn item_id(&self) -> String {
+        self.0.0.to_string()
+    }
+
+    fn item_name(&self) -> Option<String> {
+        Some(self.1.to_string())
+    }
+}
+
+impl Persons<'_> {
+    /// Newest first; `window.limit` persons at most, and one more if there are more.
+    pub async fn list(
+        self,
+        project: ProjectId,
+        filter: &PersonFilter,
+        window: Window,
+    ) -> Result<Vec<PersonWithIds>> {
+        self.check_cohorts(project, filter).await?;
+        let Some(node) = &filter.properties else {
+            let more = Window { limit: window.limit + 1, ..window };
+            let condition = filter.condition(project, self.core.db.dialect());
+            let rows = self.core.db.slice(PERSON_COLUMNS, FROM, condition, ORDER, more).await?;
+            let persons = rows.iter().map(read_person).collect::<Result<_>>()?;
+            return self.with_ids(project, persons).await;
+        };
+        let wanted = usize::try_from(window.limit + 1).unwrap_or(0);
+        let (mut skip, mut found) = (window.offset, Vec::new());
+        self.scan_matching(project, filter, node, |person| {
+            if skip > 0 {
+                skip -= 1;
+            } else {
+                found.push(person);
+            }
+            if found.len() == wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
+        .await?;
+        self.with_ids(project, found).await
+    }
+
+    /// How many persons the filter finds, whatever the window.
+    pub async fn count(self, project: ProjectId, filter: &PersonFilter) -> Result<i64> {
+        self.check_cohorts(project, filter).await?;
+        let Some(node) = &filter.properties else {
+            return self
+                .core
+                .db
+                .count(FROM, filter.condition(project, self.core.db.dialect()))
+                .await;
+        };
+        let mut count = 0;
+        self.scan_matching(project, filter, node, |_| {
+            count += 1;
+            ControlFlow::Continue(())
+        })
+        .await?;
+        Ok(count)
+    }
+
+    /// Shows `see` those who fulfil the conditions, in the order of the list: everybody's
+    /// properties are looked at until it has seen enough.
+    async fn scan_matching(
+        self,
+        project: ProjectId,
+        filter: &PersonFilter,
+        node: &Node,
+        mut see: impl FnMut(Person) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let (cohorts, now) = (filter.cohorts(), self.core.clock.now());
+        let mut last: Option<(Timestamp, PersonNo)> = None;
+        let mut scanned = 0;
+        loop {
+            let mut condition = filter.condition(project, self.core.db.dialect());
+            if let Some((at, no)) = last {
+                condition.and_before(("p.created_at", at.into()), ("p.no", no.into()));
+            }
+            let slice = Window { limit: SCAN_ROWS, offset: 0 };
+            let rows = self.core.db.slice(PERSON_COLUMNS, FROM, condition, ORDER, slice).await?;
+            let persons = rows.iter().map(read_person).collect::<Result<Vec<_>>>()?;
+            last = persons.last().map(|person| (person.created_at, person.no));
+            let members = self.members_among(project, &cohorts, &persons).await?;
+            for person in persons {
+                let ask = &mut |asked: Elsewhere<'_>| match asked {
+                    Elsewhere::Cohort(id) => Ok(members.contains(&(id, person.no))),
+                    Elsewhere::Behaviour(_) => {
+                        let detail = "Persons cannot be listed by what they did.";
+                        Err(Error::refused(Some("properties"), detail))
+                    }
+                };
+                let fits = node.matches(&person.properties, now, ask);
+                if fits? && see(person).is_break() {
+                    return Ok(());
+                }
+            }
+            scanned += rows.len();
+            if (rows.len() as i64) < SCAN_ROWS {
+                return Ok(());
+            }
+            if scanned >= SCANNED_MAX {
+                let detail = "Too many persons to look at; narrow the list by another filter.";
+                return Err(Error::refused(Some("properties"), detail));
+            }
+        }
+    }
+
+    /// A filter by a cohort that is not there would find nobody and tell nothing.
+    async fn check_cohorts(self, project: ProjectId, filter: &PersonFilter) -> Result<()> {
+        let named = filter.cohorts();
+        if named.len() > COHORTS_MAX {
+            let detail = format!("A list may ask for at most {COHORTS_MAX} cohorts.");
+            return Err(Error::refused(Some("properties"), detail));
+        }
+        let wanted: Vec<Value> =
+            named.iter().copied().chain(filter.cohort).map(Into::into).collect();
+        let sql = "SELECT id FROM cohorts WHERE project_id = $1 AND NOT deleted AND id IN {list}";
+        let rows = self.core.db.all_in(sql, args![project], &wanted).await?;
+        let there: HashSet<CohortId> =
+            rows.iter().map(|row| row.get("id")).collect::<Result<_>>()?;
+        let missing =
+            |field| Error::refused(Some(field), "There is no such cohort in this project.");
+        if !named.iter().all(|id| there.contains(id)) {
+            return Err(missing("properties"));
+        }
+        match filter.cohort.filter(|id| !there.contains(id)) {
+            Some(_) => Err(missing("cohort")),
+            None => Ok(()),
+        }
+    }
+
+    /// Which of the persons belong to which of the cohorts, as these were last calculated.
+    async fn members_among(
+        self,
+        project: ProjectId,
+        cohorts: &[CohortId],
+        persons: &[Person],
+    ) -> Result<HashSet<(CohortId, PersonNo)>> {
+        if cohorts.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let mut fixed = args![project];
+        let marks = placeholders(fixed.len() + 1, cohorts.len());
+        fixed.extend(cohorts.iter().map(|id| Value::from(*id)));
+        let sql = format!(
+            "SELECT m.cohort_id, m.person_no FROM cohort_people m JOIN cohorts h \
+             ON h.id = m.cohort_id AND m.version = COALESCE(h.version, 0) \
+             WHERE m.project_id = $1 AND m.cohort_id IN {marks} AND m.person_no IN {{list}}"
+        );
+        let numbers: Vec<Value> = persons.iter().map(|person| person.no.into()).collect();
+        let rows = self.core.db.all_in(&sql, fixed, &numbers).await?;
+        rows.iter().map(|row| Ok((row.get("cohort_id")?, row.get("person_no")?))).collect()
+    }
+
+    /// The live cohorts that a person belongs to, with their names and sizes.
+    pub async fn cohorts(
+        self,
+        project: ProjectId,
+        person: PersonNo,
+    ) -> Result<Vec<(CohortId, Option<String>, Option<i64>)>> {
+        let sql = "SELECT h.id, h.name, h.count FROM cohort_people m JOIN cohorts h \
+                   ON h.id = m.cohort_id AND m.version = COALESCE(h.version, 0) \
+                   WHERE m.project_id = $1 AND m.person_no = $2 AND NOT h.deleted ORDER BY h.id";
+        let rows = self.core.db.all(sql, args![project, person]).await?;
+        rows.iter().map(|row| Ok((row.get("id")?, row.get("name")?, row.get("count")?))).collect()
+    }
+
+    /// Tells the log what somebody did to each of some persons. The change itself is in the journal.
+    pub async fn log(
+        self,
+        actor: &Actor,
+        persons: &[Person],
+        activity: PersonActivity,
+    ) -> Result<()> {
+        let change = |action, field: Option<&str>, after| Change {
+            scope: LoggedPerson::SCOPE.into(),
+            action,
+            field: field.map(str::to_owned),
+            before: None,
+            after,
+        };
+        let properties = || vec![change(ChangeAction::Changed, Some("properties"), None)];
+        let (word, changes) = match activity {
+            PersonActivity::Updated => ("updated", properties()),
+            PersonActivity::PropertyDeleted => ("delete_property", properties()),
+            PersonActivity::Split(ids) => {
+                let after = Some(json!({ "distinct_ids": ids }));
+                ("split_person", vec![change(ChangeAction::Split, None, after)])
+            }
+            PersonActivity::Deleted => ("deleted", Vec::new()),
+        };
+        let mut tx = self.core.db.begin().await?;
+        for person in persons {
+            let told = LoggedPerson(person.no, person.uuid);
+            tx.log(actor, word, &told, changes.clone(), self.core.clock.now()).await?;
+        }
+        tx.commit().await
+    }
+
+    pub async fn get(self, project: ProjectId, key: PersonKey) -> Result<PersonWithIds> {
+        let (column, value): (&str, Value) = match key {
+            PersonKey::No(no) => ("no", no.into()),
+            PersonKey::Uuid(uuid) => ("uuid", uuid.into()),
+        };
+        let sql = format!(
+            "SELECT {PERSON_COLUMNS} FROM persons p WHERE p.project_id = $1 AND p.{column} = $2"
+        );
+        let row = self.core.db.one(sql, vec![project.into(), value]).await?;
+        let found = self.with_ids(project, vec![read_person(&row)?]).await?;
+        found.into_iter().next().ok_or(Error::NotFound)
+    }
+
+    /// Persons behind `after` that may have a property, in the order of their numbers.
+    pub async fn having_property(
+        self,
+        project: ProjectId,
+        property: &str,
+        after: Option<PersonNo>,
+        limit: i64,
+    ) -> Result<Vec<Person<Object>>> {
+        let mut condition = Condition::new("p.project_id = $1", args![project]);
+        condition.and("p.no > ?", after.map_or(-1, |no| i64::from(no.0)));
+        condition.and_may_have("p.properties", property);
+        let slice = Window { limit, offset: 0 };
+        let rows = self.core.db.slice(PERSON_COLUMNS, FROM, condition, "p.no", slice).await?;
+        rows.iter().map(read_object).collect()
+    }
+
+    /// Those of the persons that are there, by their numbers, with all their ids.
+    pub async fn with_distinct_ids(
+        self,
+        project: ProjectId,
+        numbers: &[PersonNo],
+    ) -> Result<Vec<PersonWithIds>> {
+        let mut persons = self.by_no(project, numbers).await?;
+        persons.sort_by_key(|person| person.no);
+        self.with_ids(project, persons).await
+    }
+
+    /// Those of the persons that are there.
+    pub async fn nos_by_uuid(self, project: ProjectId, uuids: &[Uuid]) -> Result<Vec<PersonNo>> {
+        let sql = "SELECT p.no FROM persons p WHERE p.project_id = $1 AND p.uuid IN {list}";
+        let wanted: Vec<Value> = uuids.iter().map(|uuid| (*uuid).into()).collect();
+        let rows = self.core.db.all_in(sql, args![project], &wanted).await?;
+        rows.iter().map(|row| row.get("no")).collect()
+    }
+
+    async fn with_ids(
+        self,
+        project: ProjectId,
+        persons: Vec<Person>,
+    ) -> Result<Vec<PersonWithIds>> {
+        let numbers: Vec<PersonNo> = persons.iter().map(|person| person.no).collect();
+        let mut ids = self.shown_ids(project, &numbers).await?;
+        let with = |person: Person| {
+            let distinct_ids = ids.remove(&person.no).unwrap_or_default();
+            PersonWithIds { distinct_ids, person }
+        };
+        Ok(persons.into_iter().map(with).collect())
+    }
+}

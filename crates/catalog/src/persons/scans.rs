@@ -1,0 +1,86 @@
+//! Properties of all persons or groups of a project, part by part, for whoever must look at each.
+
+use model::person::{DistinctNo, PersonNo};
+use model::{ProjectId, Timestamp};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::Persons;
+use crate::Result;
+use crate::db::{Row, args};
+use crate::persons::identities::PERSON_COLUMNS;
+
+type Properties = Map<String, Value>;
+
+/// A person whose properties nobody has read.
+#[derive(Clone, Debug)]
+pub struct StoredPerson {
+    pub no: PersonNo,
+    pub uuid: Uuid,
+    /// A JSON object.
+    pub properties: String,
+    pub is_identified: bool,
+    pub created_at: Timestamp,
+}
+
+impl Persons<'_> {
+    pub async fn no_by_uuid(self, project: ProjectId, uuid: Uuid) -> Result<Option<PersonNo>> {
+        let sql = "SELECT no FROM persons WHERE project_id = $1 AND uuid = $2";
+        let row = self.core.db.optional(sql, args![project, uuid]).await?;
+        row.map(|row| row.get("no")).transpose()
+    }
+
+    /// Persons behind `after`, in the order of their numbers.
+    pub async fn scan_properties(
+        self,
+        project: ProjectId,
+        after: Option<PersonNo>,
+        limit: i64,
+    ) -> Result<Vec<(PersonNo, Properties)>> {
+        let sql = "SELECT no, properties FROM persons \
+                   WHERE project_id = $1 AND no > $2 ORDER BY no LIMIT $3";
+        let after = after.map_or(-1, |no| i64::from(no.0));
+        let rows = self.core.db.all(sql, args![project, after, limit]).await?;
+        rows.iter().map(|row| Ok((row.get("no")?, row.json("properties")?))).collect()
+    }
+
+    /// Persons behind `after`, in the order of their numbers, their properties as they are stored.
+    pub async fn scan(
+        self,
+        project: ProjectId,
+        after: Option<PersonNo>,
+        limit: i64,
+    ) -> Result<Vec<StoredPerson>> {
+        let sql = format!(
+            "SELECT {PERSON_COLUMNS} FROM persons p \
+             WHERE p.project_id = $1 AND p.no > $2 ORDER BY p.no LIMIT $3"
+        );
+        let after = after.map_or(-1, |no| i64::from(no.0));
+        let rows = self.core.db.all(&sql, args![project, after, limit]).await?;
+        let read = |row: &Row| {
+            Ok(StoredPerson {
+                no: row.get("no")?,
+                uuid: row.get("uuid")?,
+                properties: row.get("properties")?,
+                is_identified: row.get("is_identified")?,
+                created_at: row.get("created_at")?,
+            })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// Distinct ids behind `after` and their persons, in the order of their numbers.
+    pub async fn scan_distinct_ids(
+        self,
+        project: ProjectId,
+        after: Option<DistinctNo>,
+        limit: i64,
+    ) -> Result<Vec<(DistinctNo, String, Option<PersonNo>)>> {
+        let sql = "SELECT no, distinct_id, person_no FROM distinct_ids \
+                   WHERE project_id = $1 AND no > $2 ORDER BY no LIMIT $3";
+        let after = after.map_or(-1, |no| i64::from(no.0));
+        let rows = self.core.db.all(sql, args![project, after, limit]).await?;
+        let id = |row: &Row| Ok((row.get("no")?, row.get("distinct_id")?, row.get("person_no")?));
+        rows.iter().map(id).collect()
+    }
+}

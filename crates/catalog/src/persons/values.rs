@@ -1,0 +1,183 @@
+//! Values that properties of persons and groups have, for whoever fills in a filter.
+
+use std::collections::{BTreeMap, HashMap};
+
+use model::ProjectId;
+use model::person::PersonNo;
+use model::property::text;
+use serde_json::Value as Json;
+
+use super::Groups;
+use super::Persons;
+use crate::Result;
+use crate::db::args;
+
+/// The newest persons, or as many groups, tell what values there are, as upstream has it.
+const LOOKED_AT_MAX: usize = 100_000;
+const ROWS_AT_ONCE: i64 = 1_000;
+/// Different values, or names, that are counted; nobody chooses among more.
+const DIFFERENT_MAX: usize = 10_000;
+/// A longer value is none that somebody would choose.
+const VALUE_CHARS_MAX: usize = 400;
+
+/// How often each value was met.
+struct Counts {
+    counts: HashMap<String, i64>,
+    /// Lowered.
+    containing: Option<String>,
+}
+
+impl Counts {
+    fn of(containing: Option<&str>) -> Self {
+        Self { counts: HashMap::new(), containing: containing.map(str::to_lowercase) }
+    }
+
+    /// What is in a list counts by itself.
+    fn add(&mut self, value: &Json) {
+        if let Json::Array(items) = value {
+            return items.iter().filter(|item| !item.is_array()).for_each(|item| self.add(item));
+        }
+        let value = match value {
+            Json::Null => return,
+            value => text(value),
+        };
+        let fits = |containing: &String| value.to_lowercase().contains(containing.as_str());
+        if value.is_empty()
+            || value.chars().count() > VALUE_CHARS_MAX
+            || !self.containing.as_ref().is_none_or(fits)
+        {
+            return;
+        }
+        if let Some(count) = self.counts.get_mut(value.as_ref()) {
+            *count += 1;
+        } else if self.counts.len() < DIFFERENT_MAX {
+            self.counts.insert(value.into_owned(), 1);
+        }
+    }
+
+    /// The most frequent first; the shortest first when a text is searched for.
+    fn first(self, limit: usize) -> Vec<(String, i64)> {
+        let searched = self.containing.is_some();
+        let mut all: Vec<(String, i64)> = self.counts.into_iter().collect();
+        all.sort_by(|(a, of_a), (b, of_b)| {
+            let by_length =
+                if searched { a.len().cmp(&b.len()) } else { std::cmp::Ordering::Equal };
+            by_length.then(of_b.cmp(of_a)).then_with(|| a.cmp(b))
+        });
+        all.truncate(limit);
+        all
+    }
+}
+
+impl Persons<'_> {
+    /// Values that the newest persons have of a property, and how many have each.
+    pub async fn values(
+        self,
+        project: ProjectId,
+        key: &str,
+        containing: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, i64)>> {
+        let mut counts = Counts::of(containing);
+        let sql = "SELECT no, properties FROM persons \
+                   WHERE project_id = $1 AND no < $2 ORDER BY no DESC LIMIT $3";
+        let (mut before, mut seen) = (i64::from(u32::MAX) + 1, 0);
+        while seen < LOOKED_AT_MAX {
+            let rows = self.core.db.all(sql, args![project, before, ROWS_AT_ONCE]).await?;
+            let Some(last) = rows.last() else { break };
+            before = i64::from(last.get::<PersonNo>("no")?.0);
+            seen += rows.len();
+            for row in &rows {
+                let properties: HashMap<String, Json> = row.json("properties")?;
+                properties.get(key).into_iter().for_each(|value| counts.add(value));
+            }
+        }
+        Ok(counts.first(limit))
+    }
+}
+
+impl Groups<'_> {
+    /// Values that groups of a type have of a property, and how many have each.
+    pub async fn values(
+        self,
+        project: ProjectId,
+        index: u8,
+        key: &str,
+        containing: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(String, i64)>> {
+        let mut counts = Counts::of(containing);
+        let (mut after, mut seen): (Option<String>, _) = (None, 0);
+        while seen < LOOKED_AT_MAX {
+            let groups = self.scan(project, index, after.as_deref(), ROWS_AT_ONCE).await?;
+            let Some(last) = groups.last() else { break };
+            after = Some(last.key.clone());
+            seen += groups.len();
+            let values = groups.iter().filter_map(|group| group.properties.get(key));
+            values.for_each(|value| counts.add(value));
+        }
+        Ok(counts.first(limit))
+    }
+
+    /// The properties that groups of each type have, and how many have each; the most frequent
+    /// first.
+    pub async fn property_names(
+        self,
+        project: ProjectId,
+    ) -> Result<BTreeMap<u8, Vec<(String, i64)>>> {
+        let mut names = BTreeMap::new();
+        for kind in self.types(project).await? {
+            let mut counts: HashMap<String, i64> = HashMap::new();
+            let (mut after, mut seen): (Option<String>, _) = (None, 0);
+            while seen < LOOKED_AT_MAX {
+                let groups = self.scan(project, kind.index, after.as_deref(), ROWS_AT_ONCE).await?;
+                let Some(last) = groups.last() else { break };
+                after = Some(last.key.clone());
+                seen += groups.len();
+                for name in groups.into_iter().flat_map(|group| group.properties) {
+                    if counts.len() < DIFFERENT_MAX || counts.contains_key(&name.0) {
+                        *counts.entry(name.0).or_default() += 1;
+                    }
+                }
+            }
+            let mut counts: Vec<(String, i64)> = counts.into_iter().collect();
+            counts.sort_by(|(a, of_a), (b, of_b)| of_b.cmp(of_a).then_with(|| a.cmp(b)));
+            if !counts.is_empty() {
+                names.insert(kind.index, counts);
+            }
+        }
+        Ok(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn values_are_counted_opened_and_searched() {
+        let all = |containing: Option<&str>| {
+            let mut counts = Counts::of(containing);
+            for value in [
+                json!("pro"),
+                json!("Pro plus"),
+                json!(["pro", "free", null, ["deep"]]),
+                json!(true),
+                json!(1.5),
+                json!(""),
+                json!("x".repeat(401)),
+            ] {
+                counts.add(&value);
+            }
+            counts.first(10)
+        };
+        let counted = |all: &[(&str, i64)]| -> Vec<(String, i64)> {
+            all.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+        };
+        let expected = [("pro", 2), ("1.5", 1), ("Pro plus", 1), ("free", 1), ("true", 1)];
+        assert_eq!(all(None), counted(&expected));
+        assert_eq!(all(Some("PRO")), counted(&[("pro", 2), ("Pro plus", 1)]));
+    }
+}

@@ -1,0 +1,394 @@
+//! Projects, their tokens and their settings.
+
+mod access_rules;
+pub(crate) mod tokens;
+
+use model::{
+    DashboardId, OrganizationId, ProjectAccess, ProjectId, ProjectSettings, ProjectSettingsChange,
+    Timestamp,
+};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::access::{IS_PRIVATE, RuleSubject, RuleTarget};
+use crate::activity::{Actor, ChangeAction, Logged};
+use crate::db::handle;
+use crate::db::secret::Secret;
+use crate::db::{Row, Tx, args};
+use crate::{Error, Result, access};
+
+handle! {
+    /// Projects, their tokens and settings.
+    Projects
+}
+handle! {
+    /// The access rules of projects.
+    AccessRules
+}
+
+#[derive(Clone, Debug, PartialEq, serde::Serialize, schemars::JsonSchema)]
+pub struct ProjectRow {
+    pub id: ProjectId,
+    pub uuid: Uuid,
+    pub organization: OrganizationId,
+    pub name: String,
+    pub api_token: String,
+    pub timezone: String,
+    #[serde(flatten)]
+    pub settings: ProjectSettings,
+    pub ingested_event: bool,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    #[serde(skip)]
+    secret: Option<Vec<u8>>,
+    #[serde(skip)]
+    secret_backup: Option<Vec<u8>>,
+}
+
+/// What a project administrator may change; absent fields stay.
+#[derive(Default)]
+pub struct ProjectChange {
+    pub name: Option<String>,
+    pub timezone: Option<String>,
+    pub settings: ProjectSettingsChange,
+}
+
+pub struct NewProject {
+    pub name: String,
+    pub timezone: String,
+    pub api_token: Secret,
+    pub settings: ProjectSettings,
+}
+
+const OWN: &str = "p.id, p.uuid, p.organization_id, p.name, p.api_token, p.timezone, \
+     p.settings, p.ingested_event, p.created_at, p.updated_at, p.secret_sealed, \
+     p.secret_backup_sealed";
+/// A switch of the project that is kept as a rule, which keeps everybody out.
+const ACCESS_CONTROL: &str = "access_control";
+
+pub(crate) fn columns() -> String {
+    format!("{OWN}, {IS_PRIVATE} AS is_private")
+}
+
+impl ProjectRow {
+    pub(crate) fn read(row: &Row) -> Result<Self> {
+        let mut settings: Map<String, Value> = row.json("settings")?;
+        settings.remove(ACCESS_CONTROL);
+        if row.get("is_private")? {
+            settings.insert(ACCESS_CONTROL.into(), true.into());
+        }
+        Ok(Self {
+            id: row.get("id")?,
+            uuid: row.get("uuid")?,
+            organization: row.get("organization_id")?,
+            name: row.get("name")?,
+            api_token: row.get("api_token")?,
+            timezone: row.get("timezone")?,
+            settings: ProjectSettings::stored(settings),
+            ingested_event: row.get("ingested_event")?,
+            created_at: row.get("created_at")?,
+            updated_at: row.get("updated_at")?,
+            secret: row.get("secret_sealed")?,
+            secret_backup: row.get("secret_backup_sealed")?,
+        })
+    }
+}
+
+impl Logged for ProjectRow {
+    const SCOPE: &'static str = "Team";
+    const UNLOGGED: &'static [&'static str] = &["updated_at", "api_token"];
+
+    fn item_id(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn item_name(&self) -> Option<String> {
+        Some(self.name.clone())
+    }
+}
+
+impl Projects<'_> {
+    pub async fn get(self, id: ProjectId) -> Result<ProjectRow> {
+        let sql = format!(
+            "SELECT {} FROM projects p WHERE p.id = $1 AND p.deleted_at IS NULL",
+            columns()
+        );
+        ProjectRow::read(&self.core.db.one(sql, args![id]).await?)
+    }
+
+    /// Makes a project; everybody goes on working where they are.
+    pub async fn create(self, actor: &Actor, new: NewProject) -> Result<ProjectRow> {
+        let now = self.core.clock.now();
+        let mut tx = self.core.db.begin().await?;
+        let settings = new.settings.clone();
+        let mut project = insert(&mut tx, actor.organization, new, now).await?;
+        check_primary(&mut tx, &project).await?;
+        keep_private(&mut tx, &project, &settings, now).await?;
+        project.settings = settings;
+        let actor = Actor { project: Some(project.id), ..*actor };
+        tx.log_created(&actor, &project, now).await?;
+        tx.commit().await?;
+        Ok(project)
+    }
+
+    pub async fn update(
+        self,
+        actor: &Actor,
+        id: ProjectId,
+        change: ProjectChange,
+    ) -> Result<ProjectRow> {
+        let mut tx = self.core.db.begin().await?;
+        tx.changes_project(id);
+        let before = locked(&mut tx, id).await?;
+        let now = self.core.clock.now();
+        let mut after = before.clone();
+        after.name = change.name.unwrap_or(after.name);
+        after.timezone = change.timezone.unwrap_or(after.timezone);
+        after.settings.apply(change.settings);
+        if after == before {
+            return Ok(before);
+        }
+        if after.settings.get(PRIMARY) != before.settings.get(PRIMARY) {
+            check_primary(&mut tx, &after).await?;
+        }
+        after.updated_at = now;
+        tx.run(
+            "UPDATE projects SET name = $2, timezone = $3, settings = $4, updated_at = $5 \
+             WHERE id = $1",
+            args![id, after.name.as_str(), after.timezone.as_str(), stored(&after.settings), now],
+        )
+        .await?;
+        keep_private(&mut tx, &before, &after.settings, now).await?;
+        tx.log_updated(actor, &before, &after, now).await?;
+        tx.commit().await?;
+        Ok(after)
+    }
+
+    /// Hides the project and frees its tokens. The row stays, so the number is never reused.
+    /// Its own log goes with it, so the organization's tells of the end.
+    pub async fn delete(self, actor: &Actor, id: ProjectId) -> Result<()> {
+        let mut tx = self.core.db.begin().await?;
+        tx.changes_project(id);
+        let project = locked(&mut tx, id).await?;
+        let now = self.core.clock.now();
+        tx.run(format!("{HIDE} AND id = $1"), args![id, now]).await?;
+        tx.run(
+            "UPDATE users SET current_project_id = NULL WHERE current_project_id = $1",
+            args![id],
+        )
+        .await?;
+        let actor = Actor { project: None, ..*actor };
+        tx.log_deleted(&actor, &project, now).await?;
+        tx.commit().await
+    }
+
+    /// A new public token; the old one stops at once.
+    pub async fn reset_token(self, actor: &Actor, id: ProjectId) -> Result<ProjectRow> {
+        let mut tx = self.core.db.begin().await?;
+        tx.changes_project(id);
+        let mut project = locked(&mut tx, id).await?;
+        let now = self.core.clock.now();
+        project.api_token = Secret::random("phc_").reveal().to_owned();
+        project.updated_at = now;
+        tx.run(
+            "UPDATE projects SET api_token = $2, updated_at = $3 WHERE id = $1",
+            args![id, project.api_token.as_str(), now],
+        )
+        .await?;
+        let change = (ChangeAction::Changed, "api_token");
+        tx.log_hidden_change(actor, &project, change, now).await?;
+        tx.commit().await?;
+        Ok(project)
+    }
+
+    /// A new secret token; the previous one stays valid as the backup.
+    pub async fn rotate_secret(self, actor: &Actor, id: ProjectId) -> Result<ProjectRow> {
+        let secret = Secret::random("phs_");
+        let sealed = self.core.vault.seal(&secret)?;
+        let mut tx = self.core.db.begin().await?;
+        let mut project = locked(&mut tx, id).await?;
+        let now = self.core.clock.now();
+        project.secret_backup = project.secret.replace(sealed.clone());
+        let action = match project.secret_backup {
+            Some(_) => ChangeAction::Changed,
+            None => ChangeAction::Created,
+        };
+        project.updated_at = now;
+        // Both columns are read before either is written.
+        tx.run(
+            "UPDATE projects SET secret_backup_hash = secret_hash, \
+             secret_backup_sealed = secret_sealed, secret_hash = $2, secret_sealed = $3, \
+             updated_at = $4 WHERE id = $1",
+            args![id, secret.hash(), sealed, now],
+        )
+        .await?;
+        let change = (action, "secret_api_token");
+        tx.log_hidden_change(actor, &project, change, now).await?;
+        tx.commit().await?;
+        Ok(project)
+    }
+
+    pub async fn delete_secret_backup(self, actor: &Actor, id: ProjectId) -> Result<ProjectRow> {
+        let mut tx = self.core.db.begin().await?;
+        let mut project = locked(&mut tx, id).await?;
+        let now = self.core.clock.now();
+        if project.secret_backup.take().is_none() {
+            return Ok(project);
+        }
+        project.updated_at = now;
+        tx.run(
+            "UPDATE projects SET secret_backup_hash = NULL, secret_backup_sealed = NULL, \
+             updated_at = $2 WHERE id = $1",
+            args![id, now],
+        )
+        .await?;
+        let change = (ChangeAction::Deleted, "secret_api_token_backup");
+        tx.log_hidden_change(actor, &project, change, now).await?;
+        tx.commit().await?;
+        Ok(project)
+    }
+
+    /// The project's secret token and its backup, for an administrator to read.
+    pub fn secrets(self, project: &ProjectRow) -> Result<(Option<Secret>, Option<Secret>)> {
+        let open = |sealed: &Option<Vec<u8>>| {
+            sealed.as_deref().map(|sealed| self.core.vault.open(sealed)).transpose()
+        };
+        Ok((open(&project.secret)?, open(&project.secret_backup)?))
+    }
+
+    /// `listener` is called, where the transaction ends, with every project whose row, token or
+    /// settings may have changed; also with new ones.
+    pub fn on_change(self, listener: impl Fn(ProjectId) + Send + Sync + 'static) {
+        self.core.db.changes().subscribe(listener);
+    }
+
+    /// Differs after every change: what was read under another version may be stale.
+    pub fn version(self) -> u64 {
+        self.core.db.changes().projects_version()
+    }
+}
+
+impl NewProject {
+    /// What a new organization starts with.
+    pub(crate) fn first() -> Self {
+        Self {
+            name: "Default project".into(),
+            timezone: "UTC".into(),
+            api_token: Secret::random("phc_"),
+            settings: ProjectSettings::default(),
+        }
+    }
+}
+
+/// What the column holds: everything but the switch that is a rule.
+fn stored(settings: &ProjectSettings) -> Value {
+    let mut changed = settings.changed().clone();
+    changed.remove(ACCESS_CONTROL);
+    Value::Object(changed)
+}
+
+/// Lets the rule for everybody follow the switch, where that was turned.
+async fn keep_private(
+    tx: &mut Tx,
+    before: &ProjectRow,
+    after: &ProjectSettings,
+    now: Timestamp,
+) -> Result<()> {
+    let level = match (before.settings.is_on(ACCESS_CONTROL), after.is_on(ACCESS_CONTROL)) {
+        (false, true) => Some(ProjectAccess::None.as_str()),
+        (true, false) => None,
+        _ => return Ok(()),
+    };
+    let (target, subject) = (RuleTarget::Project, RuleSubject::Everybody);
+    access::write(tx, before.id, target, subject, level, now).await.map(drop)
+}
+
+/// What deleting a project leaves of it: a row without tokens.
+const HIDE: &str = "UPDATE projects SET deleted_at = $2, api_token = NULL, secret_hash = NULL, \
+     secret_sealed = NULL, secret_backup_hash = NULL, secret_backup_sealed = NULL \
+     WHERE deleted_at IS NULL";
+
+/// Hides every project of an organization that goes away.
+pub(crate) async fn hide_all(tx: &mut Tx, of: OrganizationId, now: Timestamp) -> Result<()> {
+    let sql = format!("{HIDE} AND organization_id = $1 RETURNING id");
+    for row in tx.all(sql, args![of, now]).await? {
+        tx.changes_project(row.get("id")?);
+    }
+    Ok(())
+}
+
+const PRIMARY: &str = "primary_dashboard";
+
+/// A project's first page is one of its own dashboards.
+async fn check_primary(tx: &mut Tx, project: &ProjectRow) -> Result<()> {
+    let Some(id) = project.settings.get(PRIMARY).as_i64().map(DashboardId) else { return Ok(()) };
+    let sql = "SELECT id FROM dashboards WHERE id = $1 AND project_id = $2 AND NOT deleted";
+    if tx.optional(sql, args![id, project.id]).await?.is_some() {
+        return Ok(());
+    }
+    let detail = format!("Invalid pk \"{id}\" - object does not exist.");
+    Err(Error::Unfit { field: PRIMARY, code: "does_not_exist", detail })
+}
+
+/// A dashboard that goes away is nobody's first page any more.
+pub(crate) async fn forget_dashboard(
+    tx: &mut Tx,
+    id: ProjectId,
+    dashboard: DashboardId,
+) -> Result<()> {
+    let Value::Object(mut settings) = stored(&locked(tx, id).await?.settings) else {
+        return Ok(());
+    };
+    if settings.get(PRIMARY).and_then(Value::as_i64) != Some(dashboard.0) {
+        return Ok(());
+    }
+    settings.remove(PRIMARY);
+    tx.changes_project(id);
+    let sql = "UPDATE projects SET settings = $2 WHERE id = $1";
+    tx.run(sql, args![id, Value::Object(settings)]).await.map(drop)
+}
+
+pub(crate) async fn locked(tx: &mut Tx, id: ProjectId) -> Result<ProjectRow> {
+    let lock = tx.dialect().for_update();
+    let sql = format!(
+        "SELECT {} FROM projects p WHERE p.id = $1 AND p.deleted_at IS NULL{lock}",
+        columns()
+    );
+    ProjectRow::read(&tx.one(sql, args![id]).await?)
+}
+
+pub(crate) async fn insert(
+    tx: &mut Tx,
+    organization: OrganizationId,
+    new: NewProject,
+    now: Timestamp,
+) -> Result<ProjectRow> {
+    let row = tx
+        .one(
+            format!(
+                "INSERT INTO projects AS p (uuid, organization_id, name, api_token, timezone, \
+                 settings, ingested_event, created_at, updated_at) \
+                 VALUES ($1, $2, $3, $4, $5, $6, FALSE, $7, $7) RETURNING {}, FALSE AS is_private",
+                OWN.replace("p.", "")
+            ),
+            args![
+                Uuid::now_v7(),
+                organization,
+                new.name.as_str(),
+                new.api_token.reveal(),
+                new.timezone.as_str(),
+                stored(&new.settings),
+                now,
+            ],
+        )
+        .await
+        .map_err(|error| match error {
+            Error::Duplicate { .. } => {
+                Error::refused(Some("api_token"), "Another project has this token already.")
+            }
+            other => other,
+        })?;
+    let project = ProjectRow::read(&row)?;
+    tx.changes_project(project.id);
+    Ok(project)
+}
