@@ -1,4 +1,4 @@
-//! Who is behind a number of an answer: which number is meant, and what is told of each actor.
+//! Drill-down: names a data point of a result and lists the actors that it counts.
 
 use facts::parse_timestamp;
 use hashbrown::HashMap;
@@ -6,27 +6,27 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use warehouse::Key;
 
-use crate::calendar::{Buckets, Interval};
-use crate::context::QueryContext;
 use crate::limits::MemoryReservation;
-use crate::range::Period;
-use crate::scan::{Actors, Rows, Scan};
-use crate::spec::{CompareFilter, Node};
+use crate::query::calendar::{Buckets, Interval};
+use crate::query::date_range::Period;
+use crate::query::spec::{CompareFilter, Node};
+use crate::scan::context::QueryContext;
+use crate::scan::{ActorSource, Rows, Scan};
 use crate::{Error, Result};
 
-/// A number of an answer, named as `InsightActorsQuery` and `FunnelsActorsQuery` name it.
+/// A data point of a result, as `InsightActorsQuery` and `FunnelsActorsQuery` name it.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct DataPoint {
     series: usize,
-    /// A date; of stickiness and retention a number of intervals.
+    /// A date; for stickiness and retention a number of intervals.
     pub(crate) day: Json,
     pub(crate) breakdown: Json,
     compare: Option<Compare>,
     pub(crate) status: Option<Status>,
-    /// A row of a retention.
+    /// The row of a retention table.
     pub(crate) interval: Option<usize>,
-    /// Accepted; there are no recordings.
+    /// Accepted and ignored: there are no recordings.
     include_recordings: Option<bool>,
     pub(crate) funnel_step: Option<i64>,
     pub(crate) funnel_custom_steps: Vec<usize>,
@@ -42,7 +42,7 @@ enum Compare {
     Previous,
 }
 
-/// What an actor is in a lifecycle.
+/// Lifecycle status of an actor in a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Status {
@@ -52,23 +52,23 @@ pub(crate) enum Status {
     Dormant,
 }
 
-/// Who is behind a number, each once.
+/// The distinct actors of a data point, sorted by actor number.
 #[derive(Clone, Debug, Default)]
 pub struct InsightActors {
-    /// Groups of this type; otherwise persons.
+    /// Group type index if the actors are groups; none for persons.
     pub group: Option<usize>,
     pub actors: Vec<Actor>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Actor {
-    /// As [`facts::PersonIndex`] numbers them; of groups nothing.
+    /// Actor number of [`facts::PersonIndex`]; meaningless for groups.
     pub actor_no: u32,
-    /// The key of a group.
+    /// Group key; empty for persons.
     pub key: String,
-    /// Events of the actor that count, where events do.
+    /// Matching events of the actor; 0 where the insight counts no events.
     pub events: u64,
-    /// Of a retention: in which intervals after the first the actor was there.
+    /// Retention only: the intervals in which the actor returned, counted from its row.
     pub appearances: Vec<usize>,
 }
 
@@ -77,36 +77,36 @@ impl DataPoint {
         serde_json::from_value(json).map_err(|why| Error::Parse(why.to_string()))
     }
 
-    /// The series that is meant.
+    /// The series of the data point.
     pub(crate) fn node<'s>(&self, series: &'s [Node]) -> Result<&'s Node> {
-        series.get(self.series).ok_or_else(|| Error::invalid("The context has no such series."))
+        series.get(self.series).ok_or_else(|| Error::invalid("The query has no such series."))
     }
 
-    /// The period that is meant: the question's own, or the one it is compared with.
+    /// The period of the data point: the current one, or the previous one that it is compared with.
     pub(crate) fn period(
         &self,
         context: &QueryContext<'_>,
         interval: Interval,
-        compared: &CompareFilter,
+        compare_filter: &CompareFilter,
     ) -> Result<Period> {
         let range = &context.base.date_range;
         let period = context.dates.period(range, interval)?;
         if self.compare != Some(Compare::Previous) {
             return Ok(period);
         }
-        let previous = context.dates.previous(&period, range, compared)?;
-        previous.ok_or_else(|| Error::invalid("The context compares nothing."))
+        let previous = context.dates.previous(&period, range, compare_filter)?;
+        previous.ok_or_else(|| Error::invalid("The query compares no periods."))
     }
 
-    /// The breakdown value that is asked for.
+    /// The breakdown value of the data point, if the query names one.
     pub(crate) fn value(&self) -> Option<&Json> {
         [&self.breakdown, &self.funnel_step_breakdown].into_iter().find(|value| !value.is_null())
     }
 
-    /// Whether a breakdown value, as results show it, is the one asked for. A list of one is the
-    /// same as that one, and a number as its digits.
-    pub(crate) fn is_value(&self, shown: &Json) -> bool {
-        fn bare(json: &Json) -> Vec<String> {
+    /// Whether `result_value`, a breakdown value of the result, is the one of the data point. A list of
+    /// one equals its element, and a number equals its digits.
+    pub(crate) fn is_value(&self, result_value: &Json) -> bool {
+        fn normalize(json: &Json) -> Vec<String> {
             let text = |json: &Json| match json {
                 Json::String(text) => text.clone(),
                 other => other.to_string(),
@@ -116,10 +116,10 @@ impl DataPoint {
                 one => vec![text(one)],
             }
         }
-        self.value().is_none_or(|wanted| bare(wanted) == bare(shown))
+        self.value().is_none_or(|value| normalize(value) == normalize(result_value))
     }
 
-    /// The bucket that is asked for; none for all.
+    /// The bucket that contains `day`; none for all buckets.
     pub(crate) fn bucket(
         &self,
         context: &QueryContext<'_>,
@@ -129,18 +129,18 @@ impl DataPoint {
         let text = match day {
             Json::Null => return Ok(None),
             Json::String(text) => text,
-            _ => return Err(Error::invalid("day is a date of the answer.")),
+            _ => return Err(Error::invalid("day is a date of the result.")),
         };
         let view = context.view;
         let at = parse_timestamp(text, view.now, &view.zone);
         let bucket = at.and_then(|at| buckets.of(at.as_micros()));
         match bucket {
             Some(bucket) => Ok(Some(bucket)),
-            None => Err(Error::Invalid(format!("The answer has no '{text}'."))),
+            None => Err(Error::Invalid(format!("The result has no '{text}'."))),
         }
     }
 
-    /// How many intervals are asked for, or after how many.
+    /// `day` as a number of intervals.
     pub(crate) fn intervals(&self) -> Result<Option<usize>> {
         let number = match &self.day {
             Json::Null => return Ok(None),
@@ -152,17 +152,20 @@ impl DataPoint {
 }
 
 impl InsightActors {
-    /// Actors that have no name of their own cannot be told.
-    pub(crate) fn new(actors: &Actors, found: impl IntoIterator<Item = Actor>) -> Result<Self> {
+    /// An error if the insight counts neither persons nor groups.
+    pub(crate) fn new(
+        actors: &ActorSource,
+        counted: impl IntoIterator<Item = Actor>,
+    ) -> Result<Self> {
         let group = match actors {
-            Actors::Persons => None,
-            Actors::Texts(Key::Group(index), _) => Some(*index),
+            ActorSource::Persons => None,
+            ActorSource::Column(Key::Group(index), _) => Some(*index),
             _ => {
-                return Err(Error::invalid("What is counted here are neither persons nor groups."));
+                return Err(Error::invalid("This insight counts neither persons nor groups."));
             }
         };
         let named = |actor: Actor| Actor { key: actors.text(actor.actor_no), ..actor };
-        let mut actors: Vec<Actor> = found.into_iter().map(named).collect();
+        let mut actors: Vec<Actor> = counted.into_iter().map(named).collect();
         actors.sort_by_key(|actor| actor.actor_no);
         Ok(Self { group, actors })
     }
@@ -174,10 +177,10 @@ impl Actor {
     }
 }
 
-/// How many events each actor has, of those whose breakdown value is `wanted`.
+/// Counts events by actor, of the breakdown values that `includes` accepts.
 pub(crate) fn count(
     scan: &Scan<'_>,
-    wanted: impl Fn(u32) -> bool + Sync,
+    includes: impl Fn(u32) -> bool + Sync,
 ) -> Result<HashMap<u32, u64>> {
     type Counts = HashMap<u32, u64>;
     let new = || (Counts::new(), HashMap::<u32, bool>::new(), scan.limits.reserve());
@@ -186,7 +189,7 @@ pub(crate) fn count(
          rows: &Rows<'_>| {
             for row in 0..rows.len() {
                 let value = rows.value(row);
-                if *known.entry(value).or_insert_with(|| wanted(value)) {
+                if *known.entry(value).or_insert_with(|| includes(value)) {
                     *counts.entry(rows.actor(row)).or_default() += 1;
                 }
             }

@@ -1,4 +1,4 @@
-//! Who did what a cohort asks for.
+//! Behavioral filters of cohorts: finds the persons whose events match.
 
 use facts::{Filters, Needs, ReadView, Zone, parse_timestamp};
 use model::property::{Behaviour, Deed, Often};
@@ -6,19 +6,20 @@ use model::{ActionId, Timestamp};
 use serde_json::Value as Json;
 use warehouse::Numbers;
 
-use crate::context::EventSelection;
-use crate::firsts::Firsts;
 use crate::limits::{MemoryReservation, QueryLimits};
-use crate::scan::{Actors, Rows, Scan};
-use crate::{Error, Result, sessions};
+use crate::scan::context::EventSelection;
+use crate::scan::first_events::FirstEvents;
+use crate::scan::sessions;
+use crate::scan::{ActorSource, Rows, Scan};
+use crate::{Error, Result};
 
-/// What a view must hold to tell who did it; refuses what makes no sense.
+/// What a [`ReadView`] must load to evaluate the filter; an error if the filter is invalid.
 pub fn behavioral_needs(behaviour: &Behaviour, now: Timestamp, zone: &Zone) -> Result<Needs> {
     let mut needs = Needs::default();
     filters(behaviour, now, zone)?.needs(&mut needs);
-    moment(&behaviour.since, now, zone)?;
+    timestamp(&behaviour.since, now, zone)?;
     if let Some(until) = &behaviour.until {
-        moment(until, now, zone)?;
+        timestamp(until, now, zone)?;
     }
     if let Deed::Action(id) = behaviour.deed {
         needs.actions.insert(id);
@@ -26,7 +27,7 @@ pub fn behavioral_needs(behaviour: &Behaviour, now: Timestamp, zone: &Zone) -> R
     Ok(needs)
 }
 
-/// The numbers of the persons who did it, as far as they have one.
+/// Person numbers of the persons that match the filter. Distinct ids without a person are dropped.
 pub fn matching_persons(
     behaviour: &Behaviour,
     view: &ReadView,
@@ -35,25 +36,25 @@ pub fn matching_persons(
     let (now, zone) = (view.now, &view.zone);
     let mut needs = behavioral_needs(behaviour, now, zone)?;
     view.actions.values().for_each(|action| action.matcher.needs(&mut needs));
-    let sessions = sessions::facts(view, limits, &needs.sessions)?;
+    let sessions = sessions::session_facts(view, limits, &needs.sessions)?;
     let view = &ReadView { sessions, ..view.clone() };
-    let from = moment(&behaviour.since, now, zone)?.as_micros();
+    let from = timestamp(&behaviour.since, now, zone)?.as_micros();
     let to = match &behaviour.until {
-        Some(until) => moment(until, now, zone)?.min(now),
+        Some(until) => timestamp(until, now, zone)?.min(now),
         None => now,
     };
     let selection = match &behaviour.deed {
-        Deed::Event(event) => EventSelection::everything().named(Some([event.clone()].into())),
-        Deed::Action(id) => EventSelection::everything().and(Some(action(*id, view)?)),
+        Deed::Event(event) => EventSelection::all().with_names(Some([event.clone()].into())),
+        Deed::Action(id) => EventSelection::all().and(Some(action(*id, view)?)),
     };
     let selection = selection.and(filters(behaviour, now, zone)?.predicate(view)?);
     let from_then = if behaviour.often == Often::FirstTime { i64::MIN } else { from };
-    let (filter, actors) = (selection.filter(from_then, to.as_micros()), Actors::Persons);
+    let (filter, actors) = (selection.filter(from_then, to.as_micros()), ActorSource::Persons);
     let scan =
         Scan { view, limits, filter, actors: Some(&actors), breakdown: None, keys: Vec::new() };
     let is_person = |actor: &u32| view.persons.person(*actor).is_some();
     if behaviour.often == Often::FirstTime {
-        let firsts = Firsts::of(&scan)?;
+        let firsts = FirstEvents::scan(&scan)?;
         let new = firsts.iter().filter(|(_, time, _)| *time >= from);
         return Ok(new.map(|(actor, ..)| actor).filter(is_person).collect());
     }
@@ -62,7 +63,7 @@ pub fn matching_persons(
     Ok(matching_persons.map(|(actor, _)| actor as u32).filter(is_person).collect())
 }
 
-/// How often each actor was there.
+/// Events by actor number.
 fn counts(scan: &Scan<'_>) -> Result<Vec<u32>> {
     let new = || (Vec::<u32>::new(), scan.limits.reserve());
     let each = |(counts, reservation): &mut (Vec<u32>, MemoryReservation<'_>), rows: &Rows<'_>| {
@@ -78,7 +79,7 @@ fn counts(scan: &Scan<'_>) -> Result<Vec<u32>> {
     let mut all: Vec<u32> = Vec::new();
     for (counts, _) in scan.fold(new, each)? {
         all.resize(all.len().max(counts.len()), 0);
-        all.iter_mut().zip(counts).for_each(|(all, own)| *all = all.saturating_add(own));
+        all.iter_mut().zip(counts).for_each(|(sum, count)| *sum = sum.saturating_add(count));
     }
     Ok(all)
 }
@@ -89,7 +90,7 @@ fn filters(behaviour: &Behaviour, now: Timestamp, zone: &Zone) -> Result<Filters
     Ok(Filters::read(&json, now, zone)?)
 }
 
-fn moment(text: &str, now: Timestamp, zone: &Zone) -> Result<Timestamp> {
+fn timestamp(text: &str, now: Timestamp, zone: &Zone) -> Result<Timestamp> {
     parse_timestamp(text, now, zone)
         .ok_or_else(|| Error::Invalid(format!("'{text}' is neither a date nor one such as -30d.")))
 }
@@ -97,6 +98,8 @@ fn moment(text: &str, now: Timestamp, zone: &Zone) -> Result<Timestamp> {
 fn action(id: ActionId, view: &ReadView) -> Result<warehouse::Predicate> {
     match view.actions.get(&id) {
         Some(action) => Ok(action.matcher.predicate(view)?),
-        None => Err(Error::Invalid(format!("It asks for action {id}, which is deleted."))),
+        None => {
+            Err(Error::Invalid(format!("The filter references action {id}, which is deleted.")))
+        }
     }
 }

@@ -1,8 +1,7 @@
-//! Whether a question can be answered: it is asked of a project where nothing happened, so that
-//! whatever refuses it there would always refuse it.
+//! Validates a query by a dry run on an empty project: what fails there fails on every project.
 //!
-//! What it names may still be missing. Actions and cohorts are taken to be there; of names in HogQL
-//! nothing is known.
+//! References are not validated. The empty project has every action and cohort that the query
+//! references, and unknown names in HogQL are accepted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,21 +16,22 @@ use warehouse::{Predicate, Snapshot};
 
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
-use crate::spec::Overrides;
+use crate::query::spec::Overrides;
 use crate::{Error, Insight, Result, TrendsQuery};
 
 const PROJECT: ProjectId = ProjectId(0);
 
 impl Insight {
-    /// Whether it can be answered; what it names may still be missing.
+    /// Validates the query, but not its references.
     pub fn check(&self) -> Result<()> {
-        // Other dates may be put on top of its own.
-        let soon = Overrides { date_from: Some("-1h".into()), ..Overrides::default() };
-        let mut asked = self.clone();
-        asked.apply_filters(&soon);
-        let view = nothing(&asked.needs())?;
+        // A dashboard may override the dates, so the query's own range must not decide; a short one
+        // keeps the dry run cheap.
+        let short = Overrides { date_from: Some("-1h".into()), ..Overrides::default() };
+        let mut query = self.clone();
+        query.apply_filters(&short);
+        let view = empty_view(&query.needs())?;
         let limits = QueryLimits::new(None, Arc::default(), usize::MAX);
-        match asked.run_with(&view, &limits, Some(&HogqlCompiler::new(unknown()))) {
+        match query.run_with(&view, &limits, Some(&HogqlCompiler::new(empty_schema()))) {
             Ok(_) | Err(Error::Missing(_)) => Ok(()),
             Err(error) => Err(error),
         }
@@ -39,33 +39,33 @@ impl Insight {
 }
 
 impl Overrides {
-    /// The part that no question can be asked with, and why.
+    /// Validates the overrides; an error comes with the name of the invalid part.
     pub fn check(&self) -> std::result::Result<(), (&'static str, Error)> {
         let properties = Self { properties: self.properties.clone(), ..Self::default() };
         let breakdown = Self { breakdown_filter: self.breakdown_filter.clone(), ..Self::default() };
         for (name, part) in [("properties", properties), ("breakdown_filter", breakdown)] {
-            let checked = plain(&part).and_then(|asked| asked.check());
+            let checked = minimal_query(&part).and_then(|query| query.check());
             checked.map_err(|why| (name, why))?;
         }
         Ok(())
     }
 }
 
-/// Whether events can be held against a filter; answers the cohorts that it names.
+/// Validates a property filter and returns the cohorts that it references.
 pub fn check_filter(filter: &Map<String, Json>) -> Result<BTreeSet<CohortId>> {
-    let asked = plain(&Overrides { properties: json!([filter]), ..Overrides::default() })?;
-    asked.check()?;
-    Ok(asked.needs().cohorts)
+    let query = minimal_query(&Overrides { properties: json!([filter]), ..Overrides::default() })?;
+    query.check()?;
+    Ok(query.needs().cohorts)
 }
 
-/// The plainest question, with this on top.
-fn plain(on_top: &Overrides) -> Result<Insight> {
-    let mut asked = Insight::Trends(TrendsQuery::parse(&json!({ "series": [{}] }))?);
-    asked.apply_filters(on_top);
-    Ok(asked)
+/// A trend of all events, with the overrides applied.
+fn minimal_query(overrides: &Overrides) -> Result<Insight> {
+    let mut query = Insight::Trends(TrendsQuery::parse(&json!({ "series": [{}] }))?);
+    query.apply_filters(overrides);
+    Ok(query)
 }
 
-fn unknown() -> ::hogql::Project {
+fn empty_schema() -> ::hogql::Project {
     ::hogql::Project {
         id: PROJECT,
         zone: "UTC".into(),
@@ -75,7 +75,7 @@ fn unknown() -> ::hogql::Project {
     }
 }
 
-fn nothing(needs: &Needs) -> Result<ReadView> {
+fn empty_view(needs: &Needs) -> Result<ReadView> {
     let (now, zone) = (Timestamp::from_micros(0), Zone::named("UTC"));
     let matcher = ActionMatcher::new(&[], now, &zone)?;
     let action = || ActionFacts { name: String::new(), matcher: matcher.clone() };
@@ -95,17 +95,17 @@ fn nothing(needs: &Needs) -> Result<ReadView> {
         test_account_filters: Json::Null,
         path_cleaning: Arc::new(PathCleaning::default()),
         event_filter: None,
-        expressions: Arc::new(Conditions(HogqlCompiler::new(unknown()))),
+        expressions: Arc::new(LenientCompiler(HogqlCompiler::new(empty_schema()))),
     })
 }
 
-/// Conditions that name what is missing hold, so that those behind them are read as well.
+/// Accepts conditions with unknown names as true, so that the rest of the query is validated too.
 #[derive(Debug)]
-struct Conditions(HogqlCompiler);
+struct LenientCompiler(HogqlCompiler);
 
-impl ConditionCompiler for Conditions {
+impl ConditionCompiler for LenientCompiler {
     fn condition(&self, view: &ReadView, text: &str) -> facts::Result<Predicate> {
-        match self.0.test(view, text) {
+        match self.0.predicate(view, text) {
             Ok(predicate) => Ok(predicate),
             Err(Error::Missing(_)) => Ok(Predicate::All(Vec::new())),
             Err(error) => Err(facts::Error::Invalid(error.to_string())),

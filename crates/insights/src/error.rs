@@ -1,15 +1,17 @@
+//! Errors of an insight query, by what the caller can do about them.
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a question has no answer.
+/// Why a query failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It does not have the shape of its kind.
+    /// The query does not have the shape of its kind.
     #[error("{0}")]
     Parse(String),
-    /// It has the shape, and makes no sense.
+    /// The query has the right shape but is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// It names what the project does not have.
+    /// The query references a name that the project does not have.
     #[error("{0}")]
     Missing(String),
     #[error("The query took too long.")]

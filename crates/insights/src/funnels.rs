@@ -1,29 +1,30 @@
-//! Funnels: how many get from one step to the next, and how fast.
+//! Funnels: conversion from step to step, time to convert, and conversion over time.
 
 mod actors;
 mod count;
-mod machine;
 mod shape;
+mod step_matcher;
 
 use facts::ReadView;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use warehouse::Predicate;
 
-use crate::breakdown::{Slice, Split};
-use crate::context::{EventSelection, QueryContext, action_id, node_id};
-use crate::expression;
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
-use crate::range::Period;
+use crate::query::date_range::Period;
+use crate::query::spec::{self, Base, BreakdownFilter, Node, NodeKind, Overrides};
 use crate::result::InsightResult;
-use crate::scan::Actors;
-use crate::spec::{self, Base, BreakdownFilter, Node, NodeKind, Overrides};
+use crate::scan::ActorSource;
+use crate::scan::breakdown::{BreakdownPlan, CohortSlice};
+use crate::scan::context::{EventSelection, QueryContext, action_id, node_id};
+use crate::scan::expression;
 use crate::{Error, Interval, Result};
-use count::{Attribution, Counter, Wanted};
-use machine::{Exclusion, Order, Rules, STEPS_MAX};
+use count::{Attribution, Counter, FunnelOutput};
+use step_matcher::{Exclusion, Order, Rules, STEPS_MAX};
 
 const EXCLUSIONS_MAX: usize = 20;
+/// Default conversion window, in units of `funnelWindowIntervalUnit`.
 const WINDOW: i64 = 14;
 const SECOND: i64 = 1_000_000;
 const DAY: i64 = 86_400 * SECOND;
@@ -33,12 +34,12 @@ const DIMENSIONS_MAX: usize = 1;
 #[derive(Clone, Debug)]
 pub struct FunnelsQuery {
     pub base: Base,
-    own: Own,
+    spec: FunnelsSpec,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Own {
+struct FunnelsSpec {
     series: Vec<Node>,
     #[serde(default)]
     interval: Interval,
@@ -70,7 +71,7 @@ struct FunnelsFilter {
 #[serde(untagged)]
 enum BinCount {
     Number(i64),
-    #[allow(dead_code, reason = "any text means as many as fit")]
+    #[allow(dead_code, reason = "any string means an automatic number of bins")]
     Text(String),
 }
 
@@ -105,7 +106,7 @@ enum WindowUnit {
 }
 
 impl WindowUnit {
-    /// A month is thirty days, so that everybody has equally long.
+    /// A month is 30 days, so that the window has the same length for all actors.
     fn micros(self) -> i64 {
         match self {
             Self::Second => SECOND,
@@ -130,32 +131,32 @@ enum AttributionType {
 
 impl FunnelsQuery {
     pub(crate) fn parse(json: &Json) -> Result<Self> {
-        let (base, own) = spec::read::<Own>(json)?;
-        Ok(Self { base, own })
+        let (base, spec) = spec::read::<FunnelsSpec>(json)?;
+        Ok(Self { base, spec })
     }
 
-    pub(crate) fn apply(&mut self, dashboard: &Overrides) {
-        self.base.apply(dashboard);
-        if let Some(breakdown) = &dashboard.breakdown_filter {
-            self.own.breakdown_filter = breakdown.clone();
+    pub(crate) fn apply(&mut self, overrides: &Overrides) {
+        self.base.apply(overrides);
+        if let Some(breakdown) = &overrides.breakdown_filter {
+            self.spec.breakdown_filter = breakdown.clone();
         }
-        self.own.interval = dashboard.interval.unwrap_or(self.own.interval);
+        self.spec.interval = overrides.interval.unwrap_or(self.spec.interval);
     }
 
     pub(crate) fn nodes(&self) -> Vec<&Node> {
-        self.own.series.iter().chain(&self.own.funnels_filter.exclusions).collect()
+        self.spec.series.iter().chain(&self.spec.funnels_filter.exclusions).collect()
     }
 
     pub(crate) fn breakdown(&self) -> Option<&BreakdownFilter> {
-        Some(&self.own.breakdown_filter)
+        Some(&self.spec.breakdown_filter)
     }
 
     pub(crate) fn uses_hogql(&self) -> bool {
-        self.own.funnels_filter.funnel_aggregate_by_hogql.is_some()
+        self.spec.funnels_filter.funnel_aggregate_by_hogql.is_some()
     }
 
     fn rules(&self) -> Result<Rules> {
-        let Own { series, funnels_filter: filter, .. } = &self.own;
+        let FunnelsSpec { series, funnels_filter: filter, .. } = &self.spec;
         let steps = series.len();
         if steps < 2 {
             let detail = "Funnels require at least two steps before calculating.";
@@ -198,7 +199,7 @@ impl FunnelsQuery {
     }
 
     fn exclusions(&self) -> Result<Vec<Exclusion>> {
-        let Own { series, funnels_filter: filter, .. } = &self.own;
+        let FunnelsSpec { series, funnels_filter: filter, .. } = &self.spec;
         let last = series.len() as i64 - 1;
         let read = |node: &Node| {
             let from = node.funnel_from_step.unwrap_or(0);
@@ -218,10 +219,10 @@ impl FunnelsQuery {
         filter.exclusions.iter().map(read).collect()
     }
 
-    /// From which step to which; both are counted from 0.
-    fn stretch(&self) -> Result<(usize, usize)> {
-        let filter = &self.own.funnels_filter;
-        let last = self.own.series.len() as i64 - 1;
+    /// `funnelFromStep` and `funnelToStep`, counted from 0.
+    fn step_range(&self) -> Result<(usize, usize)> {
+        let filter = &self.spec.funnels_filter;
+        let last = self.spec.series.len() as i64 - 1;
         let from = filter.funnel_from_step.unwrap_or(0);
         let to = filter.funnel_to_step.unwrap_or(last);
         if to < 1 || to > last {
@@ -235,14 +236,14 @@ impl FunnelsQuery {
     }
 
     fn attribution(&self) -> Result<Attribution> {
-        let filter = &self.own.funnels_filter;
+        let filter = &self.spec.funnels_filter;
         Ok(match filter.breakdown_attribution_type {
             AttributionType::FirstTouch => Attribution::First,
             AttributionType::LastTouch => Attribution::Last,
             AttributionType::AllEvents => Attribution::Every,
             AttributionType::Step => {
                 let step = filter.breakdown_attribution_value.unwrap_or(0);
-                if step >= self.own.series.len() {
+                if step >= self.spec.series.len() {
                     return Err(Error::invalid("The funnel has no step to attribute to."));
                 }
                 Attribution::Step(step)
@@ -250,8 +251,8 @@ impl FunnelsQuery {
         })
     }
 
-    /// What each step and exclusion means; a missing action cannot be left out of a funnel.
-    fn selection(&self, context: &QueryContext<'_>) -> Result<Vec<EventSelection>> {
+    /// The events of each step and exclusion. A deleted action is an error: a funnel cannot skip it.
+    fn selections(&self, context: &QueryContext<'_>) -> Result<Vec<EventSelection>> {
         let selection = |node: &&Node| {
             context.selection(node)?.ok_or_else(|| match action_id(node) {
                 Ok(id) => Error::Invalid(format!("There is no action {}.", id.0)),
@@ -261,62 +262,62 @@ impl FunnelsQuery {
         self.nodes().iter().map(selection).collect()
     }
 
-    fn wanted(&self) -> Result<Wanted> {
-        Ok(match self.own.funnels_filter.funnel_viz_type {
-            Viz::Steps => Wanted::Steps,
+    fn output(&self) -> Result<FunnelOutput> {
+        Ok(match self.spec.funnels_filter.funnel_viz_type {
+            Viz::Steps => FunnelOutput::Steps,
             Viz::TimeToConvert => {
-                let (from, to) = self.stretch()?;
-                Wanted::Times { from, to }
+                let (from, to) = self.step_range()?;
+                FunnelOutput::Times { from, to }
             }
             Viz::Trends => {
-                let (from, to) = self.stretch()?;
-                Wanted::Trend { from, to }
+                let (from, to) = self.step_range()?;
+                FunnelOutput::Trend { from, to }
             }
         })
     }
 
-    fn actor_source(&self, context: &QueryContext<'_>) -> Result<Actors> {
-        match self.own.funnels_filter.funnel_aggregate_by_hogql.as_deref() {
+    fn actor_source(&self, context: &QueryContext<'_>) -> Result<ActorSource> {
+        match self.spec.funnels_filter.funnel_aggregate_by_hogql.as_deref() {
             Some(text) if !text.is_empty() => expression::actors(context, text),
-            _ => Ok(Actors::of(self.base.aggregation_group_type_index)),
+            _ => Ok(ActorSource::of(self.base.aggregation_group_type_index)),
         }
     }
 
-    /// Counts, and says how the answer is split.
-    fn found(
+    /// Counts actors; also returns how the result is broken down.
+    fn count(
         &self,
         context: &QueryContext<'_>,
         period: &Period,
         rules: &Rules,
-        actors: &Actors,
-        keeps: bool,
-    ) -> Result<(count::Found, Split)> {
+        actors: &ActorSource,
+        collect_actors: bool,
+    ) -> Result<(count::FunnelResult, BreakdownPlan)> {
         let mut counter = Counter {
             context,
             period,
             rules,
-            selection: self.selection(context)?,
+            selections: self.selections(context)?,
             actors,
             attribution: self.attribution()?,
-            wanted: self.wanted()?,
+            output: self.output()?,
             breakdown: None,
             slice: None,
-            keeps,
+            collect_actors,
         };
         let around = (period.from, period.to);
-        let split = match self.own.funnels_filter.funnel_viz_type {
-            Viz::TimeToConvert => Split::Whole,
-            _ => Split::plan(&self.own.breakdown_filter, context, DIMENSIONS_MAX, around)?,
+        let plan = match self.spec.funnels_filter.funnel_viz_type {
+            Viz::TimeToConvert => BreakdownPlan::NoBreakdown,
+            _ => BreakdownPlan::new(&self.spec.breakdown_filter, context, DIMENSIONS_MAX, around)?,
         };
-        let found = match &split {
-            Split::Whole => counter.whole()?,
-            Split::Values(breakdown) => {
+        let found = match &plan {
+            BreakdownPlan::NoBreakdown => counter.whole()?,
+            BreakdownPlan::Values(breakdown) => {
                 counter.breakdown = Some(breakdown);
                 counter.values(breakdown)?
             }
-            Split::Cohorts(slices) => self.cohorts(&mut counter, slices)?,
+            BreakdownPlan::Cohorts(slices) => self.cohorts(&mut counter, slices)?,
         };
-        Ok((found, split))
+        Ok((found, plan))
     }
 
     pub(crate) fn run(
@@ -325,49 +326,53 @@ impl FunnelsQuery {
         limits: &QueryLimits,
         hogql: Option<&HogqlCompiler>,
     ) -> Result<InsightResult> {
-        let (rules, wanted) = (self.rules()?, self.wanted()?);
+        let (rules, output) = (self.rules()?, self.output()?);
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
-        let period = context.dates.period(&self.base.date_range, self.own.interval)?;
+        let period = context.dates.period(&self.base.date_range, self.spec.interval)?;
         let actors = self.actor_source(&context)?;
-        let (found, split) = self.found(&context, &period, &rules, &actors, false)?;
-        let shape = shape::Shape { context: &context, series: &self.own.series, rules: &rules };
-        let results = match (wanted, &split) {
-            (Wanted::Times { .. }, _) => shape.times(&found, self.bins()),
-            (Wanted::Trend { .. }, _) => shape.trends(&found, &period)?,
-            (Wanted::Steps, Split::Whole) => shape.steps(&found),
-            (Wanted::Steps, _) => shape.broken_down(&found),
+        let (found, plan) = self.count(&context, &period, &rules, &actors, false)?;
+        let shape = shape::Shape { context: &context, series: &self.spec.series, rules: &rules };
+        let results = match (output, &plan) {
+            (FunnelOutput::Times { .. }, _) => shape.times(&found, self.bins()),
+            (FunnelOutput::Trend { .. }, _) => shape.trends(&found, &period)?,
+            (FunnelOutput::Steps, BreakdownPlan::NoBreakdown) => shape.steps(&found),
+            (FunnelOutput::Steps, _) => shape.broken_down(&found),
         };
         let Period { from, to, .. } = period;
-        let interval = self.own.interval;
+        let interval = self.spec.interval;
         let mut result = InsightResult::new(results, &context.dates.calendar, from, to, interval)?;
-        result.has_more = found.more.then_some(true);
+        result.has_more = found.has_more.then_some(true);
         Ok(result)
     }
 
     fn bins(&self) -> Option<usize> {
-        match self.own.funnels_filter.bin_count {
+        match self.spec.funnels_filter.bin_count {
             Some(BinCount::Number(count)) => Some(count.clamp(1, BINS_MAX) as usize),
             _ => None,
         }
     }
 
-    fn cohorts(&self, counter: &mut Counter<'_>, slices: &[Slice]) -> Result<count::Found> {
-        let mut all = count::Found::default();
+    fn cohorts(
+        &self,
+        counter: &mut Counter<'_>,
+        slices: &[CohortSlice],
+    ) -> Result<count::FunnelResult> {
+        let mut all = count::FunnelResult::default();
         for slice in slices {
             counter.slice = slice.predicate.clone();
-            let own = counter.whole()?;
-            let share = count::Share::Cohort(slice.id.map(|id| id.0), slice.name.clone());
-            let entered = own.shares.into_iter().map(|(_, tally)| (share.clone(), tally));
-            all.shares.extend(entered.filter(|(_, tally)| tally.entered() > 0));
+            let counted = counter.whole()?;
+            let segment = count::FunnelSegment::Cohort(slice.id.map(|id| id.0), slice.name.clone());
+            let entered = counted.segments.into_iter().map(|(_, counts)| (segment.clone(), counts));
+            all.segments.extend(entered.filter(|(_, counts)| counts.entered() > 0));
         }
-        all.shares.sort_by_key(|(_, tally)| std::cmp::Reverse(tally.entered()));
+        all.segments.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.entered()));
         Ok(all)
     }
 }
 
-/// Events that are none of these.
-fn none_of(selection: &[EventSelection]) -> Predicate {
+/// Events that are in none of the selections.
+fn none_of(selections: &[EventSelection]) -> Predicate {
     Predicate::Not(Box::new(Predicate::Any(
-        selection.iter().map(EventSelection::as_predicate).collect(),
+        selections.iter().map(EventSelection::as_predicate).collect(),
     )))
 }

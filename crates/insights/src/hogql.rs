@@ -1,6 +1,6 @@
-//! Expressions in HogQL over events: conditions, values, and ways of counting.
+//! HogQL expressions over events, compiled to predicates, per-event values and aggregates.
 
-pub(crate) mod counting;
+pub(crate) mod aggregate_expr;
 mod inputs;
 
 use std::sync::Arc;
@@ -12,36 +12,28 @@ use facts::{ConditionCompiler, ReadView};
 use hogql::ast;
 use hogql::plan::{Body, Expr, Select};
 use hogql::{Project, Reason, Span};
-use warehouse::{Batch, Column, Columns, Key, Predicate, RowTest};
+use warehouse::{Batch, Columns, Key, Predicate, RowTest};
 
+use crate::columns::EventColumns;
 use crate::{Error, Result};
 use inputs::Inputs;
 
-/// Reads expressions as a project means them. It is also how filters of type `hogql` are read, for
-/// [`ReadView::expressions`].
+/// Compiles HogQL expressions against a project's schema. As [`ReadView::expressions`] it also
+/// compiles filters of type `hogql`.
 #[derive(Debug)]
 pub struct HogqlCompiler {
     project: Project,
     cancellation: eval::Cancellation,
 }
 
-/// Events as expressions see them.
-#[derive(Clone, Copy)]
-pub(crate) struct Seen<'a> {
-    pub times: &'a [i64],
-    pub distinct_nos: &'a [u32],
-    /// Those of the expression's keys.
-    pub columns: &'a [Column],
-}
-
-/// An expression that gives a value for each event.
+/// A compiled expression that gives one value per event.
 #[derive(Debug)]
 pub(crate) struct Scalar {
     program: Program,
     inputs: Inputs,
 }
 
-fn refused(error: impl std::fmt::Display) -> Error {
+fn invalid(error: impl std::fmt::Display) -> Error {
     Error::Invalid(error.to_string())
 }
 
@@ -58,16 +50,16 @@ fn context(view: &ReadView, cancellation: &eval::Cancellation) -> Arc<Context> {
     })
 }
 
-/// Of an expression that is compiled or runs.
-fn of_eval(error: eval::Error) -> Error {
+/// Maps an error of compiling or running an expression.
+fn eval_error(error: eval::Error) -> Error {
     match error {
         eval::Error::Cancelled => Error::Timeout,
         eval::Error::MemoryLimit => Error::MemoryLimit,
-        other => refused(other),
+        other => invalid(other),
     }
 }
 
-/// The select of one expression from events.
+/// `SELECT expr FROM events`.
 fn select_of(expr: ast::Expr) -> ast::Query {
     let span = Span::default();
     let kind = ast::SourceKind::Table(ast::Name::new("events", span));
@@ -80,6 +72,7 @@ fn select_of(expr: ast::Expr) -> ast::Query {
     ast::Query { with: Vec::new(), body: ast::Body::Select(Box::new(select)) }
 }
 
+/// `toString(expr)`.
 fn as_text(expr: ast::Expr) -> ast::Expr {
     let span = expr.span;
     let name = ast::Name::new("toString", span);
@@ -93,19 +86,19 @@ impl HogqlCompiler {
         Self { project, cancellation: eval::Cancellation::default() }
     }
 
-    /// Expressions end, and hold, as the question that they are a part of.
+    /// Running expressions observes the query's cancellation and charges its memory.
     #[must_use]
     pub fn with_cancellation(self, cancellation: eval::Cancellation) -> Self {
         Self { cancellation, ..self }
     }
 
     fn select(&self, text: &str, wrap: fn(ast::Expr) -> ast::Expr) -> Result<Select> {
-        let expr = hogql::parse_expr(text).map_err(refused)?;
+        let expr = hogql::parse_expr(text).map_err(invalid)?;
         let query = select_of(wrap(expr));
         let plan = hogql::resolve(&query, text, &self.project, None);
         let plan = plan.map_err(|error| match error.reason {
             Reason::Unknown { .. } => Error::Missing(error.to_string()),
-            _ => refused(error),
+            _ => invalid(error),
         })?;
         let Body::Select(select) = plan.root.body else { return Err(unsupported("A query")) };
         if !select.unnests.is_empty() || !select.late_unnests.is_empty() {
@@ -132,14 +125,14 @@ impl HogqlCompiler {
         }
     }
 
-    /// A boolean expression over events.
-    pub(crate) fn test(&self, view: &ReadView, text: &str) -> Result<Predicate> {
+    /// Compiles a boolean expression.
+    pub(crate) fn predicate(&self, view: &ReadView, text: &str) -> Result<Predicate> {
         let scalar = self.scalar(view, text, |expr| expr)?;
         let columns = Columns { keys: scalar.keys().to_vec(), ..Columns::default() };
         Ok(Predicate::Rows(Arc::new(Condition { scalar, columns })))
     }
 
-    /// Values as texts.
+    /// Compiles an expression whose values are converted to strings.
     pub(crate) fn texts(&self, view: &ReadView, text: &str) -> Result<Scalar> {
         self.scalar(view, text, as_text)
     }
@@ -151,7 +144,7 @@ impl Scalar {
         let program = Program::compile(expr, context, &mut |leaf| inputs.find(leaf, view));
         let program = program.map_err(|error| match inputs.unknown() {
             Some(name) => unsupported(name),
-            None => of_eval(error),
+            None => eval_error(error),
         })?;
         Ok(Self { program, inputs })
     }
@@ -160,14 +153,18 @@ impl Scalar {
         self.inputs.keys()
     }
 
-    fn run(&self, seen: Seen<'_>) -> Result<ArrayRef> {
-        let inputs = self.inputs.arrays(seen)?;
-        self.program.run(&inputs, seen.times.len()).map_err(of_eval)
+    fn run(&self, events: EventColumns<'_>) -> Result<ArrayRef> {
+        let inputs = self.inputs.arrays(events)?;
+        self.program.run(&inputs, events.times.len()).map_err(eval_error)
     }
 
-    /// Shows each row's text, or that it has none.
-    pub fn each_text(&self, seen: Seen<'_>, mut each: impl FnMut(Option<&str>)) -> Result<()> {
-        let array = self.run(seen)?;
+    /// Calls `each` with the string of each row; none for null and the empty string.
+    pub fn each_text(
+        &self,
+        events: EventColumns<'_>,
+        mut each: impl FnMut(Option<&str>),
+    ) -> Result<()> {
+        let array = self.run(events)?;
         let text = |array: &dyn Array, at: usize| -> Option<String> {
             let texts = array.as_string_opt::<i32>()?;
             (!texts.is_null(at)).then(|| texts.value(at).to_owned())
@@ -175,8 +172,8 @@ impl Scalar {
         if let Some(coded) = array.as_any_dictionary_opt() {
             let keys = coded.normalized_keys();
             for (row, key) in keys.iter().enumerate() {
-                let own = if array.is_null(row) { None } else { text(coded.values(), *key) };
-                each(own.as_deref().filter(|text| !text.is_empty()));
+                let value = if array.is_null(row) { None } else { text(coded.values(), *key) };
+                each(value.as_deref().filter(|text| !text.is_empty()));
             }
             return Ok(());
         }
@@ -184,8 +181,8 @@ impl Scalar {
             return Err(unsupported("This type"));
         };
         for row in 0..texts.len() {
-            let own = (!texts.is_null(row)).then(|| texts.value(row));
-            each(own.filter(|text| !text.is_empty()));
+            let value = (!texts.is_null(row)).then(|| texts.value(row));
+            each(value.filter(|text| !text.is_empty()));
         }
         Ok(())
     }
@@ -205,8 +202,8 @@ impl RowTest for Condition {
 
     fn keep(&self, batch: &Batch) -> std::result::Result<Vec<bool>, String> {
         let Batch { timestamps, distinct_nos, columns, .. } = batch;
-        let seen = Seen { times: timestamps, distinct_nos, columns };
-        let inputs = self.scalar.inputs.arrays(seen).map_err(|error| error.to_string())?;
+        let events = EventColumns { times: timestamps, distinct_nos, columns };
+        let inputs = self.scalar.inputs.arrays(events).map_err(|error| error.to_string())?;
         let kept = self.scalar.program.filter(&inputs, batch.rows);
         let kept = kept.map_err(|error| error.to_string())?;
         Ok((0..batch.rows).map(|row| kept.value(row)).collect())
@@ -215,6 +212,6 @@ impl RowTest for Condition {
 
 impl ConditionCompiler for HogqlCompiler {
     fn condition(&self, view: &ReadView, text: &str) -> facts::Result<Predicate> {
-        self.test(view, text).map_err(|error| facts::Error::Invalid(error.to_string()))
+        self.predicate(view, text).map_err(|error| facts::Error::Invalid(error.to_string()))
     }
 }

@@ -1,63 +1,53 @@
-//! Insights: trends, funnels, retention, lifecycle, stickiness and paths, computed from a project's
-//! facts.
+//! Insights: trends, funnels, retention, lifecycle, stickiness and paths.
 //!
-//! It stands on the read path between `query`, which says what is asked, and the warehouse's
-//! columns. An answer is a pure function of the question and a [`facts::ReadView`]: no HTTP, no
-//! catalog, nothing to wait for. Counts of people are exact.
+//! The crate sits on the read path between `query`, which receives insight queries, and the
+//! warehouse's columns. A result is a pure function of the query and a [`facts::ReadView`]: no HTTP,
+//! no catalog, no async. Distinct counts are exact.
 //!
-//! - `spec`: questions as they are sent, read strictly; `inert`: the keys that change nothing.
-//! - `calendar`, `range`: dates, in the project's zone, become moments and buckets.
-//! - `question`: which events a node means; `scan`: one pass over them, by threads that each fill a
-//!   state of their own; `breakdown`: numbers for values.
-//! - `expression`, `hogql`: values that are written as expressions.
-//! - `sessions`: what is known of them; `tally`, `firsts`, `aggregate`: what is counted.
-//! - one module for each kind, and `deeds` for what cohorts ask people to have done.
-//! - `check`: whether a question can be kept.
+//! Modules, each using only those above it:
+//! - `limits`: deadline, cancellation, memory and admission control of a query.
+//! - `query`: the JSON of a query, date ranges, calendar buckets.
+//! - `columns`, `aggregates`: dictionary-coded columns, aggregate functions and tables.
+//! - `hogql`: HogQL expressions compiled to conditions, values and aggregates over events.
+//! - `scan`: the parallel pass over events; series selection, breakdowns, sessions, and per-actor
+//!   activity, first events and event sequences.
+//! - `actors`: drill-down from a data point to its actors; `behavioral`: persons that match a
+//!   cohort's behavioral filter.
+//! - `trends`, `funnels`, `retention`, `lifecycle`, `stickiness`, `paths`: one module per kind.
+//! - `check`: validates a query by a dry run.
 
 mod actors;
-mod aggregate;
+mod aggregates;
 mod behavioral;
-mod bins;
-mod breakdown;
-mod calendar;
 mod check;
-mod context;
+mod columns;
 mod error;
-mod expression;
-mod firsts;
-mod formula;
 mod funnels;
 mod hogql;
-mod journeys;
 mod lifecycle;
 mod limits;
-mod masks;
-mod noop_keys;
 mod paths;
-mod range;
+mod query;
 mod result;
 mod retention;
 mod scan;
-mod sessions;
-mod spec;
 mod stickiness;
-mod tally;
 mod trends;
 
 pub use actors::{Actor, DataPoint, InsightActors};
 pub use behavioral::{behavioral_needs, matching_persons};
-pub use calendar::Interval;
 pub use check::check_filter;
 pub use error::{Error, Result};
 pub use funnels::FunnelsQuery;
 pub use hogql::HogqlCompiler;
 pub use lifecycle::LifecycleQuery;
 pub use limits::{AdmissionControl, QueryLimits};
-pub use noop_keys::strip_noop_keys;
 pub use paths::PathsQuery;
+pub use query::calendar::Interval;
+pub use query::noop_keys::strip_noop_keys;
+pub use query::spec::Overrides;
 pub use result::InsightResult;
 pub use retention::RetentionQuery;
-pub use spec::Overrides;
 pub use stickiness::StickinessQuery;
 pub use trends::TrendsQuery;
 
@@ -67,9 +57,10 @@ use facts::{Needs, ReadView};
 use model::{ActionId, CohortId};
 use serde_json::Value as Json;
 
-use spec::{Base, BreakdownFilter, Node, NodeKind};
+use query::spec::{Base, BreakdownFilter, Math, Node, NodeKind};
+use scan::breakdown;
 
-/// A question of one of the kinds.
+/// An insight query of any kind.
 #[derive(Clone, Debug)]
 pub enum Insight {
     Trends(TrendsQuery),
@@ -81,7 +72,7 @@ pub enum Insight {
 }
 
 impl Insight {
-    /// None when `kind` is no insight.
+    /// None if `kind` is not an insight query.
     pub fn parse(kind: &str, json: &Json) -> Option<Result<Self>> {
         Some(match kind {
             "TrendsQuery" => TrendsQuery::parse(json).map(Self::Trends),
@@ -96,7 +87,7 @@ impl Insight {
         })
     }
 
-    /// What a dashboard, or a request, puts on top.
+    /// Applies the filter overrides of a dashboard or a request.
     pub fn apply_filters(&mut self, dashboard: &Overrides) {
         match self {
             Self::Trends(query) => query.apply(dashboard),
@@ -108,20 +99,21 @@ impl Insight {
         }
     }
 
-    /// The project's `path_cleaning_filters`, a list of `{alias, regex}`, which paths may ask for.
+    /// Sets the project's `path_cleaning_filters`, a list of `{alias, regex}`, which paths queries may
+    /// apply.
     pub fn set_path_cleaning(&mut self, rules: &Json) {
         if let Self::Paths(query) = self {
             query.set_cleaning(rules);
         }
     }
 
-    /// Refuses what needs HogQL, except expressions that name a column.
+    /// Runs without a HogQL compiler: expressions other than column names are an error.
     pub fn run(&self, view: &ReadView, limits: &QueryLimits) -> Result<InsightResult> {
         self.run_with(view, limits, None)
     }
 
-    /// `hogql` reads expressions in maths, breakdowns and paths; those in filters are read by
-    /// [`ReadView::expressions`].
+    /// `hogql` compiles expressions in math, breakdowns and paths; [`ReadView::expressions`] compiles
+    /// those in filters.
     pub fn run_with(
         &self,
         view: &ReadView,
@@ -139,7 +131,7 @@ impl Insight {
         }
     }
 
-    /// Who is behind a number of the answer.
+    /// Drill-down: the actors that a data point of the result counts.
     pub fn actors(
         &self,
         view: &ReadView,
@@ -158,14 +150,14 @@ impl Insight {
         }
     }
 
-    /// The view with what filters ask of sessions.
+    /// The view with the session fields that filters reference.
     fn with_sessions(&self, view: &ReadView, limits: &QueryLimits) -> Result<ReadView> {
         let mut needs = self.needs();
         if self.base().filter_test_accounts {
             view.test_accounts()?.needs(&mut needs);
         }
         view.actions.values().for_each(|action| action.matcher.needs(&mut needs));
-        let sessions = sessions::facts(view, limits, &needs.sessions)?;
+        let sessions = scan::sessions::session_facts(view, limits, &needs.sessions)?;
         Ok(ReadView { sessions, ..view.clone() })
     }
 
@@ -181,7 +173,7 @@ impl Insight {
     }
 
     fn nodes(&self) -> Vec<&Node> {
-        let own = match self {
+        let nodes = match self {
             Self::Trends(query) => query.nodes(),
             Self::Funnels(query) => query.nodes(),
             Self::Retention(query) => query.nodes(),
@@ -189,7 +181,7 @@ impl Insight {
             Self::Stickiness(query) => query.nodes(),
             Self::Paths(query) => query.nodes(),
         };
-        own.into_iter().flat_map(|node| std::iter::once(node).chain(&node.nodes)).collect()
+        nodes.into_iter().flat_map(|node| std::iter::once(node).chain(&node.nodes)).collect()
     }
 
     fn breakdown(&self) -> Option<&BreakdownFilter> {
@@ -201,27 +193,27 @@ impl Insight {
         }
     }
 
-    /// Ids of the actions it names.
+    /// Ids of the actions that the query references.
     pub fn actions(&self) -> Vec<i64> {
         let nodes = self.nodes().into_iter().filter(|node| node.kind == NodeKind::Actions);
-        let ids = nodes.filter_map(|node| context::action_id(node).ok());
+        let ids = nodes.filter_map(|node| scan::context::action_id(node).ok());
         ids.map(|id| id.0).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// Ids of the cohorts it names.
+    /// Ids of the cohorts that the query references.
     pub fn cohorts(&self) -> Vec<i64> {
         self.needs().cohorts.into_iter().map(|id| id.0).collect()
     }
 
-    /// What a view must hold to answer it. Filters for test accounts and actions have needs of
-    /// their own.
+    /// What a [`ReadView`] must load for this query, without the needs of test account filters and of
+    /// actions' own filters.
     pub fn needs(&self) -> Needs {
         let mut needs = Needs::default();
         let nodes = self.nodes();
-        walk(&self.base().properties, &mut needs);
+        collect_filter_needs(&self.base().properties, &mut needs);
         for node in nodes {
-            walk(&node.properties, &mut needs);
-            walk(&node.fixed_properties, &mut needs);
+            collect_filter_needs(&node.properties, &mut needs);
+            collect_filter_needs(&node.fixed_properties, &mut needs);
         }
         if let Some(filter) = self.breakdown() {
             needs.groups |= breakdown::needs_groups(filter);
@@ -237,28 +229,29 @@ impl Insight {
 }
 
 impl Insight {
-    /// Whether running it needs somebody who reads expressions.
+    /// Whether running the query needs a [`HogqlCompiler`].
     pub fn uses_hogql(&self) -> bool {
         let breakdown = self.breakdown().is_some_and(|filter| {
             let mut kinds = filter.breakdowns.iter().map(|one| &one.kind);
             filter.breakdown_type.as_deref() == Some("hogql")
                 || kinds.any(|kind| kind.as_deref() == Some("hogql"))
         });
-        let own = match self {
+        let in_kind = match self {
             Self::Funnels(query) => query.uses_hogql(),
             Self::Paths(query) => query.uses_hogql(),
             _ => false,
         };
-        breakdown || own || self.nodes().iter().any(|node| node.math == spec::Math::Hogql)
+        breakdown || in_kind || self.nodes().iter().any(|node| node.math == Math::Hogql)
     }
 }
 
-/// Finds what filters name, without reading them as filters: that needs a zone.
-fn walk(filters: &Json, needs: &mut Needs) {
+/// Collects what property filters reference from their raw JSON. Parsing them would need the
+/// project's time zone.
+fn collect_filter_needs(filters: &Json, needs: &mut Needs) {
     match filters {
-        Json::Array(all) => all.iter().for_each(|one| walk(one, needs)),
+        Json::Array(all) => all.iter().for_each(|one| collect_filter_needs(one, needs)),
         Json::Object(filter) => match filter.get("values") {
-            Some(values) => walk(values, needs),
+            Some(values) => collect_filter_needs(values, needs),
             None => match filter.get("type").and_then(Json::as_str) {
                 Some("cohort" | "static-cohort") => match filter.get("value") {
                     Some(Json::Array(one)) => {

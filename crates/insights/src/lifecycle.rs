@@ -1,4 +1,4 @@
-//! Lifecycle: who is new, comes back, or stays away.
+//! Lifecycle: new, returning, resurrecting and dormant actors per interval.
 
 use std::collections::BTreeSet;
 
@@ -7,37 +7,37 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use crate::actors::{Actor, DataPoint, InsightActors, Status};
-use crate::calendar::Buckets;
-use crate::context::{QueryContext, node_id, node_type};
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
-use crate::masks::Masks;
-use crate::range::Period;
+use crate::query::calendar::Buckets;
+use crate::query::date_range::Period;
+use crate::query::spec::{self, Base, Node, Overrides};
 use crate::result::InsightResult;
-use crate::scan::{Actors, Scan};
-use crate::spec::{self, Base, Node, Overrides};
+use crate::scan::activity::ActivityBitmap;
+use crate::scan::context::{QueryContext, node_id, node_type};
+use crate::scan::{ActorSource, Scan};
 use crate::{Error, Interval, Result};
 
 #[derive(Clone, Debug)]
 pub struct LifecycleQuery {
     pub base: Base,
-    own: Own,
+    spec: LifecycleSpec,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Own {
+struct LifecycleSpec {
     series: Vec<Node>,
     #[serde(default)]
     interval: Interval,
     #[serde(default, rename = "lifecycleFilter")]
-    _filter: Shown,
+    _filter: LifecycleFilter,
 }
 
-/// All of it only changes what is shown.
+/// All of its keys are display options, which are stripped before parsing.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Shown {}
+struct LifecycleFilter {}
 
 const STATUSES: [(Status, &str); 4] = [
     (Status::New, "new"),
@@ -48,17 +48,17 @@ const STATUSES: [(Status, &str); 4] = [
 
 impl LifecycleQuery {
     pub(crate) fn parse(json: &Json) -> Result<Self> {
-        let (base, own) = spec::read::<Own>(json)?;
-        Ok(Self { base, own })
+        let (base, spec) = spec::read::<LifecycleSpec>(json)?;
+        Ok(Self { base, spec })
     }
 
     pub(crate) fn apply(&mut self, dashboard: &Overrides) {
         self.base.apply(dashboard);
-        self.own.interval = dashboard.interval.unwrap_or(self.own.interval);
+        self.spec.interval = dashboard.interval.unwrap_or(self.spec.interval);
     }
 
     pub(crate) fn nodes(&self) -> Vec<&Node> {
-        self.own.series.iter().collect()
+        self.spec.series.iter().collect()
     }
 
     pub(crate) fn run(
@@ -67,20 +67,20 @@ impl LifecycleQuery {
         limits: &QueryLimits,
         hogql: Option<&HogqlCompiler>,
     ) -> Result<InsightResult> {
-        let [node] = self.own.series.as_slice() else {
+        let [node] = self.spec.series.as_slice() else {
             return Err(Error::invalid("A lifecycle has exactly one series."));
         };
-        let interval = self.own.interval;
+        let interval = self.spec.interval;
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let period = context.dates.period(&self.base.date_range, interval)?;
-        let actors = Actors::of(self.base.aggregation_group_type_index);
+        let actors = ActorSource::of(self.base.aggregation_group_type_index);
         let mut counts = vec![[0i64; 4]; period.buckets.len()];
-        let met = self.each(&context, node, &period, &actors, |_, bucket, status| {
+        let exists = self.each(&context, node, &period, &actors, |_, bucket, status| {
             if let Some(counts) = counts.get_mut(bucket) {
                 counts[status as usize] += if status == Status::Dormant { -1 } else { 1 };
             }
         })?;
-        let results = match met {
+        let results = match exists {
             true => self.shape(&context, node, &period.buckets, counts)?,
             false => json!([]),
         };
@@ -88,26 +88,26 @@ impl LifecycleQuery {
         InsightResult::new(results, calendar, period.from, period.to, interval)
     }
 
-    /// Shows what every actor was in every bucket of the period; false when the series means an
-    /// action that is gone.
+    /// Calls `each` with the status of every actor in every bucket; false if the series is a deleted
+    /// action.
     fn each(
         &self,
         context: &QueryContext<'_>,
         node: &Node,
         period: &Period,
-        actors: &Actors,
+        actors: &ActorSource,
         each: impl FnMut(u32, usize, Status),
     ) -> Result<bool> {
         let Some(selection) = context.selection(node)? else { return Ok(false) };
         let calendar = &context.dates.calendar;
         let first = period.buckets.starts.first().copied().unwrap_or(period.from);
-        let before = calendar.start(first - 1, self.own.interval)?;
-        // One bucket earlier, to see who comes back.
-        let buckets = calendar.buckets(before, period.to, self.own.interval)?;
+        let before = calendar.start(first - 1, self.spec.interval)?;
+        // One bucket earlier, to tell returning from resurrecting actors.
+        let buckets = calendar.buckets(before, period.to, self.spec.interval)?;
         let scan = context.scan(selection.filter(before, period.to));
-        let masks = Masks::of(&Scan { actors: Some(actors), ..scan }, &buckets)?;
+        let activity = ActivityBitmap::scan(&Scan { actors: Some(actors), ..scan }, &buckets)?;
         let view = context.view;
-        statuses(&masks, &buckets, |actor| self.created(view, actors, actor), each);
+        statuses(&activity, &buckets, |actor| self.created(view, actors, actor), each);
         Ok(true)
     }
 
@@ -118,27 +118,28 @@ impl LifecycleQuery {
         hogql: Option<&HogqlCompiler>,
         point: &DataPoint,
     ) -> Result<InsightActors> {
-        let [node] = self.own.series.as_slice() else {
+        let [node] = self.spec.series.as_slice() else {
             return Err(Error::invalid("A lifecycle has exactly one series."));
         };
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
-        let period = context.dates.period(&self.base.date_range, self.own.interval)?;
-        let wanted = point.bucket(&context, &point.day, &period.buckets)?;
-        let actors = Actors::of(self.base.aggregation_group_type_index);
+        let period = context.dates.period(&self.base.date_range, self.spec.interval)?;
+        let selected_bucket = point.bucket(&context, &point.day, &period.buckets)?;
+        let actors = ActorSource::of(self.base.aggregation_group_type_index);
         let mut found = BTreeSet::new();
         self.each(&context, node, &period, &actors, |actor, bucket, status| {
-            let is_there = wanted.map_or(bucket < period.buckets.len(), |own| own == bucket);
-            if is_there && point.status.is_none_or(|wanted| wanted == status) {
+            let in_bucket = selected_bucket
+                .map_or(bucket < period.buckets.len(), |selected| selected == bucket);
+            if in_bucket && point.status.is_none_or(|selected| selected == status) {
                 found.insert(actor);
             }
         })?;
         InsightActors::new(&actors, found.into_iter().map(|actor| Actor::of((actor, 0))))
     }
 
-    /// When the actor began to exist; nobody knows of those without a profile.
-    fn created(&self, view: &ReadView, actors: &Actors, actor: u32) -> Option<i64> {
+    /// Creation time of the person or group; none without a profile.
+    fn created(&self, view: &ReadView, actors: &ActorSource, actor: u32) -> Option<i64> {
         let created_at = match (actors, self.base.aggregation_group_type_index) {
-            (Actors::Texts(..), Some(index)) => {
+            (ActorSource::Column(..), Some(index)) => {
                 view.groups.get(index, &actors.text(actor))?.created_at
             }
             _ => view.persons.person(actor)?.created_at,
@@ -183,20 +184,20 @@ impl LifecycleQuery {
     }
 }
 
-/// For every bucket but the first, which only says who was there before.
+/// Statuses for every bucket but the first, which only serves as the bucket before.
 fn statuses(
-    masks: &Masks,
+    activity: &ActivityBitmap,
     buckets: &Buckets,
-    created: impl Fn(u32) -> Option<i64>,
+    created_at: impl Fn(u32) -> Option<i64>,
     mut each: impl FnMut(u32, usize, Status),
 ) {
-    masks.for_each(|actor, there| {
-        let born = created(actor).and_then(|at| buckets.of(at));
-        for (at, bucket) in there.iter().copied().enumerate() {
-            let was_there = at > 0 && there[at - 1] + 1 == bucket;
-            let status = if was_there {
+    activity.for_each(|actor, active| {
+        let created = created_at(actor).and_then(|at| buckets.of(at));
+        for (at, bucket) in active.iter().copied().enumerate() {
+            let was_active = at > 0 && active[at - 1] + 1 == bucket;
+            let status = if was_active {
                 Status::Returning
-            } else if at == 0 && born == Some(bucket) {
+            } else if at == 0 && created == Some(bucket) {
                 Status::New
             } else {
                 Status::Resurrecting
@@ -204,7 +205,7 @@ fn statuses(
             if let Some(bucket) = bucket.checked_sub(1) {
                 each(actor, bucket, status);
             }
-            if there.get(at + 1) != Some(&(bucket + 1)) && bucket + 1 < buckets.len() {
+            if active.get(at + 1) != Some(&(bucket + 1)) && bucket + 1 < buckets.len() {
                 each(actor, bucket, Status::Dormant);
             }
         }

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use eval::{MemoryCharge, MemoryTracker, QueryMemoryPool};
 
-use crate::scan::THREADS;
 use crate::{Error, Result};
 
+/// Threads of one scan. Low, because several queries run at once.
+pub(crate) const SCAN_THREADS: usize = 2;
 /// A query that reserves more than this needs a permit of [`AdmissionControl`].
 const MEMORY_HEAVY_BYTES: usize = 8 << 20;
 /// How often a query that waits for a permit checks its deadline and its cancellation flag.
@@ -23,7 +24,7 @@ pub struct AdmissionControl(Arc<(Mutex<usize>, Condvar)>);
 impl Default for AdmissionControl {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-        Self::with_permits((cores / THREADS).max(1))
+        Self::with_permits((cores / SCAN_THREADS).max(1))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Paths: what people do one after the other.
+//! Paths: the edges between consecutive events of each actor.
 
 mod actors;
 mod items;
@@ -12,17 +12,18 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use warehouse::{Key, Predicate, Value};
 
-use crate::context::{EventSelection, QueryContext, json_number};
 use crate::hogql::HogqlCompiler;
-use crate::journeys::{Hit, Hits};
 use crate::limits::{MemoryReservation, QueryLimits};
-use crate::range::Period;
+use crate::query::date_range::Period;
+use crate::query::spec::{self, Base, Node, Overrides};
 use crate::result::InsightResult;
-use crate::scan::{Actors, Rows, Scan};
-use crate::spec::{self, Base, Node, Overrides};
-use crate::{Error, Interval, Result, expression};
-use items::{Items, Reader};
-use walk::{Cut, Edge, walk};
+use crate::scan::actor_events::{ActorEvent, ActorEvents};
+use crate::scan::context::{EventSelection, QueryContext, json_number};
+use crate::scan::expression;
+use crate::scan::{ActorSource, Rows, Scan};
+use crate::{Error, Interval, Result};
+use items::{ItemReader, PathItems};
+use walk::{Edge, PathBounds, walk};
 
 const STEPS: usize = 5;
 const STEPS_MAX: usize = 20;
@@ -32,14 +33,14 @@ const EDGES_MAX: usize = 10_000;
 #[derive(Clone, Debug)]
 pub struct PathsQuery {
     pub base: Base,
-    own: Own,
-    /// The project's own rules, once they are known.
+    spec: PathsSpec,
+    /// The project's path cleaning rules; none until the caller sets them.
     cleaning: Option<Vec<Cleaning>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-struct Own {
+struct PathsSpec {
     paths_filter: PathsFilter,
     funnel_paths_filter: Option<Json>,
 }
@@ -61,7 +62,7 @@ struct PathsFilter {
     local_path_cleaning_filters: Vec<Cleaning>,
     path_replacements: bool,
     show_full_urls: bool,
-    /// Nodes of the answer whose people are asked for; of no effect on numbers.
+    /// Nodes whose actors a drill-down lists; no effect on the result.
     path_start_key: Option<String>,
     path_end_key: Option<String>,
     path_dropoff_key: Option<String>,
@@ -79,7 +80,7 @@ enum EventType {
     Hogql,
 }
 
-/// What fits the pattern is called by the alias.
+/// A path cleaning rule: matches of the regex are replaced by the alias.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Cleaning {
@@ -89,7 +90,7 @@ struct Cleaning {
     _order: Option<i64>,
 }
 
-/// How often an edge was walked, and for how many milliseconds in all.
+/// Number of traversals of an edge, and their total duration in milliseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Weight {
     count: u64,
@@ -98,18 +99,18 @@ struct Weight {
 
 impl PathsQuery {
     pub(crate) fn parse(json: &Json) -> Result<Self> {
-        let (base, own) = spec::read::<Own>(json)?;
-        Ok(Self { base, own, cleaning: None })
+        let (base, spec) = spec::read::<PathsSpec>(json)?;
+        Ok(Self { base, spec, cleaning: None })
     }
 
-    /// A rule that cannot be read cleans nothing.
+    /// Sets the project's rules; a rule that cannot be parsed is ignored.
     pub(crate) fn set_cleaning(&mut self, rules: &Json) {
         let read = |rule: &Json| serde_json::from_value(rule.clone()).ok();
         self.cleaning = Some(rules.as_array().into_iter().flatten().filter_map(read).collect());
     }
 
-    pub(crate) fn apply(&mut self, dashboard: &Overrides) {
-        self.base.apply(dashboard);
+    pub(crate) fn apply(&mut self, overrides: &Overrides) {
+        self.base.apply(overrides);
     }
 
     pub(crate) fn nodes(&self) -> Vec<&Node> {
@@ -117,7 +118,7 @@ impl PathsQuery {
     }
 
     pub(crate) fn uses_hogql(&self) -> bool {
-        self.own.paths_filter.include_event_types.contains(&EventType::Hogql)
+        self.spec.paths_filter.include_event_types.contains(&EventType::Hogql)
     }
 
     fn bounded(given: Option<usize>, default: usize, max: usize, name: &str) -> Result<usize> {
@@ -128,10 +129,10 @@ impl PathsQuery {
         }
     }
 
-    /// Events that are items of paths.
+    /// Events that can be items of a path.
     fn selection(&self, context: &QueryContext<'_>) -> EventSelection {
-        let types = &self.own.paths_filter.include_event_types;
-        let everything = context.everything();
+        let types = &self.spec.paths_filter.include_event_types;
+        let everything = context.all_events();
         if types.is_empty() || types.contains(&EventType::Hogql) {
             return everything;
         }
@@ -139,7 +140,7 @@ impl PathsQuery {
         let screen = types.contains(&EventType::Screen).then(|| "$screen".to_owned());
         let named: BTreeSet<String> = pageview.into_iter().chain(screen).collect();
         if !types.contains(&EventType::Custom) {
-            return everything.named(Some(named));
+            return everything.with_names(Some(named));
         }
         everything.and(Some(Predicate::test(Key::Event, move |value| match value {
             Some(Value::Text(event)) => !event.starts_with('$') || named.contains(event),
@@ -147,8 +148,8 @@ impl PathsQuery {
         })))
     }
 
-    fn items(&self, context: &QueryContext<'_>) -> Result<Items> {
-        let filter = &self.own.paths_filter;
+    fn items(&self, context: &QueryContext<'_>) -> Result<PathItems> {
+        let filter = &self.spec.paths_filter;
         let expression = match filter.include_event_types.contains(&EventType::Hogql) {
             false => None,
             true => {
@@ -170,37 +171,40 @@ impl PathsQuery {
             .filter_map(|rule| Some((rule.regex.as_deref()?, rule.alias.as_deref()?)))
             .collect();
         let (full, excluded) = (filter.show_full_urls, &filter.exclude_events);
-        Items::new(expression, full, &cleaning, &filter.path_groupings, excluded)
+        PathItems::new(expression, full, &cleaning, &filter.path_groupings, excluded)
     }
 
-    /// Shows the path of every actor, edge by edge, to one of the threads' states.
-    fn walks<S: Send>(
+    /// Folds the events of every actor. `each` gets the events, the sort ranks of items and the bounds
+    /// of paths.
+    fn fold_actors<S: Send>(
         &self,
         context: &QueryContext<'_>,
         period: &Period,
-        items: &Items,
-        actors: &Actors,
+        items: &PathItems,
+        actors: &ActorSource,
         new: impl Fn() -> S + Sync,
-        each: impl Fn(&mut S, &[Hit], &[u32], &Cut) -> Result<()> + Sync,
+        each: impl Fn(&mut S, &[ActorEvent], &[u32], &PathBounds) -> Result<()> + Sync,
     ) -> Result<Vec<S>> {
-        let filter = &self.own.paths_filter;
+        let filter = &self.spec.paths_filter;
         let steps = Self::bounded(filter.step_limit, STEPS, STEPS_MAX, "stepLimit")?;
-        let mut hits = Hits::new(context.limits);
+        let mut events = ActorEvents::new(context.limits);
         let scan = context.scan(self.selection(context).filter(period.from, period.to));
         let scan = Scan { actors: Some(actors), keys: items.keys(), ..scan };
-        hits.collect(&scan, |reader: &mut Reader, rows: &Rows<'_>| reader.read(items, rows))?;
+        events
+            .collect(&scan, |reader: &mut ItemReader, rows: &Rows<'_>| reader.read(items, rows))?;
         let given = |text: &Option<String>| {
-            text.as_deref().filter(|text| !text.is_empty()).map(|text| items.number(text))
+            text.as_deref().filter(|text| !text.is_empty()).map(|text| items.intern(text))
         };
-        let cut = Cut {
+        let bounds = PathBounds {
             start: given(&filter.start_point),
             end: given(&filter.end_point),
             steps,
-            gap: items.number("..."),
+            gap: items.intern("..."),
         };
-        // Equal moments are told apart by the items' texts, not by the order they were met in.
+        // Events with equal timestamps sort by item string, so that the result does not depend on the
+        // order in which ids were assigned.
         let order = items.order();
-        hits.fold(new, |state, hits| each(state, hits, &order, &cut))
+        events.fold(new, |state, events| each(state, events, &order, &bounds))
     }
 
     pub(crate) fn run(
@@ -209,41 +213,41 @@ impl PathsQuery {
         limits: &QueryLimits,
         hogql: Option<&HogqlCompiler>,
     ) -> Result<InsightResult> {
-        let filter = &self.own.paths_filter;
-        if self.own.funnel_paths_filter.is_some() {
+        let filter = &self.spec.paths_filter;
+        if self.spec.funnel_paths_filter.is_some() {
             return Err(Error::invalid("Paths of funnels are not supported."));
         }
         let edges_max = Self::bounded(filter.edge_limit, EDGES, EDGES_MAX, "edgeLimit")?;
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let items = self.items(&context)?;
         let period = context.dates.period(&self.base.date_range, Interval::Day)?;
-        let actors = Actors::of(self.base.aggregation_group_type_index);
+        let actors = ActorSource::of(self.base.aggregation_group_type_index);
         let new = || (HashMap::<Edge, Weight>::new(), limits.reserve());
         let each = |(edges, reservation): &mut (_, MemoryReservation<'_>),
-                    hits: &[Hit],
+                    events: &[ActorEvent],
                     order: &[u32],
-                    cut: &Cut| {
-            walk(hits, order, cut, |edge, micros| {
+                    bounds: &PathBounds| {
+            walk(events, order, bounds, |edge, micros| {
                 let weight: &mut Weight = HashMap::entry(edges, edge).or_default();
                 weight.count += 1;
                 weight.millis += micros as f64 / 1e3;
             });
             reservation.resize(edges.allocation_size())
         };
-        let found = self.walks(&context, &period, &items, &actors, new, each)?;
+        let found = self.fold_actors(&context, &period, &items, &actors, new, each)?;
         let mut edges: HashMap<Edge, Weight> = HashMap::new();
         for (edge, weight) in found.into_iter().flat_map(|(edges, _)| edges) {
-            let own = edges.entry(edge).or_default();
-            own.count += weight.count;
-            own.millis += weight.millis;
+            let total = edges.entry(edge).or_default();
+            total.count += weight.count;
+            total.millis += weight.millis;
         }
         let results = self.shape(edges, &items, edges_max);
         let calendar = &context.dates.calendar;
         InsightResult::new(results, calendar, period.from, period.to, Interval::Day)
     }
 
-    fn shape(&self, edges: HashMap<Edge, Weight>, items: &Items, edges_max: usize) -> Json {
-        let filter = &self.own.paths_filter;
+    fn shape(&self, edges: HashMap<Edge, Weight>, items: &PathItems, edges_max: usize) -> Json {
+        let filter = &self.spec.paths_filter;
         let fits = |weight: &Weight| {
             filter.min_edge_weight.is_none_or(|min| weight.count >= min)
                 && filter.max_edge_weight.is_none_or(|max| weight.count <= max)

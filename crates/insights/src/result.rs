@@ -1,15 +1,17 @@
+//! The result of an insight query.
+
 use serde_json::Value as Json;
 
-use crate::calendar::Calendar;
+use crate::query::calendar::Calendar;
 use crate::{Interval, Result};
 
-/// An answer.
+/// Results as JSON, with the metadata of the response.
 #[derive(Clone, Debug)]
 pub struct InsightResult {
     pub results: Json,
-    /// Of breakdowns: whether there are values beyond the limit.
+    /// Whether a breakdown has values beyond its limit.
     pub has_more: Option<bool>,
-    /// The moments the answer is about, in ISO 8601.
+    /// First and last instant of the resolved date range, in ISO 8601.
     pub resolved: Option<(String, String)>,
     pub interval: Interval,
 }

@@ -1,4 +1,4 @@
-//! Retention: who comes back, and when.
+//! Retention: of the actors that start in an interval, how many return in later ones.
 
 mod count;
 
@@ -7,17 +7,17 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use crate::actors::{DataPoint, InsightActors};
-use crate::breakdown::Split;
-use crate::calendar::{Buckets, Calendar};
-use crate::context::QueryContext;
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
+use crate::query::calendar::{Buckets, Calendar};
+use crate::query::spec::{self, Base, BreakdownFilter, Node, NodeKind, Overrides};
 use crate::result::InsightResult;
-use crate::scan::Actors;
-use crate::spec::{self, Base, BreakdownFilter, Node, NodeKind, Overrides};
-use crate::trends::Share;
+use crate::scan::ActorSource;
+use crate::scan::breakdown::BreakdownPlan;
+use crate::scan::breakdown::BreakdownSegment;
+use crate::scan::context::QueryContext;
 use crate::{Error, Interval, Result};
-use count::{Counter, Returns, Starts};
+use count::{Counter, ReturnRule, StartRule};
 
 const INTERVALS: usize = 8;
 const INTERVALS_MAX: usize = 31;
@@ -27,14 +27,14 @@ const EVENT: &str = "$pageview";
 #[derive(Clone, Debug)]
 pub struct RetentionQuery {
     pub base: Base,
-    own: Own,
+    spec: RetentionSpec,
     target: Node,
     returning: Node,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-struct Own {
+struct RetentionSpec {
     retention_filter: RetentionFilter,
     breakdown_filter: BreakdownFilter,
 }
@@ -134,16 +134,16 @@ fn node(entity: Option<Entity>) -> Result<Node> {
 
 impl RetentionQuery {
     pub(crate) fn parse(json: &Json) -> Result<Self> {
-        let (base, mut own) = spec::read::<Own>(json)?;
-        let target = node(own.retention_filter.target_entity.take())?;
-        let returning = node(own.retention_filter.returning_entity.take())?;
-        Ok(Self { base, own, target, returning })
+        let (base, mut spec) = spec::read::<RetentionSpec>(json)?;
+        let target = node(spec.retention_filter.target_entity.take())?;
+        let returning = node(spec.retention_filter.returning_entity.take())?;
+        Ok(Self { base, spec, target, returning })
     }
 
-    pub(crate) fn apply(&mut self, dashboard: &Overrides) {
-        self.base.apply(dashboard);
-        if let Some(breakdown) = &dashboard.breakdown_filter {
-            self.own.breakdown_filter = breakdown.clone();
+    pub(crate) fn apply(&mut self, overrides: &Overrides) {
+        self.base.apply(overrides);
+        if let Some(breakdown) = &overrides.breakdown_filter {
+            self.spec.breakdown_filter = breakdown.clone();
         }
     }
 
@@ -152,10 +152,10 @@ impl RetentionQuery {
     }
 
     pub(crate) fn breakdown(&self) -> Option<&BreakdownFilter> {
-        Some(&self.own.breakdown_filter)
+        Some(&self.spec.breakdown_filter)
     }
 
-    /// `interval` is the row, and `day` how many intervals later.
+    /// Drill-down: `interval` of the data point is the row, `day` the number of intervals later.
     pub(crate) fn actors(
         &self,
         view: &ReadView,
@@ -166,44 +166,44 @@ impl RetentionQuery {
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let intervals = self.intervals()?;
         let rows = self.rows(&context, intervals)?;
-        let actors = Actors::of(self.base.aggregation_group_type_index);
+        let actors = ActorSource::of(self.base.aggregation_group_type_index);
         let mut counter = self.counter(&context, &rows, intervals, &actors)?;
         let (row, later) = (point.interval.unwrap_or(0), point.intervals()?.unwrap_or(0));
         if row >= rows.len() || later >= intervals {
-            return Err(Error::invalid("The answer has no such interval."));
+            return Err(Error::invalid("The result has no such interval."));
         }
         let around = (rows.starts.first().copied().unwrap_or(rows.end), rows.end);
-        let filter = &self.own.breakdown_filter;
-        let split = match point.value() {
-            Some(_) => Split::plan(filter, &context, DIMENSIONS_MAX, around)?,
-            None => Split::Whole,
+        let filter = &self.spec.breakdown_filter;
+        let plan = match point.value() {
+            Some(_) => BreakdownPlan::new(filter, &context, DIMENSIONS_MAX, around)?,
+            None => BreakdownPlan::NoBreakdown,
         };
-        let found = match split {
-            Split::Whole => counter.actors(row, later, None, &|_| true)?,
-            Split::Cohorts(slices) => {
-                let named = |id: Option<i64>| Share::Cohort(id, String::new()).json();
+        let found = match plan {
+            BreakdownPlan::NoBreakdown => counter.actors(row, later, None, &|_| true)?,
+            BreakdownPlan::Cohorts(slices) => {
+                let named = |id: Option<i64>| BreakdownSegment::Cohort(id, String::new()).json();
                 let slice =
                     slices.iter().find(|slice| point.is_value(&named(slice.id.map(|id| id.0))));
                 let Some(slice) = slice else { return Ok(InsightActors::default()) };
                 counter.slice = slice.predicate.clone();
                 counter.actors(row, later, None, &|_| true)?
             }
-            Split::Values(breakdown) => {
-                let (shares, _) = counter.values(&breakdown)?;
-                let share = shares.iter().find(|(share, _)| point.is_value(&share.json()));
-                let Some((share, _)) = share else { return Ok(InsightActors::default()) };
-                let own = |share: &Share, value: u32| match share {
-                    Share::Values(texts, _) | Share::Null(texts, _) => {
+            BreakdownPlan::Values(breakdown) => {
+                let (segments, _) = counter.values(&breakdown)?;
+                let segment = segments.iter().find(|(segment, _)| point.is_value(&segment.json()));
+                let Some((segment, _)) = segment else { return Ok(InsightActors::default()) };
+                let has_value = |segment: &BreakdownSegment, value: u32| match segment {
+                    BreakdownSegment::Values(texts, _) | BreakdownSegment::Null(texts, _) => {
                         breakdown.texts(value) == *texts
                     }
                     _ => false,
                 };
-                let is_other = matches!(share, Share::Other(..));
-                let wanted = |value: u32| match is_other {
-                    true => !shares.iter().any(|(share, _)| own(share, value)),
-                    false => own(share, value),
+                let is_other = matches!(segment, BreakdownSegment::Other(..));
+                let includes = |value: u32| match is_other {
+                    true => !segments.iter().any(|(segment, _)| has_value(segment, value)),
+                    false => has_value(segment, value),
                 };
-                counter.actors(row, later, Some(&breakdown), &wanted)?
+                counter.actors(row, later, Some(&breakdown), &includes)?
             }
         };
         InsightActors::new(&actors, found)
@@ -214,9 +214,9 @@ impl RetentionQuery {
         context: &'a QueryContext<'a>,
         rows: &'a Buckets,
         intervals: usize,
-        actors: &'a Actors,
+        actors: &'a ActorSource,
     ) -> Result<Counter<'a>> {
-        let filter = &self.own.retention_filter;
+        let filter = &self.spec.retention_filter;
         if filter.time_window_mode == TimeWindowMode::Windows {
             return Err(Error::invalid("Retention by windows of 24 hours is not supported."));
         }
@@ -228,18 +228,18 @@ impl RetentionQuery {
             target: &self.target,
             returning: &self.returning,
             starts: match filter.retention_type {
-                RetentionType::Recurring => Starts::Any,
-                RetentionType::FirstTime => Starts::FirstMatching,
-                RetentionType::FirstEverOccurrence => Starts::FirstEver,
+                RetentionType::Recurring => StartRule::Any,
+                RetentionType::FirstTime => StartRule::FirstMatching,
+                RetentionType::FirstEverOccurrence => StartRule::FirstEver,
             },
-            returns: if filter.cumulative { Returns::OnOrAfter } else { Returns::Within },
+            returns: if filter.cumulative { ReturnRule::OnOrAfter } else { ReturnRule::Within },
             occurrences: filter.minimum_occurrences.unwrap_or(1),
             slice: None,
         })
     }
 
     fn intervals(&self) -> Result<usize> {
-        let intervals = self.own.retention_filter.total_intervals.unwrap_or(INTERVALS);
+        let intervals = self.spec.retention_filter.total_intervals.unwrap_or(INTERVALS);
         if intervals == 0 || intervals > INTERVALS_MAX {
             let detail = format!("totalIntervals is between 1 and {INTERVALS_MAX}.");
             return Err(Error::Invalid(detail));
@@ -247,14 +247,14 @@ impl RetentionQuery {
         Ok(intervals)
     }
 
-    /// The rows: from the start to the end of the unit that the range ends in.
+    /// The intervals in which actors start, one row each.
     fn rows(&self, context: &QueryContext<'_>, intervals: usize) -> Result<Buckets> {
         let calendar = &context.dates.calendar;
-        let interval = self.own.retention_filter.period.interval();
+        let interval = self.spec.retention_filter.period.interval();
         let range = &self.base.date_range;
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let to = match given(&range.date_to) {
-            Some(text) => context.dates.moment(&text),
+            Some(text) => context.dates.timestamp(&text),
             None => context.dates.now.as_micros(),
         };
         let end = calendar.end(to, interval)?;
@@ -278,25 +278,27 @@ impl RetentionQuery {
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let calendar = &context.dates.calendar;
         let rows = self.rows(&context, intervals)?;
-        let actors = Actors::of(self.base.aggregation_group_type_index);
+        let actors = ActorSource::of(self.base.aggregation_group_type_index);
         let mut counter = self.counter(&context, &rows, intervals, &actors)?;
-        let mut shares = Vec::new();
+        let mut segments = Vec::new();
         let mut more = false;
         let around = (rows.starts.first().copied().unwrap_or(rows.end), rows.end);
-        match Split::plan(&self.own.breakdown_filter, &context, DIMENSIONS_MAX, around)? {
-            Split::Whole => shares.push((Share::Whole, counter.whole()?)),
-            Split::Values(breakdown) => (shares, more) = counter.values(&breakdown)?,
-            Split::Cohorts(slices) => {
+        match BreakdownPlan::new(&self.spec.breakdown_filter, &context, DIMENSIONS_MAX, around)? {
+            BreakdownPlan::NoBreakdown => {
+                segments.push((BreakdownSegment::Whole, counter.whole()?))
+            }
+            BreakdownPlan::Values(breakdown) => (segments, more) = counter.values(&breakdown)?,
+            BreakdownPlan::Cohorts(slices) => {
                 for slice in slices {
                     counter.slice = slice.predicate.clone();
-                    let share = Share::Cohort(slice.id.map(|id| id.0), slice.name);
-                    shares.push((share, counter.whole()?));
+                    let segment = BreakdownSegment::Cohort(slice.id.map(|id| id.0), slice.name);
+                    segments.push((segment, counter.whole()?));
                 }
             }
         }
         let mut results = Vec::new();
-        for (share, table) in shares {
-            results.extend(self.shape(calendar, &rows, &share, &table)?);
+        for (segment, table) in segments {
+            results.extend(self.shape(calendar, &rows, &segment, &table)?);
         }
         let from = rows.starts.first().copied().unwrap_or(rows.end);
         let results = Json::Array(results);
@@ -309,10 +311,10 @@ impl RetentionQuery {
         &self,
         calendar: &Calendar,
         rows: &Buckets,
-        share: &Share,
+        segment: &BreakdownSegment,
         table: &[Vec<u64>],
     ) -> Result<Vec<Json>> {
-        let word = self.own.retention_filter.period.word();
+        let word = self.spec.retention_filter.period.word();
         let mut items = Vec::with_capacity(table.len());
         for (at, counts) in table.iter().enumerate() {
             let value = |(at, count): (usize, &u64)| json!({"count": count, "label": format!("{word} {at}")});
@@ -322,8 +324,8 @@ impl RetentionQuery {
                 "label": format!("{word} {at}"),
                 "date": calendar.iso(rows.starts[at])?,
             });
-            if *share != Share::Whole {
-                item["breakdown_value"] = share.json();
+            if *segment != BreakdownSegment::Whole {
+                item["breakdown_value"] = segment.json();
             }
             items.push(item);
         }

@@ -1,19 +1,19 @@
-//! Stickiness: in how many intervals people come back.
+//! Stickiness: in how many intervals actors are active.
 
 use facts::ReadView;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use crate::actors::{Actor, DataPoint, InsightActors};
-use crate::context::{QueryContext, node_id, node_type};
-use crate::expression;
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
-use crate::masks::Masks;
-use crate::range::Period;
+use crate::query::date_range::Period;
+use crate::query::spec::{self, Base, CompareFilter, Math, Node, Overrides};
 use crate::result::InsightResult;
-use crate::scan::{Actors, Scan};
-use crate::spec::{self, Base, CompareFilter, Math, Node, Overrides};
+use crate::scan::activity::ActivityBitmap;
+use crate::scan::context::{QueryContext, node_id, node_type};
+use crate::scan::expression;
+use crate::scan::{ActorSource, Scan};
 use crate::{Error, Interval, Result};
 
 const SERIES_MAX: usize = 26;
@@ -21,12 +21,12 @@ const SERIES_MAX: usize = 26;
 #[derive(Clone, Debug)]
 pub struct StickinessQuery {
     pub base: Base,
-    own: Own,
+    spec: StickinessSpec,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Own {
+struct StickinessSpec {
     series: Vec<Node>,
     #[serde(default)]
     interval: Interval,
@@ -43,7 +43,7 @@ struct StickinessFilter {
     computed_as: ComputedAs,
 }
 
-/// How many events an interval must have to count.
+/// How many events an interval needs to count as active.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Criteria {
@@ -79,24 +79,24 @@ impl Criteria {
 
 impl StickinessQuery {
     pub(crate) fn parse(json: &Json) -> Result<Self> {
-        let (base, own) = spec::read::<Own>(json)?;
-        if own.series.is_empty() || own.series.len() > SERIES_MAX {
+        let (base, spec) = spec::read::<StickinessSpec>(json)?;
+        if spec.series.is_empty() || spec.series.len() > SERIES_MAX {
             let detail = format!("A StickinessQuery has 1 to {SERIES_MAX} series.");
             return Err(Error::Parse(detail));
         }
-        for node in &own.series {
+        for node in &spec.series {
             spec::check_group(node.math_group_type_index)?;
         }
-        Ok(Self { base, own })
+        Ok(Self { base, spec })
     }
 
     pub(crate) fn apply(&mut self, dashboard: &Overrides) {
         self.base.apply(dashboard);
-        self.own.interval = dashboard.interval.unwrap_or(self.own.interval);
+        self.spec.interval = dashboard.interval.unwrap_or(self.spec.interval);
     }
 
     pub(crate) fn nodes(&self) -> Vec<&Node> {
-        self.own.series.iter().collect()
+        self.spec.series.iter().collect()
     }
 
     pub(crate) fn run(
@@ -106,16 +106,16 @@ impl StickinessQuery {
         hogql: Option<&HogqlCompiler>,
     ) -> Result<InsightResult> {
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
-        let interval = self.own.interval;
+        let interval = self.spec.interval;
         let range = &self.base.date_range;
         let period = context.dates.period(range, interval)?;
-        let previous = context.dates.previous(&period, range, &self.own.compare_filter)?;
+        let previous = context.dates.previous(&period, range, &self.spec.compare_filter)?;
         let mut items = Vec::new();
         let current = previous.as_ref().map(|_| "current");
         for (period, compared) in [(Some(&period), current), (previous.as_ref(), Some("previous"))]
         {
             let Some(period) = period else { continue };
-            for (order, node) in self.own.series.iter().enumerate() {
+            for (order, node) in self.spec.series.iter().enumerate() {
                 let Some(counts) = self.count(&context, node, period)? else { continue };
                 let mut item = self.item(&context, node, order, &counts);
                 if let Some(compared) = compared {
@@ -129,17 +129,18 @@ impl StickinessQuery {
         InsightResult::new(results, &context.dates.calendar, period.from, period.to, interval)
     }
 
-    fn actor_source(&self, context: &QueryContext<'_>, node: &Node) -> Result<Actors> {
+    fn actor_source(&self, context: &QueryContext<'_>, node: &Node) -> Result<ActorSource> {
         Ok(match node.math {
-            Math::UniqueGroup => Actors::groups(node.math_group_type_index.unwrap_or(0)),
+            Math::UniqueGroup => ActorSource::groups(node.math_group_type_index.unwrap_or(0)),
             Math::Hogql => {
                 expression::actors(context, node.math_hogql.as_deref().unwrap_or_default())?
             }
-            _ => Actors::of(self.base.aggregation_group_type_index),
+            _ => ActorSource::of(self.base.aggregation_group_type_index),
         })
     }
 
-    /// How many actors were there in exactly one bucket, in two, and so on.
+    /// Number of actors active in exactly one bucket, in two, and so on; none if the series is a
+    /// deleted action.
     fn count(
         &self,
         context: &QueryContext<'_>,
@@ -147,9 +148,11 @@ impl StickinessQuery {
         period: &Period,
     ) -> Result<Option<Vec<u64>>> {
         let actors = self.actor_source(context, node)?;
-        let Some(masks) = self.masks(context, node, period, &actors)? else { return Ok(None) };
+        let Some(activity) = self.activity(context, node, period, &actors)? else {
+            return Ok(None);
+        };
         let mut counts = vec![0u64; period.buckets.len()];
-        masks.for_each(|_, there| counts[there.len() - 1] += 1);
+        activity.for_each(|_, active| counts[active.len() - 1] += 1);
         Ok(Some(counts))
     }
 
@@ -161,55 +164,57 @@ impl StickinessQuery {
         point: &DataPoint,
     ) -> Result<InsightActors> {
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
-        let node = point.node(&self.own.series)?;
-        let period = point.period(&context, self.own.interval, &self.own.compare_filter)?;
-        let cumulative = self.own.stickiness_filter.computed_as == ComputedAs::Cumulative;
-        let wanted = point.intervals()?;
+        let node = point.node(&self.spec.series)?;
+        let period = point.period(&context, self.spec.interval, &self.spec.compare_filter)?;
+        let cumulative = self.spec.stickiness_filter.computed_as == ComputedAs::Cumulative;
+        let intervals = point.intervals()?;
         let actors = self.actor_source(&context, node)?;
-        let Some(masks) = self.masks(&context, node, &period, &actors)? else {
+        let Some(activity) = self.activity(&context, node, &period, &actors)? else {
             return Ok(InsightActors::default());
         };
         let mut found = Vec::new();
-        masks.for_each(|actor, there| {
-            let fits = match wanted {
+        activity.for_each(|actor, active| {
+            let fits = match intervals {
                 None => true,
-                Some(wanted) if cumulative => there.len() >= wanted,
-                Some(wanted) => there.len() == wanted,
+                Some(intervals) if cumulative => active.len() >= intervals,
+                Some(intervals) => active.len() == intervals,
             };
             if fits {
-                found.push(Actor::of((actor, there.len() as u64)));
+                found.push(Actor::of((actor, active.len() as u64)));
             }
         });
         InsightActors::new(&actors, found)
     }
 
-    /// Who was there when; none when the series means an action that is gone.
-    fn masks(
+    /// Active buckets per actor; none if the series is a deleted action.
+    fn activity(
         &self,
         context: &QueryContext<'_>,
         node: &Node,
         period: &Period,
-        actors: &Actors,
-    ) -> Result<Option<Masks>> {
+        actors: &ActorSource,
+    ) -> Result<Option<ActivityBitmap>> {
         let Some(selection) = context.selection(node)? else { return Ok(None) };
         let scan = context.scan(selection.filter(period.from, period.to));
         let scan = Scan { actors: Some(actors), ..scan };
-        match self.own.stickiness_filter.stickiness_criteria {
+        match self.spec.stickiness_filter.stickiness_criteria {
             None | Some(Criteria { operator: Operator::Gte, value: 0 | 1 }) => {
-                Masks::of(&scan, &period.buckets)
+                ActivityBitmap::scan(&scan, &period.buckets)
             }
-            Some(criteria) => Masks::counted(&scan, &period.buckets, |count| criteria.holds(count)),
+            Some(criteria) => ActivityBitmap::scan_with_count(&scan, &period.buckets, |count| {
+                criteria.holds(count)
+            }),
         }
         .map(Some)
     }
 
     fn item(&self, context: &QueryContext<'_>, node: &Node, order: usize, counts: &[u64]) -> Json {
-        let cumulative = self.own.stickiness_filter.computed_as == ComputedAs::Cumulative;
+        let cumulative = self.spec.stickiness_filter.computed_as == ComputedAs::Cumulative;
         let mut data = counts.to_vec();
         if cumulative {
             (1..data.len()).rev().for_each(|at| data[at - 1] += data[at]);
         }
-        let unit = self.own.interval.as_str();
+        let unit = self.spec.interval.as_str();
         let label = |count: usize| {
             let plural = if count == 1 { "" } else { "s" };
             let more = if cumulative { " or more" } else { "" };

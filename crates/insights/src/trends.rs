@@ -1,43 +1,44 @@
-//! Trends: how often, by how many, how much, over time.
+//! Trends: counts, distinct actors and aggregates of properties over time.
 
 mod actors;
+mod distinct_by_value;
+mod formula;
 mod lines;
-mod measure;
+mod series;
 mod shape;
-mod wide;
 
 use facts::ReadView;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-pub(crate) use lines::{Lines, Share};
-pub(crate) use measure::DisplayMode;
+pub(crate) use lines::Lines;
+pub(crate) use series::DisplayMode;
 
-use crate::context::QueryContext;
-use crate::formula::Formula;
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
-use crate::range::Period;
+use crate::query::date_range::Period;
+use crate::query::spec::{self, Base, BreakdownFilter, CompareFilter, Math, Node, Overrides};
 use crate::result::InsightResult;
-use crate::spec::{self, Base, BreakdownFilter, CompareFilter, Math, Node, Overrides};
+use crate::scan::context::QueryContext;
 use crate::{Error, Interval, Result};
-use measure::Measure;
+use formula::Formula;
+use series::SeriesQuery;
 
-/// Letters name series in formulas.
+/// Formulas name series by one letter.
 const SERIES_MAX: usize = 26;
 const FORMULAS_MAX: usize = 26;
-/// Values of a view map unless a limit is given: all countries fit.
-const MAP_LIMIT: usize = 300;
+/// Default breakdown limit of a world map: all countries fit.
+const WORLD_MAP_LIMIT: usize = 300;
 
 #[derive(Clone, Debug)]
 pub struct TrendsQuery {
     pub base: Base,
-    own: Own,
+    spec: TrendsSpec,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Own {
+struct TrendsSpec {
     series: Vec<Node>,
     #[serde(default)]
     interval: Interval,
@@ -105,63 +106,63 @@ impl Display {
     }
 }
 
-/// Which of two compared periods.
+/// Which period a result describes when periods are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    Alone,
+pub(crate) enum ComparedPeriod {
+    Single,
     Current,
     Previous,
 }
 
-/// All lines of one series in one period.
-pub(crate) struct Found<'a> {
+/// The lines of one series in one period.
+pub(crate) struct SeriesResult<'a> {
     pub order: usize,
     pub node: &'a Node,
-    pub side: Side,
+    pub side: ComparedPeriod,
     pub period: &'a Period,
     pub lines: Lines,
 }
 
 impl TrendsQuery {
     pub(crate) fn parse(json: &Json) -> Result<Self> {
-        let (base, mut own) = spec::read::<Own>(json)?;
-        if own.series.is_empty() || own.series.len() > SERIES_MAX {
+        let (base, mut spec) = spec::read::<TrendsSpec>(json)?;
+        if spec.series.is_empty() || spec.series.len() > SERIES_MAX {
             let detail = format!("A TrendsQuery has 1 to {SERIES_MAX} series.");
             return Err(Error::Parse(detail));
         }
-        for node in &own.series {
+        for node in &spec.series {
             spec::check_group(node.math_group_type_index)?;
         }
-        let bins = own.trends_filter.bin_count;
-        let filter = &mut own.breakdown_filter;
+        let bins = spec.trends_filter.bin_count;
+        let filter = &mut spec.breakdown_filter;
         filter.breakdown_histogram_bin_count = filter.breakdown_histogram_bin_count.or(bins);
-        Ok(Self { base, own })
+        Ok(Self { base, spec })
     }
 
-    pub(crate) fn apply(&mut self, dashboard: &Overrides) {
-        self.base.apply(dashboard);
-        if let Some(breakdown) = &dashboard.breakdown_filter {
-            self.own.breakdown_filter = breakdown.clone();
+    pub(crate) fn apply(&mut self, overrides: &Overrides) {
+        self.base.apply(overrides);
+        if let Some(breakdown) = &overrides.breakdown_filter {
+            self.spec.breakdown_filter = breakdown.clone();
         }
-        self.own.interval = dashboard.interval.unwrap_or(self.own.interval);
+        self.spec.interval = overrides.interval.unwrap_or(self.spec.interval);
     }
 
     pub(crate) fn nodes(&self) -> Vec<&Node> {
-        self.own.series.iter().collect()
+        self.spec.series.iter().collect()
     }
 
     pub(crate) fn breakdown(&self) -> Option<&BreakdownFilter> {
-        Some(&self.own.breakdown_filter)
+        Some(&self.spec.breakdown_filter)
     }
 
     fn formulas(&self) -> Result<Vec<(Formula, String)>> {
-        let filter = &self.own.trends_filter;
-        let one = filter.formula.iter().chain(&filter.formulas);
-        let one = one.map(|text| (text.as_str(), None));
+        let filter = &self.spec.trends_filter;
+        let unnamed = filter.formula.iter().chain(&filter.formulas);
+        let unnamed = unnamed.map(|text| (text.as_str(), None));
         let nodes = filter.formula_nodes.iter();
         let nodes = nodes.map(|node| (node.formula.as_str(), node.custom_name.as_deref()));
         let all: Vec<_> = if filter.formula_nodes.is_empty() {
-            one.filter(|(text, _)| !text.trim().is_empty()).collect()
+            unnamed.filter(|(text, _)| !text.trim().is_empty()).collect()
         } else {
             nodes.collect()
         };
@@ -171,15 +172,15 @@ impl TrendsQuery {
         let read = |(text, name): (&str, Option<&str>)| {
             let name = name.filter(|name| !name.is_empty()).map(str::to_owned);
             let name = name.unwrap_or_else(|| format!("Formula ({text})"));
-            Ok((Formula::parse(text, self.own.series.len())?, name))
+            Ok((Formula::parse(text, self.spec.series.len())?, name))
         };
         all.into_iter().map(read).collect()
     }
 
     fn breakdown_filter(&self) -> BreakdownFilter {
-        let mut breakdown = self.own.breakdown_filter.clone();
-        if self.own.trends_filter.display == Display::WorldMap {
-            breakdown.breakdown_limit = breakdown.breakdown_limit.or(Some(MAP_LIMIT));
+        let mut breakdown = self.spec.breakdown_filter.clone();
+        if self.spec.trends_filter.display == Display::WorldMap {
+            breakdown.breakdown_limit = breakdown.breakdown_limit.or(Some(WORLD_MAP_LIMIT));
         }
         breakdown
     }
@@ -192,31 +193,33 @@ impl TrendsQuery {
     ) -> Result<InsightResult> {
         let formulas = self.formulas()?;
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
-        let Own { series, interval, trends_filter, compare_filter, .. } = &self.own;
+        let TrendsSpec { series, interval, trends_filter, compare_filter, .. } = &self.spec;
         let breakdown = self.breakdown_filter();
         let display_mode = trends_filter.display.display_mode();
         let range = &self.base.date_range;
         let period = context.dates.period(range, *interval)?;
         let previous = context.dates.previous(&period, range, compare_filter)?;
         let sides = match &previous {
-            None => vec![(Side::Alone, &period)],
-            Some(previous) => vec![(Side::Current, &period), (Side::Previous, previous)],
+            None => vec![(ComparedPeriod::Single, &period)],
+            Some(previous) => {
+                vec![(ComparedPeriod::Current, &period), (ComparedPeriod::Previous, previous)]
+            }
         };
         let mut found = Vec::new();
         for (side, period) in sides {
             for (order, node) in series.iter().enumerate() {
-                let measure = Measure { context: &context, node, period, display_mode };
-                if let Some(mut lines) = measure.lines(&breakdown)? {
+                let query = SeriesQuery { context: &context, node, period, display_mode };
+                if let Some(mut lines) = query.lines(&breakdown)? {
                     smooth(
                         &mut lines,
                         display_mode,
                         trends_filter.smoothing_intervals.unwrap_or(1),
                     );
-                    found.push(Found { order, node, side, period, lines });
+                    found.push(SeriesResult { order, node, side, period, lines });
                 }
             }
         }
-        let more = found.iter().any(|found| found.lines.more);
+        let more = found.iter().any(|found| found.lines.has_more);
         let shape = shape::Shape { context: &context, display_mode, several: series.len() > 1 };
         let results = if formulas.is_empty() {
             shape.series(&found)?
@@ -230,7 +233,7 @@ impl TrendsQuery {
     }
 }
 
-/// Each number becomes the whole part of the mean of itself and those before it.
+/// Moving average over `intervals` buckets, rounded down.
 fn smooth(lines: &mut Lines, display_mode: DisplayMode, intervals: usize) {
     if intervals < 2 || display_mode == DisplayMode::Total {
         return;
@@ -245,7 +248,7 @@ fn smooth(lines: &mut Lines, display_mode: DisplayMode, intervals: usize) {
     }
 }
 
-/// As results name it.
+/// The name of a math in results.
 pub(crate) fn math_name(math: Math) -> &'static str {
     match math {
         Math::Total => "total",

@@ -1,39 +1,39 @@
-//! Actors sorted by how far they came.
+//! Counts actors by the number of funnel steps that they completed.
 
 use hashbrown::HashMap;
 use warehouse::{Filter, Predicate};
 
-use super::machine::{EXCLUSION, Machine, OTHER, Order, Rules, Run, value};
 use super::none_of;
+use super::step_matcher::{Conversion, EXCLUSION, OTHER, Order, Rules, StepMatcher, value};
 use crate::Result;
-use crate::breakdown::{Breakdown, NO_VALUE, first_by_text};
-use crate::calendar::Buckets;
-use crate::context::{EventSelection, QueryContext};
-use crate::journeys::{Hit, Hits};
 use crate::limits::MemoryReservation;
-use crate::range::Period;
-use crate::scan::{Actors, Rows, Scan};
+use crate::query::calendar::Buckets;
+use crate::query::date_range::Period;
+use crate::scan::actor_events::{ActorEvent, ActorEvents};
+use crate::scan::breakdown::{Breakdown, NO_VALUE, first_by_text};
+use crate::scan::context::{EventSelection, QueryContext};
+use crate::scan::{ActorSource, Rows, Scan};
 
-/// Which of an actor's events says its breakdown value.
+/// Breakdown attribution: which of an actor's events decides its breakdown value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attribution {
     First,
     Last,
-    /// All must agree: every value has a funnel of its own.
+    /// All events: every value has a funnel of its own, of the events with that value.
     Every,
     Step(usize),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum FunnelOutput {
     Steps,
     Times { from: usize, to: usize },
     Trend { from: usize, to: usize },
 }
 
-/// What of an answer a funnel is.
+/// The part of a broken-down result that one funnel describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Share {
+pub(crate) enum FunnelSegment {
     Whole,
     Value(String),
     Null,
@@ -42,67 +42,67 @@ pub(crate) enum Share {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tally {
-    /// How many came exactly so far; the first is one step.
+pub(crate) struct FunnelCounts {
+    /// Number of actors by completed steps: `levels[0]` completed exactly one.
     pub levels: Vec<u64>,
-    /// Seconds that each took, by step; or, where only times are wanted, in the first.
+    /// Conversion times in seconds, by step; for [`FunnelOutput::Times`] only the first list is used.
     pub seconds: Vec<Vec<f64>>,
-    /// Actors by bucket: who entered, and who converted.
+    /// Entered and converted actors by bucket.
     pub buckets: Vec<(u64, u64)>,
-    /// Each of them, where they are asked for.
-    pub who: Vec<Came>,
+    /// For drill-down: the progress of each actor.
+    pub actors: Vec<ActorProgress>,
 }
 
-/// How far an actor came, and in which bucket it entered.
+/// Steps that an actor completed, and the bucket in which it entered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Came {
+pub(crate) struct ActorProgress {
     pub actor: u32,
     pub level: usize,
     pub bucket: usize,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub shares: Vec<(Share, Tally)>,
-    /// Some values are beyond the limit.
-    pub more: bool,
+pub(crate) struct FunnelResult {
+    pub segments: Vec<(FunnelSegment, FunnelCounts)>,
+    /// Whether values beyond the breakdown limit exist.
+    pub has_more: bool,
 }
 
 pub(crate) struct Counter<'a> {
     pub context: &'a QueryContext<'a>,
     pub period: &'a Period,
     pub rules: &'a Rules,
-    /// Steps, and behind them exclusions.
-    pub selection: Vec<EventSelection>,
-    pub actors: &'a Actors,
+    /// Steps, then exclusions.
+    pub selections: Vec<EventSelection>,
+    pub actors: &'a ActorSource,
     pub attribution: Attribution,
-    pub wanted: Wanted,
+    pub output: FunnelOutput,
     pub breakdown: Option<&'a Breakdown>,
-    /// What every event must pass too.
+    /// The cohort of a breakdown by cohorts.
     pub slice: Option<Predicate>,
-    /// Whether actors are kept, not only counted.
-    pub keeps: bool,
+    /// Whether to collect actors for drill-down, not only count them.
+    pub collect_actors: bool,
 }
 
-impl Tally {
+impl FunnelCounts {
     pub fn entered(&self) -> u64 {
         let in_buckets: u64 = self.buckets.iter().map(|(entered, _)| entered).sum();
         self.levels.iter().sum::<u64>() + in_buckets
     }
 
-    fn absorb(&mut self, other: Self) {
-        fn longer<T: Clone + Default>(own: &mut Vec<T>, other: &[T]) {
+    fn merge(&mut self, other: Self) {
+        fn extend_to<T: Clone + Default>(own: &mut Vec<T>, other: &[T]) {
             own.resize(own.len().max(other.len()), T::default());
         }
-        longer(&mut self.levels, &other.levels);
-        longer(&mut self.seconds, &other.seconds);
-        longer(&mut self.buckets, &other.buckets);
+        extend_to(&mut self.levels, &other.levels);
+        extend_to(&mut self.seconds, &other.seconds);
+        extend_to(&mut self.buckets, &other.buckets);
         self.levels.iter_mut().zip(other.levels).for_each(|(own, other)| *own += other);
         self.seconds.iter_mut().zip(other.seconds).for_each(|(own, other)| own.extend(other));
         for (own, other) in self.buckets.iter_mut().zip(other.buckets) {
             *own = (own.0 + other.0, own.1 + other.1);
         }
-        self.who.extend(other.who);
+        self.actors.extend(other.actors);
     }
 
     fn bytes(&self) -> usize {
@@ -111,48 +111,48 @@ impl Tally {
     }
 }
 
-fn seconds(run: &Run, from: usize, to: usize) -> f64 {
-    (run.times[to] - run.times[from]) as f64 / 1e6
+fn seconds(conversion: &Conversion, from: usize, to: usize) -> f64 {
+    (conversion.times[to] - conversion.times[from]) as f64 / 1e6
 }
 
-/// What a thread has counted so far.
+/// Counts of one partition of actors, by breakdown value.
 struct State<'a> {
-    machine: Machine<'a>,
-    tallies: HashMap<u32, Tally>,
+    step_matcher: StepMatcher<'a>,
+    by_value: HashMap<u32, FunnelCounts>,
     bytes: usize,
     reservation: MemoryReservation<'a>,
 }
 
 impl<'a> Counter<'a> {
-    pub fn whole(&self) -> Result<Found> {
-        let mut tallies = self.count()?;
-        let whole = tallies.remove(&NO_VALUE).unwrap_or_default();
-        Ok(Found { shares: vec![(Share::Whole, whole)], more: false })
+    pub fn whole(&self) -> Result<FunnelResult> {
+        let mut by_value = self.count()?;
+        let whole = by_value.remove(&NO_VALUE).unwrap_or_default();
+        Ok(FunnelResult { segments: vec![(FunnelSegment::Whole, whole)], has_more: false })
     }
 
-    /// Largest first; what is beyond the limit together.
-    pub fn values(&self, breakdown: &Breakdown) -> Result<Found> {
-        let mut tallies = self.count()?;
+    /// Funnels by breakdown value, the largest first; values beyond the limit are merged.
+    pub fn values(&self, breakdown: &Breakdown) -> Result<FunnelResult> {
+        let mut by_value = self.count()?;
         let mut ranked: Vec<(u32, f64)> =
-            tallies.iter().map(|(value, tally)| (*value, tally.entered() as f64)).collect();
+            by_value.iter().map(|(value, counts)| (*value, counts.entered() as f64)).collect();
         ranked.retain(|(_, entered)| *entered > 0.0);
         let limit = breakdown.limit.min(ranked.len());
         breakdown.sort(&mut ranked, limit);
         let rest = ranked.split_off(limit);
-        let mut found = Found { shares: Vec::new(), more: !rest.is_empty() };
+        let mut found = FunnelResult { segments: Vec::new(), has_more: !rest.is_empty() };
         for (value, _) in ranked {
-            let share = match value {
-                NO_VALUE => Share::Null,
-                _ => Share::Value(breakdown.texts(value).join("::")),
+            let segment = match value {
+                NO_VALUE => FunnelSegment::Null,
+                _ => FunnelSegment::Value(breakdown.texts(value).join("::")),
             };
-            found.shares.push((share, tallies.remove(&value).unwrap_or_default()));
+            found.segments.push((segment, by_value.remove(&value).unwrap_or_default()));
         }
-        if found.more && !breakdown.hide_other {
-            let mut together = Tally::default();
+        if found.has_more && !breakdown.hide_other {
+            let mut rest_counts = FunnelCounts::default();
             for (value, _) in rest {
-                together.absorb(tallies.remove(&value).unwrap_or_default());
+                rest_counts.merge(by_value.remove(&value).unwrap_or_default());
             }
-            found.shares.push((Share::Other, together));
+            found.segments.push((FunnelSegment::Other, rest_counts));
         }
         Ok(found)
     }
@@ -162,20 +162,20 @@ impl<'a> Counter<'a> {
         selection.filter(self.period.from, self.period.to)
     }
 
-    fn collect(&self) -> Result<Hits<'a>> {
-        let mut hits = Hits::new(self.context.limits);
+    fn collect(&self) -> Result<ActorEvents<'a>> {
+        let mut events = ActorEvents::new(self.context.limits);
         let mut collect = |filter: Filter, tag: u32| {
             let scan = Scan {
                 actors: Some(self.actors),
                 breakdown: self.breakdown,
                 ..self.context.scan(filter)
             };
-            hits.collect(&scan, |(), rows: &Rows<'_>| {
+            events.collect(&scan, |(), rows: &Rows<'_>| {
                 let tag = |row: usize| Some(rows.value(row) << 8 | tag);
                 Ok((0..rows.len()).map(tag).collect())
             })
         };
-        for (at, selection) in self.selection.iter().enumerate() {
+        for (at, selection) in self.selections.iter().enumerate() {
             let tag = match at.checked_sub(self.rules.steps) {
                 None => at as u32,
                 Some(exclusion) => EXCLUSION + exclusion as u32,
@@ -183,180 +183,194 @@ impl<'a> Counter<'a> {
             collect(self.filter(selection), tag)?;
         }
         if self.rules.order == Order::Strict {
-            let steps = &self.selection[..self.rules.steps];
-            let others = self.context.everything().and(Some(none_of(steps)));
+            let steps = &self.selections[..self.rules.steps];
+            let others = self.context.all_events().and(Some(none_of(steps)));
             collect(self.filter(&others), OTHER)?;
         }
-        Ok(hits)
+        Ok(events)
     }
 
-    fn count(&self) -> Result<HashMap<u32, Tally>> {
-        let hits = self.collect()?;
+    fn count(&self) -> Result<HashMap<u32, FunnelCounts>> {
+        let events = self.collect()?;
         let new = || State {
-            machine: Machine::new(self.rules),
-            tallies: HashMap::new(),
+            step_matcher: StepMatcher::new(self.rules),
+            by_value: HashMap::new(),
             bytes: 0,
             reservation: self.context.limits.reserve(),
         };
-        let states = hits.fold(new, |state, hits| {
+        let states = events.fold(new, |state, events| {
             let every = self.attribution == Attribution::Every && self.breakdown.is_some();
             if !every {
-                return self.journey(state, hits, None);
+                return self.count_actor(state, events, None);
             }
-            // What excludes does so whatever its value.
-            let excluding = hits.iter().filter(|hit| is_exclusion(hit));
-            let excluding: Vec<Hit> = excluding.copied().collect();
-            let mut others: Vec<Hit> =
-                hits.iter().filter(|hit| !is_exclusion(hit)).copied().collect();
-            // Stable, so that those of one value stay in the order of time.
+            // Exclusions apply to the funnels of all values.
+            let excluding = events.iter().filter(|event| is_exclusion(event));
+            let excluding: Vec<ActorEvent> = excluding.copied().collect();
+            let mut others: Vec<ActorEvent> =
+                events.iter().filter(|event| !is_exclusion(event)).copied().collect();
+            // The sort is stable and keeps the events of a value sorted by time.
             others.sort_by_key(value);
             for own in others.chunk_by(|a, b| value(a) == value(b)) {
-                let mut hits = own.to_vec();
+                let mut events = own.to_vec();
                 if !excluding.is_empty() {
-                    hits.extend_from_slice(&excluding);
-                    hits.sort_unstable_by_key(|hit| (hit.time, hit.tag));
+                    events.extend_from_slice(&excluding);
+                    events.sort_unstable_by_key(|event| (event.time, event.tag));
                 }
-                self.journey(state, &hits, Some(value(&own[0])))?;
+                self.count_actor(state, &events, Some(value(&own[0])))?;
             }
             Ok(())
         })?;
-        let mut all: HashMap<u32, Tally> = HashMap::new();
-        for (value, tally) in states.into_iter().flat_map(|state| state.tallies) {
-            all.entry(value).or_default().absorb(tally);
+        let mut all: HashMap<u32, FunnelCounts> = HashMap::new();
+        for (value, counts) in states.into_iter().flat_map(|state| state.by_value) {
+            all.entry(value).or_default().merge(counts);
         }
         Ok(all)
     }
 
-    /// All hits may be of one value only, which then is given.
-    fn journey(&self, state: &mut State<'_>, hits: &[Hit], own: Option<u32>) -> Result<()> {
-        let own = own.or_else(|| self.touch(hits));
-        let value = |run: &Run| own.unwrap_or_else(|| self.value_at_step(run, hits));
-        let State { machine, tallies, bytes, reservation } = state;
+    /// Counts one actor. `own` is the breakdown value if all events have the same.
+    fn count_actor(
+        &self,
+        state: &mut State<'_>,
+        events: &[ActorEvent],
+        own: Option<u32>,
+    ) -> Result<()> {
+        let own = own.or_else(|| self.touch(events));
+        let value =
+            |conversion: &Conversion| own.unwrap_or_else(|| self.value_at_step(conversion, events));
+        let State { step_matcher, by_value, bytes, reservation } = state;
         let before = *bytes;
-        match self.wanted {
-            Wanted::Trend { from, to } => {
+        match self.output {
+            FunnelOutput::Trend { from, to } => {
                 let mut entries = Vec::new();
-                by_bucket(machine, hits, &self.period.buckets, |bucket, run| {
-                    entries.push((bucket, *run));
+                by_bucket(step_matcher, events, &self.period.buckets, |bucket, conversion| {
+                    entries.push((bucket, *conversion));
                 });
-                for (bucket, run) in entries {
-                    if run.level <= from || machine.excludes(&run, hits) {
+                for (bucket, conversion) in entries {
+                    if conversion.level <= from || step_matcher.excludes(&conversion, events) {
                         continue;
                     }
-                    let tally = tallies.entry(value(&run)).or_default();
-                    if tally.buckets.is_empty() {
-                        tally.buckets = vec![(0, 0); self.period.buckets.len()];
-                        *bytes += tally.bytes();
+                    let counts = by_value.entry(value(&conversion)).or_default();
+                    if counts.buckets.is_empty() {
+                        counts.buckets = vec![(0, 0); self.period.buckets.len()];
+                        *bytes += counts.bytes();
                     }
-                    tally.buckets[bucket].0 += 1;
-                    tally.buckets[bucket].1 += u64::from(run.level > to);
-                    if self.keeps {
-                        tally.who.push(Came { actor: hits[0].actor, level: run.level, bucket });
-                        *bytes += size_of::<Came>();
+                    counts.buckets[bucket].0 += 1;
+                    counts.buckets[bucket].1 += u64::from(conversion.level > to);
+                    if self.collect_actors {
+                        counts.actors.push(ActorProgress {
+                            actor: events[0].actor,
+                            level: conversion.level,
+                            bucket,
+                        });
+                        *bytes += size_of::<ActorProgress>();
                     }
                 }
             }
-            Wanted::Steps | Wanted::Times { .. } => {
-                let Some(run) = machine.best(hits) else { return Ok(()) };
-                if run.level == 0 || machine.excludes(&run, hits) {
+            FunnelOutput::Steps | FunnelOutput::Times { .. } => {
+                let Some(conversion) = step_matcher.best(events) else { return Ok(()) };
+                if conversion.level == 0 || step_matcher.excludes(&conversion, events) {
                     return Ok(());
                 }
-                let tally = tallies.entry(value(&run)).or_default();
-                tally.levels.resize(self.rules.steps, 0);
-                tally.seconds.resize(self.rules.steps, Vec::new());
-                tally.levels[run.level - 1] += 1;
-                if self.keeps {
-                    tally.who.push(Came { actor: hits[0].actor, level: run.level, bucket: 0 });
-                    *bytes += size_of::<Came>();
+                let counts = by_value.entry(value(&conversion)).or_default();
+                counts.levels.resize(self.rules.steps, 0);
+                counts.seconds.resize(self.rules.steps, Vec::new());
+                counts.levels[conversion.level - 1] += 1;
+                if self.collect_actors {
+                    counts.actors.push(ActorProgress {
+                        actor: events[0].actor,
+                        level: conversion.level,
+                        bucket: 0,
+                    });
+                    *bytes += size_of::<ActorProgress>();
                 }
-                match self.wanted {
-                    Wanted::Times { from, to } if run.level > to => {
-                        tally.seconds[0].push(seconds(&run, from, to));
+                match self.output {
+                    FunnelOutput::Times { from, to } if conversion.level > to => {
+                        counts.seconds[0].push(seconds(&conversion, from, to));
                     }
-                    Wanted::Steps => {
-                        for step in 1..run.level {
-                            tally.seconds[step].push(seconds(&run, step - 1, step));
+                    FunnelOutput::Steps => {
+                        for step in 1..conversion.level {
+                            counts.seconds[step].push(seconds(&conversion, step - 1, step));
                         }
                     }
                     _ => {}
                 }
-                *bytes += run.level * 16;
+                *bytes += conversion.level * 16;
             }
         }
         if *bytes != before { reservation.resize(*bytes) } else { Ok(()) }
     }
 
-    /// The value of the first or last event that has one; none if the run decides.
-    fn touch(&self, hits: &[Hit]) -> Option<u32> {
+    /// First-touch or last-touch breakdown value; none if the value depends on the conversion.
+    fn touch(&self, events: &[ActorEvent]) -> Option<u32> {
         let Some(breakdown) = self.breakdown else { return Some(NO_VALUE) };
-        let some = |hit: &&Hit| is_step(hit) && value(hit) != NO_VALUE;
+        let some = |event: &&ActorEvent| is_step(event) && value(event) != NO_VALUE;
         let found = match self.attribution {
-            Attribution::First | Attribution::Every => hits.iter().find(some),
-            Attribution::Last => hits.iter().rev().find(some),
+            Attribution::First | Attribution::Every => events.iter().find(some),
+            Attribution::Last => events.iter().rev().find(some),
             Attribution::Step(_) => return None,
         };
         let Some(found) = found else { return Some(NO_VALUE) };
-        let equal = at_moment(hits, found.time).iter().filter(some).map(value);
+        let equal = at_time(events, found.time).iter().filter(some).map(value);
         Some(first_by_text(breakdown, value(found), equal))
     }
 
-    fn value_at_step(&self, run: &Run, hits: &[Hit]) -> u32 {
+    fn value_at_step(&self, conversion: &Conversion, events: &[ActorEvent]) -> u32 {
         let (Some(breakdown), Attribution::Step(step)) = (self.breakdown, self.attribution) else {
             return NO_VALUE;
         };
         let time = match self.rules.order {
-            Order::Unordered => run.by_step[step],
-            _ if run.level > step => run.times[step],
+            Order::Unordered => conversion.by_step[step],
+            _ if conversion.level > step => conversion.times[step],
             _ => return NO_VALUE,
         };
-        let is_it = |hit: &&Hit| hit.tag & 0xff == step as u32;
-        let mut equal = at_moment(hits, time).iter().filter(is_it).map(value);
+        let is_it = |event: &&ActorEvent| event.tag & 0xff == step as u32;
+        let mut equal = at_time(events, time).iter().filter(is_it).map(value);
         let Some(first) = equal.next() else { return NO_VALUE };
         first_by_text(breakdown, first, equal)
     }
 }
 
-/// Of hits in the order of time, those at one moment. Several may differ in value; the same one of
-/// them wins, however values came to be numbered.
-fn at_moment(hits: &[Hit], time: i64) -> &[Hit] {
-    let from = hits.partition_point(|hit| hit.time < time);
-    let to = hits.partition_point(|hit| hit.time <= time);
-    &hits[from..to]
+/// The events with a timestamp. If their values differ, the caller picks by label, so that the result
+/// does not depend on the order in which ids were assigned.
+fn at_time(events: &[ActorEvent], time: i64) -> &[ActorEvent] {
+    let from = events.partition_point(|event| event.time < time);
+    let to = events.partition_point(|event| event.time <= time);
+    &events[from..to]
 }
 
-fn is_step(hit: &Hit) -> bool {
-    hit.tag & 0xff < EXCLUSION
+fn is_step(event: &ActorEvent) -> bool {
+    event.tag & 0xff < EXCLUSION
 }
 
-fn is_exclusion(hit: &Hit) -> bool {
-    (EXCLUSION..OTHER).contains(&(hit.tag & 0xff))
+fn is_exclusion(event: &ActorEvent) -> bool {
+    (EXCLUSION..OTHER).contains(&(event.tag & 0xff))
 }
 
-/// The best run among those that start in each bucket.
+/// Calls `each` with the best conversion among those that start in each bucket.
 fn by_bucket(
-    machine: &mut Machine<'_>,
-    hits: &[Hit],
+    step_matcher: &mut StepMatcher<'_>,
+    events: &[ActorEvent],
     buckets: &Buckets,
-    mut each: impl FnMut(usize, &Run),
+    mut each: impl FnMut(usize, &Conversion),
 ) {
-    let mut best: Option<(usize, Run)> = None;
-    machine.runs(hits, |run| {
-        let Some(bucket) = buckets.of(run.times[0]) else { return true };
+    let mut best: Option<(usize, Conversion)> = None;
+    step_matcher.runs(events, |conversion| {
+        let Some(bucket) = buckets.of(conversion.times[0]) else { return true };
         match &mut best {
             Some((own, best)) if *own == bucket => {
-                if run.level > best.level {
-                    *best = *run;
+                if conversion.level > best.level {
+                    *best = *conversion;
                 }
             }
             _ => {
-                if let Some((bucket, run)) = best.replace((bucket, *run)) {
-                    each(bucket, &run);
+                if let Some((bucket, conversion)) = best.replace((bucket, *conversion)) {
+                    each(bucket, &conversion);
                 }
             }
         }
         true
     });
-    if let Some((bucket, run)) = best {
-        each(bucket, &run);
+    if let Some((bucket, conversion)) = best {
+        each(bucket, &conversion);
     }
 }

@@ -1,18 +1,18 @@
-//! Funnels as clients read them.
+//! JSON results of funnels.
 
 use serde_json::{Map, Value as Json, json};
 
-use super::count::{Found, Share, Tally};
-use super::machine::{Order, Rules};
+use super::count::{FunnelCounts, FunnelResult, FunnelSegment};
+use super::step_matcher::{Order, Rules};
 use crate::Result;
-use crate::aggregate::quantile;
-use crate::context::{QueryContext, json_number, node_id, node_type};
-use crate::range::Period;
-use crate::spec::Node;
+use crate::aggregates::function::quantile;
+use crate::query::date_range::Period;
+use crate::query::spec::Node;
+use crate::scan::context::{QueryContext, json_number, node_id, node_type};
 
-/// Bins when their number is not given.
+/// Largest automatic number of bins.
 const BINS_MAX: usize = 60;
-/// The width of bins when everybody took equally long, in seconds.
+/// Bin width in seconds when all conversion times are equal.
 const WIDTH: i64 = 60;
 
 pub(crate) struct Shape<'a> {
@@ -36,40 +36,40 @@ fn number(number: Option<f64>) -> Json {
 }
 
 impl Shape<'_> {
-    pub fn steps(&self, found: &Found) -> Json {
-        let whole = found.shares.first().map(|(_, tally)| tally.clone()).unwrap_or_default();
+    pub fn steps(&self, found: &FunnelResult) -> Json {
+        let whole = found.segments.first().map(|(_, counts)| counts.clone()).unwrap_or_default();
         Json::Array(self.funnel(&whole).into_iter().map(Json::Object).collect())
     }
 
-    pub fn broken_down(&self, found: &Found) -> Json {
-        let funnel = |(share, tally): &(Share, Tally)| {
-            let (name, value) = names(share);
+    pub fn broken_down(&self, found: &FunnelResult) -> Json {
+        let funnel = |(segment, counts): &(FunnelSegment, FunnelCounts)| {
+            let (name, value) = names(segment);
             let with = |mut step: Map<String, Json>| {
                 step.insert("breakdown".into(), name.clone());
                 step.insert("breakdown_value".into(), value.clone());
                 Json::Object(step)
             };
-            Json::Array(self.funnel(tally).into_iter().map(with).collect())
+            Json::Array(self.funnel(counts).into_iter().map(with).collect())
         };
-        Json::Array(found.shares.iter().map(funnel).collect())
+        Json::Array(found.segments.iter().map(funnel).collect())
     }
 
-    fn funnel(&self, tally: &Tally) -> Vec<Map<String, Json>> {
+    fn funnel(&self, counts: &FunnelCounts) -> Vec<Map<String, Json>> {
         let step = |(order, node): (usize, &Node)| {
-            let reached: u64 = tally.levels.iter().skip(order).sum();
-            let seconds = tally.seconds.get(order).filter(|_| order > 0);
+            let reached: u64 = counts.levels.iter().skip(order).sum();
+            let seconds = counts.seconds.get(order).filter(|_| order > 0);
             let seconds = seconds.map(Vec::as_slice).unwrap_or_default();
-            let free = self.rules.order == Order::Unordered;
-            let name = match (free, order) {
+            let unordered = self.rules.order == Order::Unordered;
+            let name = match (unordered, order) {
                 (false, _) => self.context.name(node),
                 (true, 0) => "Completed 1 step".to_owned(),
                 (true, _) => format!("Completed {} steps", order + 1),
             };
             let mut step = Map::new();
-            let id = if free { Json::Null } else { node_id(node) };
+            let id = if unordered { Json::Null } else { node_id(node) };
             step.insert("action_id".into(), id);
             step.insert("name".into(), json!(name));
-            let custom = node.custom_name.as_ref().filter(|_| !free);
+            let custom = node.custom_name.as_ref().filter(|_| !unordered);
             step.insert("custom_name".into(), json!(custom));
             step.insert("order".into(), json!(order));
             step.insert("people".into(), json!([]));
@@ -84,9 +84,9 @@ impl Shape<'_> {
         self.series.iter().enumerate().map(step).collect()
     }
 
-    /// How many took how long.
-    pub fn times(&self, found: &Found, bins: Option<usize>) -> Json {
-        let all = found.shares.first().and_then(|(_, tally)| tally.seconds.first());
+    /// Histogram of conversion times.
+    pub fn times(&self, found: &FunnelResult, bins: Option<usize>) -> Json {
+        let all = found.segments.first().and_then(|(_, counts)| counts.seconds.first());
         let seconds = all.map(Vec::as_slice).unwrap_or_default();
         let low = seconds.iter().copied().reduce(f64::min);
         let high = seconds.iter().copied().reduce(f64::max);
@@ -118,8 +118,8 @@ impl Shape<'_> {
         })
     }
 
-    /// Which part of those who entered converted.
-    pub fn trends(&self, found: &Found, period: &Period) -> Result<Json> {
+    /// Conversion rate over time, in percent.
+    pub fn trends(&self, found: &FunnelResult, period: &Period) -> Result<Json> {
         let calendar = &self.context.dates.calendar;
         let interval = period.buckets.interval;
         let starts = &period.buckets.starts;
@@ -129,8 +129,8 @@ impl Shape<'_> {
             .collect::<Result<_>>()?;
         let labels: Vec<String> =
             starts.iter().map(|start| calendar.label(*start, interval)).collect::<Result<_>>()?;
-        let item = |(share, tally): &(Share, Tally)| {
-            let part = |at: usize| match tally.buckets.get(at) {
+        let item = |(segment, counts): &(FunnelSegment, FunnelCounts)| {
+            let part = |at: usize| match counts.buckets.get(at) {
                 Some((entered, converted)) if *entered > 0 => {
                     let percent = *converted as f64 / *entered as f64 * 100.0;
                     json_number((percent * 100.0).round() / 100.0)
@@ -141,24 +141,24 @@ impl Shape<'_> {
             let mut item = json!({
                 "count": starts.len(), "data": data, "days": days, "labels": labels,
             });
-            if *share != Share::Whole {
-                item["breakdown_value"] = names(share).1;
+            if *segment != FunnelSegment::Whole {
+                item["breakdown_value"] = names(segment).1;
             }
             item
         };
-        Ok(Json::Array(found.shares.iter().map(item).collect()))
+        Ok(Json::Array(found.segments.iter().map(item).collect()))
     }
 }
 
-/// A share as `breakdown` and as `breakdown_value`.
-pub(crate) fn names(share: &Share) -> (Json, Json) {
+/// A segment as `breakdown` and as `breakdown_value`.
+pub(crate) fn names(segment: &FunnelSegment) -> (Json, Json) {
     let same = |texts: Json| (texts.clone(), texts);
-    match share {
-        Share::Whole => same(Json::Null),
-        Share::Value(text) => same(json!([text])),
-        Share::Null => same(json!([""])),
-        Share::Other => same(json!(["Other"])),
-        Share::Cohort(None, name) => (json!(name), json!("all")),
-        Share::Cohort(Some(id), name) => (json!(name), json!(id)),
+    match segment {
+        FunnelSegment::Whole => same(Json::Null),
+        FunnelSegment::Value(text) => same(json!([text])),
+        FunnelSegment::Null => same(json!([""])),
+        FunnelSegment::Other => same(json!(["Other"])),
+        FunnelSegment::Cohort(None, name) => (json!(name), json!("all")),
+        FunnelSegment::Cohort(Some(id), name) => (json!(name), json!(id)),
     }
 }

@@ -1,4 +1,4 @@
-//! What expressions take from events, as arrays.
+//! Inputs of expressions: columns of events and persons as Arrow arrays.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,12 +15,14 @@ use hogql::tables::LazyJoin;
 use serde_json::Value as Json;
 use warehouse::{ABSENT, Column, Key, Value};
 
-use super::{Seen, refused};
+use super::invalid;
 use crate::Result;
+use crate::columns::EventColumns;
 
+/// The inputs of one expression, and the columns that a scan must read for them.
 #[derive(Debug, Default)]
 pub(super) struct Inputs {
-    gets: Vec<Get>,
+    sources: Vec<InputSource>,
     keys: Vec<Key>,
     persons: Option<Arc<PersonIndex>>,
     unknown: Option<&'static str>,
@@ -28,22 +30,22 @@ pub(super) struct Inputs {
 
 /// Where an input comes from.
 #[derive(Clone, Debug)]
-enum Get {
+enum InputSource {
     Timestamp,
-    /// A column by its place among the keys.
+    /// A column, by its index among the keys.
     Text {
         key: usize,
-        of: Of,
+        of: StringSource,
     },
     Person(Arc<Column>, Vec<Step>),
     PersonId,
     PersonCreatedAt,
 }
 
-/// What of an entry is the text.
+/// How a column's value becomes a string.
 #[derive(Clone, Debug)]
-enum Of {
-    /// Never null: what is missing is empty.
+enum StringSource {
+    /// The value itself, never null: an absent one is the empty string.
     Itself,
     Property(Vec<Step>),
     Group(Arc<Groups>, usize, Vec<Step>),
@@ -54,50 +56,50 @@ impl Inputs {
         &self.keys
     }
 
-    /// The first column that was asked for and is not there.
+    /// The first column that the expression names and events do not have.
     pub fn unknown(&self) -> Option<&'static str> {
         self.unknown
     }
 
     fn key(&mut self, key: Key) -> usize {
-        self.keys.iter().position(|own| *own == key).unwrap_or_else(|| {
+        self.keys.iter().position(|known| *known == key).unwrap_or_else(|| {
             self.keys.push(key);
             self.keys.len() - 1
         })
     }
 
-    /// The number of the input that holds what an expression is.
+    /// Index of the input for a column expression; none if events have no such column.
     pub fn find(&mut self, expr: &Expr, view: &ReadView) -> Option<usize> {
-        let get = self.get(expr, view)?;
+        let source = self.source(expr, view)?;
         self.persons.get_or_insert_with(|| view.persons.clone());
-        self.gets.push(get);
-        Some(self.gets.len() - 1)
+        self.sources.push(source);
+        Some(self.sources.len() - 1)
     }
 
-    fn get(&mut self, expr: &Expr, view: &ReadView) -> Option<Get> {
+    fn source(&mut self, expr: &Expr, view: &ReadView) -> Option<InputSource> {
         let (column, path) = match &expr.kind {
             ExprKind::Property { of, path } => (&of.kind, path.as_slice()),
-            own => (own, &[][..]),
+            column => (column, &[][..]),
         };
         let ExprKind::Column { via, name, .. } = column else { return None };
         let name = *name;
-        // An event has one distinct id, so what lies behind it is the event's own.
+        // An event has exactly one distinct id, so a join through it changes nothing.
         let via: Vec<LazyJoin> =
             via.iter().copied().filter(|link| *link != LazyJoin::DistinctId).collect();
         let group = name.strip_prefix("$group_").and_then(|index| index.parse().ok());
-        let plain = |key: usize| Some(Get::Text { key, of: Of::Itself });
+        let plain = |key: usize| Some(InputSource::Text { key, of: StringSource::Itself });
         let found = match (via.as_slice(), name, path) {
-            ([], "timestamp", []) => Some(Get::Timestamp),
+            ([], "timestamp", []) => Some(InputSource::Timestamp),
             ([], "event", []) => plain(self.key(Key::Event)),
             ([], "distinct_id", []) => plain(self.key(Key::DistinctId)),
             ([], "elements_chain", []) => plain(self.key(Key::ElementsChain)),
             ([], "$session_id" | "$window_id", []) => {
                 let key = self.key(Key::Property(name.to_owned()));
-                Some(Get::Text { key, of: Of::Property(Vec::new()) })
+                Some(InputSource::Text { key, of: StringSource::Property(Vec::new()) })
             }
             ([], "properties", [Step::Key(first), rest @ ..]) => {
                 let key = self.key(Key::Property(first.clone()));
-                Some(Get::Text { key, of: Of::Property(rest.to_vec()) })
+                Some(InputSource::Text { key, of: StringSource::Property(rest.to_vec()) })
             }
             ([], _, []) if group.is_some() => {
                 group.and_then(|index| plain(self.key(Key::Group(index))))
@@ -105,55 +107,55 @@ impl Inputs {
             ([LazyJoin::Group(index)], "properties", path @ [Step::Key(_), ..]) => {
                 let index = usize::from(*index);
                 let key = self.key(Key::Group(index));
-                let of = Of::Group(view.groups.clone(), index, path.to_vec());
-                Some(Get::Text { key, of })
+                let of = StringSource::Group(view.groups.clone(), index, path.to_vec());
+                Some(InputSource::Text { key, of })
             }
             ([LazyJoin::Person], "properties", [Step::Key(first), rest @ ..]) => {
-                Some(Get::Person(view.persons.column(first), rest.to_vec()))
+                Some(InputSource::Person(view.persons.column(first), rest.to_vec()))
             }
-            ([], "person_id", []) | ([LazyJoin::Person], "id", []) => Some(Get::PersonId),
-            ([LazyJoin::Person], "created_at", []) => Some(Get::PersonCreatedAt),
+            ([], "person_id", []) | ([LazyJoin::Person], "id", []) => Some(InputSource::PersonId),
+            ([LazyJoin::Person], "created_at", []) => Some(InputSource::PersonCreatedAt),
             _ => None,
         };
-        // A property that is not known may still be read out of its column.
+        // If a property path is unsupported, the caller may still read the whole column.
         if found.is_none() && path.is_empty() {
             self.unknown.get_or_insert(name);
         }
         found
     }
 
-    pub fn arrays(&self, seen: Seen<'_>) -> Result<Vec<ArrayRef>> {
-        self.gets.iter().map(|get| self.array(get, seen)).collect()
+    pub fn arrays(&self, events: EventColumns<'_>) -> Result<Vec<ArrayRef>> {
+        self.sources.iter().map(|source| self.array(source, events)).collect()
     }
 
-    fn array(&self, get: &Get, seen: Seen<'_>) -> Result<ArrayRef> {
+    fn array(&self, source: &InputSource, events: EventColumns<'_>) -> Result<ArrayRef> {
         let actors = || {
             let persons = self.persons.as_deref();
             let actor = move |no: &u32| persons.map_or(0, |persons| persons.actor(*no));
-            seen.distinct_nos.iter().map(actor)
+            events.distinct_nos.iter().map(actor)
         };
-        Ok(match get {
-            Get::Timestamp => {
-                let times = seen.times.iter().copied();
+        Ok(match source {
+            InputSource::Timestamp => {
+                let times = events.times.iter().copied();
                 Arc::new(TimestampMicrosecondArray::from_iter_values(times))
             }
-            Get::Text { key, of } => texts(&seen.columns[*key], of)?,
-            Get::Person(persons, path) => {
+            InputSource::Text { key, of } => texts(&events.columns[*key], of)?,
+            InputSource::Person(persons, path) => {
                 let code =
                     |actor: u32| persons.codes.get(actor as usize).copied().unwrap_or(ABSENT);
                 let codes = actors().map(code).collect();
                 let column = Column { codes, dictionary: persons.dictionary.clone() };
-                texts(&column, &Of::Property(path.clone()))?
+                texts(&column, &StringSource::Property(path.clone()))?
             }
-            Get::PersonId => {
+            InputSource::PersonId => {
                 let persons = self.persons.as_deref();
                 let uuid = |actor: u32| {
                     persons.map(|persons| persons.uuid(actor)).unwrap_or_default().into_bytes()
                 };
                 let uuids = actors().map(uuid);
-                Arc::new(FixedSizeBinaryArray::try_from_iter(uuids).map_err(refused)?)
+                Arc::new(FixedSizeBinaryArray::try_from_iter(uuids).map_err(invalid)?)
             }
-            Get::PersonCreatedAt => {
+            InputSource::PersonCreatedAt => {
                 let persons = self.persons.as_deref();
                 let time = |actor: u32| Some(persons?.person(actor)?.created_at.as_micros());
                 Arc::new(actors().map(time).collect::<TimestampMicrosecondArray>())
@@ -162,13 +164,13 @@ impl Inputs {
     }
 }
 
-/// The entries that rows use, each read once.
-fn texts(column: &Column, of: &Of) -> Result<ArrayRef> {
-    let mut places: HashMap<u32, Option<u32>> = HashMap::new();
+/// A dictionary array of the entries that rows use; each entry is converted once.
+fn texts(column: &Column, of: &StringSource) -> Result<ArrayRef> {
+    let mut indexes: HashMap<u32, Option<u32>> = HashMap::new();
     let mut texts: Vec<String> = Vec::new();
-    let or_empty = matches!(of, Of::Itself);
-    let place = |code: &u32| {
-        *places.entry(*code).or_insert_with(|| {
+    let or_empty = matches!(of, StringSource::Itself);
+    let index = |code: &u32| {
+        *indexes.entry(*code).or_insert_with(|| {
             let value = (*code != ABSENT).then(|| column.dictionary.get(*code));
             let text = value.and_then(|value| read(value, of));
             let text = if or_empty { Some(text.unwrap_or_default()) } else { text };
@@ -178,29 +180,32 @@ fn texts(column: &Column, of: &Of) -> Result<ArrayRef> {
             })
         })
     };
-    let keys: UInt32Array = column.codes.iter().map(place).collect();
+    let keys: UInt32Array = column.codes.iter().map(index).collect();
     let values = Arc::new(StringArray::from(texts));
-    Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, values).map_err(refused)?))
+    Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(keys, values).map_err(invalid)?))
 }
 
-fn read<'a>(value: Value<'a>, of: &Of) -> Option<Cow<'a, str>> {
+fn read<'a>(value: Value<'a>, of: &StringSource) -> Option<Cow<'a, str>> {
     match of {
-        Of::Itself => crate::scan::text(value).map(Cow::Borrowed),
-        Of::Property(path) if path.is_empty() => crate::scan::text(value).map(Cow::Borrowed),
-        Of::Property(path) => {
+        StringSource::Itself => crate::columns::text(value).map(Cow::Borrowed),
+        StringSource::Property(path) if path.is_empty() => {
+            crate::columns::text(value).map(Cow::Borrowed)
+        }
+        StringSource::Property(path) => {
             let Value::Json(json) = value else { return None };
             let json: Json = serde_json::from_str(json).ok()?;
-            shown(walk(&json, path)?).map(Cow::Owned)
+            json_text(walk(&json, path)?).map(Cow::Owned)
         }
-        Of::Group(groups, index, path) => {
-            let key = crate::scan::text(value)?;
+        StringSource::Group(groups, index, path) => {
+            let key = crate::columns::text(value)?;
             let (Step::Key(first), rest) = path.split_first()? else { return None };
             let property = groups.get(*index, key)?.properties.get(first)?;
-            shown(walk(property, rest)?).map(Cow::Owned)
+            json_text(walk(property, rest)?).map(Cow::Owned)
         }
     }
 }
 
+/// Follows a path into JSON. Array indexes count from 1.
 fn walk<'a>(json: &'a Json, path: &[Step]) -> Option<&'a Json> {
     path.iter().try_fold(json, |json, step| match step {
         Step::Key(key) => json.get(key),
@@ -208,7 +213,7 @@ fn walk<'a>(json: &'a Json, path: &[Step]) -> Option<&'a Json> {
     })
 }
 
-fn shown(json: &Json) -> Option<String> {
+fn json_text(json: &Json) -> Option<String> {
     match json {
         Json::Null => None,
         Json::String(text) => (!text.is_empty()).then(|| text.clone()),

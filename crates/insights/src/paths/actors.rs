@@ -1,32 +1,32 @@
-//! Who walked an edge of a path.
+//! Drill-down of paths.
 
 use facts::ReadView;
 use hashbrown::HashMap;
 
-use super::items::Items;
-use super::walk::{Cut, Edge, walk};
+use super::items::PathItems;
+use super::walk::{Edge, PathBounds, walk};
 use super::{Interval, PathsQuery};
 use crate::actors::{Actor, InsightActors};
-use crate::context::QueryContext;
 use crate::hogql::HogqlCompiler;
-use crate::journeys::Hit;
 use crate::limits::{MemoryReservation, QueryLimits};
-use crate::scan::Actors;
+use crate::scan::ActorSource;
+use crate::scan::actor_events::ActorEvent;
+use crate::scan::context::QueryContext;
 use crate::{Error, Result};
 
-/// A node of an answer, such as `2_/pricing`.
-struct Spot {
+/// A node of a result, such as `2_/pricing`.
+struct PathNode {
     step: usize,
     item: u32,
 }
 
-impl Spot {
-    fn read(text: Option<&String>, items: &Items) -> Result<Option<Self>> {
+impl PathNode {
+    fn read(text: Option<&String>, items: &PathItems) -> Result<Option<Self>> {
         let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
         let parts = text.split_once('_').and_then(|(step, item)| Some((step.parse().ok()?, item)));
         match parts {
-            Some((step, item)) => Ok(Some(Self { step, item: items.number(item) })),
-            None => Err(Error::Invalid(format!("'{text}' is no node of a path."))),
+            Some((step, item)) => Ok(Some(Self { step, item: items.intern(item) })),
+            None => Err(Error::Invalid(format!("'{text}' is not a node of a path."))),
         }
     }
 
@@ -36,44 +36,46 @@ impl Spot {
 }
 
 impl PathsQuery {
-    /// `pathStartKey` and `pathEndKey` are the ends of an edge; at `pathDropoffKey` a path ends.
+    /// `pathStartKey` and `pathEndKey` are the ends of an edge; `pathDropoffKey` is the last node of a
+    /// path.
     pub(crate) fn actors(
         &self,
         view: &ReadView,
         limits: &QueryLimits,
         hogql: Option<&HogqlCompiler>,
     ) -> Result<InsightActors> {
-        if self.own.funnel_paths_filter.is_some() {
+        if self.spec.funnel_paths_filter.is_some() {
             return Err(Error::invalid("Paths of funnels are not supported."));
         }
-        let filter = &self.own.paths_filter;
+        let filter = &self.spec.paths_filter;
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
         let items = self.items(&context)?;
-        let start = Spot::read(filter.path_start_key.as_ref(), &items)?;
-        let end = Spot::read(filter.path_end_key.as_ref(), &items)?;
-        let last = Spot::read(filter.path_dropoff_key.as_ref(), &items)?;
+        let start = PathNode::read(filter.path_start_key.as_ref(), &items)?;
+        let end = PathNode::read(filter.path_end_key.as_ref(), &items)?;
+        let last = PathNode::read(filter.path_dropoff_key.as_ref(), &items)?;
         let fits = |edge: &Edge, next: Option<&Edge>| {
             let goes_on = next.is_some_and(|next| next.step == edge.step + 1);
-            start.as_ref().is_none_or(|spot| spot.is(edge.step, edge.from))
-                && end.as_ref().is_none_or(|spot| spot.is(edge.step + 1, edge.to))
-                && last.as_ref().is_none_or(|spot| !goes_on && spot.is(edge.step + 1, edge.to))
+            start.as_ref().is_none_or(|node| node.is(edge.step, edge.from))
+                && end.as_ref().is_none_or(|node| node.is(edge.step + 1, edge.to))
+                && last.as_ref().is_none_or(|node| !goes_on && node.is(edge.step + 1, edge.to))
         };
         let period = context.dates.period(&self.base.date_range, Interval::Day)?;
-        let actors = Actors::of(self.base.aggregation_group_type_index);
+        let actors = ActorSource::of(self.base.aggregation_group_type_index);
         let new = || (HashMap::<u32, u64>::new(), limits.reserve());
         let each = |(found, reservation): &mut (HashMap<u32, u64>, MemoryReservation<'_>),
-                    hits: &[Hit],
+                    events: &[ActorEvent],
                     order: &[u32],
-                    cut: &Cut| {
+                    bounds: &PathBounds| {
             let mut edges = Vec::new();
-            walk(hits, order, cut, |edge, _| edges.push(edge));
-            let own = (0..edges.len()).filter(|at| fits(&edges[*at], edges.get(at + 1))).count();
-            if own > 0 {
-                found.insert(hits[0].actor, own as u64);
+            walk(events, order, bounds, |edge, _| edges.push(edge));
+            let matching =
+                (0..edges.len()).filter(|at| fits(&edges[*at], edges.get(at + 1))).count();
+            if matching > 0 {
+                found.insert(events[0].actor, matching as u64);
             }
             reservation.resize(found.allocation_size())
         };
-        let found = self.walks(&context, &period, &items, &actors, new, each)?;
+        let found = self.fold_actors(&context, &period, &items, &actors, new, each)?;
         let found = found.into_iter().flat_map(|(found, _)| found);
         InsightActors::new(&actors, found.map(Actor::of).collect::<Vec<_>>())
     }

@@ -1,4 +1,4 @@
-//! What an event is called in a path.
+//! Path items: the name of an event in a path (its URL path, screen, event name or an expression).
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -6,28 +6,30 @@ use std::collections::BTreeSet;
 use regex::{Regex, RegexBuilder};
 use warehouse::Key;
 
-use crate::expression::Source;
-use crate::hogql::Seen;
-use crate::scan::{Entries, Rows, Texts, text};
+use crate::columns::interner::StringInterner;
+use crate::columns::memo::DictionaryMemo;
+use crate::columns::{EventColumns, text};
+use crate::scan::Rows;
+use crate::scan::expression::Source;
 use crate::{Error, Result};
 
-/// Bytes that a compiled pattern may take.
+/// Size limit of a compiled regex.
 const REGEX_BYTES_MAX: usize = 1 << 20;
 const PATTERNS_MAX: usize = 100;
 
-/// Events that are called by a property instead of their name.
+/// Placeholders for events that are named by a property; no interned id is this large.
 const PAGEVIEW: u32 = u32::MAX;
 const SCREEN: u32 = u32::MAX - 1;
 const NONE: u32 = u32::MAX - 2;
 
-pub(crate) struct Items {
-    /// Calls every event by this instead.
+pub(crate) struct PathItems {
+    /// Names every event instead of the defaults.
     expression: Option<Source>,
     full_urls: bool,
     cleaning: Vec<(Regex, String)>,
     groupings: Vec<(Regex, String)>,
     excluded: BTreeSet<String>,
-    texts: Texts,
+    texts: StringInterner,
 }
 
 fn compile(pattern: &str) -> Result<Regex> {
@@ -35,13 +37,13 @@ fn compile(pattern: &str) -> Result<Regex> {
     built.map_err(|why| Error::Invalid(format!("Invalid regex: {why}")))
 }
 
-/// A pattern in which `*` is any text.
+/// Compiles a pattern in which `*` matches any string.
 fn grouping(pattern: &str) -> Result<(Regex, String)> {
     let parts: Vec<String> = pattern.split('*').map(regex::escape).collect();
     Ok((compile(&format!("(?s)^{}$", parts.join(".*")))?, pattern.to_owned()))
 }
 
-impl Items {
+impl PathItems {
     pub fn new(
         expression: Option<Source>,
         full_urls: bool,
@@ -59,7 +61,7 @@ impl Items {
             cleaning: cleaning.iter().map(rule).collect::<Result<_>>()?,
             groupings: groupings.iter().map(|one| grouping(one)).collect::<Result<_>>()?,
             excluded: excluded.iter().cloned().collect(),
-            texts: Texts::default(),
+            texts: StringInterner::default(),
         })
     }
 
@@ -76,15 +78,15 @@ impl Items {
         }
     }
 
-    pub fn number(&self, text: &str) -> u32 {
-        self.texts.number(text)
+    pub fn intern(&self, text: &str) -> u32 {
+        self.texts.intern(text)
     }
 
-    pub fn text(&self, number: u32) -> String {
-        self.texts.get(number)
+    pub fn text(&self, item: u32) -> String {
+        self.texts.get(item)
     }
 
-    /// The rank of each item's text among all.
+    /// The rank of each item in string order.
     pub fn order(&self) -> Vec<u32> {
         let texts: Vec<String> = (0..self.texts.len() as u32).map(|at| self.text(at)).collect();
         let mut sorted: Vec<u32> = (0..texts.len() as u32).collect();
@@ -94,7 +96,7 @@ impl Items {
         ranks
     }
 
-    /// Cleaned, grouped and numbered; none when it is left out.
+    /// Cleans, groups and interns an item; [`NONE`] if it is empty or excluded.
     fn item(&self, raw: &str) -> u32 {
         let mut item = Cow::Borrowed(raw);
         for (pattern, alias) in &self.cleaning {
@@ -109,7 +111,7 @@ impl Items {
         if item.is_empty() || self.excluded.contains(&*item) {
             return NONE;
         }
-        self.texts.number(&item)
+        self.texts.intern(&item)
     }
 
     fn url(&self, url: &str) -> u32 {
@@ -136,17 +138,17 @@ fn path(url: &str) -> &str {
     }
 }
 
-/// What entries of dictionaries are called, for one thread.
+/// Memoized items per dictionary entry, for one thread.
 #[derive(Default)]
-pub(crate) struct Reader {
-    events: Entries<u32>,
-    urls: Entries<u32>,
-    screens: Entries<u32>,
+pub(crate) struct ItemReader {
+    events: DictionaryMemo<u32>,
+    urls: DictionaryMemo<u32>,
+    screens: DictionaryMemo<u32>,
 }
 
-impl Reader {
-    /// The item of each row.
-    pub fn read(&mut self, items: &Items, rows: &Rows<'_>) -> Result<Vec<Option<u32>>> {
+impl ItemReader {
+    /// The item of each row; none if the row has no item.
+    pub fn read(&mut self, items: &PathItems, rows: &Rows<'_>) -> Result<Vec<Option<u32>>> {
         let by_expression = items.expression.is_some();
         let events = self.events.each_row(&rows.columns[0], NONE, |event| match text(event) {
             Some(event) if items.excluded.contains(event) => NONE,
@@ -158,10 +160,12 @@ impl Reader {
         });
         let urls = match &items.expression {
             Some(Source::Scalar(scalar)) => {
-                let seen = Seen { columns: &rows.columns[1..], ..rows.seen() };
+                let event_columns =
+                    EventColumns { columns: &rows.columns[1..], ..rows.event_columns() };
                 let mut own = Vec::with_capacity(rows.len());
-                scalar
-                    .each_text(seen, |text| own.push(text.map_or(NONE, |text| items.item(text))))?;
+                scalar.each_text(event_columns, |text| {
+                    own.push(text.map_or(NONE, |text| items.item(text)))
+                })?;
                 own
             }
             _ => self.urls.each_row(&rows.columns[1], NONE, |value| match text(value) {
@@ -193,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_called_by_their_path() {
+    fn pageviews_are_named_by_url_path() {
         for (url, expected) in [
             ("https://x.com/home/?a=1", "/home"),
             ("https://x.com/", "/"),
@@ -208,10 +212,11 @@ mod tests {
     }
 
     #[test]
-    fn items_are_cleaned_and_grouped() {
+    fn path_items_are_cleaned_and_grouped() {
         let cleaning = [(r"/\d+", "/<id>")];
         let groupings = ["/shop/*".to_owned()];
-        let items = Items::new(None, false, &cleaning, &groupings, &["/secret".into()]).unwrap();
+        let items =
+            PathItems::new(None, false, &cleaning, &groupings, &["/secret".into()]).unwrap();
         for (raw, expected) in [
             ("/user/17/edit", "/user/<id>/edit"),
             ("/shop/17", "/shop/*"),
@@ -220,6 +225,6 @@ mod tests {
             assert_eq!(items.text(items.item(raw)), expected);
         }
         assert_eq!(items.item("/secret"), NONE);
-        assert!(Items::new(None, false, &[("(", "")], &[], &[]).is_err());
+        assert!(PathItems::new(None, false, &[("(", "")], &[], &[]).is_err());
     }
 }

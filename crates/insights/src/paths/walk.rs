@@ -1,38 +1,44 @@
-//! From an actor's events to the edges of its paths.
+//! Splits an actor's events into paths and emits their edges.
 
 use hashbrown::HashSet;
 
-use crate::journeys::Hit;
+use crate::scan::actor_events::ActorEvent;
 
-/// A longer silence ends a path.
-const SILENCE_MICROS: i64 = 30 * 60 * 1_000_000;
+/// A longer gap between events ends a path.
+const SESSION_GAP_MICROS: i64 = 30 * 60 * 1_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Edge {
-    /// Of the source, counted from 1.
+    /// Step of the source node, counted from 1.
     pub step: usize,
     pub from: u32,
     pub to: u32,
 }
 
-/// Which part of a path counts.
+/// Start point, end point and step limit of paths.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cut {
+pub(crate) struct PathBounds {
     pub start: Option<u32>,
     pub end: Option<u32>,
     pub steps: usize,
-    /// Stands for what is left out of the middle.
+    /// Item that replaces the elided middle of a path.
     pub gap: u32,
 }
 
-/// Calls `each` with every edge and how long it took.
-pub(crate) fn walk(hits: &[Hit], order: &[u32], cut: &Cut, mut each: impl FnMut(Edge, i64)) {
-    let mut hits = hits.to_vec();
-    hits.sort_unstable_by_key(|hit| (hit.time, order[hit.tag as usize]));
-    for session in hits.chunk_by(|a, b| b.time - a.time <= SILENCE_MICROS) {
-        let mut path: Vec<(u32, i64)> = session.iter().map(|hit| (hit.tag, hit.time)).collect();
+/// Calls `each` with every edge and its duration in microseconds. `order` ranks items for ties.
+pub(crate) fn walk(
+    events: &[ActorEvent],
+    order: &[u32],
+    bounds: &PathBounds,
+    mut each: impl FnMut(Edge, i64),
+) {
+    let mut events = events.to_vec();
+    events.sort_unstable_by_key(|event| (event.time, order[event.tag as usize]));
+    for session in events.chunk_by(|a, b| b.time - a.time <= SESSION_GAP_MICROS) {
+        let mut path: Vec<(u32, i64)> =
+            session.iter().map(|event| (event.tag, event.time)).collect();
         path.dedup_by_key(|(item, _)| *item);
-        let Some(path) = cut.apply(&path) else { continue };
+        let Some(path) = bounds.apply(&path) else { continue };
         for (at, pair) in path.windows(2).enumerate() {
             let edge = Edge { step: at + 1, from: pair[0].0, to: pair[1].0 };
             each(edge, pair[1].1 - pair[0].1);
@@ -40,15 +46,16 @@ pub(crate) fn walk(hits: &[Hit], order: &[u32], cut: &Cut, mut each: impl FnMut(
     }
 }
 
-impl Cut {
+impl PathBounds {
+    /// The part of a path within the bounds; none if it lacks the start or end point.
     fn apply(&self, path: &[(u32, i64)]) -> Option<Vec<(u32, i64)>> {
-        let place = |path: &[(u32, i64)], item: u32| path.iter().position(|(own, _)| *own == item);
+        let position = |path: &[(u32, i64)], item: u32| path.iter().position(|(at, _)| *at == item);
         let mut path = path;
         if let Some(start) = self.start {
-            path = &path[place(path, start)?..];
+            path = &path[position(path, start)?..];
         }
         if let Some(end) = self.end {
-            path = &path[..=place(path, end)?];
+            path = &path[..=position(path, end)?];
         }
         if path.len() <= self.steps {
             return Some(path.to_vec());
@@ -67,7 +74,7 @@ impl Cut {
     }
 }
 
-/// Which edges can be reached from a first step over the others.
+/// Which edges are reachable from a first step through the other edges.
 pub(crate) fn reachable(edges: &[Edge]) -> Vec<bool> {
     let mut known: HashSet<(usize, u32)> = HashSet::new();
     let mut reachable = vec![false; edges.len()];
@@ -89,25 +96,26 @@ mod tests {
 
     const MINUTE: i64 = 60_000_000;
 
-    fn edges(minutes: &[(i64, u32)], cut: &Cut) -> Vec<(usize, u32, u32, i64)> {
-        let hit = |(minute, tag): &(i64, u32)| Hit { actor: 0, time: minute * MINUTE, tag: *tag };
-        let hits: Vec<Hit> = minutes.iter().map(hit).collect();
+    fn edges(minutes: &[(i64, u32)], bounds: &PathBounds) -> Vec<(usize, u32, u32, i64)> {
+        let event =
+            |(minute, tag): &(i64, u32)| ActorEvent { actor: 0, time: minute * MINUTE, tag: *tag };
+        let events: Vec<ActorEvent> = minutes.iter().map(event).collect();
         let order: Vec<u32> = (0..100).collect();
         let mut found = Vec::new();
-        walk(&hits, &order, cut, |edge, micros| {
+        walk(&events, &order, bounds, |edge, micros| {
             found.push((edge.step, edge.from, edge.to, micros / MINUTE));
         });
         found
     }
 
-    fn cut(start: Option<u32>, end: Option<u32>, steps: usize) -> Cut {
-        Cut { start, end, steps, gap: 99 }
+    fn bounds(start: Option<u32>, end: Option<u32>, steps: usize) -> PathBounds {
+        PathBounds { start, end, steps, gap: 99 }
     }
 
     // contract: query 98
     #[test]
-    fn a_long_silence_ends_a_path() {
-        let all = cut(None, None, 5);
+    fn session_gap_ends_a_path() {
+        let all = bounds(None, None, 5);
         assert_eq!(edges(&[(0, 1), (30, 2)], &all), [(1, 1, 2, 30)]);
         assert_eq!(edges(&[(0, 1), (31, 2)], &all), []);
         assert_eq!(edges(&[(0, 1), (1, 1), (2, 2)], &all), [(1, 1, 2, 2)]);
@@ -115,24 +123,24 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_cut_to_their_points_and_steps() {
+    fn paths_are_trimmed_to_start_end_and_step_limit() {
         let long: Vec<(i64, u32)> = (1..=8).map(|at| (i64::from(at), at)).collect();
-        let steps = |cut: &Cut| -> Vec<(usize, u32, u32)> {
-            edges(&long, cut).into_iter().map(|(step, from, to, _)| (step, from, to)).collect()
+        let steps = |bounds: &PathBounds| -> Vec<(usize, u32, u32)> {
+            edges(&long, bounds).into_iter().map(|(step, from, to, _)| (step, from, to)).collect()
         };
-        assert_eq!(steps(&cut(None, None, 3)), [(1, 1, 2), (2, 2, 3)]);
-        assert_eq!(steps(&cut(Some(3), None, 3)), [(1, 3, 4), (2, 4, 5)]);
-        assert_eq!(steps(&cut(None, Some(6), 3)), [(1, 4, 5), (2, 5, 6)]);
-        assert_eq!(steps(&cut(Some(50), None, 3)), []);
+        assert_eq!(steps(&bounds(None, None, 3)), [(1, 1, 2), (2, 2, 3)]);
+        assert_eq!(steps(&bounds(Some(3), None, 3)), [(1, 3, 4), (2, 4, 5)]);
+        assert_eq!(steps(&bounds(None, Some(6), 3)), [(1, 4, 5), (2, 5, 6)]);
+        assert_eq!(steps(&bounds(Some(50), None, 3)), []);
         assert_eq!(
-            steps(&cut(Some(2), Some(8), 5)),
+            steps(&bounds(Some(2), Some(8), 5)),
             [(1, 2, 3), (2, 3, 99), (3, 99, 7), (4, 7, 8)]
         );
-        assert_eq!(steps(&cut(Some(2), Some(4), 5)), [(1, 2, 3), (2, 3, 4)]);
+        assert_eq!(steps(&bounds(Some(2), Some(4), 5)), [(1, 2, 3), (2, 3, 4)]);
     }
 
     #[test]
-    fn edges_without_a_way_to_them_are_left_out() {
+    fn unreachable_edges_are_dropped() {
         let edge = |step, from, to| Edge { step, from, to };
         let edges = [edge(2, 5, 6), edge(1, 1, 2), edge(2, 2, 3), edge(3, 6, 7)];
         assert_eq!(reachable(&edges), [false, true, true, false]);

@@ -1,34 +1,34 @@
-//! Cohorts by when they began, and how many of each were there later.
+//! Groups actors by the interval in which they start, and counts how many return later.
 
 use std::collections::BTreeSet;
 
 use warehouse::Predicate;
 
 use crate::actors::Actor;
-use crate::breakdown::{Breakdown, NO_VALUE};
-use crate::calendar::Buckets;
-use crate::context::{EventSelection, QueryContext};
-use crate::firsts::Firsts;
-use crate::journeys::Hits;
-use crate::masks::Masks;
-use crate::scan::{Actors, Rows, Scan};
-use crate::spec::Node;
-use crate::trends::Share;
+use crate::query::calendar::Buckets;
+use crate::query::spec::Node;
+use crate::scan::activity::ActivityBitmap;
+use crate::scan::actor_events::ActorEvents;
+use crate::scan::breakdown::BreakdownSegment;
+use crate::scan::breakdown::{Breakdown, NO_VALUE};
+use crate::scan::context::{EventSelection, QueryContext};
+use crate::scan::first_events::FirstEvents;
+use crate::scan::{ActorSource, Rows, Scan};
 use crate::{Error, Result};
 
-/// Which events begin.
+/// Which target events start an actor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Starts {
+pub(crate) enum StartRule {
     Any,
-    /// The first that passes the filters.
+    /// The first one that passes the filters.
     FirstMatching,
-    /// The first at all, if it passes the filters.
+    /// The first one of its name, if it passes the filters.
     FirstEver,
 }
 
-/// When somebody counts as returned.
+/// When an actor counts as returned in an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Returns {
+pub(crate) enum ReturnRule {
     Within,
     OnOrAfter,
 }
@@ -37,21 +37,21 @@ pub(crate) struct Counter<'a> {
     pub context: &'a QueryContext<'a>,
     pub rows: &'a Buckets,
     pub intervals: usize,
-    pub actors: &'a Actors,
+    pub actors: &'a ActorSource,
     pub target: &'a Node,
     pub returning: &'a Node,
-    pub starts: Starts,
-    pub returns: Returns,
-    /// Returns that an interval must have.
+    pub starts: StartRule,
+    pub returns: ReturnRule,
+    /// Returning events that an interval needs.
     pub occurrences: u64,
-    /// What every event must pass too.
+    /// The cohort of a breakdown by cohorts.
     pub slice: Option<Predicate>,
 }
 
-/// For each row, how many were there in each interval.
+/// For each row the number of actors that returned in each interval.
 type Table = Vec<Vec<u64>>;
 
-/// An actor began in a row; first by breakdown value.
+/// Breakdown value, row and actor: an actor starts in a row. Sorts by value.
 type Start = (u32, u32, u32);
 
 impl<'a> Counter<'a> {
@@ -79,49 +79,54 @@ impl<'a> Counter<'a> {
         vec![vec![0; self.intervals]; self.rows.len()]
     }
 
-    fn returned(&self) -> Result<Masks> {
+    fn returned(&self) -> Result<ActivityBitmap> {
         let selection = self.selection(self.returning)?;
         let scan = self.scan(&selection, self.first_row(), None);
         if self.occurrences > 1 {
-            return Masks::counted(&scan, self.rows, |count| count >= self.occurrences);
+            return ActivityBitmap::scan_with_count(&scan, self.rows, |count| {
+                count >= self.occurrences
+            });
         }
-        Masks::of(&scan, self.rows)
+        ActivityBitmap::scan(&scan, self.rows)
     }
 
-    /// Whether one who began in a row counts so many intervals later.
-    fn is_there(&self, returned: &Masks, actor: u32, row: usize, at: usize) -> bool {
+    /// Whether an actor that starts in `row` counts `at` intervals later.
+    fn is_retained(&self, returned: &ActivityBitmap, actor: u32, row: usize, at: usize) -> bool {
         at == 0
             || match self.returns {
-                Returns::Within => returned.has(actor, row + at),
-                Returns::OnOrAfter => returned.last(actor).is_some_and(|last| last >= row + at),
+                ReturnRule::Within => returned.has(actor, row + at),
+                ReturnRule::OnOrAfter => returned.last(actor).is_some_and(|last| last >= row + at),
             }
     }
 
-    /// Adds one who began in a row.
-    fn add(&self, table: &mut Table, returned: &Masks, actor: u32, row: usize) {
+    /// Counts an actor that starts in `row`.
+    fn add(&self, table: &mut Table, returned: &ActivityBitmap, actor: u32, row: usize) {
         for (at, count) in table[row].iter_mut().enumerate() {
-            *count += u64::from(self.is_there(returned, actor, row, at));
+            *count += u64::from(self.is_retained(returned, actor, row, at));
         }
     }
 
-    /// Who began in a row with one of the values that are `wanted`, and came back after `later`
-    /// intervals.
+    /// Drill-down: actors that start in `row` with a value that `includes` accepts, and return `later`
+    /// intervals later.
     pub fn actors(
         &self,
         row: usize,
         later: usize,
         breakdown: Option<&Breakdown>,
-        wanted: &dyn Fn(u32) -> bool,
+        includes: &dyn Fn(u32) -> bool,
     ) -> Result<Vec<Actor>> {
         let returned = self.returned()?;
-        let mut began: BTreeSet<u32> = BTreeSet::new();
+        let mut started: BTreeSet<u32> = BTreeSet::new();
         match (self.starts, breakdown) {
-            (Starts::Any, None) => {
+            (StartRule::Any, None) => {
                 let selection = self.selection(self.target)?;
-                let masks = Masks::of(&self.scan(&selection, self.first_row(), None), self.rows)?;
-                masks.for_each(|actor, rows| {
+                let activity = ActivityBitmap::scan(
+                    &self.scan(&selection, self.first_row(), None),
+                    self.rows,
+                )?;
+                activity.for_each(|actor, rows| {
                     if rows.contains(&row) {
-                        began.insert(actor);
+                        started.insert(actor);
                     }
                 });
             }
@@ -131,17 +136,17 @@ impl<'a> Counter<'a> {
                     None => self.first_starts(None)?,
                 };
                 let own =
-                    starts.iter().filter(|(value, at, _)| *at as usize == row && wanted(*value));
-                began.extend(own.map(|(.., actor)| *actor));
+                    starts.iter().filter(|(value, at, _)| *at as usize == row && includes(*value));
+                started.extend(own.map(|(.., actor)| *actor));
             }
         }
-        let actor = |number: u32| {
-            let there = |at: &usize| self.is_there(&returned, number, row, *at);
-            let appearances: Vec<usize> = (0..self.intervals).filter(there).collect();
-            Actor { actor_no: number, appearances, ..Actor::default() }
+        let actor = |actor_no: u32| {
+            let retained = |at: &usize| self.is_retained(&returned, actor_no, row, *at);
+            let appearances: Vec<usize> = (0..self.intervals).filter(retained).collect();
+            Actor { actor_no, appearances, ..Actor::default() }
         };
-        let began = began.into_iter().map(actor);
-        Ok(began.filter(|actor| actor.appearances.contains(&later)).collect())
+        let started = started.into_iter().map(actor);
+        Ok(started.filter(|actor| actor.appearances.contains(&later)).collect())
     }
 
     pub fn whole(&self) -> Result<Table> {
@@ -149,18 +154,18 @@ impl<'a> Counter<'a> {
         let returned = self.returned()?;
         let mut reservation = self.context.limits.reserve();
         reservation.resize(returned.bytes())?;
-        if self.starts == Starts::Any {
+        if self.starts == StartRule::Any {
             let mut own = None;
-            let began = match self.target == self.returning && self.occurrences <= 1 {
-                // Mostly people come back for what they came for.
+            let started = match self.target == self.returning && self.occurrences <= 1 {
+                // Target and returning events are mostly the same: scan once.
                 true => &returned,
                 false => {
                     let selection = self.selection(self.target)?;
                     let scan = self.scan(&selection, self.first_row(), None);
-                    own.insert(Masks::of(&scan, self.rows)?)
+                    own.insert(ActivityBitmap::scan(&scan, self.rows)?)
                 }
             };
-            began.for_each(|actor, rows| {
+            started.for_each(|actor, rows| {
                 rows.iter().for_each(|row| self.add(&mut table, &returned, actor, *row));
             });
             return Ok(table);
@@ -171,13 +176,13 @@ impl<'a> Counter<'a> {
         Ok(table)
     }
 
-    /// Everybody begins once.
+    /// Each actor starts once, with its first event.
     fn first_starts(&self, breakdown: Option<&Breakdown>) -> Result<Vec<Start>> {
         let selection = self.selection(self.target)?;
-        let firsts = Firsts::of(&self.scan(&selection, i64::MIN, breakdown))?;
-        let ever = match (self.starts, self.context.named(self.target)?) {
-            (Starts::FirstEver, Some(named)) => {
-                Some(Firsts::of(&self.scan(&named, i64::MIN, None))?)
+        let firsts = FirstEvents::scan(&self.scan(&selection, i64::MIN, breakdown))?;
+        let ever = match (self.starts, self.context.unfiltered_selection(self.target)?) {
+            (StartRule::FirstEver, Some(named)) => {
+                Some(FirstEvents::scan(&self.scan(&named, i64::MIN, None))?)
             }
             _ => None,
         };
@@ -189,21 +194,22 @@ impl<'a> Counter<'a> {
         Ok(firsts.iter().filter_map(start).collect())
     }
 
+    /// The distinct starts of all actors, by breakdown value.
     fn all_starts(&self, breakdown: &Breakdown) -> Result<Vec<Start>> {
-        if self.starts != Starts::Any {
+        if self.starts != StartRule::Any {
             return self.first_starts(Some(breakdown));
         }
         let selection = self.selection(self.target)?;
-        let mut hits = Hits::new(self.context.limits);
+        let mut events = ActorEvents::new(self.context.limits);
         let scan = self.scan(&selection, self.first_row(), Some(breakdown));
-        hits.collect(&scan, |(), rows: &Rows<'_>| {
+        events.collect(&scan, |(), rows: &Rows<'_>| {
             Ok(rows.values.iter().copied().map(Some).collect())
         })?;
-        let found = hits.fold(Vec::new, |starts: &mut Vec<Start>, hits| {
+        let found = events.fold(Vec::new, |starts: &mut Vec<Start>, events| {
             let first = starts.len();
-            let own = hits
-                .iter()
-                .filter_map(|hit| Some((hit.tag, self.rows.of(hit.time)? as u32, hit.actor)));
+            let own = events.iter().filter_map(|event| {
+                Some((event.tag, self.rows.of(event.time)? as u32, event.actor))
+            });
             starts.extend(own);
             starts[first..].sort_unstable();
             let mut kept = first;
@@ -219,8 +225,9 @@ impl<'a> Counter<'a> {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// The largest first; what is beyond the limit together.
-    pub fn values(&self, breakdown: &Breakdown) -> Result<(Vec<(Share, Table)>, bool)> {
+    /// Tables by breakdown value, the largest first, and whether values beyond the limit exist; those
+    /// are merged.
+    pub fn values(&self, breakdown: &Breakdown) -> Result<(Vec<(BreakdownSegment, Table)>, bool)> {
         let mut starts = self.all_starts(breakdown)?;
         let mut reservation = self.context.limits.reserve();
         reservation.resize(starts.len() * size_of::<Start>())?;
@@ -236,21 +243,21 @@ impl<'a> Counter<'a> {
             let to = starts.partition_point(|start| start.0 <= value);
             &starts[from..to]
         };
-        let mut shares = Vec::new();
+        let mut segments = Vec::new();
         for (value, _) in &ranked[..limit] {
             let mut table = self.empty();
             for (_, row, actor) in own(*value) {
                 self.add(&mut table, &returned, *actor, *row as usize);
             }
             let texts = breakdown.texts(*value);
-            let share = match *value {
-                NO_VALUE => Share::Null(texts, false),
-                _ => Share::Values(texts, false),
+            let segment = match *value {
+                NO_VALUE => BreakdownSegment::Null(texts, false),
+                _ => BreakdownSegment::Values(texts, false),
             };
-            shares.push((share, table));
+            segments.push((segment, table));
         }
         if more && !breakdown.hide_other {
-            // Somebody with several of these values counts once.
+            // An actor with several of these values counts once.
             let rest = ranked[limit..].iter().flat_map(|(value, _)| own(*value));
             let mut rest: Vec<(u32, u32)> = rest.map(|(_, row, actor)| (*row, *actor)).collect();
             rest.sort_unstable();
@@ -259,9 +266,9 @@ impl<'a> Counter<'a> {
             for (row, actor) in rest {
                 self.add(&mut table, &returned, actor, row as usize);
             }
-            shares.push((Share::Other(1, false), table));
+            segments.push((BreakdownSegment::Other(1, false), table));
         }
-        shares.sort_by_key(|(share, _)| share.rank());
-        Ok((shares, more))
+        segments.sort_by_key(|(segment, _)| segment.rank());
+        Ok((segments, more))
     }
 }

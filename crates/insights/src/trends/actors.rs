@@ -1,23 +1,23 @@
-//! Who is behind a number of a trend.
+//! Drill-down of trends.
 
 use facts::ReadView;
 use hashbrown::HashSet;
 
-use super::measure::{DIMENSIONS_MAX, DisplayMode, Measure};
-use super::{Share, TrendsQuery};
+use super::TrendsQuery;
+use super::series::{DIMENSIONS_MAX, DisplayMode, SeriesQuery};
 use crate::Result;
 use crate::actors::{Actor, DataPoint, InsightActors, count};
-use crate::breakdown::{Breakdown, Split};
-use crate::calendar::{Buckets, Interval};
-use crate::context::{EventSelection, QueryContext};
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
-use crate::range::Period;
-use crate::scan::{Actors, Scan};
-use crate::spec::{BreakdownFilter, Math};
+use crate::query::calendar::{Buckets, Interval};
+use crate::query::date_range::Period;
+use crate::query::spec::{BreakdownFilter, Math};
+use crate::scan::breakdown::{Breakdown, BreakdownPlan, BreakdownSegment};
+use crate::scan::context::{EventSelection, QueryContext};
+use crate::scan::{ActorSource, Scan};
 
-/// Values of a breakdown that count.
-type Wanted<'a> = (&'a Breakdown, &'a (dyn Fn(u32) -> bool + Sync));
+/// A breakdown, and which of its values are included.
+type ValueFilter<'a> = (&'a Breakdown, &'a (dyn Fn(u32) -> bool + Sync));
 
 impl TrendsQuery {
     pub(crate) fn actors(
@@ -28,16 +28,16 @@ impl TrendsQuery {
         point: &DataPoint,
     ) -> Result<InsightActors> {
         let context = QueryContext::new(view, limits, &self.base, hogql)?;
-        let node = point.node(&self.own.series)?;
-        let period = point.period(&context, self.own.interval, &self.own.compare_filter)?;
-        let display_mode = self.own.trends_filter.display.display_mode();
-        let measure = Measure { context: &context, node, period: &period, display_mode };
-        measure.actors(&self.breakdown_filter(), point)
+        let node = point.node(&self.spec.series)?;
+        let period = point.period(&context, self.spec.interval, &self.spec.compare_filter)?;
+        let display_mode = self.spec.trends_filter.display.display_mode();
+        let query = SeriesQuery { context: &context, node, period: &period, display_mode };
+        query.actors(&self.breakdown_filter(), point)
     }
 }
 
-impl Measure<'_> {
-    fn actors(&self, split: &BreakdownFilter, point: &DataPoint) -> Result<InsightActors> {
+impl SeriesQuery<'_> {
+    fn actors(&self, filter: &BreakdownFilter, point: &DataPoint) -> Result<InsightActors> {
         let Some(selection) = self.context.selection(self.node)? else {
             return Ok(InsightActors::default());
         };
@@ -46,77 +46,79 @@ impl Measure<'_> {
             _ => point.bucket(self.context, &point.day, &self.period.buckets)?,
         };
         let around = (self.period.from, self.period.to);
-        let split = match point.value() {
-            Some(_) => Split::plan(split, self.context, DIMENSIONS_MAX, around)?,
-            None => Split::Whole,
+        let plan = match point.value() {
+            Some(_) => BreakdownPlan::new(filter, self.context, DIMENSIONS_MAX, around)?,
+            None => BreakdownPlan::NoBreakdown,
         };
-        match split {
-            Split::Whole => self.who(&selection, None, bucket),
-            Split::Cohorts(slices) => {
-                let named = |id: Option<i64>| Share::Cohort(id, String::new()).json();
+        match plan {
+            BreakdownPlan::NoBreakdown => self.matching_actors(&selection, None, bucket),
+            BreakdownPlan::Cohorts(slices) => {
+                let named = |id: Option<i64>| BreakdownSegment::Cohort(id, String::new()).json();
                 let slice =
                     slices.iter().find(|slice| point.is_value(&named(slice.id.map(|id| id.0))));
                 let Some(slice) = slice else { return Ok(InsightActors::default()) };
-                self.who(&selection.and(slice.predicate.clone()), None, bucket)
+                self.matching_actors(&selection.and(slice.predicate.clone()), None, bucket)
             }
-            Split::Values(mut breakdown) => {
+            BreakdownPlan::Values(mut breakdown) => {
                 self.fill_bins(&selection, &mut breakdown)?;
-                let lines = self.measure(&selection, Some(&breakdown))?.lines;
-                let line = lines.iter().find(|line| point.is_value(&line.share.json()));
+                let lines = self.compute(&selection, Some(&breakdown))?.lines;
+                let line = lines.iter().find(|line| point.is_value(&line.segment.json()));
                 let Some(line) = line else { return Ok(InsightActors::default()) };
-                // Which they are is found out once, not for every event.
-                let values = |share: &Share| match share {
-                    Share::Values(texts, _) | Share::Null(texts, _) => breakdown.values_of(texts),
+                // Resolve labels to value ids once, not per event.
+                let values = |segment: &BreakdownSegment| match segment {
+                    BreakdownSegment::Values(texts, _) | BreakdownSegment::Null(texts, _) => {
+                        breakdown.values_of(texts)
+                    }
                     _ => Vec::new(),
                 };
-                match &line.share {
-                    own @ (Share::Values(..) | Share::Null(..)) => {
+                match &line.segment {
+                    own @ (BreakdownSegment::Values(..) | BreakdownSegment::Null(..)) => {
                         let own = values(own);
-                        self.who(
+                        self.matching_actors(
                             &selection,
                             Some((&breakdown, &|value| own.contains(&value))),
                             bucket,
                         )
                     }
                     _ => {
-                        let ranked = lines.iter().flat_map(|line| values(&line.share));
+                        let ranked = lines.iter().flat_map(|line| values(&line.segment));
                         let ranked: HashSet<u32> = ranked.collect();
                         let rest = |value: u32| !ranked.contains(&value);
-                        self.who(&selection, Some((&breakdown, &rest)), bucket)
+                        self.matching_actors(&selection, Some((&breakdown, &rest)), bucket)
                     }
                 }
             }
         }
     }
 
-    fn who(
+    fn matching_actors(
         &self,
         selection: &EventSelection,
-        wanted: Option<Wanted<'_>>,
+        values: Option<ValueFilter<'_>>,
         bucket: Option<usize>,
     ) -> Result<InsightActors> {
         let actors = match self.node.math {
-            Math::UniqueGroup => Actors::groups(self.node.math_group_type_index.unwrap_or(0)),
-            _ => Actors::of(self.context.base.aggregation_group_type_index),
+            Math::UniqueGroup => ActorSource::groups(self.node.math_group_type_index.unwrap_or(0)),
+            _ => ActorSource::of(self.context.base.aggregation_group_type_index),
         };
-        let is_wanted = |value: u32| wanted.is_none_or(|(_, is_wanted)| is_wanted(value));
-        let breakdown = wanted.map(|(breakdown, _)| breakdown);
-        let (from, to) = self.reach(bucket)?;
+        let is_included = |value: u32| values.is_none_or(|(_, includes)| includes(value));
+        let breakdown = values.map(|(breakdown, _)| breakdown);
+        let (from, to) = self.time_range(bucket)?;
         if matches!(self.node.math, Math::FirstTimeForUser | Math::FirstMatchingEventForUser) {
             let firsts = self.first_events(selection, breakdown, &actors)?;
             let fits = |(_, time, value): &&(u32, i64, u32)| {
-                (from..=to).contains(time) && is_wanted(*value)
+                (from..=to).contains(time) && is_included(*value)
             };
             let found = firsts.iter().filter(fits).map(|(actor, ..)| Actor::of((*actor, 1)));
             return InsightActors::new(&actors, found.collect::<Vec<_>>());
         }
         let scan = self.scan_filter(selection.filter(from, to), breakdown);
-        let counts = count(&Scan { actors: Some(&actors), ..scan }, is_wanted)?;
+        let counts = count(&Scan { actors: Some(&actors), ..scan }, is_included)?;
         InsightActors::new(&actors, counts.into_iter().map(Actor::of))
     }
 
-    /// The moments whose events count for a bucket, or for all.
-    fn reach(&self, bucket: Option<usize>) -> Result<(i64, i64)> {
+    /// The time range whose events count for a bucket, or for all buckets.
+    fn time_range(&self, bucket: Option<usize>) -> Result<(i64, i64)> {
         let Period { from, to, buckets } = self.period;
         let days = match self.node.math {
             Math::WeeklyActive => 7,
@@ -130,18 +132,20 @@ impl Measure<'_> {
                 return Ok((start, (buckets.end_of(bucket) - 1).min(*to)));
             }
         };
-        let Some(bucket) = bucket else { return Ok((self.back(*to, days)?.min(*from), *to)) };
+        let Some(bucket) = bucket else {
+            return Ok((self.window_start(*to, days)?.min(*from), *to));
+        };
         let last = last_day(self, buckets, bucket)?;
-        Ok((self.back(last, days)?, last.min(*to)))
+        Ok((self.window_start(last, days)?, last.min(*to)))
     }
 }
 
-/// The last moment of the day that a rolling window ends with.
-fn last_day(measure: &Measure<'_>, buckets: &Buckets, bucket: usize) -> Result<i64> {
-    let calendar = &measure.context.dates.calendar;
+/// End of the last day of a bucket's rolling window.
+fn last_day(query: &SeriesQuery<'_>, buckets: &Buckets, bucket: usize) -> Result<i64> {
+    let calendar = &query.context.dates.calendar;
     let end = match buckets.interval {
         Interval::Week | Interval::Month => buckets.end_of(bucket) - 1,
         _ => buckets.starts[bucket],
     };
-    calendar.end(end.min(measure.period.to), Interval::Day)
+    calendar.end(end.min(query.period.to), Interval::Day)
 }

@@ -1,90 +1,40 @@
-//! A table of cells becomes lines: ranked, cut at the limit, the rest put together.
+//! Turns a table of aggregates into result lines: ranks values, applies the breakdown limit and merges
+//! the rest.
 
-use serde_json::{Value as Json, json};
+use crate::aggregates::table::{AggregateTable, Cell};
+use crate::scan::breakdown::{Breakdown, BreakdownSegment, NO_VALUE};
 
-use crate::breakdown::{Breakdown, NO_VALUE, OTHER};
-use crate::tally::{Cell, Tally};
-
-/// What of an answer a line is.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Share {
-    Whole,
-    /// Texts, one for each dimension, and whether they are shown as a list.
-    Values(Vec<String>, bool),
-    /// No value in any dimension.
-    Null(Vec<String>, bool),
-    /// What is beyond the limit.
-    Other(usize, bool),
-    /// A cohort, or everybody.
-    Cohort(Option<i64>, String),
-}
-
+/// One line of a chart: a number per bucket, or one total.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    pub share: Share,
+    pub segment: BreakdownSegment,
     pub data: Vec<f64>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lines {
     pub lines: Vec<Line>,
-    /// Some values are beyond the limit.
-    pub more: bool,
-}
-
-impl Share {
-    fn texts(&self) -> Vec<String> {
-        match self {
-            Self::Whole => Vec::new(),
-            Self::Values(texts, _) | Self::Null(texts, _) => texts.clone(),
-            Self::Other(dimensions, _) => vec![OTHER.to_owned(); *dimensions],
-            Self::Cohort(_, name) => vec![name.clone()],
-        }
-    }
-
-    pub fn label(&self) -> String {
-        self.texts().join("::")
-    }
-
-    /// As `breakdown_value`.
-    pub fn json(&self) -> Json {
-        match self {
-            Self::Cohort(None, _) => json!("all"),
-            Self::Cohort(Some(id), _) => json!(id),
-            Self::Values(_, true) | Self::Null(_, true) | Self::Other(_, true) => {
-                json!(self.texts())
-            }
-            _ => json!(self.label()),
-        }
-    }
-
-    /// Values as ranked, then none, then the rest.
-    pub fn rank(&self) -> u8 {
-        match self {
-            Self::Null(..) => 1,
-            Self::Other(..) => 2,
-            _ => 0,
-        }
-    }
+    /// Whether values beyond the breakdown limit exist.
+    pub has_more: bool,
 }
 
 /// Numbers by breakdown value.
 pub(crate) trait Table {
-    /// Every value that was met, with what it is ranked by; only those that may come before the
-    /// limit if [`Table::has_more`].
+    /// Every value with its ranking weight. If [`Table::has_more`], values that cannot reach the limit
+    /// are missing.
     fn weights(&self) -> Vec<(u32, f64)>;
-    /// Whether there are values that come behind the limit for sure.
+    /// Whether values were pruned because they cannot reach the limit.
     fn has_more(&self) -> bool {
         false
     }
     fn data(&self, value: u32) -> Vec<f64>;
-    /// Of several values, and all behind, as if they were one; nothing is asked of those any more.
-    fn together(&mut self, values: Vec<u32>) -> Vec<f64>;
+    /// Merges several values, and all pruned ones, into one. The values must not be read again.
+    fn merge_values(&mut self, values: Vec<u32>) -> Vec<f64>;
 }
 
-/// Cells, and how they come to numbers.
+/// An aggregate table with the functions that turn cells into numbers and numbers into a weight.
 pub(crate) struct Cells<C, F, W> {
-    pub tally: Tally<C>,
+    pub table: AggregateTable<C>,
     pub finish: F,
     pub weight: W,
 }
@@ -92,23 +42,23 @@ pub(crate) struct Cells<C, F, W> {
 impl<C: Cell, F: Fn(&[&C]) -> Vec<f64>, W: Fn(&[f64]) -> f64> Table for Cells<C, F, W> {
     fn weights(&self) -> Vec<(u32, f64)> {
         let weigh = |value| (value, (self.weight)(&self.data(value)));
-        self.tally.values().map(weigh).collect()
+        self.table.values().map(weigh).collect()
     }
 
     fn data(&self, value: u32) -> Vec<f64> {
         let empty = C::default();
         let mut data = Vec::new();
-        self.tally.show(value, &empty, |cells| data = (self.finish)(cells));
+        self.table.show(value, &empty, |cells| data = (self.finish)(cells));
         data
     }
 
-    fn together(&mut self, values: Vec<u32>) -> Vec<f64> {
-        let together = self.tally.take(values);
-        (self.finish)(&together.iter().collect::<Vec<&C>>())
+    fn merge_values(&mut self, values: Vec<u32>) -> Vec<f64> {
+        let merged = self.table.take(values);
+        (self.finish)(&merged.iter().collect::<Vec<&C>>())
     }
 }
 
-/// Largest first by weight.
+/// Ranks values by weight, descending, and merges those beyond the breakdown limit.
 pub(crate) fn rank(mut table: impl Table, breakdown: &Breakdown) -> Lines {
     let mut ranked = table.weights();
     let binned = breakdown.dimensions.iter().any(|dimension| dimension.bins.is_some());
@@ -120,18 +70,18 @@ pub(crate) fn rank(mut table: impl Table, breakdown: &Breakdown) -> Lines {
     let mut lines: Vec<Line> = Vec::with_capacity(ranked.len() + 1);
     for (value, _) in ranked {
         let texts = breakdown.texts(value);
-        let share = match value {
-            NO_VALUE => Share::Null(texts, listed),
-            _ => Share::Values(texts, listed),
+        let segment = match value {
+            NO_VALUE => BreakdownSegment::Null(texts, listed),
+            _ => BreakdownSegment::Values(texts, listed),
         };
-        lines.push(Line { share, data: table.data(value) });
+        lines.push(Line { segment, data: table.data(value) });
     }
     if more && !breakdown.hide_other {
-        let data = table.together(rest.into_iter().map(|(value, _)| value).collect());
-        let share = Share::Other(breakdown.dimensions.len(), listed);
-        lines.push(Line { share, data });
+        let data = table.merge_values(rest.into_iter().map(|(value, _)| value).collect());
+        let segment = BreakdownSegment::Other(breakdown.dimensions.len(), listed);
+        lines.push(Line { segment, data });
     }
-    // Stable, so that what is ranked stays so.
-    lines.sort_by_key(|line| line.share.rank());
-    Lines { lines, more }
+    // The sort is stable and keeps the ranking.
+    lines.sort_by_key(|line| line.segment.rank());
+    Lines { lines, has_more: more }
 }

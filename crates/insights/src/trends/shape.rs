@@ -1,33 +1,34 @@
-//! Lines as clients read them.
+//! JSON results of trends.
 
 use serde_json::{Map, Value as Json, json};
 
-use super::lines::{Line, Share};
-use super::{DisplayMode, Found, Side, math_name};
+use super::formula::Formula;
+use super::lines::Line;
+use super::{ComparedPeriod, DisplayMode, SeriesResult, math_name};
 use crate::Result;
-use crate::context::{QueryContext, json_number, node_id, node_type};
-use crate::formula::Formula;
-use crate::range::Period;
-use crate::spec::Node;
+use crate::query::date_range::Period;
+use crate::query::spec::Node;
+use crate::scan::breakdown::BreakdownSegment;
+use crate::scan::context::{QueryContext, json_number, node_id, node_type};
 
 pub(crate) struct Shape<'a> {
     pub context: &'a QueryContext<'a>,
     pub display_mode: DisplayMode,
-    /// Whether labels must say which series they are about.
+    /// The query has several series, so labels must name them.
     pub several: bool,
 }
 
 impl Shape<'_> {
-    pub fn series(&self, found: &[Found<'_>]) -> Result<Json> {
+    pub fn series(&self, found: &[SeriesResult<'_>]) -> Result<Json> {
         let mut items = Vec::new();
         for series in found {
             let name = self.context.name(series.node);
             let action = self.action(series.node, series.order, series.period)?;
             for line in &series.lines.lines {
-                let label = match (&line.share, self.several) {
-                    (Share::Whole, _) => name.clone(),
-                    (share, false) => share.label(),
-                    (share, true) => format!("{name} - {}", share.label()),
+                let label = match (&line.segment, self.several) {
+                    (BreakdownSegment::Whole, _) => name.clone(),
+                    (segment, false) => segment.label(),
+                    (segment, true) => format!("{name} - {}", segment.label()),
                 };
                 let mut item = self.item(line, &label, series.period, series.side)?;
                 item.insert("action".into(), action.clone());
@@ -37,27 +38,29 @@ impl Shape<'_> {
         Ok(Json::Array(items))
     }
 
-    /// Combines lines of equal shares and periods; a series without one counts as 0.
+    /// Evaluates formulas over lines of the same segment and period; a series without such a line
+    /// counts as 0.
     pub fn formulas(
         &self,
-        found: &[Found<'_>],
+        found: &[SeriesResult<'_>],
         formulas: &[(Formula, String)],
         series: usize,
     ) -> Result<Json> {
         let mut items = Vec::new();
-        for side in [Side::Alone, Side::Current, Side::Previous] {
-            let own: Vec<&Found<'_>> = found.iter().filter(|found| found.side == side).collect();
-            let Some(period) = own.first().map(|found| found.period) else { continue };
-            let shares = shares(&own);
+        for side in [ComparedPeriod::Single, ComparedPeriod::Current, ComparedPeriod::Previous] {
+            let in_period: Vec<&SeriesResult<'_>> =
+                found.iter().filter(|found| found.side == side).collect();
+            let Some(period) = in_period.first().map(|found| found.period) else { continue };
+            let segments = segments(&in_period);
             for (formula, name) in formulas {
                 let mut lines: Vec<Line> = Vec::new();
-                for share in &shares {
-                    let data = self.combine(&own, share, formula, series);
-                    lines.push(Line { share: share.clone(), data });
+                for segment in &segments {
+                    let data = self.combine(&in_period, segment, formula, series);
+                    lines.push(Line { segment: segment.clone(), data });
                 }
                 let weight = |line: &Line| self.display_mode.weight(&line.data);
                 lines.sort_by(|a, b| {
-                    let by_rank = a.share.rank().cmp(&b.share.rank());
+                    let by_rank = a.segment.rank().cmp(&b.segment.rank());
                     by_rank.then_with(|| weight(b).total_cmp(&weight(a)))
                 });
                 for line in lines {
@@ -75,14 +78,14 @@ impl Shape<'_> {
 
     fn combine(
         &self,
-        own: &[&Found<'_>],
-        share: &Share,
+        own: &[&SeriesResult<'_>],
+        segment: &BreakdownSegment,
         formula: &Formula,
         series: usize,
     ) -> Vec<f64> {
         let mut columns: Vec<Option<&[f64]>> = vec![None; series];
         for found in own {
-            let line = found.lines.lines.iter().find(|line| line.share == *share);
+            let line = found.lines.lines.iter().find(|line| line.segment == *segment);
             columns[found.order] = line.map(|line| line.data.as_slice());
         }
         let len = columns.iter().flatten().map(|data| data.len()).max().unwrap_or(0);
@@ -101,7 +104,7 @@ impl Shape<'_> {
         line: &Line,
         label: &str,
         period: &Period,
-        side: Side,
+        side: ComparedPeriod,
     ) -> Result<Map<String, Json>> {
         let calendar = &self.context.dates.calendar;
         let interval = period.buckets.interval;
@@ -135,13 +138,13 @@ impl Shape<'_> {
             "date_to": calendar.iso(period.to)?,
         });
         item.insert("filter".into(), filter);
-        if line.share != Share::Whole {
-            item.insert("breakdown_value".into(), line.share.json());
+        if line.segment != BreakdownSegment::Whole {
+            item.insert("breakdown_value".into(), line.segment.json());
         }
         let compared = match side {
-            Side::Alone => return Ok(item),
-            Side::Current => "current",
-            Side::Previous => "previous",
+            ComparedPeriod::Single => return Ok(item),
+            ComparedPeriod::Current => "current",
+            ComparedPeriod::Previous => "previous",
         };
         item.insert("compare".into(), json!(true));
         item.insert("compare_label".into(), json!(compared));
@@ -168,14 +171,14 @@ impl Shape<'_> {
     }
 }
 
-/// Every share of any series, in the order they are first met.
-fn shares(found: &[&Found<'_>]) -> Vec<Share> {
-    let mut shares: Vec<Share> = Vec::new();
+/// The distinct segments of all series, in order of first occurrence.
+fn segments(found: &[&SeriesResult<'_>]) -> Vec<BreakdownSegment> {
+    let mut segments: Vec<BreakdownSegment> = Vec::new();
     let mut known = hashbrown::HashSet::new();
     for line in found.iter().flat_map(|found| &found.lines.lines) {
-        if known.insert(&line.share) {
-            shares.push(line.share.clone());
+        if known.insert(&line.segment) {
+            segments.push(line.segment.clone());
         }
     }
-    shares
+    segments
 }

@@ -1,17 +1,17 @@
-//! From the dates of a question to moments and buckets.
+//! Resolves the date range of a query to timestamps and buckets.
 
 use facts::{ReadView, Zone, parse_timestamp};
 use jiff::{Span, ToSpan as _};
 use model::Timestamp;
 
-use crate::calendar::{Buckets, Calendar, Interval};
-use crate::spec::{CompareFilter, DateRange};
+use crate::query::calendar::{Buckets, Calendar, Interval};
+use crate::query::spec::{CompareFilter, DateRange};
 use crate::{Error, Result};
 
-/// Without a start, a question is about this many days before its end, and today.
+/// Without `date_from` the range starts this many days before now.
 const DAYS: i64 = 7;
 
-/// The moments a question is about, both included.
+/// A resolved date range: `from` and `to` are inclusive, in microseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Period {
     pub from: i64,
@@ -19,17 +19,17 @@ pub(crate) struct Period {
     pub buckets: Buckets,
 }
 
-/// Whatever dates mean depends on the present and on where the project is.
+/// Resolves dates against the current time and the project's time zone.
 #[derive(Clone, Debug)]
-pub(crate) struct Dates {
+pub(crate) struct DateResolver {
     pub calendar: Calendar,
     pub now: Timestamp,
     zone: Zone,
-    /// The time of the first event.
+    /// Timestamp of the project's first event, for `all`.
     earliest: Option<i64>,
 }
 
-impl Dates {
+impl DateResolver {
     pub fn new(view: &ReadView) -> Self {
         let zone = view.zone.clone();
         let calendar = Calendar {
@@ -40,8 +40,8 @@ impl Dates {
         Self { calendar, now: view.now, zone, earliest }
     }
 
-    /// Text that is no moment means the present.
-    pub fn moment(&self, text: &str) -> i64 {
+    /// Parses a date; a string that is not a date means now.
+    pub fn timestamp(&self, text: &str) -> i64 {
         parse_timestamp(text, self.now, &self.zone).unwrap_or(self.now).as_micros()
     }
 
@@ -62,7 +62,7 @@ impl Dates {
                 Some(earliest) => earliest,
                 None => self.calendar.plus(self.now.as_micros(), Interval::Day, -DAYS)?,
             },
-            text => self.moment(text),
+            text => self.timestamp(text),
         };
         let by_the_hour = relative(text).is_some_and(|(_, unit)| unit == 'h')
             && matches!(interval, Interval::Hour | Interval::Day);
@@ -74,12 +74,12 @@ impl Dates {
 
     fn to(&self, range: &DateRange, interval: Interval) -> Result<i64> {
         let text = range.date_to.as_deref().unwrap_or_default();
-        let to = if text.is_empty() { self.now.as_micros() } else { self.moment(text) };
+        let to = if text.is_empty() { self.now.as_micros() } else { self.timestamp(text) };
         if range.explicit_date == Some(true) {
             return Ok(to);
         }
         match interval {
-            // A date alone is all of that day.
+            // A date without a time means the whole day.
             Interval::Hour | Interval::Minute if is_date(text) => {
                 self.calendar.end(to, Interval::Day)
             }
@@ -89,7 +89,7 @@ impl Dates {
         }
     }
 
-    /// The period to compare with.
+    /// The period to compare with; none if the query compares none.
     pub fn previous(
         &self,
         period: &Period,
@@ -113,8 +113,8 @@ impl Dates {
         self.between(from, to, interval).map(Some)
     }
 
-    /// As many units as the period has, so that both have equally many. Whole weeks of days that
-    /// end today go back by weeks, so that Mondays meet Mondays.
+    /// How far the previous period lies back: as many intervals as the period has. A range of whole
+    /// weeks that ends today goes back by weeks, so that weekdays align.
     fn length(&self, period: &Period, range: &DateRange) -> Result<Span> {
         let units = period.buckets.len() as i64;
         let open = range.date_to.as_deref().unwrap_or_default().is_empty();
@@ -142,10 +142,10 @@ fn starts_as_date(text: &str) -> bool {
         && text.contains('-')
 }
 
-/// Fewer than five digits, as everywhere.
+/// At most four digits, as in [`facts::parse_timestamp`].
 const COUNT_CHARS_MAX: usize = 4;
 
-/// The number and unit of `-7d`.
+/// Parses a relative date such as `-7d` to its count and unit.
 fn relative(text: &str) -> Option<(i64, char)> {
     let text = text.trim();
     let text = text.strip_prefix('-').unwrap_or(text);
@@ -179,9 +179,9 @@ mod tests {
 
     use super::*;
 
-    fn dates(now: &str, zone: &str) -> Dates {
+    fn dates(now: &str, zone: &str) -> DateResolver {
         let earliest = Timestamp::parse("2023-12-24T10:00:00Z").map(Timestamp::as_micros);
-        Dates {
+        DateResolver {
             calendar: Calendar { zone: TimeZone::get(zone).unwrap(), week_starts_monday: false },
             now: Timestamp::parse(now).unwrap(),
             zone: Zone::named(zone),
@@ -194,7 +194,7 @@ mod tests {
         DateRange { date_from: given(from), date_to: given(to), explicit_date: None }
     }
 
-    fn text(period: &Period, dates: &Dates) -> String {
+    fn text(period: &Period, dates: &DateResolver) -> String {
         let (from, to) = (dates.calendar.iso(period.from), dates.calendar.iso(period.to));
         format!("{} {} {}", from.unwrap(), to.unwrap(), period.buckets.len())
     }
@@ -284,7 +284,7 @@ mod tests {
 
     // contract: query 71
     #[test]
-    fn dates_are_of_the_projects_zone() {
+    fn date_ranges_use_the_projects_time_zone() {
         let dates = dates("2024-03-31T12:00:00Z", "Europe/Berlin");
         let period = dates.period(&range("-1d", ""), Interval::Hour).unwrap();
         let expected = "2024-03-30T14:00:00+01:00 2024-03-31T14:59:59.999999+02:00 24";

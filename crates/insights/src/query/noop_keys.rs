@@ -1,21 +1,20 @@
-//! Keys of a query that change no number. They are dropped before a query is read strictly, so
-//! that what is left and still unknown would have changed the answer, and is refused.
+//! No-op keys: keys of a query that cannot change its result. They are stripped before the query is
+//! parsed strictly, so that every remaining unknown key could change the result and is rejected.
 //!
-//! PostHog's clients send whole objects: keys that are null, keys at the default that PostHog's
-//! query schema documents (`frontend/src/queries/schema/schema-general.ts`), and keys that only say
-//! how an answer is drawn.
+//! PostHog's clients send whole objects: null keys, keys at the default that PostHog's query schema
+//! documents (`frontend/src/queries/schema/schema-general.ts`), and display options.
 
 use serde_json::{Map, Value as Json};
 
-/// The name that tables below have for nodes of a series, entities of a retention and the like.
+/// Object name, in the tables below, of series nodes, retention entities and breakdowns.
 const NODE: &str = "node";
 const ENTITIES: &[&str] = &["targetEntity", "returningEntity"];
 const NODE_LISTS: &[&str] = &["series", "nodes", "exclusions", "breakdowns"];
 
-/// What users put in here is theirs: null may be a value.
+/// Objects with user-defined keys: null may be a value.
 const OPAQUE: &[&str] = &["properties", "fixedProperties", "values", "variables"];
 
-/// How an answer is drawn.
+/// Display options, by the object that has them.
 const DISPLAY_ONLY: &[(&str, &[&str])] = &[
     (NODE, &["response", "version", "limit", "orderBy", "uuid", "order"]),
     (
@@ -74,7 +73,7 @@ const DISPLAY_ONLY: &[(&str, &[&str])] = &[
             "showLegend",
             "showTrendLines",
             "showValuesOnSeries",
-            // How PostHog computes it, not what.
+            // Selects PostHog's implementation, not the result.
             "useUdf",
         ],
     ),
@@ -119,8 +118,8 @@ const DISPLAY_ONLY: &[(&str, &[&str])] = &[
     ("pathsFilter", &["showSidebar"]),
 ];
 
-/// Keys that are not read here, by the object that has them, and the value with which PostHog
-/// answers as if they were absent. An object is compared after its own keys were dropped.
+/// Unsupported keys: object, key, and the default at which PostHog behaves as if the key were absent.
+/// An object is compared after its own no-op keys are stripped.
 pub(crate) const DEFAULTS: &[(&str, &str, &str)] = &[
     ("HogQLQuery", "sendRawQuery", "false"),
     ("EventsQuery", "actionSteps", "[]"),
@@ -140,7 +139,8 @@ pub(crate) const DEFAULTS: &[(&str, &str, &str)] = &[
     ("retentionFilter", "retentionCustomBrackets", "[]"),
 ];
 
-/// Drops what changes nothing from a query of a kind, and from the objects in it.
+/// Strips no-op keys from an object of a query, and recursively from the objects in it. `kind` is the
+/// query's kind or the object's key.
 pub fn strip_noop_keys(kind: &str, query: &mut Map<String, Json>) {
     for (key, value) in query.iter_mut().filter(|(key, _)| !OPAQUE.contains(&key.as_str())) {
         match value {
@@ -163,12 +163,12 @@ fn is_noop(object: &str, key: &str, value: &Json) -> bool {
     let of = |name: &&(&str, &[&str])| name.0 == object;
     value.is_null()
         || DISPLAY_ONLY.iter().find(of).is_some_and(|(_, keys)| keys.contains(&key))
-        || DEFAULTS.iter().any(|(name, own, default)| {
-            *name == object && *own == key && is_default(value, default)
+        || DEFAULTS.iter().any(|(name, known, default)| {
+            *name == object && *known == key && is_default(value, default)
         })
 }
 
-/// A number may be written as 1 or as 1.0.
+/// Numbers compare by value: 1 equals 1.0.
 fn is_default(value: &Json, default: &str) -> bool {
     let Ok(default) = serde_json::from_str::<Json>(default) else { return false };
     value == &default || value.as_f64().zip(default.as_f64()).is_some_and(|(a, b)| a == b)
@@ -181,8 +181,8 @@ mod tests {
     use super::*;
     use crate::Insight;
 
-    /// The plainest query that has the object.
-    fn plain(object: &str) -> Json {
+    /// A minimal query of a kind that has the object.
+    fn minimal_query(object: &str) -> Json {
         let kind = match object {
             "trendsFilter" | "calendarHeatmapFilter" => "TrendsQuery",
             "funnelsFilter" | "compareFilter" => "FunnelsQuery",
@@ -201,7 +201,7 @@ mod tests {
     }
 
     fn read(object: &str, key: &str, value: Json) -> crate::Result<Insight> {
-        let mut query = plain(object);
+        let mut query = minimal_query(object);
         match object {
             NODE => query["series"][0][key] = value,
             kind if kind.ends_with("Query") => query[key] = value,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn insights_take_keys_at_their_defaults_and_refuse_them_at_other_values() {
+    fn unsupported_keys_are_accepted_at_their_defaults_and_rejected_otherwise() {
         let own = |object: &str| !["HogQLQuery", "EventsQuery"].contains(&object);
         for (object, key, default) in DEFAULTS.iter().filter(|entry| own(entry.0)) {
             let default: Json = serde_json::from_str(default).unwrap();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn insights_take_any_value_of_what_is_only_drawn_and_null_for_every_name() {
+    fn display_options_are_accepted_with_any_value_and_unknown_keys_only_as_null() {
         for (object, keys) in DISPLAY_ONLY {
             for key in *keys {
                 let taken = read(object, key, json!("anything"));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_users_put_into_a_query_keeps_its_nulls() {
+    fn user_defined_objects_keep_their_nulls() {
         let mut query = json!({
             "values": { "name": null }, "variables": { "a": null }, "connectionId": null,
             "filters": { "properties": [{ "value": null }], "dateRange": null },

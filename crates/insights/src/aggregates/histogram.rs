@@ -1,14 +1,14 @@
-//! Numbers put into bins that hold about equally many.
+//! Equi-depth histogram bins for breakdowns by number.
 
-use crate::aggregate::quantile_of_counts;
+use crate::aggregates::function::quantile_of_counts;
 use crate::{Error, Result};
 
 const BINS_MAX: usize = 200;
 
-/// Rows without a number.
+/// Label of the bin for rows without a number.
 const NO_NUMBER: &str = r#"["",""]"#;
 
-/// Edges, ascending; a bin is from one to before the next.
+/// Ascending edges. A bin includes its lower edge and excludes its upper one.
 #[derive(Clone, Debug)]
 pub(crate) struct Bins(Vec<f64>);
 
@@ -17,7 +17,7 @@ fn round(number: f64) -> f64 {
 }
 
 impl Bins {
-    /// `numbers` with how often they are there.
+    /// `numbers` come with their frequencies. Edges are quantiles, rounded to two decimals.
     pub fn new(mut numbers: Vec<(f64, u64)>, count: usize) -> Result<Self> {
         if count == 0 || count > BINS_MAX {
             return Err(Error::Invalid(format!("There can be 1 to {BINS_MAX} bins.")));
@@ -37,6 +37,7 @@ impl Bins {
         Ok(Self(edges))
     }
 
+    /// Label of the bin that holds a number; the outer bins also hold what lies outside.
     pub fn text(&self, number: Option<f64>) -> String {
         let Some(number) = number.filter(|_| self.0.len() > 1) else { return NO_NUMBER.into() };
         let at = self.0.partition_point(|edge| *edge <= number);
@@ -50,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bins_hold_about_equally_many() {
+    fn histogram_bins_hold_equal_shares_of_the_values() {
         let bins = Bins::new(vec![(20.0, 1), (10.0, 1), (30.0, 1), (40.125, 1)], 3).unwrap();
         for (number, text) in [
             (10.0, "[10,20]"),

@@ -2,17 +2,17 @@ use super::*;
 
 /// `a` is step 0, `b` step 1 and so on; capitals are exclusions, `.` is any other event. An event
 /// stands at each whole second.
-fn hits(journey: &str) -> Vec<Hit> {
-    let hit = |(at, letter): (usize, char)| {
+fn events(journey: &str) -> Vec<ActorEvent> {
+    let event = |(at, letter): (usize, char)| {
         let tag = match letter {
             'a'..='z' => letter as u32 - 'a' as u32,
             'A'..='Z' => EXCLUSION + letter as u32 - 'A' as u32,
             '.' => OTHER,
             _ => return None,
         };
-        Some(Hit { actor: 0, time: at as i64, tag })
+        Some(ActorEvent { actor: 0, time: at as i64, tag })
     };
-    journey.chars().enumerate().filter_map(hit).collect()
+    journey.chars().enumerate().filter_map(event).collect()
 }
 
 fn rules(steps: usize, order: Order) -> Rules {
@@ -21,8 +21,8 @@ fn rules(steps: usize, order: Order) -> Rules {
 }
 
 fn best(rules: &Rules, journey: &str) -> Vec<i64> {
-    let run = Machine::new(rules).best(&hits(journey));
-    run.map(|run| run.times[..run.level].to_vec()).unwrap_or_default()
+    let conversion = StepMatcher::new(rules).best(&events(journey));
+    conversion.map(|conversion| conversion.times[..conversion.level].to_vec()).unwrap_or_default()
 }
 
 #[test]
@@ -78,13 +78,13 @@ fn unordered_steps_are_done_in_any_order() {
 #[test]
 fn one_event_never_serves_two_steps() {
     let twice = |order| Rules { overlaps: vec![2, 1], ..rules(2, order) };
-    let hits = |times: &[i64]| -> Vec<Hit> {
-        let both = |time: &i64| [0, 1].map(|tag| Hit { actor: 0, time: *time, tag });
+    let events = |times: &[i64]| -> Vec<ActorEvent> {
+        let both = |time: &i64| [0, 1].map(|tag| ActorEvent { actor: 0, time: *time, tag });
         times.iter().flat_map(both).collect()
     };
     for order in [Order::Ordered, Order::Strict, Order::Unordered] {
         let rules = twice(order);
-        let level = |times: &[i64]| Machine::new(&rules).best(&hits(times)).unwrap().level;
+        let level = |times: &[i64]| StepMatcher::new(&rules).best(&events(times)).unwrap().level;
         assert_eq!(level(&[5]), 1, "{order:?}");
         assert_eq!(level(&[5, 5]), 1, "{order:?}");
         assert_eq!(level(&[5, 9]), 2, "{order:?}");
@@ -93,12 +93,12 @@ fn one_event_never_serves_two_steps() {
 
 #[test]
 fn different_events_at_one_moment_are_in_any_order() {
-    let both = [1, 0].map(|tag| Hit { actor: 0, time: 5, tag });
+    let both = [1, 0].map(|tag| ActorEvent { actor: 0, time: 5, tag });
     for order in [Order::Ordered, Order::Strict, Order::Unordered] {
         let rules = rules(2, order);
-        let mut hits = both;
-        hits.sort_unstable_by_key(|hit| (hit.time, hit.tag));
-        assert_eq!(Machine::new(&rules).best(&hits).unwrap().level, 2, "{order:?}");
+        let mut events = both;
+        events.sort_unstable_by_key(|event| (event.time, event.tag));
+        assert_eq!(StepMatcher::new(&rules).best(&events).unwrap().level, 2, "{order:?}");
     }
 }
 
@@ -106,21 +106,21 @@ fn different_events_at_one_moment_are_in_any_order() {
 fn a_step_makes_room_for_another_when_the_order_is_free() {
     // The first event fits both steps, the second only the first one.
     let rules = Rules { overlaps: vec![2, 1], ..rules(2, Order::Unordered) };
-    let hits = [(1, 0), (1, 1), (2, 0)].map(|(time, tag)| Hit { actor: 0, time, tag });
-    let run = Machine::new(&rules).best(&hits).unwrap();
-    assert_eq!((run.level, run.by_step[0], run.by_step[1]), (2, 2, 1));
+    let events = [(1, 0), (1, 1), (2, 0)].map(|(time, tag)| ActorEvent { actor: 0, time, tag });
+    let conversion = StepMatcher::new(&rules).best(&events).unwrap();
+    assert_eq!((conversion.level, conversion.by_step[0], conversion.by_step[1]), (2, 2, 1));
 }
 
 #[test]
 fn an_exclusion_counts_between_its_steps_only() {
     let exclusions = vec![Exclusion { from: 0, to: 1 }];
     let rules = Rules { exclusions, ..rules(3, Order::Ordered) };
-    let mut machine = Machine::new(&rules);
+    let mut step_matcher = StepMatcher::new(&rules);
     for (journey, excluded) in
         [("aAbc", true), ("abAc", false), ("Aabc", false), ("aA", false), ("abcA", false)]
     {
-        let hits = hits(journey);
-        let run = machine.best(&hits).unwrap();
-        assert_eq!(machine.excludes(&run, &hits), excluded, "{journey}");
+        let events = events(journey);
+        let conversion = step_matcher.best(&events).unwrap();
+        assert_eq!(step_matcher.excludes(&conversion, &events), excluded, "{journey}");
     }
 }

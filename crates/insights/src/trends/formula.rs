@@ -1,9 +1,9 @@
-//! Formulas over series: `A / B * 100`.
+//! Formulas over series, such as `A / B * 100`.
 
 use crate::{Error, Result};
 
 const CHARS_MAX: usize = 1_000;
-/// Parentheses and signs inside each other.
+/// Nesting depth of parentheses and signs.
 const DEPTH_MAX: usize = 64;
 
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub(crate) struct Formula(Node);
 #[derive(Clone, Debug)]
 enum Node {
     Number(f64),
-    /// A letter: the series at this place.
+    /// A letter: the series with this index.
     Series(usize),
     Minus(Box<Node>),
     Join(Operator, Box<Node>, Box<Node>),
@@ -29,20 +29,20 @@ enum Operator {
 }
 
 impl Formula {
-    /// Letters name one of `series` series.
+    /// `series` is the number of series that letters can name.
     pub fn parse(text: &str, series: usize) -> Result<Self> {
         if text.len() > CHARS_MAX {
-            return Err(refused(text, "it is too long"));
+            return Err(invalid(text, "it is too long"));
         }
         let mut parser = Parser { text, rest: text, series, depth: 0 };
         let node = parser.sum()?;
         match parser.peek() {
             None => Ok(Self(node)),
-            Some(other) => Err(parser.refuse(&format!("'{other}' is not expected"))),
+            Some(other) => Err(parser.error(&format!("'{other}' is not expected"))),
         }
     }
 
-    /// What cannot be divided is 0.
+    /// Division by zero gives 0, as does any result that is not finite.
     pub fn of(&self, series: &[f64]) -> f64 {
         let found = self.0.of(series);
         if found.is_finite() { found } else { 0.0 }
@@ -71,7 +71,7 @@ impl Node {
     }
 }
 
-fn refused(text: &str, why: &str) -> Error {
+fn invalid(text: &str, why: &str) -> Error {
     let shown: String = text.chars().take(100).collect();
     Error::invalid(format!("Formula '{shown}' cannot be read: {why}."))
 }
@@ -84,8 +84,8 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
-    fn refuse(&self, why: &str) -> Error {
-        refused(self.text, why)
+    fn error(&self, why: &str) -> Error {
+        invalid(self.text, why)
     }
 
     fn peek(&mut self) -> Option<char> {
@@ -131,10 +131,10 @@ impl Parser<'_> {
         }
     }
 
-    /// A minus before a power belongs to the power: `-2 ** 2` is -4.
+    /// Unary minus binds weaker than `**`: `-2 ** 2` is -4.
     fn signed(&mut self) -> Result<Node> {
         if self.depth == DEPTH_MAX {
-            return Err(self.refuse("it is nested too deeply"));
+            return Err(self.error("it is nested too deeply"));
         }
         self.depth += 1;
         let node = if self.take("-") {
@@ -158,7 +158,7 @@ impl Parser<'_> {
             Some('(') => {
                 self.rest = &self.rest[1..];
                 let node = self.sum()?;
-                if self.take(")") { Ok(node) } else { Err(self.refuse("a ')' is missing")) }
+                if self.take(")") { Ok(node) } else { Err(self.error("a ')' is missing")) }
             }
             Some(digit) if digit.is_ascii_digit() || digit == '.' => {
                 let digits = |letter: char| letter.is_ascii_digit() || letter == '.';
@@ -168,21 +168,21 @@ impl Parser<'_> {
                 let parsed = number.parse();
                 parsed
                     .map(Node::Number)
-                    .map_err(|_| self.refuse(&format!("'{number}' is no number")))
+                    .map_err(|_| self.error(&format!("'{number}' is no number")))
             }
             Some(letter) if letter.is_ascii_alphabetic() => {
                 self.rest = &self.rest[1..];
                 if self.rest.starts_with(|next: char| next.is_alphanumeric() || next == '_') {
-                    return Err(self.refuse("series are single letters"));
+                    return Err(self.error("series are single letters"));
                 }
                 let at = usize::from(letter.to_ascii_uppercase() as u8 - b'A');
                 if at >= self.series {
-                    return Err(self.refuse(&format!("there is no series '{letter}'")));
+                    return Err(self.error(&format!("there is no series '{letter}'")));
                 }
                 Ok(Node::Series(at))
             }
-            Some(other) => Err(self.refuse(&format!("'{other}' is not expected"))),
-            None => Err(self.refuse("it ends too early")),
+            Some(other) => Err(self.error(&format!("'{other}' is not expected"))),
+            None => Err(self.error("it ends too early")),
         }
     }
 }
@@ -193,7 +193,7 @@ mod tests {
 
     // contract: query 61
     #[test]
-    fn formulas_are_computed_as_people_read_them() {
+    fn formulas_follow_operator_precedence() {
         for (text, expected) in [
             ("A/B", 3.0),
             ("a + b * 2", 10.0),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_formulas_are_refused() {
+    fn invalid_formulas_are_rejected() {
         let deep = format!("{}A{}", "(".repeat(100), ")".repeat(100));
         let long = "A+".repeat(1_000);
         for text in [

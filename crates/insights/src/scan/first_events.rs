@@ -1,22 +1,23 @@
-//! When each actor was there for the first time.
+//! The first event of each actor.
 
 use crate::Result;
-use crate::breakdown::{Breakdown, first_by_text};
 use crate::limits::MemoryReservation;
+use crate::scan::breakdown::{Breakdown, first_by_text};
 use crate::scan::{Rows, Scan};
 
 const NEVER: i64 = i64::MAX;
 
-/// By the actor's number.
+/// Arrays by actor number.
 #[derive(Debug, Default)]
-pub(crate) struct Firsts {
+pub(crate) struct FirstEvents {
+    /// Timestamp of the first event, or [`NEVER`].
     times: Vec<i64>,
-    /// Breakdown values of those events; empty without a breakdown.
+    /// Breakdown value of the first event; empty without a breakdown.
     values: Vec<u32>,
 }
 
-impl Firsts {
-    pub fn of(scan: &Scan<'_>) -> Result<Self> {
+impl FirstEvents {
+    pub fn scan(scan: &Scan<'_>) -> Result<Self> {
         let new = || (Self::default(), scan.limits.reserve());
         let each = |(firsts, reservation): &mut (Self, MemoryReservation<'_>), rows: &Rows<'_>| {
             (0..rows.len()).for_each(|row| {
@@ -25,9 +26,9 @@ impl Firsts {
             });
             reservation.resize(firsts.times.capacity() * 8 + firsts.values.capacity() * 4)
         };
-        let mut found = scan.fold(new, each)?.into_iter().map(|(firsts, _)| firsts);
-        let mut all = found.next().unwrap_or_default();
-        for firsts in found {
+        let mut states = scan.fold(new, each)?.into_iter().map(|(firsts, _)| firsts);
+        let mut all = states.next().unwrap_or_default();
+        for firsts in states {
             for (actor, time) in firsts.times.iter().enumerate().filter(|(_, time)| **time != NEVER)
             {
                 let value = firsts.values.get(actor).copied();
@@ -42,8 +43,8 @@ impl Firsts {
         if at >= self.times.len() {
             self.times.resize(at + 1, NEVER);
         }
-        let own = self.times[at];
-        if time > own {
+        let current = self.times[at];
+        if time > current {
             return;
         }
         self.times[at] = time;
@@ -51,8 +52,9 @@ impl Firsts {
             if at >= self.values.len() {
                 self.values.resize(at + 1, value);
             }
-            // Of several values at one moment the same one wins, however parts were shared.
-            self.values[at] = match time < own {
+            // Among events with equal timestamps the smallest string wins, so that the result does
+            // not depend on which thread read which part.
+            self.values[at] = match time < current {
                 true => value,
                 false => first_by_text(breakdown, value, std::iter::once(self.values[at])),
             };
@@ -63,7 +65,7 @@ impl Firsts {
         self.times.get(actor as usize).copied().filter(|time| *time != NEVER)
     }
 
-    /// Actors, when they were first there, and the breakdown value then.
+    /// Actor, timestamp and breakdown value of each first event.
     pub fn iter(&self) -> impl Iterator<Item = (u32, i64, u32)> {
         let all = self.times.iter().enumerate().filter(|(_, time)| **time != NEVER);
         all.map(|(at, time)| (at as u32, *time, self.values.get(at).copied().unwrap_or(0)))

@@ -1,4 +1,4 @@
-//! What is known of sessions: a session is all events with its id.
+//! Session properties, computed from all events that share a `$session_id`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,21 +7,24 @@ use facts::{ReadView, SessionFacts, SessionValue};
 use model::Timestamp;
 use warehouse::{Key, Value};
 
-use crate::context::EventSelection;
+use crate::columns::interner::StringInterner;
+use crate::columns::memo::DictionaryMemo;
+use crate::columns::{number, text};
 use crate::limits::{MemoryReservation, QueryLimits};
-use crate::scan::{Actors, Entries, Rows, Scan, Texts, number, text};
+use crate::scan::context::EventSelection;
+use crate::scan::{ActorSource, Rows, Scan};
 use crate::{Error, Result};
 
-/// Sessions are looked at this far around a period: SDKs end them after a day.
+/// Sessions are read this far around a date range, because SDKs end a session after 24 hours.
 const AROUND_MICROS: i64 = 86_400_000_000;
-/// Fields that the filters of one question may name: each is a look through the events.
+/// Session fields that the filters of one query may reference; each costs a scan of the events.
 const FIELDS_MAX: usize = 10;
 const SECOND: i64 = 1_000_000;
-/// Shorter visits without a second page or a click are bounces.
+/// A shorter session without a second pageview and without autocapture is a bounce.
 const BOUNCE_SECONDS: i64 = 10;
 const NO_TEXT: u32 = u32::MAX;
 
-/// One thing that is known of every session.
+/// A session property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Field {
     Duration,
@@ -31,18 +34,18 @@ enum Field {
     IsBounce,
     Start,
     End,
-    /// How many different addresses it saw.
+    /// Number of distinct URLs.
     Urls,
-    /// Where it came from, out of several entries.
+    /// Channel type, derived from the entry values of [`ORIGINS`].
     Channel,
-    /// The first value of a property.
-    Entry(&'static str, Of),
-    /// The last one.
-    Exit(&'static str, Of),
+    /// First value of an event property in the session.
+    Entry(&'static str, UrlPart),
+    /// Last value of an event property in the session.
+    Exit(&'static str, UrlPart),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Of {
+enum UrlPart {
     Whole,
     Path,
     Host,
@@ -50,7 +53,7 @@ enum Of {
 
 const URL: &str = "$current_url";
 
-/// What a channel is decided by.
+/// Event properties that decide the channel type.
 const ORIGINS: [&str; 6] =
     ["utm_source", "utm_medium", "utm_campaign", "$referring_domain", "gclid", "gad_source"];
 
@@ -66,22 +69,22 @@ impl Field {
             "$end_timestamp" => Self::End,
             "$num_uniq_urls" => Self::Urls,
             "$channel_type" => Self::Channel,
-            "$entry_current_url" => Self::Entry(URL, Of::Whole),
-            "$entry_pathname" => Self::Entry(URL, Of::Path),
-            "$entry_hostname" => Self::Entry(URL, Of::Host),
-            "$end_current_url" | "$exit_current_url" => Self::Exit(URL, Of::Whole),
-            "$end_pathname" | "$exit_pathname" => Self::Exit(URL, Of::Path),
-            "$entry_utm_source" => Self::Entry("utm_source", Of::Whole),
-            "$entry_utm_campaign" => Self::Entry("utm_campaign", Of::Whole),
-            "$entry_utm_medium" => Self::Entry("utm_medium", Of::Whole),
-            "$entry_utm_term" => Self::Entry("utm_term", Of::Whole),
-            "$entry_utm_content" => Self::Entry("utm_content", Of::Whole),
-            "$entry_referring_domain" => Self::Entry("$referring_domain", Of::Whole),
-            "$entry_gclid" => Self::Entry("gclid", Of::Whole),
-            "$entry_fbclid" => Self::Entry("fbclid", Of::Whole),
-            "$entry_gad_source" => Self::Entry("gad_source", Of::Whole),
-            "$last_external_click_url" => Self::Exit("$external_click_url", Of::Whole),
-            "$vitals_lcp" => Self::Entry("$web_vitals_LCP_value", Of::Whole),
+            "$entry_current_url" => Self::Entry(URL, UrlPart::Whole),
+            "$entry_pathname" => Self::Entry(URL, UrlPart::Path),
+            "$entry_hostname" => Self::Entry(URL, UrlPart::Host),
+            "$end_current_url" | "$exit_current_url" => Self::Exit(URL, UrlPart::Whole),
+            "$end_pathname" | "$exit_pathname" => Self::Exit(URL, UrlPart::Path),
+            "$entry_utm_source" => Self::Entry("utm_source", UrlPart::Whole),
+            "$entry_utm_campaign" => Self::Entry("utm_campaign", UrlPart::Whole),
+            "$entry_utm_medium" => Self::Entry("utm_medium", UrlPart::Whole),
+            "$entry_utm_term" => Self::Entry("utm_term", UrlPart::Whole),
+            "$entry_utm_content" => Self::Entry("utm_content", UrlPart::Whole),
+            "$entry_referring_domain" => Self::Entry("$referring_domain", UrlPart::Whole),
+            "$entry_gclid" => Self::Entry("gclid", UrlPart::Whole),
+            "$entry_fbclid" => Self::Entry("fbclid", UrlPart::Whole),
+            "$entry_gad_source" => Self::Entry("gad_source", UrlPart::Whole),
+            "$last_external_click_url" => Self::Exit("$external_click_url", UrlPart::Whole),
+            "$vitals_lcp" => Self::Entry("$web_vitals_LCP_value", UrlPart::Whole),
             other => {
                 let detail = format!("Sessions cannot be asked for their '{other}' here.");
                 return Err(Error::Invalid(detail));
@@ -106,7 +109,7 @@ struct Session {
     autocaptures: u32,
     screens: u32,
     text: u32,
-    /// When the text was there.
+    /// Timestamp of the event that has `text`.
     at: i64,
 }
 
@@ -125,7 +128,7 @@ impl Session {
         (self.end.div_euclid(SECOND) - self.start.div_euclid(SECOND)).max(0)
     }
 
-    fn absorb(&mut self, other: &Self, field: Field) {
+    fn merge(&mut self, other: &Self, field: Field) {
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
         self.pageviews += other.pageviews;
@@ -141,38 +144,39 @@ impl Session {
     }
 }
 
-/// All sessions around a period, by the numbers that `ids` gives them.
+/// One property of all sessions in a time range, indexed by the ids that `ids` assigns.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     field: Field,
-    ids: Actors,
+    ids: ActorSource,
     sessions: Vec<Session>,
-    texts: Texts,
-    /// How many different texts each session has, where that is asked for.
+    texts: StringInterner,
+    /// Distinct URLs per session; empty unless the field is [`Field::Urls`].
     counts: Vec<u32>,
-    /// Of a channel, its [`ORIGINS`].
+    /// For [`Field::Channel`], one table per entry of [`ORIGINS`].
     origins: Vec<Sessions>,
 }
 
 #[derive(Default)]
-struct Reading {
+struct SessionScan {
     sessions: Vec<Session>,
-    /// Sessions and their texts, where they are counted.
+    /// (session, URL) pairs for [`Field::Urls`].
     pairs: Vec<u64>,
-    events: Entries<Name>,
-    texts: Entries<u32>,
+    events: DictionaryMemo<EventKind>,
+    texts: DictionaryMemo<u32>,
 }
 
 #[derive(Clone, Copy)]
-enum Name {
+enum EventKind {
     Pageview,
     Autocapture,
     Screen,
     Other,
 }
 
-/// What filters ask of sessions: of all of them, since an event may belong to any.
-pub(crate) fn facts(
+/// Reads the session fields that filters reference, over all events: an event may belong to any
+/// session.
+pub(crate) fn session_facts(
     view: &ReadView,
     limits: &QueryLimits,
     fields: &BTreeSet<String>,
@@ -184,16 +188,16 @@ pub(crate) fn facts(
         let detail = format!("Filters may ask for at most {FIELDS_MAX} fields of sessions.");
         return Err(Error::Invalid(detail));
     }
-    let mut facts = SessionFacts::default();
+    let mut fields_by_name = SessionFacts::default();
     for name in fields {
         let sessions = Sessions::read(view, limits, name, None)?;
-        facts.insert(name, Arc::new(move |id: &str| sessions.value(id)));
+        fields_by_name.insert(name, Arc::new(move |id: &str| sessions.value(id)));
     }
-    Ok(Arc::new(facts))
+    Ok(Arc::new(fields_by_name))
 }
 
 impl Sessions {
-    /// Of the sessions around two moments, or of all.
+    /// Reads a property of the sessions around a time range, or of all sessions.
     pub fn read(
         view: &ReadView,
         limits: &QueryLimits,
@@ -212,19 +216,25 @@ impl Sessions {
         let mut origins = Vec::new();
         if field == Field::Channel {
             for name in ORIGINS {
-                origins.push(Self::of_field(view, limits, Field::Entry(name, Of::Whole), around)?);
+                origins.push(Self::of_field(
+                    view,
+                    limits,
+                    Field::Entry(name, UrlPart::Whole),
+                    around,
+                )?);
             }
         }
-        let (ids, texts) = (Actors::sessions(), Texts::default());
+        let (ids, texts) = (ActorSource::sessions(), StringInterner::default());
         let (from, to) = around.unwrap_or((i64::MIN, i64::MAX));
         let from = from.saturating_sub(AROUND_MICROS);
         let to = to.saturating_add(AROUND_MICROS);
         let property = field.property().map(|name| Key::Property(name.to_owned()));
         let keys = std::iter::once(Key::Event).chain(property).collect();
-        let filter = EventSelection::everything().filter(from, to);
+        let filter = EventSelection::all().filter(from, to);
         let scan = Scan { view, limits, filter, actors: Some(&ids), breakdown: None, keys };
-        let new = || (Reading::default(), limits.reserve());
-        let each = |(own, reservation): &mut (Reading, MemoryReservation<'_>), rows: &Rows<'_>| {
+        let new = || (SessionScan::default(), limits.reserve());
+        let each = |(own, reservation): &mut (SessionScan, MemoryReservation<'_>),
+                    rows: &Rows<'_>| {
             own.add(rows, field, &texts);
             reservation.resize(own.bytes())
         };
@@ -233,7 +243,7 @@ impl Sessions {
         for (own, _) in scan.fold(new, each)? {
             sessions.resize(sessions.len().max(own.sessions.len()), EMPTY);
             let both = sessions.iter_mut().zip(&own.sessions);
-            both.for_each(|(session, own)| session.absorb(own, field));
+            both.for_each(|(session, own)| session.merge(own, field));
             pairs.extend(own.pairs);
             reservation.resize(pairs.capacity() * 8)?;
         }
@@ -244,28 +254,28 @@ impl Sessions {
         Ok(Self { field, ids, sessions, texts, counts, origins })
     }
 
-    fn number_of(&self, id: &str) -> Option<usize> {
-        let Actors::Texts(_, ids) = &self.ids else { return None };
-        ids.find(id).map(|number| number as usize).filter(|number| *number < self.sessions.len())
+    fn index_of(&self, id: &str) -> Option<usize> {
+        let ActorSource::Column(_, ids) = &self.ids else { return None };
+        ids.find(id).map(|index| index as usize).filter(|index| *index < self.sessions.len())
     }
 
     fn value(&self, id: &str) -> Option<SessionValue> {
-        let number = self.number_of(id)?;
-        let session = &self.sessions[number];
+        let index = self.index_of(id)?;
+        let session = &self.sessions[index];
         let count = |count: u32| Some(SessionValue::Number(f64::from(count)));
-        let moment = |at: i64| Some(SessionValue::Text(Timestamp::from_micros(at).to_string()));
+        let timestamp = |at: i64| Some(SessionValue::Text(Timestamp::from_micros(at).to_string()));
         match self.field {
             Field::Duration => Some(SessionValue::Number(session.seconds() as f64)),
             Field::Pageviews => count(session.pageviews),
             Field::Autocaptures => count(session.autocaptures),
             Field::Screens => count(session.screens),
             Field::IsBounce => Some(SessionValue::Bool(is_bounce(session))),
-            Field::Start => moment(session.start),
-            Field::End => moment(session.end),
-            Field::Urls => count(self.counts[number]),
+            Field::Start => timestamp(session.start),
+            Field::End => timestamp(session.end),
+            Field::Urls => count(self.counts[index]),
             Field::Channel => {
                 let origin = |name: &str| {
-                    let at = ORIGINS.iter().position(|own| *own == name)?;
+                    let at = ORIGINS.iter().position(|origin| *origin == name)?;
                     self.origins.get(at)?.text(id)
                 };
                 Some(SessionValue::Text(facts::channel_type(origin).to_owned()))
@@ -277,7 +287,7 @@ impl Sessions {
         }
     }
 
-    /// What is known of a session, as a text.
+    /// The property as a string.
     pub fn text(&self, id: &str) -> Option<String> {
         Some(match self.value(id)? {
             SessionValue::Text(text) => text,
@@ -286,6 +296,7 @@ impl Sessions {
         })
     }
 
+    /// The property as a number; booleans are 0 and 1.
     pub fn number(&self, id: &str) -> Option<f64> {
         match self.value(id)? {
             SessionValue::Number(number) => Some(number),
@@ -299,17 +310,17 @@ fn is_bounce(session: &Session) -> bool {
     session.pageviews <= 1 && session.autocaptures == 0 && session.seconds() < BOUNCE_SECONDS
 }
 
-impl Reading {
+impl SessionScan {
     fn bytes(&self) -> usize {
         self.sessions.capacity() * size_of::<Session>() + self.pairs.capacity() * 8
     }
 
-    fn add(&mut self, rows: &Rows<'_>, field: Field, texts: &Texts) {
-        let names = self.events.each_row(&rows.columns[0], Name::Other, |event| match event {
-            Value::Text("$pageview") => Name::Pageview,
-            Value::Text("$autocapture") => Name::Autocapture,
-            Value::Text("$screen") => Name::Screen,
-            _ => Name::Other,
+    fn add(&mut self, rows: &Rows<'_>, field: Field, texts: &StringInterner) {
+        let names = self.events.each_row(&rows.columns[0], EventKind::Other, |event| match event {
+            Value::Text("$pageview") => EventKind::Pageview,
+            Value::Text("$autocapture") => EventKind::Autocapture,
+            Value::Text("$screen") => EventKind::Screen,
+            _ => EventKind::Other,
         });
         let number = |value: Value<'_>| {
             let part = match field {
@@ -319,7 +330,7 @@ impl Reading {
                 Field::Urls => text(value),
                 _ => None,
             };
-            part.map_or(NO_TEXT, |text| texts.number(text))
+            part.map_or(NO_TEXT, |text| texts.intern(text))
         };
         let values = match rows.columns.get(1) {
             Some(column) => self.texts.each_row(column, NO_TEXT, number),
@@ -334,13 +345,13 @@ impl Reading {
             let one = Session {
                 start: at,
                 end: at,
-                pageviews: count(matches!(name, Name::Pageview)),
-                autocaptures: count(matches!(name, Name::Autocapture)),
-                screens: count(matches!(name, Name::Screen)),
+                pageviews: count(matches!(name, EventKind::Pageview)),
+                autocaptures: count(matches!(name, EventKind::Autocapture)),
+                screens: count(matches!(name, EventKind::Screen)),
                 text: values[row],
                 at,
             };
-            self.sessions[session].absorb(&one, field);
+            self.sessions[session].merge(&one, field);
             if field == Field::Urls && one.text != NO_TEXT {
                 self.pairs.push((session as u64) << 32 | u64::from(one.text));
             }
@@ -348,7 +359,7 @@ impl Reading {
     }
 }
 
-impl Of {
+impl UrlPart {
     fn read(self, url: &str) -> Option<&str> {
         let part = match self {
             Self::Whole => url,

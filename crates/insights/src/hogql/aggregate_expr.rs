@@ -1,4 +1,4 @@
-//! Ways of counting that are written as an expression, such as `sum(properties.price) / 100`.
+//! Math written in HogQL: expressions over aggregates, such as `sum(properties.price) / 100`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,89 +15,90 @@ use hogql::plan::{Aggregate, Expr, ExprKind, Value};
 use hogql::types::{Kind, Type};
 use warehouse::Key;
 
-use super::{HogqlCompiler, Scalar, Seen, context, of_eval, unsupported};
+use super::{HogqlCompiler, Scalar, context, eval_error, unsupported};
 use crate::Result;
-use crate::aggregate::AggregateFn;
-use crate::scan::Texts;
-use crate::tally::{Cell, Stat};
+use crate::aggregates::function::AggregateFn;
+use crate::aggregates::table::{Cell, Summary};
+use crate::columns::EventColumns;
+use crate::columns::interner::StringInterner;
 
-/// An expression over aggregates, and what these are.
-pub(crate) struct Counting {
-    calls: Vec<Call>,
+/// A compiled expression over aggregate calls.
+pub(crate) struct AggregateExpr {
+    calls: Vec<AggregateCall>,
     program: Program,
-    /// The types of the aggregates, as the expression takes them.
+    /// Types of the aggregates as inputs of `program`; none for those that it does not use.
     types: Vec<Option<Type>>,
 }
 
-struct Call {
-    what: What,
+struct AggregateCall {
+    kind: CallKind,
     arg: Option<Scalar>,
     filter: Option<Scalar>,
 }
 
-enum What {
+enum CallKind {
     Count,
     Number(AggregateFn),
-    /// Different values; texts have numbers.
-    Different(Box<Texts>),
+    /// Distinct values, converted to strings and interned.
+    Distinct(Box<StringInterner>),
 }
 
-/// What the calls have counted so far.
+/// Partial aggregate of every call.
 #[derive(Debug, Default)]
-pub(crate) struct Counted(Vec<Part>);
+pub(crate) struct AggregateState(Vec<CallState>);
 
 #[derive(Debug)]
-enum Part {
+enum CallState {
     Count(u64),
-    Stat(Stat),
+    Summary(Summary),
     Numbers(Vec<f64>),
-    Different(IdSet),
+    Distinct(IdSet),
 }
 
-impl Cell for Counted {
-    fn absorb(&mut self, other: Self) {
+impl Cell for AggregateState {
+    fn merge(&mut self, other: Self) {
         if self.0.is_empty() {
             *self = other;
             return;
         }
-        for (own, other) in self.0.iter_mut().zip(other.0) {
-            match (own, other) {
-                (Part::Count(own), Part::Count(other)) => *own += other,
-                (Part::Stat(own), Part::Stat(other)) => own.absorb(other),
-                (Part::Numbers(own), Part::Numbers(other)) => own.absorb(other),
-                (Part::Different(own), Part::Different(other)) => own.union(&other),
-                _ => unreachable!("parts of one call are of one kind"),
+        for (state, other) in self.0.iter_mut().zip(other.0) {
+            match (state, other) {
+                (CallState::Count(count), CallState::Count(other)) => *count += other,
+                (CallState::Summary(own), CallState::Summary(other)) => own.merge(other),
+                (CallState::Numbers(own), CallState::Numbers(other)) => own.merge(other),
+                (CallState::Distinct(own), CallState::Distinct(other)) => own.union(&other),
+                _ => unreachable!("states of one call are of one kind"),
             }
         }
     }
 
     fn bytes(&self) -> usize {
-        let part = |part: &Part| match part {
-            Part::Numbers(numbers) => numbers.capacity() * 8,
-            Part::Different(set) => set.bytes(),
-            Part::Count(_) | Part::Stat(_) => 0,
+        let part = |part: &CallState| match part {
+            CallState::Numbers(numbers) => numbers.capacity() * 8,
+            CallState::Distinct(set) => set.bytes(),
+            CallState::Count(_) | CallState::Summary(_) => 0,
         };
-        self.0.capacity() * size_of::<Part>() + self.0.iter().map(part).sum::<usize>()
+        self.0.capacity() * size_of::<CallState>() + self.0.iter().map(part).sum::<usize>()
     }
 }
 
-/// One value of every call for every row of some events.
-pub(crate) struct Read(Vec<Column>);
+/// Arguments of every call for a batch of events.
+pub(crate) struct CallInputs(Vec<CallInput>);
 
-struct Column {
+struct CallInput {
     keep: Option<Vec<bool>>,
-    items: Items,
+    items: InputValues,
 }
 
-enum Items {
+enum InputValues {
     Rows,
-    /// Not a number where there is none.
+    /// NaN for null.
     Numbers(Vec<f64>),
     Codes(Vec<Option<u32>>),
 }
 
 impl HogqlCompiler {
-    pub(crate) fn counting(&self, view: &ReadView, text: &str) -> Result<Counting> {
+    pub(crate) fn aggregate_expr(&self, view: &ReadView, text: &str) -> Result<AggregateExpr> {
         let select = self.select(text, |expr| expr)?;
         let aggregates = match &select.grouping {
             Some(grouping) if grouping.keys.is_empty() => &grouping.aggregates,
@@ -107,11 +108,11 @@ impl HogqlCompiler {
         let context = context(view, &self.cancellation);
         let call = |aggregate: &Aggregate| {
             let scalar = |expr: &Expr| Scalar::new(expr, view, &context);
-            let (what, arg) = what(aggregate)?;
+            let (kind, arg) = call_kind(aggregate)?;
             let filter = aggregate.filter.as_ref().map(scalar).transpose()?;
-            Ok(Call { what, arg: arg.as_ref().map(scalar).transpose()?, filter })
+            Ok(AggregateCall { kind, arg: arg.as_ref().map(scalar).transpose()?, filter })
         };
-        let calls = aggregates.iter().map(call).collect::<Result<Vec<Call>>>()?;
+        let calls = aggregates.iter().map(call).collect::<Result<Vec<AggregateCall>>>()?;
         let mut types: Vec<Option<Type>> = vec![None; calls.len()];
         let program = Program::compile(column, &context, &mut |leaf| match leaf.kind {
             ExprKind::Aggregate(at) => {
@@ -120,12 +121,12 @@ impl HogqlCompiler {
             }
             _ => None,
         });
-        Ok(Counting { calls, program: program.map_err(of_eval)?, types })
+        Ok(AggregateExpr { calls, program: program.map_err(eval_error)?, types })
     }
 }
 
-/// What a call counts, and of which values.
-fn what(aggregate: &Aggregate) -> Result<(What, Option<Expr>)> {
+/// The kind of a call, and its argument.
+fn call_kind(aggregate: &Aggregate) -> Result<(CallKind, Option<Expr>)> {
     let name = aggregate.function.0.name;
     let arg = match aggregate.args.as_slice() {
         [] => None,
@@ -134,18 +135,18 @@ fn what(aggregate: &Aggregate) -> Result<(What, Option<Expr>)> {
     };
     let number = |aggregate: AggregateFn| match &arg {
         Some(arg) if arg.ty.kind.is_number() && !matches!(arg.ty.kind, Kind::Decimal(_)) => {
-            Ok((What::Number(aggregate), Some(arg.clone())))
+            Ok((CallKind::Number(aggregate), Some(arg.clone())))
         }
-        _ => Err(unsupported(&format!("{name} of what is no number"))),
+        _ => Err(unsupported(&format!("{name} of a value that is not a number"))),
     };
     match (name, aggregate.distinct) {
-        ("count", false) => Ok((What::Count, arg)),
+        ("count", false) => Ok((CallKind::Count, arg)),
         ("count" | "uniq" | "uniqExact", _) => {
             let arg = arg.ok_or_else(|| unsupported(name))?;
             let ty = Type { kind: Kind::String, nullable: arg.ty.nullable };
             let span = arg.span;
             let cast = ExprKind::Cast { expr: Box::new(arg), or_null: false };
-            Ok((What::Different(Box::default()), Some(Expr { kind: cast, ty, span })))
+            Ok((CallKind::Distinct(Box::default()), Some(Expr { kind: cast, ty, span })))
         }
         ("sum", false) => number(AggregateFn::Sum),
         ("avg", false) => number(AggregateFn::Avg),
@@ -164,58 +165,59 @@ fn what(aggregate: &Aggregate) -> Result<(What, Option<Expr>)> {
     }
 }
 
-impl Counting {
-    /// Columns of all calls, one behind the other.
+impl AggregateExpr {
+    /// Columns of all calls, concatenated.
     pub fn keys(&self) -> Vec<Key> {
         let scalars = self.calls.iter().flat_map(|call| call.arg.iter().chain(&call.filter));
         scalars.flat_map(|scalar| scalar.keys().iter().cloned()).collect()
     }
 
-    pub fn read(&self, seen: Seen<'_>) -> Result<Read> {
-        let mut columns = seen.columns;
+    pub fn read(&self, events: EventColumns<'_>) -> Result<CallInputs> {
+        let mut columns = events.columns;
         let mut own = |scalar: &Scalar| {
             let (first, rest) = columns.split_at(scalar.keys().len());
             columns = rest;
-            Seen { columns: first, ..seen }
+            EventColumns { columns: first, ..events }
         };
         let mut read = Vec::with_capacity(self.calls.len());
         for call in &self.calls {
             let arg = call.arg.as_ref().map(|scalar| (scalar, own(scalar)));
             let filter = call.filter.as_ref().map(|scalar| (scalar, own(scalar)));
-            let mut keep = filter.map(|(scalar, seen)| truths(scalar, seen)).transpose()?;
-            let items = match (&call.what, arg) {
-                (What::Count, None) => Items::Rows,
-                (What::Count, Some((scalar, seen))) => {
-                    let array = scalar.run(seen)?;
+            let mut keep = filter.map(|(scalar, events)| truths(scalar, events)).transpose()?;
+            let items = match (&call.kind, arg) {
+                (CallKind::Count, None) => InputValues::Rows,
+                (CallKind::Count, Some((scalar, events))) => {
+                    let array = scalar.run(events)?;
                     let there = |row: usize| !array.is_null(row);
                     let before = keep.take();
                     let kept = |row: usize| before.as_ref().is_none_or(|keep| keep[row]);
                     keep = Some((0..array.len()).map(|row| there(row) && kept(row)).collect());
-                    Items::Rows
+                    InputValues::Rows
                 }
-                (What::Number(_), Some((scalar, seen))) => {
-                    Items::Numbers(numbers(&scalar.run(seen)?)?)
+                (CallKind::Number(_), Some((scalar, events))) => {
+                    InputValues::Numbers(numbers(&scalar.run(events)?)?)
                 }
-                (What::Different(texts), Some((scalar, seen))) => {
-                    let mut codes = Vec::with_capacity(seen.times.len());
-                    scalar
-                        .each_text(seen, |text| codes.push(text.map(|text| texts.number(text))))?;
-                    Items::Codes(codes)
+                (CallKind::Distinct(texts), Some((scalar, events))) => {
+                    let mut codes = Vec::with_capacity(events.times.len());
+                    scalar.each_text(events, |text| {
+                        codes.push(text.map(|text| texts.intern(text)))
+                    })?;
+                    InputValues::Codes(codes)
                 }
                 (_, None) => return Err(unsupported("A call without arguments")),
             };
-            read.push(Column { keep, items });
+            read.push(CallInput { keep, items });
         }
-        Ok(Read(read))
+        Ok(CallInputs(read))
     }
 
-    pub fn add(&self, cell: &mut Counted, read: &Read, row: usize) {
+    pub fn add(&self, cell: &mut AggregateState, read: &CallInputs, row: usize) {
         if cell.0.is_empty() {
-            let part = |call: &Call| match call.what {
-                What::Count => Part::Count(0),
-                What::Number(AggregateFn::Quantile(_)) => Part::Numbers(Vec::new()),
-                What::Number(_) => Part::Stat(Stat::default()),
-                What::Different(_) => Part::Different(IdSet::default()),
+            let part = |call: &AggregateCall| match call.kind {
+                CallKind::Count => CallState::Count(0),
+                CallKind::Number(AggregateFn::Quantile(_)) => CallState::Numbers(Vec::new()),
+                CallKind::Number(_) => CallState::Summary(Summary::default()),
+                CallKind::Distinct(_) => CallState::Distinct(IdSet::default()),
             };
             cell.0 = self.calls.iter().map(part).collect();
         }
@@ -224,12 +226,14 @@ impl Counting {
                 continue;
             }
             match (part, &column.items) {
-                (Part::Count(count), _) => *count += 1,
-                (Part::Stat(stat), Items::Numbers(all)) if !all[row].is_nan() => stat.add(all[row]),
-                (Part::Numbers(own), Items::Numbers(all)) if !all[row].is_nan() => {
+                (CallState::Count(count), _) => *count += 1,
+                (CallState::Summary(summary), InputValues::Numbers(all)) if !all[row].is_nan() => {
+                    summary.add(all[row])
+                }
+                (CallState::Numbers(own), InputValues::Numbers(all)) if !all[row].is_nan() => {
                     own.push(all[row]);
                 }
-                (Part::Different(set), Items::Codes(codes)) => {
+                (CallState::Distinct(set), InputValues::Codes(codes)) => {
                     codes[row].into_iter().for_each(|code| set.insert(code));
                 }
                 _ => {}
@@ -237,43 +241,47 @@ impl Counting {
         }
     }
 
-    /// A number for each cell; what has none is 0.
-    pub fn finish(&self, cells: &[&Counted]) -> Result<Vec<f64>> {
+    /// Evaluates the expression for each cell. Null, NaN and infinity become 0.
+    pub fn finish(&self, cells: &[&AggregateState]) -> Result<Vec<f64>> {
         let input = |at: usize| {
             let ty = self.types[at].clone().unwrap_or_else(|| Kind::Float.into());
-            let number = |cell: &&Counted| self.number(at, cell);
+            let number = |cell: &&AggregateState| self.number(at, cell);
             array(cells.iter().map(number), &data_type(&ty))
         };
         let inputs: Vec<ArrayRef> = (0..self.calls.len()).map(input).collect::<Result<_>>()?;
-        let found = self.program.run(&inputs, cells.len()).map_err(of_eval)?;
+        let found = self.program.run(&inputs, cells.len()).map_err(eval_error)?;
         let found = numbers(&found)?;
         Ok(found.into_iter().map(|number| if number.is_finite() { number } else { 0.0 }).collect())
     }
 
-    fn number(&self, at: usize, cell: &Counted) -> Option<f64> {
-        let What::Number(aggregate) = &self.calls[at].what else {
+    fn number(&self, at: usize, cell: &AggregateState) -> Option<f64> {
+        let CallKind::Number(aggregate) = &self.calls[at].kind else {
             return Some(match cell.0.get(at) {
-                Some(Part::Count(count)) => *count as f64,
-                Some(Part::Different(set)) => set.count() as f64,
+                Some(CallState::Count(count)) => *count as f64,
+                Some(CallState::Distinct(set)) => set.count() as f64,
                 _ => 0.0,
             });
         };
         let empty = (*aggregate == AggregateFn::Sum).then_some(0.0);
         match cell.0.get(at) {
-            Some(Part::Stat(stat)) if stat.count > 0 => Some(aggregate.of_stat(stat)),
-            Some(Part::Numbers(all)) if !all.is_empty() => Some(aggregate.of(all.clone())),
+            Some(CallState::Summary(summary)) if summary.count > 0 => {
+                Some(aggregate.of_summary(summary))
+            }
+            Some(CallState::Numbers(all)) if !all.is_empty() => {
+                Some(aggregate.of_values(all.clone()))
+            }
             _ => empty,
         }
     }
 }
 
-fn truths(scalar: &Scalar, seen: Seen<'_>) -> Result<Vec<bool>> {
-    let inputs = scalar.inputs.arrays(seen)?;
-    let kept = scalar.program.filter(&inputs, seen.times.len()).map_err(of_eval)?;
+fn truths(scalar: &Scalar, events: EventColumns<'_>) -> Result<Vec<bool>> {
+    let inputs = scalar.inputs.arrays(events)?;
+    let kept = scalar.program.filter(&inputs, events.times.len()).map_err(eval_error)?;
     Ok((0..kept.len()).map(|row| kept.value(row)).collect())
 }
 
-/// Not a number where there is none.
+/// An array as floats, NaN for null.
 fn numbers(array: &ArrayRef) -> Result<Vec<f64>> {
     macro_rules! each {
         ($kind:ty) => {{
@@ -302,11 +310,11 @@ fn numbers(array: &ArrayRef) -> Result<Vec<f64>> {
                 .collect()
         }
         DataType::Null => vec![f64::NAN; array.len()],
-        _ => return Err(unsupported("What is no number")),
+        _ => return Err(unsupported("A value that is not a number")),
     })
 }
 
-/// Aggregates give numbers of 64 bits, or those of their arguments.
+/// Builds an input array of the type that the expression expects from an aggregate.
 fn array(numbers: impl Iterator<Item = Option<f64>>, ty: &DataType) -> Result<ArrayRef> {
     Ok(match ty {
         DataType::Float64 => Arc::new(numbers.collect::<Float64Array>()),
@@ -320,7 +328,7 @@ fn array(numbers: impl Iterator<Item = Option<f64>>, ty: &DataType) -> Result<Ar
     })
 }
 
-/// The first of several threads' errors, where a fold has no way to give one back.
+/// Keeps the first error of a callback that cannot return one.
 #[derive(Debug, Default)]
 pub(crate) struct FirstError(Mutex<Option<crate::Error>>);
 

@@ -1,4 +1,5 @@
-//! What all kinds of questions need on their way: which events a node means, and when.
+//! Query context shared by all kinds: which events a series node selects, under the query's common
+//! filters and dates.
 
 use std::collections::BTreeSet;
 
@@ -9,32 +10,35 @@ use warehouse::{Filter, Key, Predicate, Value};
 
 use crate::hogql::HogqlCompiler;
 use crate::limits::QueryLimits;
-use crate::range::Dates;
+use crate::query::date_range::DateResolver;
+use crate::query::spec::{Base, Node, NodeKind};
 use crate::scan::Scan;
-use crate::spec::{Base, Node, NodeKind};
 use crate::{Error, Result};
 
-/// Nodes inside a group of nodes.
+/// Nodes of one group node.
 const NODES_MAX: usize = 100;
 
+/// One query on one read view.
 pub(crate) struct QueryContext<'a> {
     pub view: &'a ReadView,
     pub limits: &'a QueryLimits,
-    pub dates: Dates,
+    pub dates: DateResolver,
     pub base: &'a Base,
-    /// Who reads expressions, if anybody does.
+    /// None if the caller compiles no HogQL.
     pub hogql: Option<&'a HogqlCompiler>,
-    /// What every event must pass.
-    common: Option<Predicate>,
+    /// The query's property filters and the test account filters.
+    common_filter: Option<Predicate>,
 }
 
-/// Events by their name and by a condition.
+/// Events selected by name and by predicate.
 #[derive(Clone, Debug)]
 pub(crate) struct EventSelection {
+    /// None for all names.
     events: Option<BTreeSet<String>>,
     predicate: Option<Predicate>,
 }
 
+/// Conjunction of the predicates that are given.
 fn all(parts: impl IntoIterator<Item = Option<Predicate>>) -> Option<Predicate> {
     let mut parts: Vec<Predicate> = parts.into_iter().flatten().collect();
     match parts.len() {
@@ -44,7 +48,7 @@ fn all(parts: impl IntoIterator<Item = Option<Predicate>>) -> Option<Predicate> 
 }
 
 impl EventSelection {
-    pub fn everything() -> Self {
+    pub fn all() -> Self {
         Self { events: None, predicate: None }
     }
 
@@ -53,12 +57,12 @@ impl EventSelection {
         self
     }
 
-    pub fn named(mut self, events: Option<BTreeSet<String>>) -> Self {
+    pub fn with_names(mut self, events: Option<BTreeSet<String>>) -> Self {
         self.events = events;
         self
     }
 
-    /// As a condition alone.
+    /// Names and predicate as one predicate.
     pub fn as_predicate(&self) -> Predicate {
         let named = self.events.clone().map(|events| {
             Predicate::test(Key::Event, move |value| match value {
@@ -70,7 +74,7 @@ impl EventSelection {
         Predicate::All(parts.into_iter().flatten().collect())
     }
 
-    /// Both moments are included.
+    /// `from` and `to` are inclusive, in microseconds.
     pub fn filter(&self, from: i64, to: i64) -> Filter {
         Filter {
             events: self.events.clone(),
@@ -89,13 +93,13 @@ impl<'a> QueryContext<'a> {
         base: &'a Base,
         hogql: Option<&'a HogqlCompiler>,
     ) -> Result<Self> {
-        let dates = Dates::new(view);
-        let mut context = Self { view, limits, dates, base, hogql, common: None };
-        let tested = match base.filter_test_accounts {
+        let dates = DateResolver::new(view);
+        let mut context = Self { view, limits, dates, base, hogql, common_filter: None };
+        let test_accounts = match base.filter_test_accounts {
             true => view.test_accounts()?.predicate(view)?,
             false => None,
         };
-        context.common = all([context.condition(&base.properties)?, tested]);
+        context.common_filter = all([context.condition(&base.properties)?, test_accounts]);
         Ok(context)
     }
 
@@ -104,46 +108,46 @@ impl<'a> QueryContext<'a> {
         Ok(filters.predicate(self.view)?)
     }
 
-    /// Events that pass what every event must pass.
-    pub fn everything(&self) -> EventSelection {
-        EventSelection::everything().and(self.common.clone())
+    /// All events that pass the common filters.
+    pub fn all_events(&self) -> EventSelection {
+        EventSelection::all().and(self.common_filter.clone())
     }
 
-    /// The events a node names, whatever their properties; none when its action is gone.
-    pub fn named(&self, node: &Node) -> Result<Option<EventSelection>> {
-        let everything = EventSelection::everything();
+    /// The events that a node names, without its property filters; none if its action is deleted.
+    pub fn unfiltered_selection(&self, node: &Node) -> Result<Option<EventSelection>> {
+        let all = EventSelection::all();
         Ok(match node.kind {
             NodeKind::Events => {
                 let event = node.event.clone().map(|event| BTreeSet::from([event]));
-                Some(everything.named(event))
+                Some(all.with_names(event))
             }
             NodeKind::Actions => match self.view.actions.get(&action_id(node)?) {
                 None => None,
-                Some(action) => Some(everything.and(Some(action.matcher.predicate(self.view)?))),
+                Some(action) => Some(all.and(Some(action.matcher.predicate(self.view)?))),
             },
             NodeKind::Group => {
                 check(node)?;
                 let mut any = Vec::new();
                 for inner in &node.nodes {
-                    if let Some(selection) = self.own(inner)? {
+                    if let Some(selection) = self.node_selection(inner)? {
                         any.push(selection.as_predicate());
                     }
                 }
-                if any.is_empty() { None } else { Some(everything.and(Some(Predicate::Any(any)))) }
+                if any.is_empty() { None } else { Some(all.and(Some(Predicate::Any(any)))) }
             }
         })
     }
 
-    /// What the node names, with its own filters.
-    fn own(&self, node: &Node) -> Result<Option<EventSelection>> {
-        let Some(named) = self.named(node)? else { return Ok(None) };
-        let own = self.condition(&node.properties)?;
-        Ok(Some(named.and(own).and(self.condition(&node.fixed_properties)?)))
+    /// The events that a node names, with its own property filters.
+    fn node_selection(&self, node: &Node) -> Result<Option<EventSelection>> {
+        let Some(named) = self.unfiltered_selection(node)? else { return Ok(None) };
+        let properties = self.condition(&node.properties)?;
+        Ok(Some(named.and(properties).and(self.condition(&node.fixed_properties)?)))
     }
 
-    /// The events a node means in this question; none when its action is gone.
+    /// The events that a node selects in this query; none if its action is deleted.
     pub fn selection(&self, node: &Node) -> Result<Option<EventSelection>> {
-        Ok(self.own(node)?.map(|own| own.and(self.common.clone())))
+        Ok(self.node_selection(node)?.map(|selection| selection.and(self.common_filter.clone())))
     }
 
     pub fn scan(&self, filter: Filter) -> Scan<'_> {
@@ -157,14 +161,14 @@ impl<'a> QueryContext<'a> {
         }
     }
 
-    /// What a node is called.
+    /// The display name of a node.
     pub fn name(&self, node: &Node) -> String {
         match node.kind {
             NodeKind::Events => node.event.clone().unwrap_or_else(|| "All events".to_owned()),
             NodeKind::Actions => {
                 let action = action_id(node).ok().and_then(|id| self.view.actions.get(&id));
-                let own = action.map(|action| action.name.clone()).or_else(|| node.name.clone());
-                own.unwrap_or_default()
+                let name = action.map(|action| action.name.clone()).or_else(|| node.name.clone());
+                name.unwrap_or_default()
             }
             NodeKind::Group => node.name.clone().unwrap_or_else(|| {
                 let names: Vec<String> = node.nodes.iter().map(|node| self.name(node)).collect();
@@ -174,7 +178,7 @@ impl<'a> QueryContext<'a> {
     }
 }
 
-/// Whether a node names what it must.
+/// Validates the shape of a node.
 fn check(node: &Node) -> Result<()> {
     match node.kind {
         NodeKind::Events => Ok(()),
@@ -201,7 +205,7 @@ pub(crate) fn action_id(node: &Node) -> Result<ActionId> {
     id.map(ActionId).ok_or_else(|| Error::invalid("An ActionsNode needs the id of an action."))
 }
 
-/// How results name what a node is about.
+/// The `id` of a node in results.
 pub(crate) fn node_id(node: &Node) -> Json {
     match node.kind {
         NodeKind::Events => node.event.clone().map_or(Json::Null, Json::String),
@@ -218,7 +222,7 @@ pub(crate) fn node_type(node: &Node) -> &'static str {
     }
 }
 
-/// Whole numbers without a fraction; what is no number is null.
+/// Integers without a fraction; NaN and infinities as null.
 pub(crate) fn json_number(number: f64) -> Json {
     const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
     if number.fract() == 0.0 && number.abs() < WHOLE_MAX {

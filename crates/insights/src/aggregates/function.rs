@@ -1,7 +1,7 @@
-//! One number out of many.
+//! Aggregate functions over numbers.
 
-use crate::spec::Math;
-use crate::tally::Stat;
+use crate::aggregates::table::Summary;
+use crate::query::spec::Math;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum AggregateFn {
@@ -9,12 +9,13 @@ pub(crate) enum AggregateFn {
     Avg,
     Min,
     Max,
-    /// Interpolated linearly between ranks.
+    /// Interpolates linearly between ranks.
     Quantile(f64),
 }
 
 impl AggregateFn {
-    pub fn of_property(math: Math) -> Option<Self> {
+    /// The function of a `math` over a property.
+    pub fn for_property(math: Math) -> Option<Self> {
         Some(match math {
             Math::Sum => Self::Sum,
             Math::Avg => Self::Avg,
@@ -29,7 +30,8 @@ impl AggregateFn {
         })
     }
 
-    pub fn of_count_per_actor(math: Math) -> Option<Self> {
+    /// The function of a `math` over the number of events per actor.
+    pub fn for_count_per_actor(math: Math) -> Option<Self> {
         Some(match math {
             Math::AvgCountPerActor => Self::Avg,
             Math::MinCountPerActor => Self::Min,
@@ -43,59 +45,58 @@ impl AggregateFn {
         })
     }
 
-    /// No data is 0.
-    pub fn of_stat(self, stat: &Stat) -> f64 {
-        if stat.count == 0 {
+    /// 0 without data, and for quantiles, which need all values.
+    pub fn of_summary(self, summary: &Summary) -> f64 {
+        if summary.count == 0 {
             return 0.0;
         }
         match self {
-            Self::Sum => stat.sum,
-            Self::Avg => stat.sum / stat.count as f64,
-            Self::Min => stat.min,
-            Self::Max => stat.max,
-            // Quantiles need all numbers.
+            Self::Sum => summary.sum,
+            Self::Avg => summary.sum / summary.count as f64,
+            Self::Min => summary.min,
+            Self::Max => summary.max,
             Self::Quantile(_) => 0.0,
         }
     }
 
-    /// No data is 0.
-    pub fn of(self, mut numbers: Vec<f64>) -> f64 {
+    /// 0 without data.
+    pub fn of_values(self, mut numbers: Vec<f64>) -> f64 {
         match self {
             Self::Quantile(part) => {
                 numbers.sort_unstable_by(f64::total_cmp);
                 quantile(&numbers, part).unwrap_or(0.0)
             }
             other => {
-                let mut stat = Stat::default();
-                numbers.into_iter().for_each(|number| stat.add(number));
-                other.of_stat(&stat)
+                let mut summary = Summary::default();
+                numbers.into_iter().for_each(|number| summary.add(number));
+                other.of_summary(&summary)
             }
         }
     }
 }
 
-/// Of sorted numbers.
+/// Quantile `part` (0 to 1) of sorted numbers; none without numbers.
 pub(crate) fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
-    let place = part * last as f64;
-    let (low, high) = (place.floor() as usize, place.ceil() as usize);
-    Some(sorted[low] + (sorted[high.min(last)] - sorted[low]) * (place - low as f64))
+    let rank = part * last as f64;
+    let (low, high) = (rank.floor() as usize, rank.ceil() as usize);
+    Some(sorted[low] + (sorted[high.min(last)] - sorted[low]) * (rank - low as f64))
 }
 
-/// Of sorted numbers with how often each is there.
+/// As [`quantile`], of sorted numbers with their frequencies.
 pub(crate) fn quantile_of_counts(sorted: &[(f64, u64)], part: f64) -> Option<f64> {
     let all: u64 = sorted.iter().map(|(_, count)| count).sum();
-    let place = part * all.checked_sub(1)? as f64;
+    let rank = part * all.checked_sub(1)? as f64;
     let at = |rank: u64| {
-        let mut seen = 0;
-        let found = sorted.iter().find(|(_, count)| {
-            seen += count;
-            seen > rank
+        let mut cumulative = 0;
+        let entry = sorted.iter().find(|(_, count)| {
+            cumulative += count;
+            cumulative > rank
         });
-        found.or(sorted.last()).map(|(number, _)| *number)
+        entry.or(sorted.last()).map(|(number, _)| *number)
     };
-    let (low, high) = (at(place.floor() as u64)?, at(place.ceil() as u64)?);
-    Some(low + (high - low) * (place - place.floor()))
+    let (low, high) = (at(rank.floor() as u64)?, at(rank.ceil() as u64)?);
+    Some(low + (high - low) * (rank - rank.floor()))
 }
 
 #[cfg(test)]
@@ -116,7 +117,7 @@ mod tests {
             assert_eq!(quantile_of_counts(&counted, part), expected);
         }
         assert_eq!(quantile_of_counts(&[(1.0, 3), (5.0, 1)], 0.5), Some(1.0));
-        assert_eq!(AggregateFn::Quantile(0.5).of(vec![3.0, 1.0]), 2.0);
-        assert_eq!(AggregateFn::Avg.of(vec![]), 0.0);
+        assert_eq!(AggregateFn::Quantile(0.5).of_values(vec![3.0, 1.0]), 2.0);
+        assert_eq!(AggregateFn::Avg.of_values(vec![]), 0.0);
     }
 }

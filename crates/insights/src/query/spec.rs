@@ -1,18 +1,18 @@
-//! Questions as clients send them.
+//! The JSON shape of insight queries, as clients send them.
 
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value as Json};
 use warehouse::GROUP_TYPES;
 
-use crate::noop_keys::strip_noop_keys;
+use crate::query::noop_keys::strip_noop_keys;
 use crate::{Error, Interval, Result};
 
-/// Keys that every query may have beside those of its kind.
+/// Keys that every query may have in addition to those of its kind.
 const ALWAYS: &[&str] =
     &["kind", "version", "tags", "modifiers", "response", "name", "dataColorTheme"];
 
-/// Keys that every kind of insight shares.
+/// Keys of [`Base`].
 const BASE: &[&str] = &[
     "dateRange",
     "properties",
@@ -21,7 +21,7 @@ const BASE: &[&str] = &[
     "aggregation_group_type_index",
 ];
 
-/// What all kinds of insight have in common.
+/// The keys that all kinds of insight share.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Base {
@@ -31,10 +31,10 @@ pub struct Base {
     pub properties: Json,
     #[serde(rename = "filterTestAccounts")]
     pub filter_test_accounts: bool,
-    /// Accepted; answers are exact all the same.
+    /// Accepted and ignored: results are exact.
     #[serde(rename = "samplingFactor")]
     pub sampling_factor: Option<f64>,
-    /// Groups of this type count instead of persons.
+    /// Counts groups of this type instead of persons.
     pub aggregation_group_type_index: Option<usize>,
 }
 
@@ -58,7 +58,7 @@ pub enum NodeKind {
     Group,
 }
 
-/// Which events are meant, and how they are counted.
+/// A series: which events it selects, and how they are counted.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Node {
@@ -75,11 +75,11 @@ pub struct Node {
     pub operator: Option<String>,
     pub math: Math,
     pub math_property: Option<String>,
-    pub math_property_type: PropertyPlace,
+    pub math_property_type: MathPropertyType,
     pub math_hogql: Option<String>,
     pub math_group_type_index: Option<usize>,
     pub math_multiplier: Option<f64>,
-    /// Of exclusions in funnels.
+    /// Only for exclusions of funnels.
     #[serde(rename = "funnelFromStep")]
     pub funnel_from_step: Option<i64>,
     #[serde(rename = "funnelToStep")]
@@ -89,7 +89,7 @@ pub struct Node {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum PropertyPlace {
+pub enum MathPropertyType {
     #[default]
     #[serde(rename = "event_properties")]
     Event,
@@ -134,11 +134,11 @@ pub enum Math {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BreakdownFilter {
-    /// A name, or of cohorts one id or several.
+    /// A property name, or one or several cohort ids.
     pub breakdown: Json,
     pub breakdown_type: Option<String>,
     #[serde(deserialize_with = "or_default")]
-    pub breakdowns: Vec<OneBreakdown>,
+    pub breakdowns: Vec<BreakdownSpec>,
     pub breakdown_limit: Option<usize>,
     #[serde(deserialize_with = "or_default")]
     pub breakdown_hide_other_aggregation: bool,
@@ -146,14 +146,14 @@ pub struct BreakdownFilter {
     pub breakdown_group_type_index: Option<usize>,
     #[serde(deserialize_with = "or_default")]
     pub breakdown_normalize_url: bool,
-    /// Changes no number; dashboards send it, too.
+    /// Accepted and ignored; dashboards send it.
     #[serde(rename = "breakdown_path_cleaning")]
     _path_cleaning: IgnoredAny,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct OneBreakdown {
+pub struct BreakdownSpec {
     pub property: Json,
     #[serde(rename = "type")]
     pub kind: Option<String>,
@@ -163,13 +163,14 @@ pub struct OneBreakdown {
     pub normalize_url: bool,
 }
 
-/// Null is the same as nothing.
+/// Treats null like an absent key.
 fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     deserializer: D,
 ) -> std::result::Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
+/// Accepts null, a filter group or a list of filters.
 fn filters<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Json, D::Error> {
     let sent = Json::deserialize(deserializer)?;
     let fits = match &sent {
@@ -188,7 +189,7 @@ pub struct CompareFilter {
     pub compare_to: Option<String>,
 }
 
-/// What a dashboard or a request puts on top of a query.
+/// Filter overrides of a dashboard or a request.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Overrides {
@@ -204,7 +205,7 @@ pub struct Overrides {
 }
 
 impl BreakdownFilter {
-    pub(crate) fn asks_nothing(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let named = match &self.breakdown {
             Json::Null => false,
             Json::String(name) => !name.is_empty(),
@@ -216,21 +217,22 @@ impl BreakdownFilter {
 }
 
 impl Base {
-    pub(crate) fn apply(&mut self, dashboard: &Overrides) {
+    /// A date in the overrides replaces the whole date range; properties are added.
+    pub(crate) fn apply(&mut self, overrides: &Overrides) {
         let given = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
-        if given(&dashboard.date_from) || given(&dashboard.date_to) {
+        if given(&overrides.date_from) || given(&overrides.date_to) {
             self.date_range = DateRange {
-                date_from: dashboard.date_from.clone(),
-                date_to: dashboard.date_to.clone(),
-                explicit_date: dashboard.explicit_date,
+                date_from: overrides.date_from.clone(),
+                date_to: overrides.date_to.clone(),
+                explicit_date: overrides.explicit_date,
             };
         }
         let own = std::mem::take(&mut self.properties);
-        self.properties = both(own, dashboard.properties.clone());
+        self.properties = both(own, overrides.properties.clone());
     }
 }
 
-fn asks_nothing(filters: &Json) -> bool {
+fn is_empty(filters: &Json) -> bool {
     match filters {
         Json::Null => true,
         Json::Array(all) => all.is_empty(),
@@ -239,12 +241,12 @@ fn asks_nothing(filters: &Json) -> bool {
     }
 }
 
-/// Filters of which both must hold.
+/// Conjunction of two filter lists or groups.
 fn both(own: Json, other: Json) -> Json {
-    if asks_nothing(&other) {
+    if is_empty(&other) {
         return own;
     }
-    if asks_nothing(&own) {
+    if is_empty(&own) {
         return other;
     }
     let group = |filters: Json| match filters {
@@ -254,7 +256,7 @@ fn both(own: Json, other: Json) -> Json {
     serde_json::json!({ "type": "AND", "values": [group(own), group(other)] })
 }
 
-/// Splits a query into what all kinds share and what its own kind has.
+/// Parses a query strictly, into the shared keys and those of its kind.
 pub(crate) fn read<T: DeserializeOwned>(json: &Json) -> Result<(Base, T)> {
     let Json::Object(query) = json else {
         return Err(Error::Parse("A query is an object.".into()));
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_are_refused_and_some_are_always_allowed() {
+    fn unknown_keys_are_rejected_and_common_keys_accepted() {
         let query = json!({
             "kind": "TrendsQuery", "version": 2, "tags": {}, "modifiers": null, "response": {},
             "name": "x", "samplingFactor": null, "filterTestAccounts": true,
@@ -315,7 +317,7 @@ mod tests {
         let (base, kind) = read::<Kind>(&query).unwrap();
         assert!(base.filter_test_accounts);
         assert_eq!(kind.series[0].math, Math::P75CountPerActor);
-        assert!(kind.breakdown_filter.asks_nothing());
+        assert!(kind.breakdown_filter.is_empty());
         for (key, value) in [
             ("frobnicate", json!(1)),
             ("dateRange", json!({"from": "-7d"})),
@@ -335,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dashboard_may_say_nothing_with_nulls() {
+    fn null_overrides_are_accepted() {
         let overrides = json!({
             "date_from": null, "properties": null, "interval": null, "unknown": 1,
             "breakdown_filter": {"breakdown": "x", "breakdowns": null, "breakdown_limit": null,
@@ -343,7 +345,7 @@ mod tests {
                 "breakdown_path_cleaning": true},
         });
         let overrides: Overrides = model::read(&overrides).unwrap();
-        assert!(!overrides.breakdown_filter.unwrap().asks_nothing());
+        assert!(!overrides.breakdown_filter.unwrap().is_empty());
         for (field, value) in [
             ("date_from", json!(5)),
             ("properties", json!("x")),
@@ -357,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dashboards_filters_are_added_and_its_dates_win() {
+    fn override_filters_are_added_and_override_dates_replace() {
         let mut base = Base {
             date_range: DateRange { date_from: Some("-30d".into()), ..DateRange::default() },
             properties: json!([{"key": "a", "value": 1}]),

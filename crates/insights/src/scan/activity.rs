@@ -1,47 +1,48 @@
-//! In which buckets each actor was there: one bit each.
+//! Activity bitmap: one bit per actor and time bucket.
 //!
-//! Actors come in no order, so how much of all this a processor's own memory holds decides how long
-//! it takes: few buckets take few bytes.
+//! Actors arrive in random order, so the time depends on how much of the bitmap fits into the CPU
+//! cache. Rows are therefore packed to whole bytes, not words.
 
 use crate::Result;
-use crate::calendar::Buckets;
 use crate::limits::MemoryReservation;
+use crate::query::calendar::Buckets;
 use crate::scan::{Rows, Scan};
 
 #[derive(Debug)]
-pub(crate) struct Masks {
+pub(crate) struct ActivityBitmap {
     buckets: usize,
-    /// Bytes of an actor.
+    /// Bytes per actor.
     stride: usize,
     bits: Vec<u8>,
 }
 
-impl Masks {
+impl ActivityBitmap {
     pub fn new(buckets: usize) -> Self {
         Self { buckets, stride: buckets.div_ceil(8).max(1), bits: Vec::new() }
     }
 
-    /// Who was there when.
-    pub fn of(scan: &Scan<'_>, buckets: &Buckets) -> Result<Self> {
+    /// Sets a bit for every actor and bucket with at least one event.
+    pub fn scan(scan: &Scan<'_>, buckets: &Buckets) -> Result<Self> {
         let new = || (Self::new(buckets.len()), scan.limits.reserve());
-        let each = |(masks, reservation): &mut (Self, MemoryReservation<'_>), rows: &Rows<'_>| {
+        let each = |(activity, reservation): &mut (Self, MemoryReservation<'_>),
+                    rows: &Rows<'_>| {
             let mut cursor = buckets.cursor();
             for (actor, time) in rows.actors.iter().zip(rows.times) {
                 if let Some(bucket) = cursor.of(*time) {
-                    masks.set(*actor, bucket);
+                    activity.set(*actor, bucket);
                 }
             }
-            reservation.resize(masks.bytes())
+            reservation.resize(activity.bytes())
         };
         let mut all = Self::new(buckets.len());
-        for (masks, _) in scan.fold(new, each)? {
-            all.absorb(masks);
+        for (activity, _) in scan.fold(new, each)? {
+            all.merge(activity);
         }
         Ok(all)
     }
 
-    /// Who was there often enough, as `passes` says of how often.
-    pub fn counted(
+    /// Sets a bit for every actor and bucket whose number of events `passes` accepts.
+    pub fn scan_with_count(
         scan: &Scan<'_>,
         buckets: &Buckets,
         passes: impl Fn(u64) -> bool,
@@ -59,18 +60,18 @@ impl Masks {
         };
         let mut reservation = scan.limits.reserve();
         let mut keys: Vec<u64> = Vec::new();
-        for (mut own, _) in scan.fold(new, each)? {
-            keys.append(&mut own);
+        for (mut thread_keys, _) in scan.fold(new, each)? {
+            keys.append(&mut thread_keys);
             reservation.resize(keys.capacity() * 8)?;
         }
         keys.sort_unstable();
-        let mut masks = Self::new(buckets.len());
+        let mut activity = Self::new(buckets.len());
         for equal in keys.chunk_by(|a, b| a == b) {
             if passes(equal.len() as u64) {
-                masks.set((equal[0] >> 32) as u32, (equal[0] & 0xffff_ffff) as usize);
+                activity.set((equal[0] >> 32) as u32, (equal[0] & 0xffff_ffff) as usize);
             }
         }
-        Ok(masks)
+        Ok(activity)
     }
 
     pub fn set(&mut self, actor: u32, bucket: usize) {
@@ -86,37 +87,37 @@ impl Masks {
         bucket < self.buckets && self.bits.get(at).is_some_and(|bits| bits >> (bucket % 8) & 1 == 1)
     }
 
-    /// The last bucket in which the actor was there.
+    /// The last bucket in which the actor was active.
     pub fn last(&self, actor: u32) -> Option<usize> {
-        let own = self.own(actor)?;
-        let at = own.iter().rposition(|bits| *bits != 0)?;
-        Some(at * 8 + 7 - own[at].leading_zeros() as usize)
+        let row = self.row(actor)?;
+        let at = row.iter().rposition(|bits| *bits != 0)?;
+        Some(at * 8 + 7 - row[at].leading_zeros() as usize)
     }
 
-    fn own(&self, actor: u32) -> Option<&[u8]> {
+    fn row(&self, actor: u32) -> Option<&[u8]> {
         let start = actor as usize * self.stride;
         self.bits.get(start..start + self.stride)
     }
 
-    /// Everybody who was there at all, with the buckets in ascending order.
+    /// Calls `each` with every active actor and its buckets in ascending order.
     pub fn for_each(&self, mut each: impl FnMut(u32, &[usize])) {
-        let mut there = Vec::new();
-        for (actor, own) in self.bits.chunks(self.stride).enumerate() {
-            there.clear();
-            for (at, bits) in own.iter().enumerate() {
+        let mut active = Vec::new();
+        for (actor, row) in self.bits.chunks(self.stride).enumerate() {
+            active.clear();
+            for (at, bits) in row.iter().enumerate() {
                 let mut bits = *bits;
                 while bits != 0 {
-                    there.push(at * 8 + bits.trailing_zeros() as usize);
+                    active.push(at * 8 + bits.trailing_zeros() as usize);
                     bits &= bits - 1;
                 }
             }
-            if !there.is_empty() {
-                each(actor as u32, &there);
+            if !active.is_empty() {
+                each(actor as u32, &active);
             }
         }
     }
 
-    fn absorb(&mut self, other: Self) {
+    fn merge(&mut self, other: Self) {
         if self.bits.len() < other.bits.len() {
             let (own, other) = (std::mem::replace(&mut self.bits, other.bits), &mut self.bits);
             other.iter_mut().zip(own).for_each(|(bits, own)| *bits |= own);
@@ -135,18 +136,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_are_kept_for_actors_and_buckets() {
-        let mut masks = Masks::new(130);
+    fn activity_bitmap_stores_merges_and_iterates_buckets() {
+        let mut activity = ActivityBitmap::new(130);
         for (actor, bucket) in [(2, 0), (2, 64), (2, 129), (0, 63)] {
-            masks.set(actor, bucket);
+            activity.set(actor, bucket);
         }
-        let mut other = Masks::new(130);
+        let mut other = ActivityBitmap::new(130);
         other.set(5, 7);
-        masks.absorb(other);
+        activity.merge(other);
         let mut found = Vec::new();
-        masks.for_each(|actor, there| found.push((actor, there.to_vec())));
+        activity.for_each(|actor, there| found.push((actor, there.to_vec())));
         assert_eq!(found, [(0, vec![63]), (2, vec![0, 64, 129]), (5, vec![7])]);
-        assert!(masks.has(2, 64) && !masks.has(2, 65) && !masks.has(9, 0) && !masks.has(2, 200));
-        assert_eq!((masks.last(2), masks.last(1), masks.last(99)), (Some(129), None, None));
+        assert!(
+            activity.has(2, 64)
+                && !activity.has(2, 65)
+                && !activity.has(9, 0)
+                && !activity.has(2, 200)
+        );
+        assert_eq!(
+            (activity.last(2), activity.last(1), activity.last(99)),
+            (Some(129), None, None)
+        );
     }
 }

@@ -1,19 +1,21 @@
-//! Expressions where an answer needs a value of each event.
+//! HogQL expressions that give one value per event.
 //!
-//! Those that name one column are read here, which is the fastest way; others are evaluated.
+//! An expression that names one column reads that column, which is the fast path; others are
+//! compiled and evaluated.
 
 use warehouse::Key;
 
-use crate::context::QueryContext;
+use crate::columns::interner::StringInterner;
 use crate::hogql::Scalar;
-use crate::scan::{Actors, Texts};
+use crate::scan::ActorSource;
+use crate::scan::context::QueryContext;
 use crate::{Error, Result};
 
 pub(crate) fn unsupported() -> Error {
     Error::invalid("HogQL expressions are not supported here.")
 }
 
-/// Where the values come from.
+/// Where the values of an expression come from.
 pub(crate) enum Source {
     Key(Key),
     Scalar(Scalar),
@@ -27,7 +29,7 @@ pub(crate) fn read(context: &QueryContext<'_>, text: &str) -> Result<Source> {
     }
 }
 
-/// The column that an expression is: `properties.x`, `properties['x']`, `event`, `distinct_id`.
+/// The column that an expression names: `properties.x`, `properties['x']`, `event`, `distinct_id`.
 fn key(text: &str) -> Result<Key> {
     let text = text.trim();
     let group = text.strip_prefix("$group_").and_then(|index| index.parse().ok());
@@ -58,14 +60,14 @@ fn key(text: &str) -> Result<Key> {
     }
 }
 
-/// Who counts once, by an expression.
-pub(crate) fn actors(context: &QueryContext<'_>, text: &str) -> Result<Actors> {
+/// Actors identified by an expression.
+pub(crate) fn actors(context: &QueryContext<'_>, text: &str) -> Result<ActorSource> {
     if matches!(text.trim(), "person_id" | "person.id") {
-        return Ok(Actors::Persons);
+        return Ok(ActorSource::Persons);
     }
     Ok(match read(context, text)? {
-        Source::Key(key) => Actors::column(key),
-        Source::Scalar(scalar) => Actors::Expression(scalar, Texts::default()),
+        Source::Key(key) => ActorSource::column(key),
+        Source::Scalar(scalar) => ActorSource::Expression(scalar, StringInterner::default()),
     })
 }
 
@@ -74,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn expressions_that_name_a_column_are_read() {
+    fn column_names_are_recognized_as_expressions() {
         let property = |name: &str| Some(Key::Property(name.to_owned()));
         for (text, expected) in [
             ("properties.$session_id", property("$session_id")),

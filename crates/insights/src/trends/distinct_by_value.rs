@@ -1,4 +1,4 @@
-//! Who was there, by breakdown value, when there may be very many values.
+//! Distinct actors by breakdown value, when there may be very many values.
 
 use std::mem::take;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,77 +7,78 @@ use facts::IdSet;
 
 use super::lines::Table;
 use crate::Result;
-use crate::breakdown::{BEHIND, Breakdown, Leading, bare};
+use crate::aggregates::table::AggregateTable;
+use crate::columns::memo::DictionaryMemo;
 use crate::limits::MemoryReservation;
-use crate::scan::{Entries, Rows, Scan};
-use crate::tally::Tally;
+use crate::scan::breakdown::{BELOW_CUTOFF, Breakdown, TopValueSketch, without_breakdown};
+use crate::scan::{Rows, Scan};
 
-/// Values that have a set each. Most of many values have few members, and a list of pairs that is
-/// sorted once costs a fraction of as many sets.
+/// Values below this id have a set each. Of many values most have few actors, and sorting (value,
+/// actor) pairs once costs a fraction of as many sets.
 const SETS_MAX: u32 = 256;
-/// Lists of pairs, each of its own values: threads seldom want the same one.
+/// Pair lists, sharded by value so that threads seldom contend.
 const LISTS: usize = 16;
-/// Pairs of a list that a thread keeps before it puts them to all others.
+/// Pairs that a thread buffers per list before it appends them to the shared list.
 const LOCAL_MAX: usize = 1 << 10;
-/// Pairs come more than once; so many new ones of a list are worth looking for those.
+/// New pairs of a list after which it is sorted and deduplicated.
 const FRESH_MAX: usize = (1 << 20) / LISTS;
 const THREADS: usize = 2;
 
-/// One number for each value: how many were there.
-pub(crate) struct Wide {
-    few: Tally<IdSet>,
-    /// By the lowest part of a value.
+/// The number of distinct actors of each value.
+pub(crate) struct DistinctByValue {
+    few: AggregateTable<IdSet>,
+    /// By `value % LISTS`.
     many: [Pairs; LISTS],
-    /// Of values that come behind the limit for sure, if there are any.
-    behind: Option<IdSet>,
+    /// Actors of all pruned values, if any value was pruned.
+    below_cutoff: Option<IdSet>,
     factor: f64,
 }
 
-/// A value in the upper half, who was there in the lower.
+/// Value id in the upper 32 bits, actor in the lower.
 #[derive(Default)]
 struct Pairs {
     pairs: Vec<u64>,
-    /// So many are sorted, each different.
+    /// Length of the prefix that is sorted and deduplicated.
     sorted: usize,
 }
 
-/// What a thread has of its own.
-struct Own<'a> {
-    few: Tally<IdSet>,
+/// Counts and buffers of one thread.
+struct ThreadState<'a> {
+    few: AggregateTable<IdSet>,
     many: [Vec<u64>; LISTS],
-    behind: IdSet,
-    entries: Entries<u32>,
+    below_cutoff: IdSet,
+    memo: DictionaryMemo<u32>,
     reservation: MemoryReservation<'a>,
 }
 
-/// Filled by all threads: each would have its own copy of most pairs.
+/// Shared by all threads; per-thread lists would each hold a copy of most pairs.
 #[derive(Default)]
-struct Lists([Mutex<Pairs>; LISTS]);
+struct SharedPairs([Mutex<Pairs>; LISTS]);
 
-impl Wide {
-    /// A number is multiplied by `factor`.
+impl DistinctByValue {
+    /// Counts are multiplied by `factor`.
     pub fn of(scan: &Scan<'_>, breakdown: &Breakdown, factor: f64) -> Result<Self> {
-        // Those with the most events lead only if more is better.
-        let leading = if factor > 0.0 { Leading::of(scan, breakdown)? } else { None };
-        let Some(mut leading) = leading else { return Self::whole(scan, breakdown, factor) };
-        let mut found = Self::leading(scan, breakdown, &leading, factor)?;
-        let Some(most_behind) = leading.most_behind() else { return Ok(found) };
-        let Some(last) = found.weight_at(breakdown.limit) else {
-            return Self::whole(scan, breakdown, factor);
+        // The event count is an upper bound of the rank only if more actors rank higher.
+        let sketch = if factor > 0.0 { TopValueSketch::of(scan, breakdown)? } else { None };
+        let Some(mut sketch) = sketch else { return Self::exhaustive(scan, breakdown, factor) };
+        let mut counts = Self::candidates(scan, breakdown, &sketch, factor)?;
+        let Some(max_below_cutoff) = sketch.max_below_cutoff() else { return Ok(counts) };
+        let Some(last) = counts.weight_at(breakdown.limit) else {
+            return Self::exhaustive(scan, breakdown, factor);
         };
-        let enough = |events: u32| found.number(events.into()) >= last;
-        // Among equals the text decides.
-        if enough(most_behind) {
-            if !leading.reach(enough) {
-                return Self::whole(scan, breakdown, factor);
+        let enough = |events: u32| counts.scaled(events.into()) >= last;
+        // A pruned value could tie with the last one, and ties are broken by label.
+        if enough(max_below_cutoff) {
+            if !sketch.lower_cutoff(enough) {
+                return Self::exhaustive(scan, breakdown, factor);
             }
-            found = Self::leading(scan, breakdown, &leading, factor)?;
+            counts = Self::candidates(scan, breakdown, &sketch, factor)?;
         }
-        found.behind.get_or_insert_default();
-        Ok(found)
+        counts.below_cutoff.get_or_insert_default();
+        Ok(counts)
     }
 
-    fn whole(scan: &Scan<'_>, breakdown: &Breakdown, factor: f64) -> Result<Self> {
+    fn exhaustive(scan: &Scan<'_>, breakdown: &Breakdown, factor: f64) -> Result<Self> {
         Self::fill(scan, breakdown, factor, |own, rows, lists| {
             for (value, actor) in rows.values.iter().zip(rows.actors) {
                 own.add(*value, *actor, lists);
@@ -85,20 +86,20 @@ impl Wide {
         })
     }
 
-    fn leading(
+    fn candidates(
         scan: &Scan<'_>,
         breakdown: &Breakdown,
-        leading: &Leading<'_>,
+        sketch: &TopValueSketch<'_>,
         factor: f64,
     ) -> Result<Self> {
-        let scan = bare(scan, breakdown);
+        let scan = without_breakdown(scan, breakdown);
         Self::fill(&scan, breakdown, factor, |own, rows, lists| {
-            let values = leading.numbers(&mut own.entries, &rows.columns[0]);
+            let values = sketch.value_ids(&mut own.memo, &rows.columns[0]);
             for (value, actor) in values.into_iter().zip(rows.actors) {
-                if value != BEHIND {
+                if value != BELOW_CUTOFF {
                     own.add(value, *actor, lists);
                 } else if !breakdown.hide_other {
-                    own.behind.insert(*actor);
+                    own.below_cutoff.insert(*actor);
                 }
             }
         })
@@ -108,31 +109,31 @@ impl Wide {
         scan: &Scan<'_>,
         breakdown: &Breakdown,
         factor: f64,
-        add: impl Fn(&mut Own<'_>, &Rows<'_>, &Lists) + Sync,
+        add: impl Fn(&mut ThreadState<'_>, &Rows<'_>, &SharedPairs) + Sync,
     ) -> Result<Self> {
-        let lists = Lists::default();
+        let lists = SharedPairs::default();
         let together = Mutex::new(scan.limits.reserve());
-        let each = |own: &mut Own<'_>, rows: &Rows<'_>| {
+        let each = |own: &mut ThreadState<'_>, rows: &Rows<'_>| {
             add(own, rows, &lists);
-            own.reservation.resize(own.few.bytes() + own.behind.bytes())?;
+            own.reservation.resize(own.few.bytes() + own.below_cutoff.bytes())?;
             lock(&together).resize(lists.bytes() + breakdown.bytes())
         };
-        let (mut few, mut behind) = (Tally::new(1), IdSet::default());
-        for own in scan.fold(|| Own::new(scan.limits.reserve()), each)? {
-            few.absorb(own.few);
-            behind.union(&own.behind);
+        let (mut few, mut below_cutoff) = (AggregateTable::new(1), IdSet::default());
+        for own in scan.fold(|| ThreadState::new(scan.limits.reserve()), each)? {
+            few.merge(own.few);
+            below_cutoff.union(&own.below_cutoff);
             own.many.iter().zip(&lists.0).for_each(|(own, list)| lock(list).add(own));
         }
-        let behind = (behind.count() > 0).then_some(behind);
-        let mut all = Self { few, many: lists.0.map(into_inner), behind, factor };
+        let below_cutoff = (below_cutoff.count() > 0).then_some(below_cutoff);
+        let mut all = Self { few, many: lists.0.map(into_inner), below_cutoff, factor };
         all.finish();
         Ok(all)
     }
 
-    /// Of the value at a place when the largest are first.
-    fn weight_at(&self, place: usize) -> Option<f64> {
+    /// The weight of the value at a rank, counted from 1.
+    fn weight_at(&self, rank: usize) -> Option<f64> {
         let mut weights: Vec<f64> = self.weights().into_iter().map(|(_, weight)| weight).collect();
-        let at = place.checked_sub(1).filter(|at| *at < weights.len())?;
+        let at = rank.checked_sub(1).filter(|at| *at < weights.len())?;
         Some(*weights.select_nth_unstable_by(at, |a, b| b.total_cmp(a)).1)
     }
 
@@ -145,18 +146,24 @@ impl Wide {
         });
     }
 
-    fn number(&self, count: u64) -> f64 {
+    fn scaled(&self, count: u64) -> f64 {
         count as f64 * self.factor
     }
 }
 
-impl<'a> Own<'a> {
+impl<'a> ThreadState<'a> {
     fn new(reservation: MemoryReservation<'a>) -> Self {
-        let (behind, entries) = (IdSet::default(), Entries::default());
-        Self { few: Tally::new(1), many: Default::default(), behind, entries, reservation }
+        let (below_cutoff, memo) = (IdSet::default(), DictionaryMemo::default());
+        Self {
+            few: AggregateTable::new(1),
+            many: Default::default(),
+            below_cutoff,
+            memo,
+            reservation,
+        }
     }
 
-    fn add(&mut self, value: u32, actor: u32, lists: &Lists) {
+    fn add(&mut self, value: u32, actor: u32, lists: &SharedPairs) {
         if value < SETS_MAX {
             self.few.cell(value, 0).insert(actor);
             return;
@@ -171,7 +178,7 @@ impl<'a> Own<'a> {
     }
 }
 
-impl Lists {
+impl SharedPairs {
     fn bytes(&self) -> usize {
         self.0.iter().map(|list| lock(list).pairs.capacity() * 8).sum()
     }
@@ -187,7 +194,7 @@ fn into_inner<T>(one: Mutex<T>) -> T {
 
 impl Pairs {
     fn add(&mut self, more: &[u64]) {
-        // By a half, since these are most of what a question holds.
+        // Grow by half, not by two: pairs are most of the query's memory.
         if self.pairs.capacity() < self.pairs.len() + more.len() {
             self.pairs.reserve_exact(more.len().max(self.pairs.len() / 2));
         }
@@ -197,7 +204,7 @@ impl Pairs {
         }
     }
 
-    /// What is sorted already is only put together.
+    /// The stable sort merges the sorted prefix instead of sorting it again.
     fn sort(&mut self) {
         self.pairs.sort();
         self.pairs.dedup();
@@ -215,42 +222,42 @@ const fn value_of(pair: u64) -> u32 {
     (pair >> 32) as u32
 }
 
-impl Table for Wide {
+impl Table for DistinctByValue {
     fn weights(&self) -> Vec<(u32, f64)> {
         let mut weights: Vec<(u32, f64)> =
             self.few.values().map(|value| (value, self.data(value)[0])).collect();
         for list in &self.many {
             let many = list.pairs.chunk_by(|a, b| value_of(*a) == value_of(*b));
-            weights.extend(many.map(|own| (value_of(own[0]), self.number(own.len() as u64))));
+            weights.extend(many.map(|own| (value_of(own[0]), self.scaled(own.len() as u64))));
         }
         weights
     }
 
     fn has_more(&self) -> bool {
-        self.behind.is_some()
+        self.below_cutoff.is_some()
     }
 
     fn data(&self, value: u32) -> Vec<f64> {
         let mut count = self.many[value as usize % LISTS].of(value).len() as u64;
         self.few.show(value, &IdSet::default(), |cells| count += cells[0].count());
-        vec![self.number(count)]
+        vec![self.scaled(count)]
     }
 
-    fn together(&mut self, mut values: Vec<u32>) -> Vec<f64> {
+    fn merge_values(&mut self, mut values: Vec<u32>) -> Vec<f64> {
         values.sort_unstable();
         let few = values.partition_point(|value| *value < SETS_MAX);
         let mut all = self.few.take(values[..few].iter().copied()).pop().unwrap_or_default();
-        all.union(&self.behind.take().unwrap_or_default());
+        all.union(&self.below_cutoff.take().unwrap_or_default());
         for list in &mut self.many {
-            let mut wanted = values[few..].iter().peekable();
+            let mut selected = values[few..].iter().peekable();
             for pair in take(&mut list.pairs) {
-                while wanted.next_if(|value| **value < value_of(pair)).is_some() {}
-                if wanted.peek() == Some(&&value_of(pair)) {
+                while selected.next_if(|value| **value < value_of(pair)).is_some() {}
+                if selected.peek() == Some(&&value_of(pair)) {
                     all.insert(pair as u32);
                 }
             }
         }
-        vec![self.number(all.count())]
+        vec![self.scaled(all.count())]
     }
 }
 
@@ -263,11 +270,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_values_are_counted_as_sets_would() {
+    fn distinct_counts_of_many_values_equal_those_of_plain_sets() {
         let mut random = StdRng::seed_from_u64(11);
         let (lists, limits) =
-            (Lists::default(), crate::QueryLimits::new(None, Default::default(), 0));
-        let mut own = Own::new(limits.reserve());
+            (SharedPairs::default(), crate::QueryLimits::new(None, Default::default(), 0));
+        let mut own = ThreadState::new(limits.reserve());
         let mut plain = BTreeMap::<u32, BTreeSet<u32>>::new();
         for _ in 0..60_000 {
             let value = random.random_range(0..1_500);
@@ -277,18 +284,22 @@ mod tests {
         }
         assert!(lists.bytes() > 0);
         own.many.iter().zip(&lists.0).for_each(|(own, list)| lock(list).add(own));
-        let mut wide =
-            Wide { few: own.few, many: lists.0.map(into_inner), behind: None, factor: 2.0 };
-        wide.finish();
-        let weights: BTreeMap<u32, f64> = wide.weights().into_iter().collect();
+        let mut counts = DistinctByValue {
+            few: own.few,
+            many: lists.0.map(into_inner),
+            below_cutoff: None,
+            factor: 2.0,
+        };
+        counts.finish();
+        let weights: BTreeMap<u32, f64> = counts.weights().into_iter().collect();
         assert_eq!(weights.len(), plain.len());
         for (value, there) in &plain {
             assert_eq!(weights[value], 2.0 * there.len() as f64);
-            assert_eq!(wide.data(*value), [2.0 * there.len() as f64]);
+            assert_eq!(counts.data(*value), [2.0 * there.len() as f64]);
         }
         let rest = [7, 255, 256, 1_000, 1_499, 4_000];
         let mut together = BTreeSet::<u32>::new();
         rest.iter().filter_map(|value| plain.get(value)).for_each(|there| together.extend(there));
-        assert_eq!(wide.together(rest.to_vec()), [2.0 * together.len() as f64]);
+        assert_eq!(counts.merge_values(rest.to_vec()), [2.0 * together.len() as f64]);
     }
 }

@@ -1,10 +1,15 @@
-//! Answers broken down by the values of properties.
+//! Breakdowns: splits a result by property values or by cohorts.
+//!
+//! Values get dense ids, assigned by an interner per dimension; with several dimensions each
+//! combination of ids gets one.
 
-mod leading;
-mod slices;
+mod cohorts;
+mod segment;
+mod top_values;
 
-pub(crate) use leading::{BEHIND, Leading, bare};
-pub(crate) use slices::{Slice, cohorts};
+pub(crate) use cohorts::{CohortSlice, cohorts};
+pub(crate) use segment::BreakdownSegment;
+pub(crate) use top_values::{BELOW_CUTOFF, TopValueSketch, without_breakdown};
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,35 +18,40 @@ use hashbrown::HashMap;
 use serde_json::Value as Json;
 use warehouse::{ABSENT, Column, GROUP_TYPES, Key, Value};
 
-use crate::bins::Bins;
-use crate::context::QueryContext;
-use crate::expression::{self, Source};
-use crate::hogql::{Scalar, Seen};
-use crate::scan::{Entries, Texts, VALUES_MAX, number, of_json, text, too_many_values};
-use crate::sessions::Sessions;
-use crate::spec::BreakdownFilter;
+use crate::aggregates::histogram::Bins;
+use crate::columns::interner::StringInterner;
+use crate::columns::memo::DictionaryMemo;
+use crate::columns::{EventColumns, number, text, with_json_value};
+use crate::hogql::Scalar;
+use crate::query::spec::BreakdownFilter;
+use crate::scan::context::QueryContext;
+use crate::scan::expression::{self, Source};
+use crate::scan::sessions::Sessions;
 use crate::{Error, Result};
-use slices::slices;
+use cohorts::cohort_slices;
 
-/// Stands for no value.
+/// Label of the absent value, as PostHog spells it.
 pub(crate) const NULL: &str = "$$_posthog_breakdown_null_$$";
-/// Stands for all values beyond the limit.
+/// Label of all values beyond the limit, as PostHog spells it.
 pub(crate) const OTHER: &str = "$$_posthog_breakdown_other_$$";
 
-/// The number of no value; with several dimensions, of none in any.
+/// Id of the absent value; with several dimensions, absent in all of them.
 pub(crate) const NO_VALUE: u32 = 0;
 
+/// Different values of one dimension, and combinations of all. Funnels pack a value's id into 24 bits
+/// of an event's tag.
+const VALUES_MAX: usize = 1 << 24;
 const DIMENSIONS_MAX: usize = 3;
 const LIMIT: usize = 25;
 const LIMIT_MAX: usize = 1_000;
 
-/// How an answer is split.
+/// How a result is broken down.
 #[derive(Debug)]
-pub(crate) enum Split {
-    Whole,
+pub(crate) enum BreakdownPlan {
+    NoBreakdown,
     Values(Breakdown),
-    /// One may be in several.
-    Cohorts(Vec<Slice>),
+    /// Slices may overlap: a person can be in several cohorts.
+    Cohorts(Vec<CohortSlice>),
 }
 
 #[derive(Debug)]
@@ -50,22 +60,23 @@ pub(crate) struct Breakdown {
     combinations: Mutex<Combinations>,
     pub limit: usize,
     pub hide_other: bool,
-    /// Asked for as a list, so values are lists too.
+    /// The query gives breakdowns as a list, so results give values as lists.
     pub listed: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Dimension {
-    place: Place,
+    source: ValueSource,
     normalize_url: bool,
-    /// How many bins numbers are put into.
+    /// Number of histogram bins.
     pub bin_count: Option<usize>,
     pub bins: Option<Bins>,
-    texts: Texts,
+    interner: StringInterner,
 }
 
+/// Where the values of a dimension come from.
 #[derive(Clone, Debug)]
-enum Place {
+enum ValueSource {
     Event(Key),
     Person(String),
     Group(usize, String),
@@ -73,9 +84,10 @@ enum Place {
     Session(Arc<Sessions>),
 }
 
+/// Ids for combinations of the dimensions' value ids. `parts[id - 1]` is the inverse of `ids`.
 #[derive(Debug, Default)]
 struct Combinations {
-    numbers: HashMap<[u32; DIMENSIONS_MAX], u32>,
+    ids: HashMap<[u32; DIMENSIONS_MAX], u32>,
     parts: Vec<[u32; DIMENSIONS_MAX]>,
 }
 
@@ -87,32 +99,33 @@ fn list(json: &Json) -> Vec<&Json> {
     }
 }
 
-impl Split {
-    /// `dimensions_max` is the kind's own bound; the moments say which sessions matter.
-    pub fn plan(
+impl BreakdownPlan {
+    /// `dimensions_max` is the limit of the insight kind. Session properties are read for sessions
+    /// around `from` and `to`.
+    pub fn new(
         filter: &BreakdownFilter,
         context: &QueryContext<'_>,
         dimensions_max: usize,
         (from, to): (i64, i64),
     ) -> Result<Self> {
         let view = context.view;
-        if filter.asks_nothing() {
-            return Ok(Self::Whole);
+        if filter.is_empty() {
+            return Ok(Self::NoBreakdown);
         }
         let kind = filter.breakdown_type.as_deref().unwrap_or("event");
         if filter.breakdowns.is_empty() && kind == "cohort" {
-            return slices(&filter.breakdown, view).map(Self::Cohorts);
+            return cohort_slices(&filter.breakdown, view).map(Self::Cohorts);
         }
         if let [one] = filter.breakdowns.as_slice()
             && one.kind.as_deref() == Some("cohort")
         {
-            return slices(&one.property, view).map(Self::Cohorts);
+            return cohort_slices(&one.property, view).map(Self::Cohorts);
         }
         let mut dimensions = Vec::new();
         for one in &filter.breakdowns {
             let kind = one.kind.as_deref().unwrap_or("event");
             let names = list(&one.property);
-            // What names nothing is refused as such.
+            // A null property is passed on, so that `Dimension::new` rejects it.
             for name in if names.is_empty() { &[&Json::Null][..] } else { &names } {
                 let group = one.group_type_index;
                 let normalize = one.normalize_url;
@@ -153,7 +166,7 @@ impl Split {
     }
 }
 
-/// Whether properties of groups are needed.
+/// Whether the breakdown reads properties of groups.
 pub(crate) fn needs_groups(filter: &BreakdownFilter) -> bool {
     let mut kinds = filter.breakdowns.iter().map(|one| &one.kind);
     filter.breakdown_type.as_deref() == Some("group")
@@ -173,25 +186,27 @@ impl Dimension {
             Json::Number(name) => name.to_string(),
             _ => return Err(Error::invalid("A breakdown needs the name of a property.")),
         };
-        let place = match kind {
-            "event" => Place::Event(Key::Property(name)),
+        let source = match kind {
+            "event" => ValueSource::Event(Key::Property(name)),
             "event_metadata" => {
                 let refused = || format!("Events cannot be broken down by '{name}'.");
-                Place::Event(facts::event_column(&name).ok_or_else(|| Error::invalid(refused()))?)
+                ValueSource::Event(
+                    facts::event_column(&name).ok_or_else(|| Error::invalid(refused()))?,
+                )
             }
             "hogql" => match expression::read(context, &name)? {
-                Source::Key(key) => Place::Event(key),
-                Source::Scalar(scalar) => Place::Expression(Arc::new(scalar)),
+                Source::Key(key) => ValueSource::Event(key),
+                Source::Scalar(scalar) => ValueSource::Expression(Arc::new(scalar)),
             },
-            "person" => Place::Person(name),
-            "session" => Place::Session(Arc::new(Sessions::read(
+            "person" => ValueSource::Person(name),
+            "session" => ValueSource::Session(Arc::new(Sessions::read(
                 context.view,
                 context.limits,
                 &name,
                 Some((from, to)),
             )?)),
             "group" => match group {
-                Some(index) if index < GROUP_TYPES => Place::Group(index, name),
+                Some(index) if index < GROUP_TYPES => ValueSource::Group(index, name),
                 _ => {
                     let detail = "A breakdown of type 'group' needs a group type index, 0 to 4.";
                     return Err(Error::invalid(detail));
@@ -202,28 +217,28 @@ impl Dimension {
                 return Err(Error::Invalid(detail));
             }
         };
-        let texts = Texts::default();
-        Ok(Self { place, normalize_url: false, bin_count: None, bins: None, texts })
+        let interner = StringInterner::default();
+        Ok(Self { source, normalize_url: false, bin_count: None, bins: None, interner })
     }
 
     fn keys(&self) -> Vec<Key> {
-        match &self.place {
-            Place::Event(key) => vec![key.clone()],
-            Place::Person(_) => Vec::new(),
-            Place::Group(index, _) => vec![Key::Group(*index)],
-            Place::Expression(scalar) => scalar.keys().to_vec(),
-            Place::Session(_) => vec![Key::Property("$session_id".into())],
+        match &self.source {
+            ValueSource::Event(key) => vec![key.clone()],
+            ValueSource::Person(_) => Vec::new(),
+            ValueSource::Group(index, _) => vec![Key::Group(*index)],
+            ValueSource::Expression(scalar) => scalar.keys().to_vec(),
+            ValueSource::Session(_) => vec![Key::Property("$session_id".into())],
         }
     }
 
-    /// The same property as its values stand, to see which numbers there are.
+    /// The same property without bins, to find the numbers that bins are computed from.
     pub fn unbinned(&self) -> Breakdown {
         let dimension = Self {
-            place: self.place.clone(),
+            source: self.source.clone(),
             normalize_url: false,
             bin_count: None,
             bins: None,
-            texts: Texts::default(),
+            interner: StringInterner::default(),
         };
         Breakdown {
             dimensions: vec![dimension],
@@ -234,46 +249,47 @@ impl Dimension {
         }
     }
 
-    fn number(&self, value: Option<Value<'_>>) -> u32 {
+    /// Id of a value, or of the bin that holds it.
+    fn value_id(&self, value: Option<Value<'_>>) -> u32 {
         if let Some(bins) = &self.bins {
-            return 1 + self.texts.number(&bins.text(value.and_then(number)));
+            return 1 + self.interner.intern(&bins.text(value.and_then(number)));
         }
         match value.and_then(|value| self.text_in(value)) {
             None => NO_VALUE,
-            Some(text) => 1 + self.texts.number(text),
+            Some(text) => 1 + self.interner.intern(text),
         }
     }
 
-    /// What of a value tells it from others.
+    /// The string that identifies a value.
     fn text_in<'v>(&self, value: Value<'v>) -> Option<&'v str> {
         let text = text(value);
         if self.normalize_url { text.map(normalized) } else { text }
     }
 
-    /// Of a column's rows.
-    fn numbers(&self, entries: &mut Entries<u32>, column: &Column) -> Vec<u32> {
+    /// Value ids of a column's rows.
+    fn value_ids(&self, memo: &mut DictionaryMemo<u32>, column: &Column) -> Vec<u32> {
         if self.bins.is_some() {
-            let absent = self.number(None);
-            return entries.each_row(column, absent, |value| self.number(Some(value)));
+            let absent = self.value_id(None);
+            return memo.each_row(column, absent, |value| self.value_id(Some(value)));
         }
-        entries.each_text(column, NO_VALUE, (&self.texts, 1), |value| self.text_in(value))
+        memo.each_text(column, NO_VALUE, (&self.interner, 1), |value| self.text_in(value))
     }
 
-    /// Texts may look like what stands for none.
-    fn numbers_of(&self, text: &str) -> Vec<u32> {
-        let known = self.texts.find(text).map(|number| number + 1);
+    /// Ids that have this label. [`NULL`] may also be an actual value.
+    fn ids_of(&self, text: &str) -> Vec<u32> {
+        let known = self.interner.find(text).map(|id| id + 1);
         (text == NULL).then_some(NO_VALUE).into_iter().chain(known).collect()
     }
 
-    fn text(&self, number: u32) -> String {
-        match number.checked_sub(1) {
+    fn text(&self, id: u32) -> String {
+        match id.checked_sub(1) {
             None => NULL.to_owned(),
-            Some(number) => self.texts.get(number),
+            Some(id) => self.interner.get(id),
         }
     }
 }
 
-/// Without query, fragment and trailing slash.
+/// A URL without query, fragment and trailing slash.
 fn normalized(url: &str) -> &str {
     let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
     match url.strip_suffix('/') {
@@ -287,38 +303,38 @@ impl Breakdown {
         self.dimensions.iter().flat_map(Dimension::keys).collect()
     }
 
-    /// A value's texts, one for each dimension.
+    /// The labels of a value, one per dimension.
     pub fn texts(&self, value: u32) -> Vec<String> {
         if let [dimension] = self.dimensions.as_slice() {
             return vec![dimension.text(value)];
         }
         let combinations = self.combinations.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = value.checked_sub(1).map(|at| combinations.parts[at as usize]);
-        let own = own.unwrap_or_default();
-        self.dimensions.iter().zip(own).map(|(dimension, number)| dimension.text(number)).collect()
+        let ids = value.checked_sub(1).map(|at| combinations.parts[at as usize]);
+        let ids = ids.unwrap_or_default();
+        self.dimensions.iter().zip(ids).map(|(dimension, id)| dimension.text(id)).collect()
     }
 
-    /// The values with these texts, one for each dimension.
+    /// The values with these labels, one per dimension.
     pub fn values_of(&self, texts: &[String]) -> Vec<u32> {
-        let own = self.dimensions.iter().zip(texts);
-        let numbers: Vec<Vec<u32>> =
-            own.map(|(dimension, text)| dimension.numbers_of(text)).collect();
-        if let [only] = numbers.as_slice() {
+        let dimensions = self.dimensions.iter().zip(texts);
+        let ids: Vec<Vec<u32>> =
+            dimensions.map(|(dimension, text)| dimension.ids_of(text)).collect();
+        if let [only] = ids.as_slice() {
             return only.clone();
         }
         let combinations = self.combinations.lock().unwrap_or_else(PoisonError::into_inner);
         let none = [NO_VALUE; DIMENSIONS_MAX];
         let all = std::iter::once(&none).chain(&combinations.parts).enumerate();
         let fits = |parts: &[u32; DIMENSIONS_MAX]| {
-            numbers.iter().zip(parts).all(|(numbers, part)| numbers.contains(part))
+            ids.iter().zip(parts).all(|(ids, part)| ids.contains(part))
         };
         all.filter(|(_, parts)| fits(parts)).map(|(value, _)| value as u32).collect()
     }
 
-    /// The largest first, among equals by text; beyond `limit` the order means nothing.
+    /// Sorts by weight descending, then by label. Only the first `limit` entries are sorted.
     pub fn sort(&self, values: &mut [(u32, f64)], limit: usize) {
         let largest_first = |a: &(u32, f64), b: &(u32, f64)| b.1.total_cmp(&a.1);
-        // Of very many values only those that may come before the limit are sorted.
+        // Partial sort: select the top values and all that tie with the last of them.
         let mut front = values;
         if (1..front.len()).contains(&limit) {
             let least = front.select_nth_unstable_by(limit - 1, largest_first).1.1;
@@ -345,13 +361,13 @@ impl Breakdown {
     }
 
     pub fn bytes(&self) -> usize {
-        let texts: usize = self.dimensions.iter().map(|dimension| dimension.texts.bytes()).sum();
+        let texts: usize = self.dimensions.iter().map(|dimension| dimension.interner.bytes()).sum();
         let combinations = self.combinations.lock().unwrap_or_else(PoisonError::into_inner);
         texts + combinations.parts.len() * 48
     }
 }
 
-/// Of `one` and `others` the value whose text comes first.
+/// The value with the smallest label among `one` and `others`.
 pub(crate) fn first_by_text(
     breakdown: &Breakdown,
     one: u32,
@@ -362,60 +378,60 @@ pub(crate) fn first_by_text(
     })
 }
 
-/// Reads the values of rows; remembers what entries of dictionaries come to.
+/// Reads breakdown values of batches; memoizes them per dictionary entry.
 #[derive(Default)]
-pub(crate) struct Reader {
-    entries: Vec<Entries<u32>>,
+pub(crate) struct BreakdownReader {
+    memos: Vec<DictionaryMemo<u32>>,
 }
 
-impl Reader {
-    /// The columns are those that [`Breakdown::keys`] asks for.
+impl BreakdownReader {
+    /// Value ids of the rows. `events` has the columns of [`Breakdown::keys`].
     pub fn read(
         &mut self,
         breakdown: &Breakdown,
         view: &ReadView,
-        seen: Seen<'_>,
+        events: EventColumns<'_>,
     ) -> Result<Vec<u32>> {
-        self.entries.resize_with(breakdown.dimensions.len(), Entries::default);
-        let mut rest = seen.columns;
+        self.memos.resize_with(breakdown.dimensions.len(), DictionaryMemo::default);
+        let mut rest = events.columns;
         let mut values = Vec::with_capacity(breakdown.dimensions.len());
-        for (dimension, entries) in breakdown.dimensions.iter().zip(&mut self.entries) {
-            let absent = dimension.number(None);
-            let (columns, behind) = rest.split_at(dimension.keys().len());
-            rest = behind;
-            let own = match &dimension.place {
-                Place::Event(_) => dimension.numbers(entries, &columns[0]),
-                Place::Person(name) => {
-                    let persons = view.persons.column(name);
+        for (dimension, memo) in breakdown.dimensions.iter().zip(&mut self.memos) {
+            let absent = dimension.value_id(None);
+            let (columns, remaining) = rest.split_at(dimension.keys().len());
+            rest = remaining;
+            let ids = match &dimension.source {
+                ValueSource::Event(_) => dimension.value_ids(memo, &columns[0]),
+                ValueSource::Person(name) => {
+                    let person_column = view.persons.column(name);
                     let code = |no: &u32| {
                         let actor = view.persons.actor(*no);
-                        persons.codes.get(actor as usize).copied().unwrap_or(ABSENT)
+                        person_column.codes.get(actor as usize).copied().unwrap_or(ABSENT)
                     };
-                    let codes = seen.distinct_nos.iter().map(code).collect();
-                    let column = Column { codes, dictionary: persons.dictionary.clone() };
-                    dimension.numbers(entries, &column)
+                    let codes = events.distinct_nos.iter().map(code).collect();
+                    let column = Column { codes, dictionary: person_column.dictionary.clone() };
+                    dimension.value_ids(memo, &column)
                 }
-                Place::Group(index, name) => entries.each_row(&columns[0], absent, |key| {
+                ValueSource::Group(index, name) => memo.each_row(&columns[0], absent, |key| {
                     let group = text(key).and_then(|key| view.groups.get(*index, key));
                     let property = group.and_then(|group| group.properties.get(name));
-                    of_json(property, |value| dimension.number(value))
+                    with_json_value(property, |value| dimension.value_id(value))
                 }),
-                Place::Session(sessions) => entries.each_row(&columns[0], absent, |id| {
+                ValueSource::Session(sessions) => memo.each_row(&columns[0], absent, |id| {
                     let known = text(id).and_then(|id| sessions.text(id));
-                    dimension.number(known.as_deref().map(Value::Text))
+                    dimension.value_id(known.as_deref().map(Value::Text))
                 }),
-                Place::Expression(scalar) => {
-                    let mut own = Vec::with_capacity(seen.times.len());
-                    scalar.each_text(Seen { columns, ..seen }, |text| {
-                        own.push(dimension.number(text.map(Value::Text)));
+                ValueSource::Expression(scalar) => {
+                    let mut ids = Vec::with_capacity(events.times.len());
+                    scalar.each_text(EventColumns { columns, ..events }, |text| {
+                        ids.push(dimension.value_id(text.map(Value::Text)));
                     })?;
-                    own
+                    ids
                 }
             };
-            if dimension.texts.len() >= VALUES_MAX {
-                return Err(too_many_values());
+            if dimension.interner.len() >= VALUES_MAX {
+                return Err(Error::MemoryLimit);
             }
-            values.push(own);
+            values.push(ids);
         }
         match <[Vec<u32>; 1]>::try_from(values) {
             Ok([only]) => Ok(only),
@@ -425,10 +441,11 @@ impl Reader {
 }
 
 impl Breakdown {
+    /// One id per row for the combination of its value ids.
     fn combine(&self, values: &[Vec<u32>]) -> Result<Vec<u32>> {
         let rows = values.first().map_or(0, Vec::len);
         let mut combinations = self.combinations.lock().unwrap_or_else(PoisonError::into_inner);
-        let Combinations { numbers, parts } = &mut *combinations;
+        let Combinations { ids, parts } = &mut *combinations;
         let mut last = ([0; DIMENSIONS_MAX], NO_VALUE);
         let mut row = |at: usize| {
             let mut own = [0; DIMENSIONS_MAX];
@@ -438,7 +455,7 @@ impl Breakdown {
             }
             if own != last.0 {
                 let new = parts.len() as u32 + 1;
-                let known = *numbers.entry(own).or_insert_with(|| {
+                let known = *ids.entry(own).or_insert_with(|| {
                     parts.push(own);
                     new
                 });
@@ -447,7 +464,7 @@ impl Breakdown {
             last.1
         };
         let combined = (0..rows).map(&mut row).collect();
-        if parts.len() >= VALUES_MAX { Err(too_many_values()) } else { Ok(combined) }
+        if parts.len() >= VALUES_MAX { Err(Error::MemoryLimit) } else { Ok(combined) }
     }
 }
 
@@ -456,7 +473,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_lose_what_makes_equal_pages_different() {
+    fn normalize_url_drops_query_fragment_and_trailing_slash() {
         for (url, expected) in [
             ("https://x.com/a/?b=1#c", "https://x.com/a"),
             ("https://x.com/a#c", "https://x.com/a"),

@@ -1,4 +1,4 @@
-//! Calendar units in a project's time zone, and time cut into them.
+//! Calendar intervals in a project's time zone, and time buckets.
 
 use jiff::tz::TimeZone;
 use jiff::{Span, ToSpan as _, Zoned};
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::{Error, Result};
 
-/// Buckets of one answer.
+/// Time buckets of one query.
 pub(crate) const BUCKETS_MAX: usize = 10_000;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -62,10 +62,11 @@ impl Calendar {
         Ok(at.to_zoned(self.zone.clone()))
     }
 
-    /// Where the unit begins that `at` is in.
+    /// Start of the interval that contains `at`.
     pub fn start(&self, at: i64, interval: Interval) -> Result<i64> {
         let local = self.local(at)?;
-        // Cut off the local time, not the clock's face: an hour that comes twice is two hours.
+        // Subtract from the instant instead of building a local time: when clocks go back, the
+        // repeated hour is two different hours.
         let nanos = i64::from(local.subsec_nanosecond()) / 1_000;
         let second = i64::from(local.second()) * 1_000_000;
         let minute = i64::from(local.minute()) * 60_000_000;
@@ -76,11 +77,11 @@ impl Calendar {
             Interval::Day => day(),
             Interval::Week => {
                 let weekday = local.weekday();
-                let behind = match self.week_starts_monday {
+                let days_in = match self.week_starts_monday {
                     true => weekday.to_monday_zero_offset(),
                     false => weekday.to_sunday_zero_offset(),
                 };
-                let first = local.date().checked_sub(i64::from(behind).days());
+                let first = local.date().checked_sub(i64::from(days_in).days());
                 first.and_then(|date| date.to_zoned(self.zone.clone()))
             }
             Interval::Month => local.date().first_of_month().to_zoned(self.zone.clone()),
@@ -88,7 +89,7 @@ impl Calendar {
         start.map(|start| micros(&start)).map_err(|_| too_far())
     }
 
-    /// `count` units later, by the calendar; earlier when it is negative.
+    /// `at` plus `count` calendar intervals; `count` may be negative.
     pub fn plus(&self, at: i64, interval: Interval, count: i64) -> Result<i64> {
         self.shift(at, interval.span(count))
     }
@@ -98,17 +99,17 @@ impl Calendar {
         Ok(micros(&shifted))
     }
 
-    /// The last moment of the unit that `at` is in.
+    /// Last microsecond of the interval that contains `at`.
     pub fn end(&self, at: i64, interval: Interval) -> Result<i64> {
         Ok(self.next(self.start(at, interval)?, interval)? - 1)
     }
 
-    /// The start behind a start.
+    /// Start of the interval after the one that starts at `start`.
     fn next(&self, start: i64, interval: Interval) -> Result<i64> {
         let next = self.plus(start, interval, 1)?;
         match interval {
             Interval::Minute | Interval::Hour => Ok(next),
-            // A day without midnight begins later; the one behind it does not.
+            // Where clocks skip midnight a day starts late; align the next one to its own midnight.
             _ => self.start(next, interval),
         }
     }
@@ -163,12 +164,12 @@ impl Calendar {
     }
 }
 
-/// Neighbouring calendar units.
+/// Consecutive calendar intervals.
 #[derive(Clone, Debug)]
 pub(crate) struct Buckets {
     pub interval: Interval,
     pub starts: Vec<i64>,
-    /// Where the last one ends.
+    /// Exclusive end of the last bucket.
     pub end: i64,
 }
 
@@ -177,7 +178,7 @@ impl Buckets {
         self.starts.len()
     }
 
-    /// In which unit a moment is.
+    /// The bucket that contains `at`.
     pub fn of(&self, at: i64) -> Option<usize> {
         if at >= self.end {
             return None;
@@ -189,14 +190,14 @@ impl Buckets {
         self.starts.get(bucket + 1).copied().unwrap_or(self.end)
     }
 
-    /// Looks up moments that mostly are near each other.
+    /// For lookups of timestamps that are mostly close together.
     pub fn cursor(&self) -> Cursor<'_> {
         Cursor { buckets: self, from: 1, to: 0, bucket: 0 }
     }
 }
 
-/// Remembers the unit of the last moment: rows stand in the order of time, so the next is mostly
-/// in the same one.
+/// Caches the bucket of the last lookup: rows are sorted by time, so the next one is mostly the
+/// same.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor<'a> {
     buckets: &'a Buckets,
@@ -206,7 +207,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// The unit of the first of some moments, and how many from there on are in it, too.
+    /// The bucket of the first timestamp, and how many leading timestamps it contains.
     pub fn run(&mut self, times: &[i64]) -> (Option<usize>, usize) {
         let Some(first) = times.first() else { return (None, 0) };
         match self.of(*first) {

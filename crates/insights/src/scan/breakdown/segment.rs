@@ -1,0 +1,56 @@
+//! Labels of the parts of a broken-down result.
+
+use serde_json::{Value as Json, json};
+
+use super::OTHER;
+
+/// The part of a broken-down result that one line or table describes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum BreakdownSegment {
+    /// The result is not broken down.
+    Whole,
+    /// One string per dimension, and whether the client gets them as a list.
+    Values(Vec<String>, bool),
+    /// No value in any dimension.
+    Null(Vec<String>, bool),
+    /// All values beyond the limit: the number of dimensions, and whether they are a list.
+    Other(usize, bool),
+    /// A cohort, or all users.
+    Cohort(Option<i64>, String),
+}
+
+impl BreakdownSegment {
+    fn texts(&self) -> Vec<String> {
+        match self {
+            Self::Whole => Vec::new(),
+            Self::Values(texts, _) | Self::Null(texts, _) => texts.clone(),
+            Self::Other(dimensions, _) => vec![OTHER.to_owned(); *dimensions],
+            Self::Cohort(_, name) => vec![name.clone()],
+        }
+    }
+
+    pub fn label(&self) -> String {
+        self.texts().join("::")
+    }
+
+    /// As `breakdown_value` in results.
+    pub fn json(&self) -> Json {
+        match self {
+            Self::Cohort(None, _) => json!("all"),
+            Self::Cohort(Some(id), _) => json!(id),
+            Self::Values(_, true) | Self::Null(_, true) | Self::Other(_, true) => {
+                json!(self.texts())
+            }
+            _ => json!(self.label()),
+        }
+    }
+
+    /// Sort key: values in their order, then the absent value, then the rest.
+    pub fn rank(&self) -> u8 {
+        match self {
+            Self::Null(..) => 1,
+            Self::Other(..) => 2,
+            _ => 0,
+        }
+    }
+}
