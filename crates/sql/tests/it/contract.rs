@@ -9,17 +9,17 @@ use crate::support::{LIMITS, Store, f1, time};
 
 // contract: query 4
 #[test]
-fn a_constant_is_one_row() {
-    let answer = f1().ask("select 1").unwrap();
-    assert_eq!(answer.rows, [[json!(1)]]);
-    assert_eq!(answer.columns, ["1"]);
-    assert_eq!(answer.types, [Kind::UInt(8).into()]);
-    assert!(!answer.has_more);
+fn select_without_from_returns_one_row() {
+    let result = f1().run("select 1").unwrap();
+    assert_eq!(result.rows, [[json!(1)]]);
+    assert_eq!(result.columns, ["1"]);
+    assert_eq!(result.types, [Kind::UInt(8).into()]);
+    assert!(!result.has_more);
 }
 
 // contract: query 10-13
 #[test]
-fn what_is_not_there_is_refused_before_anything_runs() {
+fn unknown_names_are_invalid_before_the_statement_runs() {
     let store = f1();
     for text in [
         "select * from nope",
@@ -37,32 +37,36 @@ fn what_is_not_there_is_refused_before_anything_runs() {
 
 // contract: query 14-16
 #[test]
-fn a_page_is_a_hundred_rows_unless_asked_for_more() {
+fn default_limit_is_100_rows() {
     let mut store = Store::new();
     for no in 0..150 {
         store.event("a", &format!("p{no}"), "2024-01-01T10:00:00Z", json!({}));
     }
-    let answer = store.ask("select uuid from events").unwrap();
-    assert_eq!((answer.rows.len(), answer.has_more), (100, true));
-    let answer = store.ask("select uuid from events limit 120").unwrap();
-    assert_eq!((answer.rows.len(), answer.has_more), (120, false));
-    let answer = store.ask("select uuid from events limit 60000").unwrap();
-    assert_eq!((answer.rows.len(), answer.has_more), (150, false));
-    let answer = store.ask("select number from numbers(100000) limit 60000").unwrap();
-    assert_eq!((answer.rows.len(), answer.has_more), (50_000, true), "the bound cut it");
-    let answer = store.ask("select number from numbers(100000) limit 50000").unwrap();
-    assert_eq!((answer.rows.len(), answer.has_more), (50_000, false), "as many as asked for");
-    let answer = store.ask(
+    let result = store.run("select uuid from events").unwrap();
+    assert_eq!((result.rows.len(), result.has_more), (100, true));
+    let result = store.run("select uuid from events limit 120").unwrap();
+    assert_eq!((result.rows.len(), result.has_more), (120, false));
+    let result = store.run("select uuid from events limit 60000").unwrap();
+    assert_eq!((result.rows.len(), result.has_more), (150, false));
+    let result = store.run("select number from numbers(100000) limit 60000").unwrap();
+    assert_eq!((result.rows.len(), result.has_more), (50_000, true), "ROWS_MAX capped the limit");
+    let result = store.run("select number from numbers(100000) limit 50000").unwrap();
+    assert_eq!(
+        (result.rows.len(), result.has_more),
+        (50_000, false),
+        "the limit is exactly ROWS_MAX"
+    );
+    let result = store.run(
         "select number from numbers(9) union all select number from numbers(60000) limit 60000",
     );
-    let answer = answer.unwrap();
-    assert_eq!((answer.rows.len(), answer.has_more), (50_000, true), "the bound cut it");
-    let answer = store.ask("select number from numbers(1000) limit 3 offset 10").unwrap();
-    assert_eq!(json!(answer.rows), json!([[10], [11], [12]]));
+    let result = result.unwrap();
+    assert_eq!((result.rows.len(), result.has_more), (50_000, true), "ROWS_MAX capped the limit");
+    let result = store.run("select number from numbers(1000) limit 3 offset 10").unwrap();
+    assert_eq!(json!(result.rows), json!([[10], [11], [12]]));
 }
 
 #[test]
-fn texts_that_no_row_has_are_no_group() {
+fn dictionary_entries_without_rows_are_no_group() {
     let mut store = Store::new();
     for (event, person, k) in [
         ("a", "p1", json!({ "k": "x" })),
@@ -77,23 +81,23 @@ fn texts_that_no_row_has_are_no_group() {
     let text =
         "select properties.k as k, uniqExact(person_id) as c, countIf(person_id is null) as n
         from events where event = 'a' group by k order by k nulls last";
-    let rows = store.ask(text).unwrap().rows;
+    let rows = store.run(text).unwrap().rows;
     assert_eq!(json!(rows), json!([["x", 2, 0], [r#"{"deep":1}"#, 1, 0], [null, 2, 0]]));
 }
 
 // contract: query 17
 #[test]
-fn events_are_counted_by_name() {
+fn group_by_event_counts_events() {
     let store = f1();
     let text = "select event, count() as c from events group by event order by c desc";
-    let answer = store.ask(text).unwrap();
-    assert_eq!(json!(answer.rows), json!([["a", 3], ["b", 2]]));
-    assert_eq!(answer.columns, ["event", "c"]);
+    let result = store.run(text).unwrap();
+    assert_eq!(json!(result.rows), json!([["a", 3], ["b", 2]]));
+    assert_eq!(result.columns, ["event", "c"]);
 }
 
 // contract: query 18-22
 #[test]
-fn properties_are_texts_or_what_they_are_defined_as() {
+fn properties_are_strings_or_of_their_defined_type() {
     let store = f1();
     store.check(
         "select properties.$browser from events where event='a' order by timestamp",
@@ -112,7 +116,7 @@ fn properties_are_texts_or_what_they_are_defined_as() {
 
 // contract: query 23, 24
 #[test]
-fn a_person_is_who_it_is_now() {
+fn events_resolve_to_the_current_person_after_a_merge() {
     let mut store = f1();
     store.check(
         "select person.properties.email, person.properties.plan.name from events order by timestamp",
@@ -141,7 +145,7 @@ fn a_person_is_who_it_is_now() {
 
 // contract: ingestion 92
 #[test]
-fn who_has_no_profile_still_counts_once() {
+fn distinct_id_without_a_person_counts_as_one_person() {
     let mut store = f1();
     let off = json!({"$process_person_profile": false});
     store.event("c", "ghost", "2024-01-03T10:00:00Z", off.clone());
@@ -160,7 +164,7 @@ fn who_has_no_profile_still_counts_once() {
 
 // contract: query 25, 26, 35
 #[test]
-fn times_are_the_projects() {
+fn timestamps_use_the_projects_time_zone() {
     let mut store = f1();
     store.check(
         "select dateDiff('day', toDateTime('2024-01-01'), toDateTime('2024-01-03'))",
@@ -187,17 +191,17 @@ fn times_are_the_projects() {
 
 // contract: query 27
 #[test]
-fn placeholders_take_their_values() {
+fn placeholders_are_replaced_with_their_values() {
     let store = f1();
     let mut values = PlaceholderValues::default();
     values.values.insert("x".to_owned(), json!("hi"));
-    let answer = store.ask_with("select {x}", &values, None, &LIMITS).unwrap();
-    assert_eq!(json!(answer.rows), json!([["hi"]]));
+    let result = store.run_with("select {x}", &values, None, &LIMITS).unwrap();
+    assert_eq!(json!(result.rows), json!([["hi"]]));
 }
 
 // contract: query 28, 29
 #[test]
-fn filters_restrict_the_range_and_more() {
+fn filters_placeholder_applies_date_range_and_condition() {
     let store = f1();
     let text = "select count() from events where {filters}";
     store.check(text, json!([[5]]));
@@ -206,19 +210,19 @@ fn filters_restrict_the_range_and_more() {
         to: Some(time("2024-01-02T08:00:00Z")),
         condition: None,
     };
-    let answer =
-        store.ask_with(text, &PlaceholderValues::default(), Some(&filters), &LIMITS).unwrap();
-    assert_eq!(json!(answer.rows), json!([[3]]));
+    let result =
+        store.run_with(text, &PlaceholderValues::default(), Some(&filters), &LIMITS).unwrap();
+    assert_eq!(json!(result.rows), json!([[3]]));
     let condition = Some(hogql::parse_expr("properties.$browser = 'Safari'").unwrap());
     let filters = Filters { condition, ..filters };
-    let answer =
-        store.ask_with(text, &PlaceholderValues::default(), Some(&filters), &LIMITS).unwrap();
-    assert_eq!(json!(answer.rows), json!([[1]]));
+    let result =
+        store.run_with(text, &PlaceholderValues::default(), Some(&filters), &LIMITS).unwrap();
+    assert_eq!(json!(result.rows), json!([[1]]));
 }
 
 // contract: query 30
 #[test]
-fn arrays_and_operators() {
+fn array_functions_and_operators_evaluate() {
     let store = f1();
     store.check("select arrayJoin([1,2])", json!([[1], [2]]));
     store.check("select [1,2][1]", json!([[1]]));
@@ -237,7 +241,7 @@ fn arrays_and_operators() {
 
 // contract: query 31
 #[test]
-fn cohorts_have_members() {
+fn in_cohort_and_cohort_people_select_members() {
     let mut store = f1();
     store.cohort(5, "paying", &[1]);
     store.check("select count() from events where person_id in cohort 5", json!([[2]]));
@@ -250,7 +254,7 @@ fn cohorts_have_members() {
 
 // contract: query 32
 #[test]
-fn common_table_expressions_and_unions() {
+fn common_table_expressions_and_unions_evaluate() {
     let store = f1();
     store.check("with t as (select event from events) select count() from t", json!([[5]]));
     store.check(
@@ -271,7 +275,7 @@ fn common_table_expressions_and_unions() {
 
 // contract: query 33
 #[test]
-fn sessions_last_from_their_first_to_their_last_event() {
+fn session_columns_follow_from_its_events() {
     let mut store = Store::new();
     let page = |url: &str, more: &str| json!({"$session_id": "s1", "$current_url": url, "utm_source": more, "$referring_domain": "google.com"});
     store.event("$pageview", "p1", "2024-01-01T10:00:30Z", page("https://x.example/b?q=1", ""));
@@ -329,7 +333,7 @@ fn sessions_last_from_their_first_to_their_last_event() {
 
 // contract: query 34
 #[test]
-fn groups_are_a_table_and_a_link() {
+fn groups_are_a_table_and_a_lazy_join() {
     let mut store = f1();
     store.group(0, "acme", json!({"size": 10}));
     store.group(0, "umbrella", json!({}));
@@ -349,14 +353,14 @@ fn groups_are_a_table_and_a_link() {
 
 // contract: query 36
 #[test]
-fn quantiles_interpolate() {
+fn quantiles_interpolate_linearly() {
     let store = f1();
     store.check("select quantile(0.5)(x) from (select arrayJoin([1,2,3,4]) as x)", json!([[2.5]]));
 }
 
 // contract: query 37
 #[test]
-fn another_projects_events_never_appear() {
+fn events_of_other_projects_are_not_visible() {
     let mut store = f1();
     store.event_of(
         ProjectId(2),
@@ -378,11 +382,11 @@ fn another_projects_events_never_appear() {
 
 // contract: query 5.1, the columns of `*`
 #[test]
-fn a_star_is_every_column_of_its_table() {
+fn star_selects_every_column_of_the_table() {
     let mut store = f1();
-    let answer = store.ask("select * from events order by timestamp limit 1").unwrap();
+    let result = store.run("select * from events order by timestamp limit 1").unwrap();
     let row: serde_json::Map<String, serde_json::Value> =
-        answer.columns.iter().cloned().zip(answer.rows[0].clone()).collect();
+        result.columns.iter().cloned().zip(result.rows[0].clone()).collect();
     assert_eq!(row["uuid"], json!("00000000-0000-0000-0000-000000000002"));
     assert_eq!(row["event"], json!("a"));
     assert_eq!(row["timestamp"], json!("2024-01-01T10:00:00Z"));
@@ -397,7 +401,7 @@ fn a_star_is_every_column_of_its_table() {
     store.cohort(5, "paying", &[1]);
     store.group(0, "acme", json!({"size": 10}));
     for table in ["persons", "person_distinct_ids", "groups", "cohort_people", "sessions"] {
-        store.ask(&format!("select * from {table}")).unwrap();
+        store.run(&format!("select * from {table}")).unwrap();
     }
     store.check(
         "select properties.email, distinct_ids, pdi.distinct_id, is_identified from persons \
@@ -407,7 +411,7 @@ fn a_star_is_every_column_of_its_table() {
 }
 
 #[test]
-fn elements_are_taken_out_of_their_chain() {
+fn elements_chain_columns_are_parsed_from_the_chain() {
     let mut store = Store::new();
     let mut row = store.row(
         ProjectId(1),
@@ -427,7 +431,7 @@ fn elements_are_taken_out_of_their_chain() {
 }
 
 #[test]
-fn aggregates_of_nothing_are_null_where_an_argument_may_be_null_and_a_default_elsewhere() {
+fn empty_aggregates_are_null_for_nullable_arguments_and_a_default_otherwise() {
     let store = f1();
     store.check(
         "select count(), uniq(event), sum(properties.amount), avg(properties.amount), \
@@ -453,11 +457,11 @@ fn aggregates_of_nothing_are_null_where_an_argument_may_be_null_and_a_default_el
 }
 
 #[test]
-fn a_limit_behind_a_union_is_the_last_selects_and_the_default_is_for_statements_without_one() {
+fn limit_after_a_union_belongs_to_the_last_select() {
     let store = f1();
     let rows = |text: &str| {
-        let answer = store.ask(text).unwrap();
-        (answer.rows.len(), answer.has_more)
+        let result = store.run(text).unwrap();
+        (result.rows.len(), result.has_more)
     };
     let two = "select number from numbers(200) union all select number from numbers(400)";
     assert_eq!(rows(two), (100, true));
@@ -468,12 +472,12 @@ fn a_limit_behind_a_union_is_the_last_selects_and_the_default_is_for_statements_
 
 // contract: query 110
 #[test]
-fn what_is_no_number_is_null() {
+fn numeric_property_that_is_no_number_is_null() {
     f1().check("select 0/0, 1/0, -1/0", json!([[null, null, null]]));
 }
 
 #[test]
-fn a_tuple_with_a_null_is_in_no_list_and_in_no_rows() {
+fn tuple_with_a_null_is_in_no_list_and_no_subquery() {
     let store = f1();
     store.check("select count() from events where (properties.amount, event) in (select properties.amount, event from events)", json!([[3]]));
     store.check("select count() from events where (properties.amount, event) not in (select properties.amount, event from events)", json!([[2]]));

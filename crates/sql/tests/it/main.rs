@@ -1,11 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
 
-mod agreeing;
-mod clickhouse;
 mod contract;
-mod hostile;
+mod differential;
 mod limits;
-mod lowered;
-mod made;
+mod memory;
 mod support;
-mod varied;

@@ -1,4 +1,4 @@
-//! A project in a temporary folder, and questions to it.
+//! A project in a temporary directory, and statements over it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub const PROJECT: ProjectId = ProjectId(1);
 pub const LIMITS: Limits =
     Limits { timeout: Duration::from_secs(60), memory_bytes: 256 << 20, threads: 2 };
 
-/// Filters in HogQL are not what is tested here.
+/// These tests have no HogQL filters.
 #[derive(Debug)]
 struct NoExpressions;
 
@@ -71,7 +71,7 @@ impl Store {
         }
     }
 
-    /// A person of this number with these ids.
+    /// Adds a person with this dense id and these distinct ids.
     pub fn person(&mut self, no: u32, ids: &[&str], properties: Json) {
         self.person_since(time("2024-01-01T00:00:00Z"), no, ids, properties);
     }
@@ -82,8 +82,8 @@ impl Store {
         self.persons.set_person(PersonNo(no), facts, &properties.to_string());
         for id in ids {
             let known = self.ids.len() as u32;
-            let number = *self.ids.entry((*id).to_owned()).or_insert(known);
-            self.persons.set_distinct_id(DistinctNo(number), id, Some(PersonNo(no)));
+            let distinct_no = *self.ids.entry((*id).to_owned()).or_insert(known);
+            self.persons.set_distinct_id(DistinctNo(distinct_no), id, Some(PersonNo(no)));
         }
     }
 
@@ -114,9 +114,9 @@ impl Store {
         groups: [Option<String>; 5],
     ) -> EventRow {
         let known = self.ids.len() as u32;
-        let number = *self.ids.entry(id.to_owned()).or_insert(known);
-        if number == known {
-            self.persons.set_distinct_id(DistinctNo(number), id, None);
+        let distinct_no = *self.ids.entry(id.to_owned()).or_insert(known);
+        if distinct_no == known {
+            self.persons.set_distinct_id(DistinctNo(distinct_no), id, None);
         }
         self.next += 1;
         EventRow {
@@ -124,7 +124,7 @@ impl Store {
             uuid: Uuid::from_u128(self.next),
             event: name.into(),
             distinct_id: id.into(),
-            distinct_no: number,
+            distinct_no,
             timestamp: at,
             created_at: at.plus_seconds(5),
             elements_chain: String::new(),
@@ -168,11 +168,11 @@ impl Store {
         self.project.zone = zone.to_owned();
     }
 
-    pub fn world(&self) -> Arc<ReadView> {
-        self.world_of(PROJECT)
+    pub fn view(&self) -> Arc<ReadView> {
+        self.view_of(PROJECT)
     }
 
-    pub fn world_of(&self, project: ProjectId) -> Arc<ReadView> {
+    pub fn view_of(&self, project: ProjectId) -> Arc<ReadView> {
         Arc::new(ReadView {
             project,
             events: self.warehouse.snapshot(project),
@@ -191,11 +191,11 @@ impl Store {
         })
     }
 
-    pub fn ask(&self, text: &str) -> Result<ResultSet, Error> {
-        self.ask_with(text, &PlaceholderValues::default(), None, &LIMITS)
+    pub fn run(&self, text: &str) -> Result<ResultSet, Error> {
+        self.run_with(text, &PlaceholderValues::default(), None, &LIMITS)
     }
 
-    pub fn ask_with(
+    pub fn run_with(
         &self,
         text: &str,
         values: &PlaceholderValues,
@@ -206,12 +206,12 @@ impl Store {
         let plan =
             plan.map_err(|error| Error::Invalid { message: error.to_string(), span: None })?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        runtime.block_on(sql::run(&plan, &self.world(), limits))
+        runtime.block_on(sql::run(&plan, &self.view(), limits))
     }
 
     pub fn rows(&self, text: &str) -> Json {
-        let answer = self.ask(text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
-        json!(answer.rows)
+        let result = self.run(text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        json!(result.rows)
     }
 
     pub fn check(&self, text: &str, expected: Json) {

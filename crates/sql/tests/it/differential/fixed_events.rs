@@ -1,4 +1,6 @@
-//! Ours against ClickHouse, on statements made up by seed over the same events.
+//! Differential test of generated and handwritten statements over one set of 2,000 events.
+
+mod statements;
 
 use std::path::Path;
 
@@ -7,9 +9,11 @@ use model::person::person_uuid;
 use serde_json::json;
 use warehouse::Settings;
 
-use crate::clickhouse::{self, Lot, Reply, disagreement, report};
-use crate::made::{Made, WRITTEN, statement};
+use super::clickhouse::{self, Batch, Outcome, disagreement, report};
+use super::rng::Rng;
 use crate::support::{PROJECT, Store, time};
+
+use statements::{HANDWRITTEN, statement};
 
 pub const STATEMENTS: u64 = 260;
 const EVENTS: u64 = 2_000;
@@ -19,10 +23,10 @@ const BROWSERS: [&str; 3] = ["Chrome", "Safari", "Firefox"];
 /// Fourteen days.
 const SPAN_MICROS: u64 = 14 * 24 * 3600 * 1_000_000;
 
-/// The same events in a store of ours and as statements that make ClickHouse's tables.
-fn stores(folder: &Path) -> (Store, Vec<String>) {
-    let mut made = Made::new(1);
-    // Several segments, row groups and rows in memory.
+/// The same events in our store, and as statements that create ClickHouse's tables.
+fn stores(dir: &Path) -> (Store, Vec<String>) {
+    let mut rng = Rng::new(1);
+    // Small limits, for several segments, row groups and rows in memory.
     let settings = Settings {
         memory_rows_max: 700,
         row_group_rows: 256,
@@ -50,20 +54,20 @@ fn stores(folder: &Path) -> (Store, Vec<String>) {
     let start = time("2024-01-01T00:00:00Z").as_micros();
     let mut rows = Vec::new();
     for no in 0..EVENTS {
-        let person = made.below(PERSONS);
-        let id = format!("{}{person}", if made.below(3) == 0 { "v" } else { "u" });
-        // Unlike each other, so that an order by time is one order.
-        let at = start + (made.below(SPAN_MICROS / EVENTS) + no * (SPAN_MICROS / EVENTS)) as i64;
-        let name = NAMES[(made.below(10) as usize).min(3)];
+        let person = rng.below(PERSONS);
+        let id = format!("{}{person}", if rng.below(3) == 0 { "v" } else { "u" });
+        // All different, so that an order by timestamp is total.
+        let at = start + (rng.below(SPAN_MICROS / EVENTS) + no * (SPAN_MICROS / EVENTS)) as i64;
+        let name = NAMES[(rng.below(10) as usize).min(3)];
         let mut properties = json!({});
-        if made.below(4) > 0 {
-            properties["amount"] = json!(made.below(1_000) as f64 / 8.0);
+        if rng.below(4) > 0 {
+            properties["amount"] = json!(rng.below(1_000) as f64 / 8.0);
         }
-        if made.below(5) > 0 {
-            properties["browser"] = json!(BROWSERS[made.below(3) as usize]);
+        if rng.below(5) > 0 {
+            properties["browser"] = json!(BROWSERS[rng.below(3) as usize]);
         }
-        if made.below(2) > 0 {
-            properties["active"] = json!(made.below(2) == 0);
+        if rng.below(2) > 0 {
+            properties["active"] = json!(rng.below(2) == 0);
         }
         let at = model::Timestamp::from_micros(at);
         let row = store.row(PROJECT, name, &id, at, properties.clone(), Default::default());
@@ -85,7 +89,7 @@ fn stores(folder: &Path) -> (Store, Vec<String>) {
     }
     store.append(rows);
     let file = |name: &str, lines: &[String]| {
-        let path = folder.join(name);
+        let path = dir.join(name);
         std::fs::write(&path, lines.join("\n")).unwrap();
         path.display().to_string()
     };
@@ -115,19 +119,18 @@ fn stores(folder: &Path) -> (Store, Vec<String>) {
 }
 
 #[test]
-fn statements_mean_what_they_mean_in_clickhouse() {
-    let folder = tempfile::tempdir().unwrap();
-    let (store, setup) = stores(folder.path());
+fn statements_over_many_events_agree_with_clickhouse() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, setup) = stores(dir.path());
     let seeds = 0..STATEMENTS;
-    let mut texts: Vec<String> =
-        seeds.clone().map(|seed| statement(&mut Made::new(seed))).collect();
-    texts.extend(WRITTEN.iter().map(|text| (*text).to_owned()));
+    let mut texts: Vec<String> = seeds.clone().map(|seed| statement(&mut Rng::new(seed))).collect();
+    texts.extend(HANDWRITTEN.iter().map(|text| (*text).to_owned()));
     let queries = texts.iter().map(Into::into).collect();
-    let theirs = clickhouse::ask(&[Lot { setup, zone: "UTC", queries }]);
-    let ours: Vec<Reply> = texts
+    let theirs = clickhouse::run_batches(&[Batch { setup, zone: "UTC", queries }]);
+    let ours: Vec<Outcome> = texts
         .iter()
-        .map(|text| store.ask(text).map(|answer| json!(answer.rows)))
-        .map(|answer| answer.map_err(|error| format!("{error:?}")))
+        .map(|text| store.run(text).map(|result| json!(result.rows)))
+        .map(|outcome| outcome.map_err(|error| format!("{error:?}")))
         .collect();
     let theirs = theirs.join().unwrap().remove(0);
     let each = texts.iter().zip(ours.iter().zip(&theirs)).enumerate();

@@ -1,15 +1,15 @@
-//! Paths as statements: events in sessions, steps of each, and the edges between them.
+//! Reference lowering of paths: events by session, the steps of each session, and the edges.
 
 use serde_json::{Value as Json, json};
 
-use super::twin::Twin;
-use super::words::{Lowered, Units, With, actor, asked};
+use super::fragments::{CteBuilder, Intervals, ReferencePlan, actor, query_filter};
+use crate::differential::mirrored_project::MirroredProject;
 
 const GAP_MS: u64 = 30 * 60_000;
 
-pub fn lower(twin: &Twin, query: &Json) -> Lowered {
+pub fn lower(project: &MirroredProject, query: &Json) -> ReferencePlan {
     let filter = &query["pathsFilter"];
-    let units = Units::of(twin, query);
+    let intervals = Intervals::of(project, query);
     let own = actor(query);
     let excluded: String = match filter["excludeEvents"].as_array() {
         None => String::new(),
@@ -17,47 +17,47 @@ pub fn lower(twin: &Twin, query: &Json) -> Lowered {
     };
     let limit = filter["stepLimit"].as_u64().unwrap();
     let all = "rows between unbounded preceding and unbounded following";
-    let mut with = With::default();
-    with.add(
+    let mut ctes = CteBuilder::default();
+    ctes.add(
         "e",
         &format!(
             "select {own} as a, toUnixTimestamp64Milli(timestamp) as t, if(event = '$pageview', \
              replaceRegexpOne(path(ifNull(properties.$current_url, '')), '/$', ''), event) as item \
              from events where {} and {} and {own} is not null{excluded}",
-            units.within("timestamp"),
-            asked(query),
+            intervals.within("timestamp"),
+            query_filter(query),
         ),
     );
-    with.add(
+    ctes.add(
         "gaps",
         &format!(
             "select a, t, item, t - lagInFrame(t, 1, 0) over (partition by a order by t {all}) as \
              gap from e"
         ),
     );
-    with.add(
+    ctes.add(
         "sessions",
         &format!(
             "select a, t, item, sum(if(gap > {GAP_MS}, 1, 0)) over (partition by a order by t rows \
              between unbounded preceding and current row) as s from gaps"
         ),
     );
-    with.add(
+    ctes.add(
         "lagged",
         &format!(
             "select a, t, item, s, lagInFrame(item, 1, '') over (partition by a, s order by t {all}) \
              as before from sessions"
         ),
     );
-    with.add(
+    ctes.add(
         "walked",
         "select a, s, t, item, row_number() over (partition by a, s order by t) as n from lagged \
          where item != before",
     );
     let (start, end) = (filter["startPoint"].as_str(), filter["endPoint"].as_str());
     match start {
-        None => with.add("begun", "select a, s, t, item, cast(n as Int64) as n from walked"),
-        Some(start) => with.add(
+        None => ctes.add("begun", "select a, s, t, item, cast(n as Int64) as n from walked"),
+        Some(start) => ctes.add(
             "begun",
             &format!(
                 "select w.a as a, w.s as s, w.t as t, w.item as item, cast(w.n - f.f + 1 as Int64) as n from \
@@ -67,8 +67,8 @@ pub fn lower(twin: &Twin, query: &Json) -> Lowered {
         ),
     }
     match end {
-        None => with.add("ended", "select a, s, t, item, n from begun"),
-        Some(end) => with.add(
+        None => ctes.add("ended", "select a, s, t, item, n from begun"),
+        Some(end) => ctes.add(
             "ended",
             &format!(
                 "select w.a as a, w.s as s, w.t as t, w.item as item, w.n as n from begun w inner \
@@ -77,9 +77,9 @@ pub fn lower(twin: &Twin, query: &Json) -> Lowered {
             ),
         ),
     }
-    with.add("lengths", "select a, s, max(n) as len from ended group by a, s");
+    ctes.add("lengths", "select a, s, max(n) as len from ended group by a, s");
     let half = limit / 2;
-    // Where each stands in what is shown, and as what.
+    // Position and label of a step in the path, and which steps the step limit keeps.
     let (position, item, kept) = match (start, end) {
         (Some(_), Some(_)) => (
             format!(
@@ -98,7 +98,7 @@ pub fn lower(twin: &Twin, query: &Json) -> Lowered {
         ),
         _ => ("w.n".to_owned(), "w.item".to_owned(), format!("w.n <= {limit}")),
     };
-    with.add(
+    ctes.add(
         "shown",
         &format!(
             "select w.a as a, w.s as s, w.t as t, {item} as item, {position} as n from ended w \
@@ -106,7 +106,7 @@ pub fn lower(twin: &Twin, query: &Json) -> Lowered {
         ),
     );
     let least = filter["minEdgeWeight"].as_u64().unwrap_or(0);
-    with.add(
+    ctes.add(
         "edges",
         &format!(
             "select x.n as n, concat(toString(x.n), '_', x.item) as source, \
@@ -115,17 +115,17 @@ pub fn lower(twin: &Twin, query: &Json) -> Lowered {
              group by x.n, source, target having count() >= {least}"
         ),
     );
-    with.add(
+    ctes.add(
         "heavy",
         &format!(
             "select n, source, target, c, m from edges order by c desc, source, target limit {}",
             filter["edgeLimit"]
         ),
     );
-    with.add("k1", "select n, source, target, c, m from heavy where n = 1");
+    ctes.add("k1", "select n, source, target, c, m from heavy where n = 1");
     let mut reached = vec!["select source, target, c, m from k1".to_owned()];
     for step in 2..=limit {
-        with.add(
+        ctes.add(
             &format!("k{step}"),
             &format!(
                 "select n, source, target, c, m from heavy where n = {step} and source in (select \
@@ -135,12 +135,12 @@ pub fn lower(twin: &Twin, query: &Json) -> Lowered {
         );
         reached.push(format!("select source, target, c, m from k{step}"));
     }
-    with.add("reached", &reached.join(" union all "));
-    let text =
-        with.then("select source, target, c, m from reached order by c desc, source, target");
-    let shape = |answers: &[Vec<Json>]| {
+    ctes.add("reached", &reached.join(" union all "));
+    let statement =
+        ctes.finish("select source, target, c, m from reached order by c desc, source, target");
+    let to_result = |row_sets: &[Vec<Json>]| {
         let edge = |row: &Json| json!({"source": row[0], "target": row[1], "value": row[2], "average_conversion_time": row[3]});
-        answers[0].iter().map(edge).collect()
+        row_sets[0].iter().map(edge).collect()
     };
-    Lowered { texts: vec![text], shape: Box::new(shape) }
+    ReferencePlan { statements: vec![statement], to_result: Box::new(to_result) }
 }

@@ -1,24 +1,31 @@
-//! What the texts of all kinds share: filters, actors, dates. Nothing here knows the operators.
+//! Fragments of HogQL that the reference lowering of all kinds shares: filters, actors, dates.
 
 use jiff::ToSpan as _;
 use jiff::civil::{Date, Weekday};
 use serde_json::{Value as Json, json};
 
-use super::twin::{NOW, Twin};
-use crate::clickhouse::Query;
+use crate::differential::clickhouse::Query;
+use crate::differential::mirrored_project::{MirroredProject, NOW};
 
 pub const NULL: &str = "$$_posthog_breakdown_null_$$";
 pub const OTHER: &str = "$$_posthog_breakdown_other_$$";
-/// Between the parts of a value; sorts before all that parts are made of.
-pub const BETWEEN: char = '\t';
+/// Separates the values of several breakdowns; sorts before every character that occurs in one.
+pub const SEPARATOR: char = '\t';
 
-/// From the rows of each statement to an answer, as far as they say it.
-pub type Shape = dyn Fn(&[Vec<Json>]) -> Json;
+/// Builds an insight's result, or the part that is compared, from the rows of each statement.
+pub type ToResult = dyn Fn(&[Vec<Json>]) -> Json;
 
-/// Statements that together say what a question asks, and what their rows mean.
-pub struct Lowered {
-    pub texts: Vec<Statement>,
-    pub shape: Box<Shape>,
+/// The statements that compute an insight, and how its result follows from their rows.
+pub struct ReferencePlan {
+    pub statements: Vec<Statement>,
+    pub to_result: Box<ToResult>,
+}
+
+impl ReferencePlan {
+    /// The statements in HogQL.
+    pub fn texts(&self) -> Vec<&str> {
+        self.statements.iter().map(|statement| statement.text.as_str()).collect()
+    }
 }
 
 pub fn quoted(text: &str) -> String {
@@ -43,7 +50,7 @@ pub fn field(kind: &str, name: &str) -> String {
     }
 }
 
-/// A filter, a list or a group of them.
+/// A filter, a list of filters or a filter group.
 fn condition(filters: &Json) -> String {
     let list = |all: &[Json], word: &str| match all {
         [] => "1".to_owned(),
@@ -55,12 +62,12 @@ fn condition(filters: &Json) -> String {
             let word = if group["type"] == "OR" { " or " } else { " and " };
             list(group["values"].as_array().unwrap(), word)
         }
-        Json::Object(_) => one(filters),
+        Json::Object(_) => property_filter(filters),
         _ => "1".to_owned(),
     }
 }
 
-fn one(filter: &Json) -> String {
+fn property_filter(filter: &Json) -> String {
     let kind = filter["type"].as_str().unwrap_or("event");
     let key = filter["key"].as_str().unwrap();
     if kind == "hogql" {
@@ -74,9 +81,9 @@ fn one(filter: &Json) -> String {
             "person_id {not}in (select person_id from cohort_people where cohort_id = {value})"
         );
     }
-    let own = field(kind, key);
-    let number = |sign: &str| format!("ifNull({own} {sign} {value}, 0)");
-    // Defined as a truth, it is compared as one.
+    let column = field(kind, key);
+    let number = |sign: &str| format!("ifNull({column} {sign} {value}, 0)");
+    // The property is defined as boolean, so it is compared as one.
     let text = if key == "active" { plain(value).to_owned() } else { literal(value) };
     let any = |each: &dyn Fn(&str) -> String| {
         let all: Vec<String> = match value {
@@ -85,9 +92,9 @@ fn one(filter: &Json) -> String {
         };
         format!("({})", all.join(" or "))
     };
-    let equal = || any(&|one| format!("ifNull({own} = {one}, 0)"));
-    let holds = || any(&|one| format!("ifNull(positionCaseInsensitive({own}, {one}) > 0, 0)"));
-    let matches = || any(&|one| format!("ifNull(match({own}, {one}), 0)"));
+    let equal = || any(&|one| format!("ifNull({column} = {one}, 0)"));
+    let holds = || any(&|one| format!("ifNull(positionCaseInsensitive({column}, {one}) > 0, 0)"));
+    let matches = || any(&|one| format!("ifNull(match({column}, {one}), 0)"));
     match operator {
         "exact" => equal(),
         "is_not" => format!("not {}", equal()),
@@ -99,10 +106,10 @@ fn one(filter: &Json) -> String {
         "gte" => number(">="),
         "lt" => number("<"),
         "lte" => number("<="),
-        "between" => format!("ifNull({own} >= {} and {own} <= {}, 0)", value[0], value[1]),
-        "is_set" => format!("{own} is not null"),
-        "is_not_set" => format!("{own} is null"),
-        "is_date_after" => format!("ifNull({own} > toDateTime('{} 00:00:00'), 0)", plain(value)),
+        "between" => format!("ifNull({column} >= {} and {column} <= {}, 0)", value[0], value[1]),
+        "is_set" => format!("{column} is not null"),
+        "is_not_set" => format!("{column} is null"),
+        "is_date_after" => format!("ifNull({column} > toDateTime('{} 00:00:00'), 0)", plain(value)),
         other => panic!("{other}"),
     }
 }
@@ -111,8 +118,8 @@ fn plain(value: &Json) -> &str {
     value.as_str().unwrap()
 }
 
-/// Which events a node means.
-pub fn named(node: &Json) -> String {
+/// The condition for the event or action of a node.
+pub fn node_event(node: &Json) -> String {
     if node["kind"] == "ActionsNode" || node["type"] == "actions" {
         return "(event = 'a' or (event = 'b' and ifNull(properties.browser = 'Chrome', 0)))"
             .to_owned();
@@ -123,23 +130,23 @@ pub fn named(node: &Json) -> String {
     }
 }
 
-/// What all events of a question must be.
-pub fn asked(query: &Json) -> String {
-    let own = condition(&query["properties"]);
+/// The query's own filters and, where requested, the test account filters.
+pub fn query_filter(query: &Json) -> String {
+    let filters = condition(&query["properties"]);
     match query["filterTestAccounts"] == true {
-        true => format!("({own} and {})", condition(&test_accounts())),
-        false => own,
+        true => format!("({filters} and {})", condition(&test_accounts())),
+        false => filters,
     }
 }
 
-/// What the events of everybody but testers are.
+/// The project's test account filters.
 pub fn test_accounts() -> Json {
     json!([{"key": "plan", "type": "person", "operator": "is_not", "value": "team"}])
 }
 
-/// Which events of a node count for a question.
-pub fn meant(query: &Json, node: &Json) -> String {
-    let all = [named(node), asked(query), condition(&node["properties"])];
+/// The condition for the events of a node, with all filters.
+pub fn selected(query: &Json, node: &Json) -> String {
+    let all = [node_event(node), query_filter(query), condition(&node["properties"])];
     format!("({})", all.join(" and "))
 }
 
@@ -150,17 +157,17 @@ pub fn actor(query: &Json) -> &'static str {
     }
 }
 
-/// The values of a breakdown as one text.
+/// The breakdown values of an event as one string.
 pub fn value(query: &Json) -> String {
     let filter = &query["breakdownFilter"];
     let part = |kind: &Json, name: &Json| {
-        let own = field(kind.as_str().unwrap_or("event"), name.as_str().unwrap());
-        format!("ifNull(nullIf(toString({own}), ''), '{NULL}')")
+        let column = field(kind.as_str().unwrap_or("event"), name.as_str().unwrap());
+        format!("ifNull(nullIf(toString({column}), ''), '{NULL}')")
     };
     match filter["breakdowns"].as_array() {
         None if filter["breakdown_normalize_url"] == true => {
-            let own = field("event", filter["breakdown"].as_str().unwrap());
-            let bare = format!("replaceRegexpOne({own}, '[?#].*', '')");
+            let column = field("event", filter["breakdown"].as_str().unwrap());
+            let bare = format!("replaceRegexpOne({column}, '[?#].*', '')");
             format!("ifNull(replaceRegexpOne({bare}, '/$', ''), '{NULL}')")
         }
         None => part(&filter["breakdown_type"], &filter["breakdown"]),
@@ -169,25 +176,25 @@ pub fn value(query: &Json) -> String {
                 all.iter().map(|one| part(&one["type"], &one["property"])).collect();
             match parts.as_slice() {
                 [one] => one.clone(),
-                all => format!("concat({})", all.join(&format!(", '{BETWEEN}', "))),
+                all => format!("concat({})", all.join(&format!(", '{SEPARATOR}', "))),
             }
         }
     }
 }
 
-/// How many values there are of one text.
+/// The number of breakdowns.
 pub fn dimensions(query: &Json) -> usize {
     query["breakdownFilter"]["breakdowns"].as_array().map_or(1, Vec::len)
 }
 
-/// Values first, then those without any, then the rest.
-pub fn place(query: &Json, column: &str) -> String {
-    let all = |word: &str| vec![word; dimensions(query)].join(&BETWEEN.to_string());
+/// The sort key of a breakdown value: values first, then missing ones, then "other".
+pub fn rank_class(query: &Json, column: &str) -> String {
+    let all = |word: &str| vec![word; dimensions(query)].join(&SEPARATOR.to_string());
     format!("multiIf({column} = '{}', 1, {column} = '{}', 2, 0)", all(NULL), all(OTHER))
 }
 
 pub fn others(query: &Json) -> String {
-    vec![OTHER; dimensions(query)].join(&BETWEEN.to_string())
+    vec![OTHER; dimensions(query)].join(&SEPARATOR.to_string())
 }
 
 pub fn limit(query: &Json) -> u64 {
@@ -198,20 +205,20 @@ pub fn hides_others(query: &Json) -> bool {
     query["breakdownFilter"]["breakdown_hide_other_aggregation"] == true
 }
 
-/// The units of a question, in the words of its zone.
+/// The intervals of a query's date range, in the project's time zone.
 #[derive(Clone)]
-pub struct Units {
+pub struct Intervals {
     pub interval: String,
-    /// The first day of the first unit, and the last day that counts.
+    /// The first day of the first interval, and the last day of the range.
     pub from: Date,
     pub to: Date,
     pub len: usize,
     monday: bool,
 }
 
-impl Units {
-    pub fn new(twin: &Twin, from: Date, to: Date, interval: &str) -> Self {
-        let monday = twin.week_starts_monday;
+impl Intervals {
+    pub fn new(project: &MirroredProject, from: Date, to: Date, interval: &str) -> Self {
+        let monday = project.week_starts_monday;
         let mut from = from;
         match interval {
             "week" => {
@@ -223,7 +230,8 @@ impl Units {
             "month" => from = from.first_of_month(),
             _ => {}
         }
-        let seconds = |date: Date| date.to_zoned(twin.tz.clone()).unwrap().timestamp().as_second();
+        let seconds =
+            |date: Date| date.to_zoned(project.tz.clone()).unwrap().timestamp().as_second();
         let mut len = 0;
         let mut next = from;
         while next <= to && interval != "hour" {
@@ -240,10 +248,15 @@ impl Units {
         Self { interval: interval.to_owned(), from, to, len, monday }
     }
 
-    /// Of a question's dates.
-    pub fn of(twin: &Twin, query: &Json) -> Self {
+    /// The intervals of a query's date range.
+    pub fn of(project: &MirroredProject, query: &Json) -> Self {
         let interval = query["interval"].as_str().unwrap_or("day");
-        Self::new(twin, date(twin, query, "date_from"), date(twin, query, "date_to"), interval)
+        Self::new(
+            project,
+            date(project, query, "date_from"),
+            date(project, query, "date_to"),
+            interval,
+        )
     }
 
     pub fn start(&self) -> String {
@@ -277,7 +290,7 @@ impl Units {
         format!("{word}({column}, {count})")
     }
 
-    /// The first moment `b` of each unit, and its number `i`.
+    /// A statement that lists the start `b` of each interval and its index `i`.
     pub fn list(&self) -> String {
         let start = self.plus(&self.start(), "number");
         format!("select {start} as b, number as i from numbers({})", self.len)
@@ -288,10 +301,10 @@ pub fn midnight(date: Date) -> String {
     format!("toDateTime('{date} 00:00:00')")
 }
 
-/// A date of a question: as it stands, days before now, or now.
-pub fn date(twin: &Twin, query: &Json, which: &str) -> Date {
+/// A date of the query's range: absolute, days before now, or today.
+pub fn date(project: &MirroredProject, query: &Json, which: &str) -> Date {
     let now: jiff::Timestamp = NOW.parse().unwrap();
-    let today = now.to_zoned(twin.tz.clone()).date();
+    let today = now.to_zoned(project.tz.clone()).date();
     match query["dateRange"][which].as_str() {
         None => today,
         Some(text) => match text.strip_prefix('-').and_then(|text| text.strip_suffix('d')) {
@@ -301,7 +314,7 @@ pub fn date(twin: &Twin, query: &Json, which: &str) -> Date {
     }
 }
 
-/// Splits rows where their values change.
+/// Splits sorted rows where the values of the columns change.
 pub fn runs(rows: &[Json], columns: &[usize]) -> Vec<Vec<Json>> {
     let mut runs: Vec<Vec<Json>> = Vec::new();
     for row in rows {
@@ -313,22 +326,23 @@ pub fn runs(rows: &[Json], columns: &[usize]) -> Vec<Vec<Json>> {
     runs
 }
 
-/// Statements under names, for one `with`.
+/// Collects the CTEs of a statement.
 #[derive(Default)]
-pub struct With(Vec<(String, String)>);
+pub struct CteBuilder(Vec<(String, String)>);
 
-/// A statement in both spellings.
+/// A statement in HogQL, and as ClickHouse runs it.
 pub struct Statement {
     pub text: String,
-    pub theirs: Query,
+    pub clickhouse: Query,
 }
 
-impl With {
+impl CteBuilder {
     pub fn add(&mut self, name: &str, text: &str) {
         self.0.push((name.to_owned(), text.to_owned()));
     }
 
-    pub fn then(&self, text: &str) -> Statement {
+    /// Adds the final SELECT. For ClickHouse, CTEs that are read more than once become tables.
+    pub fn finish(&self, text: &str) -> Statement {
         let last = format!("{text} limit 50000");
         let under = |parts: &[&(String, String)], last: &str| {
             let parts: Vec<String> =
@@ -350,7 +364,7 @@ impl With {
                 false => once.push(part),
             }
         }
-        let theirs = Query { tables, text: under(&once, &last) };
-        Statement { text: under(&self.0.iter().collect::<Vec<_>>(), &last), theirs }
+        let clickhouse = Query { tables, text: under(&once, &last) };
+        Statement { text: under(&self.0.iter().collect::<Vec<_>>(), &last), clickhouse }
     }
 }

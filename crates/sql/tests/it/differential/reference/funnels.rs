@@ -1,44 +1,45 @@
-//! Funnels as statements: every run from every event that may begin one, step by step, and the
-//! best of each actor.
+//! Reference lowering of funnels: every attempt from every event that matches the first step, and the
+//! best attempt of each actor.
 
 use serde_json::{Value as Json, json};
 
-use super::twin::Twin;
-use super::words::{
-    Lowered, NULL, Statement, Units, With, actor, asked, hides_others, limit, meant, runs, value,
+use super::fragments::{
+    CteBuilder, Intervals, NULL, ReferencePlan, Statement, actor, hides_others, limit,
+    query_filter, runs, selected, value,
 };
+use crate::differential::mirrored_project::MirroredProject;
 
 struct Funnel<'a> {
     query: &'a Json,
     filter: &'a Json,
     steps: &'a [Json],
-    units: Units,
+    intervals: Intervals,
 }
 
-pub fn lower(twin: &Twin, query: &Json) -> Lowered {
+pub fn lower(project: &MirroredProject, query: &Json) -> ReferencePlan {
     let funnel = Funnel {
         query,
         filter: &query["funnelsFilter"],
         steps: query["series"].as_array().unwrap(),
-        units: Units::of(twin, query),
+        intervals: Intervals::of(project, query),
     };
-    let mut with = With::default();
-    funnel.rows(&mut with);
+    let mut ctes = CteBuilder::default();
+    funnel.rows(&mut ctes);
     match funnel.order() {
-        "strict" => funnel.strict(&mut with),
-        "unordered" => funnel.unordered(&mut with),
-        _ => funnel.ordered(&mut with),
+        "strict" => funnel.strict(&mut ctes),
+        "unordered" => funnel.unordered(&mut ctes),
+        _ => funnel.ordered(&mut ctes),
     }
-    funnel.best(&mut with);
-    let text = funnel.answer(&mut with);
-    let (query, len, steps) = (query.clone(), funnel.units.len, funnel.steps.len());
-    let shape = move |answers: &[Vec<Json>]| match query["funnelsFilter"]["funnelVizType"].as_str()
-    {
-        Some("steps") => counts(&query, &answers[0], steps),
-        Some("trends") => trends(&query, &answers[0], len),
-        _ => times(&answers[0]),
-    };
-    Lowered { texts: vec![text], shape: Box::new(shape) }
+    funnel.best(&mut ctes);
+    let statement = funnel.statement(&mut ctes);
+    let (query, len, steps) = (query.clone(), funnel.intervals.len, funnel.steps.len());
+    let to_result =
+        move |row_sets: &[Vec<Json>]| match query["funnelsFilter"]["funnelVizType"].as_str() {
+            Some("steps") => counts(&query, &row_sets[0], steps),
+            Some("trends") => trends(&query, &row_sets[0], len),
+            _ => times(&row_sets[0]),
+        };
+    ReferencePlan { statements: vec![statement], to_result: Box::new(to_result) }
 }
 
 impl Funnel<'_> {
@@ -68,10 +69,10 @@ impl Funnel<'_> {
     fn exclusion(&self) -> Option<(usize, usize, String)> {
         let own = &self.filter["exclusions"][0];
         let step = |key: &str| own[key].as_u64().map(|step| step as usize + 1);
-        Some((step("funnelFromStep")?, step("funnelToStep")?, meant(self.query, own)))
+        Some((step("funnelFromStep")?, step("funnelToStep")?, selected(self.query, own)))
     }
 
-    /// Two steps that may mean one event need different moments.
+    /// Whether one event may match both steps; they then need different timestamps.
     fn overlap(&self, a: usize, b: usize) -> bool {
         match (self.steps[a]["event"].as_str(), self.steps[b]["event"].as_str()) {
             (Some(a), Some(b)) => a == b,
@@ -84,9 +85,9 @@ impl Funnel<'_> {
         format!("({})", all.join(" or "))
     }
 
-    /// Events of actors `a` at `t`, with the steps and exclusions that they are; `g` are those
-    /// that can make a run together.
-    fn rows(&self, with: &mut With) {
+    /// The events: actor `a`, timestamp `t`, and which steps and exclusions each matches. Events with
+    /// the same `g` can be part of one attempt.
+    fn rows(&self, ctes: &mut CteBuilder) {
         let own = actor(self.query);
         let value = match self.query.get("breakdownFilter") {
             Some(_) => value(self.query),
@@ -98,21 +99,21 @@ impl Funnel<'_> {
         };
         let mut flags = String::new();
         for (step, node) in self.steps.iter().enumerate() {
-            flags.push_str(&format!(", {} as s{}", meant(self.query, node), step + 1));
+            flags.push_str(&format!(", {} as s{}", selected(self.query, node), step + 1));
         }
-        let excluded = self.exclusion().map_or("0".to_owned(), |(_, _, meant)| meant);
+        let excluded = self.exclusion().map_or("0".to_owned(), |(_, _, selected)| selected);
         let bucket = match self.is_trends() {
-            true => self.units.bucket("timestamp"),
+            true => self.intervals.bucket("timestamp"),
             false => "0".to_owned(),
         };
-        with.add(
+        ctes.add(
             "e",
             &format!(
                 "select {own} as a, {group} as g, {value} as v, {bucket} as b, \
                  toUnixTimestamp64Milli(timestamp) as t, {excluded} as x{flags} from events \
                  where {} and {own} is not null and {}",
-                self.units.within("timestamp"),
-                asked(self.query),
+                self.intervals.within("timestamp"),
+                query_filter(self.query),
             ),
         );
     }
@@ -126,10 +127,10 @@ impl Funnel<'_> {
         (1..=self.steps.len()).map(each).collect::<Vec<_>>().join(", ")
     }
 
-    /// The earliest next step is never worse than a later one.
-    fn ordered(&self, with: &mut With) {
+    /// Takes the earliest next step, which is never worse than a later one.
+    fn ordered(&self, ctes: &mut CteBuilder) {
         let window = self.window_ms();
-        with.add("r1", "select distinct a, g, b, t as t1 from e where s1");
+        ctes.add("r1", "select distinct a, g, b, t as t1 from e where s1");
         let mut all = vec![format!("select a, g, b, 1 as n, {} from r1", self.times(1))];
         for step in 2..=self.steps.len() {
             let before = step - 1;
@@ -143,7 +144,7 @@ impl Funnel<'_> {
             for at in (1..step).filter(|at| self.overlap(at - 1, step - 1)) {
                 tests.push(format!("e.t > r.t{at}"));
             }
-            with.add(
+            ctes.add(
                 &format!("r{step}"),
                 &format!(
                     "select r.a as a, r.g as g, r.b as b, {}, min(e.t) as t{step} from r{before} r \
@@ -155,10 +156,10 @@ impl Funnel<'_> {
             );
             all.push(format!("select a, g, b, {step} as n, {} from r{step}", self.times(step)));
         }
-        with.add("candidates", &all.join(" union all "));
+        ctes.add("candidates", &all.join(" union all "));
     }
 
-    fn strict(&self, with: &mut With) {
+    fn strict(&self, ctes: &mut CteBuilder) {
         let window = self.window_ms();
         let over = "over (partition by g order by t rows between unbounded preceding and \
                     unbounded following)";
@@ -172,15 +173,15 @@ impl Funnel<'_> {
             ));
             length = format!("if(q{step} and t{step} - t1 <= {window}, 1 + {length}, 0)");
         }
-        with.add("ahead", &format!("select a, g, b, s1, t as t1{columns} from e"));
+        ctes.add("ahead", &format!("select a, g, b, s1, t as t1{columns} from e"));
         let times: Vec<String> = (1..=self.steps.len()).map(|step| format!("t{step}")).collect();
-        with.add(
+        ctes.add(
             "candidates",
             &format!("select a, g, b, 1 + {length} as n, {} from ahead where s1", times.join(", ")),
         );
     }
 
-    /// Steps that overlap, directly or over others.
+    /// Connected components of overlapping steps.
     fn components(&self) -> Vec<Vec<usize>> {
         let mut all: Vec<Vec<usize>> = Vec::new();
         for step in 0..self.steps.len() {
@@ -194,15 +195,16 @@ impl Funnel<'_> {
         all
     }
 
-    /// As many steps are done as can be given moments of their own, which is Hall's theorem: a
-    /// step is left out for each that some of them together have too few moments for.
-    fn unordered(&self, with: &mut With) {
+    /// The number of completed steps is the size of a maximum matching of steps to timestamps. By
+    /// Hall's theorem, that is the minimum over all sets of steps of the timestamps that they match
+    /// plus the number of other steps.
+    fn unordered(&self, ctes: &mut CteBuilder) {
         let window = self.window_ms();
         let any = self.any();
-        with.add("begun", &format!("select distinct a, g, b, t as t0 from e where {any}"));
+        ctes.add("begun", &format!("select distinct a, g, b, t as t0 from e where {any}"));
         let flags: Vec<String> =
             (1..=self.steps.len()).map(|step| format!("e.s{step} as s{step}")).collect();
-        with.add(
+        ctes.add(
             "within",
             &format!(
                 "select r.a as a, r.g as g, r.b as b, r.t0 as t0, e.t as t, {} from begun r inner \
@@ -225,7 +227,7 @@ impl Funnel<'_> {
             }
             done.push(format!("least({size}, {})", least.join(", ")));
         }
-        with.add(
+        ctes.add(
             "done",
             &format!(
                 "select q.a as a, q.g as g, q.b as b, q.t0 as t0, q.t as t, {} as d from (select \
@@ -237,7 +239,7 @@ impl Funnel<'_> {
         let times: Vec<String> = (1..=self.steps.len())
             .map(|step| format!("ifNull(minIf(t, d >= {step}), 0) as t{step}"))
             .collect();
-        with.add(
+        ctes.add(
             "candidates",
             &format!(
                 "select a, g, b, max(d) as n, {} from done group by a, g, b, t0",
@@ -246,12 +248,12 @@ impl Funnel<'_> {
         );
     }
 
-    /// The longest run of each, the earliest of those, unless something forbidden happened in it.
-    fn best(&self, with: &mut With) {
-        with.add("best", "select * from candidates order by g, b, n desc, t1 limit 1 by g, b");
+    /// The longest attempt of each actor, the earliest of equals, unless it has an exclusion.
+    fn best(&self, ctes: &mut CteBuilder) {
+        ctes.add("best", "select * from candidates order by g, b, n desc, t1 limit 1 by g, b");
         match self.exclusion() {
-            None => with.add("kept", "select * from best"),
-            Some((from, to, _)) => with.add(
+            None => ctes.add("kept", "select * from best"),
+            Some((from, to, _)) => ctes.add(
                 "kept",
                 &format!(
                     "select * from best where (g, b) not in (select r.g, r.b from best r inner \
@@ -281,15 +283,15 @@ impl Funnel<'_> {
                 )
             }
         };
-        with.add("valued", &valued);
-        with.add("weights", "select v, count() as w from valued group by v");
-        with.add("ranks", "select v, row_number() over (order by w desc, v) as r from weights");
+        ctes.add("valued", &valued);
+        ctes.add("weights", "select v, count() as w from valued group by v");
+        ctes.add("ranks", "select v, row_number() over (order by w desc, v) as r from weights");
         let most = limit(self.query);
         let hidden = match hides_others(self.query) {
             true => format!(" where k.r <= {most}"),
             false => String::new(),
         };
-        with.add(
+        ctes.add(
             "named",
             &format!(
                 "select f.*, least(k.r, {most} + 1) as r, multiIf(k.r > {most}, 'Other', \
@@ -299,7 +301,7 @@ impl Funnel<'_> {
         );
     }
 
-    fn answer(&self, with: &mut With) -> Statement {
+    fn statement(&self, ctes: &mut CteBuilder) -> Statement {
         let steps = self.steps.len();
         match self.filter["funnelVizType"].as_str().unwrap() {
             "steps" => {
@@ -313,27 +315,27 @@ impl Funnel<'_> {
                         ));
                     }
                 }
-                with.then(&format!(
+                ctes.finish(&format!(
                     "select r, name{columns} from named group by r, name order by r"
                 ))
             }
             "trends" => {
-                with.add("units", &self.units.list());
-                with.add(
+                ctes.add("intervals", &self.intervals.list());
+                ctes.add(
                     "found",
                     &format!(
                         "select r, name, b, count() as entered, countIf(n = {steps}) as converted \
                          from named group by r, name, b"
                     ),
                 );
-                with.then(
+                ctes.finish(
                     "select f.r, f.name, u.i, f.entered, f.converted from found f inner join \
-                     units u on f.b = u.b order by f.r, u.i",
+                     intervals u on f.b = u.b order by f.r, u.i",
                 )
             }
             _ => {
                 let own = format!("(t{steps} - t1) / 1000");
-                with.then(&format!(
+                ctes.finish(&format!(
                     "select count(), avg({own}), median({own}), arraySort(groupArray({own})) from \
                      named where n = {steps}"
                 ))

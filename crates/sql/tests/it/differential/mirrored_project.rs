@@ -1,5 +1,5 @@
-//! A project made up by seed that exists twice: in a store of ours, and as what arrived, from
-//! which ClickHouse finds out by itself which events are left and whose they are.
+//! A project generated from a seed that exists twice: in our store, and as a log of what was ingested,
+//! from which ClickHouse deduplicates, deletes and resolves identities by itself.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
@@ -14,11 +14,11 @@ use model::{ActionId, Timestamp};
 use serde_json::{Value as Json, json};
 use warehouse::{Effort, EventRow, Selection, Settings};
 
-use super::words::test_accounts;
-use crate::made::Made;
+use super::reference::fragments::test_accounts;
+use crate::differential::rng::Rng;
 use crate::support::{PROJECT, Store, time};
 
-/// With and without summer time, and on half hours.
+/// With and without daylight saving, and with offsets of half an hour.
 pub const ZONES: &[&str] = &[
     "UTC",
     "Europe/Berlin",
@@ -26,7 +26,8 @@ pub const ZONES: &[&str] = &[
     "Asia/Kolkata",
     "Australia/Adelaide",
     "America/Sao_Paulo",
-    // Last, as clocks move by half an hour there: ClickHouse's hours begin at half past then.
+    // Last, so that it can be left out: daylight saving is half an hour there, and ClickHouse's hours
+    // then begin at half past.
     "Australia/Lord_Howe",
 ];
 pub const NOW: &str = "2024-04-12T15:00:00Z";
@@ -35,20 +36,20 @@ const START: &str = "2024-03-06T00:00:00Z";
 const SPAN_MS: u64 = 34 * 24 * 3_600_000;
 const MEMORY_BYTES_MAX: usize = 256 << 20;
 
-pub struct Twin {
+pub struct MirroredProject {
     pub store: Store,
     pub setup: Vec<String>,
     pub zone: &'static str,
     pub tz: TimeZone,
     pub week_starts_monday: bool,
-    /// No two events are at one moment.
-    pub apart: bool,
-    world: ReadView,
+    /// No two events have the same timestamp.
+    pub has_unique_timestamps: bool,
+    view: ReadView,
 }
 
-/// What arrived, a line each.
+/// What was ingested, in order: the rows of ClickHouse's tables.
 #[derive(Default)]
-struct Arrived {
+struct IngestLog {
     events: Vec<Json>,
     ids: Vec<Json>,
     persons: HashMap<u32, Json>,
@@ -57,21 +58,21 @@ struct Arrived {
     cohorts: Vec<Json>,
 }
 
-struct Maker {
-    made: Made,
+struct Generator {
+    rng: Rng,
     store: Store,
-    arrived: Arrived,
+    log: IngestLog,
     rows: Vec<EventRow>,
-    /// Every id that was given out, and whose it is.
+    /// All distinct ids, and the person of each.
     ids: Vec<(String, Option<u32>)>,
     times: HashSet<i64>,
-    apart: bool,
+    has_unique_timestamps: bool,
     version: u32,
 }
 
-impl Twin {
-    pub fn new(seed: u64, zones: &[&'static str], folder: &Path) -> Self {
-        let mut made = Made::new(seed.wrapping_mul(7_919));
+impl MirroredProject {
+    pub fn new(seed: u64, zones: &[&'static str], dir: &Path) -> Self {
+        let mut rng = Rng::new(seed.wrapping_mul(7_919));
         let settings = Settings {
             row_group_rows: 32,
             segment_rows_max: 128,
@@ -79,8 +80,8 @@ impl Twin {
             ..Settings::default()
         };
         let mut store = Store::with(settings);
-        let zone = made.of(zones);
-        let week_starts_monday = made.chance(50);
+        let zone = rng.pick(zones);
+        let week_starts_monday = rng.chance(50);
         store.zone(zone);
         for (name, ty) in [("amount", PropertyType::Numeric), ("active", PropertyType::Boolean)] {
             store.define(name, ty);
@@ -89,67 +90,67 @@ impl Twin {
         store.project.properties.insert(age, PropertyType::Numeric);
         let size = (PropertyOwner::Group(0), "size".to_owned());
         store.project.properties.insert(size, PropertyType::Numeric);
-        let apart = made.chance(75);
-        let mut maker = Maker {
-            made,
+        let has_unique_timestamps = rng.chance(75);
+        let mut generator = Generator {
+            rng,
             store,
-            arrived: Arrived::default(),
+            log: IngestLog::default(),
             rows: Vec::new(),
             ids: Vec::new(),
             times: HashSet::new(),
-            apart,
+            has_unique_timestamps,
             version: 0,
         };
-        maker.fill();
-        let setup = maker.arrived.setup(zone, folder);
-        let store = maker.store;
-        let mut world = (*store.world()).clone();
-        world.now = time(NOW);
-        world.week_starts_monday = week_starts_monday;
-        world.test_account_filters = test_accounts();
-        world.expressions = Arc::new(HogqlCompiler::new(store.project.clone()));
+        generator.fill();
+        let setup = generator.log.setup(zone, dir);
+        let store = generator.store;
+        let mut view = (*store.view()).clone();
+        view.now = time(NOW);
+        view.week_starts_monday = week_starts_monday;
+        view.test_account_filters = test_accounts();
+        view.expressions = Arc::new(HogqlCompiler::new(store.project.clone()));
         let steps = json!([{"event": "a"}, {"event": "b", "properties": [{"key": "browser",
             "type": "event", "operator": "exact", "value": "Chrome"}]}]);
         let steps: Vec<model::ActionStep> = serde_json::from_value(steps).unwrap();
-        let matcher = ActionMatcher::new(&steps, world.now, &Zone::named(zone)).unwrap();
+        let matcher = ActionMatcher::new(&steps, view.now, &Zone::named(zone)).unwrap();
         let action = ActionFacts { name: "act".to_owned(), matcher };
-        world.actions = Arc::new([(ActionId(7), action)].into());
+        view.actions = Arc::new([(ActionId(7), action)].into());
         let tz = TimeZone::get(zone).unwrap();
-        Self { store, setup, zone, tz, week_starts_monday, apart, world }
+        Self { store, setup, zone, tz, week_starts_monday, has_unique_timestamps, view }
     }
 
-    /// By the operators.
-    pub fn operate(&self, query: &Json) -> Json {
+    /// Computes an insight with the operators of `insights`.
+    pub fn run_insight(&self, query: &Json) -> Json {
         let insight = Insight::parse(query["kind"].as_str().unwrap(), query).unwrap();
         let insight = insight.unwrap_or_else(|error| panic!("{query}: {error}"));
-        let stop = QueryLimits::new(None, Arc::default(), MEMORY_BYTES_MAX);
+        let limits = QueryLimits::new(None, Arc::default(), MEMORY_BYTES_MAX);
         let hogql = HogqlCompiler::new(self.store.project.clone());
-        let found = insight.run_with(&self.world, &stop, Some(&hogql));
-        found.unwrap_or_else(|error| panic!("{query}: {error}")).results
+        let result = insight.run_with(&self.view, &limits, Some(&hogql));
+        result.unwrap_or_else(|error| panic!("{query}: {error}")).results
     }
 }
 
-impl Maker {
+impl Generator {
     fn fill(&mut self) {
-        for no in 0..4 + self.made.below(7) as u32 {
+        for no in 0..4 + self.rng.below(7) as u32 {
             self.person(no);
         }
-        for no in 0..self.made.below(4) {
+        for no in 0..self.rng.below(4) {
             self.id(&format!("anonymous-{no}"), None);
         }
         for (key, tier, size) in [("g0", "free", 3), ("g1", "pro", 40), ("g2", "pro", 7)] {
             let properties = json!({"tier": tier, "size": size});
             self.store.group(0, key, properties.clone());
-            self.arrived.groups.push(json!({"key": key, "properties": properties.to_string()}));
+            self.log.groups.push(json!({"key": key, "properties": properties.to_string()}));
         }
         self.store.project.groups.insert("company".to_owned(), 0);
-        let count = 60 + self.made.below(140);
+        let count = 60 + self.rng.below(140);
         for no in 0..count {
-            match self.rows.is_empty() || !self.made.chance(5) {
+            match self.rows.is_empty() || !self.rng.chance(5) {
                 true => self.event(),
-                false => self.copy(),
+                false => self.duplicate(),
             }
-            // Rows in memory, in segments, and in merged ones.
+            // Rows end up in memory, in segments and in compacted segments.
             if no == count / 3 || no == count * 2 / 3 {
                 self.store.warehouse.flush().unwrap();
                 self.delete();
@@ -164,30 +165,30 @@ impl Maker {
                 self.merge();
             }
         }
-        if self.made.chance(30) {
-            self.forget();
+        if self.rng.chance(30) {
+            self.delete_person();
         }
         for id in [5, 6] {
-            let mut members: Vec<u32> = self.arrived.persons.keys().copied().collect();
+            let mut members: Vec<u32> = self.log.persons.keys().copied().collect();
             members.sort_unstable();
-            members.retain(|_| self.made.chance(50));
+            members.retain(|_| self.rng.chance(50));
             self.store.cohort(id, &format!("cohort {id}"), &members);
             for no in members {
-                let person = &self.arrived.persons[&no]["id"];
-                self.arrived.cohorts.push(json!({"person_id": person, "cohort_id": id}));
+                let person = &self.log.persons[&no]["id"];
+                self.log.cohorts.push(json!({"person_id": person, "cohort_id": id}));
             }
         }
     }
 
-    /// An id is its own person until it is somebody's.
+    /// A distinct id without a person counts as a person of its own.
     fn id(&mut self, id: &str, person: Option<u32>) {
         let uuid = match person {
-            Some(no) => self.arrived.persons[&no]["id"].clone(),
+            Some(no) => self.log.persons[&no]["id"].clone(),
             None => json!(person_uuid(PROJECT, id)),
         };
         self.version += 1;
         let line = json!({"distinct_id": id, "person_id": uuid, "version": self.version});
-        self.arrived.ids.push(line);
+        self.log.ids.push(line);
         match self.ids.iter_mut().find(|(known, _)| known == id) {
             Some((_, owner)) => *owner = person,
             None => self.ids.push((id.to_owned(), person)),
@@ -195,112 +196,111 @@ impl Maker {
     }
 
     fn person(&mut self, no: u32) {
-        let ids: Vec<String> =
-            (0..1 + self.made.below(3)).map(|at| format!("p{no}-{at}")).collect();
+        let ids: Vec<String> = (0..1 + self.rng.below(3)).map(|at| format!("p{no}-{at}")).collect();
         let mut properties = json!({});
-        let plan = self.made.of(&["", "free", "pro", "team"]);
+        let plan = self.rng.pick(&["", "free", "pro", "team"]);
         if !plan.is_empty() {
             properties["plan"] = json!(plan);
         }
-        if self.made.chance(70) {
-            properties["age"] = json!(18 + self.made.below(50));
+        if self.rng.chance(70) {
+            properties["age"] = json!(18 + self.rng.below(50));
         }
-        let created = time(START).as_micros() + self.made.below(SPAN_MS) as i64 * 1_000;
+        let created = time(START).as_micros() + self.rng.below(SPAN_MS) as i64 * 1_000;
         let texts: Vec<&str> = ids.iter().map(String::as_str).collect();
         let since = Timestamp::from_micros(created);
         self.store.person_since(since, no, &texts, properties.clone());
         let uuid = person_uuid(PROJECT, texts[0]);
         let line = json!({"id": uuid, "created_at": created, "properties": properties.to_string()});
-        self.arrived.persons.insert(no, line);
+        self.log.persons.insert(no, line);
         ids.iter().for_each(|id| self.id(id, Some(no)));
     }
 
-    fn moment(&mut self) -> Timestamp {
+    fn timestamp(&mut self) -> Timestamp {
         let start = time(START).as_micros() / 1_000;
         loop {
-            // Bursts, so that paths and short windows have something to find.
+            // Bursts, so that paths and short funnel windows match something.
             let mut at = match self.rows.last() {
-                Some(row) if self.made.chance(40) => {
-                    row.timestamp.as_micros() / 1_000 + self.made.below(40 * 60_000) as i64
+                Some(row) if self.rng.chance(40) => {
+                    row.timestamp.as_micros() / 1_000 + self.rng.below(40 * 60_000) as i64
                 }
-                _ => start + self.made.below(SPAN_MS) as i64,
+                _ => start + self.rng.below(SPAN_MS) as i64,
             };
-            if !self.apart {
+            if !self.has_unique_timestamps {
                 at -= at % 600_000;
             }
-            if self.times.insert(at) || !self.apart {
+            if self.times.insert(at) || !self.has_unique_timestamps {
                 return Timestamp::from_micros(at * 1_000);
             }
         }
     }
 
     fn properties(&mut self, event: &str, at: Timestamp) -> Json {
-        let made = &mut self.made;
+        let rng = &mut self.rng;
         let mut properties = json!({});
-        let quarters = made.below(48) as f64 / 4.0;
-        properties["amount"] = match made.below(14) {
+        let quarters = rng.below(48) as f64 / 4.0;
+        properties["amount"] = match rng.below(14) {
             0 => json!("none"),
             1 => json!(""),
             2 => json!(null),
             3 => json!(format!("{quarters}")),
             4 => json!(-quarters),
             5 => json!(true),
-            6 | 7 => json!(made.below(9)),
+            6 | 7 => json!(rng.below(9)),
             _ => json!(quarters),
         };
-        properties["browser"] = match made.below(12) {
+        properties["browser"] = match rng.below(12) {
             0 => json!(""),
             1 => json!(null),
             2 => json!("chrome"),
             3 => json!("Überfox"),
-            4 => json!(made.below(3)),
-            _ => json!(made.of(&["Chrome", "Firefox", "Safari"])),
+            4 => json!(rng.below(3)),
+            _ => json!(rng.pick(&["Chrome", "Firefox", "Safari"])),
         };
-        properties["active"] = json!(made.chance(50));
-        properties["$session_id"] = match made.below(12) {
+        properties["active"] = json!(rng.chance(50));
+        properties["$session_id"] = match rng.below(12) {
             0 => json!(""),
-            // As SDKs do, a session ends with its day at the latest.
-            _ => json!(format!("s{}-{}", at.as_micros() / 86_400_000_000, made.below(3))),
+            // As with SDKs, a session lasts a day at most.
+            _ => json!(format!("s{}-{}", at.as_micros() / 86_400_000_000, rng.below(3))),
         };
         for name in ["amount", "browser", "active", "$session_id"] {
-            if made.chance(20) {
+            if rng.chance(20) {
                 properties.as_object_mut().unwrap().remove(name);
             }
         }
         if event == "$pageview" {
-            let path = made.of(&["/home", "/pricing/", "/docs?x=1", "/docs"]);
+            let path = rng.pick(&["/home", "/pricing/", "/docs?x=1", "/docs"]);
             properties["$current_url"] = json!(format!("https://example.com{path}"));
         }
         properties
     }
 
     fn event(&mut self) {
-        let event = self.made.of(&["a", "a", "a", "b", "b", "c", "$pageview"]);
-        let no = self.made.below(self.ids.len() as u64) as usize;
+        let event = self.rng.pick(&["a", "a", "a", "b", "b", "c", "$pageview"]);
+        let no = self.rng.below(self.ids.len() as u64) as usize;
         let id = self.ids[no].0.clone();
-        let at = self.moment();
+        let at = self.timestamp();
         let properties = self.properties(event, at);
-        let group = self.made.of(&["", "g0", "g1", "g2", "g3"]);
+        let group = self.rng.pick(&["", "g0", "g1", "g2", "g3"]);
         let mut groups = [const { None }; 5];
         groups[0] = (!group.is_empty()).then(|| group.to_owned());
         let row = self.store.row(PROJECT, event, &id, at, properties, groups);
-        self.arrive(row);
+        self.ingest(row);
     }
 
-    /// What was sent before comes again, sometimes with another content.
-    fn copy(&mut self) {
-        let no = self.made.below(self.rows.len() as u64) as usize;
+    /// Ingests an event again, sometimes with another timestamp and other properties.
+    fn duplicate(&mut self) {
+        let no = self.rng.below(self.rows.len() as u64) as usize;
         let mut row = self.rows[no].clone();
-        if self.made.chance(50) {
-            row.timestamp = self.moment();
+        if self.rng.chance(50) {
+            row.timestamp = self.timestamp();
             row.properties = self.properties(&row.event.clone(), row.timestamp).to_string();
         }
-        self.arrive(row);
+        self.ingest(row);
     }
 
-    fn arrive(&mut self, mut row: EventRow) {
+    fn ingest(&mut self, mut row: EventRow) {
         row.position = self.store.warehouse.applied_position();
-        self.arrived.events.push(json!({
+        self.log.events.push(json!({
             "position": row.position,
             "uuid": row.uuid,
             "event": &*row.event,
@@ -315,10 +315,10 @@ impl Maker {
 
     fn delete(&mut self) {
         let before = self.store.warehouse.applied_position();
-        let no = self.made.below(self.rows.len() as u64) as usize;
+        let no = self.rng.below(self.rows.len() as u64) as usize;
         let row = &self.rows[no];
         let (id, uuid) = (row.distinct_id.to_string(), row.uuid);
-        let selection = match self.made.chance(30) {
+        let selection = match self.rng.chance(30) {
             true => Selection::DistinctNos(BTreeSet::from([row.distinct_no])),
             false => Selection::Uuids(BTreeSet::from([uuid])),
         };
@@ -327,18 +327,18 @@ impl Maker {
             Selection::Uuids(_) => json!({"id": uuid, "before": before}),
             _ => json!({"id": id, "before": before}),
         };
-        self.arrived.deletes.push(line);
+        self.log.deletes.push(line);
     }
 
-    fn living(&mut self) -> u32 {
-        let mut all: Vec<u32> = self.arrived.persons.keys().copied().collect();
+    fn random_person(&mut self) -> u32 {
+        let mut all: Vec<u32> = self.log.persons.keys().copied().collect();
         all.sort_unstable();
-        all[self.made.below(all.len() as u64) as usize]
+        all[self.rng.below(all.len() as u64) as usize]
     }
 
-    /// One person turns out to be another.
+    /// Merges a person into another.
     fn merge(&mut self) {
-        let (from, to) = (self.living(), self.living());
+        let (from, to) = (self.random_person(), self.random_person());
         if from == to {
             return;
         }
@@ -347,12 +347,12 @@ impl Maker {
         for (id, _) in self.ids.clone().iter().filter(|(_, owner)| *owner == Some(from)) {
             self.id(id, Some(to));
         }
-        self.arrived.persons.remove(&from);
+        self.log.persons.remove(&from);
     }
 
-    /// A person is deleted, and the events stay.
-    fn forget(&mut self) {
-        let gone = self.living();
+    /// Deletes a person, but not the events.
+    fn delete_person(&mut self) {
+        let gone = self.random_person();
         let deleted = vec![PersonNo(gone)];
         self.store.persons.apply(&IdentityChanges { deleted, ..Default::default() });
         let ids: Vec<(u32, String)> =
@@ -362,25 +362,25 @@ impl Maker {
             self.store.persons.set_distinct_id(DistinctNo(*no), id, None);
             self.id(id, None);
         }
-        self.arrived.persons.remove(&gone);
+        self.log.persons.remove(&gone);
     }
 }
 
-/// As PostHog reads a property in ClickHouse.
+/// How PostHog reads a property in ClickHouse.
 fn property(column: &str, name: &str) -> String {
     format!(
         "nullIf(nullIf(replaceRegexpAll(JSONExtractRaw({column}, '{name}'), '^\"|\"$', ''), ''), 'null')"
     )
 }
 
-impl Arrived {
-    fn setup(&self, zone: &str, folder: &Path) -> Vec<String> {
+impl IngestLog {
+    fn setup(&self, zone: &str, dir: &Path) -> Vec<String> {
         let mut setup = Vec::new();
         let mut persons: Vec<&Json> = self.persons.values().collect();
         persons.sort_by_key(|line| line.to_string());
         let persons: Vec<Json> = persons.into_iter().cloned().collect();
         let mut table = |name: &str, columns: &str, lines: &[Json]| {
-            let path = folder.join(name);
+            let path = dir.join(name);
             let lines: Vec<String> = lines.iter().map(Json::to_string).collect();
             std::fs::write(&path, lines.join("\n")).unwrap();
             let path = path.display();

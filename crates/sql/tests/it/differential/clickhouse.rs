@@ -1,4 +1,4 @@
-//! ClickHouse, asked in a process of its own.
+//! The oracle: a client of ClickHouse (chDB), which runs in a Python process.
 
 use std::io::Write;
 use std::ops::Range;
@@ -9,26 +9,25 @@ use serde_json::{Value as Json, json};
 
 /// Where `tools/install-test-deps` puts Python's packages.
 fn python() -> PathBuf {
-    let folder = std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from).unwrap_or_else(|| {
+    let dir = std::env::var_os("HEDGEROW_TEST_DEPS").map(PathBuf::from).unwrap_or_else(|| {
         let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache");
         cache.unwrap_or_else(home).join("hedgerow/test-deps")
     });
-    folder.join("venv/bin/python")
+    dir.join("venv/bin/python")
 }
 
-/// Differences that are shown of all.
+/// Disagreements that a failure prints.
 const SHOWN_MAX: usize = 12;
 
-/// Statements that make tables, and what is asked of them.
-pub struct Lot {
+/// Statements that create tables, and the queries to run on them.
+pub struct Batch {
     pub setup: Vec<String>,
     pub zone: &'static str,
     pub queries: Vec<Query>,
 }
 
-/// A statement, after the parts that it reads more than once: ClickHouse would work them out
-/// every time.
+/// A statement. CTEs that it reads more than once are tables: ClickHouse would inline them each time.
 #[derive(Clone, Debug)]
 pub struct Query {
     pub tables: Vec<(String, String)>,
@@ -41,19 +40,19 @@ impl From<&String> for Query {
     }
 }
 
-/// Rows, or why it refuses.
-pub type Reply = Result<Json, String>;
+/// The rows, or the error message.
+pub type Outcome = Result<Json, String>;
 
-/// Runs beside whoever asked.
-pub fn ask(lots: &[Lot]) -> std::thread::JoinHandle<Vec<Vec<Reply>>> {
+/// Runs the batches concurrently with the caller.
+pub fn run_batches(batches: &[Batch]) -> std::thread::JoinHandle<Vec<Vec<Outcome>>> {
     let query = |query: &Query| json!([query.tables, query.text]);
-    let lot = |lot: &Lot| {
-        let queries: Vec<Json> = lot.queries.iter().map(query).collect();
-        json!({"setup": lot.setup, "zone": lot.zone, "queries": queries})
+    let batch = |batch: &Batch| {
+        let queries: Vec<Json> = batch.queries.iter().map(query).collect();
+        json!({"setup": batch.setup, "zone": batch.zone, "queries": queries})
     };
-    let input = lots.iter().map(lot).collect::<Json>().to_string();
+    let input = batches.iter().map(batch).collect::<Json>().to_string();
     std::thread::spawn(move || {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/oracle.py");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/differential/oracle.py");
         let mut child = Command::new(python())
             .arg(script)
             .stdin(Stdio::piped())
@@ -63,16 +62,17 @@ pub fn ask(lots: &[Lot]) -> std::thread::JoinHandle<Vec<Vec<Reply>>> {
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "run tools/install-test-deps first");
-        let answers: Vec<Vec<Json>> = serde_json::from_slice(&output.stdout).unwrap();
-        let one = |one: Json| match one.get("refusal") {
+        let results: Vec<Vec<Json>> = serde_json::from_slice(&output.stdout).unwrap();
+        let outcome = |result: Json| match result.get("refusal") {
             Some(why) => Err(why.to_string()),
-            None => Ok(one["rows"].clone()),
+            None => Ok(result["rows"].clone()),
         };
-        answers.into_iter().map(|lot| lot.into_iter().map(one).collect()).collect()
+        results.into_iter().map(|batch| batch.into_iter().map(outcome).collect()).collect()
     })
 }
 
-/// Equal, but for the last digits of floats and how whole ones are written.
+/// Equal, except that floats may differ by a relative 1e-9, and whole floats may be written as
+/// integers.
 pub fn same(ours: &Json, theirs: &Json) -> bool {
     match (ours, theirs) {
         (Json::Number(a), Json::Number(b)) => {
@@ -86,7 +86,7 @@ pub fn same(ours: &Json, theirs: &Json) -> bool {
     }
 }
 
-/// Where two answers first differ.
+/// The path of the first difference between two results.
 pub fn difference(ours: &Json, theirs: &Json) -> Option<String> {
     match (ours, theirs) {
         (Json::Array(a), Json::Array(b)) => {
@@ -112,18 +112,18 @@ pub fn difference(ours: &Json, theirs: &Json) -> Option<String> {
     }
 }
 
-/// Why ours and theirs do not agree on a text.
-pub fn disagreement(text: &str, ours: &Reply, theirs: &Reply) -> Option<String> {
+/// Why our outcome and ClickHouse's disagree on a statement.
+pub fn disagreement(text: &str, ours: &Outcome, theirs: &Outcome) -> Option<String> {
     let why = match (ours, theirs) {
         (Ok(ours), Ok(theirs)) => format!("ours and theirs{}", difference(ours, theirs)?),
-        // A statement of ours that is none of theirs proves nothing.
+        // A statement that ClickHouse refuses proves nothing, so the generator must not make it.
         (_, Err(why)) => format!("theirs refuses: {why}"),
         (Err(why), _) => format!("ours refuses: {why}"),
     };
     Some(format!("{why}\n{text}"))
 }
 
-/// Says how many were compared, and how many differ.
+/// Prints how many queries were compared, and fails if any differ.
 pub fn report(kind: &str, seeds: &Range<u64>, count: usize, wrong: &[String]) {
     println!("{count} {kind}, seeds {seeds:?}, {} differ", wrong.len());
     let shown: Vec<&str> = wrong.iter().take(SHOWN_MAX).map(String::as_str).collect();

@@ -1,43 +1,9 @@
-//! Statements made up by seed, in the words that HogQL and ClickHouse share.
+//! Generates statements from a seed, in the subset of SQL that HogQL and ClickHouse share.
 //!
-//! What the two mean differently on purpose is left out: comparisons with nulls outside of a
-//! filter, the order in which rows happen to be met.
+//! It avoids what differs by design: comparisons with null outside of a filter, and results that
+//! depend on the order of unsorted rows.
 
-/// Numbers that follow from a seed (splitmix64).
-pub struct Made(u64);
-
-impl Made {
-    /// Seeds are mixed first: those of neighbours would give the same numbers, one later.
-    pub fn new(seed: u64) -> Self {
-        Self(mixed(seed.wrapping_add(1)))
-    }
-
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.0) % end
-    }
-
-    /// As often as this many times out of a hundred.
-    pub fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    pub fn of<'a>(&mut self, items: &[&'a str]) -> &'a str {
-        items[self.below(items.len() as u64) as usize]
-    }
-
-    pub fn some<'a>(&mut self, items: &[&'a str], count: u64) -> Vec<&'a str> {
-        let mut left = items.to_vec();
-        let count = count.min(left.len() as u64);
-        (0..count).map(|_| left.swap_remove(self.below(left.len() as u64) as usize)).collect()
-    }
-}
-
-fn mixed(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
+use crate::differential::rng::Rng;
 
 const KEYS: &[&str] = &[
     "event",
@@ -71,7 +37,7 @@ const NUMBERS: &[&str] = &[
     "toMinute(timestamp) * 2",
 ];
 
-const MAYBE_NUMBERS: &[&str] =
+const NULLABLE_NUMBERS: &[&str] =
     &["properties.amount", "properties.amount * 2", "nullIf(toHour(timestamp), 3)"];
 
 const CONDITIONS: &[&str] = &[
@@ -100,8 +66,8 @@ const CONDITIONS: &[&str] = &[
     "ifNull(properties.amount, 0) > (select avg(properties.amount) from events)",
 ];
 
-/// What chance would seldom find.
-pub const WRITTEN: &[&str] = &[
+/// Cases that random generation seldom hits.
+pub const HANDWRITTEN: &[&str] = &[
     "select k, arraySort(groupArray(x)), uniq(x), argMax(x, t), sum(x), count(distinct i) from (select event as k, \
      toHour(timestamp) as x, timestamp as t, person_id as i from events order by k) group by k order by k",
     "select number % 5000 as k, argMax(number, (number * 7919) % 60013), argMin(number, number), uniq(number % 13), \
@@ -160,29 +126,29 @@ pub const WRITTEN: &[&str] = &[
     "select a.number, b.number from numbers(3) a inner join numbers(3) b on a.number < b.number order by 1, 2",
 ];
 
-fn condition(made: &mut Made) -> String {
-    let one = made.of(CONDITIONS);
-    match made.below(5) {
-        0 => format!("({one}) and ({})", made.of(CONDITIONS)),
-        1 => format!("({one}) or ({})", made.of(CONDITIONS)),
-        2 => format!("({one}) and ({}) and ({})", made.of(CONDITIONS), made.of(CONDITIONS)),
+fn condition(rng: &mut Rng) -> String {
+    let one = rng.pick(CONDITIONS);
+    match rng.below(5) {
+        0 => format!("({one}) and ({})", rng.pick(CONDITIONS)),
+        1 => format!("({one}) or ({})", rng.pick(CONDITIONS)),
+        2 => format!("({one}) and ({}) and ({})", rng.pick(CONDITIONS), rng.pick(CONDITIONS)),
         _ => one.to_owned(),
     }
 }
 
-fn filter(made: &mut Made) -> String {
-    match made.below(3) {
+fn filter(rng: &mut Rng) -> String {
+    match rng.below(3) {
         0 => String::new(),
-        _ => format!(" where {}", condition(made)),
+        _ => format!(" where {}", condition(rng)),
     }
 }
 
-fn aggregate(made: &mut Made) -> String {
-    let number = made.of(NUMBERS);
-    let maybe = made.of(MAYBE_NUMBERS);
-    let key = made.of(KEYS);
-    let condition = made.of(&CONDITIONS[..19]);
-    match made.below(34) {
+fn aggregate(rng: &mut Rng) -> String {
+    let number = rng.pick(NUMBERS);
+    let maybe = rng.pick(NULLABLE_NUMBERS);
+    let key = rng.pick(KEYS);
+    let condition = rng.pick(&CONDITIONS[..19]);
+    match rng.below(34) {
         0 => "count()".to_owned(),
         1 => format!("count({maybe})"),
         2 => format!("countIf({condition})"),
@@ -221,71 +187,72 @@ fn aggregate(made: &mut Made) -> String {
 }
 
 fn ordered(columns: usize) -> String {
-    let places: Vec<String> = (1..=columns).map(|place| place.to_string()).collect();
-    format!(" order by {}", places.join(", "))
+    let columns: Vec<String> = (1..=columns).map(|column| column.to_string()).collect();
+    format!(" order by {}", columns.join(", "))
 }
 
-fn limit(made: &mut Made) -> String {
-    match made.below(3) {
-        0 => format!(" limit {}", 1 + made.below(30)),
-        1 => format!(" limit {} offset {}", 1 + made.below(30), made.below(10)),
+fn limit(rng: &mut Rng) -> String {
+    match rng.below(3) {
+        0 => format!(" limit {}", 1 + rng.below(30)),
+        1 => format!(" limit {} offset {}", 1 + rng.below(30), rng.below(10)),
         _ => " limit 5000".to_owned(),
     }
 }
 
-fn group(made: &mut Made) -> String {
-    let count = made.below(3);
-    let keys = made.some(KEYS, count);
-    let aggregates: Vec<String> = (0..=made.below(4)).map(|_| aggregate(made)).collect();
+fn group(rng: &mut Rng) -> String {
+    let count = rng.below(3);
+    let keys = rng.pick_some(KEYS, count);
+    let aggregates: Vec<String> = (0..=rng.below(4)).map(|_| aggregate(rng)).collect();
     let mut columns: Vec<String> = keys.iter().map(|key| (*key).to_owned()).collect();
     columns.extend(aggregates);
     let by = match keys.is_empty() {
         true => String::new(),
         false => format!(" group by {}", keys.join(", ")),
     };
-    let having = match made.below(4) {
+    let having = match rng.below(4) {
         0 if !keys.is_empty() => " having count() > 20",
         _ => "",
     };
-    let filter = match made.below(6) {
+    let filter = match rng.below(6) {
         0 => " where event = 'nothing'".to_owned(),
-        _ => filter(made),
+        _ => filter(rng),
     };
     let order = ordered(columns.len());
-    format!("select {} from events{filter}{by}{having}{order}{}", columns.join(", "), limit(made))
+    format!("select {} from events{filter}{by}{having}{order}{}", columns.join(", "), limit(rng))
 }
 
-fn rows(made: &mut Made) -> String {
-    let count = 1 + made.below(3);
+fn rows(rng: &mut Rng) -> String {
+    let count = 1 + rng.below(3);
     let columns =
-        [made.some(KEYS, count), made.some(NUMBERS, 1), made.some(MAYBE_NUMBERS, 1)].concat();
-    let distinct = made.below(4) == 0;
+        [rng.pick_some(KEYS, count), rng.pick_some(NUMBERS, 1), rng.pick_some(NULLABLE_NUMBERS, 1)]
+            .concat();
+    let distinct = rng.below(4) == 0;
     let order = match distinct {
         true => ordered(columns.len()),
         false => {
-            let direction = made.of(&["", " desc"]);
+            let direction = rng.pick(&["", " desc"]);
             format!(
                 " order by {} {}, timestamp{direction}",
-                made.of(MAYBE_NUMBERS),
-                made.of(&["asc", "desc"])
+                rng.pick(NULLABLE_NUMBERS),
+                rng.pick(&["asc", "desc"])
             )
         }
     };
-    let by = match made.below(4) {
-        0 if !distinct => format!(" limit {} by {}", 1 + made.below(3), made.of(KEYS)),
+    let by = match rng.below(4) {
+        0 if !distinct => format!(" limit {} by {}", 1 + rng.below(3), rng.pick(KEYS)),
         _ => String::new(),
     };
     let distinct = if distinct { "distinct " } else { "" };
-    let filter = filter(made);
-    format!("select {distinct}{} from events{filter}{order}{by}{}", columns.join(", "), limit(made))
+    let filter = filter(rng);
+    format!("select {distinct}{} from events{filter}{order}{by}{}", columns.join(", "), limit(rng))
 }
 
-fn join(made: &mut Made) -> String {
-    let kind = made.of(&["inner join", "left join", "right join", "full join"]);
-    match made.below(4) {
+fn join(rng: &mut Rng) -> String {
+    let kind = rng.pick(&["inner join", "left join", "right join", "full join"]);
+    match rng.below(4) {
         0 => {
-            let filter = filter(made).replace("properties.", "e.properties.");
-            // Persons have properties of their own.
+            let filter = filter(rng).replace("properties.", "e.properties.");
+            // Undoes the prefix within subqueries, where the alias is not in scope.
             let filter =
                 filter.replace("select id from persons where e.", "select id from persons where ");
             let filter =
@@ -296,46 +263,46 @@ fn join(made: &mut Made) -> String {
                 "select p.properties.name, e.event, count(), sum(ifNull(e.properties.amount, 0)), \
                  max(p.properties.age) from events e {} persons p on e.person_id = p.id{filter} \
                  group by 1, 2 order by 1, 2{}",
-                made.of(&["inner join", "left join"]),
-                limit(made)
+                rng.pick(&["inner join", "left join"]),
+                limit(rng)
             )
         }
         1 => format!(
             "select a.k, a.c, b.k, b.c from (select {0} as k, count() as c from events{1} \
              group by k) a {kind} (select {0} as k, count() as c from events{2} group by k) b \
              on a.k = b.k order by 1, 3, 2, 4{3}",
-            made.of(&["event", "distinct_id", "toHour(timestamp)", "properties.browser"]),
-            filter(made),
-            filter(made),
-            limit(made)
+            rng.pick(&["event", "distinct_id", "toHour(timestamp)", "properties.browser"]),
+            filter(rng),
+            filter(rng),
+            limit(rng)
         ),
         2 => format!(
             "select a.k, count(), sum(b.v) from (select distinct_id as k, toHour(timestamp) as h \
              from events where {}) a inner join (select distinct_id as k, toHour(timestamp) as v \
              from events where event = 'pay') b on a.k = b.k and a.h < b.v group by a.k \
              order by 1{}",
-            condition(made),
-            limit(made)
+            condition(rng),
+            limit(rng)
         ),
         _ => format!(
             "select x.event, y.event, count() from (select event, toHour(timestamp) as h from \
              events where {}) x cross join (select distinct event from events) y \
              where x.event {} y.event group by 1, 2 order by 1, 2",
-            condition(made),
-            made.of(&["<", "!=", "=", ">="])
+            condition(rng),
+            rng.pick(&["<", "!=", "=", ">="])
         ),
     }
 }
 
-fn window(made: &mut Made) -> String {
-    let partition = made.of(&[
+fn window(rng: &mut Rng) -> String {
+    let partition = rng.pick(&[
         "",
         "partition by event ",
         "partition by distinct_id ",
         "partition by properties.browser, event ",
         "partition by toHour(timestamp) ",
     ]);
-    let frame = made.of(&[
+    let frame = rng.pick(&[
         "",
         " rows between unbounded preceding and current row",
         " rows between 2 preceding and current row",
@@ -345,8 +312,8 @@ fn window(made: &mut Made) -> String {
         " rows between 3 preceding and 1 preceding",
     ]);
     let over = format!("over ({partition}order by timestamp{frame})");
-    let number = made.of(NUMBERS);
-    let function = match made.below(11) {
+    let number = rng.pick(NUMBERS);
+    let function = match rng.below(11) {
         0 => format!("row_number() over ({partition}order by timestamp)"),
         1 => format!("rank() over ({partition}order by toHour(timestamp))"),
         2 => format!("dense_rank() over ({partition}order by toHour(timestamp))"),
@@ -362,55 +329,55 @@ fn window(made: &mut Made) -> String {
     let other = format!(
         "count() over ({partition}order by toHour(timestamp) range between 2 preceding and current row)"
     );
-    let filter = filter(made);
+    let filter = filter(rng);
     format!(
         "select event, distinct_id, {function}, {other} from events{filter} order by timestamp{}",
-        limit(made)
+        limit(rng)
     )
 }
 
-fn arrays(made: &mut Made) -> String {
-    match made.below(5) {
+fn arrays(rng: &mut Rng) -> String {
+    match rng.below(5) {
         0 => format!(
             "select arrayJoin([event, {}]) as x, count() from events{} group by x order by 1{}",
-            made.of(&["'a'", "upper(event)", "distinct_id"]),
-            filter(made),
-            limit(made)
+            rng.pick(&["'a'", "upper(event)", "distinct_id"]),
+            filter(rng),
+            limit(rng)
         ),
         1 => format!(
             "select distinct_id, x, i from (select distinct_id, arraySort(groupUniqArray({})) as xs \
              from events{} group by distinct_id) {}array join xs as x, arrayEnumerate(xs) as i \
              order by 1, 2, 3{}",
-            made.of(&["event", "toHour(timestamp)", "ifNull(properties.browser, 'none')"]),
-            filter(made),
-            made.of(&["", "left "]),
-            limit(made)
+            rng.pick(&["event", "toHour(timestamp)", "ifNull(properties.browser, 'none')"]),
+            filter(rng),
+            rng.pick(&["", "left "]),
+            limit(rng)
         ),
         2 => format!(
             "select event, arrayMap(x -> x * 2, arrayFilter(x -> x % 2 = {}, \
              arraySort(groupUniqArray(toHour(timestamp))))) from events{} group by event order by 1",
-            made.below(2),
-            filter(made)
+            rng.below(2),
+            filter(rng)
         ),
         3 => format!(
             "select number % {0} as k, sum(number), groupArray(number) from numbers({1}) \
              group by k order by k{2}",
-            2 + made.below(5),
-            20 + made.below(100),
-            limit(made)
+            2 + rng.below(5),
+            20 + rng.below(100),
+            limit(rng)
         ),
         _ => format!(
             "select arrayJoin(range(toHour(timestamp) % 4)) as h, event, count() from \
              events{} group by h, event order by 1, 2",
-            filter(made)
+            filter(rng)
         ),
     }
 }
 
-fn sets(made: &mut Made) -> String {
-    let key = made.of(&["event", "distinct_id", "toHour(timestamp)"]);
-    let (one, two) = (filter(made), filter(made));
-    match made.below(6) {
+fn sets(rng: &mut Rng) -> String {
+    let key = rng.pick(&["event", "distinct_id", "toHour(timestamp)"]);
+    let (one, two) = (filter(rng), filter(rng));
+    match rng.below(6) {
         0 => format!(
             "select k, sum(c) from (select {key} as k, count() as c from events{one} group by k \
              union all select {key}, count() from events{two} group by {key}) group by k order by k"
@@ -426,7 +393,7 @@ fn sets(made: &mut Made) -> String {
         3 => format!(
             "select k, count() from (select {key} as k from events{one} except \
              select {key} from events where {}) group by k order by k",
-            condition(made)
+            condition(rng)
         ),
         4 => format!(
             "with t as (select {key} as k, count() as c from events{one} group by k) \
@@ -439,13 +406,13 @@ fn sets(made: &mut Made) -> String {
     }
 }
 
-pub fn statement(made: &mut Made) -> String {
-    match made.below(12) {
-        0..=3 => group(made),
-        4 | 5 => rows(made),
-        6 | 7 => join(made),
-        8 | 9 => window(made),
-        10 => arrays(made),
-        _ => sets(made),
+pub fn statement(rng: &mut Rng) -> String {
+    match rng.below(12) {
+        0..=3 => group(rng),
+        4 | 5 => rows(rng),
+        6 | 7 => join(rng),
+        8 | 9 => window(rng),
+        10 => arrays(rng),
+        _ => sets(rng),
     }
 }

@@ -1,22 +1,23 @@
-//! Trends as statements: a series is rows, numbers by unit and value, and what they are ranked by.
+//! Reference lowering of trends: a series' events, its values by interval and breakdown value, and
+//! the ranking of the breakdown values.
 
 use jiff::ToSpan as _;
 use serde_json::{Value as Json, json};
 
-use super::twin::Twin;
-use super::words::{
-    BETWEEN, Lowered, Statement, Units, With, actor, date, field, hides_others, limit, meant,
-    midnight, named, others, place, runs, value,
+use super::fragments::{
+    CteBuilder, Intervals, ReferencePlan, SEPARATOR, Statement, actor, date, field, hides_others,
+    limit, midnight, node_event, others, rank_class, runs, selected, value,
 };
+use crate::differential::mirrored_project::MirroredProject;
 
 struct Series<'a> {
     query: &'a Json,
     node: &'a Json,
-    units: &'a Units,
-    /// Before the names of its statements.
-    mark: char,
-    /// Whose events count, beside all else.
-    of: &'a str,
+    intervals: &'a Intervals,
+    /// The prefix of its CTEs.
+    prefix: char,
+    /// An additional condition for the events.
+    condition: &'a str,
 }
 
 fn is_total(query: &Json) -> bool {
@@ -28,11 +29,11 @@ fn is_cumulative(query: &Json) -> bool {
     query["trendsFilter"]["display"] == "ActionsLineGraphCumulative"
 }
 
-pub fn lower(twin: &Twin, query: &Json) -> Lowered {
+pub fn lower(project: &MirroredProject, query: &Json) -> ReferencePlan {
     if query["breakdownFilter"]["breakdown_type"] == "cohort" {
-        return by_cohort(twin, query);
+        return by_cohort(project, query);
     }
-    let now = Units::of(twin, query);
+    let now = Intervals::of(project, query);
     let mut periods = vec![now.clone()];
     if query["compareFilter"]["compare"] == true {
         let days = match query["compareFilter"]["compare_to"].as_str() {
@@ -40,58 +41,60 @@ pub fn lower(twin: &Twin, query: &Json) -> Lowered {
             _ => now.len as i64,
         };
         let before =
-            |which| date(twin, query, which).checked_sub(days.days()).expect("a day before");
-        periods.push(Units::new(twin, before("date_from"), before("date_to"), "day"));
+            |which| date(project, query, which).checked_sub(days.days()).expect("a day before");
+        periods.push(Intervals::new(project, before("date_from"), before("date_to"), "day"));
     }
     let nodes = query["series"].as_array().unwrap();
-    let mut texts = Vec::new();
-    for units in &periods {
+    let mut statements = Vec::new();
+    for intervals in &periods {
         let all: Vec<Series<'_>> = nodes
             .iter()
             .zip('a'..)
-            .map(|(node, mark)| Series { query, node, units, mark, of: "1" })
+            .map(|(node, prefix)| Series { query, node, intervals, prefix, condition: "1" })
             .collect();
         match query["trendsFilter"]["formula"].as_str() {
-            Some(formula) => texts.push(combined(&all, formula)),
-            None => texts.extend(all.iter().map(Series::statement)),
+            Some(formula) => statements.push(formula_statement(&all, formula)),
+            None => statements.extend(all.iter().map(Series::statement)),
         }
     }
     let query = query.clone();
-    let shape = move |answers: &[Vec<Json>]| shape(&query, answers);
-    Lowered { texts, shape: Box::new(shape) }
+    let to_result = move |row_sets: &[Vec<Json>]| to_result(&query, row_sets);
+    ReferencePlan { statements, to_result: Box::new(to_result) }
 }
 
-/// A series for the members of each cohort, the heaviest first.
-fn by_cohort(twin: &Twin, query: &Json) -> Lowered {
+/// A series for the members of each cohort, the largest first.
+fn by_cohort(project: &MirroredProject, query: &Json) -> ReferencePlan {
     let cohorts: Vec<Json> = match &query["breakdownFilter"]["breakdown"] {
         Json::Array(all) => all.clone(),
         one => vec![one.clone()],
     };
     let mut plain = query.clone();
     plain.as_object_mut().unwrap().remove("breakdownFilter");
-    let units = Units::of(twin, query);
-    let mut texts = Vec::new();
+    let intervals = Intervals::of(project, query);
+    let mut statements = Vec::new();
     for node in plain["series"].as_array().unwrap() {
         for cohort in &cohorts {
-            let of = match cohort.is_number() {
+            let condition = match cohort.is_number() {
                 false => "1".to_owned(),
                 true => format!(
                     "person_id in (select person_id from cohort_people where cohort_id = {cohort})"
                 ),
             };
-            let (query, units) = (&plain, &units);
-            texts.push(Series { query, node, units, mark: 'a', of: &of }.statement());
+            let (query, intervals) = (&plain, &intervals);
+            statements.push(
+                Series { query, node, intervals, prefix: 'a', condition: &condition }.statement(),
+            );
         }
     }
     let query = plain.clone();
-    let shape = move |answers: &[Vec<Json>]| {
+    let to_result = move |row_sets: &[Vec<Json>]| {
         let mut items = Vec::new();
-        for lines in answers.chunks(cohorts.len()) {
-            let mut own: Vec<Json> = lines
+        for lines in row_sets.chunks(cohorts.len()) {
+            let mut series: Vec<Json> = lines
                 .iter()
                 .zip(&cohorts)
                 .map(|(rows, cohort)| {
-                    let mut item = shape(&query, std::slice::from_ref(rows))[0].take();
+                    let mut item = to_result(&query, std::slice::from_ref(rows))[0].take();
                     item["breakdown_value"] = cohort.clone();
                     item
                 })
@@ -100,12 +103,12 @@ fn by_cohort(twin: &Twin, query: &Json) -> Lowered {
                 let total = item.get("aggregated_value").unwrap_or(&item["count"]);
                 total.as_f64().unwrap()
             };
-            own.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
-            items.extend(own);
+            series.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+            items.extend(series);
         }
         Json::Array(items)
     };
-    Lowered { texts, shape: Box::new(shape) }
+    ReferencePlan { statements, to_result: Box::new(to_result) }
 }
 
 impl Series<'_> {
@@ -133,7 +136,7 @@ impl Series<'_> {
         self.node["math_property"] == "$session_duration"
     }
 
-    /// What is counted of an event.
+    /// The expression that is aggregated.
     fn input(&self) -> String {
         match self.math() {
             "unique_session" => "properties.$session_id".to_owned(),
@@ -145,36 +148,36 @@ impl Series<'_> {
         }
     }
 
-    /// The events that count at all: when, of which value, whose, with what.
+    /// The events of the series: timestamp, breakdown value, actor and aggregated expression.
     fn rows(&self) -> String {
         let value = match self.query.get("breakdownFilter") {
             Some(_) => value(self.query),
             None => "''".to_owned(),
         };
         let from = match self.rolling() {
-            None => self.units.from,
+            None => self.intervals.from,
             Some(days) => {
                 let total = is_total(self.query);
-                let last = if total { self.units.to } else { self.units.from };
-                self.units.from.min(last.checked_sub((days - 1).days()).unwrap())
+                let last = if total { self.intervals.to } else { self.intervals.from };
+                self.intervals.from.min(last.checked_sub((days - 1).days()).unwrap())
             }
         };
         let own = actor(self.query);
-        let (input, meant) = (self.input(), meant(self.query, self.node));
+        let (input, selected) = (self.input(), selected(self.query, self.node));
         let columns = format!(
             "timestamp as t, {value} as v, 1 as r, {own} as a, {input} as x, \
              properties.$session_id as s"
         );
         let mut tests = vec![
             format!("timestamp >= {}", midnight(from)),
-            format!("timestamp < {}", self.units.end()),
+            format!("timestamp < {}", self.intervals.end()),
         ];
         let first = match self.math() {
-            "first_time_for_user" => Some(named(self.node)),
-            "first_matching_event_for_user" => Some(format!("{meant} and {}", self.of)),
+            "first_time_for_user" => Some(node_event(self.node)),
+            "first_matching_event_for_user" => Some(format!("{selected} and {}", self.condition)),
             _ => None,
         };
-        tests.extend([meant, self.of.to_owned()]);
+        tests.extend([selected, self.condition.to_owned()]);
         if self.needs_actor() {
             tests.push(format!("{own} is not null"));
         }
@@ -193,27 +196,27 @@ impl Series<'_> {
         format!("select {columns} from events where {}", tests.join(" and "))
     }
 
-    /// Rows again for each unit that they count in.
-    fn spread(&self, source: &str) -> String {
+    /// Assigns the events to intervals; with a rolling window, to several.
+    fn by_interval(&self, source: &str) -> String {
         let columns = "t, v, r, a, x, s";
         if is_total(self.query) {
             return format!("select 0 as b, {columns} from {source}");
         }
-        let next = self.units.plus("b", "1");
+        let next = self.intervals.plus("b", "1");
         let bounds = match self.rolling() {
             Some(days) => {
-                let last = match self.units.interval.as_str() {
+                let last = match self.intervals.interval.as_str() {
                     "hour" | "day" => "toStartOfDay(b)".to_owned(),
-                    _ => format!("least(subtractDays({next}, 1), {})", midnight(self.units.to)),
+                    _ => format!("least(subtractDays({next}, 1), {})", midnight(self.intervals.to)),
                 };
                 let before = days - 1;
                 format!("subtractDays({last}, {before}) as lo, addDays({last}, 1) as hi")
             }
             None if is_cumulative(self.query) && self.math() == "dau" => {
-                format!("{} as lo, {next} as hi", self.units.start())
+                format!("{} as lo, {next} as hi", self.intervals.start())
             }
             None => {
-                let bucket = self.units.bucket("t");
+                let bucket = self.intervals.bucket("t");
                 return format!("select {bucket} as b, {columns} from {source}");
             }
         };
@@ -223,12 +226,12 @@ impl Series<'_> {
             "select d.b as b, {} from (select b, {bounds} from {}_days) d cross join {source} e \
              where e.t >= d.lo and e.t < d.hi",
             all.join(", "),
-            self.mark,
+            self.prefix,
         )
     }
 
-    /// A number for each of the keys.
-    fn measured(&self, source: &str, keys: &str) -> String {
+    /// The aggregate by `keys`.
+    fn aggregated(&self, source: &str, keys: &str) -> String {
         let one = self.unscaled(source, keys);
         match self.node["math_multiplier"].as_f64() {
             None => one,
@@ -237,16 +240,16 @@ impl Series<'_> {
     }
 
     fn unscaled(&self, source: &str, keys: &str) -> String {
-        let rows = self.spread(source);
+        let rows = self.by_interval(source);
         let math = self.math();
         if let Some(math) = math.strip_suffix("_count_per_actor") {
             let counts = format!("select {keys}, a, count() as c from ({rows}) group by {keys}, a");
-            let own = statistic(math, "c");
+            let own = aggregate(math, "c");
             return format!("select {keys}, {own} as y from ({counts}) group by {keys}");
         }
         if self.by_session() && math != "total" {
             let each = format!("select {keys}, s, max(x) as c from ({rows}) group by {keys}, s");
-            let own = statistic(math, "c");
+            let own = aggregate(math, "c");
             return format!("select {keys}, {own} as y from ({each}) group by {keys}");
         }
         let own = match math {
@@ -254,41 +257,41 @@ impl Series<'_> {
             "dau" | "weekly_active" | "monthly_active" => "count(distinct a)".into(),
             "unique_session" | "unique_group" => "count(distinct x)".into(),
             "hogql" => expression(self.node["math_hogql"].as_str().unwrap()).1.into(),
-            math => statistic(math, "x"),
+            math => aggregate(math, "x"),
         };
         format!("select {keys}, {own} as y from ({rows}) group by {keys}")
     }
 
-    /// Adds its steps; the last is a row for each unit of each value.
-    fn steps(&self, with: &mut With) -> String {
-        let (mark, query) = (self.mark, self.query);
+    /// Adds the CTEs; returns a SELECT with a row for each interval of each breakdown value.
+    fn add_ctes(&self, ctes: &mut CteBuilder) -> String {
+        let (prefix, query) = (self.prefix, self.query);
         let days = match is_total(query) {
             true => "select 0 as b, 0 as i".to_owned(),
-            false => self.units.list(),
+            false => self.intervals.list(),
         };
-        with.add(&format!("{mark}_days"), &days);
-        with.add(&format!("{mark}_rows"), &self.rows());
-        let rows = format!("{mark}_rows");
+        ctes.add(&format!("{prefix}_days"), &days);
+        ctes.add(&format!("{prefix}_rows"), &self.rows());
+        let rows = format!("{prefix}_rows");
         let mut lines = "select 1 as r, '' as v".to_owned();
         let mut counted = rows.clone();
         if query.get("breakdownFilter").is_some() {
-            with.add(&format!("{mark}_all"), &self.measured(&rows, "v, b"));
-            // Running counts of people only grow: the last is the greatest.
+            ctes.add(&format!("{prefix}_all"), &self.aggregated(&rows, "v, b"));
+            // A cumulative count of persons never shrinks, so its maximum is its total.
             let weight = match is_cumulative(query) && self.math() == "dau" {
                 true => "max",
                 false => "sum",
             };
-            with.add(
-                &format!("{mark}_weights"),
+            ctes.add(
+                &format!("{prefix}_weights"),
                 &format!(
                     "select k.v as v, ifNull({weight}(ifNull(g.y, 0)), 0) as w from (select \
-                     distinct v from {rows}) k left join {mark}_all g on k.v = g.v group by k.v"
+                     distinct v from {rows}) k left join {prefix}_all g on k.v = g.v group by k.v"
                 ),
             );
-            with.add(
-                &format!("{mark}_ranks"),
+            ctes.add(
+                &format!("{prefix}_ranks"),
                 &format!(
-                    "select v, row_number() over (order by w desc, v) as r from {mark}_weights"
+                    "select v, row_number() over (order by w desc, v) as r from {prefix}_weights"
                 ),
             );
             let (most, others) = (limit(query), others(query));
@@ -296,18 +299,18 @@ impl Series<'_> {
                 true => format!(" where k.r <= {most}"),
                 false => String::new(),
             };
-            with.add(
-                &format!("{mark}_named"),
+            ctes.add(
+                &format!("{prefix}_named"),
                 &format!(
                     "select e.t as t, if(k.r <= {most}, e.v, '{others}') as v, \
                      least(k.r, {most} + 1) as r, e.a as a, e.x as x, e.s as s from {rows} e \
-                     inner join {mark}_ranks k on e.v = k.v{hidden}"
+                     inner join {prefix}_ranks k on e.v = k.v{hidden}"
                 ),
             );
-            counted = format!("{mark}_named");
+            counted = format!("{prefix}_named");
             lines = format!("select distinct r, v from {counted}");
         }
-        with.add(&format!("{mark}_final"), &self.measured(&counted, "r, v, b"));
+        ctes.add(&format!("{prefix}_final"), &self.aggregated(&counted, "r, v, b"));
         let mut y = "ifNull(f.y, 0)".to_owned();
         let over = |frame: &str| format!("over (partition by c.r, c.v order by c.b {frame})");
         if is_cumulative(query) && self.math() != "dau" {
@@ -321,25 +324,27 @@ impl Series<'_> {
         }
         format!(
             "select c.r as r, c.v as v, c.b as b, {y} as y from (select l.r as r, l.v as v, \
-             d.b as b from ({lines}) l cross join {mark}_days d) c left join {mark}_final f \
+             d.b as b from ({lines}) l cross join {prefix}_days d) c left join {prefix}_final f \
              on c.r = f.r and c.v = f.v and c.b = f.b"
         )
     }
 
     fn statement(&self) -> Statement {
-        let mut with = With::default();
-        let last = self.steps(&mut with);
-        with.add("lines", &last);
-        let (place, b) = (place(self.query, "v"), shown(self.query));
-        with.then(&format!("select {place} as p, r, v, {b}, y from lines order by p, r, v, b"))
+        let mut ctes = CteBuilder::default();
+        let last = self.add_ctes(&mut ctes);
+        ctes.add("lines", &last);
+        let (rank_class, b) = (rank_class(self.query, "v"), interval_column(self.query));
+        ctes.finish(&format!(
+            "select {rank_class} as p, r, v, {b}, y from lines order by p, r, v, b"
+        ))
     }
 }
 
-fn shown(query: &Json) -> &'static str {
+fn interval_column(query: &Json) -> &'static str {
     if is_total(query) { "b" } else { "toUnixTimestamp(b)" }
 }
 
-fn statistic(math: &str, column: &str) -> String {
+fn aggregate(math: &str, column: &str) -> String {
     match math {
         "sum" | "avg" | "min" | "max" => format!("{math}({column})"),
         "median" => format!("median({column})"),
@@ -347,7 +352,7 @@ fn statistic(math: &str, column: &str) -> String {
     }
 }
 
-/// What is counted of an event, and how, for an aggregate expression.
+/// The input and the aggregate of a HogQL expression.
 fn expression(text: &str) -> (&str, &str) {
     match text {
         "sum(properties.amount)" => ("properties.amount", "sum(x)"),
@@ -359,21 +364,21 @@ fn expression(text: &str) -> (&str, &str) {
     }
 }
 
-/// Two series and what is calculated of them.
-fn combined(all: &[Series<'_>], formula: &str) -> Statement {
+/// A formula of two series.
+fn formula_statement(all: &[Series<'_>], formula: &str) -> Statement {
     let [one, two] = all else { panic!("two series") };
     let query = one.query;
-    let mut with = With::default();
+    let mut ctes = CteBuilder::default();
     for series in [one, two] {
-        let last = series.steps(&mut with);
-        with.add(&format!("{}_lines", series.mark), &last);
+        let last = series.add_ctes(&mut ctes);
+        ctes.add(&format!("{}_lines", series.prefix), &last);
     }
-    let place = place(query, "v");
-    with.add(
+    let rank_class = rank_class(query, "v");
+    ctes.add(
         "both_lines",
         &format!(
-            "select v, b, y as p, 0 as q, {place} * 100 + r as o from a_lines union all \
-             select v, b, 0 as p, y as q, 1000 + {place} * 100 + r as o from b_lines"
+            "select v, b, y as p, 0 as q, {rank_class} * 100 + r as o from a_lines union all \
+             select v, b, 0 as p, y as q, 1000 + {rank_class} * 100 + r as o from b_lines"
         ),
     );
     let own = match formula {
@@ -383,26 +388,26 @@ fn combined(all: &[Series<'_>], formula: &str) -> Statement {
         "A + B * 2" => "p + q * 2",
         other => panic!("{other}"),
     };
-    with.add(
+    ctes.add(
         "sums",
         "select v, b, sum(p) as p, sum(q) as q, min(o) as o from both_lines group by v, b",
     );
-    with.add("points", &format!("select v, b, o, {own} as y from sums"));
+    ctes.add("points", &format!("select v, b, o, {own} as y from sums"));
     let weight = if is_cumulative(query) { "argMax(y, b)" } else { "sum(y)" };
-    with.add("heavy", &format!("select v, {weight} as w, min(o) as o from points group by v"));
-    let shown = shown(query).replace("(b)", "(x.b)");
+    ctes.add("heavy", &format!("select v, {weight} as w, min(o) as o from points group by v"));
+    let shown = interval_column(query).replace("(b)", "(x.b)");
     let shown = if shown == "b" { "x.b".to_owned() } else { shown };
-    let place = place.replace("v =", "h.v =");
-    with.then(&format!(
-        "select {place} as p, h.o, h.v, {shown}, x.y from heavy h inner join points x \
+    let rank_class = rank_class.replace("v =", "h.v =");
+    ctes.finish(&format!(
+        "select {rank_class} as p, h.o, h.v, {shown}, x.y from heavy h inner join points x \
          on h.v = x.v order by p, round(h.w, 9) desc, h.o, x.b"
     ))
 }
 
-fn shape(query: &Json, answers: &[Vec<Json>]) -> Json {
+fn to_result(query: &Json, row_sets: &[Vec<Json>]) -> Json {
     let compared = query["compareFilter"]["compare"] == true;
     let mut items = Vec::new();
-    for (at, rows) in answers.iter().enumerate() {
+    for (at, rows) in row_sets.iter().enumerate() {
         for run in runs(rows, &[1, 2]) {
             let data: Vec<f64> = run.iter().map(|row| row[4].as_f64().unwrap()).collect();
             let mut item = match is_total(query) {
@@ -414,13 +419,13 @@ fn shape(query: &Json, answers: &[Vec<Json>]) -> Json {
                 item["data"] = json!(data);
             }
             if compared {
-                let previous = at >= answers.len() / 2;
+                let previous = at >= row_sets.len() / 2;
                 item["compare_label"] = json!(if previous { "previous" } else { "current" });
             }
             if let Some(filter) = query.get("breakdownFilter") {
                 let text = run[0][2].as_str().unwrap();
                 item["breakdown_value"] = match filter.get("breakdowns") {
-                    Some(_) => text.split(BETWEEN).collect(),
+                    Some(_) => text.split(SEPARATOR).collect(),
                     None => json!(text),
                 };
             }
