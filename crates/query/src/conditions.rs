@@ -242,7 +242,7 @@ impl Conditions<'_> {
         let values = match value {
             Json::Null => return Err(need("a value")),
             Json::Array(values) => values.as_slice(),
-            one => std::slice::from_ref(one),
+            value => std::slice::from_ref(value),
         };
         if values.is_empty() {
             return Ok(boolean(true));
@@ -254,7 +254,7 @@ impl Conditions<'_> {
         let as_number = || call("toFloat", vec![call("toString", vec![target.clone()])]);
         let any =
             |test: &dyn Fn(&Json) -> Expr| logic(LogicOp::Or, values.iter().map(test).collect());
-        let one = || if let [one] = values { Ok(one) } else { Err(need("one value")) };
+        let single = || if let [value] = values { Ok(value) } else { Err(need("one value")) };
         let equal = |value: &Json| {
             let written = text(value);
             let numeric_value =
@@ -279,14 +279,14 @@ impl Conditions<'_> {
         };
         let regex = |value: &Json| binary(BinaryOp::Match, as_text(), literal(&text(value)));
         let edge = |function: &str| -> Result<Expr> {
-            let part = literal(&text(one()?).to_lowercase());
+            let part = literal(&text(single()?).to_lowercase());
             Ok(call(function, vec![call("lower", vec![as_text()]), part]))
         };
         // A missing property matches no filter, so it matches every negated one.
         let negated =
             |inner: Expr| logic(LogicOp::Or, vec![is_null(target.clone(), false), not(inner)]);
         let compare = |op: BinaryOp| -> Result<Expr> {
-            let value = one()?;
+            let value = single()?;
             let written = text(value);
             Ok(match written.trim().parse::<f64>() {
                 Ok(bound) if bound.is_finite() => binary(op, as_number(), number(bound)),
@@ -305,7 +305,7 @@ impl Conditions<'_> {
             }
         };
         let date = |op: BinaryOp| -> Result<Expr> {
-            let at = parse_timestamp(&text(one()?), self.now, self.zone);
+            let at = parse_timestamp(&text(single()?), self.now, self.zone);
             let at = at.ok_or_else(|| need("a date"))?;
             Ok(binary(op, call("toDateTime", vec![as_text()]), timestamp(at)))
         };

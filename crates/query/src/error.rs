@@ -15,9 +15,13 @@ pub enum Error {
     Engine { code: &'static str, message: String },
     #[error("The query was cancelled.")]
     Cancelled,
-    #[error("The query took longer than it may.")]
+    #[error(
+        "The query ran longer than query_seconds_max allows. Narrow the date range or filter more."
+    )]
     Timeout,
-    #[error("The query needs more memory than it may have.")]
+    #[error(
+        "The query needs more memory than query_memory_bytes_max allows. Group or filter more."
+    )]
     MemoryLimit,
     /// All queries together have reached their memory limit.
     #[error("Other queries hold the memory that this one needs. Try again in a moment.")]

@@ -167,7 +167,10 @@ fn entities<'f>(filters: &'f Fields, name: &str) -> Result<Option<Vec<&'f Fields
         None | Some(Json::Null) => return Ok(None),
         Some(sent) => sent.as_array().ok_or_else(no_list)?,
     };
-    all.iter().map(|one| one.as_object().ok_or_else(no_list)).collect::<Result<_, _>>().map(Some)
+    all.iter()
+        .map(|entity| entity.as_object().ok_or_else(no_list))
+        .collect::<Result<_, _>>()
+        .map(Some)
 }
 
 /// Events and actions, sorted by `order`.
@@ -175,7 +178,7 @@ fn series(filters: &Fields) -> Result<Vec<Json>, Refusal> {
     let mut entities_of: Vec<(&str, &Fields)> = Vec::new();
     for name in ["events", "actions"] {
         entities_of.extend(
-            entities(filters, name)?.unwrap_or_default().into_iter().map(|one| (name, one)),
+            entities(filters, name)?.unwrap_or_default().into_iter().map(|entity| (name, entity)),
         );
     }
     entities_of.sort_by_key(|(_, entity)| entity.get("order").and_then(Json::as_i64).unwrap_or(0));

@@ -22,7 +22,7 @@ impl ReferencedNames {
     pub fn add(&mut self, json: &Json) {
         match json {
             Json::String(text) => self.add_text(text),
-            Json::Array(all) => all.iter().for_each(|one| self.add(one)),
+            Json::Array(all) => all.iter().for_each(|item| self.add(item)),
             Json::Object(all) => {
                 for (name, value) in all {
                     self.insert(name);

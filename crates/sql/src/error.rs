@@ -11,9 +11,9 @@ pub enum Error {
     /// The statement is invalid for the values it was run on.
     #[error("{message}")]
     Invalid { message: String, span: Option<Span> },
-    #[error("The query took longer than it may; ask for less time or fewer rows")]
+    #[error("The query ran longer than its time limit; narrow the date range or filter more")]
     Timeout,
-    #[error("The query needs more memory than it may use; group or filter more")]
+    #[error("The query has reached its memory limit; group or filter more")]
     MemoryLimit,
     #[error("The query has too many {0}")]
     TooLarge(&'static str),

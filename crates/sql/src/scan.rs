@@ -128,6 +128,6 @@ impl Lowering {
 
 fn unsupported(field: &Field) -> Error {
     let via: Vec<String> = field.via.iter().map(|link| format!("{link}.")).collect();
-    let message = format!("'{}{}' cannot be read from here", via.concat(), field.name);
+    let message = format!("'{}{}' cannot be read from this table", via.concat(), field.name);
     Error::Invalid { message, span: None }
 }

@@ -82,10 +82,10 @@ impl RowBuffer {
         (self.rows, self.bytes) = (rest.len(), 0);
         if !rest.is_empty() {
             let rest = UInt32Array::from(rest);
-            let kept = columns.iter().map(|column| Ok(take(column, &rest, None)?));
-            let kept = kept.collect::<Result<Vec<ArrayRef>>>()?;
-            self.bytes = slice_bytes(&kept)?;
-            self.columns = kept.into_iter().map(|column| vec![column]).collect();
+            let remaining = columns.iter().map(|column| Ok(take(column, &rest, None)?));
+            let remaining = remaining.collect::<Result<Vec<ArrayRef>>>()?;
+            self.bytes = slice_bytes(&remaining)?;
+            self.columns = remaining.into_iter().map(|column| vec![column]).collect();
             self.groups.push(rest_groups.into());
         }
         Ok(GroupedRows { columns, order: order.into(), ends })

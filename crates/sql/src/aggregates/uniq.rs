@@ -94,7 +94,7 @@ enum ValueCodes {
     /// Values of at most 64 bits.
     Words {
         as_type: DataType,
-        known: HashMap<u64, u32>,
+        codes: HashMap<u64, u32>,
     },
     Uuids(Uuids),
     /// All other values, as encoded rows in one buffer.
@@ -104,7 +104,7 @@ enum ValueCodes {
 /// Uuids by code, and a hash table of the codes: a table of uuids would be mostly empty slots.
 #[derive(Default)]
 struct Uuids {
-    known: Vec<u128>,
+    uuids: Vec<u128>,
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,
 }
@@ -123,7 +123,7 @@ impl DistinctCounts {
         let codes = match &types[..] {
             [ty] if word_type(ty).is_some() => ValueCodes::Words {
                 as_type: word_type(ty).unwrap_or(DataType::UInt64),
-                known: HashMap::new(),
+                codes: HashMap::new(),
             },
             [DataType::FixedSizeBinary(16)] => ValueCodes::Uuids(Uuids::default()),
             _ => ValueCodes::Rows(Box::new(Rows {
@@ -158,14 +158,14 @@ fn word_type(ty: &DataType) -> Option<DataType> {
 
 impl Uuids {
     fn code(&mut self, uuid: u128) -> u32 {
-        let Self { known, table, hasher } = self;
+        let Self { uuids, table, hasher } = self;
         let hash = hasher.hash_one(uuid);
-        if let Some(code) = table.find(hash, |code| known[*code as usize] == uuid) {
+        if let Some(code) = table.find(hash, |code| uuids[*code as usize] == uuid) {
             return *code;
         }
-        let new = known.len() as u32;
-        table.insert_unique(hash, new, |code| hasher.hash_one(known[*code as usize]));
-        known.push(uuid);
+        let new = uuids.len() as u32;
+        table.insert_unique(hash, new, |code| hasher.hash_one(uuids[*code as usize]));
+        uuids.push(uuid);
         new
     }
 }
@@ -176,8 +176,8 @@ impl Rows {
         let start = |at: usize| if at == 0 { 0 } else { ends[at - 1] };
         let stored = |at: u32| &bytes[start(at as usize)..ends[at as usize]];
         let hash = hasher.hash_one(row);
-        if let Some(known) = table.find(hash, |at| stored(*at) == row) {
-            return *known;
+        if let Some(code) = table.find(hash, |at| stored(*at) == row) {
+            return *code;
         }
         let new = ends.len() as u32;
         table.insert_unique(hash, new, |at| hasher.hash_one(stored(*at)));
@@ -201,29 +201,29 @@ impl GroupsAccumulator for DistinctCounts {
         let counts = |row: usize| rows.as_ref().is_none_or(|rows| rows.value(row));
         let counted = groups.iter().enumerate().filter(|(row, _)| counts(*row));
         match codes {
-            ValueCodes::Words { as_type, known } => {
+            ValueCodes::Words { as_type, codes } => {
                 let words = match as_type {
                     DataType::Int64 => reinterpreted(&cast(&values[0], &DataType::Int64)?)?,
                     _ => cast(&values[0], &DataType::UInt64)?,
                 };
                 let words = words.as_primitive::<UInt64Type>();
                 for (row, group) in counted {
-                    let new = known.len() as u32;
-                    sets.insert(*group, *known.entry(words.value(row)).or_insert(new));
+                    let new = codes.len() as u32;
+                    sets.insert(*group, *codes.entry(words.value(row)).or_insert(new));
                 }
             }
-            ValueCodes::Uuids(known) => {
+            ValueCodes::Uuids(codes) => {
                 let uuids = values[0].as_fixed_size_binary();
                 for (row, group) in counted {
                     let Ok(uuid) = uuids.value(row).try_into() else { continue };
-                    sets.insert(*group, known.code(u128::from_ne_bytes(uuid)));
+                    sets.insert(*group, codes.code(u128::from_ne_bytes(uuid)));
                 }
             }
-            ValueCodes::Rows(known) => {
+            ValueCodes::Rows(codes) => {
                 let encoded =
-                    known.converter.convert_columns(&filter_arrays(values, rows.as_ref())?)?;
+                    codes.converter.convert_columns(&filter_arrays(values, rows.as_ref())?)?;
                 for ((_, group), row) in counted.zip(encoded.iter()) {
-                    sets.insert(*group, known.code(row.data()));
+                    sets.insert(*group, codes.code(row.data()));
                 }
             }
         }
@@ -239,14 +239,14 @@ impl GroupsAccumulator for DistinctCounts {
 
     fn size(&self) -> usize {
         let codes = match &self.codes {
-            ValueCodes::Words { known, .. } => known.allocation_size(),
+            ValueCodes::Words { codes, .. } => codes.allocation_size(),
             ValueCodes::Uuids(uuids) => {
-                uuids.known.capacity() * size_of::<u128>() + uuids.table.allocation_size()
+                uuids.uuids.capacity() * size_of::<u128>() + uuids.table.allocation_size()
             }
-            ValueCodes::Rows(known) => {
-                known.bytes.capacity()
-                    + known.ends.capacity() * size_of::<usize>()
-                    + known.table.allocation_size()
+            ValueCodes::Rows(rows) => {
+                rows.bytes.capacity()
+                    + rows.ends.capacity() * size_of::<usize>()
+                    + rows.table.allocation_size()
             }
         };
         codes + self.groups.bytes()

@@ -141,8 +141,9 @@ pub(crate) fn exprs(select: &Select) -> Vec<&Expr> {
     fn call(call: &Aggregate) -> impl Iterator<Item = &Expr> {
         call.args.iter().chain(&call.filter)
     }
-    let mut all: Vec<&Expr> = select.sources.iter().filter_map(|one| one.on.as_ref()).collect();
-    all.extend(select.unnests.iter().chain(&select.late_unnests).flat_map(|one| &one.arrays));
+    let mut all: Vec<&Expr> =
+        select.sources.iter().filter_map(|source| source.on.as_ref()).collect();
+    all.extend(select.unnests.iter().chain(&select.late_unnests).flat_map(|unnest| &unnest.arrays));
     all.extend(&select.filter);
     if let Some(grouping) = &select.grouping {
         all.extend(&grouping.keys);

@@ -57,7 +57,7 @@ impl Lowering {
         let mut value = None;
         while let Some(batch) = stream.next().await.transpose()? {
             if batch.num_rows() > usize::from(value.is_none()) {
-                let message = "A subquery that stands for a value must give one row";
+                let message = "A scalar subquery must return at most one row";
                 return Err(Error::invalid(message, expr.span));
             }
             if batch.num_rows() > 0 {
@@ -66,8 +66,9 @@ impl Lowering {
         }
         match value {
             Some(value) if value.size() > VALUE_BYTES_MAX => {
-                let message =
-                    format!("A subquery's value may have {VALUE_BYTES_MAX} bytes at most");
+                let message = format!(
+                    "The value of a scalar subquery may have {VALUE_BYTES_MAX} bytes at most"
+                );
                 Err(Error::engine("too_large_value", message))
             }
             Some(value) => Ok(value),

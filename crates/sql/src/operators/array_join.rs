@@ -94,7 +94,7 @@ impl ArrayJoin {
             };
             let first = of(lists[0]);
             if lists.iter().any(|list| of(list) != first) {
-                let message = "Arrays that are joined together need equal sizes";
+                let message = "Arrays of one ARRAY JOIN need equal sizes";
                 return Err(Error::engine("sizes_of_arrays_dont_match", message).into());
             }
             Ok(first)

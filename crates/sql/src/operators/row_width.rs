@@ -64,7 +64,9 @@ pub(crate) fn limit_row_width(input: Arc<dyn ExecutionPlan>) -> Arc<dyn Executio
 fn check(batch: &RecordBatch) -> Result<()> {
     let widest = widths(batch.columns()).and_then(|widths| widths.into_iter().max());
     if widest.is_some_and(|widest| widest > JOINED_BYTES_MAX) {
-        let message = format!("A row that is joined may have {JOINED_BYTES_MAX} bytes at most");
+        let message = format!(
+            "A row of a join's input may have {JOINED_BYTES_MAX} bytes at most; select fewer columns"
+        );
         return Err(Error::engine("too_large_value", message).into());
     }
     Ok(())

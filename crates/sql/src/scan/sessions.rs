@@ -197,9 +197,9 @@ impl Sessions {
             "team_id" => Arc::new(Int64Array::from(vec![project.0; self.rows.len()])),
             other => {
                 let entry = other.strip_prefix("$entry_")?;
-                let known =
+                let property =
                     ENTRY_PROPERTIES.iter().find(|name| name.trim_start_matches('$') == entry)?;
-                coded(&|row| row.entry(known))
+                coded(&|row| row.entry(property))
             }
         })
     }
