@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use model::Clock;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
-use crate::Catalog;
 use crate::db::secret::Secret;
 use crate::db::vault::Vault;
 use crate::db::{Db, migrate};
 use crate::ingest::CONSUMER;
-use crate::{Error, Location, Result};
+use crate::{Catalog, Error, Location, Result};
 
 /// Lines that SQLite gives of a file that is damaged all over.
 const FAULTS_MAX: usize = 100;

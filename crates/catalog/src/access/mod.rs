@@ -12,9 +12,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::db::executor::Executor;
-use crate::db::handle;
 use crate::db::object_tables::ObjectTable;
-use crate::db::{Row, Tx, args};
+use crate::db::{Row, Tx, args, handle};
 use crate::{Error, Result};
 
 handle! {

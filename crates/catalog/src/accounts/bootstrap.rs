@@ -5,15 +5,14 @@ use model::{Level, ProjectId};
 
 use tokio::task::JoinHandle;
 
-use super::Bootstrap;
-use crate::accounts::keys::NewKey;
-use crate::accounts::users::NewUser;
-use crate::accounts::{keys, members, organizations, users};
+use super::keys::{self, NewKey};
+use super::users::{self, NewUser};
+use super::{Bootstrap, members, organizations};
+use crate::Result;
 use crate::activity::Actor;
 use crate::db::args;
 use crate::db::secret::{Secret, hash_password};
-use crate::projects::NewProject;
-use crate::{Result, projects};
+use crate::projects::{self, NewProject};
 
 /// Values fixed by the operator; what is absent is made up and shown once.
 #[derive(Default)]

@@ -10,8 +10,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::Keys;
-use crate::accounts::users;
-use crate::accounts::users::UserRow;
+use super::users::{self, UserRow};
 use crate::activity::{Actor, Logged};
 use crate::db::secret::{Secret, sha256_mark};
 use crate::db::{Row, Tx, Value, args};

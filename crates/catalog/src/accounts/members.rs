@@ -5,9 +5,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::Members;
-use crate::accounts::users::NewUser;
-use crate::accounts::{organizations, roles, users};
+use super::users::{self, NewUser};
+use super::{Members, organizations, roles};
 use crate::activity::{Actor, Logged};
 use crate::db::{Row, Tx, args, author};
 use crate::{Error, Result, access};

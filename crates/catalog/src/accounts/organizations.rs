@@ -9,13 +9,12 @@ use model::{
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::Organizations;
-use crate::accounts::keys::PersonalKey;
-use crate::accounts::members;
+use super::keys::PersonalKey;
+use super::{Organizations, members};
 use crate::activity::{Actor, Logged};
 use crate::db::{Row, Tx, args};
-use crate::projects::NewProject;
-use crate::{Error, Result, projects};
+use crate::projects::{self, NewProject};
+use crate::{Error, Result};
 
 /// How often a name is tried with another number before its slug gets a random end.
 const SLUG_TRIES_MAX: usize = 100;

@@ -8,9 +8,8 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::Roles;
-use crate::accounts::members::Member;
-use crate::accounts::{members, organizations};
+use super::members::{self, Member};
+use super::{Roles, organizations};
 use crate::activity::{Actor, Change, ChangeAction, Logged};
 use crate::db::{Row, Tx, args, author};
 use crate::{Error, Result};

@@ -3,9 +3,8 @@
 use model::UserId;
 
 use super::Sessions;
+use super::users::{self, UserRow};
 use crate::Result;
-use crate::accounts::users;
-use crate::accounts::users::UserRow;
 use crate::db::args;
 use crate::db::secret::{Secret, sha256_mark};
 

@@ -11,9 +11,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::db::handle;
 use crate::db::object_tables::ObjectTable;
-use crate::db::{Row, Tx, args, author, select};
+use crate::db::{Row, Tx, args, author, handle, select};
 use crate::{Error, Result};
 
 handle! {

@@ -7,9 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::Activity;
+use super::{Activity, Entry};
 use crate::access::AccessControl;
-use crate::activity::Entry;
 use crate::{Error, Result};
 
 /// Fields of changes that hold numbers of other objects.

@@ -14,8 +14,8 @@ use model::{CohortId, ProjectId, Timestamp, stored_cohort_tree};
 use serde_json::{Map, Value as Json};
 
 use super::Cohorts;
-use crate::cohorts::members::{LISTED, PERSONS_AT_ONCE, write_members};
-use crate::cohorts::references::reached;
+use super::members::{LISTED, PERSONS_AT_ONCE, write_members};
+use super::references::reached;
 use crate::db::{Row, Value, args};
 use crate::persons::Persons;
 use crate::{Error, Result};

@@ -5,9 +5,9 @@ use model::person::PersonNo;
 use model::{CohortId, FlagId, ProjectId};
 
 use super::Cohorts;
+use super::members::{LISTED, write_members};
+use super::references::recalculate_those_asking;
 use crate::Result;
-use crate::cohorts::members::{LISTED, write_members};
-use crate::cohorts::references::recalculate_those_asking;
 use crate::db::args;
 use crate::objects::lock_dashboards;
 

@@ -9,15 +9,14 @@ use serde_json::{Map, Value as Json};
 use uuid::Uuid;
 
 use super::Cohorts;
+use super::references::recalculate_those_asking;
 use crate::activity::{Actor, Change, ChangeAction, Logged};
-use crate::cohorts::references::recalculate_those_asking;
 use crate::db::bulk::Rows;
 use crate::db::select::Condition;
 use crate::db::{Tx, Value, args};
 use crate::objects::edit::Editable;
-use crate::persons::PersonWithIds;
-use crate::persons::Persons;
 use crate::persons::identities::{PERSON_COLUMNS, read_person};
+use crate::persons::{PersonWithIds, Persons};
 use crate::{Error, Result};
 
 /// Persons that are looked at before others get a turn.

@@ -15,17 +15,15 @@ use model::{
 use serde_json::{Map, Value};
 use tokio::sync::Notify;
 
-use crate::Error;
-use crate::Result;
 use crate::activity::{Actor, Logged};
-use crate::cohorts::references::{
-    check_references, check_unused, flags_reaching, recalculate_those_asking, touch_flags,
-};
-use crate::db::Core;
 use crate::db::select::Condition;
-use crate::db::{Row, Tx, args, author};
+use crate::db::{Core, Row, Tx, args, author};
 use crate::objects::edit::{Among, Editable, set};
 use crate::objects::lock_dashboards;
+use crate::{Error, Result};
+use references::{
+    check_references, check_unused, flags_reaching, recalculate_those_asking, touch_flags,
+};
 
 /// Cohorts and their members.
 #[derive(Clone, Copy)]

@@ -6,8 +6,7 @@ use model::{
 };
 
 use super::Annotations;
-use crate::activity::ANNOTATION_SCOPE;
-use crate::activity::{Actor, Logged};
+use crate::activity::{ANNOTATION_SCOPE, Actor, Logged};
 use crate::db::select::Condition;
 use crate::db::{Row, Tx, args, author};
 use crate::objects::edit::{Among, Editable, set};

@@ -12,20 +12,18 @@ use model::{
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::Dashboards;
+use super::inherited_access::Reached;
+use super::insight_writes::{self, Shown, Source};
+use super::insights::NewInsight;
+use super::revalidate::Looked;
+use super::tile_changes::{NewTile, TileChange, TileCopy};
+use super::tiles::{self, Content, TILES_MAX, TileState, Writing};
+use super::{Dashboards, rows};
 use crate::access::{CANNOT_MAKE, CANNOT_VIEW};
 use crate::activity::{Actor, Change, ChangeAction, Logged};
-use crate::dashboards::inherited_access::Reached;
-use crate::dashboards::insight_writes::{Shown, Source};
-use crate::dashboards::insights::NewInsight;
-use crate::dashboards::revalidate::Looked;
-use crate::dashboards::tile_changes::{NewTile, TileChange, TileCopy};
-use crate::dashboards::tiles::{Content, TILES_MAX, TileState, Writing};
-use crate::dashboards::{insight_writes, rows, tiles};
 use crate::db::{Tx, args};
 use crate::objects::edit::{Editable, set};
-use crate::objects::lock_dashboards;
-use crate::objects::tags;
+use crate::objects::{lock_dashboards, tags};
 use crate::{Error, Result, projects};
 
 pub struct NewDashboard {

@@ -7,10 +7,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::Collaborators;
+use super::board::{self, Board, CANNOT_EDIT};
 use crate::access::standing_in;
 use crate::activity::{Actor, Change, ChangeAction, Logged};
-use crate::dashboards::board;
-use crate::dashboards::board::{Board, CANNOT_EDIT};
 use crate::db::{Row, Tx, args, author};
 use crate::{Error, Result};
 

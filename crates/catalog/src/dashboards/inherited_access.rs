@@ -7,9 +7,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use model::{AccessLevel, InsightId, ProjectId, Viewer};
 
-use crate::dashboards::board::Board;
-use crate::dashboards::insights;
-use crate::dashboards::tiles::{Content, TileState};
+use super::board::Board;
+use super::insights;
+use super::tiles::{Content, TileState};
 use crate::db::Tx;
 use crate::objects::edit::Editable as _;
 use crate::{Error, Result};

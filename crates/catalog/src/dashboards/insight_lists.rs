@@ -8,8 +8,8 @@ use model::{
 };
 
 use super::Insights;
+use super::insights::{COLUMNS, FROM, OBJECT, read_all};
 use crate::Result;
-use crate::dashboards::insights::{COLUMNS, FROM, OBJECT, read_all};
 use crate::db::args;
 use crate::db::dialect::placeholders;
 use crate::db::select::Condition;

@@ -9,11 +9,11 @@ use model::{
 use serde::Serialize;
 use serde_json::Value as Json;
 
+use super::board;
+use super::inherited_access::Reached;
+use super::insights::{INSIGHT_NAME_CHARS_MAX, NewInsight, OBJECT, by_ids};
+use super::tiles::{Content, TileState};
 use crate::activity::{Actor, Logged};
-use crate::dashboards::board;
-use crate::dashboards::inherited_access::Reached;
-use crate::dashboards::insights::{INSIGHT_NAME_CHARS_MAX, NewInsight, OBJECT, by_ids};
-use crate::dashboards::tiles::{Content, TileState};
 use crate::db::dialect::placeholders;
 use crate::db::{Tx, Value, args, secret};
 use crate::objects::tags;

@@ -8,12 +8,11 @@ use model::{
 };
 use serde_json::{Map, Value};
 
-use super::Insights;
+use super::revalidate::Looked;
+use super::tiles::TILES_MAX;
+use super::{Insights, insight_writes, rows};
 use crate::access::CANNOT_VIEW;
 use crate::activity::{Actor, Logged};
-use crate::dashboards::revalidate::Looked;
-use crate::dashboards::tiles::TILES_MAX;
-use crate::dashboards::{insight_writes, rows};
 use crate::db::dialect::placeholders;
 use crate::db::executor::Executor;
 use crate::db::{Row, Tx, args, author};

@@ -8,9 +8,9 @@ use std::collections::HashMap;
 use model::{DashboardId, Insight, InsightId, ProjectId, Written};
 use serde_json::{Map, Value};
 
-use crate::dashboards::insights;
-use crate::db::{Tx, args};
-use crate::{Error, Result, db};
+use super::insights;
+use crate::db::{self, Tx, args};
+use crate::{Error, Result};
 
 pub const CANNOT_SHOW: &str = "A link would show what is hidden from you.";
 

@@ -9,10 +9,9 @@ use model::{
     Viewer, Window,
 };
 
-use super::Dashboards;
+use super::board::CANNOT_EDIT;
+use super::{Dashboards, insights, tiles};
 use crate::access::CANNOT_VIEW;
-use crate::dashboards::board::CANNOT_EDIT;
-use crate::dashboards::{insights, tiles};
 use crate::db::dialect::placeholders;
 use crate::db::executor::Executor;
 use crate::db::select::Condition;

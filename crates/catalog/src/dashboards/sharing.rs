@@ -5,12 +5,11 @@ use std::slice;
 use model::{DashboardId, Insight, InsightId, OrganizationSettings, ProjectId, Timestamp, Viewer};
 use serde_json::{Map, Value};
 
-use super::SharingLinks;
+use super::board::{self, Board, CANNOT_EDIT};
+use super::inherited_access::Reached;
+use super::revalidate::Looked;
+use super::{SharingLinks, insights};
 use crate::activity::{Actor, Change, ChangeAction, Logged};
-use crate::dashboards::board::{Board, CANNOT_EDIT};
-use crate::dashboards::inherited_access::Reached;
-use crate::dashboards::revalidate::Looked;
-use crate::dashboards::{board, insights};
 use crate::db::secret::Secret;
 use crate::db::{Row, Tx, args};
 use crate::objects::edit::Editable;

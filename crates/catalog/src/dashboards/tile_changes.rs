@@ -5,11 +5,10 @@ use std::collections::{HashMap, HashSet};
 use model::{Button, InsightId, NoteId, TileId, TileLook};
 use serde_json::{Map, Value};
 
-use crate::dashboards::board::Board;
-use crate::dashboards::inherited_access::Reached;
-use crate::dashboards::insights::NewInsight;
-use crate::dashboards::tiles;
-use crate::dashboards::tiles::{Content, TileState};
+use super::board::Board;
+use super::inherited_access::Reached;
+use super::insights::NewInsight;
+use super::tiles::{self, Content, TileState};
 use crate::db::Tx;
 use crate::objects::edit::set;
 use crate::{Error, Result};

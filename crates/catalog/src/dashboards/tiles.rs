@@ -8,10 +8,9 @@ use model::{
 };
 use serde_json::{Map, Value as Json, json};
 
-use super::Dashboards;
+use super::insights::NewInsight;
+use super::{Dashboards, insight_writes};
 use crate::activity::Actor;
-use crate::dashboards::insight_writes;
-use crate::dashboards::insights::NewInsight;
 use crate::db::dialect::placeholders;
 use crate::db::executor::Executor;
 use crate::db::select::within;

@@ -1,7 +1,7 @@
 //! Many rows in few statements.
 
-use crate::db::dialect::placeholders;
-use crate::db::{Db, Row, Tx, Value};
+use super::dialect::placeholders;
+use super::{Db, Row, Tx, Value};
 use crate::{Error, Result};
 
 /// Rows of one statement, largest first. A few fixed sizes, so that engines prepare a handful of

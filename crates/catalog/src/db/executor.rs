@@ -1,7 +1,7 @@
 //! Questions that are asked alike beside a transaction and inside one.
 
+use super::{Db, Row, Tx, Value};
 use crate::Result;
-use crate::db::{Db, Row, Tx, Value};
 
 pub(crate) trait Executor: Send {
     fn fetch(

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use model::Clock;
 
-use crate::db::{Db, Tx, args};
+use super::{Db, Tx, args};
 use crate::{Error, Result};
 
 /// Position is version: the first is 1.

@@ -34,11 +34,11 @@ use sqlx::sqlite::{
 use sqlx::{Arguments, AssertSqlSafe, Connection, Encode, Row as _, Transaction, Type};
 use tokio::sync::Mutex;
 
-use crate::db::dialect::Dialect;
-use crate::db::error::Cause;
-use crate::db::notify::{Announcement, Changes};
 use crate::{Error, Result};
+use dialect::Dialect;
+use error::Cause;
 use inline_sqlite::Here;
+use notify::{Announcement, Changes};
 
 pub(crate) use handle::{Core, handle};
 

@@ -2,9 +2,9 @@
 
 use model::{Sight, Window};
 
+use super::dialect::placeholders;
+use super::{Db, Row, Value, args};
 use crate::Result;
-use crate::db::dialect::placeholders;
-use crate::db::{Db, Row, Value, args};
 
 /// What rows must fulfil.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use sha2::{Digest, Sha256};
 
-use crate::db::secret::Secret;
+use super::secret::Secret;
 use crate::{Error, Result};
 
 const NONCE_BYTES: usize = 24;

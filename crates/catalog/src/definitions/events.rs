@@ -4,11 +4,10 @@ use model::definition::{Day, EnforcementMode, EventDefinition, VOLUME_DAYS};
 use model::{ProjectId, Timestamp, UserId, Window};
 use uuid::Uuid;
 
-use super::EventDefinitions;
+use super::{EventDefinitions, Standing, Users, texts};
 use crate::activity::{Actor, Logged};
 use crate::db::select::Condition;
 use crate::db::{Row, Tx, args};
-use crate::definitions::{Standing, Users, texts};
 use crate::objects::edit::set;
 use crate::objects::tags;
 use crate::{Error, Result};

@@ -9,13 +9,11 @@ use std::collections::{HashMap, HashSet};
 
 use model::{OrganizationId, Timestamp, User, UserId};
 
-use crate::db::Core;
 use crate::db::dialect::placeholders;
-use crate::db::handle;
-use crate::db::{Row, Tx, Value, args, author};
-use crate::definitions::quota::DefinitionQuota;
+use crate::db::{Core, Row, Tx, Value, args, author, handle};
 use crate::{Error, Result};
 use model::definition::PropertyOwner;
+use quota::DefinitionQuota;
 
 handle! {
     /// Actions.

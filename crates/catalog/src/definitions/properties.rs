@@ -4,12 +4,10 @@ use model::definition::{PropertyDefinition, PropertyOwner, PropertyType};
 use model::{ProjectId, Timestamp, UserId, Window};
 use uuid::Uuid;
 
-use super::PropertyDefinitions;
+use super::{PropertyDefinitions, Standing, Users, owner_columns, texts};
 use crate::activity::{Actor, Logged};
-use crate::db::Value;
 use crate::db::select::Condition;
-use crate::db::{Row, Tx, args};
-use crate::definitions::{Standing, Users, owner_columns, texts};
+use crate::db::{Row, Tx, Value, args};
 use crate::objects::edit::set;
 use crate::objects::tags;
 use crate::{Error, Result};

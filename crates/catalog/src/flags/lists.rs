@@ -5,8 +5,7 @@ use std::collections::HashSet;
 use model::flag::{EvaluationRuntime, FeatureFlag, STALE_SECONDS};
 use model::{FlagId, ProjectId, Sight, Timestamp, UserId, Window};
 
-use super::Flags;
-use super::{OBJECT, rows};
+use super::{Flags, OBJECT, rows};
 use crate::Result;
 use crate::db::select::{Condition, within};
 use crate::db::{Row, Value, args};

@@ -15,8 +15,7 @@ use model::{FlagId, ProjectId, Sight, Timestamp};
 use serde_json::{Map, Value};
 
 use crate::activity::{Actor, Logged};
-use crate::db::handle;
-use crate::db::{Tx, args, author};
+use crate::db::{Tx, args, author, handle};
 use crate::objects::edit::set;
 use crate::objects::tags;
 use crate::{Error, Result, projects};

@@ -7,9 +7,9 @@ use model::flag::{
 use model::{FlagId, ProjectId, Timestamp, UserId};
 use serde_json::{Map, Value as Json};
 
+use super::{OBJECT, columns_of_users};
 use crate::db::bulk::Rows;
 use crate::db::{Row, Tx, Value, args, author};
-use crate::flags::{OBJECT, columns_of_users};
 use crate::objects::tags;
 use crate::{Error, Result};
 

@@ -5,8 +5,7 @@ use model::{
     CreationMode, DashboardId, DashboardLook, FlagId, Insight, Restriction, TileLook, Viewer,
 };
 
-use super::Flags;
-use super::find;
+use super::{Flags, find};
 use crate::activity::Actor;
 use crate::dashboards::Dashboards;
 use crate::dashboards::board::{Board, CANNOT_EDIT, Contents, NewDashboard};

@@ -16,17 +16,13 @@ use model::group::Group;
 use model::person::{DistinctNo, IdentityChanges};
 use model::{ProjectId, ProjectSettings, Timestamp, Warning, WarningDetails, WarningKind};
 
-use crate::db::Core;
-use crate::db::bulk::Rows;
-use crate::db::bulk::keys;
-use crate::db::handle;
-use crate::db::{Tx, args};
+use crate::db::bulk::{Rows, keys};
+use crate::db::{Core, Tx, args, handle};
 use crate::definitions::quota::DefinitionQuota;
-use crate::ingest::dead_letters::NewDeadLetter;
-
 use crate::{Error, Result};
-use listeners::Ingested;
-use listeners::Listeners;
+use dead_letters::NewDeadLetter;
+use listeners::{Ingested, Listeners};
+
 use tokio::sync::watch;
 
 handle! {

@@ -6,8 +6,7 @@
 use model::{ProjectId, Timestamp};
 
 use crate::activity::{Actor, Logged};
-use crate::db::Core;
-use crate::db::Tx;
+use crate::db::{Core, Tx};
 use crate::{Error, Result};
 
 /// Which objects a look-up finds.

@@ -5,13 +5,12 @@ use model::{ProjectId, Timestamp, Window};
 use serde::Serialize;
 
 use super::Groups;
-use crate::Error;
-use crate::Result;
 use crate::activity::{Actor, Change, ChangeAction, Logged};
 use crate::db::bulk::keys;
 use crate::db::select::Condition;
 use crate::db::{Row, args};
 use crate::objects::edit::set;
+use crate::{Error, Result};
 use std::collections::{BTreeMap, HashMap};
 
 /// A group type with what people call it.

@@ -18,11 +18,10 @@ use uuid::Uuid;
 
 use crate::activity::{Actor, Change, ChangeAction, Logged};
 use crate::db::dialect::{Dialect, placeholders};
-use crate::db::handle;
 use crate::db::select::Condition;
-use crate::db::{Value, args};
-use crate::persons::identities::{PERSON_COLUMNS, read_object, read_person};
+use crate::db::{Value, args, handle};
 use crate::{Error, Result};
+use identities::{PERSON_COLUMNS, read_object, read_person};
 
 handle! {
     /// Persons and their distinct ids.

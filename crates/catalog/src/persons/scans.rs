@@ -6,9 +6,9 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::Persons;
+use super::identities::PERSON_COLUMNS;
 use crate::Result;
 use crate::db::{Row, args};
-use crate::persons::identities::PERSON_COLUMNS;
 
 type Properties = Map<String, Value>;
 

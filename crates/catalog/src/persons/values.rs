@@ -7,8 +7,7 @@ use model::person::PersonNo;
 use model::property::text;
 use serde_json::Value as Json;
 
-use super::Groups;
-use super::Persons;
+use super::{Groups, Persons};
 use crate::Result;
 use crate::db::args;
 

@@ -10,12 +10,11 @@ use model::{
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::access::{IS_PRIVATE, RuleSubject, RuleTarget};
+use crate::access::{self, IS_PRIVATE, RuleSubject, RuleTarget};
 use crate::activity::{Actor, ChangeAction, Logged};
-use crate::db::handle;
 use crate::db::secret::Secret;
-use crate::db::{Row, Tx, args};
-use crate::{Error, Result, access};
+use crate::db::{Row, Tx, args, handle};
+use crate::{Error, Result};
 
 handle! {
     /// Projects, their tokens and settings.

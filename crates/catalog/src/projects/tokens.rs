@@ -2,11 +2,10 @@
 
 use model::{OrganizationId, ProjectId};
 
-use super::Projects;
+use super::{ProjectRow, Projects, columns};
 use crate::Result;
 use crate::db::secret::sha256_mark;
 use crate::db::{Row, args};
-use crate::projects::{ProjectRow, columns};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenOwner {
