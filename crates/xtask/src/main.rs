@@ -1,5 +1,6 @@
 //! Checks that no compiler makes: `cargo run -p xtask -- tidy`.
 
+mod areas;
 mod contract;
 mod makefile;
 mod tidy;

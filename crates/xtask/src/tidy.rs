@@ -1,5 +1,5 @@
-//! Repository checks that the compiler does not make: allowed dependencies between crates, file
-//! length, where routes are registered, licenses and sources of dependencies, and the Makefile.
+//! Repository checks that the compiler does not make: allowed dependencies between crates
+//! and between areas of a crate, file length, where routes are registered, licenses and sources of dependencies, and the Makefile.
 //!
 //! `cargo deny` checks licenses too, but building it takes longer than building Hedgerow.
 
@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
-use crate::{contract, makefile};
+use crate::{areas, contract, makefile};
 
 const LINES_MAX: usize = 800;
 
@@ -103,6 +103,7 @@ pub(crate) fn run() -> Result<()> {
         files.push((name, fs::read_to_string(&file)?));
     }
     contract::check(&root, &files, &mut complaints)?;
+    areas::check(&files, &mut complaints)?;
     for (name, text) in &files {
         let lines = text.lines().count();
         if lines > LINES_MAX {
