@@ -1,4 +1,4 @@
-//! Embeds the browser SDK's scripts, if `tools/fetch-assets` brought them in. Never the network.
+//! Embeds the browser SDK's scripts if `tools/fetch-assets` downloaded them. No network access.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
     let root = env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?;
-    let folder = Path::new(&root).join("../../assets/static");
+    let directory = Path::new(&root).join("../../assets/static");
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed={}", folder.display());
-    // Written last by whoever fills the folder: without it, the rest may be half there.
-    let version = fs::read_to_string(folder.join("version")).unwrap_or_default();
+    println!("cargo::rerun-if-changed={}", directory.display());
+    // tools/fetch-assets writes `version` last: without it the directory may be incomplete.
+    let version = fs::read_to_string(directory.join("version")).unwrap_or_default();
     let mut scripts = Vec::new();
     if !version.is_empty() {
-        for entry in fs::read_dir(&folder)? {
+        for entry in fs::read_dir(&directory)? {
             let name = entry?.file_name().into_string().unwrap_or_default();
             if name.ends_with(".js") {
                 scripts.push(name);
@@ -24,8 +24,9 @@ fn main() -> io::Result<()> {
     let mut code = format!("const VERSION: &str = {:?};\n", version.trim());
     code.push_str("const SCRIPTS: &[Script] = &[\n");
     for name in scripts {
-        let bytes =
-            |suffix: &str| format!("include_bytes!({:?})", folder.join(format!("{name}{suffix}")));
+        let bytes = |suffix: &str| {
+            format!("include_bytes!({:?})", directory.join(format!("{name}{suffix}")))
+        };
         let (plain, gzip, brotli) = (bytes(""), bytes(".gz"), bytes(".br"));
         let _ = writeln!(
             code,

@@ -1,4 +1,5 @@
-//! Access controls: who may go how far in a project, with its objects of a kind, and with one.
+//! Access controls: the access level of members and roles in a project, for all objects of a
+//! kind, and for one object.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -41,14 +42,14 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 struct Rules {
     access_controls: Vec<AccessRule>,
     available_access_levels: Vec<&'static str>,
-    /// Where no rule speaks.
+    /// The level where no rule applies.
     default_access_level: &'static str,
-    /// Null where it differs from kind to kind.
+    /// Null where it differs between kinds of objects.
     user_access_level: Option<&'static str>,
     user_can_edit_access_levels: bool,
 }
 
-/// The rule as it is now, or 204 once there is none.
+/// The stored rule, or 204 once it is removed.
 enum Written {
     Kept(AccessRule),
     Gone,
@@ -82,7 +83,7 @@ struct ProjectRule {
     /// Null removes the rule.
     #[serde(default)]
     access_level: Patch<ProjectAccess>,
-    /// A membership; with neither this nor a role the rule is for everybody.
+    /// A membership's id. With neither this nor `role`, the rule applies to every member.
     organization_member: Option<Uuid>,
     role: Option<Uuid>,
 }
@@ -93,10 +94,10 @@ struct ObjectRule {
     /// Null removes the rule.
     #[serde(default)]
     access_level: Patch<AccessLevel>,
-    /// A membership; with neither this nor a role the rule is for everybody.
+    /// A membership's id. With neither this nor `role`, the rule applies to every member.
     organization_member: Option<Uuid>,
     role: Option<Uuid>,
-    /// Where the path names an object, these must name the same.
+    /// Where the path names an object, `resource` and `resource_id` must name the same one.
     resource: Option<ObjectKind>,
     resource_id: Option<String>,
 }
@@ -113,7 +114,7 @@ fn subject(member: Option<Uuid>, role: Option<Uuid>) -> Result<RuleSubject> {
     }
 }
 
-/// What a body must say: the level, or null.
+/// The `access_level` of a body: a level, or null. It is required.
 fn level<L>(sent: Patch<L>) -> Result<Option<L>> {
     sent.nullable().ok_or_else(|| Error::required("access_level"))
 }
@@ -169,7 +170,7 @@ async fn set_of_kind(
     caller.require_administrator()?;
     let sent = body.read()?;
     let kind = sent.resource.ok_or_else(|| Error::required("resource"))?;
-    // A rule that was meant for one object must not become one for all of them.
+    // A rule meant for one object must not apply to all objects of its kind.
     if sent.resource_id.is_some_and(|id| !id.is_empty()) {
         let detail = "The rule of one object is set under that object.";
         return Err(Error::invalid("resource_id", "invalid_input", detail));
@@ -180,11 +181,11 @@ async fn set_of_kind(
     Ok(app.catalog.access_rules().set(&actor, target, subject, level).await?.into())
 }
 
-/// An object that a path names and the caller sees.
+/// The object of the path, which the caller may view.
 struct Object {
     kind: ObjectKind,
     id: i64,
-    /// The other name that paths know it by.
+    /// An insight's short id, which paths accept too.
     short_id: Option<String>,
     level: AccessLevel,
 }

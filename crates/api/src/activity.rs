@@ -1,4 +1,4 @@
-//! The activity log: a project's whole, or what happened to one kind of object.
+//! The activity log: of a whole project by cursor, of one kind of object by page number.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -14,13 +14,13 @@ use uuid::Uuid;
 use crate::http::openapi::{Describe, Operation};
 use crate::{App, AppState, Base, Error, Found, Reader, Resource, Result, Routes};
 
-/// Lines on a page of the whole log, and on a page about one kind of object.
+/// Entries on a page of the project's log, and by default on a page about one kind of object.
 const LOG_LINES: i64 = 100;
 const PAGE_LINES_DEFAULT: i64 = 10;
-/// More than there are kinds of objects; each is one argument of the query.
+/// More than there are scopes; each becomes a bind parameter of the statement.
 const SCOPES_MAX: usize = 100;
 
-/// The scope of every activity endpoint, whichever object it is about.
+/// The API key scope of every activity endpoint.
 pub(crate) enum ActivityLog {}
 
 impl Resource for ActivityLog {
@@ -53,7 +53,7 @@ async fn list(
         seen: caller.sights(),
     };
     let from = wanted.cursor;
-    // One more than is shown tells whether there is another page.
+    // One entry more than a page shows whether there is another page.
     let mut results = app.catalog.activity().from_cursor(&filter, from, LOG_LINES + 1).await?;
     let is_more = results.len() > LOG_LINES as usize;
     let (has_next, has_previous) = match from {
@@ -79,7 +79,7 @@ async fn list(
     }))
 }
 
-/// What a caller may ask of the whole log.
+/// The filters and the cursor of a request for the project's log.
 struct Wanted {
     scopes: Vec<String>,
     item_id: Option<String>,
@@ -133,7 +133,7 @@ impl Describe for Wanted {
     }
 }
 
-/// Opaque to clients: a direction, an instant and the line at it.
+/// Encodes a direction and an entry's timestamp and id; opaque to clients.
 fn write_cursor(mark: Mark, direction: Direction) -> String {
     let sign = match direction {
         Direction::Older => '<',
@@ -154,13 +154,13 @@ fn read_cursor(text: &str) -> Option<(Mark, Direction)> {
     Some((Mark { created_at, id: Uuid::parse_str(id).ok()? }, direction))
 }
 
-/// A numbered page about one kind of object: `<resource>/activity`, `<resource>/{id}/activity`.
+/// A page by number, as `<resource>/activity` and `<resource>/{id}/activity` serve it.
 pub(crate) struct ActivityPage {
     number: i64,
     limit: i64,
-    /// The parameter that was no positive number; most lists ignore it.
+    /// A parameter that was not a positive integer; most endpoints ignore it.
     unfit: Option<&'static str>,
-    /// What the caller sees of kinds from which rules may hide something.
+    /// Objects that the caller may see, of the kinds that access rules cover.
     seen: Sights,
     base: Base,
 }
@@ -174,7 +174,7 @@ pub(crate) struct ActivityListing {
 }
 
 impl ActivityPage {
-    /// Refuses a bad `page` or `limit`, as flags do.
+    /// Rejects a bad `page` or `limit`, as upstream does for flags.
     pub(crate) fn strictly(self) -> Result<Self> {
         match self.unfit {
             None => Ok(self),
@@ -188,7 +188,7 @@ impl ActivityPage {
         Self { seen, ..self }
     }
 
-    /// What happened to all objects of a kind.
+    /// The activity of all objects of a kind.
     pub(crate) async fn of_all<T: Logged>(
         &self,
         app: &AppState,
@@ -197,7 +197,7 @@ impl ActivityPage {
         self.of_scope(app, project, T::SCOPE, None).await
     }
 
-    /// What happened to one object, which the caller of this has found.
+    /// The activity of one object. Callers check that it exists and is visible.
     pub(crate) async fn of<T: Logged>(
         &self,
         app: &AppState,
@@ -207,7 +207,7 @@ impl ActivityPage {
         self.of_scope(app, project, T::SCOPE, Some(item.item_id())).await
     }
 
-    /// The same for a kind that is known by its name in the log.
+    /// The same for a kind given by its scope in the log.
     pub(crate) async fn of_scope(
         &self,
         app: &AppState,
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_reads_back_and_nothing_else_does() {
+    fn activity_cursor_round_trips_and_rejects_other_strings() {
         let mark = Mark { created_at: Timestamp::from_micros(-7), id: Uuid::from_u128(1) };
         for direction in [Direction::Older, Direction::Newer] {
             let text = write_cursor(mark, direction);

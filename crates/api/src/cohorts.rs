@@ -1,4 +1,4 @@
-//! Cohorts: sets of persons, described by their properties or listed.
+//! Cohorts: sets of persons, dynamic (defined by conditions) or static (a list).
 
 mod csv;
 mod members;
@@ -28,9 +28,9 @@ pub(crate) const NAME_CHARS_MAX: usize = 400;
 const DESCRIPTION_CHARS_MAX: usize = 1_000;
 /// Ours: a list shows up to a thousand cohorts, so each stays small.
 const FILTERS_BYTES_MAX: usize = 64 << 10;
-/// Persons that one JSON request may name; files may name more.
+/// Persons in one JSON request; files may list more.
 const PERSONS_SENT_MAX: usize = 10_000;
-/// Persons that one question may name: as many rows as any answer has.
+/// Persons that a query may add: the maximum number of rows of a query result.
 const PERSONS_ASKED_MAX: u64 = 50_000;
 
 pub(crate) fn routes(routes: Routes) -> Routes {
@@ -92,13 +92,13 @@ struct CohortFields {
     is_static: Option<bool>,
     #[serde(default)]
     filters: Patch<Map<String, Value>>,
-    /// The old way to describe one.
+    /// The legacy form of `filters`.
     #[serde(default)]
     groups: Patch<Vec<Value>>,
-    /// Members of a list, beside those that it has.
+    /// Persons to add to a static cohort.
     #[serde(default, rename = "_create_static_person_ids")]
     person_ids: Patch<Vec<Uuid>>,
-    /// A question whose first column names such members.
+    /// A query whose first column holds the ids of persons to add.
     #[serde(default)]
     query: Patch<Value>,
     #[serde(default, deserialize_with = "lenient_bool")]
@@ -138,7 +138,7 @@ async fn create(
     Ok(Created(filled(&app, &actor, cohort, listed, &persons).await?))
 }
 
-/// A list with those on it that a file names, and these.
+/// Adds the persons of an uploaded file, and `persons`, to a static cohort.
 async fn filled(
     app: &AppState,
     actor: &Actor,
@@ -156,14 +156,14 @@ async fn filled(
     Ok(cohort)
 }
 
-/// Whom a request puts on a list: by themselves, or by a question.
+/// The persons that a request adds to a static cohort, by id or by a query.
 async fn named(
     app: &App,
     caller: &Writer<Cohorts>,
     fields: &CohortFields,
     is_static: bool,
 ) -> Result<Vec<Uuid>> {
-    // Forms carry it past the check of callers.
+    // The caller extractors do not look into multipart forms.
     let filters = fields.filters.clone().given().map(Value::Object);
     let groups = fields.groups.clone().given().map(Value::Array);
     if filters.iter().chain(&groups).any(hogql_scope::is_within) {
@@ -172,7 +172,7 @@ async fn named(
     let mut persons = fields.person_ids.clone().given().unwrap_or_default();
     check_persons("_create_static_person_ids", &persons)?;
     if let Some(query) = fields.query.clone().given() {
-        // It reads whatever a query reads, and its answer is kept as the cohort's members.
+        // The query reads what any query reads, and its result is stored as members.
         caller.may_read("query")?;
         if !is_static {
             let detail = "Only static cohorts are made of a query.";
@@ -183,7 +183,7 @@ async fn named(
     Ok(persons)
 }
 
-/// The persons that a question names.
+/// Runs a query and reads person ids from its first column.
 async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<Uuid>> {
     let mut asked = QueryRequest::new(query, Refresh::ForceBlocking, caller.sights());
     asked.default_limit = Some(PERSONS_ASKED_MAX);
@@ -193,13 +193,13 @@ async fn asked(app: &App, caller: &Writer<Cohorts>, query: Value) -> Result<Vec<
         other => other.into(),
     })?;
     let QueryResponse::Ready { result, .. } = reply else { return Ok(Vec::new()) };
-    // Persons that are shown whole have an id of their own.
+    // A person column holds objects with an `id`.
     let id = |row: &Value| {
         let first = row.get(0)?;
         first.get("id").unwrap_or(first).as_str()?.parse().ok()
     };
     let rows = result.results.as_array().filter(|_| result.columns.is_some());
-    // Who asks for fewer says so.
+    // Only the bound is an error: a query with a lower limit of its own is not cut short.
     if rows.is_some_and(|rows| rows.len() as u64 >= PERSONS_ASKED_MAX)
         && result.has_more == Some(true)
     {
@@ -262,7 +262,7 @@ async fn calculate(caller: Writer<Cohorts>, id: Id, app: App) -> Result<Found<Co
     Ok(Found(app.catalog.cohorts().recalculate(&caller.actor(), id).await?))
 }
 
-/// A list of whoever belongs to a cohort now.
+/// Creates a static cohort with the source's current members.
 async fn duplicate(caller: Writer<Cohorts>, id: Id, app: App) -> Result<Created<Cohort>> {
     let source = live(&app, &caller.project, id).await?;
     let named = |name: &String| {
@@ -314,8 +314,8 @@ fn check_persons(attr: &str, persons: &[Uuid]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses where it stands what no event can be held against, and what older programs let pass.
-/// The tree is not deep.
+/// Rejects invalid negations and event filters, which older versions accepted, naming the field.
+/// `cohort_tree` bounds the depth.
 fn check_behaviours(place: &str, tree: Option<&Value>) -> Result<()> {
     let negation = tree.and_then(|tree| tree.get("negation"));
     if !matches!(negation, None | Some(Value::Null | Value::Bool(_))) {
@@ -336,7 +336,7 @@ fn check_behaviours(place: &str, tree: Option<&Value>) -> Result<()> {
     Ok(())
 }
 
-/// Whether a tree holds no condition.
+/// Whether a tree has no conditions.
 fn asks_nothing(tree: &Value) -> bool {
     match (tree, tree.get("values")) {
         (Value::Null, _) => true,
@@ -361,7 +361,7 @@ impl CohortFields {
         }
         let old = self.groups.given().filter(|groups| !groups.is_empty());
         let filters = self.filters.given().or_else(|| old.map(|groups| filters_of_groups(&groups)));
-        // A list keeps conditions as it keeps its name; front-ends send it without any.
+        // Static cohorts store conditions without using them; front-ends send empty ones.
         let asks = |filters: &&Map<String, Value>| {
             !is_static || !filters.get("properties").is_none_or(asks_nothing)
         };

@@ -1,4 +1,4 @@
-//! Dashboards: insights, notes and links on one page.
+//! Dashboards: tiles with insights, texts and buttons on one page.
 
 mod body;
 pub(crate) mod collaborators;
@@ -45,7 +45,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
     templates::routes(tiles::routes(routes))
 }
 
-/// Which dashboards a list is asked for.
+/// The filters of a request that lists dashboards.
 struct Wanted(DashboardFilter);
 
 impl FromRequestParts<AppState> for Wanted {
@@ -97,14 +97,14 @@ async fn list(
     Ok(page.listing(shown, found.1))
 }
 
-/// What only a new dashboard takes.
+/// Fields that only creation accepts.
 #[derive(Deserialize, JsonSchema)]
 struct CreateFields {
     #[serde(default)]
     use_template: Patch<String>,
     #[serde(default)]
     use_dashboard: Patch<i64>,
-    /// Whether insights and texts are copied with the dashboard.
+    /// Whether the copy gets its own insights and texts rather than sharing the source's.
     #[serde(default, deserialize_with = "lenient_bool")]
     duplicate_tiles: Option<bool>,
 }
@@ -135,7 +135,7 @@ async fn create(
             let dashboard = DashboardId(source);
             let seen =
                 app.catalog.dashboards().get_visible(caller.project.id, dashboard, caller.viewer());
-            // What is not there for them is refused when it is to be copied.
+            // A source that the caller cannot view is rejected by `create_dashboard`.
             if copies == Copies::Everything && seen.await.is_ok() {
                 check_copied(&app, &caller, dashboard, None, "use_dashboard").await?;
             }
@@ -148,16 +148,16 @@ async fn create(
     Ok(Created(shown(&app, &caller, id).await?))
 }
 
-/// How a dashboard is looked at.
+/// Parameters of reading a dashboard.
 #[derive(Default, Deserialize, JsonSchema)]
 struct ReadQuery {
-    /// JSON that stands in for the dashboard's own filters.
+    /// JSON that replaces the dashboard's own filters.
     filters_override: Option<String>,
-    /// JSON that stands in for the dashboard's own variables.
+    /// JSON that replaces the dashboard's own variables.
     variables_override: Option<String>,
-    /// How new the tiles' answers must be; without it, what is remembered.
+    /// The refresh mode of the tiles' results; cached results only, if not given.
     refresh: Option<String>,
-    /// The screen by which tiles are ordered, `sm` or `xs`.
+    /// The screen size whose layout orders the tiles: `sm` or `xs`.
     #[serde(rename = "layoutSize")]
     layout_size: Option<String>,
 }
@@ -215,7 +215,8 @@ async fn update(
     Ok(Found(shown(&app, &caller, id).await?))
 }
 
-/// A copy asks what the first one does, and is a question that its maker keeps.
+/// A copied insight stores its source's query as the caller's own, so the caller must be allowed
+/// to see everything that the query names.
 async fn check_copied(
     app: &AppState,
     caller: &Writer<Dashboards>,
@@ -225,7 +226,7 @@ async fn check_copied(
 ) -> Result<()> {
     let (project, viewer) = (caller.project.id, caller.viewer());
     for insight in app.catalog.dashboards().insights_to_copy(project, on, viewer, tiles).await? {
-        // What cannot be read asks for nothing.
+        // A query that cannot be parsed names nothing.
         if let Ok(Some(asked)) = question(&insight) {
             check_seen(app, caller, attr, asked).await?;
         }
@@ -257,7 +258,7 @@ async fn activity_of_one(
     page.of_scope(&app, &caller.project, "Dashboard", Some(id.to_string())).await
 }
 
-/// A dashboard after it was written, deleted or not.
+/// The response after a write, also of a dashboard that is deleted now.
 pub(super) async fn shown<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
@@ -273,7 +274,7 @@ pub(super) async fn shown<R, M>(
     Ok(detail)
 }
 
-/// An empty dashboard as a request that says nothing makes it.
+/// The defaults of a new dashboard.
 fn blank() -> NewDashboard {
     NewDashboard {
         name: None,

@@ -1,4 +1,4 @@
-//! Events: the list, one of them, and the values of their properties.
+//! Events: listing, reading one, live streaming, and values of properties.
 
 mod live;
 mod selected;
@@ -21,15 +21,15 @@ use streamed::Listed;
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_DEFAULT_CSV: usize = 1_000;
-/// Airbyte's source asks for 10,000 and takes a short page for the end, so that a lower bound would
-/// lose events without a word.
+/// Airbyte's source requests 10,000 and takes a shorter page for the last, so that a lower bound
+/// would silently lose events.
 const LIMIT_MAX: usize = 50_000;
-/// A client's clock may be ahead by so much.
+/// Tolerated clock skew of clients.
 const AHEAD_SECONDS: i64 = 5;
 
 enum Events {}
 
-/// Events are read by asking, as queries are.
+/// Reading events takes the scope of queries.
 impl Resource for Events {
     const SCOPE: &'static str = "query";
 }
@@ -52,16 +52,16 @@ struct ListQuery {
     event: Option<String>,
     limit: Option<String>,
     offset: Option<String>,
-    /// A person's uuid or number.
+    /// A person's uuid or numeric id.
     person_id: Option<String>,
     action_id: Option<String>,
-    /// JSON array of property filters, or one group of them.
+    /// A JSON array of property filters, or a filter group.
     properties: Option<String>,
-    /// JSON array; anything but ["-timestamp"] means the oldest first.
+    /// A JSON array; anything but `["-timestamp"]` sorts the oldest first.
     #[serde(rename = "orderBy")]
     order_by: Option<String>,
     include_person: Option<String>,
-    /// Where the page before ended; `next` carries it.
+    /// The position after the previous page, from its `next`.
     cursor: Option<String>,
     select: Option<String>,
     #[serde(rename = "where")]
@@ -108,7 +108,7 @@ async fn list(
     streamed::answer(found, format, next).await.map(Listed::Events)
 }
 
-/// Actions that are unknown or hidden mean nothing, as those without steps.
+/// An unknown or hidden action matches no event, like one without steps.
 async fn action(
     app: &App,
     caller: &Reader<Events>,
@@ -129,7 +129,8 @@ async fn action(
     Ok(ActionMatcher::new(&steps, now, zone).map_err(query::Error::from)?)
 }
 
-/// The next page begins behind the last event: its time, and its place among those of that time.
+/// The link to the next page: after the last event's timestamp and its position among events with
+/// the same timestamp.
 fn behind(base: &Base, mark: &Cursor, order: Order) -> String {
     let (bound, time) = (bound_of(order), event_time(mark.timestamp()));
     base.link(&[(bound, Some(&time)), ("cursor", Some(&mark.to_string())), ("offset", None)])
@@ -205,16 +206,15 @@ impl ListQuery {
         })
     }
 
-    /// A cursor stands for the bound that is sent with it, and goes further: behind one of the
-    /// events of that time. With another bound the cursor is from somewhere else, and the bound
-    /// counts.
+    /// A cursor refines the time bound sent with it: it resumes after one of the events at that
+    /// timestamp. If the bound is not the cursor's, the client changed it, and the bound wins.
     fn resume(&self, wanted: &mut EventFilter, mark: Option<&Cursor>, order: Order) {
         let bound = match order {
             Order::NewestFirst => &mut wanted.before,
             Order::OldestFirst => &mut wanted.after,
         };
         let Some(mark) = mark.filter(|mark| *bound == Some(mark.timestamp())) else { return };
-        // Those of the same time are in, and none that lies before it is looked at again.
+        // Include events at the cursor's timestamp, without rescanning earlier ones.
         let micros = mark.timestamp().as_micros();
         *bound = match order {
             Order::NewestFirst => micros.checked_add(1),

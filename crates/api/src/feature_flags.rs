@@ -1,4 +1,4 @@
-//! Feature flags as people manage them.
+//! Management of feature flags.
 
 mod definitions;
 mod evaluating;
@@ -33,7 +33,7 @@ pub(crate) use definitions::public_routes;
 pub(crate) use fields::FlagFields;
 use listing::Wanted;
 
-/// Set by administrators; absent, everybody edits every flag.
+/// The organization's setting that restricts who edits flags; without it every member does.
 const RESTRICTION: &str = "feature_flags_access_level";
 
 pub(crate) fn routes(routes: Routes) -> Routes {
@@ -50,7 +50,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .fold(routes, |routes, add| add(routes))
 }
 
-/// A flag as one caller sees it.
+/// A flag with the caller's access to it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "FeatureFlagWithAccess")]
 pub(crate) struct Shown {
@@ -60,13 +60,12 @@ pub(crate) struct Shown {
     user_access_level: AccessLevel,
 }
 
-/// What a caller may do with flags: as far as rules go, and as the organization's restriction of
-/// flags leaves it.
+/// What a caller may do with flags, by access rules and by the organization's restriction.
 pub(crate) struct Rights {
     user: UserId,
     administrates: bool,
     rules: Arc<Access>,
-    /// Those that the restriction leaves; none where there is no restriction.
+    /// The flags that the restriction lets the caller edit; none without a restriction.
     left: Option<HashSet<FlagId>>,
 }
 
@@ -82,7 +81,7 @@ impl Rights {
         Ok(Self { user, administrates, rules: caller.rules.clone(), left })
     }
 
-    /// Authors always edit what they made; to manage it takes an administrator or a rule.
+    /// Authors can always edit their flags; manager access takes an administrator or a rule.
     pub(crate) fn level(&self, flag: &FeatureFlag) -> AccessLevel {
         if self.administrates {
             return AccessLevel::Manager;
@@ -109,7 +108,7 @@ impl Rights {
     }
 }
 
-/// A flag, deleted or not, that the caller may see.
+/// Loads a flag, deleted or not, that the caller may view.
 pub(crate) async fn seen<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
@@ -127,7 +126,7 @@ async fn is_restricted(app: &AppState, project: &ProjectRow) -> Result<bool> {
     Ok(level.is_some_and(|level| level < i64::from(FlagAccess::Edit)))
 }
 
-/// A flag with the names of what it refers to.
+/// The response for one flag.
 pub(crate) async fn shown<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
@@ -159,7 +158,7 @@ async fn all_shown<R, M>(
     flags.into_iter().map(|flag| opened(app, caller, rights, flag)).collect()
 }
 
-/// Payloads that are stored encrypted are shown to keys, and to nobody in a browser.
+/// Decrypts payloads for personal API keys only; browsers see them redacted.
 fn opened<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
@@ -228,7 +227,7 @@ async fn update(
     Ok(Found(shown(&app, &caller, &rights, flag).await?))
 }
 
-/// Dashboards and flags that a change names anew must be within sight: others are not there.
+/// Dashboards and flags that a change newly refers to must be visible to the caller.
 pub(crate) async fn check_named<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
@@ -250,7 +249,7 @@ pub(crate) async fn check_named<R, M>(
     check_dependencies(app, caller, &new).await
 }
 
-/// Flags that conditions name must be within sight.
+/// Flags that conditions depend on must be visible to the caller.
 pub(crate) async fn check_dependencies<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,

@@ -1,5 +1,5 @@
-//! Groups: companies, teams, and whatever else people belong to. Changes by hand go through the
-//! journal, like those of persons.
+//! Groups: companies, teams and other entities that events refer to. Edits go through the journal,
+//! like those of persons.
 
 mod properties;
 mod related;
@@ -23,9 +23,9 @@ use crate::{
     Writer,
 };
 
-/// Upstream's page, which cannot be chosen.
+/// Upstream's page size, which clients cannot choose.
 const PAGE: usize = 100;
-/// The same bound that events have.
+/// The bound of ingestion.
 const KEY_CHARS_MAX: usize = 400;
 
 pub(crate) enum Groups {}
@@ -77,9 +77,9 @@ impl From<Group> for GroupItem {
 struct ListQuery {
     group_type_index: Option<String>,
     group_key: Option<String>,
-    /// Part of the key or of the name.
+    /// A substring of the key or of the name.
     search: Option<String>,
-    /// From `next` of the page before.
+    /// From the previous page's `next`.
     cursor: Option<String>,
 }
 
@@ -228,7 +228,7 @@ async fn delete_property(
     Ok(Found(group.into()))
 }
 
-/// Tells the activity log; what the change was stays with the group.
+/// Adds an entry to the activity log, without the change's values.
 async fn log(
     app: &AppState,
     caller: &Writer<Groups>,

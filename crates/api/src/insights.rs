@@ -1,4 +1,4 @@
-//! Insights as stored objects: questions with a name, on dashboards or not.
+//! Insights: stored queries with a name, on dashboards or on their own.
 
 pub(crate) mod answer;
 mod list;
@@ -37,7 +37,7 @@ const DESCRIPTION_CHARS_MAX: usize = 16_384;
 const QUERY_BYTES_MAX: usize = 64 << 10;
 const DASHBOARDS_MAX: usize = 100;
 const VIEWED_AT_ONCE_MAX: usize = 1_000;
-/// Upstream's length of the list of insights that one looked at last.
+/// Upstream's length of the list of recently viewed insights.
 const LAST_VIEWED: i64 = 5;
 
 pub(crate) fn routes(routes: Routes) -> Routes {
@@ -54,7 +54,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .get("/api/projects/{project_id}/insights/{id}/activity", activity_of_one)
 }
 
-/// A number, or the short name that links use; short names are never numbers.
+/// Parses a numeric id or a short id, as links use it; short ids are never numeric.
 pub(crate) fn name(text: &str) -> InsightName {
     match text.parse() {
         Ok(id) => InsightName::Id(InsightId(id)),
@@ -70,15 +70,15 @@ struct InsightFields {
     derived_name: Patch<String>,
     #[serde(default)]
     description: Patch<String>,
-    /// Kept as it is sent.
+    /// Stored verbatim.
     #[serde(default)]
     query: Patch<Value>,
-    /// The old way to ask; not kept beside a query.
+    /// The legacy form of `query`; an insight stores only one of them.
     #[serde(default)]
     filters: Patch<Map<String, Value>>,
     #[serde(default)]
     order: Patch<i64>,
-    /// All the dashboards it is on from now on.
+    /// All dashboards that the insight is on; replaces the current list.
     #[serde(default, deserialize_with = "present")]
     dashboards: Option<Vec<i64>>,
     #[serde(default, deserialize_with = "present")]
@@ -120,13 +120,13 @@ async fn create(
 
 #[derive(Deserialize, JsonSchema)]
 struct ReadQuery {
-    /// How new the answer must be; without it, what is remembered.
+    /// The refresh mode; a cached result only, if not given.
     refresh: Option<String>,
     /// A dashboard whose filters apply.
     from_dashboard: Option<String>,
-    /// JSON that lies on top of the question, in the place of a dashboard's filters.
+    /// JSON filters to apply on top of the query, instead of a dashboard's.
     filters_override: Option<String>,
-    /// The same for variables.
+    /// JSON variables for the query, instead of a dashboard's.
     variables_override: Option<String>,
 }
 
@@ -142,7 +142,7 @@ async fn read(
         None => (id.0.as_str(), format),
     };
     let mut refresh = looker.refresh(refresh(given(query.refresh.as_ref()))?);
-    // A table is of numbers.
+    // A CSV without a result would be empty, so compute one.
     if format == Format::Csv && refresh == Refresh::ForceCache {
         refresh = Refresh::Blocking;
     }
@@ -173,7 +173,7 @@ async fn read(
     let how = how.of(ObjectKind::Insight, insight.id.0);
     let asked = answer::question(insight);
     let answer = match how.refresh {
-        // Whoever only looks at it must see it, whatever it asks.
+        // Without a refresh the insight is shown even if its query fails.
         Refresh::ForceCache => InsightAnswer::or_why(&app, project, asked, &how).await,
         _ => InsightAnswer::of(&app, project, asked, &how).await?,
     };
@@ -234,7 +234,7 @@ struct Noted {
     success: bool,
 }
 
-/// Whoever may read insights may say that they did.
+/// Records views; read access suffices.
 async fn viewed(caller: Reader<Insights>, app: App, body: Body<Viewed>) -> Result<Created<Noted>> {
     let ids: Vec<InsightId> = body.read()?.insight_ids.into_iter().map(InsightId).collect();
     if ids.len() > VIEWED_AT_ONCE_MAX {
@@ -272,7 +272,7 @@ async fn activity_of_one(
     page.seen(caller.sights()).of(&app, &caller.project, &insight).await
 }
 
-/// An insight after it was written, deleted or not.
+/// The response after a write, also of an insight that is deleted now.
 async fn shown<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
@@ -309,7 +309,7 @@ impl InsightFields {
         let filters = self.filters.nullable().map(Option::unwrap_or_default);
         filters.as_ref().map(|filters| check_old("filters", filters)).transpose()?;
         let query = self.query.nullable().map(|sent| sent.map(query).transpose()).transpose()?;
-        // An insight asks one question: the one that is sent.
+        // An insight has one query: sending legacy filters removes the stored `query`.
         let asks_the_old_way = filters.as_ref().is_some_and(|filters| !filters.is_empty());
         Ok(InsightChange {
             name: self.name.nullable(),
@@ -327,7 +327,7 @@ impl InsightFields {
     }
 }
 
-/// A query that can be answered; what it names is looked for when it runs.
+/// Validates a query; objects that it refers to are resolved when it runs.
 fn query(sent: Value) -> Result<Written> {
     let Value::Object(query) = sent else {
         return Err(Error::misshapen("query", "Input should be a valid dictionary"));
@@ -336,7 +336,7 @@ fn query(sent: Value) -> Result<Written> {
     Ok(query.into())
 }
 
-/// A query is kept in the words in which it was sent.
+/// Stores a query verbatim and bounds its size.
 pub(crate) fn write(attr: &str, query: &mut Written, sent: Option<&RawValue>) -> Result<()> {
     if let Some(written) = sent.and_then(|sent| Written::read(sent.get()).ok()) {
         *query = written;
@@ -344,7 +344,7 @@ pub(crate) fn write(attr: &str, query: &mut Written, sent: Option<&RawValue>) ->
     max_bytes(attr, query, QUERY_BYTES_MAX)
 }
 
-/// The same of a question as old clients ask it.
+/// Validates legacy filters.
 pub(crate) fn check_old(attr: &str, filters: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, filters, QUERY_BYTES_MAX)?;
     let refused = |why: String| Error::invalid(attr, "invalid_input", why);
@@ -353,7 +353,8 @@ pub(crate) fn check_old(attr: &str, filters: &Map<String, Value>) -> Result<()> 
     asked.map_or(Ok(()), |asked| ::query::check(&asked).map_err(|why| refused(why.to_string())))
 }
 
-/// What is asked already may be sent along.
+/// A changed query may refer only to objects that the caller sees. An unchanged one passes, so that
+/// a client can send back what it read.
 async fn check_names(
     app: &AppState,
     caller: &Writer<Insights>,
@@ -378,7 +379,7 @@ async fn check_names(
     }
 }
 
-/// A question that is kept names nothing that its author does not see.
+/// A stored query may refer only to objects that its author sees.
 pub(crate) async fn check_seen<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
@@ -396,7 +397,7 @@ fn misnamed(attr: &str, why: ::query::Error) -> Error {
     }
 }
 
-/// Kinds that are known and not built are kept: whoever brings an insight along must not lose it.
+/// Accepts query kinds that are known but not implemented, so that importing an insight keeps it.
 pub(crate) fn check_query(attr: &str, query: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, query, QUERY_BYTES_MAX)?;
     let misshapen = |why: String| Error::misshapen(attr, why);

@@ -1,7 +1,11 @@
-//! The only crate that knows HTTP: routes, extractors, permissions, the error shape, OpenAPI.
+//! The HTTP API: routes, extractors, permissions, error responses, OpenAPI.
 //!
-//! On the write path it hands bodies to capture; on the read path it asks the catalog. It never
-//! names a database or a file.
+//! On the write path it passes bodies to `capture`; on the read path it calls `catalog`, `flags`
+//! and `query`. It knows no database and no file.
+//!
+//! Each module is an area: `http` and `auth` serve all others, `routes` registers endpoints, `sdk`
+//! holds those that SDKs call, and every other area is a resource. `xtask tidy` checks that areas
+//! form no import cycle.
 
 mod access_controls;
 mod accounts;
@@ -54,22 +58,22 @@ pub use router::schema;
 pub(crate) use routes::Routes;
 pub use sdk::tokens::Tokens;
 
-/// Limits and switches of the HTTP side; the server fills them from its settings.
+/// Limits and switches of the HTTP API, which the server fills from its settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// A management body; capture has a larger bound of its own.
+    /// Of a management request; capture has a larger bound of its own.
     pub body_bytes_max: usize,
     pub request_seconds_max: u64,
     pub requests_at_once_max: usize,
     pub rate_limits: bool,
-    /// How long a sharing token is good after it was replaced.
+    /// How long a sharing token stays valid after it is replaced.
     pub sharing_grace_seconds: i64,
-    /// Whose word about a client's address is taken.
+    /// Proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Networks,
     pub read_timeouts: ReadTimeouts,
-    /// What one question may take.
+    /// Limits of queries.
     pub queries: query::Limits,
-    /// Whether places are found with the built-in database, whose licence asks for a link.
+    /// Whether GeoIP uses the built-in DB-IP database, whose license requires attribution.
     pub places_by_db_ip: bool,
 }
 
@@ -95,7 +99,7 @@ impl Settings {
     }
 }
 
-/// What handlers share; cheap to clone.
+/// The state that handlers share; cheap to clone.
 #[derive(Clone)]
 pub struct AppState(Arc<Shared>);
 
@@ -110,17 +114,17 @@ pub struct Shared {
     rate_limits: auth::rate_limits::RateLimits,
     logins: auth::login_limits::Logins,
     metrics: http::metrics::Metrics,
-    /// One permit for each request that may be worked on at once.
+    /// Admission control of management requests: `requests_at_once_max` permits.
     turns: Semaphore,
     draining: AtomicBool,
     replay_left: OnceLock<ReplayLeft>,
 }
 
-/// Says how many records a start still has to replay.
+/// Returns the number of records that are left to replay after the start.
 type ReplayLeft = Box<dyn Fn() -> u64 + Send + Sync>;
 
 impl AppState {
-    /// `metrics` holds what the other parts count; the HTTP side adds its own and shows them all.
+    /// `metrics` holds the other crates' metrics; the HTTP API adds its own and exposes all.
     pub fn new(
         catalog: Catalog,
         tokens: Tokens,
@@ -148,7 +152,7 @@ impl AppState {
         }))
     }
 
-    /// Those that requests use, so that chores wait for their turn like them.
+    /// The query runner of requests, so that background tasks share its limits.
     pub fn queries(&self) -> &query::QueryRunner {
         &self.queries
     }

@@ -19,11 +19,11 @@ use crate::http::body_reader::{Missed, receive};
 use crate::http::normalize::is_management;
 use crate::{AppState, Error, Result, ops};
 
-/// A short burst waits for its turn; a longer one is better told than kept waiting.
+/// How long a request waits for a permit before it is rejected: long enough for a short burst.
 const TURN_WAIT: Duration = Duration::from_secs(1);
 
-/// Size, time and number of management requests. A body is read before its request takes a turn,
-/// so that slow senders hold up nobody but themselves.
+/// Bounds size, time and concurrency of management requests. The body is read before the request
+/// takes a permit, so that slow senders hold none.
 pub(crate) async fn within_bounds(
     State(app): State<AppState>,
     request: Request,
@@ -35,7 +35,7 @@ pub(crate) async fn within_bounds(
         Ok(Err(refused)) => return refused.into_response(),
         Err(_) => return Error::too_slow().into_response(),
     };
-    // A full server must not be restarted for being full, so probes need no turn.
+    // Probes need no permit: an orchestrator must not restart a server for being overloaded.
     let turn = match ops::is_probe(request.uri().path()) {
         true => Ok(None),
         false => timeout(TURN_WAIT, app.turns.acquire()).await.map(std::result::Result::ok),
@@ -50,23 +50,23 @@ pub(crate) async fn within_bounds(
     }
 }
 
-/// The longest body of a log-in; whoever sends it has shown nothing yet.
+/// Body limit of log-in requests, which come from unauthenticated clients.
 const LOG_IN_BYTES_MAX: usize = 16 << 10;
 const LOG_IN: [&str; 2] = ["/api/login", "/api/logout"];
-/// Bodies whose values are held without being counted: as many as requests are worked on at once.
+/// Parsed values up to this size are not charged to the budget: permits bound their number.
 const UNCOUNTED_VALUES_BYTES: usize = 16 << 10;
 
-/// Room that a management request holds until it is answered.
+/// The memory that a management request reserves until its response.
 #[derive(Default)]
 pub(crate) struct Room<'a> {
     _body: Option<BodyReservation<'a>>,
     _values: Option<ValuesReservation<'a>>,
 }
 
-/// Reads the body of a management request into its extensions. One that is too large is
-/// remembered as such: who may not call here must not learn its limits first.
+/// Reads the body of a management request into its extensions. A body that is too large is only
+/// marked: an unauthorized caller must get its 401 or 403 first.
 ///
-/// Who calls is found out first where the head says it: strangers share little room.
+/// Authenticates by the head where possible, since unauthenticated senders share a small pool.
 pub(crate) async fn read_body(app: &AppState, request: Request) -> Result<(Request, Room<'_>)> {
     if request.body().is_end_stream() {
         return Ok((request, Room::default()));
@@ -100,8 +100,8 @@ pub(crate) async fn read_body(app: &AppState, request: Request) -> Result<(Reque
     Ok((Request::from_parts(parts, Body::empty()), room))
 }
 
-/// Answers 406 to whoever will not take JSON, the one form that answers have here; only events
-/// have others.
+/// 406 for clients that do not accept JSON, the only format of most responses. Formats that some
+/// resources offer pass.
 pub(crate) async fn acceptable(request: Request, next: Next) -> Response {
     let accepts = request.headers().get_all(header::ACCEPT);
     let mut ranges = accepts.iter().flat_map(|value| value.to_str().unwrap_or("*/*").split(','));

@@ -1,4 +1,4 @@
-//! What operators and their machines ask: is it alive, is it ready, how is it doing.
+//! Liveness, readiness and metrics endpoints.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::http::openapi::{Answer, Operation};
 
 use crate::{App, AppState, Found, Query, Routes};
 
-/// A catalog that takes longer to say yes is as good as away.
+/// A catalog that does not answer a ping within this time counts as unavailable.
 const PING_WAIT: Duration = Duration::from_secs(2);
-/// The one path beside the probes that must answer when everything else is refused.
+/// Besides the probes, the only path that is served under overload.
 const METRICS: &str = "/metrics";
 
 pub(crate) fn routes(routes: Routes) -> Routes {
@@ -27,7 +27,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .get(METRICS, metrics)
 }
 
-/// Probes keep answering when the server is full: a full server must not be restarted for it.
+/// Whether a path is served without a permit, also under overload.
 pub(crate) fn is_probe(path: &str) -> bool {
     path == METRICS || path.starts_with("/_")
 }
@@ -40,20 +40,20 @@ struct Live {
 #[derive(Serialize, JsonSchema)]
 struct Health {
     status: Status,
-    /// Left out where nothing that is asked for needs it.
+    /// Absent if the requested part does not need it.
     #[serde(skip_serializing_if = "Option::is_none")]
     catalog: Option<Status>,
-    /// Whether events are taken.
+    /// Whether events are accepted.
     capture: Status,
-    /// Whether reads see every event that was acknowledged before the start.
+    /// Whether reads see every event that was acknowledged before the server started.
     query: Status,
     draining: bool,
-    /// What is wrong with each part that is not ok.
+    /// Why each unavailable part is unavailable.
     reasons: Vec<String>,
     version: &'static str,
 }
 
-/// What a load balancer sends here.
+/// The traffic that a load balancer routes here.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Part {
@@ -63,7 +63,7 @@ enum Part {
 
 #[derive(Deserialize, JsonSchema)]
 struct Asked {
-    /// Only what this needs has to be ready; everything unless given.
+    /// The part that must be ready; all parts by default.
     #[serde(rename = "for")]
     part: Option<Part>,
 }
@@ -79,8 +79,8 @@ async fn live() -> Found<Live> {
     Found(Live { status: Status::Ok })
 }
 
-/// A backlog that arises later does not count: only what a start has to replay makes reads stale
-/// that were not before.
+/// A backlog that builds up later does not count. Only the replay after a start makes reads older
+/// than they were before it.
 async fn ready(app: App, asked: Query<Asked>) -> Health {
     let mut reasons = Vec::new();
     let mut part = |name: &str, why: Option<String>| match why {
@@ -90,13 +90,13 @@ async fn ready(app: App, asked: Query<Asked>) -> Health {
             Status::Unavailable
         }
     };
-    // Who captured before is remembered while the catalog is away.
+    // Capture works from cached tokens while the catalog is unavailable.
     let catalog = if asked.part == Some(Part::Capture) {
         None
     } else {
         let pinged = tokio::time::timeout(PING_WAIT, app.catalog.ping()).await;
-        let away = (!matches!(pinged, Ok(Ok(())))).then(|| "it does not answer".to_owned());
-        Some(part("catalog", away))
+        let failure = (!matches!(pinged, Ok(Ok(())))).then(|| "it does not answer".to_owned());
+        Some(part("catalog", failure))
     };
     let capture = part("capture", app.capture.refusal().map(|why| why.to_string()));
     let left = app.replay_left.get().map_or(0, |left| left());
@@ -156,13 +156,13 @@ impl Answer for Text {
 }
 
 impl AppState {
-    /// `left` says how many records of the start's backlog are still to be applied.
+    /// `left` returns how many records of the backlog at the start are not applied yet.
     pub fn watch_replay(&self, left: impl Fn() -> u64 + Send + Sync + 'static) {
-        // There is one pipeline; a second one to watch would be none of this server's.
+        // A server has one pipeline, so this is set once.
         let _ = self.replay_left.set(Box::new(left));
     }
 
-    /// From now on the server says that it is not ready, so that nobody sends it more.
+    /// Reports not ready from now on, so that load balancers stop sending requests.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
         self.events.close_live_streams();

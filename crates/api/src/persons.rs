@@ -1,4 +1,4 @@
-//! Persons: found, changed and deleted by hand.
+//! Persons: reading, listing, editing and deleting.
 
 mod about;
 mod edits;
@@ -16,7 +16,7 @@ use crate::{App, AppState, Error, Found, Reader, Resource, Result, Routes, TextI
 pub(crate) use about::Counted;
 pub(crate) use listing::table;
 
-/// What a person is called by, unless the project says otherwise.
+/// Properties that hold a person's display name, unless the project configures others.
 const DISPLAY_NAMES: [&str; 3] = ["email", "name", "username"];
 
 enum Persons {}
@@ -59,7 +59,7 @@ struct Detail {
 #[serde(transparent)]
 struct PersonNumber(u32);
 
-/// In lists the id is the uuid, as clients of upstream know it.
+/// In lists `id` is the uuid, as upstream has it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "PersonItem")]
 pub(crate) struct Item {
@@ -75,7 +75,7 @@ pub(crate) struct Item {
 impl PersonFields {
     fn of(found: PersonWithIds, display: &[String]) -> Self {
         let PersonWithIds { person, mut distinct_ids } = found;
-        // Ids that somebody chose come before those a device made up.
+        // Chosen ids come before anonymous ones, which SDKs generate.
         distinct_ids.sort_by_key(|id| is_anonymous(id));
         let named = |name: &String| {
             let text = model::property::text(person.properties.get(name)?).into_owned();
@@ -107,7 +107,7 @@ impl Item {
     }
 }
 
-/// What persons are called by in the caller's project.
+/// The properties that hold display names in the caller's project.
 pub(crate) fn display_names<R, M>(caller: &crate::auth::caller::InProject<R, M>) -> Vec<String> {
     let chosen = caller.project.settings.get("person_display_name_properties");
     let chosen: Vec<String> = serde_json::from_value(chosen).unwrap_or_default();
@@ -117,7 +117,7 @@ pub(crate) fn display_names<R, M>(caller: &crate::auth::caller::InProject<R, M>)
     }
 }
 
-/// A number or a uuid; other text is most likely a distinct id.
+/// Parses a numeric id or a uuid; anything else is most likely a distinct id.
 fn key(id: &str) -> Result<PersonKey> {
     if let Ok(uuid) = Uuid::parse_str(id) {
         return Ok(PersonKey::Uuid(uuid));

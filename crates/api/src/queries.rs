@@ -1,4 +1,4 @@
-//! Questions: asked, looked after while they run, and cancelled.
+//! The query endpoint: running queries, polling their status and cancelling them.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -61,7 +61,7 @@ impl Question {
             (Some(Value::String(word)), _) => mode(word)?,
             (Some(_), _) => return Err(Error::parse("refresh: Input should be a mode")),
         };
-        // Here somebody always wants an answer.
+        // This endpoint always returns a result or a run.
         let refresh = if refresh == Refresh::ForceCache { Refresh::Blocking } else { refresh };
         Ok(QueryRequest {
             query,
@@ -85,7 +85,7 @@ async fn ask(caller: Reader<Queries>, app: App, body: Body<Question>) -> Result<
     Ok(app.queries.run(&caller.project, asked).await?.into())
 }
 
-/// The kind in the path must be the query's own.
+/// The kind in the path must equal the query's.
 async fn ask_kind(
     caller: Reader<Queries>,
     kind: TextId,
@@ -133,13 +133,13 @@ struct Cancelled {
     message: String,
 }
 
-/// Also of a run that nobody knows: it does not run.
+/// Succeeds for an unknown run, too.
 async fn cancel(caller: Reader<Queries>, id: TextId, app: App) -> Result<Found<Cancelled>> {
     app.queries.cancel(caller.project.id, &id.0);
     Ok(Found(Cancelled { message: "Query will be cancelled.".into() }))
 }
 
-/// 200 with an answer, 202 with the state of a run.
+/// 200 with a result, or 202 with the status of a run.
 struct Told(StatusCode, Value);
 
 impl From<QueryResponse> for Told {
@@ -162,7 +162,7 @@ pub(crate) fn status_of(running: &QueryRun) -> Value {
     let (results, why) = match &running.status {
         QueryStatus::Running => (None, None),
         QueryStatus::Completed(result) => (Some(result.envelope(false, None)), None),
-        // What went wrong inside is for the log.
+        // Internal errors are only logged.
         QueryStatus::Failed { message, is_user_facing } => {
             (None, is_user_facing.then_some(message))
         }

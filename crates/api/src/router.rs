@@ -1,4 +1,4 @@
-//! All routes, and the layers around them.
+//! The router: all routes and the layers around them.
 
 use std::sync::OnceLock;
 
@@ -22,7 +22,8 @@ use crate::http::response_budget::SharedBytes;
 use crate::routes::Served;
 use crate::{AppState, Error, Found, Result, Routes, management};
 
-/// Everything that adds routes, one line each.
+/// Routes of the management API. The order determines operation ids and schema names in the
+/// OpenAPI document, where they would collide.
 const RESOURCES: &[fn(Routes) -> Routes] = &[
     crate::access_controls::routes,
     crate::data_management::actions::routes,
@@ -54,7 +55,7 @@ const RESOURCES: &[fn(Routes) -> Routes] = &[
     crate::ingestion::warnings::routes,
 ];
 
-/// The same, for those that SDKs call.
+/// Routes that SDKs call.
 const PUBLIC: &[fn(Routes) -> Routes] = &[
     crate::sdk::capture::routes,
     crate::sdk::evaluation::routes,
@@ -63,7 +64,7 @@ const PUBLIC: &[fn(Routes) -> Routes] = &[
     crate::sdk::static_files::routes,
 ];
 
-/// Public routes come first and have little around them; everything else is for management.
+/// Public routes come first and have few layers; everything else is management.
 pub(crate) fn router(app: AppState) -> Router {
     let Served { management, public } = routes().serve(&app.metrics);
     let management = management
@@ -77,7 +78,7 @@ pub(crate) fn router(app: AppState) -> Router {
     public.with_state(app).fallback_service(management)
 }
 
-/// The OpenAPI document of everything that is answered.
+/// The OpenAPI document of all routes.
 pub fn schema() -> &'static Value {
     static SCHEMA: OnceLock<Value> = OnceLock::new();
     SCHEMA.get_or_init(|| routes().document())
@@ -89,7 +90,7 @@ fn routes() -> Routes {
     routes.public(|routes| PUBLIC.iter().fold(routes, |routes, add| add(routes)))
 }
 
-/// Written once: whoever asks for it holds nothing of ours but a reference.
+/// Serialized once; all responses share the bytes.
 async fn read_schema() -> Schema {
     Schema
 }
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_operation_has_a_name_of_its_own() {
+    fn operation_ids_are_unique() {
         let paths = schema()["paths"].as_object().unwrap();
         let operations = paths.values().flat_map(|path| path.as_object().unwrap().values());
         let names: Vec<&str> =
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_becomes_an_answer_that_tells_nothing() {
+    async fn panic_becomes_a_500_without_its_message() {
         let broken = async || -> Response { panic!("a secret") };
         let router: Router = Router::new().fallback(broken);
         let router = router.layer(CatchPanicLayer::custom(cors::panicked));

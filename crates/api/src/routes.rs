@@ -1,4 +1,4 @@
-//! Routes and their documentation, registered in one breath.
+//! Registers routes together with their documentation.
 
 use std::collections::HashSet;
 
@@ -19,27 +19,27 @@ use crate::http::openapi::{self, Documented, Operation};
 use crate::http::public_error::Refusal;
 use crate::{AppState, Error};
 
-/// A set of routes under construction. There is no other way to add one, so none is undocumented.
+/// The builder of all routes. There is no other way to add one, so all are documented.
 pub struct Routes {
     paths: Vec<Path>,
     absent: Vec<&'static str>,
     harmless: Vec<&'static str>,
     schemas: SchemaGenerator,
     names: HashSet<String>,
-    /// Of the routes that are added now.
+    /// The audience of routes that are added now.
     door: Door,
 }
 
-/// Who comes in by a route.
+/// The clients of a route.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Door {
-    /// People and their scripts, with credentials.
+    /// Users and scripts with credentials.
     Management,
-    /// SDKs in the field.
+    /// SDKs with a project token.
     Public,
 }
 
-/// Routes, ready to be served.
+/// Routers built from the routes.
 pub(crate) struct Served {
     pub management: Router<AppState>,
     pub public: Router<AppState>,
@@ -51,9 +51,9 @@ struct Path {
     methods: MethodRouter<AppState>,
     allowed: Vec<&'static str>,
     operations: Map<String, Value>,
-    /// The object whose read scope OPTIONS asks for; none on public paths.
+    /// The object whose read scope OPTIONS requires; none on public paths.
     scope_object: Option<String>,
-    /// What to do instead of a POST.
+    /// The hint that a POST is rejected with.
     refused_post: Option<&'static str>,
 }
 
@@ -69,8 +69,8 @@ impl Routes {
         }
     }
 
-    /// What `add` adds is public: open to every page, answered without the layers that
-    /// management needs, and refused in capture's own words.
+    /// Makes the routes of `add` public: with CORS for every origin, without management's layers,
+    /// and with capture's error shape.
     pub(crate) fn public(mut self, add: impl FnOnce(Self) -> Self) -> Self {
         self.door = Door::Public;
         let mut routes = add(self);
@@ -78,14 +78,14 @@ impl Routes {
         routes
     }
 
-    /// A path that SDKs may call and that we do not serve: they must be able to read the 404,
-    /// or they would try again.
+    /// A path that SDKs may call and that is not served. Browsers may read the 404: without CORS
+    /// headers an SDK would retry.
     pub(crate) fn absent(mut self, path: &'static str) -> Self {
         self.absent.push(path);
         self
     }
 
-    /// A public path whose GET sends nothing in, so that HEAD is answered too.
+    /// A public path whose GET is read-only, so that HEAD is allowed.
     pub(crate) fn harmless(mut self, path: &'static str) -> Self {
         self.harmless.push(path);
         self
@@ -107,7 +107,7 @@ impl Routes {
         self.add(path, "POST", MethodFilter::POST, handler)
     }
 
-    /// A method that people look for and that is not there: the 405 says what to do instead.
+    /// Rejects POST with a 405 that says what to do instead.
     pub fn refuse_post(mut self, template: &'static str, detail: &'static str) -> Self {
         if let Some(path) = self.paths.iter_mut().find(|path| path.template == template) {
             path.refused_post = Some(detail);
@@ -115,7 +115,7 @@ impl Routes {
         self
     }
 
-    /// PUT goes wherever PATCH goes; the handler asks [`crate::Whole`] which one it was.
+    /// Serves PUT with the same handler, which tells them apart by [`crate::IsPut`].
     pub fn patch<H, T, A>(self, path: &'static str, handler: H) -> Self
     where
         H: Handler<T, AppState> + Documented<A> + Clone,
@@ -129,7 +129,7 @@ impl Routes {
         )
     }
 
-    /// PUT alone, where there is nothing to change a part of.
+    /// PUT alone, for objects without partial updates.
     pub fn put<H, T, A>(self, path: &'static str, handler: H) -> Self
     where
         H: Handler<T, AppState> + Documented<A>,
@@ -168,7 +168,7 @@ impl Routes {
             name.push_str("_whole");
         }
         if self.names.contains(&name) {
-            // The same handler at another path: operations still need names of their own.
+            // The same handler at another path: operation ids must be unique.
             let words = template.split(['/', '_']).filter(|word| !word.is_empty());
             let words: Vec<&str> = words.filter(|word| !word.contains(['{', '}'])).collect();
             name = format!("{name}_at_{}", words.join("_"));
@@ -199,14 +199,14 @@ impl Routes {
         self
     }
 
-    /// What describes them all.
+    /// The OpenAPI document.
     pub(crate) fn document(self) -> Value {
         let operations = |path: Path| (path.template.to_owned(), Value::Object(path.operations));
         openapi::document(self.paths.into_iter().map(operations).collect(), self.schemas)
     }
 
-    /// What answers. Public routes are there in both spellings, so that nothing needs to be
-    /// rewritten on the way.
+    /// Builds the routers. Public routes are registered with and without a trailing slash, which
+    /// avoids rewriting their requests.
     pub(crate) fn serve(self, metrics: &Metrics) -> Served {
         let (mut management, mut public) = (Router::new(), Router::new());
         for path in self.paths {
@@ -258,17 +258,17 @@ impl Path {
         })
     }
 
-    /// Where GET sends nothing in (`harmless`) HEAD is answered, and OPTIONS is 204 and names it.
+    /// Where GET is read-only, HEAD is allowed, and OPTIONS responds with 204.
     fn opened(self, harmless: bool) -> MethodRouter<AppState> {
         let known = ["GET", "POST"].into_iter().filter(|method| self.allowed.contains(method));
         let known = known.chain(["OPTIONS"]).chain(harmless.then_some("HEAD"));
         let allow = HeaderValue::try_from(known.collect::<Vec<_>>().join(", "))
-            .expect("names of methods are plain text");
+            .expect("method names are valid header values");
         let refused = allow.clone();
         let refuse = move |method: Method| refuse_public(method, refused.clone());
         let options = move |asked: HeaderMap| preflight(asked, allow, harmless);
         let mut methods = self.methods.on(MethodFilter::OPTIONS, options);
-        // Where events come in, GET is a way to send them and HEAD would be one too.
+        // Capture accepts events by GET; axum would pass HEAD to the same handler.
         if self.allowed.contains(&"POST") && !harmless {
             methods = methods.on(MethodFilter::HEAD, refuse.clone());
         }
@@ -293,7 +293,7 @@ fn allow_header(allowed: &[&str]) -> String {
     methods.join(", ")
 }
 
-/// OPTIONS tells what a caller with the read scope may do here, and anybody on public paths.
+/// OPTIONS of a management path, which takes the read scope.
 async fn options(
     app: AppState,
     request: Request,

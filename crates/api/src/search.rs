@@ -1,4 +1,4 @@
-//! Search: objects of every kind, by what they are called.
+//! Search for objects of all kinds by name and description.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +18,16 @@ use crate::{App, AppState, Base, Error, Found, Reader, Result, Routes};
 
 /// Upstream's number of results.
 const RESULTS_MAX: usize = 25;
-/// Upstream has more kinds, of which there is nothing here to find.
+/// Upstream's kinds that Hedgerow does not have; they find nothing.
 const ELSEWHERE: [&str; 3] = ["experiment", "notebook", "survey"];
-/// More than there are kinds.
+/// Values of `entities` in one request, more than there are kinds.
 const ENTITIES_MAX: usize = 100;
 
 pub(crate) fn routes(routes: Routes) -> Routes {
     routes.get("/api/projects/{project_id}/search", search)
 }
 
-/// What is looked for, and among what.
+/// The search term and the kinds of objects to search.
 struct Wanted {
     text: Option<String>,
     /// None for every kind that the caller may read.
@@ -81,7 +81,7 @@ impl Describe for Wanted {
 #[schemars(rename = "SearchResults")]
 struct Results {
     results: Vec<Hit>,
-    /// How many of each kind were found; null for a kind that was not searched.
+    /// Matches of each kind; null for a kind that was not searched.
     counts: BTreeMap<&'static str, Option<i64>>,
 }
 
@@ -90,10 +90,10 @@ struct Results {
 struct Hit {
     #[serde(rename = "type")]
     kind: &'static str,
-    /// An insight's short id, and the id of everything else.
+    /// An insight's short id; the id of any other object.
     result_id: String,
     extra_fields: Map<String, Value>,
-    /// How well it fits, up to one; null where nothing was asked for.
+    /// Relevance, at most 1; null without a search term.
     rank: Option<f64>,
 }
 
@@ -114,7 +114,7 @@ impl From<SearchHit> for Hit {
     }
 }
 
-/// A key finds what it may read: kinds that are asked for by name must be among them.
+/// Searches the kinds that the key's scopes allow; rejects a requested kind that they do not.
 async fn search(caller: Reader<Projects>, wanted: Wanted, app: App) -> Result<Found<Results>> {
     let kinds = match wanted.kinds {
         Some(kinds) => {

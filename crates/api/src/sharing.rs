@@ -1,4 +1,4 @@
-//! Links to dashboards and insights that anybody may open: switched on, off, and renewed.
+//! Sharing of dashboards and insights by public links: enabling, disabling and renewing a link.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -40,16 +40,16 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 struct Shown {
     created_at: Timestamp,
     enabled: bool,
-    /// Null for whoever does not see all that the link shows.
+    /// Null if the caller may not view everything that the link shows.
     access_token: Option<String>,
     settings: Option<Map<String, Value>>,
-    /// Links have no passwords here.
+    /// Always false: links have no passwords.
     password_required: bool,
     share_passwords: Vec<Value>,
 }
 
-/// Something that has a link, and whether the caller sees all that the link shows: rules may hide
-/// insights, and actions that those ask for.
+/// A dashboard or insight with a link, and whether the caller may view everything that the link
+/// shows: access rules may hide insights, and actions in their queries.
 struct Linked {
     target: Shareable,
     is_seen: bool,
@@ -91,7 +91,7 @@ impl Linked {
         Ok(Self { target, is_seen, looked })
     }
 
-    /// For whoever is about to change it: they must be allowed to edit it.
+    /// Loads the object for a change, which takes edit access.
     async fn editable<M>(
         app: &AppState,
         caller: &InProject<Sharings, M>,
@@ -129,7 +129,7 @@ impl Linked {
     }
 }
 
-/// What a path names.
+/// The object of the path.
 enum Target {
     Dashboard(DashboardId),
     Insight(String),
@@ -161,7 +161,7 @@ struct SharingFields {
 
 enum Changed {
     Done(Shown),
-    /// Clients of this one read `error`.
+    /// A 403 with `error`, which clients of this endpoint read.
     NoPasswords,
 }
 
@@ -223,7 +223,7 @@ async fn renew(caller: Writer<Sharings>, app: &AppState, target: Target) -> Resu
     Ok(Found(linked.shown(renewed)))
 }
 
-/// The settings that pages know; others are dropped.
+/// Validates the settings that shared pages support and drops others.
 fn known(sent: Value) -> Result<Map<String, Value>> {
     const SWITCHES: [&str; 6] =
         ["whitelabel", "noHeader", "showInspector", "legend", "detailed", "hideExtraDetails"];

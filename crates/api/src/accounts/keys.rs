@@ -70,7 +70,7 @@ async fn create(
     Ok(Created(app.catalog.keys().create(&caller.keeper(), new).await?))
 }
 
-/// Any key may look at itself, whatever its scopes; other keys take the scope of the user.
+/// A key may read itself whatever its scopes; reading another key takes `user:read`.
 async fn read(caller: KeyReader, app: App) -> Result<Found<PersonalKey>> {
     Ok(Found(app.catalog.keys().get(caller.owner, &caller.id).await?))
 }
@@ -136,7 +136,7 @@ impl<M> OnAccount<Keys, M> {
     }
 }
 
-/// `@current` is the key of this very call.
+/// Resolves `@current` to the key that authenticated the request.
 fn key_id(id: &str, used: Option<&PersonalKey>) -> Result<String> {
     match (id, used) {
         ("@current", Some(key)) => Ok(key.id.clone()),
@@ -145,7 +145,7 @@ fn key_id(id: &str, used: Option<&PersonalKey>) -> Result<String> {
     }
 }
 
-/// Who may look at one key.
+/// A caller who may read the key of the path.
 struct KeyReader {
     owner: UserId,
     id: String,
@@ -172,7 +172,7 @@ impl Describe for KeyReader {
     }
 }
 
-/// A key may reach only where its owner belongs.
+/// Rejects projects and organizations that the key's owner does not belong to.
 async fn check_reach(
     app: &AppState,
     caller: &AccountWriter<Keys>,
@@ -205,7 +205,7 @@ fn scopes(words: Vec<String>) -> Result<Scopes> {
     Scopes::parse(words).map_err(|why| Error::invalid("scopes", "invalid_input", why.to_string()))
 }
 
-/// Clients send an empty list for a key that goes everywhere.
+/// Deduplicates ids; clients send an empty list for a key without restriction.
 fn restriction<T: Copy + Eq + Hash>(places: Option<Vec<T>>) -> Option<Vec<T>> {
     let mut seen = HashSet::new();
     let places: Vec<T> = places?.into_iter().filter(|place| seen.insert(*place)).collect();

@@ -40,7 +40,7 @@ struct CreateMember {
     email: String,
     #[serde(default)]
     first_name: String,
-    /// Of a new account; an account that exists keeps its own, and a password for it is refused.
+    /// Required for a new account and rejected for an existing one, which keeps its own.
     #[serde(default, deserialize_with = "present")]
     password: Option<String>,
     #[serde(default, deserialize_with = "present")]
@@ -61,7 +61,7 @@ async fn create(
         check_password("password", password)?;
     }
     let level = body.level.unwrap_or(Level::Member);
-    // An account that is there is found before a password is hashed, which costs memory and time.
+    // Look the account up before hashing a password, which costs 19 MiB and CPU time.
     if app.catalog.users().by_email(&email).await?.is_some() {
         let claim = match body.password {
             Some(_) => Claim::WithPassword,
@@ -116,7 +116,7 @@ async fn destroy(caller: OrganizationWriter<Member>, id: TextId, app: App) -> Re
 }
 
 impl<M> InOrganization<Member, M> {
-    /// Members are named by their user's uuid; `@me` is the caller.
+    /// The uuid of the member's user; `@me` is the caller.
     fn member_id(&self, id: &TextId) -> Result<Uuid> {
         match id.0.as_str() {
             "@me" => Ok(self.user.user.uuid),

@@ -1,4 +1,4 @@
-//! Organizations of the caller.
+//! Organizations that the caller belongs to.
 
 use catalog::{OrganizationChange, OrganizationRow, ProjectRow};
 use model::{
@@ -18,9 +18,9 @@ use crate::{
 
 /// Upstream's documented length of a name.
 const NAME_CHARS_MAX: usize = 64;
-/// Plugins do not run here.
+/// Hedgerow runs no plugins.
 const PLUGINS_ACCESS_NONE: i64 = 0;
-/// Nothing is held back for a licence; clients look for these keys before they offer a thing.
+/// All features are available. Clients hide a feature whose key is missing here.
 const FEATURES: &[(&str, &str)] = &[
     ("access_control", "Access control"),
     ("advanced_permissions", "Advanced permissions"),
@@ -44,7 +44,7 @@ pub(crate) struct Organization {
     updated_at: Timestamp,
     membership_level: Level,
     plugins_access_level: i64,
-    /// Project, environment and team are one thing here; clients read it under both names.
+    /// Project, environment and team are one object; clients read it under both names.
     teams: Vec<ProjectItem>,
     projects: Vec<OrganizationProject>,
     available_product_features: Vec<ProductFeature>,
@@ -116,8 +116,8 @@ async fn create(
             "API keys with scoped organizations cannot create organizations.",
         ));
     }
-    // Whoever makes an organization administers it, and administrators make accounts for any
-    // address: a member could claim the address of somebody who has none yet.
+    // The creator becomes an administrator, and administrators create accounts for any e-mail
+    // address: a plain member could claim the address of a person without an account.
     if !caller.user.is_staff {
         return Err(Error::forbidden("Only staff of this instance can create organizations."));
     }
@@ -174,7 +174,8 @@ async fn one(
     shown.pop().ok_or_else(Error::not_found)
 }
 
-/// Rows with what they nest, as far as the user sees it, in as many statements for a hundred as for one.
+/// Adds the projects that the user may enter and the member counts, with two statements for any
+/// number of rows.
 pub(crate) async fn shown(
     app: &AppState,
     user: UserId,

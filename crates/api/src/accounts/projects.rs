@@ -1,4 +1,4 @@
-//! Projects: their settings, their tokens, and what happened to them.
+//! Projects: settings, tokens and activity.
 
 use catalog::{NewProject, ProjectChange, ProjectRow, Secret};
 use model::{
@@ -24,7 +24,7 @@ use crate::{
 const NAME_CHARS_MAX: usize = 200;
 const NAME_DEFAULT: &str = "Default project";
 const TIMEZONE_DEFAULT: &str = "UTC";
-/// Whether the project is closed to whom no access control names.
+/// The setting that closes a project to members without an access rule.
 const ACCESS_CONTROL: &str = "access_control";
 const PRIMARY: &str = "primary_dashboard";
 const TEST_ACCOUNTS: &str = "test_account_filters";
@@ -48,7 +48,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .delete("/api/organizations/{organization_id}/projects/{project_id}", destroy)
 }
 
-/// A project in lists, and wherever others nest it.
+/// A project in a list or nested in another object.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ProjectItem {
     id: ProjectId,
@@ -90,7 +90,7 @@ struct Project {
     #[serde(flatten)]
     row: ProjectRow,
     project_id: ProjectId,
-    /// A project knows members and administrators, not owners.
+    /// `member` or `admin`: a project has no owners.
     effective_membership_level: Level,
     user_access_level: ProjectAccess,
     has_group_types: bool,
@@ -113,7 +113,8 @@ impl Project {
         Self::seen(app, row, caller.level, &caller.sights()).await
     }
 
-    /// The project as somebody of that level sees it.
+    /// The project as a member of `level` sees it: secrets only for administrators, and no primary
+    /// dashboard that access rules hide.
     async fn seen(app: &App, mut row: ProjectRow, level: Level, seen: &Sights) -> Result<Self> {
         if is_primary_hidden(app, &row, seen).await? {
             row.settings.reset(PRIMARY);
@@ -181,7 +182,7 @@ async fn list_of_organization(
     Ok(page.listing(found.into_iter().map(ProjectItem::from).collect(), total))
 }
 
-/// The fields of a project that are no settings.
+/// The fields of a project outside the settings table.
 #[derive(Deserialize, JsonSchema)]
 struct ProjectFields {
     #[serde(default, deserialize_with = "present")]
@@ -205,7 +206,8 @@ impl ProjectFields {
     }
 }
 
-/// Filters with which every question could be asked; those that are there may be sent along.
+/// Rejects test account filters that a query cannot run. Unchanged filters pass: they may predate
+/// the check.
 fn check_test_accounts(before: &ProjectSettings, change: &ProjectSettingsChange) -> Result<()> {
     match change.given(TEST_ACCOUNTS).filter(|sent| **sent != before.get(TEST_ACCOUNTS)) {
         None => Ok(()),
@@ -214,7 +216,7 @@ fn check_test_accounts(before: &ProjectSettings, change: &ProjectSettingsChange)
     }
 }
 
-/// Without an organization in the path, in the caller's current one.
+/// Creates the project in the organization of the path, or in the caller's current one.
 async fn create(
     caller: OrganizationWriter<Projects>,
     app: App,
@@ -258,12 +260,13 @@ async fn update(
     let (project, seen) = (&caller.project, caller.sights());
     check_test_accounts(&project.settings, &settings)?;
     match settings.given(PRIMARY).map(Value::as_i64) {
-        // Also where it is that one already: who does not see it cannot try numbers until one fits.
+        // Also where it is the current value: otherwise a caller could find a hidden dashboard by
+        // trying ids.
         Some(Some(id)) if is_hidden(&app, project, id, &seen).await? => {
             let detail = format!("Invalid pk \"{id}\" - object does not exist.");
             return Err(Error::invalid(PRIMARY, "does_not_exist", detail));
         }
-        // Who sends back what they were shown says nothing of what they do not see.
+        // The caller was shown null for the hidden dashboard; sending it back changes nothing.
         Some(None) if is_primary_hidden(&app, project, &seen).await? => settings.leave(PRIMARY),
         _ => {}
     }
@@ -310,7 +313,7 @@ struct DemoData {
     is_generating_demo_data: bool,
 }
 
-/// Demo data is not made here, so it is never being made.
+/// Always false: Hedgerow generates no demo data.
 async fn is_generating_demo_data(_: Reader<Projects>) -> Result<Found<DemoData>> {
     Ok(Found(DemoData { is_generating_demo_data: false }))
 }

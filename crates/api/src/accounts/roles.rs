@@ -1,4 +1,4 @@
-//! Roles of an organization, and who is in them.
+//! Roles of an organization and their members.
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
@@ -28,7 +28,7 @@ pub(crate) struct Role {
     name: String,
     feature_flags_access_level: FlagAccess,
     created_at: Timestamp,
-    /// Null in lists of roles: Terraform's provider cannot read an object in its place.
+    /// Null in responses about roles: Terraform's provider fails to parse an object here.
     created_by: Option<User>,
     members: Vec<RoleMembership>,
     is_default: bool,
@@ -157,7 +157,7 @@ struct AddMember {
     user_uuid: Uuid,
 }
 
-/// A role that is not there is the body's fault here, as upstream has it.
+/// An unknown role is a 400, not a 404, as upstream has it.
 async fn add_member(
     caller: OrganizationWriter<Organization>,
     id: RoleId,
@@ -206,15 +206,15 @@ async fn one(app: &AppState, level: Level, row: RoleRow) -> Result<Role> {
     shown.pop().ok_or_else(Error::not_found)
 }
 
-/// Rows with their members, in as many statements for a hundred as for one.
+/// Adds members and flags, with two statements for any number of rows.
 async fn shown(app: &AppState, level: Level, rows: Vec<RoleRow>) -> Result<Vec<Role>> {
-    // Rules of any project may hide its flags from whoever is no administrator.
+    // Access rules of a project may hide its flags from plain members.
     let mut roles = embedded(app, rows, |_| level >= Level::Admin).await?;
     roles.iter_mut().for_each(|role| role.created_by = None);
     Ok(roles)
 }
 
-/// The same inside of other objects, where authors are shown, with those flags that are seen.
+/// Roles nested in other objects: with their authors, and with the flags that `is_seen` admits.
 pub(crate) async fn embedded(
     app: &AppState,
     rows: Vec<RoleRow>,
@@ -240,7 +240,7 @@ pub(crate) async fn embedded(
     Ok(shown.collect())
 }
 
-/// The `{role_id}` of a path; none when it is no uuid, which names no role.
+/// The path's `{role_id}`; none if it is not a uuid.
 struct RoleId(Option<Uuid>);
 
 impl RoleId {

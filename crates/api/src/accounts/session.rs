@@ -50,7 +50,7 @@ async fn log_in(
     Ok(WithCookies { body: LoggedIn { success: true }, cookies: client.cookies(&session) })
 }
 
-/// Ends the session of the cookie; without one there is nothing to end.
+/// Deletes the cookie's session, if there is one, and clears the cookies.
 async fn log_out(app: App, client: Client) -> Result<WithCookies<LoggedIn>> {
     if let Some(session) = &client.session {
         client.check_write()?;

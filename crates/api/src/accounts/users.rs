@@ -1,4 +1,4 @@
-//! The caller's own user. Nobody sees or changes another's here.
+//! The caller's own user; other users are out of reach.
 
 use catalog::{NewEmail, NewPassword, PersonalKey, UserChange, UserRow};
 use model::{
@@ -32,7 +32,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
     routes.get("/api/users", list).get("/api/users/{id}", read).patch("/api/users/{id}", update)
 }
 
-/// A user as only that user sees it.
+/// The caller's user with its private fields.
 #[derive(Serialize, JsonSchema)]
 struct Me {
     id: UserId,
@@ -85,7 +85,7 @@ impl Me {
             Some(id) => entered(app, row.user.id, id).await?,
             None => None,
         };
-        // Only what the user still belongs to is shown.
+        // The current project and organization may be ones that the user has left.
         found.retain(|(organization, _)| Some(organization.id) == row.current_organization);
         let team = team.filter(|project| {
             found.iter().any(|(organization, _)| organization.id == project.organization)
@@ -116,7 +116,7 @@ impl Me {
     }
 }
 
-/// A project that is there and that the user may enter.
+/// The project, if it exists and the user may enter it.
 async fn entered(
     app: &AppState,
     user: UserId,
@@ -191,7 +191,7 @@ async fn update(
     }
     let password = caller.new_password(&app, &fields).await?;
     let change = UserChange {
-        // Nobody confirmed it, since there is no mail server; staff are believed.
+        // There is no mail server to confirm an address; addresses of staff count as verified.
         email: email.map(|address| NewEmail { address, is_verified: caller.user.is_staff }),
         first_name: fields.first_name,
         last_name: fields.last_name,
@@ -210,7 +210,7 @@ impl<M> OnAccount<Users, M> {
         }
         match Uuid::parse_str(&id.0) {
             Ok(uuid) if uuid == self.user.user.uuid => Ok(()),
-            // Whether there is such a user is nobody's business.
+            // The same response whether or not the user exists.
             Ok(_) => {
                 Err(Error::forbidden("You are only allowed to access the `@me` user instance."))
             }
@@ -218,7 +218,7 @@ impl<M> OnAccount<Users, M> {
         }
     }
 
-    /// Where the user wants to work; it must be somewhere they belong.
+    /// The organization and project to make current; the user must belong to both.
     async fn workplace(
         &self,
         app: &AppState,
@@ -244,7 +244,7 @@ impl<M> OnAccount<Users, M> {
         Ok(Some((organization, Some(id))))
     }
 
-    /// Who holds a key that was limited to some projects or organizations is not the account.
+    /// Rejects keys restricted to projects or organizations: they do not speak for the account.
     fn check_unlimited(&self) -> Result<()> {
         let limited =
             |key: &PersonalKey| key.scoped_teams.is_some() || key.scoped_organizations.is_some();
@@ -256,8 +256,8 @@ impl<M> OnAccount<Users, M> {
         Ok(())
     }
 
-    /// Whoever changes how the account is entered knows its password, whatever they came with, and
-    /// guesses no faster than at log in.
+    /// Requires the current password to change the password or e-mail address, whatever the
+    /// credentials, under the same limits as log-in.
     async fn prove(
         &self,
         app: &AppState,

@@ -1,4 +1,4 @@
-//! How far a caller may go with an object, and an object together with that.
+//! The caller's access level to an object, and responses that carry it.
 
 use model::{AccessLevel, ObjectKind, Privilege, Restriction, Rights, Sight, Sights, User};
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::auth::caller::InProject;
 use crate::{Error, Result};
 
-/// The object's own fields, and `user_access_level` beside them.
+/// An object's own fields and the caller's `user_access_level`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "{T}WithAccess")]
 pub struct WithAccess<T> {
@@ -34,7 +34,7 @@ impl From<Rights> for Effective {
     }
 }
 
-/// An object that remembers who made it, and that rules may be about.
+/// An object with an author, to which access rules apply.
 pub trait Authored {
     const KIND: ObjectKind;
 
@@ -42,7 +42,7 @@ pub trait Authored {
     fn author(&self) -> Option<&User>;
 }
 
-/// Refuses whoever may not go as far as this.
+/// Rejects (403) a level below `needed`.
 pub fn require(level: AccessLevel, needed: AccessLevel) -> Result<()> {
     if level < needed {
         let detail = format!("You do not have {} access to this resource.", needed.as_str());
@@ -52,7 +52,7 @@ pub fn require(level: AccessLevel, needed: AccessLevel) -> Result<()> {
 }
 
 impl<R, M> InProject<R, M> {
-    /// Authors and administrators manage what others do as rules let them.
+    /// The caller's level: manager for authors and administrators, else what access rules grant.
     pub fn level_of<T: Authored>(&self, object: &T) -> AccessLevel {
         let author = object.author().map(|author| author.id);
         self.viewer().level(T::KIND, object.number(), author)
@@ -63,7 +63,7 @@ impl<R, M> InProject<R, M> {
         WithAccess { object, user_access_level }
     }
 
-    /// Whoever may edit all objects of a kind may make one.
+    /// Creating an object takes editor access to its kind.
     pub fn may_create(&self, kind: ObjectKind) -> Result<()> {
         require(self.viewer().level_of_kind(kind), AccessLevel::Editor)
     }
@@ -72,7 +72,7 @@ impl<R, M> InProject<R, M> {
         self.viewer().sight(kind)
     }
 
-    /// What the caller sees of every kind that rules may be about.
+    /// Which objects the caller may see, for every kind that access rules cover.
     pub fn sights(&self) -> Sights {
         self.viewer().sights()
     }

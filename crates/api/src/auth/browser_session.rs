@@ -13,13 +13,13 @@ use crate::http::body::{self, Received};
 use crate::http::openapi::{Describe, Operation, SESSION_COOKIE as COOKIE};
 use crate::{AppState, Error, Result};
 
-/// Read by the page and sent back as a header; it is derived from the session's own value.
+/// Holds the CSRF token, a hash of the session token, which pages send back as a header.
 const CSRF_COOKIE: &str = "hedgerow_csrf";
 const CSRF_HEADER: &str = "x-csrftoken";
-/// Two weeks, as long as people stay away without minding a new log in.
+/// Two weeks: a longer absence takes a new log-in.
 pub(crate) const SESSION_SECONDS: i64 = 14 * 24 * 3_600;
 
-/// The user of a valid session cookie, once a write has shown that it comes from our pages.
+/// The user of a valid session cookie. A write must also pass the CSRF checks.
 pub(crate) async fn user(parts: &Parts, app: &AppState) -> Result<Option<(Secret, UserRow)>> {
     let client = Client::of(parts);
     let Some(session) = &client.session else { return Ok(None) };
@@ -28,18 +28,18 @@ pub(crate) async fn user(parts: &Parts, app: &AppState) -> Result<Option<(Secret
     Ok(Some((session.clone(), user)))
 }
 
-/// Whether a request carries the cookie of a session that is there. That opens nothing yet.
+/// Whether the request carries a valid session cookie. Grants nothing by itself.
 pub(crate) async fn is_known(parts: &Parts, app: &AppState) -> bool {
     let Some(session) = cookie(&parts.headers, COOKIE).map(Secret::given) else { return false };
     matches!(app.catalog.sessions().user(&session).await, Ok(Some(_)))
 }
 
-/// What a browser says about itself and its session.
+/// The parts of a request that session and CSRF checks need.
 pub(crate) struct Client {
     pub session: Option<Secret>,
     csrf: Option<String>,
     method: Method,
-    /// The media type that was sent, if any.
+    /// The `Content-Type` header, if any.
     content_type: Option<String>,
     has_body: bool,
     same_origin: bool,
@@ -74,7 +74,7 @@ impl Client {
         Ok(())
     }
 
-    /// Another site must not log its visitors in here: a plain form cannot send JSON.
+    /// Prevents log-in CSRF: a cross-site HTML form cannot send JSON.
     pub(crate) fn check_log_in(&self) -> Result<()> {
         let given = self.content_type.as_deref().unwrap_or("");
         if !body::is_json(given) {
@@ -106,7 +106,7 @@ fn foreign() -> Error {
     Error::forbidden("CSRF Failed: the request did not come from this site.")
 }
 
-/// Knowing it proves that the page could read our cookies.
+/// Only a page of this origin can read the cookie that holds it.
 fn csrf_token(session: &Secret) -> String {
     sha256_mark(&format!("csrf:{}", session.reveal())).split_off("sha256$".len())
 }
@@ -122,7 +122,7 @@ fn cookie(headers: &HeaderMap, name: &str) -> Option<String> {
         .map(|(_, value)| value.to_owned())
 }
 
-/// A request without `Origin` is no cross-site form: browsers always send it with those.
+/// Browsers send `Origin` with every cross-site POST, so a request without it is not one.
 fn same_origin(parts: &Parts) -> bool {
     let Some(origin) = parts.headers.get(header::ORIGIN) else { return true };
     let host = parts.headers.get("x-forwarded-host").or_else(|| parts.headers.get(header::HOST));

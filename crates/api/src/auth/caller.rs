@@ -1,8 +1,9 @@
-//! Who is calling, where, and whether they may: permission is in a handler's signature.
+//! Extractors that authenticate and authorize the caller, so that a handler's signature states
+//! the permission it needs.
 //!
-//! Every extractor here checks in the one order a caller can observe: credentials (401), then
-//! the project or organization (404), the key's own restrictions (403), its scope (403), and
-//! membership (403). Objects and bodies come after, in the handler.
+//! Every extractor checks in the same order, which callers can observe: credentials (401), the
+//! project or organization (404), the key's restrictions (403), its scope (403), membership (403).
+//! The handler then loads the object and reads the body.
 
 use std::collections::HashMap;
 use std::marker::PhantomData;
@@ -24,7 +25,7 @@ use crate::{AppState, Error, Result};
 
 const NO_PROJECT: &str = "Project not found.";
 
-/// A kind of object that keys are scoped by.
+/// A kind of object that API key scopes name.
 pub trait Resource {
     const SCOPE: &'static str;
 }
@@ -32,7 +33,7 @@ pub trait Resource {
 pub struct Read;
 pub struct Write;
 
-/// Whether an extractor asks for reading or writing.
+/// Whether an extractor requires read or write access.
 pub trait Mode {
     const ACCESS: Access;
 }
@@ -61,11 +62,11 @@ pub type AccountWriter<R> = OnAccount<R, Write>;
 pub struct InProject<R, M> {
     pub user: UserRow,
     pub project: ProjectRow,
-    /// In the project, which rules may raise.
+    /// The effective membership level in the project; access rules may raise it.
     pub level: Level,
-    /// What the project's rules say to the caller.
+    /// The project's access rules as they apply to the caller.
     pub rules: Arc<Rules>,
-    /// Whether a personal key was used, rather than a browser session.
+    /// Authenticated by a personal API key rather than a browser session.
     pub by_key: bool,
     credentials: Credentials,
     of: PhantomData<fn() -> (R, M)>,
@@ -80,9 +81,9 @@ pub struct InOrganization<R, M> {
 
 pub struct OnAccount<R, M> {
     pub user: UserRow,
-    /// The key that was used; none for a browser session.
+    /// The personal API key; none for a browser session.
     pub key: Option<PersonalKey>,
-    /// The session that was used; none for a key.
+    /// The browser session; none for a personal API key.
     pub session: Option<Secret>,
     of: PhantomData<fn() -> (R, M)>,
 }
@@ -96,19 +97,19 @@ impl<R, M> InProject<R, M> {
         }
     }
 
-    /// The caller as the project's objects see them.
+    /// The caller as access checks of the project's objects need them.
     pub fn viewer(&self) -> Viewer<'_> {
         let (user, administrates) = (self.user.user.id, self.administrates());
         Viewer { user, administrates, access: &self.rules }
     }
 
-    /// An organization's owners and administrators administer its projects; members work in them,
-    /// unless a rule says otherwise.
+    /// True for the organization's owners and administrators, and for members whom an access rule
+    /// makes administrators of the project.
     pub fn administrates(&self) -> bool {
         self.level >= Level::Admin
     }
 
-    /// Refuses a key that lacks the scope to read other objects, too.
+    /// Rejects a key without the scope to read `object`, which is not the endpoint's own.
     pub fn may_read(&self, object: &str) -> Result<()> {
         self.credentials.may(object, Access::Read)
     }
@@ -135,7 +136,7 @@ impl<R, M> InOrganization<R, M> {
 }
 
 impl<R, M> OnAccount<R, M> {
-    /// Changes to one's own account are logged where one is working.
+    /// Changes to an account are logged in its current organization and project.
     pub fn actor(&self) -> Result<Actor> {
         let organization = self
             .user
@@ -163,7 +164,7 @@ where
 }
 
 impl<R: Resource, M: Mode> InProject<R, M> {
-    /// The project is that of `token`, if one is given, and that of the path otherwise.
+    /// Like the extractor, in the project of `token`, or of the path without one.
     pub(crate) async fn in_project_of(
         parts: &mut Parts,
         app: &AppState,
@@ -178,7 +179,7 @@ impl<R: Resource, M: Mode> InProject<R, M> {
         Ok(caller)
     }
 
-    /// The same caller in another project, who may do there what they may do here.
+    /// Authorizes the same caller for the same access in another project.
     pub(crate) async fn elsewhere(&self, app: &AppState, id: ProjectId) -> Result<Self> {
         Self::permitted(app, self.credentials.clone(), found(app, id).await?).await
     }
@@ -219,7 +220,7 @@ where
 
     async fn from_request_parts(parts: &mut Parts, app: &AppState) -> Result<Self> {
         let credentials = credentials::authenticate(parts, app).await?;
-        // One's own user is reachable with any key; everything else is outside its projects.
+        // A key restricted to projects may reach its own user and nothing else outside them.
         if R::SCOPE != "user" {
             credentials.may_leave_projects()?;
         }
@@ -230,7 +231,8 @@ where
     }
 }
 
-/// The checks behind OPTIONS, for a path whose place is only known from its parameters.
+/// The checks of OPTIONS, which finds out from the path's parameters whether it is about a project,
+/// an organization or the account.
 pub(crate) async fn may_read(parts: &mut Parts, app: &AppState, object: &str) -> Result<()> {
     let credentials = credentials::authenticate(parts, app).await?;
     let parameters = parameters(parts).await?;
@@ -282,7 +284,7 @@ async fn permit_in(
         .ok_or_else(|| Error::missing("Organization not found."))
 }
 
-/// The caller's level in an organization, which may refuse the keys of plain members.
+/// The caller's level in an organization, whose settings may forbid members to use API keys.
 async fn level(
     app: &AppState,
     credentials: &Credentials,
@@ -312,7 +314,7 @@ async fn parameters(parts: &mut Parts) -> Result<HashMap<String, String>> {
         .map_err(|_| Error::not_found())
 }
 
-/// The project that a path names by its number; none where it names the caller's own.
+/// The project that the path names by id; none for `@current`.
 pub(crate) async fn project_in_path(
     parts: &mut Parts,
     app: &AppState,

@@ -1,4 +1,4 @@
-//! Credentials: a personal key in the header, body or query, or a browser session.
+//! Credentials: a personal API key in the header, body or query string, or a browser session.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::http::body::{Received, received};
 use crate::http::path::query_parameter;
 use crate::{AppState, Error, Result};
 
-/// Somebody who proved who they are.
+/// An authenticated user and how they authenticated.
 #[derive(Clone)]
 pub(crate) struct Credentials(Arc<Proof>);
 
@@ -31,7 +31,7 @@ struct Proof {
     session: Option<Secret>,
 }
 
-/// Where a key was found, in the words of the error that refuses it.
+/// Where a key was found, as error messages name it.
 #[derive(Clone, Copy)]
 enum Place {
     Header,
@@ -49,7 +49,7 @@ impl Place {
     }
 }
 
-/// The first place that holds a credential decides; no other is tried.
+/// Authenticates by the first credential found; an invalid one is not skipped.
 pub(crate) async fn authenticate(parts: &mut Parts, app: &AppState) -> Result<Credentials> {
     if let Some(known) = parts.extensions.get::<Credentials>() {
         return Ok(known.clone());
@@ -61,7 +61,7 @@ pub(crate) async fn authenticate(parts: &mut Parts, app: &AppState) -> Result<Cr
             app.rate_limits.take(parts, &key, app.catalog.clock().now())?;
             Credentials(Arc::new(Proof { user, key: Some(key), session: None }))
         }
-        // Links open insights only, and those look for one before they come here.
+        // Only insights accept a sharing token, and they check for it before they get here.
         None if sharing_token(parts)?.is_some() => return Err(Error::unauthenticated()),
         None => {
             let found = browser_session::user(parts, app).await?;
@@ -73,7 +73,7 @@ pub(crate) async fn authenticate(parts: &mut Parts, app: &AppState) -> Result<Cr
     Ok(credentials)
 }
 
-/// The token of a shared link, where no key is given beside it.
+/// The sharing token in the query string, unless the request also carries a personal key.
 pub(crate) fn sharing_token(parts: &Parts) -> Result<Option<String>> {
     match find_key(parts)? {
         Some(_) => Ok(None),
@@ -105,7 +105,7 @@ fn find_header_key(parts: &Parts) -> Result<Option<String>> {
             && scheme.eq_ignore_ascii_case("bearer")
         {
             let value = value.trim();
-            // OAuth tokens and project secrets are no personal keys, and open nothing here.
+            // OAuth tokens and project secret keys grant nothing here.
             if value.starts_with("pha_") || value.starts_with("phs_") {
                 return Err(Error::unauthenticated());
             }
@@ -115,10 +115,10 @@ fn find_header_key(parts: &Parts) -> Result<Option<String>> {
     Ok(None)
 }
 
-/// Who sends a body, as far as the head of its request tells before it is read.
+/// Classifies the sender by the request's head, before its body is read.
 pub(crate) async fn sender(parts: &mut Parts, app: &AppState) -> Sender {
     let known = match parts.headers.contains_key(header::AUTHORIZATION) {
-        // What is found is kept for the route, which would ask the same.
+        // `authenticate` caches its result in the extensions for the route's extractor.
         true => {
             matches!(find_header_key(parts), Ok(Some(_))) && authenticate(parts, app).await.is_ok()
         }
@@ -129,12 +129,13 @@ pub(crate) async fn sender(parts: &mut Parts, app: &AppState) -> Sender {
 
 const BODY_FIELD: &[u8] = b"\"personal_api_key\"";
 
-/// A quick look spares parsing bodies that cannot hold a key.
+/// A substring search that avoids parsing bodies without a key.
 pub(crate) fn may_hold_key(bytes: &[u8]) -> bool {
     memchr::memmem::find(bytes, BODY_FIELD).is_some()
 }
 
-/// The key of a JSON body, read without building the values beside it: it was sent by anybody.
+/// The key in a JSON body, extracted without building the other values: the sender is not
+/// authenticated yet.
 fn body_key(parts: &Parts) -> Option<String> {
     let received = received(parts);
     let Received::Whole(bytes) = &*received else { return None };
@@ -145,7 +146,7 @@ fn body_key(parts: &Parts) -> Option<String> {
     key
 }
 
-/// Of an object; the last of several counts.
+/// `personal_api_key` of a JSON object; the last occurrence wins.
 struct BodyKey(Option<String>);
 
 impl<'de> Deserialize<'de> for BodyKey {
@@ -203,7 +204,7 @@ impl Credentials {
         (self.user().clone(), self.key().cloned())
     }
 
-    /// A session may do whatever its user may.
+    /// Rejects a key without the scope. Sessions have every scope.
     pub(crate) fn may(&self, object: &str, access: Access) -> Result<()> {
         let Some(key) = self.key() else { return Ok(()) };
         if !key.scopes.allow(object, access) {

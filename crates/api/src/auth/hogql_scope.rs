@@ -1,8 +1,8 @@
-//! Whether a request carries HogQL, whatever it is about.
+//! Detects HogQL in a request, which takes the scope `query:read`.
 //!
-//! A stored object that is computed from HogQL (an insight, a cohort, an action, filters of a
-//! dashboard) reads whatever a query reads. So a key needs `query:read` to bring some, beside the
-//! scope of the object. The check is made where callers are permitted, for every endpoint at once.
+//! HogQL stored in an insight, a cohort, an action or a dashboard's filters reads whatever a query
+//! reads. So a key needs `query:read` to send some, in addition to the object's scope. The caller
+//! extractors check this for every endpoint.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::http::body::{Received, received};
 
-/// Kinds of queries that consist of HogQL: statements, or lists of expressions.
+/// Query kinds made of HogQL statements or expressions.
 const KINDS: [&str; 6] = [
     "HogQLQuery",
     "EventsQuery",
@@ -22,7 +22,7 @@ const KINDS: [&str; 6] = [
 ];
 const HOGQL: &str = "hogql";
 
-/// Whether the body or the query string of a request carries HogQL.
+/// Whether the body or the query string contains HogQL.
 pub(crate) fn is_in(parts: &Parts) -> bool {
     let query = parts.uri.query().unwrap_or_default();
     let in_query = form_urlencoded::parse(query.as_bytes()).any(
@@ -34,11 +34,11 @@ pub(crate) fn is_in(parts: &Parts) -> bool {
 fn in_body(parts: &Parts) -> bool {
     let received = received(parts);
     let Received::Whole(bytes) = &*received else { return false };
-    // What is no JSON is refused by its handler, or read by it: cohorts take forms.
+    // A handler rejects a body that is not JSON, or checks it itself: cohorts take forms.
     serde_json::from_slice(bytes).is_ok_and(|sent: Value| is_within(&sent))
 }
 
-/// Whether a value holds HogQL somewhere. JSON is read only so deep, so this ends.
+/// Whether a value contains HogQL at any depth; the JSON parser bounds the depth.
 pub(crate) fn is_within(value: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.iter().any(|(name, value)| field(name, value)),
@@ -48,7 +48,7 @@ pub(crate) fn is_within(value: &Value) -> bool {
     }
 }
 
-/// Old clients send lists of filters as text.
+/// Old clients send lists of filters as JSON within a string.
 fn text_holds(text: &str) -> bool {
     let text = text.trim();
     text.starts_with(['[', '{'])
@@ -64,7 +64,7 @@ fn field(name: &str, value: &Value) -> bool {
     };
     match value {
         Value::String(text) if name.eq_ignore_ascii_case("kind") => KINDS.contains(&text.as_str()),
-        // Filters, breakdowns and maths name what they are: `type`, `breakdown_type`, `math`.
+        // `type`, `breakdown_type` and `math` say what a filter, breakdown or aggregation is.
         Value::String(text)
             if text.eq_ignore_ascii_case(HOGQL)
                 && (name.ends_with("type") || name.ends_with("Type") || name == "math") =>
@@ -79,8 +79,8 @@ fn mentions_hogql(name: &str) -> bool {
     name.to_ascii_lowercase().contains(HOGQL)
 }
 
-/// A look that spares reading texts which cannot hold any. JSON writes each letter in two ways, of
-/// which one begins with a backslash.
+/// A substring search that avoids parsing strings without HogQL. A backslash may start an escaped
+/// letter, so it counts as a possible mention.
 fn mentions(text: &str) -> bool {
     text.contains('\\') || mentions_hogql(text) || KINDS.iter().any(|kind| text.contains(kind))
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hogql_is_found_wherever_it_is_computed() {
+    fn hogql_is_detected_in_every_field_that_is_evaluated() {
         for (sent, expected) in [
             (json!({ "query": { "kind": "HogQLQuery", "query": "SELECT 1" } }), true),
             (

@@ -1,11 +1,11 @@
-//! Guessing passwords is slow: few tries, and few checks at once.
+//! Brute-force protection: limits on failed log-ins and on concurrent password checks.
 //!
-//! A failed try counts against three keys, each of which has a limit for a quarter of an hour: the
-//! address together with the network it was tried from, the address over all networks, and the
-//! network over all addresses. Whoever logs in from a network that their account was entered from
-//! before is held to the first alone, so that strangers cannot lock an owner out.
+//! A failed attempt counts against three keys, each with a limit per 15 minutes: the e-mail address
+//! and network together, the address over all networks, and the network over all addresses. Only
+//! the first applies to a network from which the account has logged in before, so that attackers
+//! cannot lock the owner out.
 //!
-//! Counters are of fixed size (`sketch`), so that no flood of addresses makes room by eviction.
+//! Counters have a fixed size (`sketch`), so a flood of addresses evicts none.
 
 mod sketch;
 
@@ -26,25 +26,25 @@ use crate::http::openapi::{Describe, Operation};
 use crate::{AppState, Error, Result};
 use sketch::Sketch;
 
-/// Failures of one address from one network.
+/// Failures of one e-mail address from one network.
 const FAILURES_MAX: u32 = 5;
-/// Failures of one address from all networks that it was never entered from: a guesser with many
-/// addresses gets no more, and one with a single address locks nobody else out.
+/// Failures of one e-mail address from all unknown networks together: bounds a distributed attack,
+/// while an attacker on one network cannot use it up.
 const STRANGERS_FAILURES_MAX: u32 = 20;
-/// Failures of one network over all addresses; an office shares an address.
+/// Failures of one network over all e-mail addresses; an office shares one IP address.
 const NETWORK_FAILURES_MAX: u32 = 100;
 const FORGET_SECONDS: i64 = 15 * 60;
-/// Longer addresses cannot receive mail (RFC 5321).
+/// RFC 5321's maximum.
 pub(crate) const EMAIL_CHARS_MAX: usize = 254;
 const PASSWORD_CHARS_MIN: usize = 8;
-/// Ours: far above any passphrase, far below what makes hashing slow.
+/// Ours: far above any passphrase, far below what slows hashing down.
 pub(crate) const PASSWORD_CHARS_MAX: usize = 1_000;
-/// Each check takes 19 MiB and a core for a while.
+/// Argon2id takes 19 MiB and a CPU core for the duration of a check.
 const CHECKS_AT_ONCE: usize = 2;
-/// Beside them one for networks that are known, which strangers cannot keep busy.
+/// Reserved for known networks, so that attackers cannot starve them.
 const KNOWN_CHECKS_AT_ONCE: usize = 1;
-/// Requests that wait for a check; past it they are refused at once, since each holds one of the
-/// places for management requests.
+/// Requests waiting for a check. Further ones are rejected at once, since each holds a permit of
+/// `requests_at_once_max`.
 const CHECKS_WAITING_MAX: usize = 16;
 
 pub(crate) struct Logins {
@@ -54,28 +54,28 @@ pub(crate) struct Logins {
 }
 
 struct Failures {
-    /// By address and network.
+    /// By e-mail address and network.
     pairs: Sketch,
-    /// The same of networks that are known; strangers cannot fill it.
+    /// The same for known networks; attackers cannot add to it.
     known_pairs: Sketch,
     addresses: Sketch,
     networks: Sketch,
 }
 
-/// Password checks that share a bound.
+/// A concurrency limit for password checks.
 struct Lane {
     checks: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
-/// Where a try comes from, and whether the account was entered from there before.
+/// The network of an attempt, and whether the account has logged in from it before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
     pub network: Network,
     pub is_known: bool,
 }
 
-/// A client's address, as far as one client cannot choose it: IPv6 hands out 64 bits at once.
+/// A client's IPv4 address or IPv6 /64: within a /64 a client chooses its address freely.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Network(IpAddr);
 
@@ -87,7 +87,7 @@ impl Network {
         }
     }
 
-    /// Who has one network of IPv6 often has thousands, of which spraying could use each.
+    /// The IPv6 /48: one customer often has thousands of /64s to spray from.
     fn site(self) -> Self {
         match self.0 {
             IpAddr::V6(address) => Self(prefix(address, 48).into()),
@@ -106,8 +106,8 @@ fn prefix(address: Ipv6Addr, bits: u32) -> Ipv6Addr {
     Ipv6Addr::from_bits(address.to_bits() & !(u128::MAX >> bits))
 }
 
-/// The other end of the connection, or what a trusted proxy says about it. What others claim in
-/// `X-Forwarded-For` is not believed: each try would come from elsewhere.
+/// The peer's network, or the one that a trusted proxy forwards. `X-Forwarded-For` from anyone else
+/// is ignored: an attacker would forge a new address for each attempt.
 impl FromRequestParts<AppState> for Network {
     type Rejection = Error;
 
@@ -141,9 +141,8 @@ impl Logins {
         }
     }
 
-    /// Whether a password is the one of this hash, within the limits of who tries. A try is
-    /// counted when its check begins, so that there are no more of them than checks: a flood that
-    /// waits for nothing fills no counter.
+    /// Verifies a password within the limits. Attempts are counted when their check begins, so that
+    /// a flood of requests that never get a permit fills no counter.
     pub(crate) async fn check(
         &self,
         email: &str,
@@ -169,7 +168,7 @@ impl Logins {
         }
     }
 
-    /// Counts a try as failed until it succeeds, so that tries side by side are counted too.
+    /// Counts an attempt as failed until it succeeds, so that concurrent attempts count too.
     fn attempt(&self, email: &str, from: Origin, now: Timestamp) -> Result<()> {
         let (email, second) = (email.to_lowercase(), second(now));
         let mut failures = self.locked();
@@ -185,8 +184,8 @@ impl Logins {
         Ok(())
     }
 
-    /// Forgets the failures of the address from this network. Of those from elsewhere only the try
-    /// itself is taken back: they may be somebody else's.
+    /// Resets the failures of the address from this network. The counters over all networks and all
+    /// addresses only lose this attempt: the rest may be an attacker's.
     fn succeeded(&self, email: &str, from: Origin) {
         let email = email.to_lowercase();
         let mut failures = self.locked();
@@ -208,7 +207,7 @@ impl Logins {
 }
 
 impl AppState {
-    /// Where a try to enter an account comes from.
+    /// Whether the account with this e-mail address has logged in from the network before.
     pub(crate) async fn origin_of(&self, network: Network, email: &str) -> Result<Origin> {
         let is_known = self.catalog.sessions().knows_network(email, &network.to_string()).await?;
         Ok(Origin { network, is_known })
@@ -225,7 +224,7 @@ impl Lane {
         self.checks.clone().acquire_owned().await.map_err(|_| busy())
     }
 
-    /// The permit stays with the work, which goes on when its request was given up.
+    /// The work holds the permit: it continues after its request is cancelled.
     async fn run<T: Send + 'static>(
         permit: OwnedSemaphorePermit,
         work: impl FnOnce() -> T + Send + 'static,
@@ -247,7 +246,7 @@ impl Failures {
         if from.is_known { &mut self.known_pairs } else { &mut self.pairs }
     }
 
-    /// Seconds until the address may be tried again from there.
+    /// Seconds until the next attempt is allowed.
     fn wait(&mut self, email: &str, from: Origin, second: i64) -> i64 {
         let pair = self.pairs_of(from).wait(&(email, from.network), second);
         if from.is_known {
@@ -262,13 +261,13 @@ fn second(now: Timestamp) -> i64 {
     now.as_micros().div_euclid(1_000_000)
 }
 
-/// Counts one that waits until it is dropped.
+/// Counts a waiting request until dropped.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
     fn enter(count: &'a AtomicUsize) -> Option<Self> {
         let one = Self(count);
-        // Dropping it takes the count back.
+        // Dropping the guard decrements the count again.
         (count.fetch_add(1, Ordering::Relaxed) < CHECKS_WAITING_MAX).then_some(one)
     }
 }
@@ -279,7 +278,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// An address as it is kept, once it looks like one.
+/// Validates an e-mail address and trims it.
 pub(crate) fn check_email(text: &str) -> Result<String> {
     let email = text.trim();
     not_blank("email", email)?;

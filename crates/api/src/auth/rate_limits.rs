@@ -1,4 +1,4 @@
-//! Rate limits per personal key; off unless the operator switches them on.
+//! Rate limits per personal API key; off unless the operator enables them.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -10,8 +10,8 @@ use model::Timestamp;
 
 use crate::{Error, Result};
 
-/// Windows counted at once; past it, those that have ended are dropped, and keys that are new
-/// go uncounted until there is room.
+/// Windows in memory. At this bound expired ones are evicted, and requests of new keys pass
+/// uncounted until there is capacity.
 const WINDOWS_MAX: usize = 50_000;
 
 const MINUTE: i64 = 60;
@@ -22,7 +22,7 @@ const HOUR: i64 = 3_600;
 enum Bucket {
     Management,
     PersonDeletes,
-    /// What computes.
+    /// Reads of events.
     Analytics,
     EventValues,
 }
@@ -52,7 +52,7 @@ pub(crate) struct RateLimits {
 #[derive(Default)]
 struct Counts {
     windows: HashMap<Window, (i64, u32)>,
-    /// The second of the last look for windows that have ended; one look a second is enough.
+    /// When expired windows were last evicted, in seconds; at most once a second.
     pruned: i64,
 }
 
@@ -71,7 +71,7 @@ impl RateLimits {
         Self { enabled, counts: Mutex::default() }
     }
 
-    /// Counts one request of `key`, or refuses it with the seconds to wait.
+    /// Counts one request of `key`, or rejects it (429) with the seconds to wait.
     pub(crate) fn take(&self, parts: &Parts, key: &PersonalKey, now: Timestamp) -> Result<()> {
         if !self.enabled {
             return Ok(());
@@ -119,14 +119,14 @@ fn bucket(parts: &Parts) -> Bucket {
 mod tests {
     use super::*;
 
-    /// How many of `calls` at one second are let through.
+    /// How many of `calls` within one second are admitted.
     fn let_through(limits: &RateLimits, key: &str, second: i64, calls: usize) -> usize {
         let now = Timestamp::from_micros(second * 1_000_000);
         (0..calls).filter(|_| limits.count(Bucket::Management, key, now).is_ok()).count()
     }
 
     #[test]
-    fn a_minute_and_an_hour_have_their_limits() {
+    fn rate_limits_apply_per_minute_and_per_hour() {
         let limits = RateLimits::new(true);
         assert_eq!(let_through(&limits, "a", 0, 500), 480);
         assert_eq!(let_through(&limits, "b", 0, 10), 10);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_of_keys_is_bounded_and_does_not_free_those_that_are_counted() {
+    fn rate_limit_windows_are_bounded_and_survive_a_flood_of_keys() {
         let limits = RateLimits::new(true);
         assert_eq!(let_through(&limits, "a", 0, 481), 480);
         for number in 0..WINDOWS_MAX {
@@ -147,7 +147,7 @@ mod tests {
         }
         assert!(limits.counts.lock().unwrap().windows.len() <= WINDOWS_MAX);
         assert_eq!(let_through(&limits, "a", 2, 1), 0);
-        // Minutes that have ended make room again.
+        // Expired windows free capacity.
         assert_eq!(let_through(&limits, "late", 60, 481), 480);
     }
 }

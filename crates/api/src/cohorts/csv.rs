@@ -1,10 +1,10 @@
-//! Files that list persons: one column tells who.
+//! Parses uploaded CSV files that list a static cohort's persons.
 
 use catalog::NamedBy;
 
 use crate::{Error, Result};
 
-/// Header cells that say what a column holds, the better ones first.
+/// Recognized column names, in order of preference.
 const KNOWN: [(&str, NamedBy); 4] = [
     ("person_id", NamedBy::PersonUuid),
     ("distinct_id", NamedBy::DistinctId),
@@ -12,7 +12,7 @@ const KNOWN: [(&str, NamedBy); 4] = [
     ("email", NamedBy::Email),
 ];
 
-/// The names in a file, and what kind of names they are.
+/// The identifiers in a file, and their kind.
 pub(super) fn names(file: &[u8]) -> Result<(NamedBy, Vec<String>)> {
     let refused = |detail: &str| Error::invalid("csv", "invalid_input", detail);
     let text = std::str::from_utf8(file).map_err(|_| refused("The file is not UTF-8 text."))?;
@@ -37,15 +37,14 @@ pub(super) fn names(file: &[u8]) -> Result<(NamedBy, Vec<String>)> {
     let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.trim());
     let names = cells.filter(|cell| !cell.is_empty());
     let names = names.map(|cell| match by {
-        // As they are stored.
+        // Uuids are stored in lower case.
         NamedBy::PersonUuid => cell.to_ascii_lowercase(),
         NamedBy::DistinctId | NamedBy::Email => cell.to_owned(),
     });
     Ok((by, names.collect()))
 }
 
-/// Cells by RFC 4180, where every quote is closed and lines end as on any system; rows without
-/// anything are left out.
+/// Parses RFC 4180 with any line ending and skips empty rows; none if a quote is not closed.
 fn rows(text: &str) -> Option<Vec<Vec<String>>> {
     let (mut rows, mut row, mut cell) = (Vec::new(), Vec::new(), String::new());
     let mut quoted = false;
@@ -59,7 +58,7 @@ fn rows(text: &str) -> Option<Vec<Vec<String>>> {
             ('"', true) => quoted = false,
             ('"', false) if cell.is_empty() => quoted = true,
             (',', false) => row.push(std::mem::take(&mut cell)),
-            // Of both together the second ends a row without anything.
+            // In CRLF the second character ends an empty row, which is skipped.
             ('\r' | '\n', false) => end_row(&mut rows, &mut row, &mut cell),
             (other, _) => cell.push(other),
         }
@@ -81,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_or_a_lonely_column_tells_who_is_named() {
+    fn csv_identifies_persons_by_header_or_by_its_only_column() {
         use NamedBy::{DistinctId, Email, PersonUuid};
         for (file, expected) in [
             ("distinct_id\nu1\n\nu2\r\n", Some((DistinctId, vec!["u1", "u2"]))),

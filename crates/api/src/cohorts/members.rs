@@ -1,4 +1,4 @@
-//! Who belongs to a cohort, and who is put on a list or taken off it.
+//! Members of a cohort: listing them, and adding and removing them in static cohorts.
 
 use catalog::{Among, NamedBy};
 use model::{Cohort, CohortId};
@@ -21,7 +21,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 #[derive(Deserialize, JsonSchema)]
 struct MembersQuery {
-    /// In a property.
+    /// A substring of a person's property values.
     search: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Bodies that are JSON, or a form with a file beside its fields.
+//! Request bodies that are JSON or multipart forms with a file.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::http::body::{self, Received};
 use crate::http::openapi::{Describe, Operation};
 use crate::{AppState, Body, Error, Result};
 
-/// Fields of a form; more are not read by anybody.
+/// Parts of a form.
 const PARTS_MAX: usize = 100;
-/// The bound of RFC 2046. Every place of the body is compared with all of it.
+/// RFC 2046's maximum. Bounds the search, which compares the boundary at every offset.
 const BOUNDARY_BYTES_MAX: usize = 70;
 const FILE: &str = "csv";
 
 pub(super) struct Upload<T> {
     json: Body<T>,
     received: Arc<Received>,
-    /// Of a form.
+    /// Of a multipart form; none for JSON.
     boundary: Option<String>,
     expects: PhantomData<fn() -> T>,
 }
@@ -59,7 +59,7 @@ impl<T: DeserializeOwned> Upload<T> {
     }
 }
 
-/// Forms have only text; what looks like an object or a list is meant as one.
+/// Form fields are strings; one that starts like a JSON object or array is parsed as JSON.
 fn form_value(text: &str) -> Value {
     let structured = text.starts_with(['{', '[']).then(|| serde_json::from_str(text).ok());
     structured.flatten().unwrap_or_else(|| text.into())
@@ -72,7 +72,7 @@ struct Part<'b> {
     content: &'b [u8],
 }
 
-/// Every part; none when it is no such form.
+/// All parts; none if the body is not a well-formed form.
 fn parts<'b>(bytes: &'b [u8], boundary: &str) -> Option<Vec<Part<'b>>> {
     if boundary.len() > BOUNDARY_BYTES_MAX {
         return None;
@@ -87,7 +87,7 @@ fn parts<'b>(bytes: &'b [u8], boundary: &str) -> Option<Vec<Part<'b>>> {
         let head = std::str::from_utf8(&part[..head_end]).ok()?;
         let content = &part[head_end + 4..end];
         let (name, is_file) = told_in(head)?;
-        // Browsers send a file that nobody chose, too.
+        // Browsers send an empty, unnamed file for an unfilled file input.
         if !(content.is_empty() && is_file == IsFile::Unnamed) {
             found.push(Part { name, is_file: is_file != IsFile::No, content });
         }
@@ -110,7 +110,7 @@ enum IsFile {
     Named,
 }
 
-/// The name of a part, and whether it is a file.
+/// Parses a part's `Content-Disposition`: its name, and whether it is a file.
 fn told_in(head: &str) -> Option<(String, IsFile)> {
     let line = head.split("\r\n").find(|line| {
         line.get(..20).is_some_and(|start| start.eq_ignore_ascii_case("content-disposition:"))
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_is_read_part_by_part_or_not_at_all() {
+    fn multipart_form_parses_completely_or_is_rejected() {
         let form = b"preamble--b\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\nA\r\n--b\r\n\
                      content-disposition: form-data; name=csv; filename=\"x\"\r\nContent-Type: text/csv\
                      \r\n\r\nu1\r\nu2\r\n--b--\r\n";
@@ -168,7 +168,7 @@ mod tests {
         ];
         assert_eq!(read, expected);
         for cut in 0..form.len() - 4 {
-            // Whatever is missing, nothing is made up.
+            // A truncated form yields no parts.
             assert!(parts(&form[..cut], "b").is_none_or(|read| read.is_empty()), "{cut}");
         }
         assert!(parts(form, "c").is_none());

@@ -1,4 +1,4 @@
-//! The fields that new and changed dashboards share.
+//! The fields that creating and updating a dashboard share.
 
 use catalog::{DashboardChange, NewDashboard};
 use model::{DashboardLook, Restriction};
@@ -13,7 +13,7 @@ use crate::{Error, Patch, Result};
 
 /// Upstream's length of a name.
 pub(super) const NAME_CHARS_MAX: usize = 400;
-/// Ours: a list shows up to a thousand dashboards, so each stays small; insights alike.
+/// Ours, also for insights: a list shows up to a thousand, so each stays small.
 pub(super) const DESCRIPTION_CHARS_MAX: usize = 16_384;
 
 #[derive(Deserialize, JsonSchema)]
@@ -30,7 +30,7 @@ pub(super) struct DashboardFields {
     tags: Option<Vec<String>>,
     #[serde(default, deserialize_with = "present")]
     restriction_level: Option<Restriction>,
-    /// An object; null empties it.
+    /// An object; null clears it.
     #[serde(default)]
     filters: Patch<Value>,
     #[serde(default)]
@@ -83,7 +83,7 @@ impl DashboardFields {
     }
 }
 
-/// What was sent, on top of what a dashboard is without it.
+/// Turns a change into a new dashboard: the sent fields over the defaults.
 pub(super) trait IntoNew {
     fn into_new(self) -> NewDashboard;
 }

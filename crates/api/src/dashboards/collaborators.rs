@@ -1,4 +1,4 @@
-//! Who else may edit a restricted dashboard.
+//! Collaborators: users who may edit a restricted dashboard besides its author.
 
 use catalog::{Among, Collaborator};
 use model::{DashboardId, Privilege};

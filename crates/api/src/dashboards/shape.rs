@@ -1,4 +1,4 @@
-//! How dashboards and their tiles are shown.
+//! Responses for dashboards and their tiles.
 
 use catalog::{DashboardView, ProjectRow};
 use model::{
@@ -42,7 +42,7 @@ impl Listed {
     }
 }
 
-/// A dashboard with everything on it.
+/// A dashboard with its tiles.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Dashboard")]
 pub(crate) struct Detail {
@@ -50,14 +50,14 @@ pub(crate) struct Detail {
     listed: Listed,
     filters: Map<String, Value>,
     variables: Option<Map<String, Value>>,
-    /// The stored ones, whatever this look was asked to use instead.
+    /// The stored filters, even where the request overrides them.
     persisted_filters: Option<Map<String, Value>>,
     persisted_variables: Option<Map<String, Value>>,
     breakdown_colors: Vec<Value>,
     data_color_theme_id: Option<i64>,
     quick_filter_ids: Vec<Value>,
     tiles: Vec<ShownTile>,
-    /// Taken in requests only.
+    /// Write-only fields, which clients expect to read back empty.
     use_template: &'static str,
     use_dashboard: Option<DashboardId>,
     delete_insights: bool,
@@ -75,7 +75,7 @@ pub(crate) struct ShownTile {
     order: usize,
     last_refresh: Option<Timestamp>,
     is_cached: bool,
-    /// Why the insight has no result, where it cannot have one.
+    /// Why the insight has no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Failure>,
 }
@@ -89,7 +89,7 @@ pub(crate) struct ShownButton {
 }
 
 impl Detail {
-    /// `size` is the screen by which tiles are ordered.
+    /// `size` is the screen size whose layout orders the tiles.
     pub(super) fn new(view: DashboardView, viewer: Viewer, size: &str) -> Self {
         let rights = view.dashboard.head.guard().rights(viewer);
         let shown = |insight: Insight| {
@@ -99,7 +99,7 @@ impl Detail {
         Self::with(view, rights, shown, size)
     }
 
-    /// As whoever has a link sees it: nobody's name, and nothing of other dashboards.
+    /// As a shared link shows it: without authors and without references to other dashboards.
     pub(crate) fn public(mut view: DashboardView) -> Self {
         let own = view.dashboard.head.id;
         view.dashboard.head.created_by = None;
@@ -130,7 +130,7 @@ impl Detail {
         for Tile { id, look, shows } in tiles {
             let (insight, text, button_tile) = match shows {
                 Shows::Insight(id) => {
-                    // One that is hidden, or was deleted since the tiles were read.
+                    // Hidden from the viewer, or deleted after the tiles were read.
                     let Some(insight) = insights.remove(&id).and_then(&of_insight) else {
                         continue;
                     };
@@ -176,7 +176,7 @@ impl Detail {
         self
     }
 
-    /// Asks the tiles' questions, with the dashboard's filters and the tile's own on top.
+    /// Runs the tiles' queries, with the dashboard's filters and then the tile's own on top.
     pub(crate) async fn answer(
         &mut self,
         app: &AppState,
@@ -217,7 +217,7 @@ impl Detail {
     }
 }
 
-/// What a page prints of a tile.
+/// A tile's content, as a shared page prints it.
 pub(crate) enum Printed<'a> {
     Insight(&'a ShownInsight),
     Note(&'a str),

@@ -1,4 +1,4 @@
-//! Templates: dashboards to start from, ours and those that clients bring.
+//! Dashboard templates: built-in ones, and those that clients send as JSON.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ use crate::insights::overrides::check_filters;
 use crate::insights::{check_old, check_query, check_seen, write};
 use crate::{App, Body, Error, Found, Patch, Result, Routes, Writer};
 
-/// Ours, by the names that requests give them.
+/// Built-in templates by the names that requests use.
 const BUILT_IN: &[(&[&str], &str)] = &[
     (&["DEFAULT_APP", "Product analytics"], include_str!("templates/product_analytics.json")),
     (&["WEBSITE_TRAFFIC", "Website traffic"], include_str!("templates/website_traffic.json")),
     (&["FLAG_USAGE", "Feature flag usage"], include_str!("templates/flag_usage.json")),
 ];
-/// The field that holds one.
+/// The request field that holds a template.
 const TEMPLATE: &str = "template";
 const TILES_MAX: usize = 100;
 const VARIABLES_MAX: usize = 100;
@@ -34,7 +34,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
     routes.post(path, create_from_template)
 }
 
-/// A template that was found to be one.
+/// A validated template.
 pub(super) struct Template {
     name: String,
     description: String,
@@ -44,7 +44,7 @@ pub(super) struct Template {
 }
 
 impl Template {
-    /// The name stays if there is one; description and filters are the template's.
+    /// Fills in a new dashboard. A name that the request gives wins over the template's.
     pub(super) fn apply(self, to: &mut NewDashboard) {
         to.name = to.name.take().filter(|name| !name.is_empty()).or(Some(self.name));
         to.description = self.description;
@@ -68,10 +68,10 @@ pub(super) fn built_in(name: &str) -> Result<Template> {
 
 #[derive(Deserialize, JsonSchema)]
 struct FromTemplate {
-    /// The dashboard to make, as templates describe one.
+    /// The template to instantiate.
     #[serde(default)]
     template: Patch<Value>,
-    /// One of ours, when there is no `template`.
+    /// The name of a built-in template, if there is no `template`.
     #[serde(default)]
     use_template: Patch<String>,
 }
@@ -93,7 +93,7 @@ async fn create_from_template(
         (_, Some(name)) => (built_in(&name)?, CreationMode::Template),
         (_, None) => return Err(Error::required("template")),
     };
-    // What the request says lies on top of the template.
+    // Fields of the request override the template's.
     let sent = fields.validate()?;
     let (description, filters) = (sent.description.clone(), sent.filters.clone());
     let mut new = sent.into_new();
@@ -106,7 +106,7 @@ async fn create_from_template(
     Ok(Found(shown(&app, &caller, id).await?))
 }
 
-/// What a template's insights ask must be within its sender's sight.
+/// The caller must be allowed to see everything that the template's queries name.
 async fn check_names(app: &App, caller: &Writer<Dashboards>, new: &NewDashboard) -> Result<()> {
     let Contents::Tiles(tiles) = &new.contents else { return Ok(()) };
     for tile in tiles {
@@ -134,7 +134,7 @@ struct TemplateFields {
     variables: Option<Vec<Variable>>,
 }
 
-/// What a client fills in before it sends the template; only its shape is looked at.
+/// A placeholder that the client has substituted already; only its shape is validated.
 #[derive(Deserialize)]
 struct Variable {
     #[serde(rename = "id")]
@@ -229,7 +229,7 @@ impl TemplateFields {
 }
 
 impl TemplateTile {
-    /// None for a kind of tile that is not known here.
+    /// None for an unknown kind of tile.
     fn validate(self, attr: &str) -> Result<Option<NewTile>> {
         let layouts = self.layouts.unwrap_or_default();
         check_layouts(&format!("{attr}__layouts"), &layouts)?;
@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_built_in_template_is_one_and_has_four_insights() {
+    fn built_in_templates_are_valid_and_have_at_least_four_insights() {
         for (names, _) in BUILT_IN {
             for name in *names {
                 let template = built_in(name).unwrap_or_else(|why| panic!("{name}: {why:?}"));

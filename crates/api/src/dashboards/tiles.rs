@@ -1,4 +1,4 @@
-//! Tiles: what may be sent about them, and how they are moved around.
+//! Tiles: validation of their fields, moving, copying and reordering.
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -22,11 +22,11 @@ const NOTE_CHARS_MAX: usize = 4_000;
 const URL_CHARS_MAX: usize = 2_000;
 const LABEL_CHARS_MAX: usize = 200;
 pub(super) const COLOR_CHARS_MAX: usize = 400;
-/// Ours: two places on a grid and what a front-end keeps beside them.
+/// Ours: grid positions for two screen sizes and a front-end's own data.
 const LAYOUTS_BYTES_MAX: usize = 4 << 10;
-/// No grid is larger.
+/// Largest coordinate on the grid.
 const GRID_MAX: f64 = 10_000.0;
-/// Each tile may be named twice.
+/// A request may list each tile twice.
 const TILES_SENT_MAX: usize = 2 * TILES_MAX;
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -36,16 +36,16 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .post("/api/projects/{project_id}/dashboards/{id}/reorder_tiles", reorder)
 }
 
-/// What only a dashboard that is there takes.
+/// Fields that only updates accept.
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct TileListFields {
-    /// Tiles that are not listed stay as they are.
+    /// Tiles to change or add; tiles not listed stay as they are.
     #[serde(default, deserialize_with = "present")]
     tiles: Option<Vec<TileFields>>,
-    /// Tiles of which there shall be another one.
+    /// Tiles to duplicate.
     #[serde(default, deserialize_with = "present")]
     duplicate_tiles: Option<Vec<CopyFields>>,
-    /// With `deleted`: insights that are on no other dashboard go too.
+    /// With `deleted`: also delete insights that are on no other dashboard.
     #[serde(default, deserialize_with = "lenient_bool")]
     delete_insights: Option<bool>,
 }
@@ -57,12 +57,12 @@ struct CopyFields {
     layouts: Option<Map<String, Value>>,
 }
 
-/// Insights come and go through their own list of dashboards, so `insight` is not read here.
+/// `insight` is ignored: an insight's `dashboards` field puts it on dashboards.
 #[derive(Deserialize, JsonSchema)]
 struct TileFields {
     #[serde(default)]
     id: Patch<i64>,
-    /// An empty object says nothing.
+    /// An empty object changes nothing.
     #[serde(default)]
     #[schemars(with = "Option<NoteFields>")]
     text: Patch<Map<String, Value>>,
@@ -83,7 +83,7 @@ struct TileFields {
     transparent_background: Patch<bool>,
 }
 
-/// A text; without its id a new one, in the place of what the tile showed.
+/// A text. Without an id it is a new one, which replaces the tile's content.
 #[derive(Deserialize, JsonSchema)]
 struct NoteFields {
     #[serde(default)]
@@ -130,7 +130,7 @@ impl TileListFields {
 }
 
 impl TileFields {
-    /// None for an item that asks for nothing.
+    /// None for an item without changes.
     fn validate(self, attr: &str) -> Result<Option<TileChange>> {
         if let Some(layouts) = &self.layouts {
             check_layouts(&format!("{attr}__layouts"), layouts)?;
@@ -199,12 +199,12 @@ impl ButtonFields {
         let text = self.text.ok_or_else(|| Error::required(format!("{attr}__text")))?;
         max_chars(&format!("{attr}__url"), &url, URL_CHARS_MAX)?;
         max_chars(&format!("{attr}__text"), &text, LABEL_CHARS_MAX)?;
-        // Anything else, such as javascript:, would run where the link is clicked.
+        // javascript: URLs would run script in the viewer's session.
         let starts = ["http://", "https://", "/"];
         let lower = url.to_ascii_lowercase();
-        // Browsers take either slash for the other, and two of them for another host.
+        // Browsers read `//host` and `/\host` as another host.
         let elsewhere = lower.starts_with('/') && lower[1..].starts_with(['/', '\\']);
-        // They also leave control characters out.
+        // Browsers strip control characters, which could hide a scheme.
         let hides = lower.contains(char::is_control);
         if !starts.iter().any(|start| lower.starts_with(start)) || elsewhere || hides {
             let detail = "Enter a valid URL: http, https, or a path that starts with a slash.";
@@ -220,7 +220,7 @@ fn filled(sent: Patch<Map<String, Value>>) -> Option<Map<String, Value>> {
     sent.given().filter(|fields| !fields.is_empty())
 }
 
-/// What a field holds.
+/// Deserializes a nested object; errors name fields below `attr`.
 fn within<T: DeserializeOwned>(attr: &str, fields: Map<String, Value>) -> Result<T> {
     Ok(model::read(&Value::Object(fields)).map_err(|why| why.under(attr))?)
 }
@@ -233,7 +233,7 @@ pub(super) fn check_note(attr: &str, body: &str) -> Result<()> {
     Ok(())
 }
 
-/// A place for each size of screen; beyond its numbers nothing is read.
+/// Checks the grid position of each screen size; other members are stored verbatim.
 pub(super) fn check_layouts(attr: &str, layouts: &Map<String, Value>) -> Result<()> {
     max_bytes(attr, layouts, LAYOUTS_BYTES_MAX)?;
     for (size, place) in layouts {
@@ -318,7 +318,7 @@ struct ReorderTiles {
     tile_order: Vec<i64>,
 }
 
-/// Clients of this one read nothing but `detail`.
+/// Clients of this endpoint read only `detail`.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "TilesNotReordered")]
 struct NotReordered {

@@ -1,4 +1,4 @@
-//! Actions: events that people gave a name of their own.
+//! Actions: named sets of event conditions.
 
 use std::collections::BTreeSet;
 
@@ -73,7 +73,7 @@ struct ActionFields {
     slack_message_format: Option<String>,
     #[serde(default, deserialize_with = "present")]
     steps: Option<Vec<ActionStep>>,
-    /// Any instant pins the action now; null unpins it.
+    /// Any timestamp pins the action, as of now; null unpins it.
     #[serde(default)]
     pinned_at: Patch<Timestamp>,
     #[serde(default, deserialize_with = "lenient_bool")]
@@ -184,7 +184,7 @@ impl ActionFields {
     }
 }
 
-/// Their shape was read already; what is left is their size, and what no event can be held against.
+/// Checks what deserializing does not: size, patterns, selectors and filters.
 fn check_steps(steps: &[ActionStep]) -> Result<()> {
     let bytes = serde_json::to_string(steps).map_or(usize::MAX, |text| text.len());
     let bound = if steps.len() > STEPS_MAX {
@@ -228,14 +228,15 @@ fn check_step(index: usize, step: &ActionStep) -> Result<()> {
     Ok(())
 }
 
-/// The cohorts that a filter names, where it is one.
+/// The cohorts that a filter refers to.
 fn cohorts(index: usize, nth: usize, filter: &Map<String, Value>) -> Result<BTreeSet<CohortId>> {
     let attr = format!("steps__{index}__properties__{nth}");
     let refused = |why: query::Error| Error::invalid(attr, "invalid_input", why.to_string());
     query::check_property_filter(filter).map_err(refused)
 }
 
-/// Cohorts that steps name are there; what was named already may be sent along.
+/// New references to cohorts must exist. References that the action has already pass, so that a
+/// client can send back what it read.
 async fn check_cohorts(
     app: &AppState,
     project: ProjectId,
@@ -246,7 +247,7 @@ async fn check_cohorts(
         let mut named = Vec::new();
         for (index, step) in steps.iter().enumerate() {
             for (nth, filter) in step.properties.iter().flatten().enumerate() {
-                // What older programs let pass names nothing that can be told.
+                // Filters that older versions accepted may be invalid; they refer to no cohort.
                 let own = cohorts(index, nth, filter).unwrap_or_default();
                 named.extend(own.into_iter().map(|id| (index, nth, id)));
             }

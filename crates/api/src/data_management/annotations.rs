@@ -16,7 +16,7 @@ use crate::{
     Reader, Resource, Result, Routes, Writer,
 };
 
-/// Upstream's length of a note.
+/// Upstream's length.
 const CONTENT_CHARS_MAX: usize = 8_192;
 
 enum Annotations {}
@@ -38,9 +38,9 @@ pub(crate) fn routes(routes: Routes) -> Routes {
 
 #[derive(Deserialize, JsonSchema)]
 struct ListQuery {
-    /// Made before this instant.
+    /// Created before this timestamp.
     before: Option<String>,
-    /// Made after this instant.
+    /// Created after this timestamp.
     after: Option<String>,
     scope: Option<String>,
     search: Option<String>,
@@ -83,7 +83,7 @@ struct AnnotationFields {
     date_marker: Patch<Timestamp>,
     #[serde(default, deserialize_with = "present")]
     creation_type: Option<CreationType>,
-    /// The whole project unless given.
+    /// `project` by default.
     #[serde(default, deserialize_with = "present")]
     scope: Option<AnnotationScope>,
     #[serde(default)]
@@ -122,7 +122,7 @@ async fn create(
     Ok(Created(app.catalog.annotations().create(&caller.actor(), new).await?))
 }
 
-/// What is drawn on something hidden is not there, either.
+/// Loads an annotation; one on a hidden insight or dashboard is a 404.
 async fn seen<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,
@@ -145,7 +145,7 @@ async fn update(
     body: Body<AnnotationFields>,
 ) -> Result<Found<Annotation>> {
     let found = seen(&app, &caller, id, body.among()).await?;
-    // Siblings show it; changing it is a matter of the project it lives in.
+    // All projects of an organization show it, but writes are authorized in its own project.
     let abroad = match found.project == caller.project.id {
         true => None,
         false => Some(caller.elsewhere(&app, found.project).await?),
@@ -153,7 +153,7 @@ async fn update(
     let home = abroad.as_ref().unwrap_or(&caller);
     let mut change = body.read()?.validate()?;
     check_place(&app, home, &change).await?;
-    // Who sends back what they were shown says nothing of what they do not see.
+    // The caller was shown null for a hidden object; sending it back changes nothing.
     let shown = found.clone().within(caller.project.id, &caller.sights());
     if shown.dashboard_id != found.dashboard_id && change.dashboard_id == Some(None) {
         change.dashboard_id = None;
@@ -204,7 +204,7 @@ impl AnnotationFields {
     }
 }
 
-/// An insight or a dashboard that is named must be within sight.
+/// The insight or dashboard of a change must exist and be visible to the caller.
 async fn check_place(
     app: &AppState,
     caller: &Writer<Annotations>,

@@ -1,4 +1,4 @@
-//! Event definitions: which events a project has, and what people say about them.
+//! Event definitions: the event names a project has received, with their metadata.
 
 use catalog::{EventDefinitionChange, EventDefinitionFilter, EventDefinitionOrder, Origin, Sense};
 use model::UserId;
@@ -19,7 +19,7 @@ const NAME_CHARS_MAX: usize = 400;
 /// Ours: a list shows up to a thousand definitions, so each stays small.
 const DESCRIPTION_CHARS_MAX: usize = 16_384;
 const COLUMNS_MAX: usize = 100;
-/// An event that was not seen for so long is stale.
+/// An event that was not received for this long is stale.
 const STALE_SECONDS: i64 = 30 * 24 * 3_600;
 
 enum EventDefinitions {}
@@ -40,7 +40,7 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .get("/api/projects/{project_id}/event_definitions/{id}/activity", activity_of_one)
 }
 
-/// The standard envelope; lists of definitions are always counted whole.
+/// The standard envelope with `count_is_capped`, which is always false: `count` is exact.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "{T}Definitions")]
 pub(crate) struct Definitions<T> {
@@ -61,15 +61,15 @@ struct ListQuery {
     search: Option<String>,
     /// `event`, `event_custom` or `event_posthog`.
     event_type: Option<String>,
-    /// `name`, `last_seen_at`, `created_at`, with `-` for the other way round; comma between.
+    /// `name`, `last_seen_at`, `created_at`; `-` before a name sorts descending; comma-separated.
     #[expect(dead_code, reason = "read with its repetitions; here it is documented")]
     ordering: Option<String>,
-    /// Exact names, comma between.
+    /// Exact names, comma-separated.
     #[expect(dead_code, reason = "read with its repetitions; here it is documented")]
     names: Option<String>,
     /// A JSON array of names.
     excluded_properties: Option<String>,
-    /// A JSON array; any of them.
+    /// A JSON array; a definition with any of these tags matches.
     tags: Option<String>,
     verified: Option<String>,
     exclude_hidden: Option<String>,
@@ -103,12 +103,12 @@ async fn list(
     Ok(Definitions::of(page.listing(found, total)))
 }
 
-/// The words of a search.
+/// The terms of a search.
 pub(crate) fn terms(search: Option<String>) -> Vec<String> {
     search.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
-/// A parameter that may be repeated and may hold several values with commas between.
+/// All values of a parameter that may be repeated and comma-separated.
 fn listed(base: &Base, name: &str) -> Vec<String> {
     let values = base.values(name).flat_map(|value| value.split(','));
     values.map(str::trim).filter(|value| !value.is_empty()).map(str::to_owned).collect()
@@ -123,7 +123,7 @@ fn origin(kind: Option<&str>) -> Result<Option<Origin>> {
     }
 }
 
-/// Names that mean nothing are passed over.
+/// None for an unknown column, which is ignored.
 fn order(text: &str) -> Option<(EventDefinitionOrder, Sense)> {
     let (name, sense) = match text.strip_prefix('-') {
         Some(name) => (name, Sense::Descending),
@@ -144,7 +144,7 @@ fn order(text: &str) -> Option<(EventDefinitionOrder, Sense)> {
 struct DefinitionFields {
     #[serde(default)]
     description: Patch<String>,
-    /// The number of a member.
+    /// The user id of a member.
     #[serde(default)]
     owner: Patch<UserId>,
     #[serde(default, deserialize_with = "present")]

@@ -1,4 +1,4 @@
-//! Property definitions: which properties events, persons and groups have.
+//! Property definitions: the property names of events, persons and groups, with their metadata.
 
 use catalog::{PropertyDefinitionChange, PropertyDefinitionFilter};
 use model::definition::{PropertyDefinition, PropertyOwner, PropertyType};
@@ -16,7 +16,7 @@ use crate::{
 
 /// Ours: a list shows up to a thousand definitions, so each stays small.
 const DESCRIPTION_CHARS_MAX: usize = 16_384;
-/// Instructions to us, which say nothing about an event.
+/// Instructions to ingestion, which do not describe an event.
 const NEVER_LISTED: &[&str] = &[
     "distinct_id",
     "$set",
@@ -51,15 +51,15 @@ struct ListQuery {
     /// `event`, `person`, `group` or `session`.
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// Needed for properties of groups.
+    /// Required for group properties.
     group_type_index: Option<String>,
     /// Words that must all be in the name.
     search: Option<String>,
-    /// Exact names, comma between.
+    /// Exact names, comma-separated.
     properties: Option<String>,
     /// A JSON array of event names.
     event_names: Option<String>,
-    /// Keeps only properties that came with one of `event_names`.
+    /// Only properties seen on one of `event_names`.
     filter_by_event_names: Option<String>,
     is_numerical: Option<String>,
     is_feature_flag: Option<String>,
@@ -102,7 +102,7 @@ async fn list(
     Ok(Definitions::of(page.listing(found, total)))
 }
 
-/// Whose properties are asked for; none for sessions, which have none here.
+/// The owner of the properties; none for sessions, which have no definitions.
 fn owner(query: &ListQuery) -> Result<Option<PropertyOwner>> {
     let index = given(query.group_type_index.as_ref());
     match given(query.kind.as_ref()).unwrap_or("event") {

@@ -1,4 +1,4 @@
-//! Events as they come, as server-sent events.
+//! Live events: a server-sent event stream of events as they are ingested.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::http::openapi::{Answer, Operation};
 use crate::http::path::given;
 use crate::{App, Query, Reader, Result};
 
-/// A stream ends after this long. Browsers come again by themselves, and then their credentials
-/// are looked at again.
+/// A stream ends after this long. Browsers reconnect by themselves, which checks their
+/// credentials again.
 const STREAM_SECONDS_MAX: u64 = 600;
-/// Proxies close what is silent for longer.
+/// Shorter than the idle timeouts of common proxies.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 #[derive(Deserialize, JsonSchema)]
@@ -47,7 +47,7 @@ pub(super) async fn watch(
 impl IntoResponse for Stream {
     fn into_response(self) -> Response {
         let end = Instant::now() + Duration::from_secs(STREAM_SECONDS_MAX);
-        // A first line at once, so that the client knows that it is heard.
+        // Send a comment at once, so that the client knows that it is subscribed.
         let begun = stream::once(async { Ok(sse::Event::default().comment("watching")) });
         let news = stream::unfold(self.0, move |mut watch| async move {
             let news = timeout_at(end, watch.next()).await.ok()??;
@@ -64,7 +64,8 @@ impl Answer for Stream {
     }
 }
 
-/// `event` lines carry an event as the list shows it; `missed` says how many were left out.
+/// `event` carries an event as the list shows it; `missed` the number of events dropped because
+/// the client reads too slowly.
 fn lines(news: LiveUpdate) -> Vec<std::result::Result<sse::Event, Infallible>> {
     let line = |kind: &str, data: String| Ok(sse::Event::default().event(kind).data(data));
     match news {

@@ -1,4 +1,4 @@
-//! Events by expressions: `select` and `where`.
+//! Listing events by HogQL expressions: the parameters `select` and `where`.
 
 use query::{Filters, QueryRequest, QueryResponse, Refresh, Zone};
 use schemars::JsonSchema;
@@ -24,7 +24,7 @@ pub(super) struct Selected {
 }
 
 impl ListQuery {
-    /// The expressions of a parameter; none when it is not given.
+    /// Parses a parameter's JSON array of expressions; none if it is missing or empty.
     fn expressions(&self, name: &'static str) -> Result<Option<Vec<String>>> {
         let text = if name == "select" { &self.select } else { &self.conditions };
         let Some(text) = given(text.as_ref()) else { return Ok(None) };
@@ -40,7 +40,7 @@ impl ListQuery {
         Ok(Some(read).filter(|read| !read.is_empty()))
     }
 
-    /// Conditions of the ordinary list.
+    /// The conditions of `where` as filters, for a list without `select`.
     pub(super) fn conditions(&self, now: model::Timestamp, zone: &Zone) -> Result<Filters> {
         let filters = self.expressions("where")?.unwrap_or_default();
         let filter = |text: String| json!({ "type": "hogql", "key": text });
@@ -48,7 +48,7 @@ impl ListQuery {
         Ok(Filters::read(&filters, now, zone).map_err(query::Error::from)?)
     }
 
-    /// The question, if columns are asked for.
+    /// The `EventsQuery` that the request describes; none without `select`.
     fn question(&self) -> Result<Option<Value>> {
         let Some(select) = self.expressions("select")? else { return Ok(None) };
         let action = given(self.action_id.as_ref()).map(|text| {
@@ -78,13 +78,13 @@ impl ListQuery {
             let own = json!([{ "key": "distinct_id", "type": "event_metadata", "value": id }]);
             query.insert("fixedProperties".into(), own);
         }
-        // The query has the same bound.
+        // `EventsQuery` bounds both.
         query.insert("limit".into(), json!(number(&self.limit)));
         query.insert("offset".into(), json!(number(&self.offset)));
         Ok(Some(Value::Object(query)))
     }
 
-    /// The rows behind these.
+    /// The link to the next page.
     fn next(&self, base: &Base, rows: usize) -> String {
         let offset = number(&self.offset).unwrap_or(0).saturating_add(rows as u64);
         base.link(&[("offset", Some(&offset.to_string()))])
@@ -95,7 +95,7 @@ fn number(text: &Option<String>) -> Option<u64> {
     text.as_deref()?.parse().ok()
 }
 
-/// None when no columns are asked for.
+/// None if the request has no `select`.
 pub(super) async fn list(
     caller: &Reader<Events>,
     base: &Base,
@@ -104,7 +104,7 @@ pub(super) async fn list(
     app: &App,
 ) -> Result<Option<Shown<Selected>>> {
     let Some(question) = query.question()? else { return Ok(None) };
-    // A list shows what is there now.
+    // A list is never served from the cache.
     let asked = QueryRequest::new(question, Refresh::ForceBlocking, caller.sights());
     let QueryResponse::Ready { result, .. } = app.queries.run(&caller.project, asked).await? else {
         return Ok(None);

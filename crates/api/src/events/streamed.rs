@@ -1,7 +1,7 @@
-//! A list of events as it is read: short ones in one piece, long ones in chunks.
+//! Responses that list events: buffered if short, streamed in chunks if long.
 //!
-//! Whatever can fail before the first byte has a status. An answer that fails later ends without
-//! its end, and the connection with it, so that nobody takes it for a whole one.
+//! A failure before the first byte becomes an error response. A later one aborts the connection
+//! before the closing bytes, so that no client takes a truncated list for a complete one.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::http::csv::{self, Cells, Format, Link, Shown};
 use crate::http::openapi::{Answer, Operation};
 use crate::{Error, Result};
 
-/// An answer up to this size has a length; a longer one is sent as it is read.
+/// A response up to this size is buffered and has a `Content-Length`.
 const WHOLE_BYTES_MAX: usize = 1 << 20;
 
 pub(super) enum Listed {
@@ -40,7 +40,7 @@ impl Answer for Listed {
     }
 }
 
-/// How events are written one after the other.
+/// Serializes events one by one.
 enum Writer {
     Json { first: bool },
     Csv { columns: BTreeSet<String> },
@@ -78,14 +78,14 @@ fn unwritable() -> Error {
     query::Error::Internal("an event cannot be written".into()).into()
 }
 
-/// A list on its way to the client.
+/// A list that is being sent.
 struct Sending {
     batches: EventBatches,
     writer: Writer,
 }
 
 impl Sending {
-    /// The next events, or the end of the answer, and what is left to send after it.
+    /// The bytes of the next batch, or the closing bytes, and the rest of the list.
     async fn step(mut self) -> Result<(Vec<u8>, Option<Self>)> {
         let Some(events) = self.batches.batch().await? else {
             return Ok((self.writer.end().to_vec(), None));
@@ -96,7 +96,7 @@ impl Sending {
     }
 }
 
-/// `next` is the address of the page behind this one.
+/// `next` is the link to the next page.
 pub(super) async fn answer(
     batches: EventBatches,
     format: Format,
@@ -104,7 +104,7 @@ pub(super) async fn answer(
 ) -> Result<Response> {
     let (batches, writer, mut out) = match format {
         Format::Json => {
-            // The envelope without its events, up to the place where they go.
+            // The envelope up to the position of the events.
             let none = EventListing::<[Event; 0]> { next: next.clone(), results: [] };
             let envelope = serde_json::to_string(&none).map_err(|_| unwritable())?;
             let head = envelope.strip_suffix("]}").ok_or_else(unwritable)?;
@@ -118,7 +118,7 @@ pub(super) async fn answer(
         }
     };
     let mut left = Some(Sending { batches, writer });
-    // A part that is too long to join the others, and so is not copied.
+    // The batch that exceeds the buffer; it is sent without being copied there.
     let mut long = None;
     while let Some(sending) = left.take_if(|_| long.is_none()) {
         let (more, rest) = sending.step().await?;
@@ -148,7 +148,7 @@ pub(super) async fn answer(
     Ok(response)
 }
 
-/// What is written already, then step by step what is left. A step that fails is the last.
+/// Yields `first`, then the chunks of `step` until it ends or fails.
 fn chunks<S, F>(
     first: Vec<Vec<u8>>,
     left: S,
@@ -173,12 +173,12 @@ where
     stream::iter(first).map(|chunk| Ok(Bytes::from(chunk))).chain(rest)
 }
 
-/// Why a connection ends before its answer does.
+/// Aborts the connection before the response is complete.
 #[derive(Debug, thiserror::Error)]
 #[error("the list could not be read to its end")]
 struct Cut;
 
-/// The columns of the table of all events, which takes a pass of its own.
+/// The union of all events' columns, which takes an extra pass.
 async fn columns(mut batches: EventBatches) -> Result<(EventBatches, BTreeSet<String>)> {
     let mut columns = BTreeSet::new();
     while let Some(events) = batches.batch().await? {
@@ -220,7 +220,7 @@ pub(super) fn cells(event: &Event) -> Cells {
 mod tests {
     use super::*;
 
-    /// Three steps, of which one may fail.
+    /// Collects a stream of three steps, of which one may fail.
     async fn sent(fails_at: Option<u8>) -> (Vec<u8>, bool) {
         let step = |number: u8| async move {
             match number {
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_that_fails_half_way_is_cut_off_and_never_valid_json() {
+    async fn streamed_list_that_fails_is_aborted_and_never_valid_json() {
         let (body, whole) = sent(None).await;
         let read: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!((read, whole), (serde_json::json!({ "results": [0, 1, 2] }), true));

@@ -1,4 +1,4 @@
-//! Values that a property has, for whoever fills in a filter.
+//! Values of a property, for autocompletion of filters.
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -13,26 +13,26 @@ use crate::http::openapi::{Answer, Operation};
 use crate::http::path::given;
 use crate::{App, Base, Error, Query, Reader, Result};
 
-/// Events that may be named, and properties that may be asked for beside the key.
+/// Values of `event_name`, and parameters `properties_*`, in one request.
 const NAMES_MAX: usize = 100;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ValuesQuery {
-    /// A property, or `custom_event` for names of events that are not built in.
+    /// A property, or `custom_event` for the names of custom events.
     key: Option<String>,
-    /// Only values with this text in them.
+    /// Only values that contain this string.
     value: Option<String>,
-    /// May be repeated; a personal API key must name one.
-    #[allow(dead_code, reason = "it is read where repeated ones are seen")]
+    /// May be repeated. Required with a personal API key.
+    #[allow(dead_code, reason = "read with its repetitions; here it is documented")]
     event_name: Option<String>,
-    /// The key is a column: `event` or `distinct_id`.
+    /// Whether the key is a column: `event` or `distinct_id`.
     is_column: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ValueListing {
     results: Vec<Named>,
-    /// Always false: values are counted when they are asked for.
+    /// Always false: values are computed on request.
     refreshing: bool,
 }
 
@@ -41,7 +41,7 @@ struct Named {
     name: String,
 }
 
-/// Values change slowly; whoever types asks often.
+/// Cacheable for 10 s: values change slowly, and autocompletion requests them often.
 pub(super) struct Brief(Shown<ValueListing>);
 
 impl IntoResponse for Brief {
@@ -108,7 +108,7 @@ fn key_of(key: &str, is_column: bool) -> Result<ValuesKey> {
     }
 }
 
-/// JSON, or the text itself.
+/// A property and the value it must equal: JSON, or else a string.
 fn equal((name, text): (&str, &str)) -> (String, Value) {
     let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
     (name.to_owned(), value)

@@ -1,4 +1,4 @@
-//! Definitions for SDKs that evaluate by themselves, and configuration they fetch by key.
+//! Flag definitions for SDKs with local evaluation, and remote config payloads.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -20,7 +20,7 @@ use crate::http::path::query_parameter;
 use crate::{App, AppState, Error, Found, Reader, Result, Routes, TextId};
 
 const REVALIDATE: HeaderValue = HeaderValue::from_static("private, must-revalidate");
-/// The header by which one SDK names its project.
+/// The header by which some SDKs name the project.
 const PROJECT_HEADER: &str = "x-posthog-project-api-key";
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -33,15 +33,15 @@ pub(crate) fn public_routes(routes: Routes) -> Routes {
     routes.get("/flags/definitions", definitions).harmless("/flags/definitions")
 }
 
-/// A project's secret key, or a personal key that may read its flags.
+/// A caller with the project's secret key, or with a personal key that may read its flags.
 struct Holder {
     project: ProjectRow,
-    /// Only such a key opens what is encrypted.
+    /// Only a personal key decrypts payloads.
     by_personal_key: bool,
     seen: Sight,
 }
 
-/// The same on a public path, where whatever is wrong with a key is 401.
+/// The same on a public path, where every rejected key is a 401.
 struct PublicHolder(Holder);
 
 impl Holder {
@@ -61,7 +61,7 @@ impl Holder {
     }
 }
 
-/// The project that a request names beside its path.
+/// The project token in the query string or in a header.
 fn project_token(parts: &Parts) -> Option<String> {
     let in_query = query_parameter(parts, "token").filter(|token| !token.is_empty());
     in_query.or_else(|| Some(parts.headers.get(PROJECT_HEADER)?.to_str().ok()?.to_owned()))
@@ -74,7 +74,7 @@ fn bearer_secret(parts: &Parts) -> Option<String> {
     (scheme.eq_ignore_ascii_case("bearer") && value.starts_with("phs_")).then(|| value.to_owned())
 }
 
-/// The number in the path, if it is one: a secret opens no other project than its own.
+/// Whether the path names a project other than the secret key's own.
 async fn names_another(parts: &mut Parts, project: &ProjectRow) -> bool {
     use axum::extract::Path;
     use std::collections::HashMap;
@@ -133,7 +133,7 @@ async fn definitions_of(
     holder: &Holder,
     asked: IfNoneMatch,
 ) -> Result<Definitions> {
-    // An SDK that lacks some flags would answer wrongly, and not know it.
+    // With some flags missing, local evaluation would silently give wrong results.
     if holder.seen != Sight::Everything {
         return Err(Error::forbidden("This key's owner may not see every feature flag."));
     }
@@ -146,7 +146,7 @@ pub(super) fn unavailable(_: flags::Unavailable) -> Error {
     Error::unavailable("The flags cannot be read at the moment.")
 }
 
-/// The flag's payload as the text it was stored as; null when it has none.
+/// The flag's payload as stored; null if it has none.
 async fn remote_config(holder: Holder, id: TextId, app: App) -> Result<Found<Value>> {
     let project = holder.project.id;
     let is_number = !id.0.is_empty() && id.0.bytes().all(|byte| byte.is_ascii_digit());
@@ -170,7 +170,7 @@ async fn remote_config(holder: Holder, id: TextId, app: App) -> Result<Found<Val
     }))
 }
 
-/// The tag a client has, whichever way it spells it.
+/// The client's entity tag, weak or strong, quoted or not.
 struct IfNoneMatch(Option<String>);
 
 impl FromRequestParts<AppState> for IfNoneMatch {
@@ -187,7 +187,7 @@ impl FromRequestParts<AppState> for IfNoneMatch {
 
 struct Definitions {
     flags: Arc<ProjectFlags>,
-    /// The client has them already.
+    /// The client's copy is current: 304.
     known: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What flags would answer, for people who ask.
+//! Flag evaluation for management: values, reasons and explanations for one person.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -66,7 +66,7 @@ impl Evaluated {
     }
 }
 
-/// For whom, and which flags.
+/// The person, groups and flags to evaluate.
 struct Wanted {
     distinct_id: Option<String>,
     groups: Vec<(String, String)>,
@@ -126,7 +126,7 @@ impl Describe for Wanted {
     }
 }
 
-/// The flags that the caller sees; none where rules hide nothing.
+/// The flags visible to the caller; none if access rules hide no flag.
 async fn within_sight(app: &App, caller: &Reader<Flags>) -> Result<Option<HashSet<FlagId>>> {
     let sight = caller.sight(ObjectKind::FeatureFlag);
     Ok(app.catalog.flags().visible_ids(caller.project.id, &sight).await?)
@@ -170,7 +170,7 @@ struct MyFlag {
     value: FlagValue<'static>,
 }
 
-/// Every live flag, newest first, with its value for whoever asks.
+/// Every live flag, newest first, with its value for the caller.
 async fn my_flags(caller: Reader<Flags>, wanted: Wanted, app: App) -> Result<Found<Vec<MyFlag>>> {
     let flags = app.flags.of(&caller.project).await.map_err(unavailable)?;
     let mut definitions: Vec<FlagDefinition> =
@@ -200,12 +200,12 @@ struct Explanation {
     key: String,
     #[serde(flatten)]
     answer: Evaluated,
-    /// Every comparison and every hash, in the order they were made.
+    /// Every comparison and every hash, in the order of evaluation.
     #[schemars(with = "Vec<Value>")]
     steps: Vec<Step>,
 }
 
-/// Why one flag answers somebody as it does.
+/// Explains a flag's value for one person, step by step.
 async fn explain(
     caller: Reader<Flags>,
     id: Id,

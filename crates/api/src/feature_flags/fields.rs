@@ -1,4 +1,4 @@
-//! What a request may say about a flag.
+//! Request fields of a flag and their validation.
 
 use catalog::{FlagChange, Seen, TAG_CHARS_MAX, normalise_tags};
 use model::Timestamp;
@@ -44,7 +44,7 @@ pub(crate) struct FlagFields {
     performed_rollback: Patch<bool>,
     #[serde(default, deserialize_with = "present")]
     tags: Option<Vec<String>>,
-    /// The older name of the same is read too.
+    /// `evaluation_tags` is the older name.
     #[serde(default, alias = "evaluation_tags", deserialize_with = "present")]
     evaluation_contexts: Option<Vec<String>>,
     #[serde(default, deserialize_with = "present")]
@@ -59,10 +59,10 @@ pub(crate) struct FlagFields {
     evaluation_runtime: Patch<EvaluationRuntime>,
     #[serde(default)]
     bucketing_identifier: Patch<BucketingIdentifier>,
-    /// The version that was edited; ignored in a new flag.
+    /// The version that the client edited, for conflict detection; ignored on creation.
     #[serde(default)]
     version: Option<i64>,
-    /// The flag as its editor saw it.
+    /// The flag as the client read it before editing.
     #[serde(default)]
     original_flag: Option<Map<String, Value>>,
 }
@@ -135,7 +135,7 @@ fn dashboards(sent: Vec<i64>) -> Result<Vec<i64>> {
     Ok(sent)
 }
 
-/// A change, and what its author had seen if they say so.
+/// A change and, if the client sent it, the base it edited, for conflict detection.
 pub(super) fn change(body: &Body<FlagFields>, sent: &Value) -> Result<(FlagChange, Option<Seen>)> {
     let fields = body.read()?;
     let (version, original) = (fields.version, fields.original_flag.clone());
@@ -145,7 +145,7 @@ pub(super) fn change(body: &Body<FlagFields>, sent: &Value) -> Result<(FlagChang
     };
     let mut sent = sent.clone();
     for shown in [&mut original, &mut sent] {
-        // Names that we added are no change of anybody's.
+        // Names that responses add are not changes.
         if let Some(Value::Object(filters)) = shown.get_mut("filters") {
             hide_names(filters);
         }

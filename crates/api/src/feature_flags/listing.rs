@@ -1,4 +1,4 @@
-//! What a list of flags may be asked for.
+//! Filters of a request that lists flags.
 
 use catalog::{FlagFilter, FlagOrder, Staleness};
 use model::flag::EvaluationRuntime;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::http::path::{given, search, switch};
 use crate::{Error, Result};
 
-/// Elements of a list in the query string; each is one argument of the query.
+/// Elements of a list parameter; each becomes a bind parameter of the statement.
 const ELEMENTS_MAX: usize = 100;
 
 #[derive(Deserialize, JsonSchema)]
@@ -74,7 +74,7 @@ impl Wanted {
         })
     }
 
-    /// One number, several behind commas, or a JSON list; a malformed list is ignored.
+    /// One id, comma-separated ids, or a JSON list; a malformed list is ignored.
     fn authors(&self) -> Result<Option<Vec<UserId>>> {
         let Some(text) = given(self.created_by_id.as_ref()) else { return Ok(None) };
         if text.starts_with('[') {
@@ -108,7 +108,7 @@ fn one_of<'a, T>(
     parse(text).map(Some).ok_or_else(|| Error::no_choice(attr, text))
 }
 
-/// A JSON list of words; a malformed one is ignored.
+/// A JSON list of strings; a malformed one is ignored.
 fn words(attr: &'static str, text: Option<&String>) -> Result<Option<Vec<String>>> {
     bounded(attr, given(text).and_then(|text| serde_json::from_str(text).ok()))
 }

@@ -1,4 +1,4 @@
-//! Names of the cohorts and groups that conditions refer to, for people to read.
+//! Adds the names of cohorts and groups that conditions refer to.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,7 +8,7 @@ use model::flag::filters::{self, Names};
 
 use crate::{AppState, Result};
 
-/// Names what all these flags refer to, in as many statements for a hundred as for one.
+/// Adds names to the filters of all flags, with two statements for any number of flags.
 pub(super) async fn show(
     app: &AppState,
     project: ProjectId,

@@ -1,4 +1,4 @@
-//! Whom a condition reaches, and what a change would change for them.
+//! Blast radius of conditions, and dry runs of changes.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use super::definitions::unavailable;
 use super::{FlagFields, Flags, Rights, check_dependencies, check_named};
 use crate::{App, Body, Error, Found, Id, Reader, Result, Routes, Writer};
 
-/// Counting everybody may take this long; a request has a little more.
+/// Time limit of counting, a little below `request_seconds_max`.
 const COUNT_WAIT: Duration = Duration::from_secs(50);
-/// A preview is better early than whole.
+/// Time limit of a dry run, which then reports a partial result.
 const DRY_RUN_WAIT: Duration = Duration::from_secs(20);
-/// The condition as a flag; no flag of people's can be called so.
+/// Key of the temporary flag that holds the condition; keys of stored flags cannot contain U+0001.
 const PROBE: &str = "\u{1}probe";
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -31,10 +31,10 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 #[derive(Deserialize, JsonSchema)]
 struct BlastRadiusFields {
-    /// Properties; a rollout is ignored.
+    /// Property filters; the rollout percentage is ignored.
     condition: Option<Fields>,
     group_type_index: Option<u8>,
-    /// Instead of a condition: whoever any of the groups reaches.
+    /// Instead of `condition`: matches persons or groups that match any of the condition groups.
     filters: Option<Fields>,
 }
 
@@ -92,7 +92,7 @@ async fn user_blast_radius(
     Ok(Found(BlastRadius { affected, total, users_affected: affected, total_users: total }))
 }
 
-/// A flag that is on for whoever fulfils one of the conditions.
+/// A flag that is enabled wherever one of the conditions matches.
 fn probe(
     project: ProjectId,
     mut groups: Vec<Value>,
@@ -128,11 +128,11 @@ fn probe(
 
 #[derive(Serialize, JsonSchema)]
 struct DryRun {
-    /// How many persons, or groups, were looked at.
+    /// How many persons or groups were evaluated.
     subjects: u64,
-    /// False when time ran out before everybody was looked at.
+    /// False if time ran out before all of them were evaluated.
     complete: bool,
-    /// How many would get another value.
+    /// How many would get a different value.
     changed: u64,
     matrix: Vec<Change>,
 }
@@ -143,11 +143,11 @@ struct Change {
     from: String,
     to: String,
     count: u64,
-    /// Some of them, by distinct id or group key.
+    /// Up to a few distinct ids or group keys.
     examples: Vec<String>,
 }
 
-/// What a PATCH with the same body would change for whom; nothing is stored.
+/// Compares the flag's values before and after a PATCH with the same body, without storing it.
 async fn dry_run(
     caller: Writer<Flags>,
     id: Id,
@@ -189,7 +189,7 @@ async fn dry_run(
     Ok(Found(shown(compared)))
 }
 
-/// All flags, with this one as it is given.
+/// Compiles all flags, with `flag` in place of its stored version.
 fn with(all: &[FlagDefinition], flag: &FeatureFlag, environment: &Environment) -> FlagSet {
     let mut definitions: Vec<FlagDefinition> =
         all.iter().filter(|known| known.id != flag.id).cloned().collect();

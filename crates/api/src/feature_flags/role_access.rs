@@ -1,4 +1,4 @@
-//! Roles that may edit one flag.
+//! Roles that are granted edit access to a flag.
 
 use std::collections::HashMap;
 
@@ -87,7 +87,7 @@ async fn one<M>(
     all(app, caller, flag, vec![found]).await?.pop().ok_or_else(Error::not_found)
 }
 
-/// Each with its flag and its role, in as many statements for a hundred as for one.
+/// Adds the flag and the roles, with the same number of statements for any number of grants.
 async fn all<M>(
     app: &AppState,
     caller: &InProject<Flags, M>,
@@ -117,7 +117,7 @@ async fn all<M>(
     Ok(accesses)
 }
 
-/// The `{access_id}` of a path; what is no number names nothing.
+/// The path's `{access_id}`; 404 if it is not an integer.
 struct AccessId(i64);
 
 impl FromRequestParts<AppState> for AccessId {

@@ -1,4 +1,4 @@
-//! How a flag is used: its dashboard, and a list of the people it is on for.
+//! A flag's usage dashboard, and static cohorts of the persons it is enabled for.
 
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -32,7 +32,8 @@ struct WithCohort {
     cohort: Cohort,
 }
 
-/// Whoever the flag is on for, as a list; it is filled afterwards. No body is looked at.
+/// Creates a static cohort of the persons whom the flag is enabled for; a background task fills it.
+/// Ignores the request body.
 async fn create_cohort(caller: Writer<Flags>, id: Id, app: App) -> Result<Found<WithCohort>> {
     let (flag, rights) = editable(&app, &caller, id).await?;
     let new = NewCohort {
@@ -49,8 +50,8 @@ fn cohort_name(key: &str, now: Timestamp) -> String {
     let now = now.to_string().replace('T', " ");
     let now = now.get(..19).unwrap_or(&now);
     let name = |key: &str| format!("Users with feature flag {key} enabled at {now}");
-    let room = NAME_CHARS_MAX - name("").len();
-    name(&key.chars().take(room).collect::<String>())
+    let key_chars_max = NAME_CHARS_MAX - name("").len();
+    name(&key.chars().take(key_chars_max).collect::<String>())
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -68,7 +69,7 @@ struct Refused {
     error: String,
 }
 
-/// A body that cannot be read is refused in the house's shape all the same.
+/// An invalid body gets the standard error shape.
 #[derive(JsonSchema)]
 #[schemars(rename = "FeatureFlagUsageNotMade", untagged)]
 #[expect(dead_code, reason = "it only describes")]
@@ -77,7 +78,7 @@ enum NotMade {
     Body(ErrorBody),
 }
 
-/// Upstream's own shape, also of what it refuses.
+/// Upstream's own shape for success and for failure.
 enum Done {
     Yes(Box<Usage>),
     No(Refused),
@@ -99,7 +100,7 @@ impl Answer for Done {
     }
 }
 
-/// Upstream says so of an endpoint that goes on answering.
+/// Adds upstream's `Deprecation` header.
 struct Deprecated<T>(T);
 
 impl<T: IntoResponse> IntoResponse for Deprecated<T> {
@@ -137,7 +138,7 @@ async fn enrich(caller: Writer<Flags>, id: Id, app: App, body: Body<FlagFields>)
     answer(&app, &caller, &rights, done).await
 }
 
-/// A flag that the caller may edit.
+/// Loads a flag that the caller may edit.
 async fn editable(app: &AppState, caller: &Writer<Flags>, id: Id) -> Result<(FeatureFlag, Rights)> {
     let flag = app.catalog.flags().get(caller.project.id, FlagId(id.0)).await?;
     let rights = Rights::of(app, caller).await?;
@@ -168,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cohort_is_named_by_flag_and_time_and_stays_short() {
+    fn flag_cohort_name_has_key_and_time_within_its_maximum_length() {
         let now = Timestamp::from_micros(1_709_287_200_123_456);
         let expected = "Users with feature flag beta enabled at 2024-03-01 10:00:00";
         assert_eq!(cohort_name("beta", now), expected);

@@ -1,4 +1,4 @@
-//! Which properties groups have, and which values.
+//! Property names and values of groups.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .get("/api/projects/{project_id}/groups/property_values", values)
 }
 
-/// Names by the index of the type whose groups have them.
+/// Property names with their counts, by group type index.
 async fn names(caller: Reader<Groups>, app: App) -> Result<Found<BTreeMap<String, Vec<Counted>>>> {
     let found = app.catalog.groups().property_names(caller.project.id).await?;
     let of_type = |(index, names): (u8, Vec<(String, i64)>)| {
@@ -32,7 +32,7 @@ async fn names(caller: Reader<Groups>, app: App) -> Result<Found<BTreeMap<String
 struct ValuesQuery {
     group_type_index: Option<String>,
     key: Option<String>,
-    /// Only values with this text in them.
+    /// Only values that contain this string.
     value: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Who and what belongs together: persons and groups that the same events name.
+//! Related persons and groups: those that occur in the same events.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +15,11 @@ use crate::http::path::given;
 use crate::persons::{Item, display_names};
 use crate::{App, AppState, Error, Found, Query, Reader, Result, Routes};
 
-/// How far back events tell, as upstream.
+/// How far back events are read: 90 days, as upstream.
 const SECONDS: i64 = 90 * 86_400;
-/// The newest events that are looked at, and how many at once.
+/// The newest events that are read.
 const EVENTS_MAX: usize = 10_000;
-/// Persons and groups shown.
+/// Persons, and groups, in a response.
 const SHOWN_MAX: usize = 100;
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -28,7 +28,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 #[derive(Deserialize, JsonSchema)]
 struct RelatedQuery {
-    /// The type of the group; without one, `id` is a person's uuid.
+    /// The group's type. Without it, `id` is a person's uuid.
     group_type_index: Option<String>,
     id: Option<String>,
 }
@@ -68,7 +68,7 @@ impl From<Group> for GroupActor {
     }
 }
 
-/// What events name beside the one that is asked about.
+/// The distinct ids and groups that occur in the events.
 #[derive(Default)]
 struct Named {
     distinct_ids: BTreeSet<String>,
@@ -133,7 +133,7 @@ async fn named(app: &AppState, project: &ProjectRow, wanted: &EventFilter) -> Re
     Ok(named)
 }
 
-/// Each once, however many of its ids were named.
+/// Each person once, however many of its distinct ids occur.
 async fn persons(app: &AppState, project: ProjectId, named: &Named) -> Result<Vec<PersonWithIds>> {
     let ids: Vec<&str> = named.distinct_ids.iter().map(String::as_str).collect();
     let found = app.catalog.persons().distinct_ids(project, &ids).await?;
@@ -142,7 +142,7 @@ async fn persons(app: &AppState, project: ProjectId, named: &Named) -> Result<Ve
     Ok(app.catalog.persons().with_distinct_ids(project, &numbers).await?)
 }
 
-/// The groups of other types that are known.
+/// The stored groups of types other than `own`.
 async fn groups(
     app: &AppState,
     project: ProjectId,

@@ -1,4 +1,5 @@
-//! Types of groups: at most five, numbered as events brought them, named by people.
+//! Group types: at most five per project, indexed in order of their first event, with display
+//! names that users set.
 
 use catalog::{GroupType, GroupTypeChange};
 use model::group::GROUP_TYPES_MAX;
@@ -43,7 +44,7 @@ impl From<GroupType> for TypeItem {
 }
 
 impl TypeItem {
-    /// Every type of a project.
+    /// All group types of a project.
     pub(crate) async fn all(app: &AppState, project: ProjectId) -> Result<Vec<Self>> {
         let types = app.catalog.groups().types(project).await?;
         Ok(types.into_iter().map(Into::into).collect())
@@ -80,7 +81,7 @@ impl TypeFields {
     }
 }
 
-/// Names several types at once.
+/// Sets the display names of several types.
 async fn update(
     caller: Writer<Groups>,
     app: App,

@@ -1,4 +1,5 @@
-//! Request bodies: read once, bounded, and checked only after permissions and objects are.
+//! Typed request bodies. A body is validated only after the caller is authorized and the object is
+//! loaded.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -19,18 +20,18 @@ use serde_json::value::RawValue;
 use crate::http::openapi::{Describe, Operation};
 use crate::{AppState, Error, Result};
 
-/// What arrived, kept beside the request's head so that extractors can look at it in any order.
+/// The body as received, in the request's extensions, so that extractors can use it in any order.
 #[derive(Clone)]
 pub(crate) enum Received {
     Whole(Bytes),
     TooLarge {
         limit_bytes: usize,
     },
-    /// The client stopped sending.
+    /// The client closed the connection early.
     Broken,
 }
 
-/// A body that is parsed when the handler asks, after it has found its object.
+/// A body that the handler parses after it has loaded its object.
 pub struct Body<T> {
     received: Arc<Received>,
     content_type: Option<String>,
@@ -38,7 +39,7 @@ pub struct Body<T> {
 }
 
 impl<T: DeserializeOwned> Body<T> {
-    /// The fields the handler knows; unknown ones are ignored.
+    /// The known fields; unknown ones are ignored.
     pub fn read(&self) -> Result<T> {
         typed(&self.value()?)
     }
@@ -57,7 +58,7 @@ impl<T: DeserializeOwned> Body<Vec<T>> {
 }
 
 impl<T> Body<T> {
-    /// The whole object as sent. An empty body counts as `{}`.
+    /// The JSON object as sent. An empty body counts as `{}`.
     pub fn value(&self) -> Result<Value> {
         let value = self.sent()?;
         if !value.is_object() {
@@ -86,7 +87,7 @@ impl<T> Body<T> {
         fit(serde_json::from_slice(bytes).map_err(|why| unread(bytes, &why))?)
     }
 
-    /// A part of the body as it is written there.
+    /// The verbatim JSON of a nested member.
     pub fn written(&self, path: &[&str]) -> Option<&RawValue> {
         let Received::Whole(bytes) = &*self.received else { return None };
         let mut part: &RawValue = serde_json::from_slice(bytes).ok()?;
@@ -97,8 +98,8 @@ impl<T> Body<T> {
         Some(part)
     }
 
-    /// A deleted object is there only for a body that restores it. Whatever else is wrong with
-    /// the body is said after its object was found.
+    /// Includes deleted objects in the lookup if the body restores one (`deleted: false`). Other
+    /// errors of the body are reported after the lookup.
     pub fn among(&self) -> Among {
         let restores =
             self.value().is_ok_and(|value| value.get("deleted").and_then(leniently) == Some(false));
@@ -106,7 +107,7 @@ impl<T> Body<T> {
     }
 }
 
-/// A body whose fields are two sets: those that every operation takes, and its own.
+/// A body with two sets of fields: those shared between operations, and the operation's own.
 pub struct Both<A, B> {
     expects: PhantomData<fn() -> (A, B)>,
 }
@@ -133,10 +134,10 @@ impl<A: JsonSchema, B: JsonSchema> JsonSchema for Both<A, B> {
     }
 }
 
-/// A body whose fields are kept in two places: some by name, the others in a table of settings.
+/// A body with named fields and with settings, which are stored in a table of their own.
 pub struct WithSettings<T, K> {
     pub fields: T,
-    /// Those that were sent, and only those.
+    /// The settings that were sent.
     pub settings: SettingsChange<K>,
 }
 
@@ -206,17 +207,17 @@ pub(crate) fn is_json(content_type: &str) -> bool {
     media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
 }
 
-/// JSON is read to a depth of 128. What is kept of a body is wrapped before it is read again, so
-/// it stays well below.
+/// Below serde_json's recursion limit of 128: stored parts of a body are wrapped in other objects
+/// before they are parsed again.
 const DEPTH_MAX: usize = 100;
 const TOO_DEEP: &str = "Nested deeper than 100 levels.";
 
-/// Why a body is no JSON, or none that can be read.
+/// The error for a body that does not parse. Names the field that is nested too deeply.
 fn unread(bytes: &[u8], why: &serde_json::Error) -> Error {
     if !is_too_deep(why) {
         return Error::parse(format!("JSON parse error - {why}"));
     }
-    // Its fields can be told apart all the same, if it is JSON.
+    // Raw values parse at any depth.
     let Ok(fields) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(bytes) else {
         return Error::parse(TOO_DEEP);
     };
@@ -227,7 +228,7 @@ fn unread(bytes: &[u8], why: &serde_json::Error) -> Error {
     too_deep(attr)
 }
 
-/// The reader has no other way to tell.
+/// serde_json exposes no error code for this.
 fn is_too_deep(why: &serde_json::Error) -> bool {
     why.to_string().starts_with("recursion limit exceeded")
 }
@@ -239,14 +240,14 @@ fn too_deep(attr: Option<String>) -> Error {
     }
 }
 
-/// A way into a body.
+/// One step of the path to a nested value.
 #[derive(Clone, Copy)]
 enum Step<'a> {
     Field(&'a str),
     Item(usize),
 }
 
-/// The value, unless it holds what no field may.
+/// Rejects values that are nested too deeply or contain U+0000.
 pub(crate) fn fit(sent: Value) -> Result<Value> {
     let mut path = Vec::new();
     let Some(why) = unfit(&sent, &mut path) else { return Ok(sent) };
@@ -255,7 +256,7 @@ pub(crate) fn fit(sent: Value) -> Result<Value> {
         Step::Item(index) => index.to_string(),
     });
     if let Unfit::Deep = why {
-        // All the way down would be more than anybody reads.
+        // The full path would have more than a hundred steps.
         return Err(too_deep(names.next()));
     }
     let (detail, names) = ("Null characters are not allowed.", names.collect::<Vec<_>>());
@@ -266,12 +267,12 @@ pub(crate) fn fit(sent: Value) -> Result<Value> {
 }
 
 enum Unfit {
-    /// PostgreSQL cannot store U+0000 in text, and nobody means it.
+    /// PostgreSQL cannot store U+0000 in a string.
     Nul,
     Deep,
 }
 
-/// What is wrong, with the path to it left in `path`.
+/// The first problem, with the path to it left in `path`.
 fn unfit<'a>(value: &'a Value, path: &mut Vec<Step<'a>>) -> Option<Unfit> {
     let is_deep = path.len() >= DEPTH_MAX;
     let has_nul = |text: &str| text.contains('\0').then_some(Unfit::Nul);
@@ -296,7 +297,7 @@ fn unfit<'a>(value: &'a Value, path: &mut Vec<Step<'a>>) -> Option<Unfit> {
     }
 }
 
-/// A field of a partial update: left out, emptied, or given.
+/// A field of a partial update: absent, null or given.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Patch<T> {
     #[default]
@@ -306,7 +307,7 @@ pub enum Patch<T> {
 }
 
 impl<T> Patch<T> {
-    /// For a field that may be emptied: none when it was left out.
+    /// For a nullable field: none if it is absent.
     pub fn nullable(self) -> Option<Option<T>> {
         match self {
             Self::Absent => None,
@@ -317,7 +318,7 @@ impl<T> Patch<T> {
 }
 
 impl<T> Patch<T> {
-    /// For a field of a new object, where null and nothing are the same.
+    /// For a field of a new object, where null and absent are the same.
     pub fn given(self) -> Option<T> {
         self.nullable().flatten()
     }
@@ -343,7 +344,7 @@ impl<T: JsonSchema> JsonSchema for Patch<T> {
     }
 }
 
-/// A present field must not be null: `Option` alone would read null as absent.
+/// Deserializes a field that must not be null: `Option` alone would read null as absent.
 pub fn present<'de, D, T>(deserializer: D) -> std::result::Result<Option<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -352,7 +353,7 @@ where
     T::deserialize(deserializer).map(Some)
 }
 
-/// `true`, `"true"`, `1` and their opposites: old clients send all of them for `deleted`.
+/// Accepts `true`, `"true"`, `1` and their opposites, all of which old clients send.
 pub fn lenient_bool<'de, D>(deserializer: D) -> std::result::Result<Option<bool>, D::Error>
 where
     D: Deserializer<'de>,
@@ -370,7 +371,7 @@ fn leniently(value: &Value) -> Option<bool> {
     }
 }
 
-/// Length in characters, as people count.
+/// Bounds the length in characters.
 pub fn max_chars(attr: &str, text: &str, max: usize) -> Result<()> {
     if text.chars().count() > max {
         let detail = format!("Ensure this field has no more than {max} characters.");
@@ -379,7 +380,7 @@ pub fn max_chars(attr: &str, text: &str, max: usize) -> Result<()> {
     Ok(())
 }
 
-/// Size of something that is kept as it was sent.
+/// Bounds the size of a value that is stored verbatim, as JSON.
 pub fn max_bytes(attr: &str, sent: &impl serde::Serialize, max: usize) -> Result<()> {
     if serde_json::to_string(sent).map_or(usize::MAX, |text| text.len()) > max {
         let detail = format!("Ensure this field has no more than {max} bytes.");
@@ -395,7 +396,7 @@ pub fn not_blank(attr: &str, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Tags as they are stored, once none is too long and there are not too many.
+/// Normalizes tags and bounds their length and number.
 pub fn tags(sent: &[String]) -> Result<Vec<String>> {
     for (index, tag) in sent.iter().enumerate() {
         max_chars(&format!("tags__{index}"), tag, TAG_CHARS_MAX)?;

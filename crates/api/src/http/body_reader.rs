@@ -1,5 +1,5 @@
-//! Bodies of requests, read as they arrive: bounded in size, in time, and in what all of them hold
-//! together.
+//! Reads request bodies as they arrive, bounded in size and time, and by the memory budget that all
+//! requests share.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
@@ -16,21 +16,21 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{AppState, client_address};
 
-/// More of a body that is not taken is read and forgotten: a sender that is still sending does
-/// not read the answer, and one that is told 413 sends less next time, one told 503 later.
+/// How much of a rejected body is read and discarded: a client reads no response while it sends,
+/// and must learn of a 413 (send less) or a 503 (retry later).
 const DISCARDED_BYTES_MAX: usize = 64 << 20;
 
-/// While most of the room that a body is taken from is taken, it may pause for this long,
+/// While the body's memory pool is contended, a sender may pause for this long,
 const PRESSED_PAUSE: Duration = Duration::from_secs(1);
-/// and must keep up this pace from its second second on: a modem's.
+/// and from its second second on must sustain this rate.
 const PRESSED_BYTES_PER_SECOND: usize = 4 << 10;
 
-/// How patient we are with senders.
+/// Timeouts for reading a request body.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadTimeouts {
-    /// Without a single byte.
+    /// Longest pause between two bytes.
     pub stall: Duration,
-    /// For a whole body.
+    /// For the whole body.
     pub whole: Duration,
 }
 
@@ -40,16 +40,16 @@ impl Default for ReadTimeouts {
     }
 }
 
-/// A request whose body is still on the way.
+/// A request whose body has not been read yet.
 pub(crate) struct Arrived<B> {
     pub head: Parts,
     pub body: B,
-    /// The other end of the connection.
+    /// The connection's remote address.
     pub peer: Option<IpAddr>,
 }
 
 impl Arrived<Body> {
-    /// By the router, to whose requests the peer was added.
+    /// From the router, which has the peer in the request's extensions.
     pub(crate) fn routed(request: Request) -> Self {
         let (head, body) = request.into_parts();
         let peer = head.extensions.get::<ConnectInfo<SocketAddr>>();
@@ -72,7 +72,7 @@ impl<B> Arrived<B> {
     }
 }
 
-/// A body that is here. Its bytes count as held until it is dropped.
+/// A complete body with the reservation for its bytes, which ends when it is dropped.
 pub(crate) struct Received<'a> {
     pub bytes: Gathered,
     pub counted: BodyReservation<'a>,
@@ -80,11 +80,11 @@ pub(crate) struct Received<'a> {
 
 pub(crate) enum Missed {
     TooLarge,
-    /// Too slow.
+    /// A timeout expired.
     Stalled,
-    /// There was no room for it.
+    /// The memory budget is exhausted.
     Busy,
-    /// The sender went away.
+    /// The client closed the connection.
     CutShort,
 }
 
@@ -135,7 +135,7 @@ pub(crate) async fn receive<'a, B: HttpBody<Data = Bytes> + Unpin>(
     }
 }
 
-/// Reads a body whose head was refused already, and keeps nothing of it.
+/// Reads and discards the body of a request that was rejected by its head.
 pub(crate) async fn discard<B: HttpBody<Data = Bytes> + Unpin>(
     app: &AppState,
     headers: &HeaderMap,
@@ -144,7 +144,7 @@ pub(crate) async fn discard<B: HttpBody<Data = Bytes> + Unpin>(
     let _ = receive(app, headers, body, Sender::Public, 0).await;
 }
 
-/// How fast a body arrives.
+/// The rate at which a body arrives.
 struct Pace {
     timeouts: ReadTimeouts,
     began: Instant,
@@ -155,15 +155,15 @@ impl Pace {
         Self { timeouts, began: Instant::now() }
     }
 
-    /// Whether a body that others wait for has been too slow so far.
+    /// Whether a body has been below the rate that a contended pool requires.
     fn is_slow(&self, now: Instant, bytes: usize) -> bool {
         let seconds = now.duration_since(self.began).as_secs() as usize;
         seconds > 1 && bytes < seconds * PRESSED_BYTES_PER_SECOND
     }
 }
 
-/// The next part of a body; none at its end. A stranger may hold room for as long as nobody else
-/// needs it: under pressure whoever pauses is given up first.
+/// The next frame of a body; none at its end. A slow sender keeps its reservation until the pool is
+/// contended, and then is the first to be rejected.
 async fn next_data<B: HttpBody<Data = Bytes> + Unpin>(
     body: &mut B,
     pace: &Pace,
@@ -189,17 +189,17 @@ async fn next_data<B: HttpBody<Data = Bytes> + Unpin>(
     }
 }
 
-/// What the head says; hyper holds the sender to it. Zero when it says nothing.
+/// The `Content-Length`, which hyper enforces; 0 without one.
 fn declared_bytes(headers: &HeaderMap) -> usize {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     length.and_then(|length| length.parse().ok()).unwrap_or(0)
 }
 
-/// Room for a body's whole length is taken at once from here on: it is only touched, and so only
-/// held, as it is filled. Smaller room may have been somebody's before, and is held as a whole.
+/// From this size on, allocate the declared length at once: fresh pages become resident only as
+/// they are filled. A smaller allocation may reuse pages that are resident already.
 const ROOM_AT_ONCE_BYTES: usize = 64 << 10;
 
-/// Most bodies are one piece and are never copied.
+/// The bytes of a body. Most bodies arrive in one frame and are never copied.
 pub(crate) enum Gathered {
     Nothing,
     One(Bytes),
@@ -207,8 +207,8 @@ pub(crate) enum Gathered {
 }
 
 impl Gathered {
-    /// A piece is a part of the connection's read buffer, and keeps all of it: whoever waits for
-    /// more copies what is there.
+    /// Copies a frame unless it is the whole body: a frame is a slice of the connection's read
+    /// buffer and would keep all of that buffer alive.
     fn add(&mut self, data: Bytes, declared: usize) {
         match self {
             Self::Nothing if data.len() == declared => *self = Self::One(data),

@@ -1,11 +1,11 @@
-//! Whose `X-Forwarded-For` is believed, and what that makes the client's address.
+//! The client's IP address, from the peer and `X-Forwarded-For` of trusted proxies.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
 use axum::http::HeaderMap;
 
-/// Address ranges such as `10.0.0.0/8, 2001:db8::/32, 192.0.2.7`.
+/// Address ranges in CIDR notation, such as `10.0.0.0/8, 2001:db8::/32, 192.0.2.7`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Networks(Vec<Network>);
 
@@ -15,7 +15,7 @@ struct Network {
     prefix_bits: u8,
 }
 
-/// Entries of one header looked at; no honest chain of proxies is longer.
+/// Entries of `X-Forwarded-For` that are read; no real chain of proxies is longer.
 const FORWARDED_MAX: usize = 32;
 
 impl Networks {
@@ -69,9 +69,8 @@ impl FromStr for Network {
     }
 }
 
-/// The address behind a request. Without trusted proxies it is what the first entry of
-/// `X-Forwarded-For` claims, good for geography and nothing else; with them, the first address
-/// from the right that is not one of them.
+/// The client's address. With trusted proxies, the rightmost entry of `X-Forwarded-For` that is not
+/// one of them. Without, the leftmost entry, which a client can forge: good for GeoIP only.
 pub fn client_address(headers: &HeaderMap, peer: IpAddr, trusted: &Networks) -> IpAddr {
     let peer = peer.to_canonical();
     let mut entries = headers
@@ -97,7 +96,7 @@ pub fn client_address(headers: &HeaderMap, peer: IpAddr, trusted: &Networks) -> 
     last
 }
 
-/// Some proxies add the port.
+/// Parses an entry, with or without a port.
 fn address(entry: &str) -> Option<IpAddr> {
     let bare = entry.trim_start_matches('[').trim_end_matches(']');
     let found = bare.parse::<IpAddr>().ok();
@@ -111,7 +110,7 @@ mod tests {
     use axum::http::HeaderValue;
 
     #[test]
-    fn a_range_contains_its_addresses_and_no_others() {
+    fn network_contains_exactly_the_addresses_of_its_range() {
         for (range, address, inside) in [
             ("10.0.0.0/8", "10.255.1.2", true),
             ("10.0.0.0/8", "11.0.0.0", false),
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_is_the_first_claim_or_the_first_untrusted_hop() {
+    fn client_address_is_leftmost_entry_or_first_untrusted_hop() {
         let peer = "10.0.0.1";
         for (forwarded, trusted, expected) in [
             (None, "", "10.0.0.1"),

@@ -1,9 +1,8 @@
-//! The side of the house that faces the world: paths that SDKs call, without credentials.
+//! CORS, metrics and panic handling around the public routes that SDKs call.
 //!
-//! A page of any site may call them and read the answer: they take a token from the request, and
-//! cookies are removed before a handler sees it, so letting a browser send those (as the SDK does)
-//! opens nothing.
-//! Little happens around a request here, since most requests of an instance are events.
+//! Pages of any origin may call these routes with credentials, as the browser SDK does, and read
+//! the response. That is safe because the layer removes cookies: only a token in the request
+//! identifies the project. The layer does little, since most requests are events.
 
 use std::any::Any;
 use std::convert::Infallible;
@@ -34,7 +33,7 @@ const REQUEST_PRIVATE_NETWORK: HeaderName =
 const ALLOW_PRIVATE_NETWORK: HeaderName =
     HeaderName::from_static("access-control-allow-private-network");
 
-/// What OPTIONS tells of a public path that allows some methods; browsers are told `methods`.
+/// The response to OPTIONS: `allow` for the path, and `methods` for a CORS preflight.
 pub(crate) fn preflight_response(
     status: StatusCode,
     allow: HeaderValue,
@@ -58,7 +57,7 @@ pub(crate) fn preflight_response(
     response
 }
 
-/// Around every public route: open to all pages, counted, and proof against our own panics.
+/// The layer around every public route.
 #[derive(Clone)]
 pub(crate) struct Cors(Arc<RouteCounters>);
 
@@ -95,8 +94,7 @@ where
     }
 
     fn call(&mut self, mut request: Request) -> Self::Future {
-        // Any page may read the answer, with credentials: what its visitor is logged in to must
-        // not decide it.
+        // Any page may read the response, so the visitor's session must not affect it.
         request.headers_mut().remove(COOKIE);
         let origin = request.headers().get(ORIGIN).cloned();
         let (method, counters) = (request.method().clone(), self.counters.clone());
@@ -122,7 +120,7 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        // Nothing of the request is touched again after a panic.
+        // Unwind safe: the request is not used again after a panic.
         let polled = catch_unwind(AssertUnwindSafe(|| this.inner.poll(context)));
         let mut response = match polled {
             Ok(polled) => match ready!(polled) {
@@ -142,21 +140,21 @@ where
     }
 }
 
-/// Marks an answer that only the holder of a key gets. Pages that sent the key read it; what a
-/// browser adds by itself opens nothing, and is not let pass either.
+/// Marks a response that takes a key. A page that sent the key may read it, but not in a request
+/// with the browser's own credentials.
 #[derive(Clone, Copy)]
 pub(crate) struct NoCookieCredentials;
 
-/// Lets a page of that origin read the answer.
+/// Lets pages of the origin read the response.
 pub(crate) fn allow_origin(origin: HeaderValue, headers: &mut HeaderMap) {
     headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, TRUE);
-    // posthog-js looks for it in every answer.
+    // posthog-js reads it from every response.
     headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Retry-After"));
     headers.append(VARY, HeaderValue::from_static("Origin"));
 }
 
-/// A fault of ours in one request must not look like a broken connection.
+/// A 500 instead of a closed connection after a handler panicked.
 pub(crate) fn panicked(cause: Box<dyn Any + Send>) -> Response {
     let text = cause.downcast_ref::<String>().map(String::as_str);
     Error::panicked(text.or_else(|| cause.downcast_ref::<&str>().copied())).into_response()

@@ -1,4 +1,4 @@
-//! Answers as tables, for whoever asks for them.
+//! CSV responses, chosen by `?format=csv` or `Accept: text/csv`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,29 +14,29 @@ use serde_json::{Value, json};
 use crate::http::openapi::{Answer, Describe, Operation};
 use crate::{AppState, Base, Error, Result};
 
-/// Rows share their columns, so each event with properties of its own widens every row.
+/// All rows have all columns, so each distinct property widens every row.
 const COLUMNS_MAX: usize = 5_000;
-/// What is nested deeper than this is one cell.
+/// Values nested deeper than this become one cell of JSON.
 const DEPTH_MAX: usize = 32;
 
-/// The form of an answer: `format`, or what the client accepts.
+/// The response's format: `format`, or else `Accept`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     Json,
     Csv,
 }
 
-/// An answer in either form.
+/// A response in either format.
 pub enum Shown<T> {
     Json(T),
     Csv(String),
-    /// A part of a table, and where the next one is.
+    /// One page of a table, and the link to the next.
     CsvPage(String, Link),
 }
 
 pub const CONTENT_TYPE: &str = "text/csv; charset=utf-8";
 
-/// The address of the next page, which has no place in a table: `Link: <…>; rel="next"` (RFC 8288).
+/// The link to a CSV's next page, in a header: `Link: <…>; rel="next"` (RFC 8288).
 pub struct Link(pub Option<String>);
 
 impl Link {
@@ -48,7 +48,7 @@ impl Link {
     }
 }
 
-/// One row of a table: cells by column.
+/// One row: cells by column name.
 pub type Cells = BTreeMap<String, String>;
 
 impl FromRequestParts<AppState> for Format {
@@ -94,13 +94,13 @@ impl<T: JsonSchema> Answer for Shown<T> {
     }
 }
 
-/// Spreads a value over columns: members by name, items by number, joined with dots. What is
-/// empty has no column.
+/// Flattens a value into columns named by path: members by name, items by index, joined with dots.
+/// Empty objects and arrays have no column.
 pub fn spread(name: &str, value: &Value, cells: &mut Cells) {
     spread_at(name, value, cells, 0);
 }
 
-/// The same for JSON text. Numbers too large for a reader stand as they are.
+/// The same for raw JSON. Numbers keep their literal, and so does what does not parse.
 pub fn spread_raw(name: &str, json: &RawValue, cells: &mut Cells) {
     match serde_json::from_str::<Value>(json.get()) {
         Ok(value) if !value.is_number() => spread(name, &value, cells),
@@ -129,14 +129,14 @@ fn spread_at(name: &str, value: &Value, cells: &mut Cells, depth: usize) {
     cells.insert(name.to_owned(), text);
 }
 
-/// A table whose first row is its header.
+/// Serializes rows, of which the first is the header.
 pub fn lines(rows: &[Vec<String>]) -> String {
     let mut out = String::new();
     rows.iter().for_each(|row| line(&mut out, row.iter().map(String::as_str)));
     out
 }
 
-/// The table of all rows: columns sorted by name, a header, an empty cell where a row has none.
+/// Serializes rows under a header of all their columns, sorted; missing cells are empty.
 pub fn table(rows: &[Cells]) -> Result<String> {
     let columns: BTreeSet<&str> =
         rows.iter().flat_map(|row| row.keys().map(String::as_str)).collect();
@@ -157,7 +157,7 @@ pub fn check_columns(columns: usize) -> Result<()> {
     Ok(())
 }
 
-/// RFC 4180.
+/// Appends one line as RFC 4180 says.
 pub fn line<'a>(out: &mut String, cells: impl Iterator<Item = &'a str>) {
     for (at, cell) in cells.enumerate() {
         if at > 0 {
@@ -174,7 +174,7 @@ pub fn line<'a>(out: &mut String, cells: impl Iterator<Item = &'a str>) {
     out.push_str("\r\n");
 }
 
-/// A JSON value as one cell: strings without quotes, null as nothing.
+/// A JSON value as one cell: strings without quotes, null as an empty cell.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nested_values_become_sorted_columns() {
+    fn csv_flattens_nested_values_into_sorted_columns() {
         let row = |json: Value| {
             let mut cells = Cells::new();
             for (name, value) in json.as_object().unwrap() {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn number_literals_stay_and_a_wide_table_is_refused() {
+    fn csv_keeps_number_literals_and_rejects_too_many_columns() {
         let mut cells = Cells::new();
         for (name, json) in [("big", "12345678901234567890123"), ("endless", "[1e999]")] {
             let raw = RawValue::from_string(json.to_owned()).unwrap();

@@ -1,4 +1,5 @@
-//! The one place where failures become answers: `{"type","code","detail","attr"}`.
+//! Error responses of the management API: `{"type","code","detail","attr"}`. The only place that
+//! maps other crates' errors to responses.
 
 use std::borrow::Cow;
 
@@ -9,12 +10,12 @@ use serde::Serialize;
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An answer that is not a success, in the house shape.
+/// An error response.
 #[derive(Debug)]
 pub struct Error {
     status: StatusCode,
     body: ErrorBody,
-    /// Boxed because few answers have one, and every `Result` carries its room.
+    /// Boxed, since few responses have one and every `Result` would carry its size.
     header: Option<Box<(HeaderName, HeaderValue)>>,
 }
 
@@ -25,7 +26,7 @@ pub struct ErrorBody {
     kind: &'static str,
     code: Cow<'static, str>,
     detail: String,
-    /// Left out where upstream's hand-made bodies have none.
+    /// Absent where upstream's response has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     attr: Option<Option<String>>,
 }
@@ -48,34 +49,34 @@ impl Error {
         self
     }
 
-    /// 400 about one field; nested fields are joined with two underscores.
+    /// 400 about one field; `attr` joins nested names with two underscores.
     pub fn invalid(attr: impl Into<String>, code: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "validation_error", code, detail, Some(attr.into()))
     }
 
-    /// 400 that no single field is to blame for.
+    /// 400 that is not about a single field.
     pub fn refused(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "validation_error", "invalid_input", detail, None)
     }
 
-    /// 400 without `attr`, as a few of upstream's endpoints answer.
+    /// 400 without `attr`, as a few of upstream's endpoints have it.
     pub fn bare(code: &'static str, detail: impl Into<String>) -> Self {
         let mut error = Self::new(StatusCode::BAD_REQUEST, "validation_error", code, detail, None);
         error.body.attr = None;
         error
     }
 
-    /// The kind of error, as bodies name it.
+    /// The `type` member.
     pub fn kind(&self) -> &'static str {
         self.body.kind
     }
 
-    /// What went wrong, for people.
+    /// The `detail` member.
     pub fn detail(&self) -> &str {
         &self.body.detail
     }
 
-    /// 400 about a field that takes one of some words.
+    /// 400 about a field with a fixed set of values.
     pub fn no_choice(attr: &'static str, given: &str) -> Self {
         Self::invalid(attr, "invalid_choice", format!("\"{given}\" is not a valid choice."))
     }
@@ -84,8 +85,7 @@ impl Error {
         Self::invalid(attr, "required", "This field is required.")
     }
 
-    /// Upstream's writes of persons tell of a missing field with code and detail in each other's
-    /// place.
+    /// Swaps code and detail of a missing field, as upstream does in writes of persons.
     pub fn swapped(mut self) -> Self {
         if self.body.code == "required" {
             let code = std::mem::replace(&mut self.body.detail, "required".into());
@@ -94,12 +94,12 @@ impl Error {
         self
     }
 
-    /// 400: the body is not what it says it is.
+    /// 400: the body does not parse.
     pub fn parse(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request", "parse_error", detail, None)
     }
 
-    /// 400: a field that holds a question or a template does not have its shape.
+    /// 400: a query or template in a field does not parse.
     pub fn misshapen(attr: impl Into<String>, detail: impl Into<String>) -> Self {
         let mut error = Self::parse(detail);
         error.body.attr = Some(Some(attr.into()));
@@ -133,7 +133,7 @@ impl Error {
         Self::new(status, "invalid_request", "method_not_allowed", detail, None)
     }
 
-    /// The same, and what to do instead.
+    /// Adds what to do instead to the detail.
     pub fn with_hint(mut self, hint: &str) -> Self {
         self.body.detail = format!("{} {hint}", self.body.detail);
         self
@@ -186,17 +186,17 @@ impl Error {
             .with(header::RETRY_AFTER, HeaderValue::from_static("1"))
     }
 
-    /// 503: everything that is set aside for requests is taken.
+    /// 503: all permits, or the memory budget, are in use.
     pub fn busy() -> Self {
         Self::unavailable("The server is busy. Try again in a moment.")
     }
 
-    /// Whether the caller is at fault, rather than this server.
+    /// Whether this is a 4xx.
     pub fn is_refusal(&self) -> bool {
         self.status.is_client_error()
     }
 
-    /// Logs the cause, once and here, and shows nothing of it.
+    /// 500. Logs the chain of causes, which the response does not show.
     fn internal(cause: &(dyn std::error::Error + 'static)) -> Self {
         let mut causes = cause.to_string();
         let mut next = cause.source();
@@ -208,7 +208,7 @@ impl Error {
         Self::hidden()
     }
 
-    /// A handler that panicked; the log has where.
+    /// 500 after a handler panicked.
     pub(crate) fn panicked(cause: Option<&str>) -> Self {
         tracing::error!(error = cause.unwrap_or("unknown"), "request panicked");
         Self::hidden()
@@ -267,7 +267,7 @@ impl From<catalog::Error> for Error {
     }
 }
 
-/// When it makes sense to ask again, once too many questions are asked at once.
+/// `Retry-After` of a project with too many concurrent queries.
 const QUERY_AGAIN_SECONDS: u64 = 5;
 
 impl From<query::Error> for Error {

@@ -1,4 +1,4 @@
-//! Counts of requests, and the text in which all counts are read.
+//! Request metrics, and the OpenMetrics exposition of all metrics.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 
 use crate::http::observe::method_label;
 
-/// From a cached read to the longest request that is allowed.
+/// Histogram buckets, from a cached read to the longest allowed request.
 const SECONDS: [f64; 12] =
     [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
@@ -43,7 +43,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Adds the HTTP side's own metrics to those the other parts have registered.
+    /// Adds the HTTP metrics to those that other crates have registered.
     pub(crate) fn new(
         mut registry: Registry,
         catalog: &Catalog,
@@ -90,7 +90,7 @@ impl Metrics {
         self.requests.get_or_create(&RequestLabels { method, route, status }).inc();
     }
 
-    /// Where the answers of one public route are counted.
+    /// The request counters of one public route.
     pub(crate) fn counters(&self, route: &'static str) -> RouteCounters {
         let counters = [const { [const { OnceLock::new() }; STATUSES.len()] }; METHODS.len()];
         RouteCounters { route, requests: self.requests.clone(), counters }
@@ -100,7 +100,7 @@ impl Metrics {
         self.refused.inc();
     }
 
-    /// Counts a request as in flight until the guard is dropped, answered or not.
+    /// Counts a request as in flight until the guard is dropped.
     pub(crate) fn enter(&self) -> InFlight {
         self.in_flight.inc();
         InFlight(self.in_flight.clone())
@@ -111,7 +111,7 @@ impl Metrics {
         match text::encode(&mut shown, &self.registry) {
             Ok(()) => shown,
             Err(fmt::Error) => {
-                tracing::error!("a metric could not be shown");
+                tracing::error!("could not encode metrics");
                 shown
             }
         }
@@ -122,12 +122,12 @@ fn histogram() -> Histogram {
     Histogram::new(SECONDS)
 }
 
-/// What public routes answer to what they are asked; the rare rest takes the long way.
+/// Methods and statuses with preallocated counters; others look theirs up in the family.
 const METHODS: [Method; 4] = [Method::GET, Method::POST, Method::OPTIONS, Method::HEAD];
 const STATUSES: [u16; 12] = [200, 204, 304, 400, 401, 404, 405, 408, 413, 415, 500, 503];
 
-/// The answers of one route. Each kind is looked up once and then only counted: most requests
-/// of an instance are events.
+/// Request counters of one route by method and status. Each is looked up once: the family's lock
+/// and hashing are too slow for every event.
 pub(crate) struct RouteCounters {
     route: &'static str,
     requests: Family<RequestLabels, Counter>,
@@ -180,7 +180,7 @@ impl Collector for Statements {
     }
 }
 
-/// What queries hold.
+/// Memory of queries and of the identity index.
 struct Held(query::QueryRunner);
 
 impl fmt::Debug for Held {

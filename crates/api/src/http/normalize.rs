@@ -4,11 +4,11 @@
 use axum::extract::Request;
 use axum::http::{Method, Uri};
 
-/// The address exactly as the client sent it; links keep it.
+/// The URI as the client sent it, which links to other pages keep.
 #[derive(Clone)]
 pub(crate) struct SentUri(pub Uri);
 
-/// Old paths without a project mean the caller's current one.
+/// Legacy paths without a project, which mean the caller's current project.
 const LEGACY: &[(&str, &str)] = &[
     ("action", "actions"),
     ("annotation", "annotations"),
@@ -22,7 +22,7 @@ const LEGACY: &[(&str, &str)] = &[
     ("property_definition", "property_definitions"),
 ];
 
-/// Rewrites the head of a request; runs around the router, since a route is chosen by it.
+/// Rewrites path and method before the router matches them.
 pub(crate) fn normalize(mut request: Request) -> Request {
     let sent = request.uri().clone();
     if let Some(path) = canonical(sent.path()) {
@@ -58,7 +58,7 @@ fn overridden(request: &Request) -> Option<Method> {
     }
 }
 
-/// The path a route is registered under; none when it is spelled so already.
+/// The path that the route is registered under; none if it needs no rewriting.
 fn canonical(sent: &str) -> Option<String> {
     let path = match sent.strip_suffix('/') {
         Some("") | None => sent,
@@ -84,7 +84,7 @@ fn canonical(sent: &str) -> Option<String> {
     (path.len() < sent.len()).then(|| path.to_owned())
 }
 
-/// Terraform's provider asks for the access controls of a `dashboard`, not of `dashboards`.
+/// Terraform's provider uses `dashboard/{id}/access_controls`, not `dashboards/…`.
 fn plural(path: &str) -> Option<String> {
     let rest = path.strip_prefix("/api/projects/")?;
     let [project, kind, id, "access_controls"] = rest.split('/').collect::<Vec<_>>()[..] else {
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_of_a_path_becomes_one() {
+    fn path_spellings_normalize_to_the_registered_path() {
         for (sent, expected) in [
             ("/api/projects/1/actions", None),
             ("/api/projects/1/actions/", Some("/api/projects/1/actions")),

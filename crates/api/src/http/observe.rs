@@ -1,6 +1,6 @@
-//! Around every request: its id, its line in the log, its place in the metrics.
+//! The layer that gives every request an id, a log line and metrics.
 //!
-//! Paths, queries and bodies may hold keys, so only the route's template is ever written down.
+//! Paths, query strings and bodies may contain keys, so only the route's template is logged.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::AppState;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longer ones are somebody's mistake, and would be repeated in every line of the log.
+/// Longer ids are replaced: each log line repeats the id.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
 pub(crate) async fn observe(State(app): State<AppState>, request: Request, next: Next) -> Response {
@@ -23,7 +23,7 @@ pub(crate) async fn observe(State(app): State<AppState>, request: Request, next:
     let method = method_label(request.method());
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str);
     let route = route.to_owned();
-    // On at every log level: whatever is logged inside carries the id.
+    // An error span is enabled at every log level, so all events inside carry the id.
     let span = tracing::error_span!("request", id = id.to_str().unwrap_or_default());
     let in_flight = app.metrics.enter();
     let mut response = next.run(request).instrument(span.clone()).await;
@@ -36,7 +36,7 @@ pub(crate) async fn observe(State(app): State<AppState>, request: Request, next:
     response
 }
 
-/// The client's own id, when it is one that can stand in a log line as it is.
+/// The client's request id, if it is safe to log.
 fn given_id(headers: &HeaderMap) -> Option<HeaderValue> {
     let sane = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
     headers
@@ -52,7 +52,7 @@ fn new_id() -> HeaderValue {
         .expect("hexadecimal digits and dashes make a header")
 }
 
-/// Made-up methods must not become made-up time series.
+/// Unknown methods share one label, which bounds the number of time series.
 pub(crate) fn method_label(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_sane_request_id_is_taken_over() {
+    fn request_id_is_accepted_only_if_safe_to_log() {
         let long = "x".repeat(REQUEST_ID_BYTES_MAX + 1);
         for (given, taken) in [
             ("0197-ab.c_D", true),

@@ -1,7 +1,7 @@
-//! The OpenAPI document, read off the handlers' own signatures.
+//! Generates the OpenAPI document from the handlers' signatures.
 //!
-//! Each extractor and each answer describes itself, so a scope, a parameter or a status cannot
-//! be documented otherwise than it is enforced.
+//! Each extractor and each response type describes itself, so the documented scopes, parameters
+//! and statuses are those that are enforced.
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -16,21 +16,21 @@ pub struct Operation {
     parameters: Vec<Value>,
     request: Option<Value>,
     responses: Map<String, Value>,
-    /// `object:action`, where a credential is needed at all.
+    /// `object:action`; none if the operation needs no credentials.
     scope: Option<String>,
 }
 
-/// An extractor that says what it reads from a request.
+/// An extractor that documents what it reads from a request.
 pub trait Describe {
     fn describe(operation: &mut Operation, schemas: &mut SchemaGenerator);
 }
 
-/// An answer that says its status and shape.
+/// A response type that documents its statuses and schemas.
 pub trait Answer {
     fn answer(operation: &mut Operation, schemas: &mut SchemaGenerator);
 }
 
-/// A handler whose arguments describe themselves.
+/// A handler whose arguments and response describe themselves.
 pub trait Documented<Arguments> {
     fn document(operation: &mut Operation, schemas: &mut SchemaGenerator);
 }
@@ -74,7 +74,7 @@ impl Operation {
             .push(json!({ "name": name, "in": "header", "required": true, "schema": schema }));
     }
 
-    /// Every property of `T` is one query parameter.
+    /// Adds a query parameter for every property of `T`.
     pub fn query<T: JsonSchema>(&mut self) {
         let schema = SchemaGenerator::default().into_root_schema_for::<T>().to_value();
         let properties = schema.get("properties").and_then(Value::as_object);
@@ -102,7 +102,7 @@ impl Operation {
         self.content(status.to_string(), media, json!({}));
     }
 
-    /// One status may be answered in several forms.
+    /// Adds a media type to a status, which may have several.
     fn content(&mut self, status: String, media: &str, schema: Value) {
         let response = self.responses.entry(status);
         let response = response.or_insert_with(|| json!({ "description": "", "content": {} }));
@@ -113,7 +113,7 @@ impl Operation {
         self.responses.insert(status.to_string(), json!({ "description": "no body" }));
     }
 
-    /// Where there are several, the first is asked for first.
+    /// Documents the first of several scopes: it is the first to be checked.
     pub fn requires(&mut self, scope: impl Into<String>) {
         self.scope.get_or_insert_with(|| scope.into());
     }
@@ -122,7 +122,7 @@ impl Operation {
         self.scope.as_deref()
     }
 
-    /// The finished operation; path parameters nobody described are plain text.
+    /// The finished operation. Path parameters without a description are strings.
     pub(crate) fn finish(mut self, path: &str, name: &str) -> Value {
         for segment in path.split('/') {
             let Some(parameter) = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'))
@@ -153,7 +153,7 @@ impl Operation {
     }
 }
 
-/// The whole document around finished paths and the schemas they refer to.
+/// Assembles the document from paths and the schemas they refer to.
 pub(crate) fn document(paths: Map<String, Value>, mut schemas: SchemaGenerator) -> Value {
     json!({
         "openapi": "3.1.0",
@@ -174,7 +174,7 @@ pub(crate) fn document(paths: Map<String, Value>, mut schemas: SchemaGenerator) 
     })
 }
 
-/// Schemas refer to each other inside the document.
+/// A schema generator whose references point into the document.
 pub(crate) fn schemas() -> SchemaGenerator {
     schemars::generate::SchemaSettings::draft2020_12()
         .with(|settings| {

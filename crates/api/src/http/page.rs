@@ -1,4 +1,4 @@
-//! Lists in pages, and the few shapes an answer can have.
+//! Pagination, links to other pages, and the standard response types.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -13,13 +13,13 @@ use crate::http::normalize::SentUri;
 use crate::http::openapi::{Answer, Describe, Operation};
 use crate::{AppState, Error, Result};
 
-/// The part of a list that is asked for, and where the request came in.
+/// `limit` and `offset` of a request, and its URL.
 pub struct Page {
     pub window: Window,
     base: Base,
 }
 
-/// A request's own address, from which links to its neighbours are made.
+/// The request's URL, from which links to other pages are built.
 pub struct Base {
     origin: String,
     path: String,
@@ -45,7 +45,7 @@ impl Page {
         Listing { count, next, previous, results }
     }
 
-    /// For lists where a bad `limit` or `offset` is an error.
+    /// Rejects a bad `limit` or `offset`, which most lists ignore.
     pub fn refuse_bad_window(&self) -> Result<()> {
         for (name, least) in [("limit", 1), ("offset", 0)] {
             let sent = self.base.values(name).last();
@@ -76,14 +76,14 @@ impl Base {
         self.parameters.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Names and values of parameters whose names begin with `prefix`, without it.
+    /// Parameters whose names begin with `prefix`, which is stripped.
     pub fn prefixed(&self, prefix: &'static str) -> impl Iterator<Item = (&str, &str)> {
         self.parameters
             .iter()
             .filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }
 
-    /// The value that counts when a parameter is repeated: the last; an empty one is none.
+    /// The last value of a parameter; none if it is empty.
     pub fn value(&self, name: &str) -> Option<&str> {
         self.values(name).last().filter(|value| !value.is_empty())
     }
@@ -92,7 +92,7 @@ impl Base {
         self.value(name)?.parse().ok()
     }
 
-    /// A bad `limit` or `offset` is no error: the default stands in.
+    /// Falls back to the default for a bad `limit` or `offset`.
     fn window(&self) -> Window {
         let limit = self.number("limit").filter(|limit| *limit > 0).unwrap_or(LIMIT_DEFAULT);
         Window {
@@ -101,8 +101,8 @@ impl Base {
         }
     }
 
-    /// The same address with some parameters replaced or, without a value, left out; sorted by
-    /// name, so that equal requests have equal links.
+    /// The URL with some parameters replaced, or removed if their value is none. Sorted by name, so
+    /// that equal requests have equal links.
     pub fn link(&self, changes: &[(&str, Option<&str>)]) -> String {
         let kept = |name: &str| !changes.iter().any(|(changed, _)| *changed == name);
         let mut parameters: Vec<(&str, &str)> = self
@@ -127,7 +127,7 @@ fn pairs(uri: &Uri) -> Vec<(String, String)> {
     form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
-/// Behind a proxy the request's own scheme and host are those the client used.
+/// The origin that the client used, which a proxy passes in `X-Forwarded-*`.
 fn origin(parts: &Parts, uri: &Uri) -> String {
     let first = |name: &str| {
         let text = parts.headers.get(name)?.to_str().ok()?;
@@ -176,9 +176,9 @@ impl Describe for Base {
 pub struct Found<T>(pub T);
 /// 201 with the new object.
 pub struct Created<T>(pub T);
-/// 204.
+/// 204 without a body.
 pub struct Gone;
-/// 405 with an empty body: hard deletes are refused, soft ones go through PATCH.
+/// 405 without a body, for objects that are only soft-deleted, by PATCH.
 pub struct NeverDeleted;
 
 impl<T: Serialize> IntoResponse for Listing<T> {

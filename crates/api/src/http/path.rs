@@ -1,4 +1,4 @@
-//! Parameters of a path and of a query string.
+//! Extractors for path and query parameters.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
@@ -15,46 +15,46 @@ use crate::http::body::max_chars;
 use crate::http::openapi::{Describe, Operation};
 use crate::{AppState, Error, Result};
 
-/// The number `{id}` of a path; what is no number names nothing.
+/// The path's `{id}` as an integer; 404 if it is none.
 pub struct Id(pub i64);
 
-/// The text `{id}` of a path.
+/// The path's `{id}` as a string.
 pub struct TextId(pub String);
 
-/// The uuid `{uuid}` of a path.
+/// The path's `{uuid}`; 404 if it is not a uuid.
 pub struct UuidId(pub Uuid);
 
-/// The uuid `{id}` of a path; what is no uuid names nothing.
+/// The path's `{id}` as a uuid; 404 if it is none.
 pub struct UuidInId(pub Uuid);
 
-/// Known query parameters; unknown ones are ignored, and of repeated ones the last counts.
+/// Known query parameters. Unknown ones are ignored; of repeated ones the last wins.
 pub struct Query<T>(pub T);
 
-/// Whether the whole object is sent (PUT, where required fields are enforced) or a part (PATCH).
+/// Whether the request is a PUT, which enforces required fields, rather than a PATCH.
 pub struct Whole(pub bool);
 
 async fn parameter(parts: &mut Parts, name: &str) -> Result<String> {
     let Path(mut parameters) = Path::<HashMap<String, String>>::from_request_parts(parts, &())
         .await
         .map_err(|_| Error::not_found())?;
-    // PostgreSQL cannot even be asked for U+0000.
+    // PostgreSQL rejects U+0000 even in a bound parameter.
     parameters.remove(name).filter(|text| !text.contains('\0')).ok_or_else(Error::not_found)
 }
 
-/// Text to search for; longer ones would only keep the database busy.
+/// Bounds the work of a substring search in the database.
 pub const SEARCH_CHARS_MAX: usize = 400;
 
-/// A parameter of a query string; one that is empty counts as left out.
+/// A query parameter; an empty one counts as absent.
 pub fn given(text: Option<&String>) -> Option<&str> {
     text.map(String::as_str).filter(|text| !text.is_empty())
 }
 
-/// PostgreSQL holds no U+0000.
+/// The error for U+0000, which PostgreSQL cannot store.
 pub fn nul(attr: &str) -> Error {
     Error::invalid(attr, "invalid_input", "Null characters are not allowed.")
 }
 
-/// An instant in a query string.
+/// Parses a timestamp.
 pub fn instant(attr: &str, text: Option<&String>) -> Result<Option<Timestamp>> {
     let Some(text) = given(text) else { return Ok(None) };
     let at = Timestamp::parse(text).ok_or_else(|| {
@@ -64,7 +64,7 @@ pub fn instant(attr: &str, text: Option<&String>) -> Result<Option<Timestamp>> {
     Ok(Some(at))
 }
 
-/// The last value of a query string's parameter.
+/// The last value of a query parameter.
 pub(crate) fn query_parameter(parts: &Parts, name: &str) -> Option<String> {
     let query = parts.uri.query()?;
     form_urlencoded::parse(query.as_bytes())
@@ -74,14 +74,14 @@ pub(crate) fn query_parameter(parts: &Parts, name: &str) -> Option<String> {
         .map(|(_, value)| value.replace('\0', "\u{fffd}"))
 }
 
-/// What to search for, in a query string.
+/// The `search` parameter.
 pub fn search(text: Option<&String>) -> Result<Option<String>> {
     let Some(text) = given(text) else { return Ok(None) };
     max_chars("search", text, SEARCH_CHARS_MAX)?;
     Ok(Some(text.to_owned()))
 }
 
-/// A switch in a query string.
+/// Parses a boolean.
 pub fn switch(attr: &'static str, text: Option<&String>) -> Result<Option<bool>> {
     match given(text).map(str::to_ascii_lowercase).as_deref() {
         None => Ok(None),
@@ -91,17 +91,17 @@ pub fn switch(attr: &'static str, text: Option<&String>) -> Result<Option<bool>>
     }
 }
 
-/// Names in a list; more would only keep the database busy.
+/// Names in one list parameter; each becomes a bind parameter.
 const NAMES_MAX: usize = 1_000;
 
-/// A JSON object in a query string.
+/// Parses a JSON object.
 pub fn object(attr: &str, text: Option<&String>) -> Result<Option<Map<String, Value>>> {
     let Some(text) = given(text) else { return Ok(None) };
     let refused = || Error::invalid(attr, "invalid_input", "Expected a JSON object.");
     serde_json::from_str(text).map_err(|_| refused()).map(Some)
 }
 
-/// A JSON array of texts in a query string.
+/// Parses a JSON array of strings.
 pub fn names(attr: &str, text: Option<&String>) -> Result<Vec<String>> {
     let Some(text) = given(text) else { return Ok(Vec::new()) };
     let names: Vec<String> = serde_json::from_str(text).map_err(|_| {

@@ -1,5 +1,5 @@
-//! Failures on public paths, in the two shapes that SDKs read. They differ from the house's in
-//! one thing: `attr` is there only when the request's content is to blame.
+//! Error responses of public routes, in the two shapes that SDKs read. They differ from
+//! management's in that only validation errors have `attr`.
 
 use std::borrow::Cow;
 
@@ -9,9 +9,9 @@ use capture::{Rejection, V1Rejection};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Soon: what is away now is usually back then, and senders wait longer each time by themselves.
+/// Short, since outages are usually brief and SDKs back off by themselves.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
-/// Where this server explains itself.
+/// Documentation of errors.
 const ERROR_URI: &str = "/api/schema";
 
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl From<Rejection> for Refusal {
             Rejection::LookupUnavailable | Rejection::Busy => {
                 (StatusCode::SERVICE_UNAVAILABLE, "server_error")
             }
-            // The journal says in the log, once, when it begins to refuse.
+            // The journal itself logs when it starts to reject appends.
             Rejection::JournalUnavailable(error) => {
                 tracing::debug!(%error, "events could not be stored");
                 (StatusCode::SERVICE_UNAVAILABLE, "server_error")
@@ -122,7 +122,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// A failure of a whole capture v1 request.
+/// The error response of a whole capture v1 request.
 #[derive(Debug)]
 pub(crate) struct V1Refusal {
     status: StatusCode,

@@ -1,5 +1,5 @@
-//! Answers that wait for their readers. To ask costs little, and not to read costs nothing; so what
-//! is held for whoever is slow comes out of the budget.
+//! Charges buffered responses to the memory budget until they are sent, so that clients that
+//! request much and read slowly cannot exhaust memory.
 
 use ::capture::{OwnedReservation, PoolKind, Rejection};
 use axum::body::{Body, HttpBody as _};
@@ -10,27 +10,27 @@ use http_body_util::BodyExt as _;
 use crate::http::public_error::Refusal;
 use crate::{AppState, Error};
 
-/// Smaller ones are as many as there are connections.
+/// Smaller responses are not charged: the number of connections bounds them.
 const SMALL_BYTES: u64 = 16 << 10;
 
-/// Who asked, as far as the path tells.
+/// The kind of client, as far as the path tells.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Audience {
     Public,
-    /// Most of these have shown a key. They wait for room, and share more of it.
+    /// Usually authenticated. Waits for capacity and has a larger pool.
     Member,
 }
 
-/// Marks an answer whose bytes are there once for all who ask.
+/// Marks a response whose bytes are shared between all requests.
 #[derive(Clone)]
 pub(crate) struct SharedBytes;
 
 pub(crate) fn is_small(response: &Response) -> bool {
-    // One without an end is read as it is made.
+    // A streamed body has no exact size and is not buffered.
     response.body().size_hint().exact().is_none_or(|bytes| bytes <= SMALL_BYTES)
 }
 
-/// The answer, in room that it gives back when its last byte is sent.
+/// Attaches a memory reservation to the response, which ends when its last byte is sent.
 pub(crate) async fn reserve(app: &AppState, response: Response, audience: Audience) -> Response {
     if is_small(&response) || response.extensions().get::<SharedBytes>().is_some() {
         return response;
@@ -48,7 +48,7 @@ pub(crate) async fn reserve(app: &AppState, response: Response, audience: Audien
         };
     };
     let (head, body) = response.into_parts();
-    // All of it is in memory, or its length would not be known.
+    // A body of known length is in memory already.
     match body.collect().await {
         Ok(body) => {
             let body = Bytes::from_owner(ReservedBytes {

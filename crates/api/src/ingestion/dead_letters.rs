@@ -1,4 +1,4 @@
-//! Dead letters: what could not be applied, and how to send it again.
+//! Dead letters: records that ingestion could not apply, and replaying them.
 
 use catalog::DeadLetter;
 
@@ -7,7 +7,7 @@ use crate::{App, Error, Found, Listing, Page, Reader, Resource, Result, Routes, 
 
 enum DeadLetters {}
 
-/// They tell how a project is set up, like its warnings.
+/// Takes the scope of the project, like ingestion warnings.
 impl Resource for DeadLetters {
     const SCOPE: &'static str = "project";
 }
@@ -24,7 +24,7 @@ async fn list(caller: Reader<DeadLetters>, page: Page, app: App) -> Result<Listi
     Ok(page.listing(found, total))
 }
 
-/// Puts the record into the journal once more. If it fails again, it is a new letter.
+/// Appends the record to the journal again. If it fails again, it becomes a new dead letter.
 async fn replay(caller: Writer<DeadLetters>, id: UuidInId, app: App) -> Result<Found<DeadLetter>> {
     let project = Some(caller.project.id);
     let (_, record) = app.catalog.dead_letters().get(project, id.0).await?;

@@ -1,4 +1,4 @@
-//! Changes by hand that go through the journal, in order with the events.
+//! Edits of persons and groups through the journal, which orders them with events.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use model::edit::{Edit, EditRecord};
 
 use crate::{AppState, Error, Result};
 
-/// How long an answer waits for its change to be applied, so that the next read shows it.
+/// How long a response waits for its edit to be applied, for read-your-writes.
 const APPLIED_WAIT: Duration = Duration::from_secs(2);
 
-/// Puts an edit into the journal and waits a moment for it to be applied.
+/// Appends an edit to the journal and waits up to `APPLIED_WAIT` for it to be applied.
 pub(crate) async fn change(app: &AppState, project: ProjectId, edit: Edit) -> Result<()> {
     let at = app.catalog.clock().now();
     let mut record = Vec::new();
@@ -20,10 +20,10 @@ pub(crate) async fn change(app: &AppState, project: ProjectId, edit: Edit) -> Re
 
 pub(crate) async fn keep(app: &AppState, record: &[u8]) -> Result<()> {
     let position = app.capture.append_record(record).await.map_err(|refused| {
-        tracing::warn!(error = %refused, "a change could not be kept");
+        tracing::warn!(error = %refused, "could not append an edit to the journal");
         Error::unavailable("Changes cannot be stored at the moment.")
     })?;
-    // Answered either way: the journal has it.
+    // The journal has the record, so a timeout is not an error.
     let _ = tokio::time::timeout(APPLIED_WAIT, app.catalog.ingest().wait_applied(position)).await;
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Ingestion warnings: what a project should know about the events it sent.
+//! Ingestion warnings: problems with the events that a project sent.
 
 use catalog::WarningRow;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use crate::{App, Listing, Page, Query, Reader, Resource, Result, Routes};
 
 enum Warnings {}
 
-/// They tell how a project is set up, so whoever may read the project may read them.
+/// Takes the scope of the project.
 impl Resource for Warnings {
     const SCOPE: &'static str = "project";
 }

@@ -1,4 +1,4 @@
-//! The answer to an insight's question, where one is asked for.
+//! Runs insights' queries and turns their results into responses and tables.
 
 use std::collections::HashMap;
 
@@ -18,19 +18,18 @@ use crate::http::csv::{cell, cells_of, rows};
 use crate::queries::status_of;
 use crate::{AppState, Error, Result};
 
-/// Questions of one dashboard that are asked side by side; the others wait for their turn here,
-/// where it costs nobody else one.
+/// Concurrent queries of one request. The others wait here, where they hold no query permit.
 const AT_ONCE: usize = 2;
 
-/// How new an answer must be, what lies on top of the question, and who asks.
+/// How to run a query: its refresh mode, overrides and what the caller may see.
 #[derive(Clone, Debug)]
 pub(crate) struct How {
     pub refresh: Refresh,
     filters: Vec<Map<String, Value>>,
     variables: Map<String, Value>,
-    /// What a question may name.
+    /// The objects that the query may refer to.
     seen: Sights,
-    /// Whose question it is.
+    /// The objects that the query belongs to.
     of: Vec<(ObjectKind, i64)>,
 }
 
@@ -39,20 +38,20 @@ impl How {
         Self { refresh, filters: Vec::new(), variables: Map::new(), seen, of: Vec::new() }
     }
 
-    /// Whoever looks at the run later must see this, too.
+    /// Adds an object that a client must be allowed to view to poll the run's status.
     pub(crate) fn of(mut self, kind: ObjectKind, id: i64) -> Self {
         self.of.push((kind, id));
         self
     }
 
-    /// With what a request puts on top.
+    /// Adds the overrides of a request.
     pub(crate) fn overridden(mut self, on_top: Overrides) -> Self {
         self.filters.extend(on_top.filters);
         self.variables = on_top.variables.unwrap_or(self.variables);
         self
     }
 
-    /// As a tile shows it: with its dashboard's filters, and its own on top of them.
+    /// For a tile: with its dashboard's filters and then its own on top.
     pub(crate) fn on_tile(
         refresh: Refresh,
         dashboard: &Map<String, Value>,
@@ -66,7 +65,7 @@ impl How {
     }
 }
 
-/// What a dashboard puts on top of the insights that are on it.
+/// The filters and variables that a dashboard applies to its insights.
 pub(crate) struct OnTop {
     on: DashboardId,
     look: DashboardLook,
@@ -79,7 +78,7 @@ impl OnTop {
         Ok(Self { on, look, tiles: app.catalog.dashboards().tile_filters(on).await? })
     }
 
-    /// What a request says stands in for what the dashboard does.
+    /// Replaces the dashboard's filters and variables by those of a request.
     pub(crate) fn overridden(mut self, on_top: Overrides) -> Self {
         self.look.filters = on_top.filters.unwrap_or(self.look.filters);
         self.look.variables = on_top.variables.or(self.look.variables);
@@ -94,7 +93,7 @@ impl OnTop {
     }
 }
 
-/// `refresh` as insights and dashboards take it: without one, what is remembered.
+/// Parses the `refresh` parameter of insights and dashboards; cached results only by default.
 pub(crate) fn refresh(text: Option<&str>) -> Result<Refresh> {
     match text.unwrap_or_default() {
         "" | "false" => Ok(Refresh::ForceCache),
@@ -103,7 +102,7 @@ pub(crate) fn refresh(text: Option<&str>) -> Result<Refresh> {
     }
 }
 
-/// Null throughout means that nothing was computed yet.
+/// The result fields of an insight; all null if no result is cached.
 #[derive(Default, Serialize, JsonSchema)]
 pub(crate) struct InsightAnswer {
     pub result: Option<Value>,
@@ -118,12 +117,12 @@ pub(crate) struct InsightAnswer {
     timezone: Option<String>,
     pub is_cached: bool,
     query_status: Option<Value>,
-    /// Tiles and pages show it.
+    /// Shown by tiles and shared pages.
     #[serde(skip)]
     pub failure: Option<Failure>,
 }
 
-/// Why there is no answer.
+/// Why there is no result.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "TileError")]
 pub(crate) struct Failure {
@@ -167,7 +166,7 @@ impl InsightAnswer {
         })
     }
 
-    /// Of one among many: why there is none is told in its place.
+    /// Like `of`, with a failure as part of the result: one insight must not fail a dashboard.
     pub(crate) async fn or_why(
         app: &AppState,
         project: &ProjectRow,
@@ -188,7 +187,7 @@ impl InsightAnswer {
     }
 }
 
-/// What an insight asks, in whichever way it was stored.
+/// The query of an insight, converted from legacy filters if it is stored so.
 pub(crate) fn question(insight: &Insight) -> query::Result<Option<Value>> {
     match &insight.query {
         Some(query) => Ok(Some(Value::Object(query.clone().into_fields()))),
@@ -197,7 +196,7 @@ pub(crate) fn question(insight: &Insight) -> query::Result<Option<Value>> {
     }
 }
 
-/// Answers many insights.
+/// Runs the queries of many insights, `AT_ONCE` at a time.
 pub(crate) async fn answer_all(
     app: &AppState,
     project: &ProjectRow,
@@ -218,13 +217,13 @@ pub(crate) async fn answer_all(
     }
 }
 
-/// An insight's answer as a table.
+/// An insight's result as a table, with a header.
 pub(crate) fn table(answer: &InsightAnswer) -> Vec<Vec<String>> {
     let Some(result) = &answer.result else { return Vec::new() };
     if let Some(columns) = &answer.columns {
         return rows(columns, result);
     }
-    // How long it took to convert: seconds, and how many took as long or longer.
+    // Time to convert: the bins of a histogram.
     if let Some(bins) = result.get("bins") {
         return rows(&json!(["seconds", "actors"]), bins);
     }
@@ -259,7 +258,7 @@ pub(crate) fn table(answer: &InsightAnswer) -> Vec<Vec<String>> {
         }
         return rows;
     }
-    // Steps of funnels, one list for each value of a breakdown; edges of paths.
+    // Funnel steps, in one list per breakdown value, or edges of paths.
     let steps: Vec<&Value> = match first {
         Value::Array(_) => {
             items.iter().flat_map(|item| item.as_array().into_iter().flatten()).collect()

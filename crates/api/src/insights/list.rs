@@ -1,4 +1,4 @@
-//! Which insights a list is asked for.
+//! Listing insights: filters, order and results.
 
 use std::collections::BTreeSet;
 
@@ -16,41 +16,41 @@ use crate::http::body::tags;
 use crate::http::path::{given, instant, search, switch};
 use crate::{App, Error, Listing, Page, Query, Result};
 
-/// More values than this in one parameter ask for nothing sensible.
+/// Values in one list parameter.
 const VALUES_MAX: usize = 100;
 
 #[derive(Deserialize, JsonSchema)]
 pub(super) struct ListQuery {
     short_id: Option<String>,
-    /// In the name, the description or a tag.
+    /// A substring of the name, the description or a tag.
     search: Option<String>,
     saved: Option<String>,
     favorited: Option<String>,
-    /// Given with any value: only one's own.
+    /// If present, with any value: only the caller's own.
     user: Option<String>,
-    /// A user's number, or a JSON array of them.
+    /// A user id, or a JSON array of them.
     created_by: Option<String>,
-    /// Changed since: a date, or a span before now such as `-7d`.
+    /// Modified since: a date, or relative to now, as in `-7d`.
     date_from: Option<String>,
-    /// Changed until.
+    /// Modified until.
     date_to: Option<String>,
     /// TRENDS, FUNNELS, RETENTION, PATHS, STICKINESS, LIFECYCLE, SQL or JSON.
     insight: Option<String>,
-    /// A JSON array of dashboards that all hold it.
+    /// A JSON array of dashboard ids; the insight must be on all of them.
     dashboards: Option<String>,
-    /// A JSON array of tags, one of which it has.
+    /// A JSON array of tags; the insight must have one of them.
     tags: Option<String>,
-    /// A JSON array of events that it asks about.
+    /// A JSON array of events that the insight queries.
     events: Option<String>,
-    /// A field, after `-` to go backwards.
+    /// A field; `-` before it sorts descending.
     order: Option<String>,
-    /// How new answers must be; without it, what is remembered.
+    /// The refresh mode; cached results only, if not given.
     refresh: Option<String>,
-    /// Without answers.
+    /// Whether to omit results.
     basic: Option<String>,
-    /// JSON that lies on top of each question; not for whoever has a link.
+    /// JSON filters to apply on top of each query; not with a sharing token.
     filters_override: Option<String>,
-    /// The same for variables.
+    /// JSON variables for each query; not with a sharing token.
     variables_override: Option<String>,
 }
 
@@ -95,8 +95,8 @@ pub(super) async fn list(
 }
 
 impl ListQuery {
-    /// Whether more is asked than what a thing is called. Such a question would tell a stranger
-    /// what is not shown: who made it, and where else it is.
+    /// Whether the request filters by more than `short_id`. With a sharing token that would reveal
+    /// what the link hides, such as authors and other dashboards.
     fn searches(&self) -> bool {
         [
             &self.search,
@@ -164,7 +164,7 @@ fn array<T: DeserializeOwned>(attr: &str, text: Option<&String>) -> Result<Vec<T
     Ok(read)
 }
 
-/// An instant, or so many hours, days, weeks, months or years before now.
+/// Parses a timestamp, or hours, days, weeks, months or years before now, as in `-7d`.
 fn moment(attr: &str, text: Option<&String>, now: Timestamp) -> Result<Option<Timestamp>> {
     const HOUR: i64 = 3_600;
     let span = given(text).and_then(|text| {

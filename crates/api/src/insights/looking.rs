@@ -1,4 +1,4 @@
-//! Who looks at insights: somebody who may read the project's, or whoever has a link to some.
+//! The viewer of insights: a member with read access, or a client with a sharing token.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -23,7 +23,7 @@ pub(super) enum Looker {
     Guest(Box<Guest>),
 }
 
-/// Somebody with a link, who sees what it shows and nothing else.
+/// A client with a sharing token, which sees what the link shows and nothing else.
 pub(super) struct Guest {
     project: ProjectRow,
     sees: Shareable,
@@ -44,7 +44,7 @@ impl Looker {
         }
     }
 
-    /// The dashboard by which everything is seen, for whoever has a link to one.
+    /// The shared dashboard whose filters apply, if the link is to a dashboard.
     pub(super) fn dashboard(&self) -> Option<DashboardId> {
         match self {
             Self::Member(_) => None,
@@ -52,7 +52,7 @@ impl Looker {
         }
     }
 
-    /// What may be named. A link shows what its dashboard asks, whatever that is.
+    /// Objects that a query may refer to. A link shows the results of all its queries.
     pub(super) fn sights(&self) -> Sights {
         match self {
             Self::Member(caller) => caller.sights(),
@@ -60,7 +60,7 @@ impl Looker {
         }
     }
 
-    /// Narrows a list to what may be seen.
+    /// Restricts a list to visible insights.
     pub(super) fn narrow(&self, filter: &mut InsightFilter) {
         let guest = match self {
             Self::Member(caller) => return filter.seen = caller.sights(),
@@ -72,7 +72,7 @@ impl Looker {
         }
     }
 
-    /// Refuses an insight that may not be seen; guests are not told that it is there.
+    /// Rejects an insight that the viewer may not see; with a sharing token as a 404.
     pub(super) fn check(&self, insight: &Insight) -> Result<()> {
         let guest = match self {
             Self::Member(caller) => {
@@ -97,7 +97,7 @@ impl Looker {
         }
     }
 
-    /// A link shows an insight as it is there, and in no other way.
+    /// Rejects overrides with a sharing token.
     pub(super) fn check_overrides(&self, on_top: &Overrides) -> Result<()> {
         match self {
             Self::Guest(_) if !on_top.is_empty() => {
@@ -107,7 +107,7 @@ impl Looker {
         }
     }
 
-    /// A guest has nothing computed that is remembered.
+    /// A client with a sharing token cannot force a recomputation of cached results.
     pub(super) fn refresh(&self, wanted: Refresh) -> Refresh {
         match (self, wanted) {
             (Self::Guest(_), wanted) if wanted != Refresh::ForceCache => Refresh::Blocking,

@@ -1,4 +1,4 @@
-//! `/insights/trend` and its siblings, as old clients ask.
+//! The legacy query endpoints: `/insights/trend`, `funnel`, `retention` and `path`.
 
 use query::{LegacyInsightKind, QueryRequest, QueryResponse, Refresh, convert_legacy_filters};
 use schemars::JsonSchema;
@@ -54,7 +54,7 @@ both_ways! {
     path, post_path, Paths;
 }
 
-/// Filters in a query string are JSON where they are more than words.
+/// Filters of a query string; values that start like JSON are parsed as JSON.
 fn parameters(base: &Base) -> Map<String, Value> {
     let value = |text: &str| match text.as_bytes().first() {
         Some(b'[' | b'{' | b'0'..=b'9') | None => {
@@ -66,7 +66,7 @@ fn parameters(base: &Base) -> Map<String, Value> {
     base.prefixed("").map(|(name, text)| (name.to_owned(), value(text))).collect()
 }
 
-/// Here somebody always waits for the answer.
+/// The refresh mode, made blocking: these endpoints always return a result.
 fn waiting(word: &str) -> Result<Refresh> {
     Ok(match refresh(Some(word))? {
         Refresh::ForceBlocking | Refresh::ForceAsync => Refresh::ForceBlocking,

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::http::body::max_bytes;
 use crate::http::path::object;
 
-/// Ours: of filters, of variables, and of each other field that a dashboard stores verbatim.
+/// Ours, for each field that a dashboard stores verbatim.
 pub(crate) const OVERRIDE_BYTES_MAX: usize = 64 << 10;
 
 /// Filters and variables of a request, which replace the dashboard's own.

@@ -1,4 +1,4 @@
-//! How an insight is shown.
+//! Responses for insights.
 
 use model::{DashboardId, Insight, Rights, TilePlace, Viewer};
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::answer::InsightAnswer;
 use crate::auth::access::Effective;
 
-/// An insight, and the answer to it once there is one.
+/// An insight with its result.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "Insight")]
 pub(crate) struct ShownInsight {
@@ -23,7 +23,7 @@ pub(crate) struct ShownInsight {
 }
 
 impl ShownInsight {
-    /// As somebody sees it: on the dashboards that they see.
+    /// As a member sees it: with the dashboards that they may view.
     pub(crate) fn to(viewer: Viewer<'_>, mut insight: Insight) -> Self {
         let rights = insight.rights(viewer);
         insight.places.retain(|place| place.guard.rights(viewer).can_view());
@@ -31,7 +31,7 @@ impl ShownInsight {
         Self::new(insight, rights)
     }
 
-    /// As whoever has a link sees it, once it is anonymous.
+    /// As a shared link shows it; `anonymise` first.
     pub(crate) fn public(insight: Insight) -> Self {
         Self::new(insight, Rights::PUBLIC)
     }
@@ -63,7 +63,7 @@ impl ShownInsight {
         &self.insight
     }
 
-    /// What people call it.
+    /// The name, or else the derived name.
     pub(crate) fn title(&self) -> Option<&str> {
         let named = |name: &'_ Option<String>| name.as_deref().is_some_and(|name| !name.is_empty());
         let Insight { name, derived_name, .. } = &self.insight;
@@ -75,7 +75,7 @@ impl ShownInsight {
     }
 }
 
-/// Takes away who made it and every dashboard but one.
+/// Removes users and all dashboards except `on`.
 pub(crate) fn anonymise(insight: &mut Insight, on: Option<DashboardId>) {
     (insight.created_by, insight.last_modified_by, insight.last_viewed_at) = (None, None, None);
     insight.places.retain(|place| Some(place.dashboard) == on);

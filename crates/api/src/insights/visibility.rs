@@ -7,8 +7,8 @@ use super::answer;
 use crate::auth::caller::InProject;
 use crate::{AppState, Result};
 
-/// The insights that the caller may view whole. A dashboard's shared link publishes an insight as
-/// soon as the insight is on the dashboard, so putting it there takes what enabling the link takes.
+/// The insights that the caller may view with everything their queries refer to. A dashboard's
+/// shared link publishes each insight on it, so adding one takes what enabling the link takes.
 pub(crate) async fn viewable<R, M>(
     app: &AppState,
     caller: &InProject<R, M>,

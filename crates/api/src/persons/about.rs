@@ -1,4 +1,4 @@
-//! What else is known of persons: their cohorts, the values they have, and who changed them.
+//! Property values, cohorts and activity of persons.
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
@@ -13,7 +13,7 @@ use crate::http::openapi::{Answer, Operation};
 use crate::http::path::given;
 use crate::{App, Error, Found, Query, Reader, Result, Routes, TextId};
 
-/// Values shown, as of events.
+/// Values in a response, as for events.
 const VALUES_MAX: usize = 10;
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -26,9 +26,9 @@ pub(super) fn routes(routes: Routes) -> Routes {
 
 #[derive(Deserialize, JsonSchema)]
 struct ValuesQuery {
-    /// A property; without one there are no values.
+    /// A property; without it the list is empty.
     key: Option<String>,
-    /// Only values with this text in them.
+    /// Only values that contain this string.
     value: Option<String>,
 }
 
@@ -36,11 +36,11 @@ struct ValuesQuery {
 #[schemars(rename = "PersonValueListing")]
 struct ValueListing {
     results: Vec<Counted>,
-    /// Always false: values are counted when they are asked for.
+    /// Always false: values are computed on request.
     refreshing: bool,
 }
 
-/// A value, and how many have it.
+/// A value or name, and how many persons or groups have it.
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "CountedValue")]
 pub(crate) struct Counted {
@@ -54,7 +54,7 @@ impl From<(String, i64)> for Counted {
     }
 }
 
-/// Values change slowly; whoever types asks often.
+/// Cacheable for 10 s: values change slowly, and autocompletion requests them often.
 struct Brief(ValueListing);
 
 impl IntoResponse for Brief {
@@ -83,7 +83,7 @@ async fn values(caller: Reader<Persons>, query: Query<ValuesQuery>, app: App) ->
 
 #[derive(Deserialize, JsonSchema)]
 struct CohortsQuery {
-    /// A number or a uuid.
+    /// A numeric id or a uuid.
     person_id: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! Changes of persons by hand. They go through the journal like events, so they are answered 202
-//! and happen in the order they were asked for.
+//! Edits of persons. They go through the journal like events, so they are applied in order, and
+//! most respond with 202.
 
 use std::collections::HashSet;
 
@@ -20,11 +20,11 @@ use crate::http::openapi::{Answer, Operation};
 use crate::ingestion::edits::{change, keep};
 use crate::{App, AppState, Body, Created, Error, Query, Result, Routes, TextId, Writer};
 
-/// Upstream's bound of one bulk delete.
+/// Upstream's limit of one bulk delete.
 const BULK_MAX: usize = 1_000;
-/// Distinct ids that one split gives persons of their own, in one transaction of the pipeline.
+/// Distinct ids that one split moves to persons of their own, in one pipeline transaction.
 const SPLIT_MAX: usize = 50_000;
-/// Distinct ids that the log of one split names.
+/// Distinct ids in the activity log's entry of a split.
 const LOGGED_MAX: usize = 1_000;
 
 pub(super) fn routes(routes: Routes) -> Routes {
@@ -37,7 +37,7 @@ pub(super) fn routes(routes: Routes) -> Routes {
         .post("/api/projects/{project_id}/persons/{id}/split", split)
 }
 
-/// 202 without a body: the change is on its way.
+/// 202 without a body: the journal has the edit.
 struct Accepted;
 
 impl IntoResponse for Accepted {
@@ -52,7 +52,7 @@ impl Answer for Accepted {
     }
 }
 
-/// 202 with what was begun.
+/// 202 with a JSON body.
 struct Begun<T>(T);
 
 impl<T: Serialize> IntoResponse for Begun<T> {
@@ -93,12 +93,12 @@ async fn update(
 #[derive(Deserialize, JsonSchema)]
 struct NewValue {
     key: String,
-    /// Must be there, and may be null.
+    /// Required; may be null.
     #[serde(deserialize_with = "whatever")]
     value: Value,
 }
 
-/// Without it, a member that is left out would be read as null.
+/// Makes the member required: serde reads a missing `Value` as null.
 fn whatever<'de, D: serde::Deserializer<'de>>(sent: D) -> std::result::Result<Value, D::Error> {
     Value::deserialize(sent)
 }
@@ -174,7 +174,7 @@ async fn split(
                 .await?;
             (Leaving::AllBut(main), total - 1)
         }
-        // Upstream keeps the first id then.
+        // Upstream keeps the first distinct id on the person.
         (None, None) => {
             let first = found.distinct_ids.first().cloned().unwrap_or_default();
             (Leaving::AllBut(first), total - 1)
@@ -187,7 +187,7 @@ async fn split(
         );
         return Err(Error::refused(detail));
     }
-    // The log names some; who they became is stored with the persons.
+    // The log lists some of the ids; the new persons have all.
     let left: Vec<String> = match &leaving {
         Leaving::These(leaving) => leaving.iter().take(LOGGED_MAX).cloned().collect(),
         Leaving::AllBut(main) => {
@@ -201,7 +201,7 @@ async fn split(
     Ok(Created(Success { success: true }))
 }
 
-/// Refuses ids that the person has not. They are looked up, since a person may have many more.
+/// Rejects ids that do not belong to the person. Looks them up, since `found` may not list all.
 async fn check_own(
     app: &AppState,
     project: ProjectId,
@@ -227,13 +227,13 @@ async fn check_own(
 
 #[derive(Deserialize, JsonSchema)]
 struct DeleteQuery {
-    /// Whether the events go too; its presence counts.
+    /// If present, with any value: also delete the events.
     delete_events: Option<String>,
-    /// Whether the person itself stays; its presence counts.
+    /// If present, with any value: keep the person.
     keep_person: Option<String>,
 }
 
-/// None when nothing is left to delete.
+/// None if there is nothing to delete.
 const fn doomed(events: bool, keep_person: bool) -> Option<Doomed> {
     match (events, keep_person) {
         (true, true) => Some(Doomed::Events),
@@ -329,7 +329,7 @@ async fn bulk_delete(
     }))
 }
 
-/// Tells the activity log; what the change was stays with the person.
+/// Adds an entry to the activity log, without the change's values.
 async fn log(
     app: &AppState,
     caller: &Writer<Persons>,
@@ -340,7 +340,7 @@ async fn log(
     Ok(app.catalog.persons().log(&caller.actor(), persons, activity).await?)
 }
 
-/// Puts an event into the journal in the name of the person.
+/// Appends an event of the person to the journal.
 async fn send(
     app: &AppState,
     project: ProjectId,

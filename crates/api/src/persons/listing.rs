@@ -1,4 +1,4 @@
-//! Persons in pages, as JSON or as a table.
+//! Listing persons, as JSON or CSV.
 
 use catalog::PersonFilter;
 use model::CohortId;
@@ -26,13 +26,13 @@ pub(super) struct PersonListing {
 pub(super) struct ListQuery {
     distinct_id: Option<String>,
     email: Option<String>,
-    /// Part of the e-mail address or name, or a whole distinct id.
+    /// A substring of the e-mail address or name, or an exact distinct id.
     search: Option<String>,
     /// A JSON array of filters on person properties and cohorts.
     properties: Option<String>,
-    /// The number of a cohort that they belong to.
+    /// The id of a cohort that they belong to.
     cohort: Option<String>,
-    /// Whether to count all of them; its presence counts.
+    /// If present, with any value: count all matching persons.
     include_total: Option<String>,
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn list(
     }))
 }
 
-/// Persons as a table.
+/// Persons as CSV.
 pub(crate) fn table(persons: &[Item]) -> Result<String> {
     let row = |person: &Item| {
         let mut cells = Cells::new();
@@ -111,7 +111,7 @@ fn properties(text: Option<&str>) -> Result<Option<Node>> {
         Value::Array(values) => json!({ "type": "AND", "values": values }),
         other => other,
     };
-    // What a cohort could not evaluate, a list cannot either.
+    // Parsed and evaluated like the conditions of a cohort.
     let tree = Map::from_iter([("properties".to_owned(), tree)]);
     let tree = model::cohort_tree(&tree).map_err(|why| wrong(why.to_string()))?;
     if tree.asks_behaviour() {

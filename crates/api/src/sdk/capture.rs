@@ -1,4 +1,4 @@
-//! Events come in here. A 200 means that the journal has them.
+//! Event capture. A 200 means that the journal has the events on disk.
 
 use std::convert::Infallible;
 
@@ -71,7 +71,7 @@ pub(crate) async fn take<B: HttpBody<Data = Bytes> + Unpin>(
         received_at,
     };
     let ready = app.capture.prepare(request).await?;
-    // The connection reads on, and finds its buffer free.
+    // Free the connection's read buffer before waiting for the journal.
     drop((body, sent));
     Ok(Captured(app.capture.commit(ready).await?))
 }
@@ -189,7 +189,7 @@ struct V1Answer {
 
 struct V1Results(Vec<(uuid::Uuid, capture::V1Result)>);
 
-/// A map in the order of the batch.
+/// Serializes a map in the order of the batch.
 impl Serialize for V1Results {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
@@ -209,7 +209,7 @@ struct V1ResultBody {
     details: Option<&'static str>,
 }
 
-/// Only the documented form; every other that SDKs have ever sent is taken too.
+/// The documented shape; all other shapes that SDKs have ever sent are accepted too.
 #[derive(JsonSchema)]
 #[allow(dead_code, reason = "describes what the decoder reads")]
 struct CaptureBody {

@@ -1,4 +1,4 @@
-//! `/flags` and `/decide`: what SDKs ask for at every page load.
+//! Flag evaluation for SDKs: `/flags` and `/decide`, requested at every page load.
 
 pub(crate) mod answer;
 mod request;
@@ -32,9 +32,9 @@ pub(crate) use request::Endpoint;
 
 /// Requests hold a person's properties, never events.
 const BODY_BYTES_MAX: usize = 2 << 20;
-/// What they become in memory: room for a hundred thousand properties.
+/// Parsed values of a request: enough for a hundred thousand properties.
 const VALUES_BYTES_MAX: usize = 16 << 20;
-/// What most of them become, taken in one go with their text.
+/// Parsed values of most requests, reserved together with the decoded body.
 const USUAL_VALUES_BYTES: usize = 4 << 10;
 
 pub(crate) fn routes(routes: Routes) -> Routes {
@@ -55,7 +55,7 @@ async fn decide(app: App, sent: Sent) -> Result<Evaluated, Refusal> {
     evaluate_flags(&app, Endpoint::Decide, sent.0).await
 }
 
-/// Browsers that only look get an answer without flags.
+/// GET evaluates nothing.
 async fn nothing(app: App) -> Evaluated {
     let now = app.catalog.clock().now();
     let envelope = Envelope::new(Shape::Flags, None, now);
@@ -112,7 +112,7 @@ pub(crate) async fn evaluate_flags<B: HttpBody<Data = Bytes> + Unpin>(
     }
 }
 
-/// Builds values, once there is room for them.
+/// Parses the body once memory for its values is reserved.
 async fn parse<'a>(
     app: &'a AppState,
     text: &JsonText<'_>,
@@ -124,12 +124,11 @@ async fn parse<'a>(
     }
     let bytes = text.owned_bytes() + values;
     if let Err(busy) = room.grow(bytes) {
-        // Whoever holds room of the large lane and waited for more of it would keep everybody else
-        // waiting too.
+        // Waiting for more of the large lane while holding part of it could deadlock.
         if !room.is_small() {
             return Err(Rejection::from(busy).into());
         }
-        // Its text is still held while it waits, and nothing more.
+        // While it waits, only the decoded body stays reserved.
         room.shrink(text.owned_bytes());
         let larger = app.capture.budget().reserve_decoded_large(bytes).await;
         room = larger.map_err(Rejection::from)?;
@@ -159,7 +158,7 @@ fn asked<B>(
     })
 }
 
-/// What a browser would otherwise have to ask for separately.
+/// The remote config, which saves browsers a request.
 async fn config(app: &AppState, project: &ProjectRow, endpoint: Endpoint) -> Map<String, Value> {
     let config = crate::sdk::remote_config::RemoteConfig::of(app, project).await;
     let mut config = match json!(config) {
@@ -186,7 +185,7 @@ impl FromRequest<AppState> for Sent {
     }
 }
 
-/// JSON that is written already.
+/// A serialized JSON body.
 pub(crate) struct Evaluated(String);
 
 impl IntoResponse for Evaluated {

@@ -1,5 +1,4 @@
-//! What SDKs ask for before they send: how to behave for a project, and the few lists that they
-//! poll.
+//! Remote config of SDKs, and the lists that they poll, which are always empty.
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams};
@@ -23,7 +22,7 @@ use crate::sdk::static_files::{JAVASCRIPT, sdk};
 use crate::sdk::tokens::Owner;
 use crate::{App, AppState, Found, Routes};
 
-/// Long enough for one visit, short enough for somebody who tries a setting.
+/// Long enough for one visit, short enough to try out a setting.
 const SOON_STALE: HeaderValue = HeaderValue::from_static("public, max-age=60");
 
 pub(crate) fn routes(routes: Routes) -> Routes {
@@ -38,18 +37,18 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .absent("/api/conversations/v1/widget/{*rest}")
 }
 
-/// The members that the browser SDK looks at. Those left out would make it fetch more scripts:
-/// `surveys` above all, whatever its value.
+/// The members that the browser SDK reads. Others, above all `surveys`, would make it fetch more
+/// scripts, whatever their value.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RemoteConfig<'a> {
     token: &'a str,
-    /// Without `gzip-js` the SDK sends JSON, and a preflight before each new path.
+    /// Without `gzip-js` the SDK sends JSON, which takes a CORS preflight for each path.
     supported_compression: [&'static str; 2],
     has_feature_flags: bool,
     capture_dead_clicks: bool,
     capture_performance: CapturePerformance,
-    /// When it is missing, new visitors are not captured at all.
+    /// If absent, the SDK does not capture new visitors.
     #[serde(rename = "autocapture_opt_out")]
     autocapture_opt_out: bool,
     autocapture_exceptions: bool,
@@ -70,7 +69,7 @@ struct Analytics {
 #[serde(untagged)]
 enum CapturePerformance {
     Off(bool),
-    /// Network timing only matters to recordings, which are not taken.
+    /// Network timing is for recordings, which are not supported.
     On {
         network_timing: bool,
         web_vitals: bool,
@@ -79,7 +78,7 @@ enum CapturePerformance {
 
 impl<'a> RemoteConfig<'a> {
     pub(crate) async fn of(app: &AppState, project: &'a ProjectRow) -> Self {
-        // An SDK that is told false does not ask for flags at all, so doubt means true.
+        // With false an SDK never requests flags, so assume true if they cannot be loaded.
         let flags = app.flags.of(project).await;
         let has_feature_flags = flags.map_or(true, |flags| flags.set.has_active());
         let on = |name: &str| project.settings.is_on(name);
@@ -103,7 +102,7 @@ impl<'a> RemoteConfig<'a> {
         }
     }
 
-    /// A script that leaves the configuration where the SDK looks for it.
+    /// A script that stores the config in the global that the SDK reads.
     fn script(&self) -> String {
         let token = in_script(&json!(self.token));
         let config = in_script(&json!(self));
@@ -116,7 +115,7 @@ impl<'a> RemoteConfig<'a> {
     }
 }
 
-/// JSON that may stand in any script, also one inside of a page.
+/// Escapes JSON for a script, also one inline in HTML.
 fn in_script(value: &Value) -> String {
     value
         .to_string()
@@ -176,7 +175,7 @@ async fn product_tours(_: ByQuery) -> Found<ProductTours> {
     Found(ProductTours { product_tours: [] })
 }
 
-/// The project of the path's `{token}`; unknown ones are not found.
+/// The project of the path's `{token}`; 404 for an unknown one.
 struct ByPath(Arc<ProjectRow>);
 
 impl FromRequestParts<AppState> for ByPath {
@@ -201,7 +200,7 @@ impl Describe for ByPath {
     }
 }
 
-/// The request names a project by `?token=`.
+/// Requires a valid `?token=`.
 struct ByQuery;
 
 impl FromRequestParts<AppState> for ByQuery {
@@ -238,7 +237,7 @@ impl Answer for ConfigJson {
     }
 }
 
-/// A project's own lines, and the SDK behind them, which is there once for all who ask.
+/// A project's config script, followed by the SDK, whose bytes all responses share.
 struct JavaScript {
     own: String,
     sdk: &'static [u8],

@@ -1,7 +1,7 @@
-//! The browser SDK, for pages that load it from here.
+//! Static files of the browser SDK.
 //!
-//! Its scripts ask for more of themselves under their own version, and without one when that
-//! fails; there is one version here, so both find the same file.
+//! The SDK loads further scripts from a path with its version, and falls back to one without. The
+//! server has one version and serves it under both.
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, RawPathParams};
@@ -39,7 +39,7 @@ async fn current(asked: Asked) -> Result<Served, Refusal> {
 }
 
 async fn versioned(asked: Asked) -> Result<Served, Refusal> {
-    // A page may ask for the version of another server; what it gets is not that one for good.
+    // Another version's path gets this version's file, which must not be cached as immutable.
     let own = asked.version.as_deref() == Some(VERSION);
     serve(asked, if own { NEVER_STALE } else { SOON_STALE })
 }
@@ -61,7 +61,7 @@ fn find(name: &str) -> Result<&'static Script, Refusal> {
     }
 }
 
-/// The SDK itself, for answers that put something in front of it.
+/// The SDK's main script, uncompressed, for responses that prepend to it.
 pub(crate) fn sdk() -> Result<&'static [u8], Refusal> {
     Ok(find("array.js")?.plain)
 }

@@ -1,7 +1,7 @@
-//! Whose token is this, answered from memory: the question behind every public request.
+//! A cache of projects by token, which every public request looks up.
 //!
-//! What is known stays known while the catalog is away. A change made by this process takes effect
-//! at once, one made behind its back (by an admin command) within [`FRESH`].
+//! Cached projects stay valid while the catalog is unavailable. A change by this process takes
+//! effect at once, one by another process (an admin command) within [`FRESH`].
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,19 +12,19 @@ use capture::{KeyOwner, LookupFuture, TokenLookup, TokenOwner};
 use catalog::{Catalog, ProjectRow};
 use model::ProjectId;
 
-/// About 2 kB each. An instance with more projects asks the catalog more often.
+/// Cached projects, about 2 kB each.
 const KNOWN_MAX: usize = 10_000;
-/// Forgotten all at once when full: whoever tries tokens must not fill the memory. With the bound
-/// below, 3 MB at most.
+/// Cached unknown tokens: a flood of random tokens must not exhaust memory. At the bound all are
+/// evicted; with `TOKEN_BYTES_MAX`, they take 3 MB at most.
 const UNKNOWN_MAX: usize = 10_000;
-/// No token is longer, so what is longer is neither looked up nor remembered.
+/// No token is longer: longer strings are neither looked up nor cached.
 const TOKEN_BYTES_MAX: usize = 200;
-/// How long an answer is trusted before the catalog is asked again, in the background.
+/// Age at which a cached project is refreshed, in the background.
 const FRESH: Duration = Duration::from_secs(60);
-/// Tokens made behind our back must work soon.
+/// Age at which an unknown token is looked up again: another process may have created it.
 const UNKNOWN_FRESH: Duration = Duration::from_secs(5);
 
-/// Cheap to clone; all clones remember together.
+/// Cheap to clone; clones share the cache.
 #[derive(Clone)]
 pub struct Tokens(Arc<Inner>);
 
@@ -33,7 +33,7 @@ struct Inner {
     began: Instant,
     known: RwLock<HashMap<Box<str>, Arc<Known>>>,
     unknown: Mutex<HashMap<Box<str>, Instant>>,
-    /// Whether the catalog failed last time; the log tells only when that changes.
+    /// Whether the last lookup failed; only changes are logged.
     away: AtomicBool,
 }
 
@@ -46,7 +46,7 @@ struct Known {
 pub(crate) enum Owner {
     Known(Arc<ProjectRow>),
     Unknown,
-    /// The catalog cannot be asked, and nothing is remembered.
+    /// Not cached, and the catalog is unavailable.
     Unavailable,
 }
 
@@ -59,7 +59,7 @@ impl Tokens {
             unknown: Mutex::default(),
             away: AtomicBool::new(false),
         }));
-        // The catalog outlives whoever listens to it, so it must not keep them alive.
+        // A weak reference: the catalog would otherwise keep the cache alive.
         let listening = Arc::downgrade(&tokens.0);
         catalog.projects().on_change(move |project| {
             if let Some(inner) = listening.upgrade() {
@@ -114,7 +114,7 @@ impl Tokens {
     }
 }
 
-/// Whether the catalog can be asked for it: PostgreSQL takes no U+0000.
+/// Whether the catalog can look it up: PostgreSQL rejects U+0000.
 fn may_be_token(text: &str) -> bool {
     (1..=TOKEN_BYTES_MAX).contains(&text.len()) && !text.contains('\0')
 }
@@ -152,7 +152,7 @@ impl Inner {
         self.known.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
     }
 
-    /// Whether this caller is the one to ask again; all others go on with what is known.
+    /// Whether this caller must refresh a stale entry; concurrent callers use the stale one.
     fn claims_refresh(&self, known: &Known) -> bool {
         let (now, until) = (self.now_ms(), known.fresh_until.load(Ordering::Relaxed));
         let next = now + FRESH.as_millis() as u64;
@@ -189,7 +189,7 @@ impl Inner {
         }
     }
 
-    /// Nothing is remembered that may have changed while it was looked up.
+    /// Caches a project, unless projects changed since the lookup began.
     fn remember(&self, token: &str, project: &Arc<ProjectRow>, version: u64) {
         let fresh_until = self.now_ms() + FRESH.as_millis() as u64;
         let entry = Known { project: project.clone(), fresh_until: fresh_until.into() };
@@ -229,9 +229,9 @@ impl Inner {
         let was_away = self.away.swap(failure.is_some(), Ordering::Relaxed);
         match failure {
             Some(error) if !was_away => {
-                tracing::error!(%error, "tokens cannot be looked up; known ones are accepted");
+                tracing::error!(%error, "token lookup failed; only cached tokens are accepted");
             }
-            None if was_away => tracing::info!("tokens can be looked up again"),
+            None if was_away => tracing::info!("token lookup works again"),
             _ => {}
         }
     }
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_can_be_no_token_is_neither_looked_up_nor_remembered() {
+    async fn invalid_tokens_are_neither_looked_up_nor_cached() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("catalog.sqlite");
         let vault = catalog::Vault::new(&catalog::Secret::given("key"));

@@ -1,6 +1,7 @@
-//! What a shared link shows to whoever has it: a page, the same as JSON, or nothing.
+//! Pages of shared links, as HTML or JSON.
 //!
-//! No credentials are looked at here. A page loads nothing, runs nothing and tells nobody's name.
+//! The token in the path is the only credential. A page loads no resources, runs no script and
+//! shows no user's name.
 
 use axum::extract::RawQuery;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -20,12 +21,12 @@ use crate::insights::answer::{How, answer_all, table};
 use crate::insights::shape::{ShownInsight, anonymise};
 use crate::{App, AppState, Error, Result, Routes, TextId};
 
-/// Rows of one table on a page.
+/// Rows of a table on a page.
 const ROWS_SHOWN_MAX: usize = 200;
 const STYLE: &str = include_str!("shared_pages/page.css");
-/// How every property of a place begins.
+/// Prefix of GeoIP properties.
 const PLACES: &str = "$geoip_";
-/// What the licence of the built-in database asks of pages that show places.
+/// The attribution that the built-in GeoIP database's license requires.
 const DB_IP: &str = "<footer><a rel=\"noopener noreferrer\" target=\"_blank\" \
      href=\"https://db-ip.com\">IP Geolocation by DB-IP</a></footer>";
 const ROBOTS: HeaderName = HeaderName::from_static("x-robots-tag");
@@ -37,17 +38,17 @@ pub(crate) fn routes(routes: Routes) -> Routes {
         .get("/embedded/{id}", embedded)
 }
 
-/// How a link is opened.
+/// How a shared page is displayed.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
-    /// On its own.
+    /// As a page.
     Scene,
-    /// Inside another site's page.
+    /// In a frame of another site.
     Embed,
 }
 
-/// What is shown, as JSON and inside the page.
+/// The shared data, as JSON and embedded in the page.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Exported {
@@ -100,7 +101,7 @@ async fn find(app: &AppState, token: &str) -> Result<Option<(Content, Map<String
     };
     let mut content = match content(app, project, target).await {
         Ok(content) => content,
-        // Deleted, but not unshared.
+        // The object is deleted, but its link is still enabled.
         Err(catalog::Error::NotFound) => return Ok(None),
         Err(other) => return Err(other.into()),
     };
@@ -168,7 +169,8 @@ fn html(status: StatusCode, page: String) -> Response {
     (status, [(header::CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response()
 }
 
-/// Only an embedded page may be framed; none is found by robots, kept, or tells where it is.
+/// Security headers: only embedded pages may be framed; none is indexed, cached or sends a
+/// referrer.
 fn protect(headers: &mut HeaderMap, kind: Kind, nonce: &str) {
     let ancestors = if kind == Kind::Embed { "*" } else { "'none'" };
     let policy = format!(
@@ -184,11 +186,11 @@ fn protect(headers: &mut HeaderMap, kind: Kind, nonce: &str) {
     headers.insert(ROBOTS, HeaderValue::from_static("noindex, nofollow"));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // A link that is switched off is off at once.
+    // Disabling a link takes effect at once.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
-/// What must be said of where places come from, if what is shown has any; no setting hides it.
+/// The attribution for GeoIP data, if the page shows any. No setting hides it.
 fn credit(data: &str, places_by_db_ip: bool) -> &'static str {
     if places_by_db_ip && data.contains(PLACES) { DB_IP } else { "" }
 }
@@ -297,7 +299,7 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// JSON that cannot end the element it is in.
+/// JSON escaped so that it cannot close its script element.
 fn embedded_json(exported: &Exported) -> String {
     let text = serde_json::to_string(exported).unwrap_or_else(|_| "null".into());
     text.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
@@ -321,7 +323,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_people_wrote_becomes_markup() {
+    fn user_content_is_escaped_in_shared_pages() {
         let sly = "</script><script>alert(1)</script>&\"'";
         let frame = frame(sly, "\"><b>", &heading("header", "h1", sly, Some(sly)), "n");
         assert!(!frame.contains("<script>") && !frame.contains("<b>"), "{frame}");
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_show_places_link_to_where_these_come_from() {
+    fn shared_pages_with_geoip_data_have_attribution() {
         let by_country = r#"{"query":{"breakdown":"$geoip_country_code"}}"#;
         assert!(credit(by_country, true).contains("href=\"https://db-ip.com\""));
         assert_eq!(credit(by_country, false), "");

@@ -1,14 +1,14 @@
-//! Counters of a fixed size for keys that strangers choose: a count-min sketch with windows.
+//! A count-min sketch with time windows: fixed-size counters for keys that clients choose.
 //!
-//! A key has one cell in each row, by a hash whose seed nobody outside knows; its count is the
-//! least of them. So a count is never too low, whatever other keys are counted, and nothing is
-//! evicted. It is too high only when other keys share all its cells, which nobody can aim at.
+//! A key has one cell in each row, chosen by a hash with a random seed; its count is the minimum of
+//! them. A count is never too low, whatever other keys are counted, and nothing is evicted. It is
+//! too high only if other keys collide in every row, which an attacker cannot provoke.
 
 use std::hash::{BuildHasher, Hash, RandomState};
 
 const ROWS: usize = 4;
-/// Of one row; all rows are 1 MiB. Checks of passwords take a core for so long that a window has
-/// fewer than 40,000 of them, of which a key shares five in every row once in 40,000 times.
+/// Per row; all rows take 1 MiB. CPU time bounds password checks to fewer than 40,000 per window,
+/// at which a key collides five times in every row with a probability of 1 in 40,000.
 const CELLS: usize = 1 << 14;
 
 pub(super) struct Sketch {
@@ -21,18 +21,18 @@ pub(super) struct Sketch {
 #[derive(Clone, Copy, Default)]
 struct Cell {
     count: u32,
-    /// When the window began: with its first failure, and again with the one that closed it.
+    /// Start of the window, in seconds: its first failure, or the failure that reached the limit.
     since: i64,
 }
 
 impl Sketch {
-    /// Refuses a key for `seconds` once it was counted `limit` times within as many seconds.
+    /// Blocks a key for `seconds` once it is counted `limit` times within `seconds`.
     pub(super) fn new(limit: u32, seconds: i64) -> Self {
         let cells = vec![Cell::default(); ROWS * CELLS].into_boxed_slice();
         Self { seeds: std::array::from_fn(|_| RandomState::new()), cells, limit, seconds }
     }
 
-    /// Seconds until the key may be tried again; 0 when it may be now.
+    /// Seconds until the key is allowed again; 0 if it is allowed now.
     pub(super) fn wait(&self, key: &impl Hash, now: i64) -> i64 {
         let waits = self.places(key).map(|place| {
             let cell = &self.cells[place];
@@ -42,8 +42,8 @@ impl Sketch {
         waits.into_iter().min().unwrap_or(0)
     }
 
-    /// Counts the key once. Only the lowest of its cells grow, so that keys which share one with it
-    /// are hardly told apart from those that do not.
+    /// Counts the key once. Only its lowest cells grow (conservative update), which keeps
+    /// overestimates of colliding keys small.
     pub(super) fn add(&mut self, key: &impl Hash, now: i64) {
         let places = self.places(key);
         for place in places {
@@ -64,12 +64,12 @@ impl Sketch {
         }
     }
 
-    /// Takes one count of the key back.
+    /// Decrements the key's count by one.
     pub(super) fn take_back(&mut self, key: &impl Hash) {
         self.lower(key, 1);
     }
 
-    /// Takes all counts of the key back.
+    /// Resets the key's count to zero.
     pub(super) fn forget(&mut self, key: &impl Hash) {
         let least = self.least(self.places(key));
         self.lower(key, least);

@@ -18,13 +18,13 @@ fn owner(address: &str) -> Origin {
     Origin { is_known: true, ..stranger(address) }
 }
 
-/// A network of its own for each number.
+/// A distinct network for each number.
 fn nth(number: u32) -> Origin {
     Origin { network: Network::of(std::net::Ipv4Addr::from_bits(number).into()), is_known: false }
 }
 
 #[test]
-fn the_sixth_try_waits_a_quarter_of_an_hour_after_the_fifth() {
+fn login_is_blocked_for_15_minutes_after_five_failures() {
     let logins = Logins::new();
     for second in 0..5 {
         assert!(tries(&logins, "a@example.com", second));
@@ -36,7 +36,7 @@ fn the_sixth_try_waits_a_quarter_of_an_hour_after_the_fifth() {
 }
 
 #[test]
-fn success_forgets_the_failures_before_it() {
+fn successful_login_resets_failures() {
     let logins = Logins::new();
     for _ in 0..20 {
         assert!(tries(&logins, "a@example.com", 0));
@@ -51,12 +51,12 @@ fn success_forgets_the_failures_before_it() {
 }
 
 #[test]
-fn a_flood_of_addresses_keeps_the_one_that_is_guessed() {
+fn flood_of_addresses_does_not_evict_failure_counts() {
     let logins = Logins::new();
     for _ in 0..FAILURES_MAX {
         assert!(tries(&logins, "guessed@example.com", 0));
     }
-    // More than can be checked within the window.
+    // More than the CPU can check within the window.
     let refused = (0..60_000)
         .filter(|number| {
             !tries_from(&logins, &format!("{number}@example.com"), nth(*number + 1), 1)
@@ -67,11 +67,11 @@ fn a_flood_of_addresses_keeps_the_one_that_is_guessed() {
 }
 
 #[test]
-fn strangers_do_not_lock_an_owner_out_of_a_network_that_is_known() {
+fn attackers_cannot_lock_out_a_known_network() {
     let logins = Logins::new();
     for number in 0..1_000 {
         tries_from(&logins, "a@example.com", nth(number), 0);
-        // Somebody in the owner's own network guesses, too.
+        // An attacker in the owner's own network.
         tries_from(&logins, &format!("{number}@example.com"), stranger(HOME), 0);
     }
     assert!(!tries_from(&logins, "a@example.com", stranger("198.51.100.7"), 1));
@@ -83,7 +83,7 @@ fn strangers_do_not_lock_an_owner_out_of_a_network_that_is_known() {
 }
 
 #[test]
-fn one_guesser_leaves_a_fresh_network_its_tries_and_many_do_not() {
+fn unknown_networks_share_a_limit_per_address() {
     let logins = Logins::new();
     for _ in 0..1_000 {
         tries(&logins, "a@example.com", 0);
@@ -97,13 +97,13 @@ fn one_guesser_leaves_a_fresh_network_its_tries_and_many_do_not() {
 }
 
 #[test]
-fn one_network_tries_few_addresses() {
+fn failures_are_limited_per_network_and_ipv6_site() {
     let logins = Logins::new();
     let sprayed = (0..1_000).filter(|number| tries(&logins, &format!("{number}@example.com"), 0));
     assert_eq!(sprayed.count() as u32, NETWORK_FAILURES_MAX);
     let logins = Logins::new();
     let sprayed = (0..1_000).filter(|number| {
-        // Another /64 of one site each time, and another address in it.
+        // A different /64 of one /48 each time.
         let from = stranger(&format!("2001:db8:1:{number:x}::{number:x}"));
         tries_from(&logins, &format!("{number}@example.com"), from, 0)
     });
@@ -111,7 +111,7 @@ fn one_network_tries_few_addresses() {
 }
 
 #[test]
-fn a_client_of_ipv6_has_one_network() {
+fn ipv6_clients_are_grouped_by_64_bit_prefix() {
     let network = |text: &str| Network::of(text.parse().unwrap());
     assert_eq!(network("2001:db8:1:2::1"), network("2001:db8:1:2:ffff::9"));
     assert_ne!(network("2001:db8:1:2::1"), network("2001:db8:1:3::1"));
@@ -120,7 +120,7 @@ fn a_client_of_ipv6_has_one_network() {
 }
 
 #[tokio::test]
-async fn checks_are_bounded_also_when_their_requests_are_given_up() {
+async fn concurrent_password_checks_are_bounded_after_cancellation() {
     use std::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
 
@@ -149,7 +149,7 @@ async fn checks_are_bounded_also_when_their_requests_are_given_up() {
     }
     assert_eq!(lane.waiting.load(Ordering::Relaxed), CHECKS_WAITING_MAX);
     assert!(lane.permit().await.is_err(), "nobody else waits");
-    // Whoever gives up leaves the work behind, which still has its permit.
+    // Cancelled requests leave their work running, which keeps its permit.
     for task in tasks {
         task.abort();
         let _ = task.await;

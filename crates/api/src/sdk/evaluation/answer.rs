@@ -1,4 +1,4 @@
-//! The shapes that SDKs of every age read.
+//! Response formats of flag evaluation, for all versions of SDKs.
 
 use std::borrow::Cow;
 
@@ -13,13 +13,13 @@ const MICROS_PER_MILLI: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// The keys of what is enabled.
+    /// A list of the enabled flags' keys.
     Keys,
-    /// What is enabled, with its value.
+    /// A map of the enabled flags to their values.
     EnabledMap,
-    /// Everything with its value, and payloads beside it.
+    /// A map of all flags to their values, and one to their payloads.
     Maps { both_spellings: bool },
-    /// Everything, with reasons.
+    /// All flags with value, reason and metadata.
     Flags,
 }
 
@@ -44,7 +44,7 @@ impl Envelope {
         Self { config, ..self }
     }
 
-    /// An answer about no flag at all.
+    /// A response without flags.
     pub(super) fn empty(self) -> String {
         self.of(&Answers::default())
     }
@@ -56,7 +56,7 @@ impl Envelope {
         }
     }
 
-    /// What today's SDKs ask for at every page load.
+    /// The format of current SDKs, written without an intermediate tree.
     fn details(self, answers: &Answers<'_>) -> String {
         let mut json = format!(r#"{{"errorsWhileComputingFlags":{},"flags":"#, answers.errors);
         answers.write_details(&mut json);
@@ -70,7 +70,7 @@ impl Envelope {
     }
 }
 
-/// Random as any other, without asking the system for each.
+/// A random uuid from the thread's generator, without a system call.
 fn new_id() -> Uuid {
     uuid::Builder::from_random_bytes(rand::random()).into_uuid()
 }
@@ -102,7 +102,7 @@ impl Serialize for Body<'_> {
                 map.serialize_entry("featureFlags", &Values { all, only_enabled: false })?;
                 map.serialize_entry("featureFlagPayloads", &Payloads(all))?;
             }
-            // Written by `details`.
+            // Serialized by `details`.
             Shape::Flags => {}
         }
         map.serialize_entry("requestId", &envelope.request_id)?;
@@ -131,7 +131,7 @@ struct Values<'a> {
     only_enabled: bool,
 }
 
-/// A variant's key, true or false.
+/// A flag's value: a variant's key, or a boolean.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(crate) enum FlagValue<'a> {

@@ -1,4 +1,4 @@
-//! What the head of a request says about the answer it wants.
+//! The options of a flag evaluation in the request's head.
 
 use std::net::IpAddr;
 
@@ -22,13 +22,13 @@ pub(crate) enum Endpoint {
 
 pub(super) struct Asking {
     pub shape: Shape,
-    /// Whether configuration comes along.
+    /// Whether the response includes the remote config.
     pub config: bool,
     pub request_id: Option<Uuid>,
     only_surveys: bool,
 }
 
-/// Words of browsers in a User-Agent.
+/// Substrings of browsers' User-Agent.
 const BROWSERS: [&str; 5] = ["Mozilla/", "Chrome/", "Safari/", "Firefox/", "Edge/"];
 const SERVER_SDKS: [&str; 8] = ["python", "ruby", "php", "java", "go", "node", "dotnet", "elixir"];
 const CLIENT_SDKS: [&str; 4] = ["android", "ios", "react-native", "flutter"];
@@ -102,7 +102,7 @@ fn runtime(head: &Parts) -> RequestRuntime {
     }
 }
 
-/// JSON, plain text or a form; anything else is not from an SDK.
+/// Rejects content types that no SDK sends.
 pub(super) fn check_content_type(head: &Parts) -> Result<(), Refusal> {
     const KNOWN: [&str; 5] = [
         "application/json",
@@ -120,8 +120,8 @@ pub(super) fn check_content_type(head: &Parts) -> Result<(), Refusal> {
     Err(Refusal::unknown_content_type(&media))
 }
 
-/// The address that a proxy names. Without one nothing is looked up: an SDK on a server would be
-/// taken for its user. The second name is how CGI spells the first.
+/// The address in `X-Forwarded-For`, or in its CGI spelling. Without it there is no GeoIP lookup:
+/// the peer may be a server-side SDK rather than the user.
 pub(super) fn forwarded_address<B>(app: &AppState, sent: &Arrived<B>) -> Option<IpAddr> {
     let headers = &sent.head.headers;
     let spelled_for_cgi = headers.get("http_x_forwarded_for");
